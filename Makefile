@@ -1,0 +1,68 @@
+# Every target sets up what it needs in .venv, from a fresh clone; a changed pyproject.toml sets it up anew.
+#   make test PYTHON=python3.12      use another interpreter
+#   make test TESTS=tests/dpl        run a part
+#   make bench ONLY="chain fanout"   run some benchmarks
+
+PYTHON  ?= $(shell python3.11 -c 'print("python3.11")' 2>/dev/null || echo python3)
+WORKERS ?= 2
+TESTS   ?=
+ONLY    ?=
+
+VENV := .venv
+BIN  := $(VENV)/bin
+PIP  := $(BIN)/python -m pip --disable-pip-version-check
+# The one exact version is pyproject.toml's. It goes in alone, first, so that everything after it is resolved against
+# the build that pip is set up to take on this machine; which build that is, CPU or CUDA, is pip's configuration.
+TORCH := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
+
+.DEFAULT_GOAL := test
+.DELETE_ON_ERROR:
+.PHONY: demo test bench lint lint-ruff lint-format lint-types lint-imports docs clean
+
+demo: $(VENV)/core.stamp
+	$(BIN)/python examples/first_program.py
+
+# One thread per worker: two workers with a thread pool each would fight over the same cores.
+test: $(VENV)/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
+
+bench: $(VENV)/dev.stamp
+	$(BIN)/python -m bench $(ONLY)
+
+lint: lint-ruff lint-format lint-types lint-imports
+
+lint-ruff: $(VENV)/dev.stamp
+	$(BIN)/ruff check
+
+lint-format: $(VENV)/dev.stamp
+	$(BIN)/ruff format --check
+
+lint-types: $(VENV)/dev.stamp
+	$(BIN)/pyright --project pyproject.toml --pythonpath $(BIN)/python
+
+lint-imports: $(VENV)/dev.stamp
+	$(BIN)/lint-imports
+
+docs: $(VENV)/core.stamp
+	$(BIN)/python -m regraft.ops.table > docs/ops.md.new
+	mv docs/ops.md.new docs/ops.md
+
+clean:
+	rm -rf $(VENV) build dist docs/ops.md.new .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/created.stamp:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "regraft needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --upgrade pip
+	touch $@
+
+$(VENV)/core.stamp: pyproject.toml | $(VENV)/created.stamp
+	$(PIP) install --quiet --editable .
+	touch $@
+
+$(VENV)/dev.stamp: pyproject.toml | $(VENV)/created.stamp
+	@echo "Setting up $(VENV) for development: several minutes the first time"
+	$(PIP) install --quiet '$(TORCH)'
+	$(PIP) install --quiet --editable '.[torch,xla,test,peers,lint]'
+	touch $@ $(VENV)/core.stamp

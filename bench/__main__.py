@@ -1,0 +1,50 @@
+"""`python -m bench [NAME ...]`: runs benchmarks, shows their tables and keeps them in bench/results/."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+HERE = Path(__file__).resolve().parent
+
+
+def available() -> list[str]:
+    """The names of the benchmarks that there are, in order."""
+    return sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
+
+
+def main(names: list[str], results: Path = HERE / "results") -> int:
+    """Run `names`, or every benchmark if none is named; gives the exit code.
+
+    An error of a benchmark passes through, a missed gate among them.
+    """
+    known = available()
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        print(f"no benchmark {', '.join(unknown)}: there are {', '.join(known) or 'none'}", file=sys.stderr)
+        return 2
+    console = Console()
+    results.mkdir(exist_ok=True)
+    for name in names or known:
+        console.rule(name)
+        tables = import_module(f"bench.bench_{name}").run()
+        for table in tables:
+            console.print(table.terminal())
+        text = "\n".join([f"# {name}\n\n{_machine()}\n", *(table.markdown() for table in tables)])
+        (results / f"{name}.md").write_text(text, encoding="utf-8")
+    return 0
+
+
+def _machine() -> str:
+    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    return f"{system}, Python {platform.python_version()}, NumPy {np.__version__}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""regraft: rewrite tensor dataflow programs by pattern, and take their gradients."""

@@ -1,0 +1,322 @@
+"""Building programs binding by binding.
+
+`BlockBuilder` takes nested expressions and writes them down in A-normal form, one binding per call, with types as it
+goes and names that do not clash. It knows the language and no operator. An expression that appears several times
+inside one emitted value is bound once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from .errors import IRError
+from .expr import DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var, as_expr
+from .module import IRModule
+from .op import Call
+from .origin import Origin, Origins
+from .program import (
+    Binding,
+    BindingBlock,
+    DataflowBlock,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    VarBinding,
+    as_seq,
+    is_leaf,
+)
+from .types import Type
+
+
+def operands_of(expr: Expr) -> Sequence[Expr]:
+    """The direct operands of ``expr``, in order; none for leaves, functions and branches."""
+    match expr:
+        case Call():
+            return expr.args if is_leaf(expr.op) else (expr.op, *expr.args)
+        case Tuple():
+            return expr.fields
+        case TupleGetItem():
+            return (expr.tuple_value,)
+        case If():
+            return (expr.cond,)
+        case _:
+            return ()
+
+
+def with_operands(expr: Expr, operands: Sequence[Expr]) -> Expr:
+    """``expr`` over other ``operands`` (as `operands_of` lists them); itself if none differs. Types follow."""
+    if all(a is b for a, b in zip(operands_of(expr), operands, strict=True)):
+        return expr
+    match expr:
+        case Call():
+            if is_leaf(expr.op):
+                return expr.with_args(operands)
+            return Call(operands[0], operands[1:], expr.attrs, expr.ty_args)
+        case Tuple():
+            return Tuple(operands)
+        case TupleGetItem():
+            return TupleGetItem(operands[0], expr.index)
+        case If():
+            return If(operands[0], expr.true_branch, expr.false_branch)
+        case _:
+            return expr
+
+
+def flatten(value: Expr, bind: Callable[[Expr], Expr], *, keep_root: bool = True) -> Expr:
+    """``value`` with every operand made a leaf; ``bind`` names each inner expression, operands before users.
+
+    ``keep_root`` leaves the outermost call unbound. Uses its own stack, so depth is no limit; each distinct inner
+    expression is bound once. Cost: linear in the expressions visited.
+    """
+    if is_leaf(value) or (keep_root and all(map(is_leaf, operands_of(value)))):
+        return value
+    done: dict[int, Expr] = {}
+    alive: list[Expr] = []
+    stack: list[tuple[Expr, bool]] = [(value, False)]
+    while stack:
+        current, expanded = stack.pop()
+        if id(current) in done:
+            continue
+        if is_leaf(current):
+            done[id(current)] = current
+            continue
+        operands = operands_of(current)
+        if not expanded:
+            stack.append((current, True))
+            stack.extend((operand, False) for operand in reversed(operands))
+            continue
+        flat = with_operands(current, [done[id(operand)] for operand in operands])
+        is_root = current is value
+        done[id(current)] = flat if is_root or isinstance(flat, Tuple) else bind(flat)
+        alive.append(current)
+    result = done[id(value)]
+    return result if keep_root or is_leaf(result) else bind(result)
+
+
+class _Scope:
+    """The blocks of one body under construction."""
+
+    __slots__ = ("bindings", "blocks", "in_dataflow")
+
+    def __init__(self) -> None:
+        self.blocks: list[BindingBlock] = []
+        self.bindings: list[Binding] = []
+        self.in_dataflow = False
+
+    def close_block(self) -> None:
+        if self.bindings:
+            self.blocks.append((DataflowBlock if self.in_dataflow else BindingBlock)(self.bindings))
+            self.bindings = []
+
+
+class NameSupply:
+    """Names that are not taken yet: ``lv``, ``lv1``, ``lv2`` ... Constant time each."""
+
+    __slots__ = ("_next", "_taken")
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._next: dict[str, int] = {}
+
+    def reserve(self, name: str) -> None:
+        """Mark ``name`` as taken."""
+        self._taken.add(name)
+
+    def fresh(self, prefix: str) -> str:
+        """``prefix`` itself if it is free, else with the smallest number that makes it so; takes it."""
+        if prefix not in self._taken:
+            self._taken.add(prefix)
+            return prefix
+        count = self._next.get(prefix, 1)
+        while (name := f"{prefix}{count}" if not prefix[-1:].isdigit() else f"{prefix}_{count}") in self._taken:
+            count += 1
+        self._next[prefix] = count + 1
+        self._taken.add(name)
+        return name
+
+
+class BlockBuilder:
+    """Writes functions into a module, with Relax's names and calling order.
+
+    >>> bb = BlockBuilder()
+    >>> with bb.function("main", [x, y]):
+    ...     with bb.dataflow():
+    ...         out = bb.emit_output(R.add(x, y))
+    ...     bb.emit_func_output(out)
+    >>> mod = bb.get()
+    """
+
+    def __init__(self, mod: IRModule | None = None) -> None:
+        self._module: Final = [mod or IRModule()]
+        self._scopes: list[_Scope] = []
+        self._names = NameSupply()
+        self._values: dict[Var, Expr] = {}
+        self._origins: Origins = ()
+        self._header: tuple[str, tuple[Var, ...] | None, dict[str, Any], bool, bool] | None = None
+        self._finished = False
+
+    # --- functions and modules
+
+    @contextmanager
+    def function(
+        self,
+        name: str,
+        params: Var | Sequence[Var] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        private: bool = False,
+        pure: bool = True,
+    ) -> Iterator[None]:
+        """Write the function ``name``; the block must call `emit_func_output` once, as its last act."""
+        if self._header is not None:
+            raise IRError(f"function {name!r} is opened inside function {self._header[0]!r}; close that one first")
+        variables = None if params is None else (params,) if isinstance(params, Var) else tuple(params)
+        self._header = (name, variables, dict(attrs or {}), private, pure)
+        self._names = NameSupply(v.name_hint for v in variables or ())
+        self._values = {}
+        self._scopes = [_Scope()]
+        self._finished = False
+        try:
+            yield
+            if not self._finished:
+                raise IRError(f"function {name!r} has no result: call emit_func_output before its block ends")
+        finally:
+            self._header = None
+            self._scopes = []
+
+    def emit_func_output(self, output: Any, params: Var | Sequence[Var] | None = None) -> GlobalVar:
+        """End the function: ``output`` (an expression, or a tuple or list of them) is what it returns."""
+        if self._header is None:
+            raise IRError("emit_func_output is called outside of a function")
+        name, variables, attrs, private, pure = self._header
+        if params is not None:
+            if variables is not None:
+                raise IRError(f"the parameters of {name!r} are given twice: to function() and to emit_func_output()")
+            variables = (params,) if isinstance(params, Var) else tuple(params)
+        if not private:
+            attrs = {"global_symbol": name, **attrs}
+        body = self._close_scope(output)
+        function = Function(variables or (), body, None, pure, attrs)
+        self._finished = True
+        return self.add_func(function, name)
+
+    def add_func(self, func: Function, func_name: str) -> GlobalVar:
+        """Put a finished function into the module; returns the variable to call it by."""
+        self._module[0] = self._module[0].with_function(func_name, func)
+        return self._module[0].get_global_var(func_name)
+
+    def update_func(self, gv: GlobalVar, updated_func: Function) -> None:
+        """Replace a function of the module."""
+        self._module[0] = self._module[0].with_function(gv, updated_func)
+
+    def get(self) -> IRModule:
+        """The module as it stands."""
+        return self._module[0]
+
+    finalize = get
+
+    # --- blocks
+
+    @contextmanager
+    def dataflow(self) -> Iterator[None]:
+        """Bindings emitted inside go into one dataflow block."""
+        scope = self._scope()
+        if scope.in_dataflow:
+            raise IRError("a dataflow block cannot be opened inside another")
+        scope.close_block()
+        scope.in_dataflow = True
+        try:
+            yield
+            scope.close_block()
+        finally:
+            scope.in_dataflow = False
+            scope.bindings = []
+
+    def begin_scope(self) -> None:
+        """Start a nested body (a branch); `end_scope` gives it."""
+        self._scopes.append(_Scope())
+
+    def end_scope(self, output: Any) -> SeqExpr:
+        """End the innermost nested body with its result."""
+        body = self._close_scope(output)
+        self._scopes.pop()
+        return body
+
+    def _close_scope(self, output: Any) -> SeqExpr:
+        scope = self._scope()
+        if scope.in_dataflow:
+            raise IRError("the dataflow block is still open; close it before the result is given")
+        result = flatten(as_expr(output), self.emit, keep_root=False)
+        scope.close_block()
+        return as_seq(SeqExpr(scope.blocks, result))
+
+    def _scope(self) -> _Scope:
+        if not self._scopes:
+            raise IRError("nothing can be emitted outside of a function: use `with bb.function(name, params):`")
+        return self._scopes[-1]
+
+    def current_block_is_dataflow(self) -> bool:
+        """Whether a dataflow block is open."""
+        return bool(self._scopes) and self._scopes[-1].in_dataflow
+
+    # --- bindings
+
+    def emit(self, expr: Any, name_hint: str = "") -> Var:
+        """Bind ``expr`` to a new variable and return it; nested calls are bound first."""
+        return self._bind(expr, name_hint, output=False)
+
+    def emit_output(self, expr: Any, name_hint: str = "") -> Var:
+        """Bind ``expr`` to a variable that is visible after the dataflow block."""
+        if not self._scope().in_dataflow:
+            raise IRError("emit_output is called outside of a dataflow block; use emit")
+        return self._bind(expr, name_hint, output=True)
+
+    def _bind(self, expr: Any, name_hint: str, *, output: bool) -> Var:
+        scope = self._scope()
+        value = self.normalize(as_expr(expr))
+        if scope.in_dataflow and not output:
+            var: Var = DataflowVar(self._names.fresh(name_hint or "lv"), value.ty, self._origins)
+        else:
+            var = Var(self._names.fresh(name_hint or "gv"), value.ty, self._origins)
+        scope.bindings.append(VarBinding(var, value))
+        self._values[var] = value
+        return var
+
+    def match_cast(self, value: Any, ty: Type, name_hint: str = "") -> Var:
+        """Bind ``value``, checked at run time to be of type ``ty``."""
+        scope = self._scope()
+        leaf = flatten(as_expr(value), self.emit, keep_root=False)
+        make = DataflowVar if scope.in_dataflow else Var
+        var = make(self._names.fresh(name_hint or ("lv" if scope.in_dataflow else "gv")), ty, self._origins)
+        scope.bindings.append(MatchCast(var, leaf, ty))
+        return var
+
+    def emit_normalized(self, binding: Binding) -> None:
+        """Append a binding as it is; its value must already be in A-normal form."""
+        self._names.reserve(binding.var.name_hint)
+        self._scope().bindings.append(binding)
+        if isinstance(binding, VarBinding):
+            self._values[binding.var] = binding.value
+
+    def normalize(self, expr: Expr) -> Expr:
+        """``expr`` with its nested operands bound to new variables."""
+        return flatten(expr, self.emit)
+
+    def lookup_binding(self, var: Var) -> Expr | None:
+        """What ``var`` was bound to in the current function, if it was."""
+        return self._values.get(var)
+
+    def get_unique_name(self, name_prefix: str) -> str:
+        """A name that no variable of the current function has."""
+        return self._names.fresh(name_prefix)
+
+    @contextmanager
+    def origin(self, *origins: Origin) -> Iterator[None]:
+        """Variables emitted inside carry ``origins``."""
+        before, self._origins = self._origins, tuple(origins)
+        try:
+            yield
+        finally:
+            self._origins = before

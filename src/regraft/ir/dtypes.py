@@ -1,0 +1,124 @@
+"""Element types of tensors, by their Relax names.
+
+A dtype is a plain interned string (``"float32"``, ``"int64"``, ``"bool"`` ...), as in Relax scripts; this
+module knows which names exist, their kind and width, and the NumPy dtype that stores them. The narrow
+floats and integers that NumPy lacks come from ``ml_dtypes``.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from typing import Final
+
+import ml_dtypes
+import numpy as np
+
+from .errors import IRError
+
+_NUMPY_NAMES: Final = (
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+)
+_ML_NAMES: Final = (
+    "bfloat16",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "float4_e2m1fn",
+    "int2",
+    "int4",
+    "uint2",
+    "uint4",
+)
+
+_NUMPY: Final[dict[str, np.dtype]] = {name: np.dtype(name) for name in _NUMPY_NAMES} | {
+    name: np.dtype(getattr(ml_dtypes, name)) for name in _ML_NAMES
+}
+DTYPES: Final[tuple[str, ...]] = tuple(_NUMPY)
+"""Every dtype name that a tensor may have."""
+
+_ALIASES: Final = {"float": "float32", "int": "int64", "double": "float64"}
+_FLOATS: Final = frozenset(name for name in DTYPES if "float" in name)
+_SIGNED: Final = frozenset(name for name in DTYPES if name.startswith("int"))
+_UNSIGNED: Final = frozenset(name for name in DTYPES if name.startswith("uint"))
+_BY_NUMPY: Final = {dtype: sys.intern(name) for name, dtype in _NUMPY.items()}
+
+
+def is_float(dtype: str | None) -> bool:
+    """Whether ``dtype`` is a floating type (bfloat16 and the 8-bit floats included)."""
+    return dtype in _FLOATS
+
+
+def is_integer(dtype: str | None) -> bool:
+    """Whether ``dtype`` is a signed or unsigned integer type; ``bool`` is not."""
+    return dtype in _SIGNED or dtype in _UNSIGNED
+
+
+def is_unsigned(dtype: str | None) -> bool:
+    """Whether ``dtype`` is an unsigned integer type."""
+    return dtype in _UNSIGNED
+
+
+def is_bool(dtype: str | None) -> bool:
+    """Whether ``dtype`` is ``bool``."""
+    return dtype == "bool"
+
+
+def numpy_dtype(dtype: str) -> np.dtype:
+    """The NumPy dtype that stores ``dtype``; raises `IRError` for an unknown name."""
+    found = _NUMPY.get(dtype)
+    if found is None:
+        raise IRError(f"unknown dtype {dtype!r}; the known ones are {', '.join(DTYPES)}")
+    return found
+
+
+def itemsize(dtype: str) -> int:
+    """Bytes that one element takes in memory (sub-byte types are stored one to a byte)."""
+    return numpy_dtype(dtype).itemsize
+
+
+@lru_cache(maxsize=256)
+def _from_other(value: object) -> str:
+    try:
+        found = _BY_NUMPY.get(np.dtype(value))  # pyright: ignore[reportArgumentType, reportCallIssue]
+    except TypeError:
+        found = None
+    if found is None:
+        raise IRError(f"{value!r} is not a dtype that a tensor may have; the known ones are {', '.join(DTYPES)}")
+    return found
+
+
+def as_dtype(value: object) -> str:
+    """The Relax name of ``value``: a dtype name, a NumPy dtype, or a Python or NumPy scalar type.
+
+    Raises `IRError` when no tensor may have it.
+    """
+    if isinstance(value, str):
+        if value in _NUMPY:
+            return sys.intern(value)
+        alias = _ALIASES.get(value)
+        if alias is not None:
+            return alias
+    return _from_other(value)
+
+
+def as_optional_dtype(value: object) -> str | None:
+    """`as_dtype`, where ``None``, ``""`` and Relax's ``"void"`` all say that the dtype is not known."""
+    return None if value is None or value == "" or value == "void" else as_dtype(value)

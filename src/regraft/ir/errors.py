@@ -1,0 +1,23 @@
+"""The errors that every room of the house raises, and the one base that users catch.
+
+Each error is one message that says what is wrong, where, and what to do about it. Rooms that need
+a richer error (the parser's position, the gate's two types) subclass one of these beside their own code.
+"""
+
+from __future__ import annotations
+
+
+class RegraftError(Exception):
+    """Base of every error that regraft raises on purpose."""
+
+
+class IRError(RegraftError, ValueError):
+    """A piece of program that cannot exist: a wrong field, a duplicate name, a negative size."""
+
+
+class OpTypeError(RegraftError, TypeError):
+    """A call that its operator does not accept; the message names operator, argument, type and expectation."""
+
+
+class MissingDependencyError(RegraftError, ImportError):
+    """An optional package is not installed; the message names the extra that brings it."""

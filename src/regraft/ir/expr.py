@@ -1,0 +1,357 @@
+"""Expressions that stand by themselves: variables, constants, shapes, scalars, tuples.
+
+Calls and operators are in `op`, bindings, blocks and functions in `program`. Each expression carries its type,
+known from the moment it is built. Python's operators on expressions (``x + y``, ``-x``, ``t[0]``) build calls;
+the vocabulary tells this module how, since the language does not know the names of operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, TypeAlias, final
+
+import numpy as np
+
+from .dims import Dim, SymExpr
+from .dtypes import as_dtype
+from .errors import IRError
+from .node import Node, init_field
+from .origin import Origins
+from .tensor_data import TensorData, as_array
+from .types import OBJECT, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type, as_dim
+
+OperatorTable: TypeAlias = Mapping[str, Callable[..., "Expr"]]
+
+
+class Expr(Node):
+    """Base of all expressions. ``ty`` is the type (``struct_info`` is a second name for it)."""
+
+    __slots__ = ("ty",)
+    ty: Type
+
+    _operators: ClassVar[dict[str, Callable[..., Expr]]] = {}
+
+    @property
+    def struct_info(self) -> Type:
+        """The type, under the name that Relax gave it first."""
+        return self.ty
+
+    @staticmethod
+    def define_operators(table: OperatorTable) -> None:
+        """Tell Python's operators which calls they build; the vocabulary does so once."""
+        Expr._operators.update(table)
+
+    def _operate(self, operator: str, *operands: object) -> Expr:
+        build = Expr._operators.get(operator)
+        if build is None:
+            raise IRError(f"no operator is defined for {operator!r}: import regraft.op first")
+        return build(*operands)
+
+    def __add__(self, other: object) -> Expr:
+        return self._operate("+", self, other)
+
+    def __radd__(self, other: object) -> Expr:
+        return self._operate("+", other, self)
+
+    def __sub__(self, other: object) -> Expr:
+        return self._operate("-", self, other)
+
+    def __rsub__(self, other: object) -> Expr:
+        return self._operate("-", other, self)
+
+    def __mul__(self, other: object) -> Expr:
+        return self._operate("*", self, other)
+
+    def __rmul__(self, other: object) -> Expr:
+        return self._operate("*", other, self)
+
+    def __truediv__(self, other: object) -> Expr:
+        return self._operate("/", self, other)
+
+    def __rtruediv__(self, other: object) -> Expr:
+        return self._operate("/", other, self)
+
+    def __floordiv__(self, other: object) -> Expr:
+        return self._operate("//", self, other)
+
+    def __rfloordiv__(self, other: object) -> Expr:
+        return self._operate("//", other, self)
+
+    def __mod__(self, other: object) -> Expr:
+        return self._operate("%", self, other)
+
+    def __rmod__(self, other: object) -> Expr:
+        return self._operate("%", other, self)
+
+    def __pow__(self, other: object) -> Expr:
+        return self._operate("**", self, other)
+
+    def __rpow__(self, other: object) -> Expr:
+        return self._operate("**", other, self)
+
+    def __matmul__(self, other: object) -> Expr:
+        return self._operate("@", self, other)
+
+    def __lt__(self, other: object) -> Expr:
+        return self._operate("<", self, other)
+
+    def __le__(self, other: object) -> Expr:
+        return self._operate("<=", self, other)
+
+    def __gt__(self, other: object) -> Expr:
+        return self._operate(">", self, other)
+
+    def __ge__(self, other: object) -> Expr:
+        return self._operate(">=", self, other)
+
+    def __neg__(self) -> Expr:
+        return self._operate("neg", self)
+
+    def __abs__(self) -> Expr:
+        return self._operate("abs", self)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "an expression has no truth value while the program is being written; "
+            "use R.where, an `if` in the script, or `is` to compare identities"
+        )
+
+    def __getitem__(self, index: int) -> Expr:
+        return TupleGetItem(self, index)
+
+    def __iter__(self) -> Iterator[Expr]:
+        if not isinstance(self.ty, TupleType):
+            raise TypeError(f"only an expression of tuple type can be unpacked, this one is {self.ty!r}")
+        return (self[i] for i in range(len(self.ty.fields)))
+
+    def astype(self, dtype: str) -> Expr:
+        """This tensor with its elements converted to ``dtype``."""
+        return self._operate("astype", self, dtype)
+
+
+class Var(Expr):
+    """A name for a value, bound once. Two variables are the same only if they are the same object.
+
+    ``name_hint`` is for people; ``origins`` says which nodes of a source model the value came from.
+    """
+
+    __slots__ = ("name_hint", "origins")
+    name_hint: str
+    origins: Origins
+
+    def __init__(self, name_hint: str, ty: Type | None = None, origins: Origins = ()) -> None:
+        init_field(self, "name_hint", name_hint)
+        init_field(self, "ty", OBJECT if ty is None else ty)
+        init_field(self, "origins", origins)
+
+    @property
+    def name(self) -> str:
+        """The same as ``name_hint``."""
+        return self.name_hint
+
+    def __call__(self, *args: object) -> Expr:
+        return self._operate("call", self, args)
+
+
+@final
+class DataflowVar(Var):
+    """A variable that is only visible inside the dataflow block that binds it."""
+
+    __slots__ = ()
+
+
+@final
+class GlobalVar(Expr):
+    """The name of a function of a module."""
+
+    __slots__ = ("name_hint",)
+    name_hint: str
+
+    def __init__(self, name_hint: str, ty: Type | None = None) -> None:
+        init_field(self, "name_hint", name_hint)
+        init_field(self, "ty", OBJECT if ty is None else ty)
+
+    @property
+    def name(self) -> str:
+        """The same as ``name_hint``."""
+        return self.name_hint
+
+    def __call__(self, *args: object) -> Expr:
+        return self._operate("call", self, args)
+
+
+_SCALAR_TYPES: dict[str, TensorType] = {}
+
+
+def scalar_type(dtype: str) -> TensorType:
+    """The type of a rank-0 tensor of ``dtype``, one object per dtype."""
+    found = _SCALAR_TYPES.get(dtype)
+    if found is None:
+        found = _SCALAR_TYPES[dtype] = TensorType((), dtype)
+    return found
+
+
+@final
+class Constant(Expr):
+    """A tensor known in full; ``data`` is the handle on its numbers (``data.numpy()``, zero-copy)."""
+
+    __slots__ = ("data",)
+    data: TensorData
+
+    def __init__(self, data: TensorData | np.ndarray, ty: TensorType | None = None) -> None:
+        handle = data if isinstance(data, TensorData) else TensorData(data)
+        if ty is None:
+            ty = scalar_type(handle.dtype) if not handle.shape else TensorType(handle.shape, handle.dtype)
+        init_field(self, "data", handle)
+        init_field(self, "ty", ty)
+
+
+def const(value: object, dtype: str | None = None) -> Constant:
+    """A constant from a number, nested lists, an array or whatever speaks ``__array__``.
+
+    Without ``dtype`` arrays keep theirs, Python floats become float32, ints int32, bools bool, as in Relax.
+    An array's memory is shared, not copied.
+    """
+    if isinstance(value, Constant):
+        value = value.data
+    return Constant(TensorData(as_array(value, None if dtype is None else as_dtype(dtype))))
+
+
+@final
+class ShapeExpr(Expr):
+    """A shape written out: a sequence of dims."""
+
+    __slots__ = ("values",)
+    values: tuple[Dim, ...]
+
+    def __init__(self, values: Iterable[object]) -> None:
+        dims = tuple([as_dim(v, "R.shape") for v in values])
+        init_field(self, "values", dims)
+        init_field(self, "ty", ShapeType(dims))
+
+    def __getitem__(self, index: int) -> Dim:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self.values[index]
+
+    def __iter__(self) -> Iterator[Dim]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return iter(self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@final
+class PrimValue(Expr):
+    """A scalar that is no tensor: an int, a float, a bool, or a symbolic size."""
+
+    __slots__ = ("value",)
+    value: Dim | float | bool
+
+    def __init__(self, value: Dim | float | bool, dtype: str | None = None) -> None:
+        if not isinstance(value, int | float | SymExpr):
+            raise IRError(f"a PrimValue holds an int, float, bool or symbolic size, not {value!r}")
+        init_field(self, "value", value)
+        init_field(self, "ty", PrimType(dtype, value))
+
+
+@final
+class StringImm(Expr):
+    """A string as an argument of a call."""
+
+    __slots__ = ("value",)
+    value: str
+
+    def __init__(self, value: str) -> None:
+        init_field(self, "value", value)
+        init_field(self, "ty", OBJECT)
+
+
+@final
+class DataTypeImm(Expr):
+    """A dtype as an argument of a call."""
+
+    __slots__ = ("value",)
+    value: str
+
+    def __init__(self, value: str) -> None:
+        init_field(self, "value", as_dtype(value))
+        init_field(self, "ty", OBJECT)
+
+
+@final
+class ExternFunc(Expr):
+    """A function that lives outside the program, by its registered name."""
+
+    __slots__ = ("global_symbol",)
+    global_symbol: str
+
+    def __init__(self, global_symbol: str) -> None:
+        init_field(self, "global_symbol", global_symbol)
+        init_field(self, "ty", OBJECT)
+
+
+@final
+class Tuple(Expr):
+    """Several values as one."""
+
+    __slots__ = ("fields",)
+    fields: tuple[Expr, ...]
+
+    def __init__(self, fields: Iterable[Expr]) -> None:
+        values = tuple(fields)
+        for i, field in enumerate(values):
+            if not isinstance(field, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise IRError(f"field {i} of a tuple is {field!r}, not an expression")
+        init_field(self, "fields", values)
+        init_field(self, "ty", TupleType([field.ty for field in values]))
+
+    def __getitem__(self, index: int) -> Expr:
+        return self.fields[index]
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+@final
+class TupleGetItem(Expr):
+    """Field ``index`` of a tuple, counted from 0 (a negative index counts from the end, as in Python)."""
+
+    __slots__ = ("index", "tuple_value")
+    tuple_value: Expr
+    index: int
+
+    def __init__(self, tuple_value: Expr, index: int) -> None:
+        ty = tuple_value.ty
+        if isinstance(ty, TupleType):
+            count = len(ty.fields)
+            if not -count <= index < count:
+                raise IRError(f"index {index} is out of range for a tuple of {count} fields: {ty!r}")
+            index %= count
+            field_type: Type = ty.fields[index]
+        elif isinstance(ty, ObjectType):
+            if index < 0:
+                raise IRError(f"index {index}: the length of this tuple is not known, so count from 0")
+            field_type = OBJECT
+        else:
+            raise IRError(f"cannot take field {index} of a value that is no tuple: {ty!r}")
+        init_field(self, "tuple_value", tuple_value)
+        init_field(self, "index", index)
+        init_field(self, "ty", field_type)
+
+
+def as_expr(value: Any) -> Expr:
+    """``value`` as an expression: tuples and lists become `Tuple`, numbers and arrays `Constant`.
+
+    Raises `IRError` for anything else.
+    """
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, tuple | list):
+        items: Iterable[Any] = value  # pyright: ignore[reportUnknownVariableType]
+        return Tuple([as_expr(v) for v in items])
+    if isinstance(value, bool | int | float | np.ndarray | np.generic | TensorData):
+        return const(value)
+    if isinstance(value, SymExpr):
+        return PrimValue(value)
+    if hasattr(value, "__array__"):
+        return const(np.asarray(value))
+    raise IRError(f"{value!r} is not an expression, and cannot be made one")

@@ -1,0 +1,101 @@
+"""A module: functions by name, which may call each other.
+
+Immutable like everything else: `with_function` gives a new module that shares the functions it does not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, final
+
+from .errors import IRError
+from .expr import GlobalVar
+from .node import Node, init_field
+from .op import Attrs
+from .program import Function
+
+
+@final
+class IRModule(Node):
+    """Functions by their `GlobalVar`, in order, with attributes for the whole.
+
+    ``IRModule({"main": func})`` makes the global variables itself. ``mod["main"]`` is the function.
+    """
+
+    __slots__ = ("_by_name", "attrs", "functions")
+    functions: Mapping[GlobalVar, Function]
+    attrs: Attrs
+    _by_name: dict[str, GlobalVar]
+
+    def __init__(
+        self,
+        functions: Mapping[GlobalVar, Function] | Mapping[str, Function] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> None:
+        table: dict[GlobalVar, Function] = {}
+        by_name: dict[str, GlobalVar] = {}
+        for key, function in (functions or {}).items():
+            if not isinstance(function, Function):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise IRError(f"a module holds functions; {key!r} is {function!r}")
+            variable = key if isinstance(key, GlobalVar) else GlobalVar(key, function.ty)
+            if variable.name_hint in by_name:
+                raise IRError(f"the module has two functions named {variable.name_hint!r}")
+            by_name[variable.name_hint] = variable
+            table[variable] = function
+        init_field(self, "functions", table)
+        init_field(self, "attrs", attrs if isinstance(attrs, Attrs) else Attrs(attrs))
+        init_field(self, "_by_name", by_name)
+
+    @classmethod
+    def from_expr(cls, function: Function) -> IRModule:
+        """A module of one function, under its ``global_symbol`` or ``main``; a public one is made public."""
+        name = function.name or "main"
+        return cls({name: function})
+
+    def get_global_var(self, name: str) -> GlobalVar:
+        """The global variable of that name; raises `IRError` naming those that exist."""
+        found = self._by_name.get(name)
+        if found is None:
+            raise IRError(f"the module has no function {name!r}; it has: {', '.join(self._by_name) or 'none'}")
+        return found
+
+    def get_global_vars(self) -> tuple[GlobalVar, ...]:
+        """The global variables of all functions, in order."""
+        return tuple(self.functions)
+
+    def __getitem__(self, name: str | GlobalVar) -> Function:
+        if isinstance(name, GlobalVar):
+            name = name.name_hint
+        return self.functions[self.get_global_var(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return (name.name_hint if isinstance(name, GlobalVar) else name) in self._by_name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self.functions)
+
+    def items(self) -> Iterator[tuple[str, Function]]:
+        """Names and functions, in order."""
+        return ((variable.name_hint, function) for variable, function in self.functions.items())
+
+    def with_function(self, name: str | GlobalVar, function: Function) -> IRModule:
+        """This module with one function added or replaced; calls of the name keep working."""
+        return self.with_functions({name if isinstance(name, str) else name.name_hint: function})
+
+    def with_functions(self, functions: Mapping[str, Function]) -> IRModule:
+        """This module with several functions added or replaced."""
+        table = dict(self.functions)
+        for name, function in functions.items():
+            table[self._by_name.get(name) or GlobalVar(name, function.ty)] = function
+        return IRModule(table, self.attrs)
+
+    def without_functions(self, names: frozenset[str] | set[str]) -> IRModule:
+        """This module without the functions of those names."""
+        return IRModule({v: f for v, f in self.functions.items() if v.name_hint not in names}, self.attrs)
+
+    def with_attr(self, name: str, value: Any) -> IRModule:
+        """This module with one attribute set."""
+        return IRModule(self.functions, {**self.attrs, name: value})

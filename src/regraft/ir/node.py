@@ -1,0 +1,78 @@
+"""What every object of the language has in common: slots, and fields that never change.
+
+Expressions, types, bindings, blocks, functions and modules are all `Node`. Other rooms may hold on to
+them, share them between programs and use them as keys; to change a program is to build a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+init_field: Final[Callable[[Any, str, Any], None]] = object.__setattr__
+"""Sets a field while a node is being built; nothing else may call it."""
+
+_printers: Final[list[Callable[[Any, bool], str]]] = []
+
+
+def register_printer(printer: Callable[[Any, bool], str]) -> None:
+    """Give ``.script()``, ``.show()`` and ``repr`` their text; the written form calls this once.
+
+    ``printer(node, elide)`` returns the text; ``elide`` shortens large constants.
+    """
+    _printers[:] = [printer]
+
+
+def print_node(node: Any, *, elide: bool) -> str:
+    """The script text of ``node``, or its class name when the written form is not loaded."""
+    if not _printers:
+        return f"<{type(node).__name__}>"
+    return _printers[0](node, elide)
+
+
+class Node:
+    """Base of all immutable objects of the language; equality and hash are identity unless a class says else."""
+
+    __slots__ = ("__weakref__",)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(
+            f"{type(self).__name__} is immutable: cannot set {name!r}; build a new {type(self).__name__} instead"
+        )
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is immutable: cannot delete {name!r}")
+
+    def __copy__(self) -> Node:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Node:
+        return self
+
+    def script(self, *, show_meta: bool = True) -> str:
+        """The text of this piece of program; it parses back to an equal one.
+
+        With ``show_meta=False`` large constants are elided, as `show` does, and the text is for reading only.
+        Cost: linear in the size of the program.
+        """
+        return print_node(self, elide=not show_meta)
+
+    def show(self) -> None:
+        """Print the text to standard output, highlighted on a terminal, with large constants elided."""
+        show_text(print_node(self, elide=True))
+
+    def __repr__(self) -> str:
+        return print_node(self, elide=True)
+
+
+def show_text(text: str) -> None:
+    """Print script text to standard output; colours only when it is a terminal."""
+    import sys
+
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.syntax import Syntax
+
+        Console().print(Syntax(text, "python", background_color="default", word_wrap=True))
+    else:
+        print(text)

@@ -1,0 +1,38 @@
+"""Where a value came from: the nodes of the source model, or the line of the source program.
+
+Variables carry origins, rewrites merge them, and converters write them back, so that a person who reads
+the result can ask which part of their own model any value was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, TypeAlias
+
+OriginKind: TypeAlias = Literal["onnx", "torch", "source", "rule"]
+
+
+class Origin(NamedTuple):
+    """One place in a source model.
+
+    ``kind`` says whose name it is: an ONNX node, a torch module path, a line of a source file
+    (``path:line``), or the rewrite rule that made the value. ``name`` is that name.
+    """
+
+    kind: OriginKind
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+Origins: TypeAlias = tuple[Origin, ...]
+
+
+def merge_origins(groups: Iterable[Origins]) -> Origins:
+    """The union of ``groups`` in order of first appearance; linear in their total length."""
+    merged: dict[Origin, None] = {}
+    for group in groups:
+        for origin in group:
+            merged[origin] = None
+    return tuple(merged)

@@ -1,0 +1,225 @@
+"""How expressions become programs: bindings, blocks, branches, functions.
+
+A function's body is a sequence of blocks, each a row of bindings, and a result. In a `DataflowBlock` nothing has
+effects and nothing branches, which is what lets rewriting reorder it. Programs are in A-normal form: the operands of
+a bound call are variables, constants, shapes, scalars, or tuples of these (`is_leaf`); `builder` brings them there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias, final
+
+from .errors import IRError
+from .expr import (
+    Constant,
+    DataflowVar,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    GlobalVar,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    Var,
+)
+from .node import Node, init_field
+from .op import Attrs, Op
+from .types import FuncType, PrimType, TensorType, Type, common_supertype, erase_unbound, type_symvars
+
+
+@final
+class VarBinding(Node):
+    """``var = value``."""
+
+    __slots__ = ("value", "var")
+    var: Var
+    value: Expr
+
+    def __init__(self, var: Var, value: Expr) -> None:
+        init_field(self, "var", var)
+        init_field(self, "value", value)
+
+
+@final
+class MatchCast(Node):
+    """``var = match_cast(value, ty)``: checks at run time that ``value`` is of type ``ty``.
+
+    Size variables that ``ty`` is the first to mention are defined by it.
+    """
+
+    __slots__ = ("ty", "value", "var")
+    var: Var
+    value: Expr
+    ty: Type
+
+    def __init__(self, var: Var, value: Expr, ty: Type) -> None:
+        init_field(self, "var", var)
+        init_field(self, "value", value)
+        init_field(self, "ty", ty)
+
+    @property
+    def struct_info(self) -> Type:
+        """The type, under the name that Relax gave it first."""
+        return self.ty
+
+
+Binding: TypeAlias = VarBinding | MatchCast
+
+
+class BindingBlock(Node):
+    """Bindings that run in order, effects and branches included."""
+
+    __slots__ = ("bindings",)
+    bindings: tuple[Binding, ...]
+
+    def __init__(self, bindings: Iterable[Binding]) -> None:
+        init_field(self, "bindings", tuple(bindings))
+
+    def __iter__(self) -> Iterator[Binding]:
+        return iter(self.bindings)
+
+    def __len__(self) -> int:
+        return len(self.bindings)
+
+
+@final
+class DataflowBlock(BindingBlock):
+    """Bindings without effects or branches. A `DataflowVar` is seen inside only; a plain `Var` is an output."""
+
+    __slots__ = ()
+
+    @property
+    def outputs(self) -> tuple[Var, ...]:
+        """The variables that are visible after the block, in order."""
+        return tuple(b.var for b in self.bindings if type(b.var) is not DataflowVar)
+
+
+@final
+class SeqExpr(Expr):
+    """Blocks that run in order, and the expression they lead to."""
+
+    __slots__ = ("blocks", "body")
+    blocks: tuple[BindingBlock, ...]
+    body: Expr
+
+    def __init__(self, blocks: Iterable[BindingBlock], body: Expr) -> None:
+        init_field(self, "blocks", tuple(blocks))
+        init_field(self, "body", body)
+        init_field(self, "ty", body.ty)
+
+
+@final
+class If(Expr):
+    """``true_branch`` if the boolean scalar ``cond`` holds, else ``false_branch``; the type holds for both."""
+
+    __slots__ = ("cond", "false_branch", "true_branch")
+    cond: Expr
+    true_branch: SeqExpr
+    false_branch: SeqExpr
+
+    def __init__(self, cond: Expr, true_branch: Expr, false_branch: Expr) -> None:
+        ty = cond.ty
+        fits = (isinstance(ty, TensorType) and ty.ndim in (0, -1) and ty.dtype in ("bool", None)) or (
+            isinstance(ty, PrimType) and ty.dtype == "bool"
+        )
+        if not fits:
+            raise IRError(f'the condition of an If is {ty!r}; expected a boolean scalar, R.Tensor((), dtype="bool")')
+        init_field(self, "cond", cond)
+        init_field(self, "true_branch", as_seq(true_branch))
+        init_field(self, "false_branch", as_seq(false_branch))
+        init_field(self, "ty", common_supertype(true_branch.ty, false_branch.ty))
+
+
+def as_seq(expr: Expr) -> SeqExpr:
+    """``expr`` as a `SeqExpr`, with no blocks if it is none yet."""
+    return expr if isinstance(expr, SeqExpr) else SeqExpr((), expr)
+
+
+@final
+class Function(Expr):
+    """A function of the language.
+
+    ``ret_ty`` is what it promises to return (by default the body's type, without the sizes that only the body
+    knows). ``attrs`` are free-form; ``global_symbol`` is the name under which it is public.
+    """
+
+    __slots__ = ("attrs", "body", "is_pure", "params", "ret_ty")
+    params: tuple[Var, ...]
+    body: SeqExpr
+    ret_ty: Type
+    is_pure: bool
+    attrs: Attrs
+
+    def __init__(
+        self,
+        params: Iterable[Var],
+        body: Expr,
+        ret_ty: Type | None = None,
+        is_pure: bool = True,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> None:
+        variables = tuple(params)
+        if len(set(variables)) != len(variables):
+            raise IRError(f"a parameter is listed twice: {[v.name_hint for v in variables]}")
+        if ret_ty is None:
+            sizes = {v for param in variables for v in type_symvars(param.ty)}
+            ret_ty = erase_unbound(body.ty, sizes.__contains__)
+        init_field(self, "params", variables)
+        init_field(self, "body", as_seq(body))
+        init_field(self, "ret_ty", ret_ty)
+        init_field(self, "is_pure", bool(is_pure))
+        init_field(self, "attrs", attrs if isinstance(attrs, Attrs) else Attrs(attrs))
+        init_field(self, "ty", FuncType([v.ty for v in variables], ret_ty, is_pure))
+
+    @property
+    def name(self) -> str | None:
+        """The public name, if it has one."""
+        return self.attrs.get("global_symbol")
+
+    @property
+    def is_private(self) -> bool:
+        """Whether only its own module may call it."""
+        return "global_symbol" not in self.attrs
+
+    @property
+    def ret_struct_info(self) -> Type:
+        """The return type, under the name that Relax gave it first."""
+        return self.ret_ty
+
+    def with_attr(self, name: str | Mapping[str, Any], value: Any = None) -> Function:
+        """The same function with one attribute set, or those of a mapping."""
+        extra = {name: value} if isinstance(name, str) else dict(name)
+        return Function(self.params, self.body, self.ret_ty, self.is_pure, {**self.attrs, **extra})
+
+    def without_attr(self, name: str) -> Function:
+        """The same function without one attribute."""
+        kept = {key: value for key, value in self.attrs.items() if key != name}
+        return Function(self.params, self.body, self.ret_ty, self.is_pure, kept)
+
+    def with_body(self, body: Expr, ret_ty: Type | None = None) -> Function:
+        """The same function with another body; it promises the same type unless ``ret_ty`` is given."""
+        return Function(self.params, body, ret_ty or self.ret_ty, self.is_pure, self.attrs)
+
+
+_LEAVES = frozenset(
+    {Var, DataflowVar, Constant, ShapeExpr, GlobalVar, PrimValue, StringImm, DataTypeImm, ExternFunc, Op}
+)
+
+
+def is_leaf(expr: Expr) -> bool:
+    """Whether ``expr`` may be an operand as it stands: no call, branch or projection, at any depth of tuples."""
+    kind = type(expr)
+    if kind in _LEAVES:
+        return True
+    if kind is not Tuple:
+        return False
+    stack: list[Expr] = [expr]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, Tuple):
+            stack.extend(current.fields)
+        elif type(current) not in _LEAVES:
+            return False
+    return True

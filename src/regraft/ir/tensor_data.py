@@ -1,0 +1,108 @@
+"""The numbers behind a constant: a handle that gives a NumPy array when asked.
+
+A handle wraps an array as it stands, or a loader that is run once, on first use, so that the weights of a
+large model stay in their memory-mapped file until something reads them. Knows NumPy and dtypes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, final
+
+import numpy as np
+
+from .dtypes import as_dtype, numpy_dtype
+
+
+@final
+class TensorData:
+    """A read-only tensor value of known shape and dtype.
+
+    ``TensorData(array)`` shares the array's memory. ``TensorData.lazy(shape, dtype, load)`` calls ``load()``
+    when the numbers are first needed. ``numpy()`` never copies.
+    """
+
+    __slots__ = ("_array", "_load", "dtype", "shape")
+    shape: tuple[int, ...]
+    dtype: str
+    _array: np.ndarray | None
+    _load: Callable[[], np.ndarray] | None
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.shape = array.shape
+        self.dtype = as_dtype(array.dtype)
+        if array.flags.writeable:
+            array = array.view()
+            array.flags.writeable = False
+        self._array = array
+        self._load = None
+
+    @classmethod
+    def lazy(cls, shape: Iterable[int], dtype: str, load: Callable[[], np.ndarray]) -> TensorData:
+        """A handle whose numbers ``load()`` brings on first use; it must give that shape and dtype."""
+        handle = cls.__new__(cls)
+        handle.shape = tuple(shape)
+        handle.dtype = as_dtype(dtype)
+        handle._array = None
+        handle._load = load
+        return handle
+
+    @property
+    def size(self) -> int:
+        """How many elements there are."""
+        count = 1
+        for dim in self.shape:
+            count *= dim
+        return count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the elements take in memory."""
+        return self.size * numpy_dtype(self.dtype).itemsize
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the numbers are at hand without reading a file."""
+        return self._array is not None
+
+    def numpy(self) -> np.ndarray:
+        """The values as a read-only array, zero-copy; loads them on first use."""
+        if self._array is None:
+            assert self._load is not None
+            array = self._load()
+            if array.shape != self.shape or array.dtype != numpy_dtype(self.dtype):
+                raise ValueError(
+                    f"loaded {array.shape} of {array.dtype}, where {self.shape} of {self.dtype} was promised"
+                )
+            array = array.view()
+            array.flags.writeable = False
+            self._array = array
+            self._load = None
+        return self._array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        return f"TensorData(shape={self.shape}, dtype={self.dtype!r})"
+
+
+def as_array(value: object, dtype: str | None = None) -> np.ndarray:
+    """``value`` as an array: NumPy arrays as they are, Python numbers by Relax's defaults.
+
+    A float is float32, an int int32 (int64 when it needs the room), a bool bool; ``dtype`` overrides.
+    """
+    if isinstance(value, TensorData):
+        value = value.numpy()
+    if dtype is not None:
+        return np.asarray(value, dtype=numpy_dtype(as_dtype(dtype)))
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    array = np.asarray(value)
+    if array.dtype == np.float64:
+        return array.astype(np.float32)
+    if array.dtype == np.int64:
+        limits = np.iinfo(np.int32)
+        fits = array.size == 0 or (array.min() >= limits.min and array.max() <= limits.max)
+        return array.astype(np.int32) if fits else array
+    return array

@@ -1,0 +1,413 @@
+"""The types of the language, and how two types relate.
+
+Every expression has one: a tensor with its shape and dtype as far as they are known, a tuple, a shape,
+a scalar (`PrimType`), a function, or any object at all. Unknown shapes, ranks and dtypes are ordinary types.
+This module knows dims and dtypes; it knows nothing of expressions.
+
+Types are values: equal when they say the same about the same size variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from .dims import Dim, SymExpr, SymVar, dims_equal, free_symvars, match_dim, substitute
+from .dtypes import as_optional_dtype
+from .errors import IRError
+from .node import Node, init_field
+
+UNKNOWN_NDIM: Final = -1
+"""The ``ndim`` of a tensor or shape whose rank is not known."""
+
+
+class Type(Node):
+    """Base of all types. Equality is by content, with size variables compared by identity."""
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+    def _key(self) -> tuple[object, ...]:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other):
+            return False
+        return hash(self) == hash(other) and self._key() == other._key()  # pyright: ignore[reportAttributeAccessIssue]
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            value = hash((type(self).__name__, *self._key()))
+            init_field(self, "_hash", value)
+            return value
+
+
+def as_dim(value: object, where: str = "shape") -> Dim:
+    """``value`` as a dim: a non-negative int (or NumPy int), or a symbolic expression."""
+    if type(value) is int:
+        dim = value
+    elif isinstance(value, SymExpr):
+        return value
+    elif hasattr(value, "__index__") and not isinstance(value, bool):
+        dim = int(value.__index__())  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+    else:
+        raise IRError(f"{where}: {value!r} is not a size; give an int or a symbolic size such as T.int64()")
+    if dim < 0:
+        raise IRError(f"{where}: a size cannot be negative, got {dim}")
+    return dim
+
+
+class TensorType(Type):
+    """A tensor: ``shape`` (a tuple of dims) if known, ``ndim`` (-1 if unknown), ``dtype`` (None if unknown)."""
+
+    __slots__ = ("dtype", "ndim", "shape")
+    shape: tuple[Dim, ...] | None
+    dtype: str | None
+    ndim: int
+
+    def __init__(
+        self, shape: Iterable[Dim] | None = None, dtype: str | None = None, ndim: int = UNKNOWN_NDIM
+    ) -> None:
+        if shape is None:
+            if ndim < UNKNOWN_NDIM:
+                raise IRError(f"a tensor's ndim is -1 (unknown) or more, got {ndim}")
+            dims = None
+        else:
+            dims = tuple([d if type(d) is int and d >= 0 else as_dim(d) for d in shape])
+            if ndim not in (UNKNOWN_NDIM, len(dims)):
+                raise IRError(f"a tensor of shape {dims} has ndim {len(dims)}, not {ndim}")
+            ndim = len(dims)
+        init_field(self, "shape", dims)
+        init_field(self, "dtype", None if dtype is None else as_optional_dtype(dtype))
+        init_field(self, "ndim", ndim)
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.shape, self.dtype, self.ndim)
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether the rank is known to be 0."""
+        return self.ndim == 0
+
+    def with_dtype(self, dtype: str | None) -> TensorType:
+        """The same shape with another dtype."""
+        return TensorType(self.shape, dtype, self.ndim)
+
+
+class TupleType(Type):
+    """A tuple of values of the types ``fields``."""
+
+    __slots__ = ("fields",)
+    fields: tuple[Type, ...]
+
+    def __init__(self, fields: Iterable[Type]) -> None:
+        init_field(self, "fields", tuple(fields))
+
+    def _key(self) -> tuple[object, ...]:
+        return self.fields
+
+
+class ShapeType(Type):
+    """A shape value: its ``values`` if known, and its length ``ndim`` (-1 if unknown)."""
+
+    __slots__ = ("ndim", "values")
+    values: tuple[Dim, ...] | None
+    ndim: int
+
+    def __init__(self, values: Iterable[Dim] | None = None, ndim: int = UNKNOWN_NDIM) -> None:
+        dims = None if values is None else tuple([as_dim(d) for d in values])
+        if dims is not None:
+            if ndim not in (UNKNOWN_NDIM, len(dims)):
+                raise IRError(f"a shape of {len(dims)} values has ndim {len(dims)}, not {ndim}")
+            ndim = len(dims)
+        init_field(self, "values", dims)
+        init_field(self, "ndim", ndim)
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.values, self.ndim)
+
+
+class PrimType(Type):
+    """A scalar that is no tensor: its ``dtype``, and its ``value`` when known (an int size or a symbolic one)."""
+
+    __slots__ = ("dtype", "value")
+    dtype: str
+    value: Dim | float | bool | None
+
+    def __init__(self, dtype: str | None = None, value: Dim | float | bool | None = None) -> None:
+        if dtype is None:
+            if value is None:
+                raise IRError("a PrimType needs a dtype or a value")
+            dtype = "bool" if isinstance(value, bool) else "float32" if isinstance(value, float) else "int64"
+        known = as_optional_dtype(dtype)
+        if known is None:
+            raise IRError("a PrimType needs a dtype")
+        init_field(self, "dtype", known)
+        init_field(self, "value", value)
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.dtype, type(self.value).__name__, self.value)
+
+
+class ObjectType(Type):
+    """Any value at all."""
+
+    __slots__ = ()
+
+    def _key(self) -> tuple[object, ...]:
+        return ()
+
+
+class FuncType(Type):
+    """A function: the types of its ``params`` (None: any), what it returns, and whether it is pure."""
+
+    __slots__ = ("params", "purity", "ret")
+    params: tuple[Type, ...] | None
+    ret: Type
+    purity: bool
+
+    def __init__(self, params: Iterable[Type] | None, ret: Type, purity: bool = True) -> None:
+        init_field(self, "params", None if params is None else tuple(params))
+        init_field(self, "ret", ret)
+        init_field(self, "purity", bool(purity))
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.params, self.ret, self.purity)
+
+
+OBJECT: Final = ObjectType()
+"""The one `ObjectType` that type rules return."""
+
+
+# --- size variables in types ---------------------------------------------------------------------------
+
+
+def _dims_of(ty: Type) -> tuple[Dim, ...]:
+    match ty:
+        case TensorType():
+            return ty.shape or ()
+        case ShapeType():
+            return ty.values or ()
+        case PrimType() if isinstance(ty.value, SymExpr):
+            return (ty.value,)
+        case _:
+            return ()
+
+
+def _parts_of(ty: Type) -> Sequence[Type]:
+    match ty:
+        case TupleType():
+            return ty.fields
+        case FuncType():
+            return (*(ty.params or ()), ty.ret)
+        case _:
+            return ()
+
+
+def type_symvars(ty: Type) -> tuple[SymVar, ...]:
+    """The size variables that ``ty`` mentions, in order of first appearance."""
+    found: dict[SymVar, None] = {}
+    stack: list[Type] = [ty]
+    while stack:
+        current = stack.pop()
+        for dim in _dims_of(current):
+            if not isinstance(dim, int):
+                found.update(dict.fromkeys(free_symvars(dim)))
+        stack.extend(reversed(_parts_of(current)))
+    return tuple(found)
+
+
+def map_type(ty: Type, change: Callable[[Type], Type]) -> Type:
+    """``ty`` with ``change`` applied to each leaf type (all but tuples and functions); shares what is unchanged."""
+    match ty:
+        case TupleType():
+            fields = tuple(map_type(f, change) for f in ty.fields)
+            same = all(a is b for a, b in zip(fields, ty.fields, strict=True))
+            return ty if same else TupleType(fields)
+        case FuncType():
+            params = None if ty.params is None else tuple(map_type(p, change) for p in ty.params)
+            ret = map_type(ty.ret, change)
+            return FuncType(params, ret, ty.purity)
+        case _:
+            return change(ty)
+
+
+def substitute_type(ty: Type, mapping: Mapping[SymVar, Dim]) -> Type:
+    """``ty`` with size variables replaced, simultaneously."""
+    if not mapping:
+        return ty
+
+    def change(leaf: Type) -> Type:
+        if not type_symvars(leaf):
+            return leaf
+        match leaf:
+            case TensorType(shape=tuple(dims)):
+                return TensorType([substitute(d, mapping) for d in dims], leaf.dtype)
+            case ShapeType(values=tuple(dims)):
+                return ShapeType([substitute(d, mapping) for d in dims])
+            case PrimType(value=SymExpr() as value):
+                return PrimType(leaf.dtype, substitute(value, mapping))
+            case _:
+                return leaf
+
+    return map_type(ty, change)
+
+
+def erase_unbound(ty: Type, known: Callable[[SymVar], bool]) -> Type:
+    """``ty`` without the shapes that mention a size variable that is not ``known``; ranks and dtypes stay."""
+
+    def change(leaf: Type) -> Type:
+        if all(known(v) for v in type_symvars(leaf)):
+            return leaf
+        match leaf:
+            case TensorType():
+                return TensorType(None, leaf.dtype, leaf.ndim)
+            case ShapeType():
+                return ShapeType(None, leaf.ndim)
+            case PrimType():
+                return PrimType(leaf.dtype)
+            case _:
+                return leaf
+
+    return map_type(ty, change)
+
+
+# --- how two types relate ----------------------------------------------------------------------------------
+
+
+def _all(answers: Iterable[bool | None]) -> bool | None:
+    verdict: bool | None = True
+    for answer in answers:
+        if answer is False:
+            return False
+        if answer is None:
+            verdict = None
+    return verdict
+
+
+def shapes_equal(left: Sequence[Dim], right: Sequence[Dim]) -> bool | None:
+    """Whether two shapes are the same: True, False, or None when the sizes cannot tell."""
+    if len(left) != len(right):
+        return False
+    return _all(dims_equal(a, b) for a, b in zip(left, right, strict=True))
+
+
+def is_subtype(derived: Type, base: Type) -> bool | None:
+    """Whether every value of ``derived`` is a value of ``base``.
+
+    True: always. False: some or all values are not, for every choice of the sizes and of what is not known.
+    None: it depends on what is not known (a rank, a dtype, a size), so a check at run time can decide.
+    """
+    if derived is base:
+        return True
+    if isinstance(base, ObjectType):
+        return True
+    if isinstance(derived, ObjectType):
+        return None
+    if isinstance(derived, TensorType) and isinstance(base, TensorType):
+        return _all((_dtype_below(derived.dtype, base.dtype), _dims_below(derived, base)))
+    if isinstance(derived, ShapeType) and isinstance(base, ShapeType):
+        return _dims_below(derived, base)
+    if isinstance(derived, TupleType) and isinstance(base, TupleType):
+        if len(derived.fields) != len(base.fields):
+            return False
+        return _all(is_subtype(a, b) for a, b in zip(derived.fields, base.fields, strict=True))
+    if isinstance(derived, PrimType) and isinstance(base, PrimType):
+        return _prim_below(derived, base)
+    if isinstance(derived, FuncType) and isinstance(base, FuncType):
+        return _func_below(derived, base)
+    return False
+
+
+def _dtype_below(derived: str | None, base: str | None) -> bool | None:
+    if base is None or derived == base:
+        return True
+    return None if derived is None else False
+
+
+def _dims_below(derived: TensorType | ShapeType, base: TensorType | ShapeType) -> bool | None:
+    have, want = _known_dims(derived), _known_dims(base)
+    if have is not None and want is not None:
+        return shapes_equal(have, want)
+    if UNKNOWN_NDIM not in (derived.ndim, base.ndim) and derived.ndim != base.ndim:
+        return False
+    if want is None:
+        return True if base.ndim in (UNKNOWN_NDIM, derived.ndim) else None
+    return None
+
+
+def _known_dims(ty: TensorType | ShapeType) -> tuple[Dim, ...] | None:
+    return ty.shape if isinstance(ty, TensorType) else ty.values
+
+
+def _prim_below(derived: PrimType, base: PrimType) -> bool | None:
+    if derived.dtype != base.dtype:
+        return False
+    if base.value is None or derived.value == base.value:
+        return True
+    if derived.value is None:
+        return None
+    if isinstance(derived.value, float) or isinstance(base.value, float):
+        return False
+    return dims_equal(derived.value, base.value)
+
+
+def _func_below(derived: FuncType, base: FuncType) -> bool | None:
+    if base.purity and not derived.purity:
+        return False
+    answers: list[bool | None] = [is_subtype(derived.ret, base.ret)]
+    if base.params is not None:
+        if derived.params is None:
+            answers.append(None)
+        elif len(derived.params) != len(base.params):
+            return False
+        else:
+            answers.extend(is_subtype(b, d) for d, b in zip(derived.params, base.params, strict=True))
+    return _all(answers)
+
+
+def common_supertype(left: Type, right: Type) -> Type:
+    """The most precise type that holds for the values of both: what an `If` over them returns."""
+    if left == right:
+        return left
+    if isinstance(left, TensorType) and isinstance(right, TensorType):
+        dtype = left.dtype if left.dtype == right.dtype else None
+        if left.shape is not None and right.shape is not None and shapes_equal(left.shape, right.shape) is True:
+            return TensorType(left.shape, dtype)
+        return TensorType(None, dtype, left.ndim if left.ndim == right.ndim else UNKNOWN_NDIM)
+    if isinstance(left, TupleType) and isinstance(right, TupleType) and len(left.fields) == len(right.fields):
+        return TupleType(common_supertype(a, b) for a, b in zip(left.fields, right.fields, strict=True))
+    if isinstance(left, ShapeType) and isinstance(right, ShapeType):
+        return ShapeType(None, left.ndim if left.ndim == right.ndim else UNKNOWN_NDIM)
+    if isinstance(left, PrimType) and isinstance(right, PrimType) and left.dtype == right.dtype:
+        return PrimType(left.dtype)
+    return OBJECT
+
+
+def bind_type(pattern: Type, actual: Type, sizes: dict[SymVar, Dim]) -> bool | None:
+    """Match a parameter's type against an argument's, filling ``sizes`` with what the parameter's variables are.
+
+    True: it fits. False: it cannot fit. None: it may fit, which is then checked at run time.
+    """
+    if isinstance(pattern, TupleType) and isinstance(actual, TupleType):
+        if len(pattern.fields) != len(actual.fields):
+            return False
+        return _all([bind_type(p, a, sizes) for p, a in zip(pattern.fields, actual.fields, strict=True)])
+    want = _known_dims(pattern) if isinstance(pattern, TensorType | ShapeType) else None
+    have = _known_dims(actual) if isinstance(actual, TensorType | ShapeType) else None
+    if want is not None and have is not None and type(pattern) is type(actual):
+        if len(want) != len(have):
+            return False
+        fits = _all([match_dim(p, a, sizes) for p, a in zip(want, have, strict=True)])
+        if isinstance(pattern, TensorType) and isinstance(actual, TensorType):
+            return _all((fits, _dtype_below(actual.dtype, pattern.dtype)))
+        return fits
+    if isinstance(pattern, PrimType) and isinstance(actual, PrimType) and isinstance(pattern.value, SymExpr):
+        if actual.value is None or isinstance(actual.value, float):
+            return None if pattern.dtype == actual.dtype else False
+        return match_dim(pattern.value, actual.value, sizes)
+    return is_subtype(actual, pattern)

@@ -1,0 +1,225 @@
+"""What the type rules of many operators share: reading operands, broadcasting, axes, dtypes.
+
+A type rule reads a call's operands through `tensor_operand` and its kin, which raise the operator's error when the
+operand is of another kind, and gives a type that is as precise as the operands allow: unknown in, unknown out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ..ir.dims import Dim, dims_equal
+from ..ir.dtypes import is_float
+from ..ir.errors import OpTypeError
+from ..ir.expr import Expr, ShapeExpr, Tuple
+from ..ir.op import Call, Op, TypeRule, wrong_attribute, wrong_operand
+from ..ir.types import UNKNOWN_NDIM, ShapeType, TensorType, TupleType, Type
+
+# --- reading operands
+
+
+def tensor_operand(call: Call, index: int) -> TensorType:
+    """The type of operand ``index``, which must be a tensor."""
+    ty = call.args[index].ty
+    if type(ty) is not TensorType:
+        raise wrong_operand(call, index, "a tensor")
+    return ty
+
+
+def tensor_fields(call: Call, index: int) -> tuple[TensorType, ...]:
+    """The types of the fields of operand ``index``, which must be a tuple of tensors."""
+    ty = call.args[index].ty
+    if not isinstance(ty, TupleType):
+        raise wrong_operand(call, index, "a tuple of tensors")
+    fields: list[TensorType] = []
+    for field in ty.fields:
+        if not isinstance(field, TensorType):
+            raise wrong_operand(call, index, "a tuple of tensors only")
+        fields.append(field)
+    return tuple(fields)
+
+
+def shape_operand(call: Call, index: int) -> ShapeType:
+    """The type of operand ``index``, which must be a shape."""
+    ty = call.args[index].ty
+    if not isinstance(ty, ShapeType):
+        raise wrong_operand(call, index, "a shape, such as R.shape([2, 3])")
+    return ty
+
+
+def tensor_of_shape(shape: ShapeType, dtype: str | None) -> TensorType:
+    """A tensor whose shape is a shape value."""
+    return TensorType(shape.values, dtype, shape.ndim)
+
+
+# --- dtypes
+
+
+def common_dtype(call: Call, indices: Iterable[int] | None = None) -> str | None:
+    """The one dtype of the tensor operands (all of them, or ``indices``); None if one is not known."""
+    known: str | None = None
+    first = 0
+    unknown = False
+    for index in range(len(call.args)) if indices is None else indices:
+        dtype = tensor_operand(call, index).dtype
+        if dtype is None:
+            unknown = True
+        elif known is None:
+            known, first = dtype, index
+        elif dtype != known:
+            assert isinstance(call.op, Op)
+            raise wrong_operand(
+                call, index, f"the dtype of {call.op.operand_name(first)}, {known}; convert one with R.astype"
+            )
+    return None if unknown else known
+
+
+def require_float(call: Call, index: int) -> TensorType:
+    """The type of operand ``index``, a tensor of floating dtype (or of one that is not known)."""
+    ty = tensor_operand(call, index)
+    if ty.dtype is not None and not is_float(ty.dtype):
+        raise wrong_operand(call, index, 'a floating dtype; convert it first: R.astype(x, "float32")')
+    return ty
+
+
+# --- shapes
+
+
+def broadcast_dims(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[Dim, ...] | None | bool:
+    """NumPy's broadcast of two shapes; None when the sizes cannot tell, False when they can never broadcast."""
+    if len(left) < len(right):
+        left, right = right, left
+    dims = list(left[: len(left) - len(right)])
+    known = True
+    for a, b in zip(left[len(dims) :], right, strict=True):
+        if a is b or a == b or b == 1:
+            dims.append(a)
+        elif a == 1:
+            dims.append(b)
+        elif dims_equal(a, b) is False and dims_equal(a, 1) is False and dims_equal(b, 1) is False:
+            return False
+        else:
+            known = False
+    return tuple(dims) if known else None
+
+
+def broadcast_types(call: Call, indices: Iterable[int] | None = None) -> tuple[tuple[Dim, ...] | None, int]:
+    """Shape and ndim of the broadcast of the tensor operands (all of them, or ``indices``)."""
+    dims: tuple[Dim, ...] | None = ()
+    ndim = 0
+    for index in range(len(call.args)) if indices is None else indices:
+        ty = tensor_operand(call, index)
+        ndim = UNKNOWN_NDIM if UNKNOWN_NDIM in (ndim, ty.ndim) else max(ndim, ty.ndim)
+        if dims is None or ty.shape is None:
+            dims = None
+            continue
+        joined = broadcast_dims(dims, ty.shape)
+        if joined is False:
+            raise wrong_operand(call, index, f"a shape that broadcasts with {format_dims(dims)}")
+        assert not isinstance(joined, bool)
+        dims = joined
+    return dims, ndim
+
+
+def format_dims(dims: Sequence[Dim]) -> str:
+    """A shape for messages: ``(2, n)``."""
+    return f"({', '.join(map(str, dims))}{',' if len(dims) == 1 else ''})"
+
+
+def normalize_axis(call: Call, name: str, axis: int, ndim: int) -> int:
+    """Attribute ``name`` as an axis from 0 up to ``ndim`` (known), counting negative ones from the end."""
+    if not -ndim <= axis < ndim:
+        raise wrong_attribute(call, name, f"an axis of a tensor of {ndim} dimensions: {-ndim} to {ndim - 1}")
+    return axis % ndim
+
+
+def normalize_axes(call: Call, name: str, axes: Iterable[int], ndim: int) -> tuple[int, ...]:
+    """Attribute ``name`` as axes from 0 up to ``ndim`` (known), each at most once."""
+    found = tuple([normalize_axis(call, name, axis, ndim) for axis in axes])
+    if len(set(found)) != len(found):
+        raise wrong_attribute(call, name, "axes that are all different")
+    return found
+
+
+# --- whole rules
+
+
+def same_type(call: Call) -> Type:
+    """The type of the first operand: for unary operators that change neither shape nor dtype."""
+    return tensor_operand(call, 0)
+
+
+def same_float_type(call: Call) -> Type:
+    """The type of the first operand, which must be of floating dtype."""
+    return require_float(call, 0)
+
+
+def broadcast_rule(call: Call) -> Type:
+    """All operands tensors of one dtype, broadcast together."""
+    first = call.args[0].ty
+    if len(call.args) == 2 and first is call.args[1].ty and type(first) is TensorType:
+        return first
+    dtype = common_dtype(call)
+    dims, ndim = broadcast_types(call)
+    return TensorType(dims, dtype, ndim)
+
+
+def boolean_result(rule: TypeRule) -> TypeRule:
+    """``rule`` for an operator that gives truth values: the same shape, dtype bool."""
+
+    def infer(call: Call) -> Type:
+        ty = rule(call)
+        assert isinstance(ty, TensorType)
+        return ty.with_dtype("bool")
+
+    return infer
+
+
+def require_dtype(rule: TypeRule, accepts: Callable[[str | None], bool], expected: str) -> TypeRule:
+    """``rule`` for an operator that takes operands of certain dtypes only; ``expected`` names them for the error."""
+
+    def infer(call: Call) -> Type:
+        for index in range(len(call.args)):
+            dtype = tensor_operand(call, index).dtype
+            if dtype is not None and not accepts(dtype):
+                raise wrong_operand(call, index, expected)
+        return rule(call)
+
+    return infer
+
+
+# --- arguments of the public functions
+
+
+def as_shape_expr(shape: Any, op_name: str) -> Expr:
+    """A shape argument as an expression: a sequence of sizes becomes a `ShapeExpr`; expressions stay as they are."""
+    if isinstance(shape, Tuple):
+        raise OpTypeError(f"{op_name}: the shape is a tuple of expressions; write the sizes: R.shape([2, 3])")
+    if isinstance(shape, Expr):
+        return shape
+    if isinstance(shape, Iterable):
+        values: Iterable[object] = shape  # pyright: ignore[reportUnknownVariableType]
+        return ShapeExpr(values)
+    return ShapeExpr([shape])
+
+
+def as_int_tuple(value: Any, op_name: str, name: str) -> tuple[int, ...]:
+    """An attribute that is one int or a sequence of ints, as a tuple."""
+    if isinstance(value, int):
+        return (value,)
+    try:
+        return tuple([_as_int(v) for v in value])
+    except TypeError:
+        raise OpTypeError(f"{op_name}: {name}={value!r}; expected an int or a sequence of ints") from None
+
+
+def as_optional_int_tuple(value: Any, op_name: str, name: str) -> tuple[int, ...] | None:
+    """`as_int_tuple`, where None stays None."""
+    return None if value is None else as_int_tuple(value, op_name, name)
+
+
+def _as_int(value: Any) -> int:
+    if isinstance(value, bool):
+        raise TypeError
+    return int(value.__index__())

@@ -1,0 +1,54 @@
+"""What every test shares: repeatable property tests, no network, a way to run Python in its own process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Before any test module can import a library that reads it: models under test are built here, never fetched.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+# No time limits in either profile: how fast a loaded machine draws an example says nothing of the program.
+settings.register_profile(
+    "ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.register_profile(
+    "explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=2000
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def root() -> Path:
+    """The repository's root."""
+    return ROOT
+
+
+@pytest.fixture
+def run_python(tmp_path: Path) -> RunPython:
+    """Run this interpreter in an empty directory with the working tree's package; output is text."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        search_path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": search_path},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    return run

@@ -1,0 +1,129 @@
+"""Checking one operator against an oracle: its type rule and its meaning, on NumPy and through PyTorch's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import array_api_compat.torch as torch_namespace
+import ml_dtypes
+import numpy as np
+import torch
+
+from regraft.ir import Call, Constant, Expr, Op, PrimValue, ShapeExpr, TensorType, Tuple, TupleType, Var
+from regraft.ir.dtypes import as_dtype
+
+TOLERANCES = {
+    "float64": 1e-10,
+    "float32": 2e-5,
+    "float16": 4e-3,
+    "bfloat16": 3e-2,
+    "complex64": 2e-5,
+    "complex128": 1e-10,
+}
+"""Relative (and, scaled by the size of the values, absolute) error that a result of each dtype may have."""
+
+
+def variable(array: np.ndarray, name: str = "x") -> Var:
+    """A variable of exactly the type of ``array``."""
+    return Var(name, TensorType(array.shape, as_dtype(array.dtype)))
+
+
+def assert_close(actual: Any, expected: Any, tolerance: float | None = None) -> None:
+    """Same shape, same dtype, same values up to what the dtype can tell; tuples field by field."""
+    if isinstance(expected, tuple | list):
+        assert isinstance(actual, tuple | list), f"{type(actual)} is no tuple"
+        assert len(actual) == len(expected)
+        for a, e in zip(actual, expected, strict=True):
+            assert_close(a, e, tolerance)
+        return
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.shape == expected.shape, f"shape {actual.shape}, expected {expected.shape}"
+    assert actual.dtype == expected.dtype, f"dtype {actual.dtype}, expected {expected.dtype}"
+    bound = tolerance if tolerance is not None else TOLERANCES.get(as_dtype(actual.dtype), 0.0)
+    if bound == 0.0:
+        np.testing.assert_array_equal(actual, expected)
+        return
+    wide = np.complex128 if actual.dtype.kind == "c" else np.float64
+    finite = np.abs(expected.astype(wide)[np.isfinite(expected.astype(wide))])
+    scale = float(finite.max()) if finite.size else 1.0
+    np.testing.assert_allclose(actual.astype(wide), expected.astype(wide), rtol=bound, atol=bound * max(scale, 1e-30))
+
+
+def evaluate(expr: Expr, values: dict[Var, Any], xp: Any = np) -> Any:
+    """The value of a nested expression over the reference semantics, with arrays of ``xp``."""
+    match expr:
+        case Var():
+            return values[expr]
+        case Constant():
+            data = expr.data.numpy()
+            return data if xp is np else torch.from_numpy(np.array(data))
+        case ShapeExpr():
+            return tuple(expr.values)
+        case PrimValue():
+            return expr.value
+        case Tuple():
+            return tuple(evaluate(field, values, xp) for field in expr.fields)
+        case Call(op=Op() as op):
+            assert op.reference is not None, f"{op.name} has no reference semantics"
+            operands = [evaluate(arg, values, xp) for arg in expr.args]
+            operands += [None] * (len(op.operands) - len(operands) if not op.variadic else 0)
+            return op.reference(xp, *operands, **expr.attrs)
+        case _:
+            raise AssertionError(f"cannot evaluate {type(expr).__name__}")
+
+
+def _assert_typed(ty: Any, value: Any) -> None:
+    if isinstance(ty, TupleType):
+        assert isinstance(value, tuple | list), f"{type(value)} for a tuple type"
+        for field, item in zip(ty.fields, value, strict=True):
+            _assert_typed(field, item)
+        return
+    if not isinstance(ty, TensorType):
+        return
+    value = np.asarray(value)
+    assert ty.ndim in (-1, value.ndim), f"inferred ndim {ty.ndim}, computed {value.ndim}"
+    assert ty.dtype in (None, as_dtype(value.dtype)), f"inferred {ty.dtype}, computed {value.dtype}"
+    if ty.shape is not None and all(isinstance(d, int) for d in ty.shape):
+        assert ty.shape == value.shape, f"inferred shape {ty.shape}, computed {value.shape}"
+
+
+def check(
+    build: Callable[..., Call],
+    arrays: Sequence[Any],
+    expected: Any,
+    *,
+    tolerance: float | None = None,
+    torch_too: bool = True,
+) -> None:
+    """``build(*variables)`` has the type and the value of ``expected``, the oracle's answer for ``arrays``.
+
+    An item of ``arrays`` that is a tuple is one tuple operand. The same reference text also runs on PyTorch's arrays
+    unless ``torch_too`` is False (say why at the call) or PyTorch lacks a dtype.
+    """
+    variables: list[Expr] = []
+    values: dict[Var, Any] = {}
+    for i, item in enumerate(arrays):
+        if isinstance(item, tuple):
+            fields = [variable(np.asarray(a), f"x{i}_{j}") for j, a in enumerate(item)]
+            values.update(zip(fields, map(np.asarray, item), strict=True))
+            variables.append(Tuple(fields))
+        else:
+            var = variable(np.asarray(item), f"x{i}")
+            values[var] = np.asarray(item)
+            variables.append(var)
+    call = build(*variables)
+    actual = evaluate(call, values)
+    _assert_typed(call.ty, actual)
+    assert_close(actual, expected, tolerance)
+    if not torch_too or any(v.dtype.type.__module__ == ml_dtypes.__name__ for v in values.values()):
+        return
+    tensors = {var: torch.from_numpy(np.array(value)) for var, value in values.items()}
+    on_torch = evaluate(call, tensors, torch_namespace)
+    assert_close(_to_numpy(on_torch), expected, tolerance)
+
+
+def _to_numpy(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return tuple(_to_numpy(v) for v in value)
+    return value.numpy() if isinstance(value, torch.Tensor) else np.asarray(value)

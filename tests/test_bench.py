@@ -1,0 +1,38 @@
+"""The benchmarks' harness: how tables read, what is found, what a wrong name says."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from bench.__main__ import available, main
+from bench.table import Table
+
+
+def test_a_table_is_kept_as_markdown_with_its_note() -> None:
+    table = Table(
+        "Matching", ("bindings", "µs a binding"), (("a|b", 1.23456), (100_000, 12345.6)), "Flat is good."
+    )
+    assert table.markdown() == (
+        "## Matching\n\n| bindings | µs a binding |\n| --- | ---: |\n"
+        "| a\\|b | 1.23 |\n| 100,000 | 12,346 |\n\nFlat is good.\n"
+    )
+
+
+def test_a_row_of_the_wrong_length_names_the_table() -> None:
+    with pytest.raises(ValueError, match=r"'Matching': row \('a',\) needs 2 cells"):
+        Table("Matching", ("bindings", "time"), (("a",),))
+
+
+def test_an_unknown_benchmark_is_an_error_that_lists_the_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["no_such"], tmp_path) == 2
+    assert "no benchmark no_such: there are " in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_benchmark_has_a_run_function() -> None:
+    assert [name for name in available() if not callable(import_module(f"bench.bench_{name}").run)] == []

@@ -1,0 +1,46 @@
+"""House rules that can be read off the tree: module sizes, names, light imports, dependencies explained."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.conftest import RunPython
+
+MOST_LINES = 600
+HEAVY = ["jax", "jaxlib", "onnx", "onnx_ir", "onnxruntime", "torch", "tvm"]
+
+
+def test_no_module_is_longer_than_600_lines(root: Path) -> None:
+    lengths = {
+        path: len(path.read_text(encoding="utf-8").splitlines()) for path in (root / "src").rglob("*.py")
+    }
+    assert lengths
+    assert {str(path.relative_to(root)): count for path, count in lengths.items() if count > MOST_LINES} == {}
+
+
+def test_no_module_is_named_utils(root: Path) -> None:
+    rooms = ("src", "tests", "bench", "examples")
+    assert [
+        path for room in rooms for path in (root / room).rglob("*") if path.stem in {"util", "utils"}
+    ] == []
+
+
+def test_importing_regraft_imports_no_framework(run_python: RunPython) -> None:
+    finished = run_python(
+        "-c", "import json, sys, regraft; print(json.dumps([regraft.__name__, *sys.modules]))"
+    )
+    assert finished.returncode == 0, finished.stderr
+    loaded = json.loads(finished.stdout)
+    assert "regraft" in loaded
+    assert [name for name in HEAVY if name in loaded] == []
+
+
+def test_every_dependency_is_explained_with_its_range(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    explained = (root / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    assert [wanted for group in groups for wanted in group if f"`{wanted}`" not in explained] == []
