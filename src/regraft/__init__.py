@@ -1,1 +1,136 @@
-"""regraft: rewrite tensor dataflow programs by pattern, and take their gradients."""
+"""regraft: rewrite tensor dataflow programs by pattern, and take their gradients.
+
+``import regraft as rx`` gives the language (`Var`, `Call`, `Function`, `IRModule`, `BlockBuilder`, `const` ...) and
+the written form (`parse`); the other rooms (``rx.dpl``, ``rx.transform``, ``rx.training`` ...) load when first named.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .ir import (
+    Attrs,
+    BindingBlock,
+    BlockBuilder,
+    Call,
+    Constant,
+    DataflowBlock,
+    DataflowVar,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    Function,
+    FuncType,
+    GlobalVar,
+    If,
+    IRError,
+    IRModule,
+    MatchCast,
+    MissingDependencyError,
+    ObjectType,
+    Op,
+    OpTypeError,
+    Origin,
+    PrimType,
+    PrimValue,
+    RegraftError,
+    SeqExpr,
+    ShapeExpr,
+    ShapeType,
+    StringImm,
+    SymVar,
+    TensorData,
+    TensorType,
+    Trait,
+    Tuple,
+    TupleGetItem,
+    TupleType,
+    Type,
+    Var,
+    VarBinding,
+    assert_structural_equal,
+    const,
+    structural_equal,
+    structural_hash,
+)
+from .script import ParseError, load_script, parse, save_script
+
+if TYPE_CHECKING:
+    from . import op as op
+    from . import script as script
+
+_ROOMS = (
+    "analysis",
+    "cli",
+    "convert",
+    "dpl",
+    "engine",
+    "gradient",
+    "op",
+    "ops",
+    "rewrite",
+    "script",
+    "testing",
+    "training",
+    "transform",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"regraft has no {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_ROOMS])
+
+
+__all__ = [
+    "Attrs",
+    "BindingBlock",
+    "BlockBuilder",
+    "Call",
+    "Constant",
+    "DataTypeImm",
+    "DataflowBlock",
+    "DataflowVar",
+    "Expr",
+    "ExternFunc",
+    "FuncType",
+    "Function",
+    "GlobalVar",
+    "IRError",
+    "IRModule",
+    "If",
+    "MatchCast",
+    "MissingDependencyError",
+    "ObjectType",
+    "Op",
+    "OpTypeError",
+    "Origin",
+    "ParseError",
+    "PrimType",
+    "PrimValue",
+    "RegraftError",
+    "SeqExpr",
+    "ShapeExpr",
+    "ShapeType",
+    "StringImm",
+    "SymVar",
+    "TensorData",
+    "TensorType",
+    "Trait",
+    "Tuple",
+    "TupleGetItem",
+    "TupleType",
+    "Type",
+    "Var",
+    "VarBinding",
+    "assert_structural_equal",
+    "const",
+    "load_script",
+    "parse",
+    "save_script",
+    "structural_equal",
+    "structural_hash",
+]

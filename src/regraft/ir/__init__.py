@@ -6,6 +6,7 @@ here is immutable.
 
 from .builder import BlockBuilder, NameSupply, flatten, operands_of, with_operands
 from .dims import Dim, SymExpr, SymVar
+from .equality import Difference, assert_structural_equal, first_difference, structural_equal
 from .errors import IRError, MissingDependencyError, OpTypeError, RegraftError
 from .expr import (
     Constant,
@@ -23,7 +24,9 @@ from .expr import (
     as_expr,
     const,
 )
+from .hashing import structural_hash
 from .module import IRModule
+from .mutator import ExprMutator
 from .node import Node
 from .op import NO_ATTRS, REQUIRED, Attrs, Call, Op, Operand, Trait, is_call_of
 from .origin import Origin, Origins, merge_origins
@@ -41,6 +44,7 @@ from .program import (
 )
 from .tensor_data import TensorData
 from .types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
+from .visitor import ExprVisitor, iter_bindings, walk
 
 __all__ = [
     "NO_ATTRS",
@@ -54,8 +58,11 @@ __all__ = [
     "DataTypeImm",
     "DataflowBlock",
     "DataflowVar",
+    "Difference",
     "Dim",
     "Expr",
+    "ExprMutator",
+    "ExprVisitor",
     "ExternFunc",
     "FuncType",
     "Function",
@@ -93,11 +100,17 @@ __all__ = [
     "VarBinding",
     "as_expr",
     "as_seq",
+    "assert_structural_equal",
     "const",
+    "first_difference",
     "flatten",
     "is_call_of",
     "is_leaf",
+    "iter_bindings",
     "merge_origins",
     "operands_of",
+    "structural_equal",
+    "structural_hash",
+    "walk",
     "with_operands",
 ]

@@ -89,7 +89,8 @@ class IRModule(Node):
         """This module with several functions added or replaced."""
         table = dict(self.functions)
         for name, function in functions.items():
-            table[self._by_name.get(name) or GlobalVar(name, function.ty)] = function
+            known = self._by_name.get(name)
+            table[GlobalVar(name, function.ty) if known is None else known] = function
         return IRModule(table, self.attrs)
 
     def without_functions(self, names: frozenset[str] | set[str]) -> IRModule:

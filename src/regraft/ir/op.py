@@ -213,7 +213,9 @@ class Op(Expr):
     @staticmethod
     def get(name: str) -> Op:
         """The operator of that name (``"relax."`` may be left out); raises `IRError` with near names if there is none."""
-        found = _registry.get(name) or _registry.get(f"relax.{name}")
+        found = _registry.get(name)
+        if found is None:
+            found = _registry.get(f"relax.{name}")
         if found is not None:
             return found
         from difflib import get_close_matches
@@ -270,9 +272,13 @@ class Op(Expr):
         while values and values[-1] is None:
             values.pop()
         dtype = next((v.ty.dtype for v in values if isinstance(v, Expr) and isinstance(v.ty, TensorType)), None)
-        return tuple([self._coerce_one(i, v, dtype) for i, v in enumerate(values)])
+        return tuple([self.coerce_operand(i, v, dtype) for i, v in enumerate(values)])
 
-    def _coerce_one(self, index: int, value: object, dtype: str | None) -> Expr:
+    def coerce_operand(self, index: int, value: object, dtype: str | None) -> Expr:
+        """``value`` as operand ``index``: numbers become constants of ``dtype``, which must hold them exactly.
+
+        Without ``dtype`` they take their own, as `const` does. Raises `OpTypeError` for what is no operand.
+        """
         if isinstance(value, Expr):
             return value
         if isinstance(value, bool | int | float) and dtype is not None:

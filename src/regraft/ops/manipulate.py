@@ -1,4 +1,4 @@
-"""Rearranging the elements of a tensor: axes, shapes, order. No element changes its value.
+"""Rearranging the elements of a tensor: the order of its axes, and the order along them.
 
 Each operator is declared whole here: type rule, meaning, gradient, traits, and the function people call.
 """
@@ -8,14 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..ir.dims import dims_equal
+from ..ir.dtypes import is_integer
 from ..ir.expr import Expr
-from ..ir.op import Call, Op, Trait, wrong_attribute
+from ..ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type
-from .rules import as_optional_int_tuple, normalize_axes, tensor_operand
+from .rules import as_int, as_int_tuple, as_optional_int_tuple, normalize_axes, normalize_axis, tensor_operand
+from .semantics import cast
+
+__all__ = ["flip", "layout_transform", "permute_dims", "reverse_sequence"]
 
 
 def permutation(call: Call) -> tuple[int, ...] | None:
-    """The axes of a ``permute_dims`` call, from 0 and explicit; None when they follow from a rank not known."""
+    """The axes of a ``permute_dims`` call, from 0 and explicit; None when they need a rank not known."""
     ndim = tensor_operand(call, 0).ndim
     axes = call.attrs.axes
     if axes is None:
@@ -52,8 +57,132 @@ PERMUTE_DIMS = Op(
 def permute_dims(x: Expr, axes: Sequence[int] | None = None) -> Call:
     """``x`` with its axes in another order; follows ``numpy.transpose``.
 
-    Operands: ``x``, any tensor. Attributes: ``axes``, for each axis of the result the axis of ``x`` it comes from
-    (negative ones count from the end); None reverses all. Result: ``x``'s dtype, ``x.shape[axes[i]]`` at axis i.
-    Raises `OpTypeError` when ``axes`` is no permutation of the axes of ``x``.
+    Operands: ``x``, any tensor. Attributes: ``axes``, for each axis of the result the axis of ``x`` it comes
+    from (negative ones count from the end); None reverses all. Result: ``x``'s dtype, ``x.shape[axes[i]]`` at
+    axis i. Raises `OpTypeError` when ``axes`` is no permutation of the axes of ``x``.
     """
     return PERMUTE_DIMS(x, axes=as_optional_int_tuple(axes, "relax.permute_dims", "axes"))
+
+
+# --- layout_transform
+
+
+def _layout_transform_type(call: Call) -> Type:
+    ty = tensor_operand(call, 0)
+    order: tuple[int, ...] = call.attrs.index_map
+    if sorted(order) != list(range(len(order))):
+        raise wrong_attribute(
+            call, "index_map", "the axes of x from 0, each once: other maps of indices are not known"
+        )
+    if ty.ndim not in (UNKNOWN_NDIM, len(order)):
+        raise wrong_attribute(call, "index_map", f"a permutation of the {ty.ndim} axes of x")
+    return TensorType(None if ty.shape is None else [ty.shape[axis] for axis in order], ty.dtype, len(order))
+
+
+def _layout_transform(xp: Any, x: Any, index_map: tuple[int, ...], pad_value: float | None) -> Any:
+    del pad_value  # another order of axes leaves no gaps to fill
+    return xp.permute_dims(x, index_map)
+
+
+LAYOUT_TRANSFORM = Op(
+    "relax.layout_transform",
+    ("x",),
+    {"index_map": REQUIRED, "pad_value": None},
+    infer=_layout_transform_type,
+    reference=_layout_transform,
+    traits=(Trait.VIEW,),
+)
+
+
+def layout_transform(x: Expr, index_map: Sequence[int], pad_value: float | None = None) -> Call:
+    """``x`` in another layout, for maps of indices that only put the axes in another order.
+
+    Operands: ``x``, any tensor. Attributes: ``index_map``, for each axis of the result the axis of ``x`` it
+    comes from, counted from 0 (Relax also takes a function of the indices, which may cut and join axes: those
+    are written as `reshape` and `permute_dims` here); ``pad_value``, kept as it is, for such a map leaves
+    nothing to fill. Result: ``x``'s dtype, its axes in that order. Raises `OpTypeError` when ``index_map`` is
+    no permutation of them.
+    """
+    name = LAYOUT_TRANSFORM.name
+    return LAYOUT_TRANSFORM(x, index_map=as_int_tuple(index_map, name, "index_map"), pad_value=pad_value)
+
+
+# --- flip
+
+
+def _flip_type(call: Call) -> Type:
+    ty = tensor_operand(call, 0)
+    if ty.ndim != UNKNOWN_NDIM:
+        normalize_axis(call, "axis", call.attrs.axis, ty.ndim)
+    return ty
+
+
+def _flip(xp: Any, data: Any, axis: int) -> Any:
+    return xp.flip(data, axis=axis)
+
+
+FLIP = Op(
+    "relax.flip",
+    ("data",),
+    {"axis": REQUIRED},
+    infer=_flip_type,
+    reference=_flip,
+    traits=(Trait.VIEW,),
+)
+
+
+def flip(data: Expr, axis: int) -> Call:
+    """``data`` with the order along one axis turned round; follows ``numpy.flip``.
+
+    Operands: ``data``, any tensor. Attributes: ``axis`` (negative: from the end). Result: ``data``'s type.
+    Raises `OpTypeError` for an axis that ``data`` does not have.
+    """
+    return FLIP(data, axis=as_int(axis, FLIP.name, "axis"))
+
+
+# --- reverse_sequence
+
+
+def _reverse_sequence_type(call: Call) -> Type:
+    ty, lengths = tensor_operand(call, 0), tensor_operand(call, 1)
+    if lengths.ndim not in (UNKNOWN_NDIM, 1) or not (lengths.dtype is None or is_integer(lengths.dtype)):
+        raise wrong_operand(call, 1, "a tensor of integers of rank 1")
+    if ty.ndim == UNKNOWN_NDIM:
+        return ty
+    along = normalize_axis(call, "seq_axis", call.attrs.seq_axis, ty.ndim)
+    batch = normalize_axis(call, "batch_axis", call.attrs.batch_axis, ty.ndim)
+    if along == batch:
+        raise wrong_attribute(call, "seq_axis", f"another axis than batch_axis={call.attrs.batch_axis}")
+    count = None if ty.shape is None else ty.shape[batch]
+    if count is not None and lengths.shape is not None and dims_equal(count, lengths.shape[0]) is False:
+        raise wrong_operand(call, 1, f"one length for each of the {count} batches")
+    return ty
+
+
+def _reverse_sequence(xp: Any, data: Any, seq_lengths: Any, seq_axis: int, batch_axis: int) -> Any:
+    along, batch = seq_axis % data.ndim, batch_axis % data.ndim
+    positions = xp.reshape(xp.arange(data.shape[along]), (-1, *(1,) * (data.ndim - along - 1)))
+    lengths = xp.reshape(cast(xp, seq_lengths, "int64"), (-1, *(1,) * (data.ndim - batch - 1)))
+    source = xp.where(positions < lengths, lengths - 1 - positions, positions)
+    return xp.take_along_axis(data, xp.broadcast_to(source, data.shape), axis=along)
+
+
+REVERSE_SEQUENCE = Op(
+    "relax.reverse_sequence",
+    ("data", "seq_lengths"),
+    {"seq_axis": 1, "batch_axis": 0},
+    infer=_reverse_sequence_type,
+    reference=_reverse_sequence,
+)
+
+
+def reverse_sequence(data: Expr, seq_lengths: Expr, seq_axis: int = 1, batch_axis: int = 0) -> Call:
+    """``data`` with the first elements of each sequence turned round; follows ``ReverseSequence`` of ONNX.
+
+    Operands: ``data``, any tensor of two axes or more; ``seq_lengths``, integers of shape
+    (data.shape[batch_axis],): how many elements along ``seq_axis`` are turned round in each batch, from 0 to
+    all. Attributes: ``seq_axis`` and ``batch_axis`` (negative: from the end), two axes. Result: ``data``'s
+    type. Raises `OpTypeError` for lengths that are no integers of that shape, and for axes that are the same
+    or not there.
+    """
+    return REVERSE_SEQUENCE(data, seq_lengths, seq_axis=seq_axis, batch_axis=batch_axis)

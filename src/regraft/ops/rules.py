@@ -1,7 +1,8 @@
 """What the type rules of many operators share: reading operands, broadcasting, axes, dtypes.
 
-A type rule reads a call's operands through `tensor_operand` and its kin, which raise the operator's error when the
-operand is of another kind, and gives a type that is as precise as the operands allow: unknown in, unknown out.
+A type rule reads a call's operands through `tensor_operand` and its kin, which raise the operator's error
+when the operand is of another kind, and gives a type that is as precise as the operands allow: unknown in,
+unknown out.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..ir.dims import Dim, dims_equal
-from ..ir.dtypes import is_float
-from ..ir.errors import OpTypeError
-from ..ir.expr import Expr, ShapeExpr, Tuple
+from ..ir.dims import Dim, SymExpr, dims_equal
+from ..ir.dtypes import as_dtype, is_bool, is_float, is_integer
+from ..ir.errors import IRError, OpTypeError
+from ..ir.expr import Expr, PrimValue, ShapeExpr, Tuple
 from ..ir.op import Call, Op, TypeRule, wrong_attribute, wrong_operand
-from ..ir.types import UNKNOWN_NDIM, ShapeType, TensorType, TupleType, Type
+from ..ir.types import UNKNOWN_NDIM, PrimType, ShapeType, TensorType, TupleType, Type
 
 # --- reading operands
 
@@ -46,6 +47,23 @@ def shape_operand(call: Call, index: int) -> ShapeType:
     if not isinstance(ty, ShapeType):
         raise wrong_operand(call, index, "a shape, such as R.shape([2, 3])")
     return ty
+
+
+def scalar_operand(call: Call, index: int) -> PrimType:
+    """The type of operand ``index``, which must be a scalar that is no tensor."""
+    ty = call.args[index].ty
+    if not isinstance(ty, PrimType):
+        raise wrong_operand(call, index, "a number, or R.prim_value of one")
+    return ty
+
+
+def integer_operand(call: Call, index: int) -> Dim | None:
+    """The value of operand ``index``, which must be an integer, no tensor; None when it is not known."""
+    ty = scalar_operand(call, index)
+    if not is_integer(ty.dtype):
+        raise wrong_operand(call, index, "an integer")
+    value = ty.value
+    return value if isinstance(value, SymExpr) else None if value is None else int(value)
 
 
 def tensor_of_shape(shape: ShapeType, dtype: str | None) -> TensorType:
@@ -83,10 +101,23 @@ def require_float(call: Call, index: int) -> TensorType:
     return ty
 
 
+def require_ordered(call: Call, index: int) -> TensorType:
+    """The type of operand ``index``, a tensor of real numbers or bool (or of a dtype that is not known)."""
+    ty = tensor_operand(call, index)
+    if not (ty.dtype is None or has_order(ty.dtype)):
+        raise wrong_operand(call, index, "real numbers or bool: complex numbers have no order")
+    return ty
+
+
+def has_order(dtype: str | None) -> bool:
+    """Whether elements of ``dtype`` can be compared: real numbers and bool can."""
+    return is_float(dtype) or is_integer(dtype) or is_bool(dtype)
+
+
 # --- shapes
 
 
-def broadcast_dims(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[Dim, ...] | None | bool:
+def broadcast_dims(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[Dim, ...] | bool | None:
     """NumPy's broadcast of two shapes; None when the sizes cannot tell, False when they can never broadcast."""
     if len(left) < len(right):
         left, right = right, left
@@ -204,6 +235,34 @@ def as_shape_expr(shape: Any, op_name: str) -> Expr:
     return ShapeExpr([shape])
 
 
+def as_prim_value(value: Any) -> Any:
+    """A number or symbolic size as a `PrimValue`; anything else as it is, for the type rule to judge."""
+    return PrimValue(value) if isinstance(value, int | float | SymExpr) else value
+
+
+def as_dtype_attribute(value: Any, op_name: str) -> str | None:
+    """The attribute ``dtype`` by its Relax name; None stays None, scalar types give their dtype."""
+    if value is None:
+        return None
+    try:
+        return as_dtype(value.dtype if isinstance(value, PrimType) else value)
+    except IRError as error:
+        raise OpTypeError(f"{op_name}: dtype={value!r}: {error}") from None
+
+
+def as_int(value: Any, op_name: str, name: str) -> int:
+    """An attribute that is one int."""
+    try:
+        return _as_int(value)
+    except (TypeError, AttributeError):
+        raise OpTypeError(f"{op_name}: {name}={value!r}; expected an int") from None
+
+
+def as_optional_int(value: Any, op_name: str, name: str) -> int | None:
+    """`as_int`, where None stays None."""
+    return None if value is None else as_int(value, op_name, name)
+
+
 def as_int_tuple(value: Any, op_name: str, name: str) -> tuple[int, ...]:
     """An attribute that is one int or a sequence of ints, as a tuple."""
     if isinstance(value, int):
@@ -220,6 +279,6 @@ def as_optional_int_tuple(value: Any, op_name: str, name: str) -> tuple[int, ...
 
 
 def _as_int(value: Any) -> int:
-    if isinstance(value, bool):
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError
     return int(value.__index__())

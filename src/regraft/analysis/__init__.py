@@ -1,0 +1,45 @@
+"""Questions about a program: what variables stand for, who uses them, what is free, unused or impure.
+
+Under Relax's names where Relax has one. Knows the language and the vocabulary; answers, and changes nothing,
+but for `remove_all_unused`. Every question costs time linear in the program.
+"""
+
+from .purity import contains_impure_call, find_impure_call
+from .unused import live_bindings, remove_all_unused
+from .uses import DirectUses, direct_uses, udchain, used_vars, users_of
+from .variables import (
+    all_global_vars,
+    all_vars,
+    bound_vars,
+    defined_symbolic_vars,
+    free_symbolic_vars,
+    free_vars,
+    get_var2val,
+    name_to_binding,
+    post_order_visit,
+)
+from .well_formed import WellFormedError, check_well_formed, well_formed
+
+__all__ = [
+    "DirectUses",
+    "WellFormedError",
+    "all_global_vars",
+    "all_vars",
+    "bound_vars",
+    "check_well_formed",
+    "contains_impure_call",
+    "defined_symbolic_vars",
+    "direct_uses",
+    "find_impure_call",
+    "free_symbolic_vars",
+    "free_vars",
+    "get_var2val",
+    "live_bindings",
+    "name_to_binding",
+    "post_order_visit",
+    "remove_all_unused",
+    "udchain",
+    "used_vars",
+    "users_of",
+    "well_formed",
+]

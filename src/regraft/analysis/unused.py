@@ -1,0 +1,84 @@
+"""Taking out of a function what nothing needs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..ir.expr import Var
+from ..ir.mutator import ExprMutator
+from ..ir.op import Call
+from ..ir.program import Binding, Function, MatchCast, SeqExpr, VarBinding
+from .uses import DirectUses, direct_uses
+
+
+class _Body(NamedTuple):
+    """A body to read, with the bindings of the branch and of the inner function that it is in.
+
+    To define an inner function is not to call it: what has effects there is needed only if the function is.
+    """
+
+    body: SeqExpr | Function
+    owner: Binding | None
+    closure: Binding | None
+
+
+def live_bindings(func: Function) -> set[Binding]:
+    """The bindings of ``func`` that its result or an effect depends on.
+
+    Effects are impure calls and the checks of `MatchCast`; a branch that has one inside is one. Cost: linear.
+    """
+    reads: dict[Binding, DirectUses] = {}
+    definition: dict[Var, Binding] = {}
+    enclosing: dict[Binding, Binding | None] = {}
+    effects_of: dict[Binding | None, list[Binding]] = {None: []}
+    outer = direct_uses(func)
+    pending: list[_Body] = [_Body(body, None, None) for body in outer.bodies]
+    while pending:
+        body, owner, closure = pending.pop()
+        seq = body.body if isinstance(body, Function) else body
+        for binding in (binding for block in seq.blocks for binding in block.bindings):
+            uses = reads[binding] = direct_uses(binding.value)
+            definition[binding.var] = binding
+            enclosing[binding] = owner
+            for inner in uses.bodies:
+                is_function = isinstance(inner, Function)
+                pending.append(_Body(inner, None, binding) if is_function else _Body(inner, binding, closure))
+            if _is_effect(binding):
+                effects_of.setdefault(closure, []).append(binding)
+    needed = [*effects_of[None], *(definition[var] for var in outer.variables if var in definition)]
+    live: set[Binding] = set()
+    while needed:
+        binding = needed.pop()
+        if binding in live:
+            continue
+        live.add(binding)
+        owner = enclosing[binding]
+        if owner is not None:
+            needed.append(owner)
+        needed.extend(effects_of.get(binding, ()))
+        needed.extend(definition[var] for var in reads[binding].variables if var in definition)
+    return live
+
+
+def _is_effect(binding: Binding) -> bool:
+    if isinstance(binding, MatchCast):
+        return True
+    return isinstance(binding.value, Call) and not binding.value.is_pure
+
+
+class _Sweep(ExprMutator):
+    def __init__(self, live: set[Var]) -> None:
+        super().__init__()
+        self._live = live
+
+    def visit_var_binding_(self, binding: VarBinding) -> Binding | None:
+        return binding if binding.var in self._live else None
+
+
+def remove_all_unused(func: Function) -> Function:
+    """``func`` without the bindings that neither its result nor an effect needs; itself if there are none.
+
+    Impure calls stay, and so do the checks of `MatchCast`, in dataflow blocks and out of them. A block that
+    becomes empty is dropped. Cost: linear.
+    """
+    return _Sweep({binding.var for binding in live_bindings(func)}).mutate(func)

@@ -1,0 +1,99 @@
+"""Who uses a variable: the edges of a program's dataflow.
+
+`direct_uses` is the one reading of "uses" that the analyses share: an `If` uses its condition and what its
+branches return, while the bindings inside the branches are users in their own right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..ir.expr import Expr, Tuple, TupleGetItem, Var
+from ..ir.op import Call
+from ..ir.program import Binding, DataflowBlock, Function, If, SeqExpr
+from ..ir.visitor import Visitable, iter_bindings
+
+
+class DirectUses(NamedTuple):
+    """What an expression uses itself: ``variables``, in order and with repeats, and nested ``bodies``."""
+
+    variables: list[Var]
+    bodies: list[SeqExpr | Function]
+
+
+def direct_uses(expr: Expr) -> DirectUses:
+    """The variables that ``expr`` uses outside of nested bindings, and the bodies whose bindings those are.
+
+    The result of a nested body counts as used by ``expr``. Cost: linear in ``expr``, nested bindings left
+    out.
+    """
+    variables: list[Var] = []
+    bodies: list[SeqExpr | Function] = []
+    seen: set[int] = set()
+    stack: list[Expr] = [expr]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, Var):
+            variables.append(current)
+            continue
+        if (
+            not isinstance(current, Call | Tuple | TupleGetItem | If | SeqExpr | Function)
+            or id(current) in seen
+        ):
+            continue
+        seen.add(id(current))
+        match current:
+            case Call():
+                stack.extend(reversed(current.args))
+                stack.append(current.op)
+            case Tuple():
+                stack.extend(reversed(current.fields))
+            case TupleGetItem():
+                stack.append(current.tuple_value)
+            case If():
+                stack.extend((current.false_branch, current.true_branch, current.cond))
+            case SeqExpr():
+                bodies.append(current)
+                stack.append(current.body)
+            case Function():
+                bodies.append(current)
+                stack.append(current.body.body)
+    return DirectUses(variables, bodies)
+
+
+def users_of(root: Visitable) -> dict[Var, tuple[Binding, ...]]:
+    """For each variable that a binding of ``root`` uses, those bindings, each once, in order of evaluation.
+
+    Includes the bindings in branches and inner functions. What a function returns has no binding, and so does
+    not show here; a branch's result is used by the binding of its `If`. Cost: linear.
+    """
+    users: dict[Var, dict[Binding, None]] = {}
+    for binding in iter_bindings(root):
+        for variable in direct_uses(binding.value).variables:
+            users.setdefault(variable, {})[binding] = None
+    return {variable: tuple(bindings) for variable, bindings in users.items()}
+
+
+def udchain(dfb: DataflowBlock) -> dict[Var, list[Var]]:
+    """For each variable that a dataflow block binds or uses, the variables bound to its users, in order.
+
+    A variable without users has an empty list. Cost: linear.
+    """
+    chain: dict[Var, dict[Var, None]] = {}
+    for binding in dfb.bindings:
+        for variable in direct_uses(binding.value).variables:
+            chain.setdefault(variable, {})[binding.var] = None
+        chain.setdefault(binding.var, {})
+    return {variable: list(users) for variable, users in chain.items()}
+
+
+def used_vars(expr: Expr) -> list[Var]:
+    """The variables that occur in use in ``expr``, nested bindings included, in order of first use."""
+    return list(dict.fromkeys(_all_uses(expr)))
+
+
+def _all_uses(expr: Expr) -> Iterator[Var]:
+    for binding in iter_bindings(expr):
+        yield from direct_uses(binding.value).variables
+    yield from direct_uses(expr).variables

@@ -1,0 +1,143 @@
+"""Which variables, sizes and functions a program mentions, which it defines, and what they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ..ir.dims import SymExpr, SymVar, free_symvars
+from ..ir.equality import defining_symvars
+from ..ir.expr import Expr, GlobalVar, PrimValue, ShapeExpr, Var
+from ..ir.op import Call
+from ..ir.program import Binding, Function, MatchCast, VarBinding
+from ..ir.types import Type, type_symvars
+from ..ir.visitor import ExprVisitor, Visitable, iter_bindings, walk
+
+
+def get_var2val(func: Function) -> dict[Var, Expr]:
+    """What each bound variable of ``func`` stands for, in order of evaluation; `MatchCast` ones are left out.
+
+    Includes branches and inner functions. Cost: linear.
+    """
+    return {binding.var: binding.value for binding in iter_bindings(func) if isinstance(binding, VarBinding)}
+
+
+def name_to_binding(func: Function) -> dict[str, list[Binding]]:
+    """The bindings of ``func`` by the name of their variable, in order of evaluation; names may repeat."""
+    found: dict[str, list[Binding]] = {}
+    for binding in iter_bindings(func):
+        found.setdefault(binding.var.name_hint, []).append(binding)
+    return found
+
+
+class _Appearances(ExprVisitor):
+    """Collects variables in order of appearance: definitions, and uses besides."""
+
+    def __init__(self) -> None:
+        self.defined: dict[Var, None] = {}
+        self.used: dict[Var, None] = {}
+        self.all: dict[Var, None] = {}
+        self.functions: dict[GlobalVar, None] = {}
+
+    def visit_var_def_(self, var: Var) -> None:
+        self.defined[var] = self.all[var] = None
+
+    def visit_var_(self, var: Var) -> None:
+        self.used[var] = self.all[var] = None
+
+    visit_dataflow_var_ = visit_var_
+
+    def visit_global_var_(self, var: GlobalVar) -> None:
+        self.functions[var] = None
+
+
+def _appearances(root: Visitable) -> _Appearances:
+    found = _Appearances()
+    found.visit(root)
+    return found
+
+
+def free_vars(expr: Visitable) -> list[Var]:
+    """The variables that ``expr`` uses and does not bind, in order of first use. Cost: linear."""
+    found = _appearances(expr)
+    return [var for var in found.used if var not in found.defined]
+
+
+def bound_vars(expr: Visitable) -> list[Var]:
+    """The variables that ``expr`` binds, parameters included, in order. Cost: linear."""
+    return list(_appearances(expr).defined)
+
+
+def all_vars(expr: Visitable) -> list[Var]:
+    """The variables that ``expr`` binds or uses, in order of first appearance. Cost: linear."""
+    return list(_appearances(expr).all)
+
+
+def all_global_vars(expr: Visitable) -> list[GlobalVar]:
+    """The functions of the module that ``expr`` mentions, in order of first use. Cost: linear."""
+    return list(_appearances(expr).functions)
+
+
+def post_order_visit(expr: Visitable, fvisit: Callable[[Expr], None]) -> None:
+    """Call ``fvisit`` on every expression of ``expr``, operands before users, as `walk` gives them."""
+    for found in walk(expr):
+        fvisit(found)
+
+
+# --- sizes
+
+
+def own_symvars(expr: Expr) -> tuple[SymVar, ...]:
+    """The size variables that ``expr`` itself mentions, its operands and its type left out."""
+    match expr:
+        case ShapeExpr():
+            return type_symvars(expr.ty)
+        case PrimValue():
+            return type_symvars(expr.ty)
+        case Call():
+            if not expr.attrs and not expr.ty_args:
+                return ()
+            found = dict.fromkeys(size for ty in expr.ty_args for size in type_symvars(ty))
+            for value in expr.attrs.values():
+                items: tuple[object, ...] = value if isinstance(value, tuple) else (value,)  # pyright: ignore[reportUnknownVariableType]
+                for item in items:
+                    if isinstance(item, SymExpr):
+                        found.update(dict.fromkeys(free_symvars(item)))
+            return tuple(found)
+        case _:
+            return ()
+
+
+def _stated_types(func: Function) -> Iterator[tuple[Type, bool]]:
+    """The types that ``func`` states, with whether their bare sizes are defined there."""
+    for param in func.params:
+        yield param.ty, True
+    for binding in iter_bindings(func):
+        if isinstance(binding.value, Function):
+            yield from ((param.ty, True) for param in binding.value.params)
+        if isinstance(binding, MatchCast):
+            yield binding.ty, True
+        yield binding.var.ty, False
+    yield func.ret_ty, False
+
+
+def defined_symbolic_vars(func: Function) -> list[SymVar]:
+    """The size variables that ``func`` defines, in order: sizes of its parameters, and of what it casts.
+
+    A size is defined where it stands alone as a dimension: ``(n, 4)`` defines ``n``, ``(2 * n, 4)`` does not.
+    """
+    found: dict[SymVar, None] = {}
+    for ty, defines in _stated_types(func):
+        if defines:
+            found.update(dict.fromkeys(size for size in defining_symvars(ty) if size is not None))
+    return list(found)
+
+
+def free_symbolic_vars(func: Function) -> list[SymVar]:
+    """The size variables that ``func`` mentions, in types or expressions, and does not define, in order."""
+    defined = set(defined_symbolic_vars(func))
+    found: dict[SymVar, None] = {}
+    for ty, _ in _stated_types(func):
+        found.update(dict.fromkeys(type_symvars(ty)))
+    for expr in walk(func):
+        found.update(dict.fromkeys(own_symvars(expr)))
+    return [size for size in found if size not in defined]

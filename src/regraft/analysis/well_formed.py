@@ -1,0 +1,290 @@
+"""Whether a program keeps the rules of the language, and where it does not.
+
+The rules: each variable is bound once and before it is used, where it can be seen; a `DataflowVar` stays in
+its block; a dataflow block has no effects and no branches; operands of bound values are leaves (A-normal
+form); size variables are defined before use, by a parameter or a `MatchCast` in which they stand alone as a
+dimension; a variable's type holds for its value, and a function's return type for its result; a pure function
+has no effects; functions that are mentioned exist, and public ones bear the name they have in the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+
+from ..ir.dims import SymVar
+from ..ir.equality import defining_symvars
+from ..ir.errors import RegraftError
+from ..ir.expr import Constant, DataflowVar, Expr, GlobalVar, Tuple, Var
+from ..ir.module import IRModule
+from ..ir.node import print_node
+from ..ir.op import Call, Op
+from ..ir.program import (
+    Binding,
+    BindingBlock,
+    DataflowBlock,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    is_leaf,
+)
+from ..ir.steps import Steps, run_steps
+from ..ir.types import TensorType, Type, is_subtype, type_symvars
+from ..ir.visitor import parts_of
+from .variables import own_symvars
+
+
+class WellFormedError(RegraftError):
+    """A program that breaks a rule of the language; the message names the rule and shows the place."""
+
+
+class _Seen:
+    """Variables that can be seen, and what each scope added, so that leaving costs no more than entering."""
+
+    __slots__ = ("_added", "_members")
+
+    def __init__(self) -> None:
+        self._members: set[Var | SymVar] = set()
+        self._added: list[Var | SymVar] = []
+
+    def __contains__(self, variable: Var | SymVar) -> bool:
+        return variable in self._members
+
+    def add(self, variable: Var | SymVar) -> None:
+        if variable not in self._members:
+            self._members.add(variable)
+            self._added.append(variable)
+
+    def hide(self, variable: Var) -> None:
+        self._members.discard(variable)
+
+    @contextmanager
+    def scope(self) -> Generator[None]:
+        """What is added inside is not seen after."""
+        before = len(self._added)
+        yield
+        while len(self._added) > before:
+            self._members.discard(self._added.pop())
+
+
+class _Checker:
+    """Goes through one function in order of evaluation, knowing what can be seen at each point."""
+
+    def __init__(self, module: IRModule | None, name: str, check_ty: bool) -> None:
+        self._module = module
+        self._name = name
+        self._check_ty = check_ty
+        self._bound: set[Var] = set()
+        self._seen = _Seen()
+        self._rows: list[tuple[BindingBlock, int, int]] = []
+        self._pure: list[bool] = []
+
+    def fail(self, rule: str) -> WellFormedError:
+        """The error for a rule that is broken at the current place, with the bindings around it."""
+        rows = [
+            f"block {number}, binding {index} ({block.bindings[index].var.name_hint})"
+            for block, number, index in self._rows
+        ]
+        lines = [": ".join(filter(None, (self._name, ", ".join(rows), rule)))]
+        if self._rows:
+            block, _, index = self._rows[-1]
+            for i in range(max(index - 1, 0), min(index + 2, len(block.bindings))):
+                mark = ">" if i == index else " "
+                lines.extend(
+                    f"  {mark} {line}" for line in print_node(block.bindings[i], elide=True).splitlines()
+                )
+        return WellFormedError("\n".join(lines))
+
+    # --- functions and bodies
+
+    def function(self, function: Function) -> Steps[None]:
+        with self._seen.scope():
+            self._define_sizes(param.ty for param in function.params)
+            for param in function.params:
+                if isinstance(param, DataflowVar):
+                    raise self.fail(
+                        f"parameter {param.name_hint} is a DataflowVar; a parameter is a plain Var"
+                    )
+                self._require_sizes(type_symvars(param.ty), f"the type of parameter {param.name_hint}")
+                self._bind(param)
+            self._require_sizes(type_symvars(function.ret_ty), "the return type")
+            self._pure.append(function.is_pure and not function.attrs.get("relax.force_pure"))
+            yield self._seq(function.body)
+            self._pure.pop()
+        result, promised = function.body.body.ty, function.ret_ty
+        if self._check_ty and is_subtype(result, promised) is not True:
+            raise self.fail(
+                f"the result is {result!r}, which does not always fit the return type {promised!r}"
+            )
+
+    def _seq(self, seq: SeqExpr) -> Steps[None]:
+        for number, block in enumerate(seq.blocks):
+            in_dataflow = isinstance(block, DataflowBlock)
+            for index, binding in enumerate(block.bindings):
+                self._rows.append((block, number, index))
+                yield from self._binding(binding, in_dataflow)
+                self._rows.pop()
+            if in_dataflow:
+                for binding in block.bindings:
+                    if isinstance(binding.var, DataflowVar):
+                        self._seen.hide(binding.var)
+        if not is_leaf(seq.body):
+            raise self.fail(
+                f"the result of a body is a {type(seq.body).__name__}; bind it to a variable first"
+            )
+        self._use(seq.body)
+
+    def _binding(self, binding: Binding, in_dataflow: bool) -> Steps[None]:
+        value, var = binding.value, binding.var
+        if isinstance(value, If | Function):
+            yield from self._nested(value, in_dataflow)
+        else:
+            self._flat(value)
+        if isinstance(value, Call) and not value.is_pure:
+            self._impure(value, in_dataflow)
+        if isinstance(binding, MatchCast):
+            if not is_leaf(value):
+                raise self.fail(
+                    f"the value of a match_cast is a {type(value).__name__}; bind it to a variable first"
+                )
+            self._define_sizes((binding.ty,))
+            self._require_sizes(type_symvars(binding.ty), "the type that is cast to")
+        self._require_sizes(type_symvars(var.ty), f"the type of {var.name_hint}")
+        if isinstance(var, DataflowVar) and not in_dataflow:
+            raise self.fail(
+                f"{var.name_hint} is a DataflowVar, but its block is no dataflow block; use a Var"
+            )
+        if self._check_ty:
+            have = binding.ty if isinstance(binding, MatchCast) else value.ty
+            if have is not var.ty and is_subtype(have, var.ty) is not True:
+                raise self.fail(
+                    f"{var.name_hint} is declared as {var.ty!r}, but its value is {have!r}, which does not "
+                    "always fit; use match_cast to check it at run time"
+                )
+        self._bind(var)
+
+    def _nested(self, value: If | Function, in_dataflow: bool) -> Steps[None]:
+        if isinstance(value, Function):
+            yield self.function(value)
+            return
+        if in_dataflow:
+            raise self.fail("an If stands in a dataflow block; end the block before it")
+        if not is_leaf(value.cond):
+            raise self.fail(
+                f"the condition of an If is a {type(value.cond).__name__}; bind it to a variable first"
+            )
+        self._use(value.cond)
+        for branch in (value.true_branch, value.false_branch):
+            with self._seen.scope():
+                yield self._seq(branch)
+
+    def _impure(self, call: Call, in_dataflow: bool) -> None:
+        callee = call.op.name if isinstance(call.op, Op | Var | GlobalVar) else type(call.op).__name__
+        if in_dataflow:
+            raise self.fail(f"the call of {callee} has effects, and stands in a dataflow block; move it out")
+        if self._pure[-1]:
+            raise self.fail(
+                f"the call of {callee} has effects, but the function is pure; declare it with pure=False"
+            )
+
+    # --- values and variables
+
+    def _flat(self, value: Expr) -> None:
+        if isinstance(value, SeqExpr):
+            raise self.fail("a body (SeqExpr) is bound as a value; put its bindings before this one")
+        if is_leaf(value):
+            self._use(value)
+            return
+        self._require_sizes(own_symvars(value), f"a {type(value).__name__}")
+        for part in parts_of(value):
+            assert isinstance(part, Expr)
+            if not is_leaf(part):
+                raise self.fail(f"an operand is a {type(part).__name__}; bind it to a variable first")
+            self._use(part)
+
+    def _use(self, leaf: Expr) -> None:
+        stack = [leaf]
+        while stack:
+            current = stack.pop()
+            match current:
+                case Var():
+                    if current not in self._seen:
+                        raise self._unseen(current)
+                case Tuple():
+                    stack.extend(reversed(current.fields))
+                case GlobalVar():
+                    self._use_function(current)
+                case Constant():
+                    if current.ty != TensorType(current.data.shape, current.data.dtype):
+                        raise self.fail(f"a constant of type {current.ty!r} holds {current.data!r}")
+                case _:
+                    self._require_sizes(own_symvars(current), f"a {type(current).__name__}")
+
+    def _unseen(self, var: Var) -> WellFormedError:
+        if var not in self._bound:
+            return self.fail(f"{var.name_hint} is used before it is defined")
+        if isinstance(var, DataflowVar):
+            return self.fail(
+                f"the DataflowVar {var.name_hint} is used outside of its block; make it an output (a Var)"
+            )
+        return self.fail(f"{var.name_hint} is used outside of the branch or function that defines it")
+
+    def _use_function(self, var: GlobalVar) -> None:
+        if self._module is None:
+            return
+        if var not in self._module:
+            names = ", ".join(self._module) or "none"
+            raise self.fail(f"the module has no function {var.name_hint!r}; it has: {names}")
+        declared = self._module[var].ty
+        if self._check_ty and is_subtype(declared, var.ty) is False:
+            raise self.fail(f"{var.name_hint} is used as {var.ty!r}, but the function is {declared!r}")
+
+    def _bind(self, var: Var) -> None:
+        if var in self._bound:
+            raise self.fail(f"{var.name_hint} is bound a second time; give this binding a new variable")
+        self._bound.add(var)
+        self._seen.add(var)
+
+    def _define_sizes(self, types: Iterable[Type]) -> None:
+        for ty in types:
+            for size in defining_symvars(ty):
+                if size is not None:
+                    self._seen.add(size)
+
+    def _require_sizes(self, sizes: Iterable[SymVar], where: str) -> None:
+        for size in sizes:
+            if size not in self._seen:
+                raise self.fail(
+                    f"{where} mentions the size {size}, which is not defined; a parameter or cast in which "
+                    "it stands alone as a dimension defines it"
+                )
+
+
+def check_well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
+    """Raise `WellFormedError` for the first rule that ``obj`` breaks; True if it breaks none.
+
+    The message names the rule, the function, block and binding, and shows the bindings around it.
+    ``check_ty`` also checks that declared types hold. In a single function, names of other functions are
+    taken on trust. Cost: linear.
+    """
+    if isinstance(obj, Function):
+        run_steps(_Checker(None, obj.name or "function", check_ty).function(obj))
+        return True
+    checked: set[Function] = set()
+    for name, function in obj.items():
+        checker = _Checker(obj, name, check_ty)
+        if function.name not in (None, name):
+            raise checker.fail(f"the function's global_symbol is {function.name!r}; the two names must agree")
+        if function not in checked:
+            run_steps(checker.function(function))
+        checked.add(function)
+    return True
+
+
+def well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
+    """Whether ``obj`` keeps the rules of the language; `check_well_formed` says which one it breaks."""
+    try:
+        return check_well_formed(obj, check_ty)
+    except WellFormedError:
+        return False

@@ -1,0 +1,156 @@
+"""The short functions that people write patterns with, under Relax's names and in Relax's argument order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..ir.dims import Dim
+from ..ir.expr import Expr
+from ..ir.op import Op
+from .pattern import (
+    AttrPattern,
+    CallPattern,
+    ConstantPattern,
+    DataflowVarPattern,
+    DataTypePattern,
+    DFPattern,
+    ExprPattern,
+    Extent,
+    ExternFuncPattern,
+    GlobalVarPattern,
+    NotPattern,
+    PatternError,
+    PrimArrPattern,
+    RepeatPattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    UnorderedTuplePattern,
+    VarPattern,
+    WildcardPattern,
+)
+
+
+def wildcard() -> WildcardPattern:
+    """Any value."""
+    return WildcardPattern()
+
+
+def is_op(op_name: str) -> ExprPattern:
+    """The operator of that name; call the result to match its calls: ``is_op("relax.add")(x, y)``.
+
+    Raises `IRError` with near names when there is no such operator.
+    """
+    return ExprPattern(Op.get(op_name))
+
+
+def is_const() -> ConstantPattern:
+    """Any constant tensor."""
+    return ConstantPattern()
+
+
+def is_expr(expr: Expr) -> ExprPattern:
+    """Exactly this expression, by structure; constants match when dtype, shape and every bit agree."""
+    return ExprPattern(expr)
+
+
+def is_var(name: str = "") -> VarPattern:
+    """A variable, of that name if one is given."""
+    return VarPattern(name)
+
+
+def is_dfv(name: str = "") -> DataflowVarPattern:
+    """A variable local to a dataflow block, of that name if one is given."""
+    return DataflowVarPattern(name)
+
+
+def is_gv(name: str = "") -> GlobalVarPattern:
+    """A function of the module, by name if one is given."""
+    return GlobalVarPattern(name)
+
+
+def is_tuple(
+    fields: Sequence[DFPattern], unordered: bool = False
+) -> TuplePattern | UnorderedTuplePattern:
+    """A tuple of these fields, in this order or, if ``unordered``, in any."""
+    if not isinstance(fields, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise PatternError(f"is_tuple needs a sequence of patterns, got {fields!r}")
+    return UnorderedTuplePattern(fields) if unordered else TuplePattern(fields)
+
+
+def is_tuple_get_item(tuple_value: DFPattern, index: int | None = None) -> TupleGetItemPattern:
+    """Field ``index`` of ``tuple_value``; any field if ``index`` is None."""
+    return TupleGetItemPattern(tuple_value, index)
+
+
+def is_shape(shape: Sequence[Dim]) -> PrimArrPattern:
+    """A shape argument of exactly these sizes; size variables in it are bound by the match."""
+    return PrimArrPattern(shape)
+
+
+def _arguments(args: Sequence[DFPattern] | TuplePattern | None) -> DFPattern:
+    if args is None:
+        return WildcardPattern()
+    return args if isinstance(args, DFPattern) else TuplePattern(args)
+
+
+def is_call_dps_packed(
+    func_name: str, args: Sequence[DFPattern] | TuplePattern | None = None
+) -> CallPattern:
+    """``R.call_dps_packed`` of the outside function ``func_name``; any arguments if ``args`` is None."""
+    return CallPattern(is_op("relax.call_dps_packed"), [ExternFuncPattern(func_name), _arguments(args)])
+
+
+def is_call_packed(func_name: str, args: Sequence[DFPattern] | None = None) -> CallPattern:
+    """``R.call_packed`` of the outside function ``func_name``; any arguments if ``args`` is None."""
+    if args is None:
+        return CallPattern(ExternFuncPattern(func_name), [], varg_default_wildcard=True)
+    return CallPattern(ExternFuncPattern(func_name), args)
+
+
+def reject(pattern: DFPattern) -> NotPattern:
+    """The same as ``~pattern``."""
+    return NotPattern(pattern)
+
+
+def has_attr(attrs: Mapping[str, Any], pattern: DFPattern | None = None) -> AttrPattern:
+    """``pattern`` (any value, if None) with these attribute values."""
+    return AttrPattern(WildcardPattern() if pattern is None else pattern, attrs)
+
+
+def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:
+    """``pattern`` (any value, if None) with that dtype."""
+    return DataTypePattern(WildcardPattern() if pattern is None else pattern, dtype)
+
+
+def repeat(
+    pattern: DFPattern,
+    *,
+    min: int = 1,
+    max: int | None = None,
+    shared: Iterable[DFPattern] = (),
+    extent: Extent | None = None,
+) -> RepeatPattern:
+    """Any number of values that each match ``pattern``.
+
+    In a tuple or argument list: a run of neighbouring elements, as long as the rest allows. In a `PatternContext`:
+    the largest set of bindings that match ``pattern`` and agree on every pattern in ``shared``; a pattern that also
+    stands outside of the repeat is shared by itself. In a match, a pattern inside a repeat gives the list of what it
+    stood for, in order; a shared one gives the one value.
+
+    ``min`` and ``max`` bound the length. Repeats with the same ``extent`` have the same length.
+    """
+    return RepeatPattern(pattern, min, max, shared, extent)
+
+
+def make_fused_bias_activation_pattern(
+    op_name: str, with_bias: bool = False, activation: str | None = None, allow_reshape: bool = False
+) -> DFPattern:
+    """``op(x, w)``, then optionally a bias added (reshaped, if ``allow_reshape``), then optionally an activation."""
+    out: DFPattern = is_op(op_name)(wildcard(), wildcard())
+    if with_bias:
+        bias: DFPattern = wildcard()
+        if allow_reshape:
+            bias = is_op("relax.reshape")(bias, wildcard(), varg_default_wildcard=True) | bias
+        out = is_op("relax.add")(out, bias)
+    return is_op(activation)(out) if activation else out

@@ -1,0 +1,141 @@
+"""Matching one pattern: compiled once, run at any value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..ir.expr import Expr, Var
+from ..ir.op import Op
+from .compile import Compiler, fixed_op
+from .machine import DEFINITIONS, SIZES, TRACER, UNSET, Registers, Tracer, solutions, succeeds
+from .pattern import (
+    AndPattern,
+    CallPattern,
+    ConstrainedPattern,
+    DFPattern,
+    NotPattern,
+    OrPattern,
+    RepeatPattern,
+    all_patterns,
+)
+from .view import Definitions, resolve
+
+
+def root_ops(pattern: DFPattern) -> tuple[Op, ...] | None:
+    """The operators that a call must have to match ``pattern``; None when it need not be one of a known few."""
+    match pattern:
+        case CallPattern():
+            return callee_ops(pattern.op)
+        case OrPattern():
+            left, right = root_ops(pattern.left), root_ops(pattern.right)
+            return None if left is None or right is None else tuple(dict.fromkeys((*left, *right)))
+        case AndPattern():
+            left, right = root_ops(pattern.left), root_ops(pattern.right)
+            return left if right is None else right if left is None else tuple(op for op in left if op in right)
+        case ConstrainedPattern():
+            return root_ops(pattern.pattern)
+        case RepeatPattern():
+            return root_ops(pattern.pattern)
+        case _:
+            return None
+
+
+def callee_ops(pattern: DFPattern) -> tuple[Op, ...] | None:
+    """The operators that a callee must be one of to match ``pattern``; None when that is not known."""
+    op = fixed_op(pattern)
+    if op is not None:
+        return (op,)
+    if isinstance(pattern, OrPattern):
+        left, right = callee_ops(pattern.left), callee_ops(pattern.right)
+        return None if left is None or right is None else tuple(dict.fromkeys((*left, *right)))
+    return None
+
+
+def depth(pattern: DFPattern) -> int:
+    """How many definitions below the root a match may read: what an edit there can change is no further up."""
+    levels: dict[DFPattern, int] = {}
+    for part in reversed(all_patterns(pattern)):
+        levels[part] = 0
+    changed = True
+    while changed:
+        changed = False
+        for part in levels:
+            step = 0 if isinstance(part, OrPattern | AndPattern | NotPattern | ConstrainedPattern | RepeatPattern) else 1
+            level = max((levels[child] + step for child in part.children()), default=0)
+            if level > levels[part]:
+                levels[part] = level
+                changed = True
+    return levels[pattern]
+
+
+def outside_of_repeats(pattern: DFPattern) -> set[DFPattern]:
+    """The patterns inside ``pattern`` that also stand outside of every repeat."""
+    seen: set[DFPattern] = set()
+    stack = [pattern]
+    while stack:
+        part = stack.pop()
+        if part in seen:
+            continue
+        seen.add(part)
+        if not isinstance(part, RepeatPattern):
+            stack.extend(part.children())
+    return seen
+
+
+class CompiledPattern:
+    """A pattern ready to run. ``ops`` are the operators its root may call (None: any value may match)."""
+
+    __slots__ = ("_code", "_entry", "_names", "_template", "depth", "ops", "pattern")
+
+    def __init__(self, pattern: DFPattern) -> None:
+        compiler = Compiler()
+        compiler.outside_repeats = outside_of_repeats(pattern)
+        self.pattern = pattern
+        self._entry = compiler.register()
+        compiler.compile(pattern, self._entry)
+        self._code = compiler.code
+        self._names = tuple(compiler.slots.items())
+        self._template = compiler.fresh_registers({})
+        self.ops = root_ops(pattern)
+        self.depth = depth(pattern)
+
+    def start(self, definitions: Definitions, leaf: Expr, tracer: Tracer | None = None) -> Registers:
+        """Registers ready to match ``leaf``."""
+        r = self._template.copy()
+        r[DEFINITIONS] = definitions
+        r[TRACER] = tracer
+        r[self._entry] = leaf
+        return r
+
+    def matches(
+        self, definitions: Definitions, leaf: Expr, tracer: Tracer | None = None
+    ) -> Iterator[dict[DFPattern, Any]]:
+        """Each way in which the resolved ``leaf`` matches: from each pattern to what a rewriter is shown for it."""
+        r = self.start(definitions, leaf, tracer)
+        if self._code.has_choices:
+            for _ in solutions(self._code, r):
+                yield self._matchings(r)
+        elif succeeds(self._code, r):
+            yield self._matchings(r)
+
+    def _matchings(self, r: Registers) -> dict[Any, Any]:
+        found = {pattern: r[slot + 1] for pattern, slot in self._names if r[slot] is not UNSET}
+        if r[SIZES]:
+            found.update(r[SIZES])
+        return found
+
+
+def compiled(pattern: DFPattern) -> CompiledPattern:
+    """``pattern`` ready to run; compiled on first use and kept as long as the pattern lives."""
+    found: CompiledPattern | None = pattern.compiled_form
+    if found is None:
+        found = pattern.compiled_form = CompiledPattern(pattern)
+    return found
+
+
+def match_expr(
+    pattern: DFPattern, expr: Expr, var2val: Mapping[Var, Expr]
+) -> dict[DFPattern, Any] | None:
+    """The first match of ``expr``, looking through ``var2val``; None if there is none."""
+    return next(compiled(pattern).matches(var2val, resolve(var2val, expr)), None)

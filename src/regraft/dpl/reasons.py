@@ -1,0 +1,247 @@
+"""Why a step of a match failed, in words.
+
+Each function here is asked by the matcher's own step, on the registers it failed on, and only when someone listens.
+It gives a kind, which programs can test for (`KINDS`), and a sentence for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ..ir.builder import operands_of
+from ..ir.dims import SymVar
+from ..ir.expr import Constant, Expr, Tuple, TupleGetItem, Var
+from ..ir.op import Call, Op, attribute_key
+from ..ir.program import Function
+from ..ir.types import ShapeType, TensorType, bind_type
+from .pattern import (
+    AttrPattern,
+    CallPattern,
+    ConstantPattern,
+    DataflowVarPattern,
+    DataTypePattern,
+    DFPattern,
+    ExprPattern,
+    FunctionPattern,
+    NotPattern,
+    PrimArrPattern,
+    RepeatPattern,
+    ShapePattern,
+    TupleGetItemPattern,
+    TypePattern,
+    VarPattern,
+    describe,
+)
+
+KINDS: Final = {
+    "op": "another operator, or no call at all",
+    "arity": "another number of arguments or fields",
+    "attribute": "an attribute with another value",
+    "dtype": "another dtype",
+    "shape": "another shape, or one that cannot be told",
+    "type": "another type, or one that cannot be told",
+    "constant": "no constant, or another one",
+    "kind": "another kind of value: a variable, tuple, projection, function or shape is wanted",
+    "name": "a variable or function of another name",
+    "shared value": "a pattern that stands in two places meets two values",
+    "rejected": "the value matches what ~ rejects",
+    "extent": "repeats that share an extent differ in length, or a run is too short or too long",
+    "not used": "a value is not used by the one that should use it",
+    "extra user": "a value that only one may use has another user, or is an output of the block",
+    "taken": "the binding already stands for another pattern of the context",
+    "visible": "a value of the match cannot be seen where the replacement goes",
+    "cycle": "the replacement would depend on itself",
+    "declined": "the rewriter declined",
+}
+"""Every kind of reason, and what it means."""
+
+Reason = tuple[str, str]
+
+
+def never(_r: list[Any]) -> Reason:
+    """For steps that cannot fail by themselves."""
+    return ("kind", "no alternative matched")
+
+
+def show(expr: Any) -> str:
+    """A value for a message, on one line and not too long."""
+    if isinstance(expr, Var):
+        return expr.name_hint
+    if isinstance(expr, Call):
+        callee = expr.op.name.removeprefix("relax.") if isinstance(expr.op, Op) else repr(expr.op)
+        return f"{callee}({', '.join(show(arg) for arg in expr.args)})"
+    if isinstance(expr, Tuple):
+        fields = [show(field) for field in expr.fields[:4]] + (["..."] if len(expr.fields) > 4 else [])
+        return f"({', '.join(fields)})"
+    if isinstance(expr, TupleGetItem):
+        return f"{show(expr.tuple_value)}[{expr.index}]"
+    text = repr(expr)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _bound(leaf: Expr, definitions: Mapping[Var, Expr]) -> Expr:
+    return definitions.get(leaf, leaf) if isinstance(leaf, Var) else leaf
+
+
+def _what(leaf: Expr, definitions: Mapping[Var, Expr]) -> str:
+    value = _bound(leaf, definitions)
+    return show(leaf) if value is leaf else f"{show(leaf)} = {show(value)}"
+
+
+def shared_value(pattern: DFPattern, first: Expr, second: Expr) -> Reason:
+    """A pattern stands in two places and meets two values."""
+    return (
+        "shared value",
+        f"{describe(pattern)} stands for {show(first)} elsewhere in the pattern, but here it meets {show(second)}",
+    )
+
+
+def wrong_call(pattern: CallPattern, leaf: Expr, definitions: Mapping[Var, Expr]) -> Reason:
+    """No call, another operator, or another number of arguments."""
+    value = _bound(leaf, definitions)
+    wanted = describe(pattern.op)
+    if not isinstance(value, Call):
+        kind = "a parameter, or a value from outside" if isinstance(value, Var) else f"a {type(value).__name__}"
+        return ("op", f"a call of {wanted} is wanted, but {_what(leaf, definitions)} is {kind}")
+    if isinstance(pattern.op, ExprPattern) and isinstance(pattern.op.expr, Op) and value.op is not pattern.op.expr:
+        return ("op", f"a call of {wanted} is wanted, but {_what(leaf, definitions)}")
+    wanted_count = f"{len(pattern.args)}{' or more' if pattern.varg_default_wildcard else ''}"
+    return ("arity", f"{wanted} is wanted with {wanted_count} arguments, but {_what(leaf, definitions)} has {len(value.args)}")
+
+
+def not_a_tuple(pattern: DFPattern, leaf: Expr, definitions: Mapping[Var, Expr]) -> Reason:
+    """A tuple that is written out is wanted."""
+    return ("kind", f"a tuple {describe(pattern)} is wanted, but here is {_what(leaf, definitions)}")
+
+
+def wrong_length(pattern: DFPattern, length: int, parts: Sequence[DFPattern]) -> Reason:
+    """Another number of fields."""
+    return ("arity", f"{describe(pattern)} has {len(parts)} parts, but the value has {length}")
+
+
+def wrong_run(
+    pattern: DFPattern, length: int, parts: Sequence[DFPattern], known: Sequence[Any]
+) -> Reason:
+    """No way to share the elements out between the repeats."""
+    fixed = [n for n in known if isinstance(n, int)]
+    also = f"; an extent is already {fixed[0]}" if fixed else ""
+    bounds = " + ".join(
+        f"{p.min}..{'' if p.max is None else p.max}" if isinstance(p, RepeatPattern) else "1" for p in parts
+    )
+    return ("extent", f"the value has {length} elements, but {describe(pattern)} takes {bounds}{also}")
+
+
+def run_element(pattern: RepeatPattern, length: int) -> Reason:
+    """Not every element of a run matches."""
+    return ("kind", f"not all {length} elements match {describe(pattern.pattern)}")
+
+
+def wrong_projection(pattern: TupleGetItemPattern, leaf: Expr, definitions: Mapping[Var, Expr]) -> Reason:
+    """No field of a tuple, or another field."""
+    which = "any field" if pattern.index is None else f"field {pattern.index}"
+    return ("kind", f"{which} of a tuple is wanted, but here is {_what(leaf, definitions)}")
+
+
+def rejected(pattern: NotPattern, leaf: Expr) -> Reason:
+    """The value matches what is rejected."""
+    return ("rejected", f"{show(leaf)} matches {describe(pattern.reject)}, which the pattern rejects")
+
+
+def wrong_leaf(pattern: DFPattern, leaf: Expr, definitions: Mapping[Var, Expr]) -> Reason:
+    """Another kind of leaf, name, constant or shape."""
+    got = _what(leaf, definitions)
+    match pattern:
+        case ConstantPattern():
+            return ("constant", f"a constant is wanted, but here is {got}")
+        case ExprPattern(expr=Constant()) if isinstance(leaf, Constant):
+            return ("constant", f"the constant {show(pattern.expr)} is wanted, but here is {got}")
+        case ExprPattern(expr=Op()):
+            return ("op", f"the operator {describe(pattern)} is wanted, but here is {got}")
+        case ExprPattern():
+            return ("kind", f"exactly {show(pattern.expr)} is wanted, but here is {got}")
+        case DataflowVarPattern() if not isinstance(leaf, Var):
+            return ("kind", f"a variable of a dataflow block is wanted, but here is {got}")
+        case VarPattern() if isinstance(leaf, Var) and pattern.name:
+            return ("name", f"a variable named {pattern.name!r} is wanted, but here is {got}")
+        case VarPattern():
+            return ("kind", f"a variable is wanted, but here is {got}")
+        case PrimArrPattern():
+            return ("shape", f"the shape ({', '.join(map(str, pattern.fields))}) is wanted, but here is {got}")
+        case FunctionPattern():
+            return ("kind", f"a function of {len(pattern.params)} parameters is wanted, but here is {got}")
+        case _:
+            return ("name", f"{describe(pattern)} is wanted, but here is {got}")
+
+
+def condition(pattern: DFPattern, leaf: Expr, expr: Expr, sizes: Mapping[SymVar, Any]) -> Reason:
+    """A condition on a value that has matched so far."""
+    match pattern:
+        case DataTypePattern():
+            dtype = leaf.ty.dtype if isinstance(leaf.ty, TensorType) else None
+            return ("dtype", f"dtype {pattern.dtype} is wanted, but {show(leaf)} has {dtype or repr(leaf.ty)}")
+        case ShapePattern():
+            wanted = f"({', '.join(map(str, pattern.shape))})"
+            return ("shape", f"shape {wanted} is wanted{_maybe(pattern, leaf, sizes)}, but {show(leaf)} is {leaf.ty!r}")
+        case TypePattern():
+            return ("type", f"type {pattern.ty!r} is wanted, but {show(leaf)} is {leaf.ty!r}")
+        case AttrPattern():
+            return ("attribute", _attribute(pattern, expr))
+        case _:
+            return ("kind", f"{describe(pattern)} does not hold for {show(leaf)}")
+
+
+def _maybe(pattern: ShapePattern, leaf: Expr, sizes: Mapping[SymVar, Any]) -> str:
+    ty = leaf.ty
+    if isinstance(ty, TensorType) and ty.shape is not None:
+        unknown = bind_type(ShapeType(pattern.shape), ShapeType(ty.shape), dict(sizes)) is None
+        return " for certain" if unknown else ""
+    return " for certain"
+
+
+def _attribute(pattern: AttrPattern, expr: Expr) -> str:
+    if not isinstance(expr, Call | Function):
+        return f"a call with attributes {pattern.attrs} is wanted, but here is {show(expr)}"
+    for name, value in pattern.attrs.items():
+        if name not in expr.attrs:
+            known = ", ".join(expr.attrs) or "none"
+            return f"{name}={value!r} is wanted, but {show(expr)} has no attribute {name!r} (it has: {known})"
+        if attribute_key(expr.attrs[name]) != attribute_key(value):
+            return f"{name}={value!r} is wanted, but {show(expr)} has {name}={expr.attrs[name]!r}"
+    return f"{pattern.attrs} is wanted on {show(expr)}"
+
+
+def not_used(source: Expr, user: Expr, index: int, definitions: Mapping[Var, Expr]) -> Reason:
+    """A value is no operand of the one that should use it."""
+    where = "" if index < 0 else f" as argument {index}"
+    operands = ", ".join(show(o) for o in operands_of(_bound(user, definitions))) or "nothing"
+    return ("not used", f"{show(source)} should be used by {show(user)}{where}, whose operands are {operands}")
+
+
+def extra_user(source: Expr, others: Sequence[Var], is_output: bool) -> Reason:
+    """A value has a user too many."""
+    if is_output:
+        return ("extra user", f"{show(source)} should have one user only, but it is an output of the block")
+    names = ", ".join(show(v) for v in others[:4])
+    return ("extra user", f"{show(source)} should have one user only, but it is used by {names} as well")
+
+
+def taken(pattern: DFPattern, leaf: Expr) -> Reason:
+    """Two patterns of a context would stand for one binding."""
+    return ("taken", f"{show(leaf)} already stands for another pattern, so it cannot stand for {describe(pattern)}")
+
+
+def same_shape(shapes: Sequence[Expr]) -> Reason:
+    """Values that should have one shape do not, for certain."""
+    return ("shape", "one shape is wanted for certain, but: " + "; ".join(f"{show(e)} is {e.ty!r}" for e in shapes))
+
+
+def too_few(pattern: RepeatPattern, found: int) -> Reason:
+    """A set of bindings is too small, or of another length than its extent."""
+    return ("extent", f"{describe(pattern)} found {found} bindings")
+
+
+def no_candidate(pattern: DFPattern, linked: Expr | None) -> Reason:
+    """No binding of the block can stand for a pattern of the context."""
+    near = "" if linked is None else f" among the users of {show(linked)}"
+    return ("not used", f"no further binding matches {describe(pattern)}{near}")

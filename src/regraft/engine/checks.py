@@ -1,0 +1,275 @@
+"""Checking values against types at run time, and reading size variables off them.
+
+A `TypeCheck` is compiled once from types and called with values: arguments on entry to a function, the
+operand of a ``match_cast``, what an outside function returned. It works on anything with ``shape`` and
+``dtype`` whose dtypes the engine can name, and raises `TypeCheckError` saying which axis of what is wrong.
+Knows the language only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Final, TypeAlias
+
+from ..ir.dims import Dim, SymExpr, SymVar, evaluate, free_symvars, match_dim
+from ..ir.types import UNKNOWN_NDIM, FuncType, PrimType, ShapeType, TensorType, TupleType, Type, type_symvars
+from .errors import TypeCheckError
+
+Sizes: TypeAlias = dict[SymVar, int]
+NameDtype: TypeAlias = Callable[[Any], str | None]
+"""The Relax name of the dtype of an array of the engine; None for what is no array."""
+
+
+_TUPLE: Final[type[Any]] = tuple
+
+
+class _Check:
+    """One value at one place: a root, or field ``index`` of the value that check ``parent`` saw."""
+
+    __slots__ = ("compound", "fixed", "index", "label", "parent", "place", "variables")
+    position_name: ClassVar[str] = "axis"
+
+    def __init__(self, where: str, label: str, parent: int, index: int, dims: Sequence[Dim]) -> None:
+        self.place: Final = where + label
+        self.label: Final = label
+        self.parent: Final = parent
+        self.index: Final = index
+        self.fixed: Final = tuple((i, d) for i, d in enumerate(dims) if isinstance(d, int))
+        self.variables: Final = tuple((i, d) for i, d in enumerate(dims) if isinstance(d, SymVar))
+        self.compound: Final = tuple(
+            (i, d) for i, d in enumerate(dims) if isinstance(d, SymExpr) and not isinstance(d, SymVar)
+        )
+
+    def size_text(self, position: int, size: int) -> str:
+        """The start of a message about the size at ``position``."""
+        return f"{self.place}: {self.position_name} {position} is {size}"
+
+    def sizes_of(self, value: Any) -> Sequence[int]:
+        """Raise unless ``value`` is of the right kind, dtype and rank; its sizes."""
+        raise NotImplementedError
+
+
+class _TensorCheck(_Check):
+    __slots__ = ("dtype", "name_dtype", "ndim")
+
+    def __init__(
+        self, where: str, label: str, parent: int, index: int, ty: TensorType, name_dtype: NameDtype
+    ) -> None:
+        super().__init__(where, label, parent, index, ty.shape or ())
+        self.dtype: Final = ty.dtype
+        self.ndim: Final = ty.ndim
+        self.name_dtype: Final = name_dtype
+
+    def sizes_of(self, value: Any) -> Sequence[int]:
+        dtype = self.name_dtype(value)
+        if dtype is None:
+            raise TypeCheckError(f"{self.place} is {_kind(value)}; expected a tensor")
+        if self.dtype is not None and dtype != self.dtype:
+            raise TypeCheckError(f"{self.place} has dtype {dtype}; expected {self.dtype}; convert it first")
+        shape = value.shape
+        if self.ndim not in (UNKNOWN_NDIM, len(shape)):
+            raise TypeCheckError(
+                f"{self.place} has {len(shape)} dimensions, shape {tuple(shape)}; expected {self.ndim}"
+            )
+        return shape
+
+
+class _ShapeCheck(_Check):
+    __slots__ = ("ndim",)
+    position_name = "value"
+
+    def __init__(self, where: str, label: str, parent: int, index: int, ty: ShapeType) -> None:
+        super().__init__(where, label, parent, index, ty.values or ())
+        self.ndim: Final = ty.ndim
+
+    def sizes_of(self, value: Any) -> Sequence[int]:
+        if not isinstance(value, _TUPLE):
+            raise TypeCheckError(f"{self.place} is {_kind(value)}; expected a shape, a tuple of ints")
+        if self.ndim not in (UNKNOWN_NDIM, len(value)):
+            raise TypeCheckError(f"{self.place} is {value!r}; expected {self.ndim} sizes")
+        return value
+
+
+class _ScalarCheck(_Check):
+    __slots__ = ("ty",)
+
+    def __init__(self, where: str, label: str, parent: int, index: int, ty: PrimType) -> None:
+        super().__init__(where, label, parent, index, (ty.value,) if isinstance(ty.value, SymExpr) else ())
+        self.ty: Final = ty
+
+    def size_text(self, position: int, size: int) -> str:
+        return f"{self.place} is {size}"
+
+    def sizes_of(self, value: Any) -> Sequence[int]:
+        expected = bool if self.ty.dtype == "bool" else float if "float" in self.ty.dtype else int
+        if type(value) is not expected:
+            raise TypeCheckError(f"{self.place} is {_kind(value)} {value!r}; expected {self.ty.dtype}")
+        known = self.ty.value
+        if isinstance(known, SymExpr) and value < 0:
+            raise TypeCheckError(f"{self.place} is {value!r}; expected a size, which is 0 or more")
+        if known is not None and not isinstance(known, SymExpr) and known != value:
+            raise TypeCheckError(f"{self.place} is {value!r}; expected {known!r}")
+        return (value,) if isinstance(value, int) else ()
+
+
+class _TupleCheck(_Check):
+    __slots__ = ("count",)
+
+    def __init__(self, where: str, label: str, parent: int, index: int, count: int) -> None:
+        super().__init__(where, label, parent, index, ())
+        self.count: Final = count
+
+    def sizes_of(self, value: Any) -> Sequence[int]:
+        if not isinstance(value, _TUPLE):
+            raise TypeCheckError(f"{self.place} is {_kind(value)}; expected a tuple of {self.count} fields")
+        if len(value) != self.count:
+            raise TypeCheckError(f"{self.place} is a tuple of {len(value)} fields; expected {self.count}")
+        return ()
+
+
+class _FunctionCheck(_Check):
+    __slots__ = ()
+
+    def sizes_of(self, value: Any) -> Sequence[int]:
+        if not callable(value):
+            raise TypeCheckError(f"{self.place} is {_kind(value)}; expected a function")
+        return ()
+
+
+class TypeCheck:
+    """``check(*values, *known_sizes)`` raises unless the values are of the types; gives the sizes it
+    `defines`.
+
+    Args:
+        where: what each message starts with, such as ``"main: "``.
+        labels: what each value is called, such as ``"parameter x"``.
+        types: the type of each value.
+        known: the size variables whose values the caller passes.
+        name_dtype: how the engine names an array's dtype.
+
+    A variable that stands alone as a dim takes the first size seen; one in a larger expression (``n * 2``) is
+    solved for when the expression is linear in it and all others are known. Cost of a call: linear in the
+    axes.
+    """
+
+    __slots__ = ("_checks", "_count", "_known", "defines")
+    defines: tuple[SymVar, ...]
+
+    def __init__(
+        self,
+        where: str,
+        labels: Sequence[str],
+        types: Sequence[Type],
+        known: Iterable[SymVar],
+        name_dtype: NameDtype,
+    ) -> None:
+        self._count: Final = len(types)
+        self._known: Final = tuple(known)
+        checks: list[_Check] = []
+        stack = [(label, -1, i, ty) for i, (label, ty) in enumerate(zip(labels, types, strict=True))][::-1]
+        while stack:
+            label, parent, index, ty = stack.pop()
+            match ty:
+                case TensorType():
+                    checks.append(_TensorCheck(where, label, parent, index, ty, name_dtype))
+                case ShapeType():
+                    checks.append(_ShapeCheck(where, label, parent, index, ty))
+                case PrimType():
+                    checks.append(_ScalarCheck(where, label, parent, index, ty))
+                case FuncType():
+                    checks.append(_FunctionCheck(where, label, parent, index, ()))
+                case TupleType():
+                    checks.append(_TupleCheck(where, label, parent, index, len(ty.fields)))
+                    me = len(checks) - 1
+                    stack.extend((f"{label}[{i}]", me, i, f) for i, f in reversed([*enumerate(ty.fields)]))
+                case _:
+                    pass
+        self._checks: Final = tuple(checks)
+        self.defines = self._definable(types)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to check."""
+        return not self._checks
+
+    def _definable(self, types: Sequence[Type]) -> tuple[SymVar, ...]:
+        """The variables that values of these types determine, in order of appearance."""
+        found: dict[SymVar, Dim] = {v: v for v in self._known}
+        found.update((v, v) for check in self._checks for _, v in check.variables)
+        compound = [dim for check in self._checks for _, dim in check.compound]
+        for _ in range(len(compound)):
+            before = len(found)
+            for dim in compound:
+                match_dim(dim, dim, found)
+            if len(found) == before:
+                break
+        known = set(self._known)
+        return tuple(
+            dict.fromkeys(v for ty in types for v in type_symvars(ty) if v in found and v not in known)
+        )
+
+    def __call__(self, *arguments: Any) -> tuple[int, ...]:
+        """The sizes that values of the types determine, in the order of `defines`."""
+        sizes: Sizes = dict(zip(self._known, arguments[self._count :], strict=True))
+        seen: list[Any] = []
+        pending: list[tuple[_Check, int, Dim, int]] = []
+        for check in self._checks:
+            value = arguments[check.index] if check.parent < 0 else seen[check.parent][check.index]
+            seen.append(value)
+            shape = check.sizes_of(value)
+            for axis, expected in check.fixed:
+                if shape[axis] != expected:
+                    raise TypeCheckError(f"{check.size_text(axis, shape[axis])}; expected {expected}")
+            for axis, variable in check.variables:
+                size = shape[axis]
+                if sizes.setdefault(variable, size) != size:
+                    raise self._conflict(check, axis, variable, size, sizes[variable])
+            pending.extend([(check, axis, dim, shape[axis]) for axis, dim in check.compound])
+        if pending:
+            self._solve(pending, sizes)
+        return tuple([sizes[variable] for variable in self.defines])
+
+    def _conflict(self, check: _Check, axis: int, variable: SymVar, size: int, have: int) -> TypeCheckError:
+        first, i = next((c, i) for c in self._checks for i, v in c.variables if v is variable)
+        source = "" if variable in self._known else f" ({first.position_name} {i} of {first.label})"
+        return TypeCheckError(f"{check.size_text(axis, size)}; expected {variable} = {have}{source}")
+
+    def _solve(self, pending: list[tuple[_Check, int, Dim, int]], sizes: Sizes) -> None:
+        """Check the expressions, first those whose variables are known, solving for the others as far as
+        possible.
+        """
+        while pending:
+            waiting: list[tuple[_Check, int, Dim, int]] = []
+            for item in pending:
+                check, axis, dim, size = item
+                if all(variable in sizes for variable in free_symvars(dim)):
+                    expected = _value_of(dim, sizes, check)
+                    if expected != size:
+                        given = ", ".join(f"{v} = {sizes[v]}" for v in free_symvars(dim))
+                        raise TypeCheckError(
+                            f"{check.size_text(axis, size)}; expected {dim} = {expected}, where {given}"
+                        )
+                    continue
+                solved: dict[SymVar, Dim] = dict(sizes)
+                if match_dim(dim, size, solved) is False:
+                    raise TypeCheckError(
+                        f"{check.size_text(axis, size)}; expected {dim}, whatever its variables are"
+                    )
+                sizes.update({v: int(s) for v, s in solved.items() if isinstance(s, int)})
+                waiting.append(item)
+            if len(waiting) == len(pending) and not any(
+                all(v in sizes for v in free_symvars(dim)) for _, _, dim, _ in waiting
+            ):
+                return
+            pending = waiting
+
+
+def _value_of(dim: Dim, sizes: Sizes, check: _Check) -> int:
+    try:
+        return evaluate(dim, sizes)
+    except ZeroDivisionError as error:
+        raise TypeCheckError(f"{check.place}: {error}") from None
+
+
+def _kind(value: object) -> str:
+    return f"a {type(value).__name__}"

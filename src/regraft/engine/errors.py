@@ -1,0 +1,24 @@
+"""The errors of building and running."""
+
+from __future__ import annotations
+
+from ..ir.errors import RegraftError
+
+
+class BuildError(RegraftError):
+    """A module that a target cannot run, or a target that does not exist; nothing has run yet."""
+
+
+class ExecutionError(RegraftError):
+    """A run that failed: wrong arguments, a failed check, or an error inside an operator or an outside
+    function.
+
+    The message names the function and the parameter or binding. For an error that Python or a library raised,
+    ``__cause__`` is that error.
+    """
+
+
+class TypeCheckError(ExecutionError):
+    """A value that is not of the type that it has to be: an argument, a ``match_cast``, the result of a
+    function.
+    """

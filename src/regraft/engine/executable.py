@@ -1,0 +1,84 @@
+"""What every engine gives back: a module that runs, function by function.
+
+An engine makes an `Executable` from its functions; `VirtualMachine` is the same under the name that Relax
+gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, cast
+
+from .errors import ExecutionError
+
+Entry: TypeAlias = Callable[..., Any]
+
+
+class Executable:
+    """A module made ready to run on one target.
+
+    ``exe["main"](*arrays)`` runs a function: tensors as anything that speaks ``__array__`` or DLPack (or
+    Python numbers and lists of them), tuples as tuples, shapes as sequences of ints. Arrays are not copied,
+    neither in nor out: a result may share memory with an argument or a constant.
+    """
+
+    __slots__ = ("_functions", "source", "target")
+    target: str
+    source: str
+    """The program as the engine runs it, for reading."""
+
+    def __init__(self, target: str, functions: Mapping[str, Entry], source: str) -> None:
+        self.target = target
+        self.source = source
+        self._functions: Final = dict(functions)
+
+    @property
+    def function_names(self) -> tuple[str, ...]:
+        """The functions that can be called, in the module's order."""
+        return tuple(self._functions)
+
+    def __getitem__(self, name: str) -> Entry:
+        found = self._functions.get(name)
+        if found is None:
+            raise ExecutionError(
+                f"there is no function {name!r}; there are: {', '.join(self._functions) or 'none'}"
+            )
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._functions
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._functions)
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+    def __repr__(self) -> str:
+        return f"Executable(target={self.target!r}, functions=[{', '.join(self._functions)}])"
+
+
+class VirtualMachine:
+    """An executable on a device: ``vm["main"](*arrays)``, as in Relax.
+
+    ``device`` is None, a name such as ``"cpu"``, or any object that prints as one; an executable runs where
+    its target runs, so another device raises `ExecutionError`.
+    """
+
+    __slots__ = ("executable",)
+    executable: Executable
+
+    def __init__(self, executable: Executable, device: object = None) -> None:
+        several = isinstance(device, list | tuple)
+        devices = cast("Sequence[object]", device) if several else (device,)
+        for one in devices:
+            name = "cpu" if one is None else str(one)
+            if not name.startswith(("cpu", "llvm")):
+                raise ExecutionError(f"target {executable.target!r} runs on the CPU, not on {name!r}")
+        self.executable = executable
+
+    def __getitem__(self, name: str) -> Entry:
+        return self.executable[name]
+
+    def __repr__(self) -> str:
+        return f"VirtualMachine({self.executable!r})"

@@ -1,0 +1,315 @@
+"""One function of the language as one Python function: a line for each binding, values freed after their last
+read.
+
+Branches become Python branches, functions defined inside become inner functions, and sizes plain ints.
+Python's parser limits how deep blocks nest, so branches far inside move out to functions of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from ..ir.builder import NameSupply
+from ..ir.dims import Dim, SymExpr, SymVar, free_symvars, substitute
+from ..ir.expr import (
+    Constant,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    GlobalVar,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from ..ir.op import Call, Op
+from ..ir.program import Function, If, SeqExpr
+from ..ir.types import TensorType, Type, erase_unbound, is_subtype, type_symvars
+from .checks import TypeCheck
+from .errors import BuildError
+from .liveness import Statement, last_reads, statements_of, variables_of
+from .python_source import ModuleWriter, Place, identifier
+
+_MOST_INDENT: Final = 40
+"""Python refuses more than 100 levels of indentation."""
+
+
+class _MovedBranch(NamedTuple):
+    name: str
+    body: SeqExpr
+    variables: tuple[Var, ...]
+    sizes: tuple[tuple[SymVar, str], ...]
+
+
+class FunctionWriter:
+    """Writes one function of the module, with everything defined inside it."""
+
+    def __init__(self, module: ModuleWriter, name: str, *, verify_types: bool) -> None:
+        self.module: Final = module
+        self.name: Final = name
+        self._verify: Final = verify_types
+        self._local_names: Final = NameSupply()
+        self._names: Final = module.names
+        self._sizes: dict[SymVar, str] = {}
+        self._kept: Final[set[Var]] = set()
+        self._moved: Final[list[_MovedBranch]] = []
+
+    # --- functions and bodies
+
+    def write(self, function: Function) -> None:
+        """The whole function, and after it the branches that moved out of it."""
+        self._function(function, self.module.functions[self.name], 0)
+        while self._moved:
+            moved = self._moved.pop()
+            parameters = [*(self._names[v] for v in moved.variables), *(name for _, name in moved.sizes)]
+            self._sizes = dict(moved.sizes)
+            self._line(0, "")
+            self._line(0, f"def {moved.name}({', '.join(parameters)}):")
+            self._body(moved.body, moved.variables, "return ", 1)
+
+    def _function(self, function: Function, python_name: str, indent: int) -> None:
+        outer = len(self._sizes)
+        for param in function.params:
+            self._declare(param)
+        names = [self._names[param] for param in function.params]
+        self._line(indent, f"def {python_name}({', '.join(names)}):")
+        labels = [f"parameter {param.name_hint}" for param in function.params]
+        self._check(
+            f"check_{python_name}", labels, [p.ty for p in function.params], names, indent + 1, function
+        )
+        promised = erase_unbound(function.ret_ty, self._sizes.__contains__)
+        checked = promised if is_subtype(function.body.ty, promised) is not True else None
+        self._body(function.body, function.params, "return ", indent + 1, checked)
+        self._forget_sizes(outer)
+
+    def _body(
+        self, body: SeqExpr, owned: Iterable[Var], result: str, indent: int, promised: Type | None = None
+    ) -> None:
+        """The lines of a body; ``result`` is what stands before its outcome, nothing if nobody reads it."""
+        statements, outcome = statements_of(body)
+        for statement in statements:
+            if isinstance(statement.value, Function):
+                self._kept.update(variables_of(statement.value))
+        returns = result == "return "
+        dead = last_reads(statements, outcome, owned, self._kept, keep_outcome=returns)
+        start = len(self.module.lines)
+        self._free(dead[0], indent)
+        for step, statement in enumerate(statements, 1):
+            self._statement(statement, dead[step], indent)
+        value = self.operand(outcome)
+        if promised is not None:
+            self._check(f"result_{self.name}", ["the result"], [promised], [value], indent, outcome)
+        if result:
+            self._line(indent, f"{result}{value}")
+        self._free(dead[-1], indent)
+        if len(self.module.lines) == start:
+            self._line(indent, "pass")
+
+    def _statement(self, statement: Statement, dead: list[Var], indent: int) -> None:
+        var, value, cast = statement
+        unread = var in dead
+        if isinstance(value, If | SeqExpr):
+            inner = [v for v in dead if v is not var]
+            result = "" if unread and cast is None else f"{self._declare(var)} = "
+            self._branches(value, inner, result, indent)
+            return
+        if isinstance(value, Function):
+            self._function(value, self._declare(var), indent)
+            self._free([var] if unread else (), indent)
+            return
+        text = self._value(value)
+        if cast is not None:
+            labels = [f"match_cast {var.name_hint} = {text}"]
+            self._check(f"match_cast_{identifier(var.name_hint)}", labels, [cast], [text], indent, value, var)
+        untrusted = isinstance(value, Call) and self._is_untrusted(value)
+        named = not unread or untrusted or self._verify
+        target = f"{self._declare(var)} = " if named else ""
+        if target or not isinstance(value, Var | Constant):
+            self._line(indent, f"{target}{text}", Place(self.name, var, value))
+        if untrusted or self._verify:
+            stated = erase_unbound(value.ty if untrusted else var.ty, self._sizes.__contains__)
+            self._check(
+                f"check_{self._names[var]}",
+                [f"{self._names[var]} = {text}"],
+                [stated],
+                [self._names[var]],
+                indent,
+                value,
+                var,
+            )
+        self._free(dead if named else [v for v in dead if v is not var], indent)
+
+    def _branches(self, value: If | SeqExpr, dead: Sequence[Var], result: str, indent: int) -> None:
+        if isinstance(value, SeqExpr):
+            self._body(value, dead, result, indent)
+            return
+        condition = self.operand(value.cond)
+        if not (isinstance(value.cond.ty, TensorType) and value.cond.ty.ndim == 0):
+            condition = f"as_condition({condition})"
+        self._line(indent, f"if {condition}:", Place(self.name, None, value))
+        self._branch(value.true_branch, dead, result, indent + 1)
+        self._line(indent, "else:")
+        self._branch(value.false_branch, dead, result, indent + 1)
+
+    def _branch(self, body: SeqExpr, dead: Sequence[Var], result: str, indent: int) -> None:
+        outer = len(self._sizes)
+        if indent < _MOST_INDENT:
+            self._body(body, dead, result, indent)
+        else:
+            variables = tuple(variables_of(body))
+            name = self.module.add_global(f"branch{len(self.module.lines)}", None)
+            self._moved.append(_MovedBranch(name, body, variables, tuple(self._sizes.items())))
+            arguments = [*(self._names[v] for v in variables), *self._sizes.values()]
+            self._line(indent, f"{result}{name}({', '.join(arguments)})")
+            self._free(dead, indent)
+        self._forget_sizes(outer)
+
+    # --- lines
+
+    def _line(self, indent: int, text: str, place: Place | None = None) -> None:
+        self.module.lines.append("    " * indent + text)
+        if place is not None:
+            self.module.places[len(self.module.lines)] = place
+
+    def _free(self, variables: Iterable[Var], indent: int) -> None:
+        names = [self._names[var] for var in variables]
+        if names:
+            self._line(indent, f"del {', '.join(names)}")
+
+    def _check(
+        self,
+        hint: str,
+        labels: Sequence[str],
+        types: Sequence[Type],
+        values: Sequence[str],
+        indent: int,
+        value: Expr,
+        var: Var | None = None,
+    ) -> None:
+        """A line that checks values against types at run time and defines the sizes that the types
+        introduce.
+        """
+        mentioned = dict.fromkeys(v for ty in types for v in type_symvars(ty))
+        known = [v for v in mentioned if v in self._sizes]
+        check = TypeCheck(f"{self.name}: ", labels, types, known, self.module.dialect.name_dtype)
+        if check.is_empty:
+            return
+        name = self.module.add_global(hint, check)
+        call = f"{name}({', '.join([*values, *(self._sizes[v] for v in known)])})"
+        for variable in check.defines:
+            self._sizes[variable] = self._fresh(variable.name)
+        new = ", ".join(self._sizes[v] for v in check.defines)
+        target = f"({new},) = " if len(check.defines) == 1 else f"{new} = " if new else ""
+        self._line(indent, target + call, Place(self.name, var, value))
+
+    # --- names
+
+    def _fresh(self, hint: str) -> str:
+        name = self._local_names.fresh(identifier(hint))
+        while self.module.is_taken(name):
+            name = self._local_names.fresh(f"_{name}")
+        return name
+
+    def _declare(self, var: Var) -> str:
+        name = self._names.get(var)
+        if name is None:
+            name = self._names[var] = self._fresh(var.name_hint)
+        return name
+
+    def _forget_sizes(self, count: int) -> None:
+        while len(self._sizes) > count:
+            self._sizes.popitem()
+
+    # --- expressions
+
+    def _value(self, value: Expr) -> str:
+        if isinstance(value, TupleGetItem):
+            return f"{self.operand(value.tuple_value)}[{value.index}]"
+        if not isinstance(value, Call):
+            return self.operand(value)
+        op = value.op
+        if not isinstance(op, Op):
+            arguments = self.operands(value.args)
+            if isinstance(op, ExternFunc):
+                return f"call_packed({', '.join([repr(op.global_symbol), *arguments])})"
+            return f"{self.operand(op)}({', '.join(arguments)})"
+        lowering = self.module.dialect.lowerings.get(op.name)
+        if lowering is not None:
+            return lowering.write(self, value)
+        name = self.module.operator(op, self.name)
+        arguments = self.operands(value.args)
+        if not op.variadic:
+            arguments += ["None"] * (len(op.operands) - len(arguments))
+        arguments += [f"{key}={self.literal(item)}" for key, item in value.attrs.items()]
+        return f"{name}({', '.join(arguments)})"
+
+    def _is_untrusted(self, call: Call) -> bool:
+        if isinstance(call.op, ExternFunc):
+            return True
+        lowering = self.module.dialect.lowerings.get(call.op.name) if isinstance(call.op, Op) else None
+        return lowering is not None and lowering.untrusted
+
+    def operands(self, operands: Iterable[Expr]) -> list[str]:
+        """The text of several operands."""
+        return [self.operand(operand) for operand in operands]
+
+    def operand(self, expr: Expr) -> str:
+        """The text of a leaf: a name, a tuple, a number."""
+        match expr:
+            case Var():
+                name = self._names.get(expr)
+                if name is None:
+                    raise BuildError(f"{self.name}: the variable {expr.name_hint} is used before it is bound")
+                return name
+            case Constant():
+                return self.module.constant(expr)
+            case Tuple():
+                return _tuple_text(self.operands(expr.fields))
+            case ShapeExpr():
+                return self.shape(expr.values)
+            case PrimValue() | StringImm() | DataTypeImm():
+                return self.literal(expr.value)
+            case GlobalVar():
+                return self.module.function(expr, self.name)
+            case ExternFunc():
+                return f"get_global_func({expr.global_symbol!r})"
+            case Op():
+                return self.module.operator(expr, self.name)
+            case _:
+                raise BuildError(f"{self.name}: a {type(expr).__name__} cannot stand as an operand")
+
+    def shape(self, dims: Iterable[Dim]) -> str:
+        """The text of a tuple of sizes."""
+        return _tuple_text([self.dim(dim) for dim in dims])
+
+    def dim(self, dim: Dim) -> str:
+        """The text of a size, over the ints that hold the size variables."""
+        if isinstance(dim, int):
+            return str(dim)
+        renamed: dict[SymVar, Dim] = {}
+        for variable in free_symvars(dim):
+            name = self._sizes.get(variable)
+            if name is None:
+                raise BuildError(
+                    f"{self.name}: the size {variable} is used, but nothing before it says what it is"
+                )
+            if name != variable.name:
+                renamed[variable] = SymVar(name)
+        return str(substitute(dim, renamed))
+
+    def literal(self, value: Any) -> str:
+        """The text of an attribute's value; what has no text becomes a global."""
+        if isinstance(value, SymExpr):
+            return self.dim(value)
+        if value is None or type(value) in (bool, int, float, str):
+            return repr(value)
+        if isinstance(value, tuple):
+            return _tuple_text([self.literal(item) for item in cast("tuple[Any, ...]", value)])
+        return self.module.add_global(f"attribute{len(self.module.namespace)}", value)
+
+
+def _tuple_text(items: Sequence[str]) -> str:
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"

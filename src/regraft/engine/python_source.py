@@ -1,0 +1,183 @@
+"""Programs as straight-line Python over an array library: names, globals and lines of a whole module.
+
+Each function of the module becomes a Python function with one line for each binding; operators, constants and
+type checks are globals of the generated text. What differs from one array library to the next is a `Dialect`.
+The text of a function's body is the business of `function_writer`.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ..ir.builder import NameSupply
+from ..ir.dtypes import itemsize
+from ..ir.expr import Constant, Expr, GlobalVar, Var
+from ..ir.module import IRModule
+from ..ir.op import Call, Op
+from ..ir.tensor_data import TensorData
+from .checks import NameDtype
+from .errors import BuildError
+
+if TYPE_CHECKING:
+    from .function_writer import FunctionWriter
+
+WriteCall: TypeAlias = "Callable[[FunctionWriter, Call], str]"
+"""Gives the Python expression that a call becomes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """How an engine runs an operator that has no reference, or that it runs in a better way.
+
+    ``untrusted`` says that the value comes from outside, so it is checked against the type that the call
+    states.
+    """
+
+    write: WriteCall
+    untrusted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What is particular to one array library.
+
+    ``xp`` is its array API namespace, ``constant`` brings a constant's numbers into it, ``name_dtype`` names
+    the dtype of an array, ``lowerings`` come before reference semantics, and ``helpers`` are what their text
+    refers to.
+    """
+
+    target: str
+    xp: Any
+    constant: Callable[[TensorData], Any]
+    name_dtype: NameDtype
+    lowerings: Mapping[str, Lowering]
+    helpers: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line of the text comes from: the function, the variable that it binds, and its value."""
+
+    function: str
+    var: Var | None
+    value: Expr
+
+
+@dataclass(slots=True)
+class PythonModule:
+    """The finished text, its globals after it ran, and where each of its lines comes from."""
+
+    filename: str
+    source: str
+    namespace: dict[str, Any]
+    functions: dict[str, str]
+    places: dict[int, Place] = field(default_factory=dict[int, Place])
+    names: dict[Var, str] = field(default_factory=dict[Var, str])
+
+
+_ENGINE_NAMES: Final = re.compile(r"(const|attribute|branch)\d+|(check|match_cast|result)_.*")
+_NOT_IDENTIFIER: Final = re.compile(r"\W")
+_TEXT_NAMES: Final = {
+    "T": SimpleNamespace(min=min, max=max),
+    "inf": float("inf"),
+    "nan": float("nan"),
+    "float": float,
+}
+"""What the text of sizes and attribute values may refer to."""
+
+
+def op_global(op: Op) -> str:
+    """The name of an operator in the text: ``nn_relu`` for ``relax.nn.relu``."""
+    name = _NOT_IDENTIFIER.sub("_", op.name.removeprefix("relax."))
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def identifier(hint: str) -> str:
+    """``hint`` as a Python identifier."""
+    name = _NOT_IDENTIFIER.sub("_", hint) or "_"
+    if name[0].isdigit():
+        name = f"_{name}"
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+class ModuleWriter:
+    """Collects the lines and globals of a module; function writers fill it."""
+
+    def __init__(self, module: IRModule, dialect: Dialect) -> None:
+        self.dialect: Final = dialect
+        self.lines: Final[list[str]] = []
+        self.places: Final[dict[int, Place]] = {}
+        self.names: Final[dict[Var, str]] = {}
+        self.namespace: Final[dict[str, Any]] = {**_TEXT_NAMES, **dialect.helpers}
+        self.reserved: Final = {*self.namespace, *map(op_global, Op.all())}
+        supply = NameSupply(self.reserved)
+        self.functions: Final = {name: supply.fresh(identifier(name)) for name in module}
+        self.reserved.update(self.functions.values())
+        self._supply: Final = supply
+        self._ops: Final[dict[Op, str]] = {}
+        self._constants: Final[dict[int, str]] = {}
+        self._alive: Final[list[TensorData]] = []
+        self._legend: Final[list[str]] = []
+
+    def is_taken(self, name: str) -> bool:
+        """Whether ``name`` is a global of the text, or may become one, so that no local may have it."""
+        return name in self.reserved or _ENGINE_NAMES.fullmatch(name) is not None
+
+    def add_global(self, name: str, value: Any) -> str:
+        """Give the text a global; ``name`` must match what `is_taken` keeps for the engine. Returns its
+        name.
+        """
+        fresh = self._supply.fresh(name)
+        self.namespace[fresh] = value
+        return fresh
+
+    def operator(self, op: Op, function: str) -> str:
+        """The global that runs ``op`` by its reference semantics."""
+        name = self._ops.get(op)
+        if name is None:
+            if op.reference is None:
+                raise BuildError(
+                    f"{function}: {op.name} cannot run on {self.dialect.target!r}: it has no reference"
+                )
+            name = self._ops[op] = op_global(op)
+            self.namespace[name] = partial(op.reference, self.dialect.xp)
+        return name
+
+    def constant(self, constant: Constant) -> str:
+        """The global that holds a constant; one for all constants that share a handle."""
+        data = constant.data
+        name = self._constants.get(id(data))
+        if name is None:
+            name = self.add_global(f"const{len(self._constants)}", self.dialect.constant(data))
+            self._constants[id(data)] = name
+            self._alive.append(data)
+            text = (
+                f"{data.numpy()[()]!s}"
+                if not data.shape
+                else f"{data.shape}, {data.size * itemsize(data.dtype)} bytes"
+            )
+            self._legend.append(f"# {name}: {data.dtype} {text}")
+        return name
+
+    def function(self, var: GlobalVar, function: str) -> str:
+        """The Python function of a function of the module."""
+        name = self.functions.get(var.name_hint)
+        if name is None:
+            known = ", ".join(self.functions) or "none"
+            raise BuildError(f"{function}: the module has no function {var.name_hint!r}; it has: {known}")
+        return name
+
+    def finish(self, filename: str) -> PythonModule:
+        """Compile the text and run it, which defines the functions."""
+        header = [*self._legend, *([""] if self._legend else [])]
+        source = "\n".join([*header, *self.lines, ""])
+        shift = len(header)
+        exec(compile(source, filename, "exec"), self.namespace)
+        places = {line + shift: place for line, place in self.places.items()}
+        return PythonModule(filename, source, self.namespace, self.functions, places, self.names)

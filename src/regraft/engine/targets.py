@@ -1,0 +1,80 @@
+"""The engines by name, and `build`.
+
+An engine is a module with a function ``compile_module(module, **options) -> Executable``; it is imported when
+it is first asked for, so a framework that is not used is never loaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from inspect import Parameter, signature
+from typing import Any, Final
+
+from ..ir.errors import MissingDependencyError
+from ..ir.module import IRModule
+from ..ir.program import Function
+from .errors import BuildError
+from .executable import Executable
+
+DEFAULT_TARGET: Final = "numpy"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where an engine lives, and the package that it needs: ``extra`` is the one of ours that brings it."""
+
+    module: str
+    package: str | None = None
+    extra: str | None = None
+
+
+_targets: Final[dict[str, Target]] = {"numpy": Target(f"{__package__}.numpy_engine")}
+
+
+def register_target(name: str, target: Target) -> None:
+    """Let `build` know an engine; raises `BuildError` when the name is taken."""
+    if name in _targets:
+        raise BuildError(f"there is a target {name!r} already")
+    _targets[name] = target
+
+
+def remove_target(name: str) -> None:
+    """Forget an engine that `register_target` added."""
+    _targets.pop(name, None)
+
+
+def target_names() -> tuple[str, ...]:
+    """The engines that `build` knows, installed or not."""
+    return tuple(_targets)
+
+
+def build(module: IRModule | Function, target: str = DEFAULT_TARGET, **options: Any) -> Executable:
+    """Make ``module`` ready to run on ``target``.
+
+    A function alone is built as a module of it, under its name or ``main``. ``options`` are the engine's own.
+    Cost: linear in the bindings. Raises `BuildError` for a target or option that does not exist and for a
+    program that the target cannot run, and `MissingDependencyError` when the target's package is not
+    installed.
+    """
+    if isinstance(module, Function):
+        module = IRModule.from_expr(module)
+    if not isinstance(module, IRModule):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise BuildError(f"build takes a module or a function, not a {type(module).__name__}")
+    found = _targets.get(target)
+    if found is None:
+        raise BuildError(f"there is no target {target!r}; there are: {', '.join(_targets)}")
+    if found.package is not None and find_spec(found.package) is None:
+        how = f"pip install 'regraft[{found.extra}]'" if found.extra else f"pip install {found.package}"
+        raise MissingDependencyError(f"target {target!r} needs the package {found.package}: {how}")
+    compile_module = import_module(found.module).compile_module
+    known = [
+        p.name for p in signature(compile_module).parameters.values() if p.kind is Parameter.KEYWORD_ONLY
+    ]
+    for name in options:
+        if name not in known:
+            raise BuildError(
+                f"target {target!r} has no option {name!r}; it has: {', '.join(known) or 'none'}"
+            )
+    return compile_module(module, **options)

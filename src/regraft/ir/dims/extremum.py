@@ -1,0 +1,106 @@
+"""Minimum and maximum of dims, in canonical form.
+
+No operand is known to decide it, the terms that all operands share stand outside, and nothing divides them
+all.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from math import gcd
+from typing import cast
+
+from .bounds import dim_less_equal
+from .division import divide_by_term
+from .symbolic import (
+    ONE,
+    Dim,
+    Max,
+    Min,
+    SymExpr,
+    constant_of,
+    dim_key,
+    from_terms,
+    leading_coefficient,
+    terms_of,
+)
+
+
+def dim_min(first: Dim, second: Dim) -> Dim:
+    """The smaller of two dims."""
+    if isinstance(first, int) and isinstance(second, int):
+        return min(first, second)
+    return _extremum(Min, first, second)
+
+
+def dim_max(first: Dim, second: Dim) -> Dim:
+    """The greater of two dims."""
+    if isinstance(first, int) and isinstance(second, int):
+        return max(first, second)
+    return _extremum(Max, first, second)
+
+
+def _extremum(kind: type[Min] | type[Max], *operands: Dim) -> Dim:
+    if all(isinstance(operand, int) for operand in operands):
+        values = cast("tuple[int, ...]", operands)
+        return min(values) if kind is Min else max(values)
+    flat: dict[Dim, None] = {}
+    for operand in operands:
+        flat.update(dict.fromkeys(_alternatives(kind, operand)))
+    kept: list[Dim] = []
+    for operand in sorted(flat, key=dim_key):
+        if any(_decides(kind, other, operand) for other in kept):
+            continue
+        kept = [other for other in kept if not _decides(kind, operand, other)]
+        kept.append(operand)
+    if len(kept) == 1:
+        return kept[0]
+    shared = _shared_terms(kept)
+    rests = [operand - shared for operand in kept]
+    sign = 1
+    if all(leading_coefficient(rest) < 0 for rest in rests if isinstance(rest, SymExpr)):
+        kind, sign = (Max if kind is Min else Min), -1
+        rests = [-rest for rest in rests]
+    constant = min(constant_of(rest) for rest in rests)
+    rests = [rest - constant for rest in rests]
+    content = gcd(*(value for rest in rests for value in terms_of(rest).values()))
+    scaled = [divide_by_term(rest, ONE, content, False)[0] for rest in rests]
+    return shared + (constant + content * kind(*sorted(scaled, key=_operand_order))) * sign
+
+
+def _operand_order(dim: Dim) -> tuple[bool, tuple[int, ...]]:
+    return isinstance(dim, int), dim_key(dim)
+
+
+def _decides(kind: type[Min] | type[Max], first: Dim, second: Dim) -> bool:
+    """Whether the second operand can be left out because of the first."""
+    return (dim_less_equal(first, second) if kind is Min else dim_less_equal(second, first)) is True
+
+
+def _alternatives(kind: type[Min] | type[Max], operand: Dim) -> list[Dim]:
+    """The operands that an operand stands for: those of a nested extremum, if it has one of the same kind."""
+    nested = [
+        (atoms[0], coefficient)
+        for atoms, coefficient in terms_of(operand).items()
+        if len(atoms) == 1 and isinstance(atoms[0], Min if (kind is Min) == (coefficient > 0) else Max)
+    ]
+    if len(nested) != 1:
+        return [operand]
+    atom, coefficient = nested[0]
+    rest = operand - atom * coefficient
+    return [rest + inner * coefficient for inner in atom.operands]
+
+
+def _shared_terms(operands: list[Dim]) -> Dim:
+    """The terms that all operands have, constants aside."""
+    first = terms_of(operands[0]).items()
+    shared = {
+        atoms: value
+        for atoms, value in first
+        if atoms and all(terms_of(operand).get(atoms) == value for operand in operands)
+    }
+    return from_terms(shared)
+
+
+Min.build = staticmethod(partial(_extremum, Min))
+Max.build = staticmethod(partial(_extremum, Max))

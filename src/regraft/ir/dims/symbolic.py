@@ -1,0 +1,455 @@
+"""The expressions of dims: sums of products of atoms, their arithmetic without division, order and text.
+
+The rules of the operations (`FloorDiv` and the like) have their own modules, which hand this one the
+functions that build them: `Operation.build`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Iterable
+from typing import ClassVar, NoReturn, TypeAlias, cast
+
+Dim: TypeAlias = "int | SymExpr"
+Monomial: TypeAlias = "tuple[SymExpr, ...]"
+
+ONE: Monomial = ()
+_serials = itertools.count()
+
+
+class SymExpr:
+    """A symbolic size in canonical form; made by arithmetic on `SymVar`, never directly.
+
+    Sums cost time in the number of terms, products in the product of those numbers. Hash, bounds, text and
+    free variables are computed once and kept. ``coefficients`` maps each product of atoms to its integer
+    factor, in no particular order (`terms` is in order), and is not to be changed. ``known_bounds`` is
+    where `bounds` keeps what it found.
+    """
+
+    __slots__ = ("_free", "_hash", "_key", "_ordered", "_text", "coefficients", "known_bounds")
+    __array_ufunc__ = None  # NumPy integers leave the operation to the methods below
+
+    def __init__(self, terms: dict[Monomial, int]) -> None:
+        self.coefficients = terms
+        self._hash: int | None = None
+        self._key: tuple[int, ...] | None = None
+        self._ordered: tuple[tuple[Monomial, int], ...] | None = None
+        self.known_bounds: tuple[int | None, int | None] | None = None
+        self._free: tuple[SymVar, ...] | None = None
+        self._text: str | None = None
+
+    @property
+    def terms(self) -> tuple[tuple[Monomial, int], ...]:
+        """The sum's (atoms, coefficient) pairs: greatest degree first, then oldest variable, the constant
+        last."""
+        if self._ordered is None:
+            self._ordered = tuple(sorted(self.coefficients.items(), key=term_key))
+        return self._ordered
+
+    @property
+    def sort_key(self) -> tuple[int, ...]:
+        """A key that differs for different expressions and orders them alike in every run."""
+        if self._key is None:
+            key = [_SUM_RANK, len(self.coefficients)]
+            for monomial, coefficient in self.terms:
+                key += (coefficient, len(monomial))
+                for atom in monomial:
+                    key += atom.sort_key
+            self._key = tuple(key)
+        return self._key
+
+    @property
+    def free_symvars(self) -> tuple[SymVar, ...]:
+        """The variables in it, each once, in the order in which they first occur."""
+        if self._free is None:
+            self._free = _variables_of(self)
+        return self._free
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self.coefficients.items()))
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other):
+            return False
+        that = cast(SymExpr, other)
+        return hash(self) == hash(that) and self.coefficients == that.coefficients
+
+    def __add__(self, other: Dim) -> Dim:
+        if (right := _as_dim(other)) is None:
+            return NotImplemented
+        return _combine(self, right, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Dim) -> Dim:
+        if (right := _as_dim(other)) is None:
+            return NotImplemented
+        return _combine(self, right, -1)
+
+    def __rsub__(self, other: Dim) -> Dim:
+        if (left := _as_dim(other)) is None:
+            return NotImplemented
+        return _combine(_scale(self, -1), left, 1)
+
+    def __mul__(self, other: Dim) -> Dim:
+        if (right := _as_dim(other)) is None:
+            return NotImplemented
+        return _multiply(self, right)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> SymExpr:
+        return _scale(self, -1)
+
+    def __pos__(self) -> SymExpr:
+        return self
+
+    def __floordiv__(self, other: Dim) -> Dim:
+        if (divisor := _as_dim(other)) is None:
+            return NotImplemented
+        return FloorDiv.build(self, divisor)
+
+    def __rfloordiv__(self, other: Dim) -> Dim:
+        if (dividend := _as_dim(other)) is None:
+            return NotImplemented
+        return FloorDiv.build(dividend, self)
+
+    def __mod__(self, other: Dim) -> Dim:
+        if (divisor := _as_dim(other)) is None:
+            return NotImplemented
+        return FloorMod.build(self, divisor)
+
+    def __rmod__(self, other: Dim) -> Dim:
+        if (dividend := _as_dim(other)) is None:
+            return NotImplemented
+        return FloorMod.build(dividend, self)
+
+    def _refuse_order(self, other: object) -> NoReturn:
+        raise TypeError(
+            f"{self} and {other} cannot be ordered with <, <=, > or >=: the answer may depend on symbolic "
+            "sizes. Use dim_less or dim_less_equal, which answer True, False or None, or dim_min and dim_max"
+        )
+
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse_order
+
+    def __index__(self) -> NoReturn:
+        raise TypeError(
+            f"{self} is a symbolic size and has no integer value here: give its variables values with "
+            "evaluate, or compute with it as it stands"
+        )
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(
+            f"the truth of {self} is unknown, it is a symbolic size: ask dims_equal or dim_at_least"
+        )
+
+    def __copy__(self) -> SymExpr:
+        return self
+
+    def __deepcopy__(self, memo: object) -> SymExpr:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _sum_of_products, (self.terms,)
+
+    def __str__(self) -> str:
+        if self._text is None:
+            self._text = _sum_text(self)
+        return self._text
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class SymVar(SymExpr):
+    """A size variable: an unknown integer that is at least 0.
+
+    Each call makes a new variable: two of the same name are different. A copy is the variable itself;
+    pickling keeps identity within one pickle. Variables order by age, so that what is printed is the same
+    in every run.
+    """
+
+    __slots__ = ("_dtype", "_name", "_serial")
+
+    def __init__(self, name: str, dtype: str = "int64") -> None:
+        super().__init__({})
+        self._name = name
+        self._dtype = dtype
+        self._serial = next(_serials)
+        self._hash = hash((_VARIABLE_RANK, self._serial))
+        self._key = (_VARIABLE_RANK, self._serial)
+        self.coefficients = {(self,): 1}
+
+    @property
+    def name(self) -> str:
+        """The name it prints under; it does not identify the variable."""
+        return self._name
+
+    @property
+    def dtype(self) -> str:
+        """The integer dtype of its value, such as ``"int64"``."""
+        return self._dtype
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return cast(int, self._hash)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return SymVar, (self._name, self._dtype)
+
+    def __str__(self) -> str:
+        return self._name
+
+
+class Operation(SymExpr):
+    """An atom that is not a variable: `FloorDiv`, `FloorMod`, `Min` or `Max` of canonical operands.
+
+    The constructor does not simplify: ``build`` of each kind does, and gives an atom only where it must.
+    """
+
+    __slots__ = ("_operands",)
+    rank: ClassVar[int]
+    build: ClassVar[Callable[..., Dim]]
+
+    def __init__(self, *operands: Dim) -> None:
+        super().__init__({})
+        self._operands = operands
+        self._hash = hash((self.rank, operands))
+        key = [self.rank, len(operands)]
+        for operand in operands:
+            key += dim_key(operand)
+        self._key = tuple(key)
+        self.coefficients = {(self,): 1}
+
+    @property
+    def operands(self) -> tuple[Dim, ...]:
+        """Dividend and divisor, or the two or more dims that the minimum or maximum is taken of."""
+        return self._operands
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other):
+            return False
+        that = cast(Operation, other)
+        return self._hash == that._hash and self._operands == that._operands
+
+    def __hash__(self) -> int:
+        return cast(int, self._hash)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _build, (type(self), self._operands)
+
+
+def _build(kind: type[Operation], operands: tuple[Dim, ...]) -> Dim:
+    # Pickle finds a function of a module by its name; `build` may have another one.
+    return kind.build(*operands)
+
+
+class FloorDiv(Operation):
+    """``operands[0] // operands[1]`` that no rule makes simpler."""
+
+    __slots__ = ()
+    rank = 3
+
+
+class FloorMod(Operation):
+    """``operands[0] % operands[1]`` that no rule makes simpler."""
+
+    __slots__ = ()
+    rank = 4
+
+
+class Min(Operation):
+    """The least of two or more operands, of which none is known to be it."""
+
+    __slots__ = ()
+    rank = 5
+
+
+class Max(Operation):
+    """The greatest of two or more operands, of which none is known to be it."""
+
+    __slots__ = ()
+    rank = 6
+
+
+_VARIABLE_RANK, _INTEGER_RANK, _SUM_RANK = 0, 1, 2
+
+
+def _as_dim(value: object) -> Dim | None:
+    if type(value) is int or isinstance(value, SymExpr):
+        return value
+    if hasattr(value, "__index__"):
+        return operator.index(cast(int, value))
+    return None
+
+
+def dim_key(dim: Dim) -> tuple[int, ...]:
+    """What orders dims alike in every run."""
+    return dim.sort_key if isinstance(dim, SymExpr) else (_INTEGER_RANK, dim)
+
+
+def _atom_key(atom: SymExpr) -> tuple[int, ...]:
+    return atom.sort_key
+
+
+def _monomial_key(monomial: Monomial) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    # Graded lexicographic, which products preserve: the long division below relies on that to end.
+    return -len(monomial), tuple(atom.sort_key for atom in monomial)
+
+
+def term_key(term: tuple[Monomial, int]) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    """What orders the terms of a sum: greatest degree first, then oldest variable."""
+    return _monomial_key(term[0])
+
+
+def terms_of(dim: Dim) -> dict[Monomial, int]:
+    """The products of atoms that a dim is the sum of, each with its coefficient; not to be changed."""
+    if isinstance(dim, SymExpr):
+        return dim.coefficients
+    return {ONE: dim} if dim else {}
+
+
+def from_terms(terms: dict[Monomial, int]) -> Dim:
+    """The canonical dim of a sum of which no coefficient is 0: constants are ints, an atom is itself."""
+    if not terms:
+        return 0
+    if len(terms) == 1:
+        [(monomial, coefficient)] = terms.items()
+        if not monomial:
+            return coefficient
+        if coefficient == 1 and len(monomial) == 1:
+            return monomial[0]
+    return SymExpr(terms)
+
+
+def _combine(left: SymExpr, right: Dim, factor: int) -> Dim:
+    """``left + right * factor``."""
+    terms = left.coefficients.copy()
+    for monomial, coefficient in terms_of(right).items():
+        total = terms.get(monomial, 0) + coefficient * factor
+        if total:
+            terms[monomial] = total
+        else:
+            del terms[monomial]
+    return from_terms(terms)
+
+
+def _scale(dim: SymExpr, factor: int) -> SymExpr:
+    """``dim * factor`` for a factor that is not 0."""
+    return cast(SymExpr, from_terms({atoms: value * factor for atoms, value in dim.coefficients.items()}))
+
+
+def _multiply(left: SymExpr, right: Dim) -> Dim:
+    if not isinstance(right, SymExpr):
+        return _scale(left, right) if right else 0
+    terms: dict[Monomial, int] = {}
+    for left_atoms, left_coefficient in left.coefficients.items():
+        for right_atoms, right_coefficient in right.coefficients.items():
+            monomial = left_atoms + right_atoms
+            if left_atoms and right_atoms:
+                monomial = tuple(sorted(monomial, key=_atom_key))
+            total = terms.get(monomial, 0) + left_coefficient * right_coefficient
+            if total:
+                terms[monomial] = total
+            else:
+                del terms[monomial]
+    return from_terms(terms)
+
+
+def monomial_product(monomial: Monomial, coefficient: int) -> Dim:
+    """A coefficient times a product of atoms."""
+    return from_terms({monomial: coefficient}) if coefficient else 0
+
+
+def _sum_of_products(terms: Iterable[tuple[Monomial, int]]) -> Dim:
+    return add_all(dim_product((coefficient, *monomial)) for monomial, coefficient in terms)
+
+
+def add_all(dims: Iterable[Dim]) -> Dim:
+    """The sum of ``dims``; 0 when there are none."""
+    total: Dim = 0
+    for dim in dims:
+        total = total + dim
+    return total
+
+
+def dim_product(dims: Iterable[Dim]) -> Dim:
+    """The product of ``dims``; 1 when there are none."""
+    product: Dim = 1
+    for dim in dims:
+        product = product * dim
+    return product
+
+
+def leading_coefficient(dim: Dim) -> int:
+    """The coefficient of the first term; an int is its own."""
+    return dim.terms[0][1] if isinstance(dim, SymExpr) else dim
+
+
+def constant_of(dim: Dim) -> int:
+    """The term without variables; 0 when there is none."""
+    return dim.coefficients.get(ONE, 0) if isinstance(dim, SymExpr) else dim
+
+
+def free_symvars(dim: Dim) -> tuple[SymVar, ...]:
+    """The variables in ``dim``, each once, in the order in which they first occur; found once per
+    expression."""
+    return dim.free_symvars if isinstance(dim, SymExpr) else ()
+
+
+def _variables_of(dim: SymExpr) -> tuple[SymVar, ...]:
+    if isinstance(dim, SymVar):
+        return (dim,)
+    atoms = (atom for monomial, _ in dim.terms for atom in monomial)
+    inner = dim.operands if isinstance(dim, Operation) else atoms
+    return tuple(dict.fromkeys(variable for part in inner for variable in free_symvars(part)))
+
+
+def _sum_text(dim: SymExpr) -> str:
+    if isinstance(dim, Operation):
+        return _operation_text(dim)
+    # Terms that are added go first, so that text starts with a minus sign only where nothing is added.
+    ordered = sorted(dim.terms, key=lambda term: term[1] < 0)
+    text = ""
+    for atoms, coefficient in ordered:
+        sign, size = ("-", -coefficient) if coefficient < 0 else ("+", coefficient)
+        alone = len(atoms) == 1 and size == 1 and bool(text or sign == "+")
+        factors = [str(atom) if alone else _factor_text(atom) for atom in atoms]
+        if size != 1 or not atoms:
+            factors.append(str(size))
+        product = " * ".join(factors)
+        text = f"{text} {sign} {product}" if text else product if sign == "+" else f"-{product}"
+    return text
+
+
+def _operation_text(atom: Operation) -> str:
+    if isinstance(atom, (FloorDiv, FloorMod)):
+        dividend, divisor = atom.operands
+        symbol = "//" if isinstance(atom, FloorDiv) else "%"
+        return f"{_dividend_text(dividend)} {symbol} {_factor_text(divisor)}"
+    name = "T.min" if isinstance(atom, Min) else "T.max"
+    text, *others = map(str, atom.operands)
+    for other in others:
+        text = f"{name}({text}, {other})"
+    return text
+
+
+def _factor_text(dim: Dim) -> str:
+    """Text that can stand on either side of a product or quotient sign."""
+    text = str(dim)
+    atomic = isinstance(dim, (SymVar, Min, Max)) or (isinstance(dim, int) and dim >= 0)
+    return text if atomic else f"({text})"
+
+
+def _dividend_text(dim: Dim) -> str:
+    is_product = isinstance(dim, SymExpr) and not isinstance(dim, Operation) and len(dim.coefficients) == 1
+    return str(dim) if is_product and leading_coefficient(dim) > 0 else _factor_text(dim)

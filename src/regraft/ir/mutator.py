@@ -1,0 +1,370 @@
+"""Rewriting programs node by node: `ExprMutator` puts a program together again from what its methods return.
+
+What no method changes is shared, down to the same object where nothing changed at all. Types are inferred
+anew, and a variable whose value's type changed is replaced by one of the new type, with the same name and
+origins, at every use. The traversal has its own stack, as in `visitor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast, final
+
+from .builder import NameSupply, flatten
+from .errors import IRError
+from .expr import (
+    Constant,
+    DataflowVar,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    GlobalVar,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from .module import IRModule
+from .op import Call, Op
+from .origin import Origins
+from .program import (
+    Binding,
+    BindingBlock,
+    DataflowBlock,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    VarBinding,
+    as_seq,
+    is_leaf,
+)
+from .steps import Steps, run_steps
+from .types import Type, erase_unbound, is_subtype, type_symvars
+from .visitor import COMPOUND, METHODS, iter_bindings, parts_of
+
+_T = TypeVar("_T")
+
+
+class ExprMutator:
+    """Rewrites programs; override the methods for the nodes that change.
+
+    An expression's method gets it with its parts already rewritten and returns what takes its place, nested
+    calls included: they are bound to new variables just before. `visit_var_binding_` and `visit_match_cast_`
+    may return None to drop the binding. `emit` adds a binding before the one being rewritten. `visit_type`
+    sees every type that the program states. Cost: linear, besides the methods'.
+    """
+
+    def __init__(self) -> None:
+        self._remap: dict[Var, Expr] = {}
+        self._scopes: list[tuple[list[Binding], bool]] = []
+        self._names: NameSupply | None = None
+        self._root: Any = None
+        self._origins: Origins = ()
+        self._methods: dict[type, Callable[[Any], Expr]] = {
+            kind: getattr(self, name) for kind, name in METHODS.items()
+        }
+
+    # --- what callers and methods use
+
+    def mutate(self, node: _T) -> _T:
+        """``node`` (a function, a module, or an expression) rewritten; the same object if nothing changed."""
+        self._root = node
+        self._names = None
+        if isinstance(node, IRModule):
+            return cast(_T, self._module(node))
+        if not isinstance(node, Expr):
+            raise IRError(f"cannot rewrite {type(node).__name__}; give an expression, a function or a module")
+        return cast(_T, run_steps(self._nested(node)))
+
+    def emit(self, expr: Expr, name_hint: str = "") -> Var:
+        """Bind ``expr`` to a new variable before the binding that is being rewritten, and return it.
+
+        The new variable has the origins of the one that is being rewritten, and is a `DataflowVar` in a
+        dataflow block. Raises `IRError` outside of a body.
+        """
+        if not self._scopes:
+            raise IRError("nothing can be emitted outside of a function's body")
+        bindings, in_dataflow = self._scopes[-1]
+        value = flatten(expr, self.emit)
+        make = DataflowVar if in_dataflow else Var
+        var = make(self._fresh(name_hint or ("lv" if in_dataflow else "gv")), value.ty, self._origins)
+        bindings.append(VarBinding(var, value))
+        return var
+
+    def remap(self, var: Var, expr: Expr) -> None:
+        """From here on, ``expr`` (a leaf) stands wherever ``var`` is used."""
+        if not is_leaf(expr):
+            raise IRError(
+                f"{var.name_hint} can only be replaced by a leaf, not by {type(expr).__name__}; emit it first"
+            )
+        self._remap[var] = expr
+
+    def _fresh(self, prefix: str) -> str:
+        if self._names is None:
+            names = [binding.var.name_hint for binding in iter_bindings(self._root)]
+            functions = self._root.functions.values() if isinstance(self._root, IRModule) else [self._root]
+            for function in functions:
+                if isinstance(function, Function):
+                    names.extend(param.name_hint for param in function.params)
+            self._names = NameSupply(names)
+        return self._names.fresh(prefix)
+
+    # --- methods to override: expressions
+
+    def visit_var_(self, var: Var) -> Expr:
+        """A use of a variable, after replacement by the variable of its new type."""
+        return var
+
+    def visit_dataflow_var_(self, var: DataflowVar) -> Expr:
+        """A use of a variable of a dataflow block."""
+        return var
+
+    def visit_global_var_(self, var: GlobalVar) -> Expr:
+        """A use of a function of the module."""
+        return var
+
+    def visit_constant_(self, constant: Constant) -> Expr:
+        """A constant."""
+        return constant
+
+    def visit_shape_expr_(self, shape: ShapeExpr) -> Expr:
+        """A shape written out."""
+        return shape
+
+    def visit_prim_value_(self, value: PrimValue) -> Expr:
+        """A scalar that is no tensor."""
+        return value
+
+    def visit_string_imm_(self, value: StringImm) -> Expr:
+        """A string."""
+        return value
+
+    def visit_data_type_imm_(self, value: DataTypeImm) -> Expr:
+        """A dtype."""
+        return value
+
+    def visit_extern_func_(self, function: ExternFunc) -> Expr:
+        """A function that lives outside."""
+        return function
+
+    def visit_op_(self, op: Op) -> Expr:
+        """An operator, where it is called."""
+        return op
+
+    def visit_tuple_(self, value: Tuple) -> Expr:
+        """A tuple."""
+        return value
+
+    def visit_tuple_getitem_(self, projection: TupleGetItem) -> Expr:
+        """A field of a tuple."""
+        return projection
+
+    def visit_call_(self, call: Call) -> Expr:
+        """A call."""
+        return call
+
+    def visit_if_(self, branch: If) -> Expr:
+        """A branch."""
+        return branch
+
+    def visit_seq_expr_(self, seq: SeqExpr) -> Expr:
+        """A body: of a branch or a function."""
+        return seq
+
+    def visit_function_(self, function: Function) -> Expr:
+        """A function."""
+        return function
+
+    # --- methods to override: definitions and types
+
+    def visit_type(self, ty: Type) -> Type:
+        """A type that the program states: of a variable, `MatchCast`, result, or among `ty_args`."""
+        return ty
+
+    def visit_var_def_(self, var: Var) -> Var:
+        """What takes the place of a parameter or bound variable; by default one of type `visit_type`."""
+        return _retyped(var, self.visit_type(var.ty))
+
+    def visit_var_binding_(self, binding: VarBinding) -> Binding | None:
+        """A binding, rewritten; None drops it."""
+        return binding
+
+    def visit_match_cast_(self, binding: MatchCast) -> Binding | None:
+        """A checked binding, rewritten; None drops it."""
+        return binding
+
+    def visit_block_(self, block: BindingBlock) -> BindingBlock:
+        """A block, rewritten; one that has no bindings left is dropped."""
+        return block
+
+    # --- programs
+
+    def _module(self, module: IRModule) -> IRModule:
+        changed: dict[str, Function] = {}
+        for name, function in module.items():
+            rewritten = run_steps(self._nested(function))
+            if not isinstance(rewritten, Function):
+                raise IRError(
+                    f"{name} became {type(rewritten).__name__}; a function of a module must stay a function"
+                )
+            if rewritten is not function:
+                changed[name] = rewritten
+        return module.with_functions(changed) if changed else module
+
+    def _function(self, function: Function) -> Steps[Expr]:
+        params = tuple([self._define(param) for param in function.params])
+        body = cast(SeqExpr, (yield self._seq(function.body)))
+        ret_ty = self.visit_type(function.ret_ty)
+        if body is function.body and ret_ty is function.ret_ty and _same(params, function.params):
+            return self.visit_function_(function)
+        sizes = {size for param in function.params for size in type_symvars(param.ty)}
+        stated = function.ret_ty != erase_unbound(function.body.ty, sizes.__contains__)
+        keep = stated and is_subtype(body.ty, ret_ty) is not False
+        return self.visit_function_(
+            Function(params, body, ret_ty if keep else None, function.is_pure, function.attrs)
+        )
+
+    def _seq(self, seq: SeqExpr) -> Steps[SeqExpr]:
+        blocks: list[BindingBlock] = []
+        for block in seq.blocks:
+            rewritten = cast(BindingBlock, (yield self._block(block)))
+            if rewritten.bindings:
+                blocks.append(rewritten)
+        self._scopes.append(([], False))
+        body = yield self._nested(seq.body)
+        result = flatten(body, self.emit, keep_root=False)
+        trailing, _ = self._scopes.pop()
+        if trailing:
+            blocks.append(BindingBlock(trailing))
+        if result is not seq.body or not _same(blocks, seq.blocks):
+            seq = SeqExpr(blocks, result)
+        return as_seq(self.visit_seq_expr_(seq))
+
+    def _block(self, block: BindingBlock) -> Steps[BindingBlock]:
+        bindings: list[Binding] = []
+        self._scopes.append((bindings, isinstance(block, DataflowBlock)))
+        for binding in block.bindings:
+            self._origins = binding.var.origins
+            value = binding.value
+            shallow = self._shallow(value)
+            if shallow is None:
+                shallow = yield self._nested(value)
+                self._origins = binding.var.origins
+            kept = self._binding(binding, shallow)
+            if kept is not None:
+                bindings.append(kept)
+        self._scopes.pop()
+        if not _same(bindings, block.bindings):
+            block = type(block)(bindings)
+        return self.visit_block_(block)
+
+    def _binding(self, binding: Binding, value: Expr) -> Binding | None:
+        if isinstance(binding, MatchCast):
+            return self._match_cast(binding, value)
+        if value is not binding.value:
+            value = flatten(value, self.emit)
+        var = self.visit_var_def_(binding.var)
+        if value is not binding.value:
+            exact = binding.var.ty == binding.value.ty
+            if value.ty != var.ty and (exact or is_subtype(value.ty, var.ty) is not True):
+                var = _retyped(var, value.ty)
+        if var is not binding.var:
+            self._remap[binding.var] = var
+        if value is not binding.value or var is not binding.var:
+            binding = VarBinding(var, value)
+        return self.visit_var_binding_(binding)
+
+    def _match_cast(self, binding: MatchCast, value: Expr) -> Binding | None:
+        value = flatten(value, self.emit, keep_root=False)
+        ty = self.visit_type(binding.ty)
+        var = self._define(binding.var)
+        if value is not binding.value or ty is not binding.ty or var is not binding.var:
+            binding = MatchCast(var, value, ty)
+        return self.visit_match_cast_(binding)
+
+    def _define(self, var: Var) -> Var:
+        new = self.visit_var_def_(var)
+        if new is not var:
+            self._remap[var] = new
+        return new
+
+    # --- expressions
+
+    def _leaf(self, expr: Expr) -> Expr:
+        if isinstance(expr, Var):
+            expr = self._remap.get(expr, expr)
+        return self._methods[type(expr)](expr)
+
+    def _shallow(self, expr: Expr) -> Expr | None:
+        """``expr`` rewritten, if it is a leaf or a call, tuple or projection of leaves; else None."""
+        kind = type(expr)
+        if kind not in COMPOUND:
+            return self._leaf(expr)
+        if kind is If or kind is SeqExpr or kind is Function:
+            return None
+        parts = cast(Sequence[Expr], parts_of(expr))
+        if any(type(part) in COMPOUND for part in parts):
+            return None
+        return self._methods[kind](self._with_parts(expr, parts, [self._leaf(part) for part in parts]))
+
+    def _nested(self, root: Expr) -> Steps[Expr]:
+        """``root`` rewritten whatever it is made of; each shared part once."""
+        done: dict[int, Expr] = {}
+        stack: list[tuple[Expr, bool]] = [(root, False)]
+        while stack:
+            node, leaving = stack.pop()
+            kind = type(node)
+            if id(node) in done:
+                continue
+            if kind not in COMPOUND:
+                done[id(node)] = self._leaf(node)
+            elif isinstance(node, Function):
+                done[id(node)] = yield self._function(node)
+            elif isinstance(node, SeqExpr):
+                done[id(node)] = yield self._seq(node)
+            elif isinstance(node, If) and leaving:
+                true_branch = yield self._seq(node.true_branch)
+                false_branch = yield self._seq(node.false_branch)
+                cond = done[id(node.cond)]
+                if not _same(
+                    (cond, true_branch, false_branch), (node.cond, node.true_branch, node.false_branch)
+                ):
+                    node_now = If(flatten(cond, self.emit, keep_root=False), true_branch, false_branch)
+                else:
+                    node_now = node
+                done[id(node)] = self.visit_if_(node_now)
+            elif leaving:
+                parts = cast(Sequence[Expr], parts_of(node))
+                new = self._with_parts(node, parts, [done[id(part)] for part in parts])
+                done[id(node)] = self._methods[kind](new)
+            else:
+                stack.append((node, True))
+                parts = (node.cond,) if isinstance(node, If) else cast(Sequence[Expr], parts_of(node))
+                stack.extend([(part, False) for part in reversed(parts)])
+        return done[id(root)]
+
+    @final
+    def _with_parts(self, expr: Expr, old: Sequence[Expr], new: Sequence[Expr]) -> Expr:
+        if isinstance(expr, Call) and expr.ty_args:
+            ty_args = tuple([self.visit_type(ty) for ty in expr.ty_args])
+            if not _same(ty_args, expr.ty_args):
+                return Call(new[0], new[1:], expr.attrs, ty_args)
+        if _same(new, old):
+            return expr
+        if isinstance(expr, Call):
+            return Call(new[0], new[1:], expr.attrs, expr.ty_args)
+        if isinstance(expr, Tuple):
+            return Tuple(new)
+        assert isinstance(expr, TupleGetItem)
+        return TupleGetItem(new[0], expr.index)
+
+
+def _same(new: Sequence[object], old: Sequence[object]) -> bool:
+    return len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True))
+
+
+def _retyped(var: Var, ty: Type) -> Var:
+    return var if ty is var.ty else type(var)(var.name_hint, ty, var.origins)

@@ -1,0 +1,36 @@
+"""Recursion off Python's stack, for work that nests as deep as programs do.
+
+A step function is a generator: it asks for other work by yielding it, and is sent the result by `run_steps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, TypeAlias, TypeVar
+
+_T = TypeVar("_T")
+
+Steps: TypeAlias = "Generator[Steps[Any], Any, _T]"
+"""Work in steps whose result is a ``_T``."""
+
+
+def run_steps(steps: Steps[_T]) -> _T:
+    """Do all of ``steps`` and what they ask for; an exception passes through those who asked for the work."""
+    stack: list[Steps[Any]] = [steps]
+    result: Any = None
+    error: BaseException | None = None
+    while stack:
+        try:
+            asked = stack[-1].send(result) if error is None else stack[-1].throw(error)
+        except StopIteration as finished:
+            stack.pop()
+            result, error = finished.value, None
+        except BaseException as raised:
+            stack.pop()
+            if not stack:
+                raise
+            result, error = None, raised
+        else:
+            stack.append(asked)
+            result, error = None, None
+    return result

@@ -1,0 +1,256 @@
+"""Going over programs: in order, once per expression, and with no limit on length or depth.
+
+`walk` and `iter_bindings` answer most questions. `ExprVisitor` calls one method per kind of node;
+`ExprMutator` (in `mutator`) does so and puts together what they return. All of them keep their own stack:
+neither 100,000 bindings in a row, nor calls nested as deep, nor branches inside branches reach Python's
+recursion limit.
+
+The order is that of evaluation: operands before the call, a value before its variable, branches before the
+`If`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+from .expr import (
+    Constant,
+    DataflowVar,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    GlobalVar,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from .module import IRModule
+from .op import Call, Op
+from .program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
+
+Visitable: TypeAlias = Expr | VarBinding | MatchCast | BindingBlock | IRModule
+"""What a visitor may start from."""
+
+METHODS: Final[dict[type, str]] = {
+    Var: "visit_var_",
+    DataflowVar: "visit_dataflow_var_",
+    GlobalVar: "visit_global_var_",
+    Constant: "visit_constant_",
+    ShapeExpr: "visit_shape_expr_",
+    PrimValue: "visit_prim_value_",
+    StringImm: "visit_string_imm_",
+    DataTypeImm: "visit_data_type_imm_",
+    ExternFunc: "visit_extern_func_",
+    Op: "visit_op_",
+    Tuple: "visit_tuple_",
+    TupleGetItem: "visit_tuple_getitem_",
+    Call: "visit_call_",
+    If: "visit_if_",
+    SeqExpr: "visit_seq_expr_",
+    Function: "visit_function_",
+}
+"""The method that sees each kind of expression, under Relax's names."""
+
+_PROGRAM_METHODS: Final[dict[type, str]] = METHODS | {
+    VarBinding: "visit_var_binding_",
+    MatchCast: "visit_match_cast_",
+    BindingBlock: "visit_binding_block_",
+    DataflowBlock: "visit_dataflow_block_",
+    IRModule: "visit_module_",
+}
+
+COMPOUND: Final[frozenset[type]] = frozenset({Call, Tuple, TupleGetItem, If, SeqExpr, Function})
+"""The kinds of expression that have parts."""
+
+
+def parts_of(node: Visitable) -> Sequence[Visitable]:
+    """The direct parts of ``node`` in order of evaluation: callees and blocks too, but no definitions."""
+    match node:
+        case Call():
+            return (node.op, *node.args)
+        case Tuple():
+            return node.fields
+        case TupleGetItem():
+            return (node.tuple_value,)
+        case VarBinding() | MatchCast():
+            return (node.value,)
+        case BindingBlock():
+            return node.bindings
+        case If():
+            return (node.cond, node.true_branch, node.false_branch)
+        case SeqExpr():
+            return (*node.blocks, node.body)
+        case Function():
+            return (node.body,)
+        case IRModule():
+            return tuple(node.functions.values())
+        case _:
+            return ()
+
+
+def walk(root: Visitable) -> Iterator[Expr]:
+    """Every expression of ``root``, operands before users; ``root`` itself last, if it is one.
+
+    Enters blocks, branches and functions. A leaf comes up at each of its uses (operators too); a compound
+    expression once, however many share it. Parameters and the variables of bindings are definitions, and come
+    up where they are used only. Cost: linear in the expressions and their operands.
+    """
+    seen: set[int] = set()
+    stack: list[tuple[Visitable, bool]] = [(root, False)]
+    while stack:
+        current, leaving = stack.pop()
+        if leaving:
+            if isinstance(current, Expr):
+                yield current
+            continue
+        kind = type(current)
+        if kind in COMPOUND:
+            if id(current) in seen:
+                continue
+            seen.add(id(current))
+        elif isinstance(current, Expr):
+            yield current
+            continue
+        stack.append((current, True))
+        stack.extend([(part, False) for part in reversed(parts_of(current))])
+
+
+def iter_bindings(root: Visitable) -> Iterator[Binding]:
+    """Every binding of ``root`` in order of evaluation, those in branches and inner functions included.
+
+    The bindings of a branch come before the binding of its `If`. Cost: linear.
+    """
+    seen: set[int] = set()
+    stack: list[tuple[Visitable, bool]] = [(root, False)]
+    while stack:
+        current, leaving = stack.pop()
+        if isinstance(current, VarBinding | MatchCast):
+            if leaving or type(current.value) not in COMPOUND or not holds_bindings(current.value):
+                yield current
+            else:
+                stack.append((current, True))
+                stack.append((current.value, False))
+        elif not isinstance(current, Expr) or (id(current) not in seen and holds_bindings(current)):
+            seen.add(id(current))
+            stack.extend([(part, False) for part in reversed(parts_of(current))])
+
+
+def holds_bindings(expr: Expr) -> bool:
+    """Whether blocks are, or may be, among the parts of ``expr``: it is a branch, body or function, or nests.
+
+    A call or tuple over leaves alone has none, and is told at once.
+    """
+    kind = type(expr)
+    if kind is If or kind is SeqExpr or kind is Function:
+        return True
+    return kind in COMPOUND and any(type(part) in COMPOUND for part in parts_of(expr))
+
+
+class ExprVisitor:
+    """Calls a method for each node of a program; override those of interest.
+
+    Methods take the node and are called when its parts have been visited, so none of them goes on to the
+    parts itself. ``visit_var_def_`` is called where a variable is defined: a parameter on entering its
+    function, a bound variable after its binding. `enters` is called before the parts, and may pass over them.
+    """
+
+    def enters(self, node: Visitable) -> bool:
+        """Called on arriving at a node that has parts; False passes over the node and its parts."""
+        return True
+
+    def visit(self, root: Visitable) -> None:
+        """Visit all of ``root``: leaves at each use, compound expressions once. Cost: linear."""
+        methods: dict[type, Callable[[Any], None]] = {
+            kind: getattr(self, name) for kind, name in _PROGRAM_METHODS.items()
+        }
+        seen: set[int] = set()
+        stack: list[tuple[Visitable, bool]] = [(root, False)]
+        while stack:
+            current, leaving = stack.pop()
+            kind = type(current)
+            if leaving or (kind in METHODS and kind not in COMPOUND):
+                methods[kind](current)
+                if isinstance(current, VarBinding | MatchCast):
+                    self.visit_var_def_(current.var)
+                continue
+            if kind in COMPOUND:
+                if id(current) in seen:
+                    continue
+                seen.add(id(current))
+            if not self.enters(current):
+                continue
+            if isinstance(current, Function):
+                for param in current.params:
+                    self.visit_var_def_(param)
+            stack.append((current, True))
+            stack.extend([(part, False) for part in reversed(parts_of(current))])
+
+    def visit_var_(self, var: Var) -> None:
+        """A use of a variable that is no `DataflowVar`."""
+
+    def visit_dataflow_var_(self, var: DataflowVar) -> None:
+        """A use of a variable of a dataflow block."""
+
+    def visit_var_def_(self, var: Var) -> None:
+        """The definition of a variable: a parameter, or the left side of a binding."""
+
+    def visit_global_var_(self, var: GlobalVar) -> None:
+        """A use of a function of the module."""
+
+    def visit_constant_(self, constant: Constant) -> None:
+        """A constant."""
+
+    def visit_shape_expr_(self, shape: ShapeExpr) -> None:
+        """A shape written out."""
+
+    def visit_prim_value_(self, value: PrimValue) -> None:
+        """A scalar that is no tensor."""
+
+    def visit_string_imm_(self, value: StringImm) -> None:
+        """A string."""
+
+    def visit_data_type_imm_(self, value: DataTypeImm) -> None:
+        """A dtype."""
+
+    def visit_extern_func_(self, function: ExternFunc) -> None:
+        """A function that lives outside."""
+
+    def visit_op_(self, op: Op) -> None:
+        """An operator, where it is called."""
+
+    def visit_tuple_(self, value: Tuple) -> None:
+        """A tuple, after its fields."""
+
+    def visit_tuple_getitem_(self, projection: TupleGetItem) -> None:
+        """A field of a tuple, after the tuple."""
+
+    def visit_call_(self, call: Call) -> None:
+        """A call, after its callee and arguments."""
+
+    def visit_if_(self, branch: If) -> None:
+        """A branch, after its condition and both sides."""
+
+    def visit_seq_expr_(self, seq: SeqExpr) -> None:
+        """A body, after its blocks and result."""
+
+    def visit_function_(self, function: Function) -> None:
+        """A function, after its body."""
+
+    def visit_var_binding_(self, binding: VarBinding) -> None:
+        """A binding, after its value and before its variable."""
+
+    def visit_match_cast_(self, binding: MatchCast) -> None:
+        """A checked binding, after its value and before its variable."""
+
+    def visit_binding_block_(self, block: BindingBlock) -> None:
+        """A plain block, after its bindings."""
+
+    def visit_dataflow_block_(self, block: DataflowBlock) -> None:
+        """A dataflow block, after its bindings."""
+
+    def visit_module_(self, module: IRModule) -> None:
+        """A module, after its functions."""

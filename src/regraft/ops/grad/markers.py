@@ -1,0 +1,75 @@
+"""Markers that the gradient reads: where it stops, and which values it computes again rather than keeps.
+
+To everything else they are identities. Each operator is declared whole here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.expr import Expr
+from ...ir.op import Call, Op, Trait
+from ...ir.types import Type
+
+__all__ = ["end_checkpoint", "no_grad", "start_checkpoint"]
+
+
+def _unchanged_type(call: Call) -> Type:
+    return call.args[0].ty
+
+
+def _unchanged(xp: Any, input: Any) -> Any:
+    del xp
+    return input
+
+
+NO_GRAD = Op(
+    "relax.grad.no_grad",
+    ("input",),
+    infer=_unchanged_type,
+    reference=_unchanged,
+    traits=(Trait.VIEW, Trait.IDEMPOTENT, Trait.STOPS_GRADIENT),
+)
+
+
+def no_grad(input: Expr) -> Call:
+    """``input`` as it is, and no gradient goes through: ``torch.Tensor.detach``.
+
+    Operands: ``input``, a value of any type. Result: the same value.
+    """
+    return NO_GRAD(input)
+
+
+START_CHECKPOINT = Op(
+    "relax.grad.start_checkpoint",
+    ("input",),
+    infer=_unchanged_type,
+    reference=_unchanged,
+    traits=(Trait.VIEW,),
+)
+
+
+def start_checkpoint(input: Expr) -> Call:
+    """``input`` as it is, where a checkpointed part of the program begins.
+
+    The gradient keeps this value and computes what follows, up to `end_checkpoint`, again, rather than keep
+    it. Operands: ``input``, a value of any type. Result: the same value.
+    """
+    return START_CHECKPOINT(input)
+
+
+END_CHECKPOINT = Op(
+    "relax.grad.end_checkpoint",
+    ("input",),
+    infer=_unchanged_type,
+    reference=_unchanged,
+    traits=(Trait.VIEW,),
+)
+
+
+def end_checkpoint(input: Expr) -> Call:
+    """``input`` as it is, where a checkpointed part of the program ends; see `start_checkpoint`.
+
+    Operands: ``input``, a value of any type. Result: the same value.
+    """
+    return END_CHECKPOINT(input)

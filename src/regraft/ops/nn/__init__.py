@@ -1,0 +1,66 @@
+"""Neural-network operators, reached as ``regraft.op.nn`` and, in scripts, as ``R.nn``."""
+
+from __future__ import annotations
+
+from .activation import gelu, gelu_tanh, leakyrelu, log_softmax, prelu, relu, selu, silu, softmax, softplus
+from .attention import attention, attention_bias, attention_var_len
+from .conv import conv1d, conv2d, conv3d
+from .conv_transpose import conv1d_transpose, conv2d_transpose, conv3d_transpose
+from .loss import cross_entropy_with_logits, nll_loss
+from .normalization import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
+from .padding import pad
+from .pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
+from .rearrangement import batch_flatten, pixel_shuffle
+from .regularization import dropout
+
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "attention",
+    "attention_bias",
+    "attention_var_len",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "batch_flatten",
+    "batch_norm",
+    "conv1d",
+    "conv1d_transpose",
+    "conv2d",
+    "conv2d_transpose",
+    "conv3d",
+    "conv3d_transpose",
+    "cross_entropy_with_logits",
+    "dropout",
+    "gelu",
+    "gelu_tanh",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "leakyrelu",
+    "log_softmax",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "nll_loss",
+    "pad",
+    "pixel_shuffle",
+    "prelu",
+    "relu",
+    "rms_norm",
+    "selu",
+    "silu",
+    "softmax",
+    "softplus",
+]

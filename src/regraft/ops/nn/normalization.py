@@ -1,0 +1,383 @@
+"""Normalizations: subtract a mean, divide by a standard deviation, scale and shift.
+
+They differ in what they average over: layer norm some axes, group norm some axes and the channels of a group,
+instance norm some axes for each channel, batch norm all but the channels, RMS norm some axes without a mean.
+Variances are biased
+(divided by the count). float16 and bfloat16 are computed in float32 and rounded once. Each operator is
+declared whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ...ir.dims import Dim, dims_equal
+from ...ir.expr import Expr
+from ...ir.op import REQUIRED, Call, Op, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from ..rules import (
+    as_int_tuple,
+    common_dtype,
+    format_dims,
+    normalize_axes,
+    normalize_axis,
+    require_float,
+    tensor_operand,
+)
+from ..semantics import cast, dtype_name, rounded_once, widened
+
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
+
+# --- type rules
+
+
+def _require_floats(call: Call) -> TensorType:
+    """The type of data, when all operands are floating and of one dtype."""
+    for index in range(len(call.args)):
+        require_float(call, index)
+    common_dtype(call)
+    return tensor_operand(call, 0)
+
+
+def _check_parameter(call: Call, index: int, expected: Sequence[Dim] | None, ndim: int, meaning: str) -> None:
+    """Raise `OpTypeError` unless operand ``index`` can have ``ndim`` dimensions of the sizes ``expected``."""
+    ty = tensor_operand(call, index)
+    if ty.ndim not in (UNKNOWN_NDIM, ndim):
+        raise wrong_operand(call, index, f"a tensor of {ndim} dimensions: {meaning}")
+    if expected is None or ty.shape is None:
+        return
+    if any(dims_equal(have, want) is False for have, want in zip(ty.shape, expected, strict=True)):
+        raise wrong_operand(call, index, f"shape {format_dims(expected)}: {meaning}")
+
+
+def _check_axes_parameters(call: Call) -> Type:
+    ty = _require_floats(call)
+    axes: tuple[int, ...] = call.attrs.axes
+    expected: list[Dim] | None = None
+    if ty.ndim != UNKNOWN_NDIM:
+        order = normalize_axes(call, "axes", axes, ty.ndim)
+        expected = None if ty.shape is None else [ty.shape[axis] for axis in order]
+    for index in range(1, len(call.args)):
+        _check_parameter(call, index, expected, len(axes), f"the sizes of data's axes {axes}")
+    return ty
+
+
+def _channel_axis(call: Call, name: str, ty: TensorType) -> tuple[int, Dim | None]:
+    """The channel axis of data, whose rank is known, and the number of channels, if known."""
+    axis = normalize_axis(call, name, call.attrs[name], ty.ndim)
+    return axis, None if ty.shape is None else ty.shape[axis]
+
+
+def _check_channel_parameters(call: Call, axis_name: str) -> TensorType:
+    """The type of data, when the other operands have one element per channel."""
+    ty = _require_floats(call)
+    channels = None if ty.ndim == UNKNOWN_NDIM else _channel_axis(call, axis_name, ty)[1]
+    for index in range(1, len(call.args)):
+        expected = None if channels is None else (channels,)
+        _check_parameter(
+            call, index, expected, 1, f"one element for each channel of data (axis {call.attrs[axis_name]})"
+        )
+    return ty
+
+
+def _channel_norm_type(call: Call) -> Type:
+    ty = _check_channel_parameters(call, "channel_axis")
+    if ty.ndim == UNKNOWN_NDIM:
+        return ty
+    axis, channels = _channel_axis(call, "channel_axis", ty)
+    if axis in normalize_axes(call, "axes", call.attrs.axes, ty.ndim):
+        raise wrong_attribute(call, "axes", f"axes other than channel_axis={call.attrs.channel_axis}")
+    groups = call.attrs.get("num_groups", 1)
+    if groups < 1 or (isinstance(channels, int) and channels % groups):
+        raise wrong_attribute(call, "num_groups", f"a positive divisor of the {channels} channels of data")
+    return ty
+
+
+def _batch_norm_type(call: Call) -> Type:
+    ty = _check_channel_parameters(call, "axis")
+    return TupleType([ty, tensor_operand(call, 3), tensor_operand(call, 4)])
+
+
+# --- meanings
+
+
+def _standardized(xp: Any, x: Any, axes: tuple[int, ...], epsilon: float) -> tuple[Any, Any, Any]:
+    """``x`` with mean 0 and variance 1 over ``axes``, and the mean and variance, which keep the axes."""
+    mean = xp.mean(x, axis=axes, keepdims=True)
+    centred = x - mean
+    variance = xp.mean(centred * centred, axis=axes, keepdims=True)
+    return centred / xp.sqrt(variance + epsilon), mean, variance
+
+
+def _scaled(x: Any, gamma: Any, beta: Any, center: bool, scale: bool) -> Any:
+    x = x * gamma if scale else x
+    return x + beta if center else x
+
+
+def _on_axes(xp: Any, parameter: Any, axes: Sequence[int], ndim: int) -> Any:
+    """``parameter``, whose axes are ``axes`` of data in that order, shaped to broadcast with data."""
+    order = sorted(range(len(axes)), key=lambda place: axes[place] % ndim)
+    sizes = {axes[place] % ndim: parameter.shape[place] for place in order}
+    return xp.reshape(
+        xp.permute_dims(parameter, tuple(order)), tuple(sizes.get(axis, 1) for axis in range(ndim))
+    )
+
+
+def _layer_norm(
+    xp: Any, x: Any, gamma: Any, beta: Any, axes: tuple[int, ...], epsilon: float, center: bool, scale: bool
+) -> Any:
+    normal, _, _ = _standardized(xp, x, axes, epsilon)
+    return _scaled(normal, _on_axes(xp, gamma, axes, x.ndim), _on_axes(xp, beta, axes, x.ndim), center, scale)
+
+
+def _group_norm(
+    xp: Any,
+    x: Any,
+    gamma: Any,
+    beta: Any,
+    num_groups: int,
+    channel_axis: int,
+    axes: tuple[int, ...],
+    epsilon: float,
+    center: bool,
+    scale: bool,
+) -> Any:
+    channel = channel_axis % x.ndim
+    split = (*x.shape[:channel], num_groups, x.shape[channel] // num_groups, *x.shape[channel + 1 :])
+    shifted = [axis + (axis > channel) for axis in [axis % x.ndim for axis in axes]]
+    normal, _, _ = _standardized(xp, xp.reshape(x, split), (channel + 1, *shifted), epsilon)
+    normal = xp.reshape(normal, x.shape)
+    gamma, beta = [_on_axes(xp, parameter, (channel,), x.ndim) for parameter in (gamma, beta)]
+    return _scaled(normal, gamma, beta, center, scale)
+
+
+def _instance_norm(
+    xp: Any,
+    x: Any,
+    gamma: Any,
+    beta: Any,
+    channel_axis: int,
+    axes: tuple[int, ...],
+    epsilon: float,
+    center: bool,
+    scale: bool,
+) -> Any:
+    normal, _, _ = _standardized(xp, x, axes, epsilon)
+    gamma, beta = [_on_axes(xp, parameter, (channel_axis,), x.ndim) for parameter in (gamma, beta)]
+    return _scaled(normal, gamma, beta, center, scale)
+
+
+def _rms_norm(xp: Any, x: Any, weight: Any, axes: tuple[int, ...], epsilon: float) -> Any:
+    square = xp.mean(x * x, axis=axes, keepdims=True)
+    return x / xp.sqrt(square + epsilon) * _on_axes(xp, weight, axes, x.ndim)
+
+
+def _batch_norm(
+    xp: Any,
+    data: Any,
+    gamma: Any,
+    beta: Any,
+    moving_mean: Any,
+    moving_var: Any,
+    axis: int,
+    epsilon: float,
+    center: bool,
+    scale: bool,
+    momentum: float,
+    training: bool,
+) -> tuple[Any, Any, Any]:
+    name, ndim = dtype_name(data.dtype), data.ndim
+    x, *parameters = [widened(xp, operand) for operand in (data, gamma, beta, moving_mean, moving_var)]
+    factor, offset, mean, variance = [_on_axes(xp, parameter, (axis,), ndim) for parameter in parameters]
+    if training:
+        others = tuple(other for other in range(ndim) if other != axis % ndim)
+        normal, batch_mean, batch_variance = _standardized(xp, x, others, epsilon)
+        keep = 1.0 - momentum
+        moving_mean = cast(xp, parameters[2] * keep + xp.reshape(batch_mean, (-1,)) * momentum, name)
+        moving_var = cast(xp, parameters[3] * keep + xp.reshape(batch_variance, (-1,)) * momentum, name)
+    else:
+        normal = (x - mean) / xp.sqrt(variance + epsilon)
+    return cast(xp, _scaled(normal, factor, offset, center, scale), name), moving_mean, moving_var
+
+
+# --- the operators
+
+_SCALE_AND_SHIFT: Final = {"epsilon": 1e-5, "center": True, "scale": True}
+
+LAYER_NORM = Op(
+    "relax.nn.layer_norm",
+    ("data", "gamma", "beta"),
+    {"axes": REQUIRED, **_SCALE_AND_SHIFT},
+    infer=_check_axes_parameters,
+    reference=rounded_once(_layer_norm),
+)
+
+
+def layer_norm(
+    data: Expr,
+    gamma: Expr,
+    beta: Expr,
+    axes: int | Sequence[int],
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+) -> Call:
+    """``(data - mean) / sqrt(variance + epsilon) * gamma + beta``; as ``torch.nn.functional.layer_norm``.
+
+    Operands: ``data``, floating; ``gamma`` and ``beta``, of the same dtype, with the sizes of ``axes`` in
+    their order.
+    Attributes: ``axes`` to average over; ``scale`` and ``center``, whether ``gamma`` and ``beta`` are used.
+    Result: ``data``'s shape and dtype. Raises `OpTypeError` for dtypes or shapes that do not agree.
+    (Relax documents ``center`` and ``scale`` like this, but TVM's compiled form uses gamma and beta
+    regardless.)
+    """
+    axes = as_int_tuple(axes, LAYER_NORM.name, "axes")
+    return LAYER_NORM(
+        data, gamma, beta, axes=axes, epsilon=float(epsilon), center=bool(center), scale=bool(scale)
+    )
+
+
+GROUP_NORM = Op(
+    "relax.nn.group_norm",
+    ("data", "gamma", "beta"),
+    {"num_groups": REQUIRED, "channel_axis": REQUIRED, "axes": REQUIRED, **_SCALE_AND_SHIFT},
+    infer=_channel_norm_type,
+    reference=rounded_once(_group_norm),
+)
+
+
+def group_norm(
+    data: Expr,
+    gamma: Expr,
+    beta: Expr,
+    num_groups: int,
+    channel_axis: int,
+    axes: int | Sequence[int],
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+) -> Call:
+    """`layer_norm` over ``axes`` and the channels of a group; follows ``torch.nn.functional.group_norm``.
+
+    Operands: ``data``, floating; ``gamma`` and ``beta``, of the same dtype, one element for each channel.
+    Attributes: ``num_groups``, into which the channels of ``channel_axis`` are split, in order; ``axes``, the
+    other axes to average over; the rest as for `layer_norm`. Result: ``data``'s shape and dtype.
+    Raises `OpTypeError` when ``num_groups`` does not divide the channels, or ``axes`` has ``channel_axis`` in
+    it.
+    """
+    return GROUP_NORM(
+        data,
+        gamma,
+        beta,
+        num_groups=int(num_groups),
+        channel_axis=int(channel_axis),
+        axes=as_int_tuple(axes, GROUP_NORM.name, "axes"),
+        epsilon=float(epsilon),
+        center=bool(center),
+        scale=bool(scale),
+    )
+
+
+INSTANCE_NORM = Op(
+    "relax.nn.instance_norm",
+    ("data", "gamma", "beta"),
+    {"channel_axis": REQUIRED, "axes": REQUIRED, **_SCALE_AND_SHIFT},
+    infer=_channel_norm_type,
+    reference=rounded_once(_instance_norm),
+)
+
+
+def instance_norm(
+    data: Expr,
+    gamma: Expr,
+    beta: Expr,
+    channel_axis: int,
+    axes: int | Sequence[int],
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+) -> Call:
+    """`layer_norm` over ``axes``, for each channel by itself; follows ``torch.nn.functional.instance_norm``.
+
+    Operands: ``data``, floating; ``gamma`` and ``beta``, of the same dtype, one element for each channel.
+    Attributes: ``channel_axis``; ``axes`` to average over, without ``channel_axis``; the rest as for
+    `layer_norm`.
+    Result: ``data``'s shape and dtype. Raises `OpTypeError` for dtypes or shapes that do not agree.
+    """
+    return INSTANCE_NORM(
+        data,
+        gamma,
+        beta,
+        channel_axis=int(channel_axis),
+        axes=as_int_tuple(axes, INSTANCE_NORM.name, "axes"),
+        epsilon=float(epsilon),
+        center=bool(center),
+        scale=bool(scale),
+    )
+
+
+RMS_NORM = Op(
+    "relax.nn.rms_norm",
+    ("data", "weight"),
+    {"axes": (-1,), "epsilon": 1e-5},
+    infer=_check_axes_parameters,
+    reference=rounded_once(_rms_norm),
+)
+
+
+def rms_norm(data: Expr, weight: Expr, axes: int | Sequence[int] = -1, epsilon: float = 1e-5) -> Call:
+    """``data / sqrt(mean(data ** 2) + epsilon) * weight``; follows ``torch.nn.functional.rms_norm``.
+
+    Operands: ``data``, floating; ``weight``, of the same dtype, with the sizes of ``axes`` in their order.
+    Attributes: ``axes`` to average over. Result: ``data``'s shape and dtype.
+    Raises `OpTypeError` for dtypes or shapes that do not agree.
+    """
+    return RMS_NORM(data, weight, axes=as_int_tuple(axes, RMS_NORM.name, "axes"), epsilon=float(epsilon))
+
+
+BATCH_NORM = Op(
+    "relax.nn.batch_norm",
+    ("data", "gamma", "beta", "moving_mean", "moving_var"),
+    {"axis": REQUIRED, **_SCALE_AND_SHIFT, "momentum": 0.1, "training": True},
+    infer=_batch_norm_type,
+    reference=_batch_norm,
+)
+
+
+def batch_norm(
+    data: Expr,
+    gamma: Expr,
+    beta: Expr,
+    moving_mean: Expr,
+    moving_var: Expr,
+    axis: int,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+    momentum: float = 0.1,
+    training: bool = True,
+) -> Call:
+    """``(data - mean) / sqrt(variance + epsilon) * gamma + beta``, with statistics for each channel.
+
+    Operands: ``data``, floating; the others of the same dtype, one element for each channel of ``axis``.
+    Attributes: with ``training``, mean and (biased) variance are those of ``data``, and the moving ones
+    become ``(1 - momentum) * moving + momentum * batch``; without, the moving ones are used and stay.
+    ``scale`` and ``center``: whether ``gamma`` and ``beta`` are used. Result: a tuple (normalized data, new
+    moving mean, new moving variance).
+    Follows Relax; PyTorch differs in that its moving variance takes the unbiased one.
+    Raises `OpTypeError` for dtypes or shapes that do not agree.
+    """
+    return BATCH_NORM(
+        data,
+        gamma,
+        beta,
+        moving_mean,
+        moving_var,
+        axis=int(axis),
+        epsilon=float(epsilon),
+        center=bool(center),
+        scale=bool(scale),
+        momentum=float(momentum),
+        training=bool(training),
+    )

@@ -1,0 +1,94 @@
+"""Padding: a tensor made larger at its edges, with a constant or with elements of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ...ir.dims import Dim, dim_at_least
+from ...ir.expr import Expr
+from ...ir.op import REQUIRED, Call, Op, wrong_attribute
+from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ..rules import as_int_tuple, tensor_operand
+from ..semantics import index_array, pad_constant
+
+__all__ = ["pad"]
+
+_MODES: Final = ("constant", "reflect", "replicate", "circular")
+
+
+def _pad_type(call: Call) -> Type:
+    ty = tensor_operand(call, 0)
+    widths: tuple[int, ...] = call.attrs.pad_width
+    if call.attrs.pad_mode not in _MODES:
+        raise wrong_attribute(call, "pad_mode", f"one of {', '.join(_MODES)}")
+    if len(widths) % 2:
+        raise wrong_attribute(
+            call, "pad_width", "an even number of ints: before and after for each axis, in order"
+        )
+    if ty.ndim not in (UNKNOWN_NDIM, len(widths) // 2):
+        raise wrong_attribute(
+            call, "pad_width", f"{2 * ty.ndim} ints: before and after for each of {ty.ndim} axes"
+        )
+    if ty.shape is None:
+        return TensorType(None, ty.dtype, len(widths) // 2)
+    dims: list[Dim] = []
+    for axis, size in enumerate(ty.shape):
+        before, after = widths[2 * axis : 2 * axis + 2]
+        if dim_at_least(size + min(before, 0) + min(after, 0), 0) is False:
+            raise wrong_attribute(call, "pad_width", f"no more cut off than axis {axis} has elements, {size}")
+        if call.attrs.pad_mode != "constant" and size == 0 and (before > 0 or after > 0):
+            raise wrong_attribute(
+                call, "pad_mode", f'"constant", since axis {axis} has no elements to pad with'
+            )
+        dims.append(size + before + after)
+    return TensorType(dims, ty.dtype)
+
+
+def _source(place: int, size: int, mode: str) -> int:
+    """The index of the element that stands at ``place`` (0: the first element) of an axis of ``size``."""
+    if mode == "replicate":
+        return min(max(place, 0), size - 1)
+    if mode == "circular":
+        return place % size
+    period = max(2 * (size - 1), 1)
+    place %= period
+    return place if place < size else period - place
+
+
+def _pad(xp: Any, x: Any, pad_width: tuple[int, ...], pad_mode: str, pad_value: float) -> Any:
+    pairs = list(zip(pad_width[::2], pad_width[1::2], strict=True))
+    if pad_mode == "constant":
+        return pad_constant(xp, x, pairs, pad_value)
+    for axis, (before, after) in enumerate(pairs):
+        if before or after:
+            size = x.shape[axis]
+            sources = [_source(place, size, pad_mode) for place in range(-before, size + after)]
+            x = xp.take(x, index_array(xp, sources, x), axis=axis)
+    return x
+
+
+PAD = Op(
+    "relax.nn.pad",
+    ("data",),
+    {"pad_width": REQUIRED, "pad_mode": "constant", "pad_value": 0.0},
+    infer=_pad_type,
+    reference=_pad,
+)
+
+
+def pad(
+    data: Expr, pad_width: Sequence[int], pad_mode: str | None = "constant", pad_value: float | None = 0.0
+) -> Call:
+    """``data`` made larger at the edges of its axes; as ``numpy.pad``, with PyTorch's names of the modes.
+
+    Operands: any tensor. Attributes: ``pad_width``, two ints for each axis in order, how many elements go
+    before and after it (negative ones cut off); ``pad_mode``: "constant", with ``pad_value``; "reflect",
+    mirrored at the edge element (more than once if need be); "replicate", the edge element; "circular", from
+    the other end.
+    Result: the same dtype, each axis with its two widths added. Raises `OpTypeError` for another number of
+    widths, an unknown mode, or an axis that has nothing to pad with.
+    """
+    value = 0.0 if pad_value is None else float(pad_value)
+    widths = as_int_tuple(pad_width, PAD.name, "pad_width")
+    return PAD(data, pad_width=widths, pad_mode=pad_mode or "constant", pad_value=value)

@@ -1,0 +1,36 @@
+"""Regularization: operators that matter while a model is trained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.expr import Expr
+from ...ir.op import Call, Op, wrong_attribute
+from ...ir.types import TupleType, Type
+from ..rules import tensor_operand
+
+__all__ = ["dropout"]
+
+
+def _dropout_type(call: Call) -> Type:
+    if not 0 <= call.attrs.rate < 1:
+        raise wrong_attribute(call, "rate", "a share from 0 up to, not including, 1")
+    ty = tensor_operand(call, 0)
+    return TupleType([ty, ty])
+
+
+def _dropout(xp: Any, x: Any, rate: float) -> tuple[Any, Any]:
+    return x, xp.ones_like(x)
+
+
+DROPOUT = Op("relax.nn.dropout", ("data",), {"rate": 0.5}, infer=_dropout_type, reference=_dropout)
+
+
+def dropout(data: Expr, rate: float = 0.5) -> Call:
+    """``data`` and a mask of ones: dropout as it is once training is over, which drops nothing; follows TVM.
+
+    The operator marks where elements may be dropped; it is pure, and its meaning is not random.
+    Operands: any tensor. Attributes: ``rate``, the share that training would drop, from 0 up to 1.
+    Result: a tuple (``data``, mask), both of ``data``'s shape and dtype.
+    """
+    return DROPOUT(data, rate=float(rate))

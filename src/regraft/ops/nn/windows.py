@@ -1,0 +1,122 @@
+"""Sliding windows over spatial axes: what convolutions, pooling and their backward operators share.
+
+A window covers ``kernel`` elements of each spatial axis, ``dilation`` apart; consecutive windows are
+``strides`` apart. Arrays here have the spatial axes last, after batch and channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any
+
+from ...ir.dims import Dim, ceildiv, dim_at_least, dim_min, floordiv
+from ...ir.errors import OpTypeError
+from ...ir.op import Call, wrong_attribute, wrong_operand
+from ..rules import as_int_tuple
+
+# --- attributes
+
+
+def as_spatial(value: Any, rank: int, op_name: str, name: str) -> tuple[int, ...]:
+    """An attribute of one int for each of ``rank`` spatial axes; a single one stands for all."""
+    values = as_int_tuple(value, op_name, name)
+    if len(values) == 1:
+        return values * rank
+    if len(values) != rank:
+        raise OpTypeError(
+            f"{op_name}: {name}={value!r}; expected 1 or {rank} ints, one for each spatial axis"
+        )
+    return values
+
+
+def as_padding(value: Any, rank: int, op_name: str) -> tuple[int, ...]:
+    """Padding as ``2 * rank`` ints: all that goes before the spatial axes, then all that goes after.
+
+    A single int stands for all; ``rank`` ints are one for each axis, before and after.
+    """
+    values = as_int_tuple(value, op_name, "padding")
+    if len(values) == 1:
+        return values * (2 * rank)
+    if len(values) == rank:
+        return values * 2
+    if len(values) != 2 * rank:
+        counts = ", ".join(map(str, sorted({1, rank})))
+        raise OpTypeError(
+            f"{op_name}: padding={value!r}; expected {counts} or {2 * rank} ints (befores, then afters)"
+        )
+    return values
+
+
+def require_at_least(call: Call, name: str, least: int) -> None:
+    """Raise `OpTypeError` unless every int of the attribute ``name`` is at least ``least``."""
+    value: int | tuple[int, ...] = call.attrs[name]
+    if isinstance(value, int):
+        if value < least:
+            raise wrong_attribute(call, name, f"an int of at least {least}")
+    elif min(value) < least:
+        raise wrong_attribute(call, name, f"ints of at least {least}")
+
+
+def padding_pairs(padding: Sequence[int]) -> list[tuple[int, int]]:
+    """``padding`` as (before, after) for each spatial axis."""
+    rank = len(padding) // 2
+    return list(zip(padding[:rank], padding[rank:], strict=True))
+
+
+# --- sizes
+
+
+def window_count(size: Dim, extent: Dim, stride: int, pads: tuple[int, int], ceil_mode: bool = False) -> Dim:
+    """How many windows of ``extent`` elements fit on an axis of ``size`` elements and ``pads`` around it.
+
+    With ``ceil_mode`` a last window may hang over the end, if it starts on an element or on padding before
+    it.
+    """
+    room = size + sum(pads) - extent
+    if ceil_mode:
+        return dim_min(ceildiv(room, stride) + 1, ceildiv(size + pads[0], stride))
+    return floordiv(room, stride) + 1
+
+
+def static_window_count(
+    size: int, extent: int, stride: int, pads: tuple[int, int], ceil_mode: bool = False
+) -> int:
+    """`window_count` where the sizes are known."""
+    count = window_count(size, extent, stride, pads, ceil_mode)
+    assert isinstance(count, int)
+    return count
+
+
+def window_counts(
+    call: Call, index: int, sizes: Sequence[Dim], kernel: Sequence[Dim], *, ceil_mode: bool = False
+) -> tuple[Dim, ...]:
+    """`window_count` for each axis of operand ``index``, by the attributes of the call.
+
+    Raises `OpTypeError` when a window is larger than an axis with its padding.
+    """
+    attrs = call.attrs
+    counts: list[Dim] = []
+    axes = zip(sizes, kernel, attrs.strides, attrs.dilation, padding_pairs(attrs.padding), strict=True)
+    for size, width, stride, step, pads in axes:
+        extent = (width - 1) * step + 1
+        if dim_at_least(size + sum(pads) - extent, 0) is False:
+            expected = (
+                f"spatial axes that a window of {extent} elements fits on, not {size} + {sum(pads)} padding"
+            )
+            raise wrong_operand(call, index, expected)
+        counts.append(window_count(size, extent, stride, pads, ceil_mode))
+    return tuple(counts)
+
+
+# --- arrays
+
+
+def windows(
+    x: Any, kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int], counts: Sequence[int]
+) -> Iterator[Any]:
+    """For each place in the window, in row-major order, the elements of ``x`` there, of all windows."""
+    for place in product(*map(range, kernel)):
+        starts = [index * step for index, step in zip(place, dilation, strict=True)]
+        spans = zip(starts, strides, counts, strict=True)
+        yield x[(..., *[slice(start, start + count * stride, stride) for start, stride, count in spans])]

@@ -1,0 +1,30 @@
+"""Python's operators on expressions: which function of the vocabulary each of them calls."""
+
+from __future__ import annotations
+
+from ..ir.expr import Expr
+from .binary import add, divide, floor_divide, mod, multiply, power, subtract
+from .comparison import greater, greater_equal, less, less_equal
+from .datatype import astype
+from .linear_algebra import matmul
+from .unary import abs, negative
+
+Expr.define_operators(
+    {
+        "+": add,
+        "-": subtract,
+        "*": multiply,
+        "/": divide,
+        "//": floor_divide,
+        "%": mod,  # as in Relax: the sign of the dividend, unlike Python on ints
+        "**": power,
+        "@": matmul,
+        "<": less,
+        "<=": less_equal,
+        ">": greater,
+        ">=": greater_equal,
+        "neg": negative,
+        "abs": abs,
+        "astype": astype,
+    }
+)

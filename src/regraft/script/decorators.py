@@ -1,0 +1,115 @@
+"""``@R.function`` and ``@I.ir_module``: a Python function or class, read as a program when Python defines it.
+
+Python itself only compiles the body and evaluates the annotations; the program is read from the source text. Names
+that the program does not bind are those of the Python scope around it.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from types import FrameType, FunctionType
+from typing import Any, NamedTuple, cast, overload
+
+from ..ir.errors import RegraftError
+from ..ir.module import IRModule
+from ..ir.program import Function
+from .evaluate import Evaluator
+from .source import calling_frame, read_class, read_function
+
+
+class FunctionOptions(NamedTuple):
+    """What stands in the parentheses of ``@R.function(...)``."""
+
+    private: bool = False
+    pure: bool = True
+    check_well_formed: bool = True
+
+
+@overload
+def function(function_or_none: Callable[..., Any], /) -> Function: ...
+@overload
+def function(
+    *, private: bool = False, pure: bool = True, check_well_formed: bool = True
+) -> Callable[[Callable[..., Any]], Function]: ...
+def function(
+    function_or_none: Callable[..., Any] | None = None,
+    /,
+    *,
+    private: bool = False,
+    pure: bool = True,
+    check_well_formed: bool = True,
+) -> Any:
+    """``@R.function``: the decorated definition as a `Function`.
+
+    ``private`` gives it no public name, ``pure=False`` allows effects. In the class of an ``@I.ir_module`` it leaves
+    the definition as it is, for the module to read. Raises `ParseError`.
+    """
+    options = FunctionOptions(private, pure, check_well_formed)
+    if function_or_none is not None:
+        return _read(function_or_none, options, calling_frame(0))
+    return lambda definition: _read(definition, options, calling_frame(0))  # pyright: ignore[reportUnknownLambdaType]
+
+
+def _read(definition: object, options: FunctionOptions, frame: FrameType) -> Any:
+    from .parser import Reader  # the reader knows the decorators, since programs contain them
+
+    if not isinstance(definition, FunctionType):
+        raise RegraftError(f"@R.function stands on a Python function, not on {definition!r}")
+    owner = definition.__qualname__.rpartition(".")[0]
+    if owner and not owner.endswith("<locals>"):
+        return definition
+    source, node = read_function(definition)
+    return Reader(source, {}, _python_scope(frame, [definition])).function(node, options)
+
+
+def ir_module(cls: type) -> IRModule:
+    """``@I.ir_module``: the functions of the decorated class as an `IRModule`. Raises `ParseError`."""
+    from .parser import Reader  # the reader knows the decorators, since programs contain them
+
+    if not isinstance(cls, type):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise RegraftError(f"@I.ir_module stands on a class, not on {cls!r}")
+    frame = calling_frame(0)
+    source, node = read_class(cls, frame)
+    members = [value for value in vars(cls).values() if isinstance(value, FunctionType)]
+    return Reader(source, {}, _python_scope(frame, members)).module(node)
+
+
+def _python_scope(frame: FrameType, definitions: list[FunctionType]) -> Mapping[str, Any]:
+    """The names that Python would see inside of the definitions: captured, local, global, built in."""
+    captured: dict[str, Any] = {}
+    for definition in definitions:
+        for name, cell in zip(definition.__code__.co_freevars, definition.__closure__ or (), strict=True):
+            try:
+                captured[name] = cell.cell_contents
+            except ValueError:
+                pass  # the name is bound later in the surrounding function
+    return ChainMap(captured, dict(frame.f_locals), frame.f_globals, vars(builtins))
+
+
+def function_options(evaluator: Evaluator, node: ast.FunctionDef) -> FunctionOptions | None:
+    """The options of a definition that is decorated with ``@R.function``; None if it is not.
+
+    In a text no other decorator is allowed beside it.
+    """
+    found: FunctionOptions | None = None
+    for decorator in node.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if evaluator.evaluate(called) is not function:
+            if evaluator.python is None:
+                raise evaluator.source.error(
+                    decorator, "the only decorator of a function in a text is @R.function"
+                )
+            continue
+        options = FunctionOptions()
+        for keyword in decorator.keywords if isinstance(decorator, ast.Call) else ():
+            value = evaluator.evaluate(keyword.value)
+            if keyword.arg not in FunctionOptions._fields or not isinstance(value, bool):
+                raise evaluator.source.error(
+                    keyword, "R.function takes private, pure and check_well_formed, each a bool"
+                )
+            options = cast(FunctionOptions, options._replace(**{keyword.arg: value}))
+        found = options
+    return found

@@ -1,0 +1,64 @@
+"""What the names of one function mean while it is being read, with scopes that open and close.
+
+A dataflow block and each branch of an `if` is a scope: when it closes, its names mean again what they meant before,
+and the environment remembers where the lost ones were bound, to say so when they are used. Constant time per name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, Final, final
+
+from .sizes import SizeScope
+
+_ABSENT: Final = object()
+
+
+@final
+class Environment:
+    """Names of a function: its variables and sizes, and what surrounds it (``outer``, which is never changed)."""
+
+    __slots__ = ("_hidden", "_names", "_outer", "_undo", "sizes")
+
+    def __init__(self, outer: Mapping[str, Any], sizes: SizeScope) -> None:
+        self.sizes = sizes
+        self._outer = outer
+        self._names: dict[str, Any] = {}
+        self._undo: list[list[tuple[str, Any]]] = []
+        self._hidden: dict[str, str] = {}
+
+    def get(self, name: str, default: Any) -> Any:
+        """What ``name`` means, or ``default``."""
+        found = self._names.get(name, _ABSENT)
+        return self._outer.get(name, default) if found is _ABSENT else found
+
+    def visible(self) -> list[str]:
+        """Every name that means something here."""
+        return [*self._outer, *(name for name in self._names if name not in self._outer)]
+
+    def bind(self, name: str, value: Any) -> None:
+        """Let ``name`` mean ``value`` until the current scope closes, or it is bound again."""
+        if self._undo:
+            self._undo[-1].append((name, self._names.get(name, _ABSENT)))
+        self._names[name] = value
+
+    def open(self) -> None:
+        """Open a scope."""
+        self._undo.append([])
+
+    def close(self, reason: str) -> None:
+        """Close the innermost scope; ``reason`` says why its names cannot be used any more."""
+        for name, before in reversed(self._undo.pop()):
+            if before is _ABSENT:
+                self._names.pop(name, None)
+                self._hidden[name] = reason
+            else:
+                self._names[name] = before
+
+    def why_unknown(self, name: str) -> str:
+        """The message about a name that means nothing here."""
+        if name in self._hidden:
+            return f"{name!r} is not visible here: {self._hidden[name]}"
+        near = get_close_matches(name, self.visible(), n=1)
+        return f"the name {name!r} is not defined{f'; did you mean {near[0]!r}?' if near else ''}"

@@ -1,0 +1,50 @@
+"""The one error of reading a program's text: what is wrong, at which line and column, with the line itself.
+
+Knows nothing of the language; a `Source` makes these errors from a position in its text.
+"""
+
+from __future__ import annotations
+
+from ..ir.errors import RegraftError
+
+_WIDEST = 160
+"""Characters of an offending line that are shown; the rest is cut around the fault."""
+
+
+class ParseError(RegraftError):
+    """A text that is no program, pointing at the place.
+
+    ``line`` and ``column`` count from 1, ``source`` names the text (a file name, or ``<text>``), ``source_line`` is
+    the offending line, ``reason`` the message without the place. ``__cause__`` is the operator's own error, if an
+    operator refused the call.
+    """
+
+    line: int
+    column: int
+    source: str
+    source_line: str
+    reason: str
+
+    def __init__(self, reason: str, *, source: str, line: int, column: int, source_line: str) -> None:
+        self.reason = reason
+        self.source = source
+        self.line = line
+        self.column = column
+        self.source_line = source_line
+        super().__init__(f"{source}:{line}:{column}: {reason}\n{_pointed(source_line, column)}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (self.reason, self.source, self.line, self.column, self.source_line)
+
+
+def _rebuild(reason: str, source: str, line: int, column: int, source_line: str) -> ParseError:
+    return ParseError(reason, source=source, line=line, column=column, source_line=source_line)
+
+
+def _pointed(line: str, column: int) -> str:
+    """The line, indented, with a caret under its ``column``; a long line is cut to what is around it."""
+    offset = max(column - 1, 0)
+    start = 0 if len(line) <= _WIDEST else max(0, min(offset - _WIDEST // 2, len(line) - _WIDEST))
+    before, after = ("…" if start else ""), ("…" if start + _WIDEST < len(line) else "")
+    shown = line[start : start + _WIDEST].replace("\t", " ")
+    return f"    {before}{shown}{after}\n    {' ' * (len(before) + offset - start)}^"

@@ -1,0 +1,315 @@
+"""Expressions of a script: from a syntax tree to values of the language.
+
+One evaluator serves both ways in. For a text, names mean what the text and the closed namespaces define, and the
+forms are those listed here: nothing is handed to Python. For a decorated function the names of its Python scope are
+there too, and a form that is no part of the language (a comprehension, an f-string ...) is Python's to evaluate.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar, cast, final
+
+from ..ir.dims import SymExpr, SymVar
+from ..ir.errors import IRError, RegraftError
+from ..ir.expr import Expr, GlobalVar, PrimValue, StringImm, Tuple, Var
+from ..ir.op import Op
+from ..ir.tensor_data import TensorData
+from .annotations import TypeConstructor
+from .environment import Environment
+from .errors import ParseError
+from .names import Namespace
+from .sizes import ARITHMETIC, checked_number, size_arithmetic
+from .source import Source
+
+MOST_NESTED: Final = 100
+"""How deep the operands of one expression may nest in the source."""
+
+_COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
+    ast.Lt: lambda a, b: a < b,
+    ast.LtE: lambda a, b: a <= b,
+    ast.Gt: lambda a, b: a > b,
+    ast.GtE: lambda a, b: a >= b,
+}
+_UNKNOWN: Final = object()
+
+
+def as_value(value: Any) -> Expr:
+    """What a name is bound to or a function returns, as an expression: numbers and sizes are scalars, not tensors."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, bool | int | float | SymExpr):
+        return PrimValue(value)
+    if isinstance(value, str):
+        return StringImm(value)
+    if isinstance(value, tuple | list):
+        items = cast("Sequence[Any]", value)
+        return Tuple([as_value(item) for item in items])
+    if isinstance(value, TensorData) or (hasattr(value, "__array__") and not isinstance(value, type)):
+        from ..ir.expr import as_expr
+
+        return as_expr(value)
+    raise IRError(f"{value!r} is no value of the language; expected an expression, such as a call of R.add")
+
+
+@final
+class Evaluator:
+    """Evaluates the expressions of one function.
+
+    ``python`` is the Python scope of a decorated function; None for a text, where nothing of Python is in reach.
+    """
+
+    __slots__ = ("_depth", "environment", "python", "source")
+
+    def __init__(self, source: Source, environment: Environment, python: Mapping[str, Any] | None) -> None:
+        self.source = source
+        self.environment = environment
+        self.python = python
+        self._depth = 0
+
+    def evaluate(self, node: ast.expr) -> Any:
+        """The value of an expression: of the language, a type, a size, a Python value. Raises `ParseError`."""
+        kind = type(node)
+        if kind is ast.Name:
+            return self._name(cast(ast.Name, node))
+        if kind is ast.Constant:
+            return self._literal(cast(ast.Constant, node))
+        form = _FORMS.get(kind)
+        if form is None:
+            return self._foreign(node)
+        self._depth += 1
+        if self._depth > MOST_NESTED:
+            self._depth = 0
+            raise self.source.error(
+                node, f"an expression is nested more than {MOST_NESTED} deep; bind its parts to names"
+            )
+        value = form(self, node)
+        self._depth -= 1
+        return value
+
+    def guarded(self, node: ast.AST, action: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        """``action(*args, **keywords)``, whose refusal becomes an error at ``node``."""
+        try:
+            return action(*args, **keywords)
+        except ParseError:
+            raise
+        except RegraftError as error:
+            raise self.source.error(node, str(error)) from error
+        except Exception as error:
+            # In a decorated function an error of the person's own helper is theirs to see.
+            if self.python is not None and not isinstance(error, TypeError | ValueError):
+                raise
+            raise self.source.error(node, f"{type(error).__name__}: {error}") from error
+
+    # --- forms
+
+    def _name(self, node: ast.Name) -> Any:
+        name = node.id
+        found = self.environment.get(name, _UNKNOWN)
+        if found is _UNKNOWN and self.python is not None:
+            found = self.python.get(name, _UNKNOWN)
+            if type(found) is SymVar and not found.name:
+                return self.environment.sizes.variable(name)
+        if found is _UNKNOWN:
+            raise self.source.error(node, self.environment.why_unknown(name))
+        return self.environment.sizes.variable(found.__name__) if type(found) is TypeVar else found
+
+    def _literal(self, node: ast.Constant) -> Any:
+        value = node.value
+        if value is Ellipsis or isinstance(value, bytes):
+            return self._foreign(node)
+        return self.guarded(node, checked_number, value) if type(value) is int else value
+
+    def _tuple(self, node: ast.Tuple) -> Any:
+        return tuple(self._items(node.elts))
+
+    def _list(self, node: ast.List) -> Any:
+        return self._items(node.elts)
+
+    def _items(self, nodes: Sequence[ast.expr]) -> list[Any]:
+        items: list[Any] = []
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                if self.python is None:
+                    raise self.source.error(
+                        node, "a starred value has no place in a text; write the values out"
+                    )
+                items.extend(self.evaluate(node.value))
+            else:
+                items.append(self.evaluate(node))
+        return items
+
+    def _dict(self, node: ast.Dict) -> Any:
+        table: dict[Any, Any] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+                raise self.source.error(key or value, "the keys of a dictionary are plain strings")
+            table[key.value] = self.evaluate(value)
+        return table
+
+    def _attribute(self, node: ast.Attribute) -> Any:
+        owner = self.evaluate(node.value)
+        if isinstance(owner, Namespace):
+            return self.guarded(node, owner.lookup, node.attr)
+        if self.python is None:
+            raise self.source.error(
+                node, f"{ast.unparse(node)}: a text reaches names through R, I, T and cls only"
+            )
+        return self.guarded(node, getattr, owner, node.attr)
+
+    def _subscript(self, node: ast.Subscript) -> Any:
+        value, index = self.evaluate(node.value), self.evaluate(node.slice)
+        if isinstance(value, Expr) and (type(index) is not int):
+            raise self.source.error(node.slice, "a tuple's field is chosen by a plain int: t[0]")
+        if self.python is None and not isinstance(value, Expr | Mapping | Sequence):
+            raise self.source.error(node, f"{ast.unparse(node.value)} is no tuple")
+        try:
+            return value[index]
+        except (KeyError, IndexError):
+            raise self.source.error(node, f"there is no {index!r} in {ast.unparse(node.value)}") from None
+        except (RegraftError, TypeError) as error:
+            raise self.source.error(node, str(error)) from error
+
+    def _binary(self, node: ast.BinOp) -> Any:
+        left, right = self.evaluate(node.left), self.evaluate(node.right)
+        return self.binary(node, type(node.op), left, right)
+
+    def binary(self, node: ast.AST, kind: type[ast.operator], left: Any, right: Any) -> Any:
+        """``left kind right``: a call if either is an expression, else arithmetic on sizes and numbers."""
+        if isinstance(left, Expr) or isinstance(right, Expr):
+            if kind not in ARITHMETIC:
+                raise self.source.error(
+                    node, f"{kind.__name__} is no operator of the language; call the R function"
+                )
+            return self.guarded(node, ARITHMETIC[kind][1], left, right)
+        is_size = isinstance(left, SymExpr) or isinstance(right, SymExpr)
+        if self.python is None or is_size or kind not in ARITHMETIC:
+            if self.python is not None and not is_size:
+                return self._foreign(cast(ast.expr, node))
+            return self.guarded(node, size_arithmetic, kind, left, right)
+        return self.guarded(node, ARITHMETIC[kind][1], left, right)
+
+    def _unary(self, node: ast.UnaryOp) -> Any:
+        operand = self.evaluate(node.operand)
+        is_number = isinstance(operand, int | float | complex) and not isinstance(operand, bool)
+        if isinstance(node.op, ast.USub) and (is_number or isinstance(operand, Expr | SymExpr)):
+            return self.guarded(node, lambda: -operand)
+        if isinstance(node.op, ast.UAdd) and (is_number or isinstance(operand, SymExpr)):
+            return operand
+        if isinstance(operand, Expr):
+            raise self.source.error(
+                node, "this operator is not of the language; call R.logical_not or R.bitwise_not"
+            )
+        return self._foreign(node)
+
+    def _compare(self, node: ast.Compare) -> Any:
+        operands = [self.evaluate(node.left), *map(self.evaluate, node.comparators)]
+        if not any(isinstance(operand, Expr) for operand in operands):
+            return self._foreign(node)
+        kind = type(node.ops[0])
+        if len(node.ops) > 1:
+            raise self.source.error(node, "compare two values at a time; join the results with R.logical_and")
+        if kind not in _COMPARISONS:
+            if self.python is not None and kind in (ast.Is, ast.IsNot):
+                return self._foreign(node)
+            raise self.source.error(node, "== and != compare identity in Python; call R.equal or R.not_equal")
+        return self.guarded(node, _COMPARISONS[kind], *operands)
+
+    def _call(self, node: ast.Call) -> Any:
+        return self.call(node, self.evaluate(node.func))
+
+    # --- calls
+
+    def call(self, node: ast.Call, callee: Any) -> Any:
+        """The value of a call whose function is evaluated already."""
+        args = self._items(node.args)
+        keywords: dict[str, Any] = {}
+        for keyword in node.keywords:
+            if keyword.arg is not None:
+                keywords[keyword.arg] = self.evaluate(keyword.value)
+            elif self.python is not None:
+                keywords.update(self.evaluate(keyword.value))
+            else:
+                raise self.source.error(keyword.value, "** has no place in a text; write the attributes out")
+        if isinstance(callee, TypeConstructor):
+            callee = callee.within(self.environment.sizes)
+        elif isinstance(callee, Expr):
+            if keywords:
+                raise self.source.error(node, "a function of the language takes its arguments by position")
+            if not isinstance(callee, GlobalVar | Var):
+                raise self.source.error(node.func, f"{ast.unparse(node.func)} is no function")
+            args = [self.guarded(node, as_value, arg) for arg in args]
+        elif not callable(callee):
+            raise self.source.error(node.func, f"{ast.unparse(node.func)} is no function")
+        elif keywords:
+            keywords = self._plain_attributes(node.func, keywords)
+        return self.guarded(node, callee, *args, **keywords)
+
+    def _plain_attributes(self, function: ast.expr, keywords: dict[str, Any]) -> dict[str, Any]:
+        """Scalars written ``T.float32(0.5)`` as plain numbers, where an operator's attribute is meant."""
+        if not any(isinstance(value, PrimValue) for value in keywords.values()):
+            return keywords
+        path = ast.unparse(function).partition(".")[2]
+        try:
+            attributes = Op.get(f"relax.{path}").attributes
+        except IRError:
+            return keywords
+        return {
+            name: value.value if isinstance(value, PrimValue) and name in attributes else value
+            for name, value in keywords.items()
+        }
+
+    # --- Python's part
+
+    def _foreign(self, node: ast.expr) -> Any:
+        if self.python is None:
+            what = _NAMES_OF_FORMS.get(type(node), type(node).__name__)
+            raise self.source.error(
+                node, f"{what} has no place in a text: a text is data, and Python does not run it"
+            )
+        scope: dict[str, Any] = {"__builtins__": builtins}
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Name):
+                found = self.environment.get(inner.id, _UNKNOWN)
+                if found is _UNKNOWN:
+                    found = self.python.get(inner.id, _UNKNOWN)
+                if found is not _UNKNOWN:
+                    scope[inner.id] = found
+        code = compile(ast.Expression(node), self.source.name, "eval")
+        return self.guarded(node, eval, code, scope)
+
+
+_FORMS: Final[Mapping[type[ast.expr], Callable[[Evaluator, Any], Any]]] = {
+    ast.Tuple: Evaluator._tuple,  # pyright: ignore[reportPrivateUsage]
+    ast.List: Evaluator._list,  # pyright: ignore[reportPrivateUsage]
+    ast.Dict: Evaluator._dict,  # pyright: ignore[reportPrivateUsage]
+    ast.Attribute: Evaluator._attribute,  # pyright: ignore[reportPrivateUsage]
+    ast.Subscript: Evaluator._subscript,  # pyright: ignore[reportPrivateUsage]
+    ast.BinOp: Evaluator._binary,  # pyright: ignore[reportPrivateUsage]
+    ast.UnaryOp: Evaluator._unary,  # pyright: ignore[reportPrivateUsage]
+    ast.Compare: Evaluator._compare,  # pyright: ignore[reportPrivateUsage]
+    ast.Call: Evaluator._call,  # pyright: ignore[reportPrivateUsage]
+}
+
+_NAMES_OF_FORMS: Final[Mapping[type[ast.expr], str]] = {
+    ast.ListComp: "a comprehension",
+    ast.SetComp: "a comprehension",
+    ast.DictComp: "a comprehension",
+    ast.GeneratorExp: "a comprehension",
+    ast.Lambda: "a lambda",
+    ast.JoinedStr: "an f-string",
+    ast.NamedExpr: "an assignment inside an expression",
+    ast.IfExp: "a conditional expression",
+    ast.BoolOp: "'and' or 'or' (call R.logical_and, R.logical_or)",
+    ast.Compare: "a comparison of plain numbers",
+    ast.UnaryOp: "this operator on a plain value",
+    ast.Await: "await",
+    ast.Yield: "yield",
+    ast.YieldFrom: "yield",
+    ast.Set: "a set",
+    ast.Slice: "a slice",
+    ast.Starred: "a starred value",
+    ast.Constant: "a bytes literal or '...'",
+}

@@ -1,0 +1,163 @@
+"""A program in files: its text, and beside it one file of weights that is read only where it is used.
+
+``model.relax`` is the text; ``model.relax.weights`` holds the bytes of the constants that do not stand in it, each
+aligned to 64 bytes. A digest of those bytes stands in both, so that a text is never read with another's weights.
+Each file appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Final, final
+
+import numpy as np
+
+from ..ir.dtypes import numpy_dtype
+from ..ir.errors import RegraftError
+from ..ir.module import IRModule
+from ..ir.program import Function
+from ..ir.tensor_data import TensorData
+from .constants import ConstantWriter, LoadBytes, data_from_bytes, little_endian
+from .printer import function_text, module_text
+from .text import read_program
+
+_ALIGNMENT: Final = 64
+_MAGIC: Final = b"regraft weights\n"
+_DIGEST_BYTES: Final = 16
+
+
+@final
+class _WeightsFile:
+    """A file of weights under construction; it takes its place when the program's text is complete."""
+
+    __slots__ = ("_digest", "_end", "_file", "path")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: IO[bytes] | None = None
+        self._digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        self._end = _ALIGNMENT
+
+    def store(self, data: TensorData) -> int:
+        """Append the bytes of a tensor; returns where they begin."""
+        if self._file is None:
+            self._file = tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=".relax-", delete=False)  # noqa: SIM115
+        content = little_endian(data.numpy()).reshape(-1).view(np.uint8)
+        start = -(-self._end // _ALIGNMENT) * _ALIGNMENT
+        self._file.seek(start)
+        self._file.write(memoryview(content))
+        self._digest.update(start.to_bytes(8, "little"))
+        self._digest.update(memoryview(content))
+        self._end = start + content.nbytes
+        return start
+
+    @property
+    def digest(self) -> str:
+        """The digest of what was stored."""
+        return self._digest.hexdigest()
+
+    def finish(self) -> None:
+        """Put the file in its place."""
+        if self._file is None:
+            return
+        self._file.seek(0)
+        self._file.write(_MAGIC + self._digest.digest())
+        self._file.flush()
+        self._file.truncate(max(self._end, _ALIGNMENT))
+        os.fsync(self._file.fileno())
+        self._file.close()
+        os.replace(self._file.name, self.path)
+
+    def discard(self) -> None:
+        """Remove what was written, if it did not take its place."""
+        if self._file is not None:
+            self._file.close()
+            Path(self._file.name).unlink(missing_ok=True)
+
+
+def save_script(program: IRModule | Function, path: str | os.PathLike[str]) -> None:
+    """Write ``program`` to ``path``, and its large constants to ``path`` with ``.weights`` behind it.
+
+    Read back with `load_script`. Each file appears whole or not at all. Memory: that of the largest constant.
+    """
+    target = Path(path)
+    weights = _WeightsFile(target.with_name(f"{target.name}.weights"))
+    constants = ConstantWriter(
+        elide=False,
+        store=weights.store,
+        header=lambda: {"weights": weights.path.name, "digest": weights.digest},
+    )
+    try:
+        is_module = isinstance(program, IRModule)
+        text = module_text(program, constants) if is_module else function_text(program, constants)
+        _write_whole(target, text, weights)
+    except BaseException:
+        weights.discard()
+        raise
+
+
+def _write_whole(target: Path, text: str, weights: _WeightsFile) -> None:
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".relax-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(f"{text}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        weights.finish()
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load_script(path: str | os.PathLike[str]) -> IRModule | Function:
+    """The program in the file ``path``; constants in its file of weights are read when they are first used.
+
+    Raises `ParseError` for a text that is no program, `RegraftError` for a file of weights that is missing, too short
+    or another program's.
+    """
+    target = Path(path)
+    try:
+        text = target.read_bytes()
+    except OSError as error:
+        raise RegraftError(f"{target} cannot be read: {error.strerror}") from error
+    return read_program(text, str(target), lambda header: _open_weights(target, header))
+
+
+def _open_weights(target: Path, header: Mapping[str, str]) -> LoadBytes:
+    name, digest = header["weights"], header.get("digest", "")
+    if Path(name).name != name:
+        raise RegraftError(
+            f"{target} names the file of weights {name!r}; it stands beside the text, in no other folder"
+        )
+    path = target.with_name(name)
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            begins = file.read(len(_MAGIC) + _DIGEST_BYTES)
+    except OSError as error:
+        raise RegraftError(f"{target} needs its file of weights, {path}: {error.strerror}") from error
+    if begins != _MAGIC + bytes.fromhex(digest):
+        raise RegraftError(
+            f"{path} does not hold the weights of {target}: keep the two files as they were saved"
+        )
+    content = np.memmap(path, dtype=np.uint8, mode="r")
+
+    def load(dtype: str, shape: tuple[int, ...], offset: int) -> TensorData:
+        count = math.prod(shape) * numpy_dtype(dtype).itemsize
+        if not 0 <= offset <= offset + count <= size:
+            raise RegraftError(
+                f"{path} is too short: a constant would stand at {offset} to {offset + count} of {size} bytes"
+            )
+        return TensorData.lazy(
+            shape,
+            dtype,
+            lambda: data_from_bytes(memoryview(content[offset : offset + count]), dtype, shape).numpy(),
+        )
+
+    return load

@@ -1,0 +1,151 @@
+"""The names under ``R`` and ``I`` that are no operators: constants, shapes, tuples, calls to the outside.
+
+Those that only mean something as a statement of a function (`dataflow`, `output`, `match_cast`, `func_attr` ...) are
+recognised by the reader as the objects that they are; called anywhere else they say where they belong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NoReturn, cast
+
+from ..ir.dtypes import as_dtype
+from ..ir.errors import IRError, RegraftError
+from ..ir.expr import Constant, DataTypeImm, Expr, ExternFunc, PrimValue, ShapeExpr, StringImm, Tuple
+from ..ir.expr import const as make_const
+from ..ir.op import Call
+from ..ir.types import TupleType, Type
+from .annotations import as_type
+from .evaluate import as_value
+from .sizes import SizeScope
+
+_SPECIAL_NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
+def const(value: Any, dtype: str | None = None) -> Constant:
+    """A tensor known in full, from a number, nested lists or an array; ``"inf"``, ``"-inf"`` and ``"nan"`` are numbers.
+
+    Without ``dtype`` a float is float32, an int int32, a bool bool, an array what it is.
+    """
+    if isinstance(value, PrimValue):
+        value = value.value
+    if isinstance(value, str):
+        if value not in _SPECIAL_NUMBERS:
+            raise IRError(f'R.const({value!r}): a constant in quotes is one of "inf", "-inf", "nan"')
+        value = _SPECIAL_NUMBERS[value]
+    if isinstance(value, Expr) and not isinstance(value, Constant):
+        raise IRError("R.const takes numbers and arrays, not an expression of the program")
+    try:
+        return make_const(value, None if dtype is None else as_dtype(dtype))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise IRError(f"R.const cannot make a tensor of {value!r}: {error}") from None
+
+
+def shape(values: Sequence[object]) -> ShapeExpr:
+    """A shape written out; its sizes are ints, size expressions, or scalars whose value is known."""
+    sizes = SizeScope()
+    if isinstance(values, str | Expr):
+        raise IRError(f"R.shape takes a sequence of sizes, R.shape([2, 3]), not {values!r}")
+    for value in values:
+        if isinstance(value, str):
+            raise IRError(f"R.shape: {value!r} in quotes; declare the size, n = T.int64(), and write n")
+    return ShapeExpr([sizes.resolve(value) for value in values])
+
+
+def prim_value(value: Any) -> PrimValue:
+    """A scalar that is no tensor: an int, a float, a bool or a size."""
+    return value if isinstance(value, PrimValue) else PrimValue(value)
+
+
+def string(value: str) -> StringImm:
+    """A string as a value of the program."""
+    return StringImm(value)
+
+
+def dtype(value: str) -> DataTypeImm:
+    """A dtype as a value of the program."""
+    return DataTypeImm(value)
+
+
+def make_tuple(*fields: Any) -> Tuple:
+    """A tuple of the given fields; ``R.tuple()`` is the empty one."""
+    return cast(Tuple, as_value(fields))
+
+
+def as_result_types(types: Any, where: str) -> tuple[Type, ...]:
+    """The type that a call to the outside states: none, one, or several as one tuple."""
+    if types is None:
+        return ()
+    listed = cast("Sequence[object]", types) if isinstance(types, list | tuple) else (types,)
+    stated = [as_type(ty, where) for ty in listed]
+    return tuple(stated) if len(stated) < 2 else (TupleType(stated),)
+
+
+def call_packed(
+    func: str | ExternFunc, *args: Any, ty_args: Any = None, sinfo_args: Any = None, **attrs: Any
+) -> Call:
+    """A call of a function that lives outside and may have effects.
+
+    ``ty_args`` is the type of its result (several: of its results as a tuple); ``sinfo_args`` is its older name.
+    """
+    attrs.pop("attrs_type_key", None)
+    types = as_result_types(sinfo_args if ty_args is None else ty_args, "ty_args of R.call_packed")
+    callee = func if isinstance(func, ExternFunc) else ExternFunc(func)
+    return Call(callee, [as_value(arg) for arg in args], freeze(attrs) if attrs else None, types)
+
+
+def freeze(value: Any) -> Any:
+    """Attribute values as the language keeps them: lists become tuples, dictionaries attributes, at every level."""
+    from ..ir.op import Attrs
+
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        return Attrs({key: freeze(item) for key, item in table.items()})
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[Any]", value)
+        return tuple([freeze(item) for item in items])
+    if isinstance(value, StringImm | PrimValue):
+        return value.value
+    return value
+
+
+def _belongs(name: str, where: str) -> NoReturn:
+    raise RegraftError(f"{name} {where}")
+
+
+def dataflow() -> Any:
+    """``with R.dataflow():`` opens a block without effects or branches."""
+    _belongs("R.dataflow()", "opens a block in a program: with R.dataflow():")
+
+
+def output(*variables: Any) -> None:
+    """``R.output(a, b)`` as the last statement of a dataflow block names what is visible after it."""
+    _belongs("R.output(...)", "is a statement, the last one in a dataflow block")
+
+
+def match_cast(value: Expr, ty: Any) -> Any:
+    """``y = R.match_cast(x, ty)`` checks at run time that ``x`` is of type ``ty``, and defines the sizes it names."""
+    _belongs("R.match_cast(...)", "is bound to a name as it stands: y = R.match_cast(x, R.Tensor((n, 4)))")
+
+
+def func_attr(attrs: dict[str, Any]) -> None:
+    """``R.func_attr({...})`` sets attributes of the function around it."""
+    _belongs("R.func_attr(...)", "is a statement of a function")
+
+
+def func_name(name: str) -> None:
+    """``R.func_name("f")`` names the function around it."""
+    _belongs("R.func_name(...)", "is a statement of a function")
+
+
+def module_attrs(attrs: dict[str, Any]) -> None:
+    """``I.module_attrs({...})`` sets attributes of the module around it; Python evaluates it without effect."""
+
+
+def module_global_infos(infos: dict[str, Any]) -> None:
+    """TVM's devices; programs here are not placed on devices, so the reader refuses it."""
+
+
+STATEMENTS = (dataflow, output, match_cast, func_attr, func_name)
+"""The names that are statements, not values."""

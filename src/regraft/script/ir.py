@@ -1,0 +1,13 @@
+"""The ``I`` namespace: modules."""
+
+from __future__ import annotations
+
+from .annotations import ObjectConstructor
+from .decorators import ir_module as ir_module
+from .intrinsics import module_attrs as module_attrs
+from .intrinsics import module_global_infos as module_global_infos
+
+StringType = ObjectConstructor()
+"""TVM's type of strings: any value, here."""
+
+__all__ = ["StringType", "ir_module", "module_attrs", "module_global_infos"]

@@ -1,0 +1,83 @@
+"""Which names a text may say: the public names of the ``R``, ``I`` and ``T`` namespaces, and nothing behind them.
+
+A text's names are looked up here and in the text itself; Python's own names, attributes and globals are not there to
+be found. Also identifiers for the printer: valid, and each used once.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from types import ModuleType
+from typing import Final, final
+
+from ..ir.builder import NameSupply
+from ..ir.errors import IRError
+
+RESERVED: Final = frozenset(
+    {"R", "I", "T", "cls", "metadata", "TypeVar", "tvm", "Module", "_", *keyword.kwlist, *keyword.softkwlist}
+)
+"""Identifiers that mean something in a script, so that no variable may be printed under them."""
+
+_NO_IDENTIFIER: Final = re.compile(r"[^0-9A-Za-z_]")
+
+
+@final
+class Namespace:
+    """The names that a text may reach through ``R.``, ``R.nn.``, ``T.`` ...: a closed list."""
+
+    __slots__ = ("members", "name")
+    name: str
+    members: Mapping[str, object]
+
+    def __init__(self, name: str, members: Mapping[str, object]) -> None:
+        self.name = name
+        self.members = members
+
+    @classmethod
+    def of_module(cls, name: str, module: ModuleType) -> Namespace:
+        """The public names (``__all__``) of a module; its public submodules become namespaces of their own."""
+        members: dict[str, object] = {}
+        public: Iterable[str] = module.__all__
+        for member in public:
+            value: object = getattr(module, member)
+            members[member] = (
+                cls.of_module(f"{name}.{member}", value) if isinstance(value, ModuleType) else value
+            )
+        return cls(name, members)
+
+    def lookup(self, member: str) -> object:
+        """What ``member`` means; raises `IRError` with near names."""
+        found = self.members.get(member)
+        if found is None:
+            near = get_close_matches(member, self.members, n=3)
+            hint = f"; did you mean {' or '.join(f'{self.name}.{name}' for name in near)}?" if near else ""
+            raise IRError(f"{self.name}.{member} does not exist{hint}")
+        return found
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def identifier(hint: str) -> str:
+    """A valid Python identifier that looks like ``hint``; reserved words get an underscore."""
+    name = _NO_IDENTIFIER.sub("_", hint) if not hint.isascii() or not hint.isidentifier() else hint
+    if not name or name[0].isdigit():
+        name = f"v{name}"
+    return f"{name}_" if name in RESERVED else name
+
+
+@final
+class IdentifierSupply:
+    """Identifiers for one function: `identifier` of the hint, and a number behind it if that is taken."""
+
+    __slots__ = ("_supply",)
+
+    def __init__(self) -> None:
+        self._supply = NameSupply(RESERVED)
+
+    def fresh(self, hint: str) -> str:
+        """An identifier that was not given out before. Cost: constant."""
+        return self._supply.fresh(identifier(hint))

@@ -1,0 +1,321 @@
+"""Functions and modules of a script: from a syntax tree to `Function` and `IRModule`.
+
+The same reader serves ``regraft.parse(text)`` and the decorators; what differs is where names are looked up. The
+functions of a module may call each other in any order, so signatures are read first. A function whose return type is
+not written is read before those that call it; one that calls itself must write it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Any, cast, final
+
+from ..ir.builder import NameSupply
+from ..ir.expr import GlobalVar, Var
+from ..ir.module import IRModule
+from ..ir.program import Function
+from ..ir.types import FuncType, Type, is_subtype
+from . import intrinsics
+from .decorators import FunctionOptions, function_options
+from .environment import Environment
+from .evaluate import Evaluator
+from .names import Namespace
+from .sizes import SizeScope
+from .source import Source
+from .statements import FunctionReader
+from .tir import ScalarConstructor
+
+
+def _own_statements(node: ast.FunctionDef) -> Iterator[ast.AST]:
+    """The nodes of a function's body."""
+    for statement in node.body:
+        yield from ast.walk(statement)
+
+
+@final
+class _Signature:
+    """What a function says of itself before its body is read."""
+
+    __slots__ = ("environment", "node", "options", "params", "ret", "sizes")
+
+    def __init__(
+        self,
+        node: ast.FunctionDef,
+        options: FunctionOptions,
+        environment: Environment,
+        params: tuple[Var, ...],
+        ret: Type | None,
+    ) -> None:
+        self.node = node
+        self.options = options
+        self.environment = environment
+        self.params = params
+        self.ret = ret
+        self.sizes = environment.sizes
+
+    @property
+    def type(self) -> FuncType | None:
+        """The function's type, if its return type is written."""
+        return (
+            None if self.ret is None else FuncType([v.ty for v in self.params], self.ret, self.options.pure)
+        )
+
+
+@final
+class Reader:
+    """Reads definitions of one source. ``outer`` are the names around them, ``python`` a Python scope or None."""
+
+    __slots__ = ("outer", "python", "source")
+
+    def __init__(self, source: Source, outer: Mapping[str, Any], python: Mapping[str, Any] | None) -> None:
+        self.source = source
+        self.outer = outer
+        self.python = python
+
+    # --- functions
+
+    def function(self, node: ast.FunctionDef, options: FunctionOptions) -> Function:
+        """A function that stands by itself."""
+        with _stack_guard(self.source, node):
+            return self._body(
+                self._signature(node, options, Environment(self.outer, SizeScope(self._dtypes(node))))
+            )
+
+    def _dtypes(self, node: ast.FunctionDef) -> dict[str, str]:
+        """The sizes that the body declares with another dtype than int64, as in ``n = T.int32()``."""
+        found: dict[str, str] = {}
+        for statement in node.body:
+            match statement:
+                case ast.Assign(
+                    targets=[ast.Name(id=name)], value=ast.Call(func=function, args=[], keywords=[])
+                ):
+                    if isinstance(function, ast.Attribute) and function.attr.startswith(("int", "uint")):
+                        declared = Evaluator(self.source, Environment(self.outer, SizeScope()), self.python)
+                        constructor = declared.evaluate(function)
+                        if isinstance(constructor, ScalarConstructor):
+                            found[name] = constructor.dtype
+                case _:
+                    pass
+        return found
+
+    def _signature(
+        self, node: ast.FunctionDef, options: FunctionOptions, environment: Environment
+    ) -> _Signature:
+        arguments = node.args
+        unusual = [arguments.vararg, arguments.kwarg, *arguments.kwonlyargs, *arguments.posonlyargs]
+        for odd in unusual:
+            if odd is not None:
+                raise self.source.error(
+                    odd, 'parameters are plain names with a type: x: R.Tensor((2, 3), "float32")'
+                )
+        for default in (*arguments.defaults, *arguments.kw_defaults):
+            if default is not None:
+                raise self.source.error(default, "a parameter has no default value")
+        reader = self._statements(environment, node)
+        params: list[Var] = []
+        for argument in arguments.args:
+            if argument.annotation is None:
+                raise self.source.error(
+                    argument, f"parameter {argument.arg!r} needs a type: {argument.arg}: R.Tensor(...)"
+                )
+            if any(param.name_hint == argument.arg for param in params):
+                raise self.source.error(argument, f"two parameters are named {argument.arg!r}")
+            variable = Var(argument.arg, reader.annotation(argument.annotation))
+            environment.bind(argument.arg, variable)
+            params.append(variable)
+        ret = None if node.returns is None else reader.annotation(node.returns)
+        return _Signature(node, options, environment, tuple(params), ret)
+
+    def _statements(self, environment: Environment, node: ast.FunctionDef) -> FunctionReader:
+        names = NameSupply()
+        return FunctionReader(self.source, environment, self.python, names, self._local)
+
+    def _body(self, signature: _Signature, name: str | None = None) -> Function:
+        node = signature.node
+        reader = self._statements(signature.environment, node)
+        for inner in _own_statements(node):
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+                reader.names.reserve(inner.id)
+        for param in signature.params:
+            reader.names.reserve(param.name_hint)
+        body = reader.read(node)
+        ret = signature.ret
+        if ret is not None and is_subtype(body.ty, ret) is False:
+            raise self.source.error(
+                node.returns, f"{node.name!r} promises to return {ret!r}, but returns {body.ty!r}"
+            )
+        attrs: dict[str, Any] = {}
+        if not signature.options.private:
+            attrs["global_symbol"] = reader.name or name or node.name
+        return Function(signature.params, body, ret, signature.options.pure, {**attrs, **reader.attrs})
+
+    def _local(self, node: ast.FunctionDef, around: Environment) -> Function:
+        """A function defined inside another: it sees the names around it, and has no public name."""
+        options = function_options(Evaluator(self.source, around, self.python), node)
+        if options is None:
+            raise self.source.error(node, "a function inside a program is decorated with @R.function")
+        private = FunctionOptions(True, options.pure, options.check_well_formed)
+        environment = Environment(_Around(around), around.sizes)
+        return self._body(self._signature(node, private, environment))
+
+    # --- modules
+
+    def module(self, node: ast.ClassDef) -> IRModule:
+        """A module: the functions of a class."""
+        if node.bases or node.keywords:
+            raise self.source.error((node.bases or [node])[0], "a module has no base classes")
+        with _stack_guard(self.source, node):
+            return _ModuleReader(self, node).read()
+
+    def signature(
+        self, node: ast.FunctionDef, options: FunctionOptions, outer: Mapping[str, Any]
+    ) -> _Signature:
+        """The signature of a function of a module, whose names are looked up in ``outer`` too."""
+        return self._signature(node, options, Environment(outer, SizeScope(self._dtypes(node))))
+
+    def body(self, signature: _Signature) -> Function:
+        """The function of that signature."""
+        return self._body(signature)
+
+
+class _Around(Mapping[str, Any]):
+    """The names of an enclosing function, as a mapping for the environment of an inner one."""
+
+    __slots__ = ("_environment",)
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """What ``key`` means in the enclosing function."""
+        return self._environment.get(key, default)
+
+    def __getitem__(self, key: str) -> Any:
+        missing = object()
+        found = self._environment.get(key, missing)
+        if found is missing:
+            raise KeyError(key)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._environment.visible())
+
+    def __len__(self) -> int:
+        return len(self._environment.visible())
+
+
+@final
+class _ModuleReader:
+    """Reads one module."""
+
+    __slots__ = ("attrs", "node", "outer", "reader", "signatures", "source", "table", "variables")
+
+    def __init__(self, reader: Reader, node: ast.ClassDef) -> None:
+        self.reader = reader
+        self.node = node
+        self.source = reader.source
+        self.signatures: dict[str, _Signature] = {}
+        self.variables: dict[str, object] = {}
+        self.table: dict[str, Function] = {}
+        self.attrs: dict[str, Any] = {}
+        own = Namespace(node.name, self.variables)
+        self.outer: dict[str, Any] = {**reader.outer, "cls": own, node.name: own}
+
+    def read(self) -> IRModule:
+        """The module. Raises `ParseError`."""
+        evaluator = Evaluator(self.source, Environment(self.outer, SizeScope()), self.reader.python)
+        for statement in self.node.body:
+            self._member(evaluator, statement)
+        for name, signature in self.signatures.items():
+            if signature.type is not None:
+                self.variables[name] = GlobalVar(name, signature.type)
+        for name in self._callees_first():
+            function = self.reader.body(self.signatures[name])
+            self.table[name] = function
+            if name not in self.variables:
+                self.variables[name] = GlobalVar(name, function.ty)
+        functions = {cast(GlobalVar, self.variables[name]): self.table[name] for name in self.signatures}
+        return IRModule(functions, self.attrs)
+
+    def _member(self, evaluator: Evaluator, statement: ast.stmt) -> None:
+        match statement:
+            case ast.FunctionDef(name=name):
+                options = function_options(evaluator, statement)
+                if options is None:
+                    raise self.source.error(
+                        statement,
+                        f"function {name!r} is not decorated with @R.function; other functions have no place here",
+                    )
+                if name in self.signatures:
+                    raise self.source.error(statement, f"the module has two functions named {name!r}")
+                self.signatures[name] = self.reader.signature(statement, options, self.outer)
+            case ast.Expr(value=ast.Call() as call):
+                callee = evaluator.evaluate(call.func)
+                if callee is not intrinsics.module_attrs or len(call.args) != 1 or call.keywords:
+                    raise self.source.error(
+                        call, "in a module stand functions and I.module_attrs({...}) only"
+                    )
+                given = evaluator.evaluate(call.args[0])
+                if not isinstance(given, dict):
+                    raise self.source.error(call, "I.module_attrs takes a dictionary")
+                self.attrs.update(intrinsics.freeze(given))
+            case ast.Pass() | ast.Expr(value=ast.Constant(value=str())):
+                pass
+            case _:
+                raise self.source.error(
+                    statement, "in a module stand functions and I.module_attrs({...}) only"
+                )
+
+    def _callees_first(self) -> list[str]:
+        """The functions' names, each after those of unwritten return type that it calls."""
+        order: list[str] = []
+        done: set[str] = set()
+        for root in self.signatures:
+            path: list[str] = []
+            stack: list[tuple[str, bool]] = [(root, False)]
+            while stack:
+                name, leaving = stack.pop()
+                if leaving:
+                    path.pop()
+                    done.add(name)
+                    order.append(name)
+                    continue
+                if name in done:
+                    continue
+                path.append(name)
+                stack.append((name, True))
+                for callee, place in self._unwritten_callees(name):
+                    if callee in path:
+                        raise self.source.error(
+                            place,
+                            f"{callee!r} is called before its return type is known, by way of itself; write it: -> R.Tensor(...)",
+                        )
+                    stack.append((callee, False))
+        return order
+
+    def _unwritten_callees(self, name: str) -> list[tuple[str, ast.AST]]:
+        found: dict[str, ast.AST] = {}
+        for inner in _own_statements(self.signatures[name].node):
+            if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name):
+                callee = self.signatures.get(inner.attr)
+                if callee is not None and callee.ret is None and inner.value.id in ("cls", self.node.name):
+                    found.setdefault(inner.attr, inner)
+        return list(found.items())
+
+
+class _stack_guard:
+    """Turns Python's complaint about nesting into an error at ``node``."""
+
+    __slots__ = ("node", "source")
+
+    def __init__(self, source: Source, node: ast.AST) -> None:
+        self.source = source
+        self.node = node
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, RecursionError):
+            raise self.source.error(self.node, "branches or expressions are nested too deep") from None

@@ -1,0 +1,462 @@
+"""A program as text that reads back as an equal program.
+
+Sizes are printed in the form that both old and new Relax read: in quotes in a signature (``R.Tensor(("n", 4))``),
+declared once (``n = T.int64()``) and bare in a body. Names are the variables' own where these are identifiers, used
+once and mean nothing else. The same program gives the same text in every run. Cost: linear in the program.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, cast, final
+
+from ..ir.dims import Dim, SymVar, free_symvars, substitute
+from ..ir.expr import (
+    Constant,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    GlobalVar,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from ..ir.module import IRModule
+from ..ir.op import Call, Op
+from ..ir.program import (
+    Binding,
+    BindingBlock,
+    DataflowBlock,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    VarBinding,
+)
+from ..ir.tensor_data import TensorData
+from ..ir.types import (
+    FuncType,
+    ObjectType,
+    PrimType,
+    ShapeType,
+    TensorType,
+    TupleType,
+    Type,
+)
+from .constants import ConstantWriter
+from .names import IdentifierSupply, identifier
+
+_INDENT: Final = "    "
+_RESULT_TYPE_KEYWORD: Final = {"relax.call_dps_packed": "out_ty"}
+"""How operators that are told their result's type name it, where it is not ``ty_args``."""
+_DEEPEST: Final = 60
+"""Nested expressions below this depth are elided; programs in A-normal form have none."""
+
+
+def print_script(node: Any, elide: bool) -> str:
+    """The text of any piece of program: what ``.script()``, ``.show()`` and ``repr`` give."""
+    writer = ConstantWriter(elide=elide)
+    if isinstance(node, IRModule):
+        return module_text(node, writer)
+    if isinstance(node, Function):
+        return function_text(node, writer)
+    return _FunctionPrinter(writer).piece(node)
+
+
+def module_text(module: IRModule, constants: ConstantWriter) -> str:
+    """The text of a module; ``constants`` decides where its large constants stand."""
+    names = IdentifierSupply()
+    table = {variable: names.fresh(variable.name_hint) for variable in module.functions}
+    lines: list[str] = []
+    if module.attrs:
+        lines.append(f"{_INDENT}I.module_attrs({attribute_text(module.attrs)})")
+    uses_scalars = False
+    for variable, function in module.functions.items():
+        if lines:
+            lines.append("")
+        printer = _FunctionPrinter(constants, table)
+        body = printer.definition(function, table[variable])
+        lines += [f"{_INDENT}{line}" if line else line for line in body]
+        uses_scalars = uses_scalars or printer.uses_scalars
+    if not lines:
+        lines.append(f"{_INDENT}pass")
+    imports = ["# from regraft.script import ir as I", *_imports(uses_scalars), ""]
+    return "\n".join([*imports, "@I.ir_module", "class Module:", *lines, *constants.section()])
+
+
+def function_text(
+    function: Function, constants: ConstantWriter
+) -> str:
+    """The text of a function that stands by itself, under its public name or ``main``."""
+    printer = _FunctionPrinter(constants)
+    lines = printer.definition(function, identifier(function.name or "main"))
+    return "\n".join([*_imports(printer.uses_scalars), "", *lines, *constants.section()])
+
+
+def _imports(uses_scalars: bool) -> list[str]:
+    scalars = ["# from regraft.script import tir as T"] if uses_scalars else []
+    return [*scalars, "# from regraft.script import relax as R"]
+
+
+def string_text(value: str) -> str:
+    """A string literal in double quotes."""
+    return json.dumps(value, ensure_ascii=False) if value.isprintable() else json.dumps(value)
+
+
+def attribute_text(value: Any) -> str:
+    """An attribute's value: what a call or `R.func_attr` is given to have it."""
+    if isinstance(value, str):
+        return string_text(value)
+    if isinstance(value, float):
+        return repr(value) if value - value == 0 else f'T.float64("{value}")'
+    if isinstance(value, Mapping):
+        table = cast("Mapping[str, Any]", value)
+        return (
+            "{"
+            + ", ".join(f"{string_text(key)}: {attribute_text(table[key])}" for key in sorted(table))
+            + "}"
+        )
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(attribute_text, cast('Sequence[Any]', value)))}]"
+    return str(value)
+
+
+@final
+class _FunctionPrinter:
+    """Prints one function, or one piece of a function; remembers the names it gave."""
+
+    __slots__ = (
+        "_bodies",
+        "_constants",
+        "_declared",
+        "_functions",
+        "_names",
+        "_renamed",
+        "_signatures",
+        "_supply",
+        "uses_scalars",
+    )
+
+    def __init__(self, constants: ConstantWriter, functions: Mapping[GlobalVar, str] | None = None) -> None:
+        self._constants = constants
+        self._functions = functions or {}
+        self._supply = IdentifierSupply()
+        self._names: dict[Var, str] = {}
+        self._renamed: dict[SymVar, SymVar] = {}
+        self._declared: dict[SymVar, None] = {}
+        self._bodies: dict[Type, str] = {}
+        self._signatures: dict[Type, str] = {}
+        self.uses_scalars = False
+
+    # --- pieces by themselves
+
+    def piece(self, node: Any) -> str:
+        """A type, expression, binding or block, by itself."""
+        if isinstance(node, Type):
+            return self.type(node)
+        if isinstance(node, VarBinding | MatchCast):
+            return "\n".join(self._binding(node))
+        if isinstance(node, BindingBlock):
+            return "\n".join(self._block(node))
+        if isinstance(node, SeqExpr):
+            return "\n".join([*self._blocks(node.blocks), self.expr(node.body)])
+        if isinstance(node, If):
+            return "\n".join(self._if(self._name(Var("result", node.ty)), node.ty, node))
+        if isinstance(node, Op):
+            return f"Op({node.name!r})"
+        return self.expr(node) if isinstance(node, Expr) else f"<{type(node).__name__}>"
+
+    # --- names and sizes
+
+    def _name(self, variable: Var) -> str:
+        name = self._names.get(variable)
+        if name is None:
+            name = self._names[variable] = self._supply.fresh(variable.name_hint)
+        return name
+
+    def _size(self, variable: SymVar) -> SymVar:
+        """The variable under the name that it has in this text."""
+        found = self._renamed.get(variable)
+        if found is None:
+            name = self._supply.fresh(variable.name)
+            found = variable if name == variable.name else SymVar(name, variable.dtype)
+            self._renamed[variable] = found
+        return found
+
+    def dim(self, dim: Dim, *, quoted: bool = False) -> str:
+        """A size: an int, or an expression, in quotes in a signature."""
+        if isinstance(dim, int):
+            return str(dim)
+        renamed: dict[SymVar, Dim] = {}
+        for variable in free_symvars(dim):
+            printed = self._size(variable)
+            if not quoted:
+                self._declared[variable] = None
+            if printed is not variable:
+                renamed[variable] = printed
+        text = str(substitute(dim, renamed) if renamed else dim)
+        if not quoted:
+            self.uses_scalars = True
+        return f'"{text}"' if quoted else text
+
+    def _dims(self, dims: Iterable[Dim], *, quoted: bool) -> str:
+        return ", ".join([self.dim(dim, quoted=quoted) for dim in dims])
+
+    # --- types
+
+    def type(self, ty: Type, *, quoted: bool = False) -> str:
+        """A type, as an annotation; its sizes are in quotes in a signature."""
+        known = self._signatures if quoted else self._bodies
+        text = known.get(ty)
+        if text is None:
+            text = known[ty] = self._type(ty, quoted)
+        return text
+
+    def _type(self, ty: Type, quoted: bool) -> str:
+        match ty:
+            case TensorType():
+                return self._tensor_type(ty, quoted)
+            case TupleType():
+                fields = ", ".join([self.type(field, quoted=quoted) for field in ty.fields])
+                return f"R.Tuple({fields})" if fields else "R.Tuple"
+            case ShapeType(values=None):
+                return f"R.Shape(ndim={ty.ndim})"
+            case ShapeType(values=values):
+                return f"R.Shape([{self._dims(values, quoted=quoted)}])"
+            case PrimType(value=None):
+                return f'R.Prim("{ty.dtype}")'
+            case PrimType(value=value):
+                known = (
+                    attribute_text(value)
+                    if isinstance(value, bool | float)
+                    else self.dim(value, quoted=quoted)
+                )
+                return f'R.Prim("{ty.dtype}", value={known})'
+            case FuncType():
+                return self._func_type(ty, quoted)
+            case ObjectType():
+                return "R.Object"
+            case _:
+                return f"<{type(ty).__name__}>"
+
+    def _tensor_type(self, ty: TensorType, quoted: bool) -> str:
+        parts: list[str] = []
+        if ty.shape is not None:
+            comma = "," if len(ty.shape) == 1 else ""
+            parts.append(f"({self._dims(ty.shape, quoted=quoted)}{comma})")
+        if ty.dtype is not None:
+            parts.append(f'dtype="{ty.dtype}"')
+        if ty.shape is None and ty.ndim >= 0:
+            parts.append(f"ndim={ty.ndim}")
+        return f"R.Tensor({', '.join(parts)})" if parts else "R.Tensor"
+
+    def _func_type(self, ty: FuncType, quoted: bool) -> str:
+        ret = self.type(ty.ret, quoted=quoted)
+        if ty.params is None:
+            is_default = isinstance(ty.ret, ObjectType) and not ty.purity
+            return "R.Callable" if is_default else f"R.Callable(ret={ret}, purity={ty.purity})"
+        params = ", ".join([self.type(param, quoted=quoted) for param in ty.params])
+        comma = "," if len(ty.params) == 1 else ""
+        return f"R.Callable(({params}{comma}), {ret}, {ty.purity})"
+
+    # --- expressions
+
+    def expr(self, expr: Expr, depth: int = 0) -> str:
+        """An expression on one line."""
+        if isinstance(expr, Var):
+            return self._name(expr)
+        if depth > _DEEPEST:
+            return "..."
+        form = _EXPRESSIONS.get(type(expr))
+        return form(self, expr, depth + 1) if form is not None else f"<{type(expr).__name__}>"
+
+    def _call(self, call: Call, depth: int) -> str:
+        op = call.op
+        args = [self.expr(arg, depth) for arg in call.args]
+        keywords = [f"{name}={self._attribute(value)}" for name, value in call.attrs.items()]
+        if isinstance(op, Op):
+            callee = f"R.{op.name.removeprefix('relax.')}"
+            if args and isinstance(call.args[0], ExternFunc):
+                args[0] = string_text(call.args[0].global_symbol)
+        elif isinstance(op, ExternFunc):
+            callee = "R.call_packed"
+            args.insert(0, string_text(op.global_symbol))
+        else:
+            callee = self.expr(op, depth)
+        if call.ty_args:
+            name = _RESULT_TYPE_KEYWORD.get(op.name, "ty_args") if isinstance(op, Op) else "ty_args"
+            types = ", ".join([self.type(ty) for ty in call.ty_args])
+            only = len(call.ty_args) == 1 and name != "ty_args"
+            keywords.append(f"{name}={types}" if only else f"{name}=({types},)")
+        return f"{callee}({', '.join(args + keywords)})"
+
+    def _attribute(self, value: Any) -> str:
+        if type(value) in (int, bool, str, float) or value is None:
+            text = attribute_text(value)
+            self.uses_scalars = self.uses_scalars or text.startswith("T.")
+            return text
+        if isinstance(value, tuple):
+            items = cast("tuple[Any, ...]", value)
+            return f"[{', '.join([self._attribute(item) for item in items])}]"
+        if isinstance(value, Expr):
+            return self.expr(value)
+        if isinstance(value, Type):
+            return self.type(value)
+        if isinstance(value, Mapping):
+            return attribute_text(value)
+        return self.dim(cast(Dim, value))
+
+    def _tuple(self, expr: Tuple, depth: int) -> str:
+        if not expr.fields:
+            return "R.tuple()"
+        fields = ", ".join([self.expr(field, depth) for field in expr.fields])
+        return f"({fields}{',' if len(expr.fields) == 1 else ''})"
+
+    def _projection(self, expr: TupleGetItem, depth: int) -> str:
+        return f"{self.expr(expr.tuple_value, depth)}[{expr.index}]"
+
+    def _constant(self, expr: Constant, depth: int) -> str:
+        return self._constants.text(expr)
+
+    def _shape(self, expr: ShapeExpr, depth: int) -> str:
+        return f"R.shape([{self._dims(expr.values, quoted=False)}])"
+
+    def _scalar(self, expr: PrimValue, depth: int) -> str:
+        ty, value = expr.ty, expr.value
+        assert isinstance(ty, PrimType)
+        if isinstance(value, bool) or (isinstance(value, int) and ty.dtype == "int64"):
+            return f"R.prim_value({value})"
+        if isinstance(value, int | float):
+            self.uses_scalars = True
+            number = repr(value) if value - value == 0 else f'"{value}"'
+            return f"R.prim_value(T.{ty.dtype}({number}))"
+        return f"R.prim_value({self.dim(value)})"
+
+    def _string(self, expr: StringImm, depth: int) -> str:
+        return f"R.str({string_text(expr.value)})"
+
+    def _dtype(self, expr: DataTypeImm, depth: int) -> str:
+        return f'R.dtype("{expr.value}")'
+
+    def _extern(self, expr: ExternFunc, depth: int) -> str:
+        return f"R.ExternFunc({string_text(expr.global_symbol)})"
+
+    def _global(self, expr: GlobalVar, depth: int) -> str:
+        return f"cls.{self._functions.get(expr) or identifier(expr.name_hint)}"
+
+    def _operator(self, expr: Op, depth: int) -> str:
+        return f"R.{expr.name.removeprefix('relax.')}"
+
+    def _compound(self, expr: Expr, depth: int) -> str:
+        return f"<{type(expr).__name__}>"
+
+    # --- bindings and blocks
+
+    def _binding(self, binding: Binding) -> list[str]:
+        name, ty = self._name(binding.var), binding.var.ty
+        if isinstance(binding, MatchCast):
+            value = self.expr(binding.value)
+            return [f"{name}: {self.type(ty)} = R.match_cast({value}, {self.type(binding.ty)})"]
+        value = binding.value
+        if isinstance(value, If):
+            return self._if(name, ty, value)
+        if isinstance(value, Function):
+            return self._local(name, value)
+        if isinstance(value, SeqExpr):
+            return [*self._blocks(value.blocks), f"{name}: {self.type(ty)} = {self.expr(value.body)}"]
+        return [f"{name}: {self.type(ty)} = {self.expr(value)}"]
+
+    def _blocks(self, blocks: Iterable[BindingBlock]) -> list[str]:
+        lines: list[str] = []
+        for block in blocks:
+            lines += self._block(block)
+        return lines
+
+    def _block(self, block: BindingBlock) -> list[str]:
+        lines: list[str] = []
+        for binding in block.bindings:
+            lines += self._binding(binding)
+        if not isinstance(block, DataflowBlock):
+            return lines
+        outputs = ", ".join([self._name(variable) for variable in block.outputs])
+        return [
+            "with R.dataflow():",
+            *[f"{_INDENT}{line}" for line in lines],
+            f"{_INDENT}R.output({outputs})",
+        ]
+
+    def _if(self, name: str, ty: Type, expr: If) -> list[str]:
+        lines = [f"if {self.expr(expr.cond)}:", *self._branch(name, ty, expr.true_branch)]
+        return [*lines, "else:", *self._branch(name, ty, expr.false_branch)]
+
+    def _branch(self, name: str, ty: Type, body: SeqExpr) -> list[str]:
+        lines = self._blocks(body.blocks)
+        if isinstance(body.body, If):
+            lines += self._if(name, ty, body.body)
+        else:
+            lines.append(f"{name}: {self.type(ty)} = {self.expr(body.body)}")
+        return [f"{_INDENT}{line}" for line in lines]
+
+    # --- functions
+
+    def _local(self, name: str, function: Function) -> list[str]:
+        return self._definition(function, name, local=True)
+
+    def definition(self, function: Function, name: str) -> list[str]:
+        """The lines of a function under the given name."""
+        return self._definition(function, name, local=False)
+
+    def _definition(self, function: Function, name: str, *, local: bool) -> list[str]:
+        attrs = dict(function.attrs)
+        options: list[str] = []
+        if not local and attrs.pop("global_symbol", name) != name:
+            attrs["global_symbol"] = function.attrs["global_symbol"]
+        if not local and function.is_private:
+            options.append("private=True")
+        if not function.is_pure:
+            options.append("pure=False")
+        # Inside another function the sizes of the signature are those in scope there.
+        quoted = not local
+        names = [self._name(param) for param in function.params]
+        params = [
+            f"{n}: {self.type(p.ty, quoted=quoted)}" for n, p in zip(names, function.params, strict=True)
+        ]
+        head = f"def {name}({', '.join(params)}) -> {self.type(function.ret_ty, quoted=quoted)}:"
+        decorator = f"@R.function({', '.join(options)})" if options else "@R.function"
+        body: list[str] = []
+        if attrs:
+            text = attribute_text(attrs)
+            self.uses_scalars = self.uses_scalars or "T.float64(" in text
+            body.append(f"R.func_attr({text})")
+        statements = [*self._blocks(function.body.blocks), *self._return(function.body.body)]
+        if not local:
+            for variable in self._declared:
+                body.append(f"{self._size(variable).name} = T.{variable.dtype}()")
+        return [decorator, head, *[f"{_INDENT}{line}" if line else line for line in (*body, *statements)]]
+
+    def _return(self, result: Expr) -> list[str]:
+        if isinstance(result, If):
+            variable = Var("gv", result.ty)
+            return [*self._if(self._name(variable), result.ty, result), f"return {self._name(variable)}"]
+        return [f"return {self.expr(result)}"]
+
+
+_Form = Callable[[_FunctionPrinter, Any, int], str]
+
+_EXPRESSIONS: Final[Mapping[type[Expr], _Form]] = {
+    Call: _FunctionPrinter._call,  # pyright: ignore[reportPrivateUsage]
+    Tuple: _FunctionPrinter._tuple,  # pyright: ignore[reportPrivateUsage]
+    TupleGetItem: _FunctionPrinter._projection,  # pyright: ignore[reportPrivateUsage]
+    Constant: _FunctionPrinter._constant,  # pyright: ignore[reportPrivateUsage]
+    ShapeExpr: _FunctionPrinter._shape,  # pyright: ignore[reportPrivateUsage]
+    PrimValue: _FunctionPrinter._scalar,  # pyright: ignore[reportPrivateUsage]
+    StringImm: _FunctionPrinter._string,  # pyright: ignore[reportPrivateUsage]
+    DataTypeImm: _FunctionPrinter._dtype,  # pyright: ignore[reportPrivateUsage]
+    ExternFunc: _FunctionPrinter._extern,  # pyright: ignore[reportPrivateUsage]
+    GlobalVar: _FunctionPrinter._global,  # pyright: ignore[reportPrivateUsage]
+    Op: _FunctionPrinter._operator,  # pyright: ignore[reportPrivateUsage]
+}

@@ -1,0 +1,86 @@
+"""The ``R`` namespace: every operator of the vocabulary, and the words of the language around them.
+
+The vocabulary's names are those of `regraft.ops`. Rooms that are built on the written form add their own words with
+`register_name`, since this one does not know them.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from .. import ops as _ops
+from ..ir.expr import ExternFunc as ExternFunc
+from ..ops import *  # noqa: F403 - the vocabulary is this namespace
+from ..ops import nn as nn
+from .annotations import (
+    CallableConstructor,
+    ObjectConstructor,
+    PrimConstructor,
+    ShapeConstructor,
+    TensorConstructor,
+    TupleConstructor,
+)
+from .decorators import function as function
+from .intrinsics import call_packed as call_packed
+from .intrinsics import const as const
+from .intrinsics import dataflow as dataflow
+from .intrinsics import dtype as dtype
+from .intrinsics import func_attr as func_attr
+from .intrinsics import func_name as func_name
+from .intrinsics import make_tuple as tuple
+from .intrinsics import match_cast as match_cast
+from .intrinsics import output as output
+from .intrinsics import prim_value as prim_value
+from .intrinsics import shape as shape
+from .intrinsics import string as str
+
+Tensor = TensorConstructor()
+Shape = ShapeConstructor()
+Tuple = TupleConstructor()
+Prim = PrimConstructor()
+Object = ObjectConstructor()
+Any = Object
+Callable = CallableConstructor()
+FuncType = Callable
+
+_WORDS = [
+    "Any",
+    "Callable",
+    "ExternFunc",
+    "FuncType",
+    "Object",
+    "Prim",
+    "Shape",
+    "Tensor",
+    "Tuple",
+    "call_packed",
+    "const",
+    "dataflow",
+    "dtype",
+    "func_attr",
+    "func_name",
+    "function",
+    "match_cast",
+    "nn",
+    "output",
+    "prim_value",
+    "shape",
+    "str",
+    "tuple",
+]
+_registered: dict[str, object] = {}  # pyright: ignore[reportGeneralTypeIssues, reportInvalidTypeForm, reportInvalidTypeArguments, reportUnknownVariableType]
+
+__all__ = sorted({*_WORDS, *_ops.__all__})  # noqa: PLE0604 - the vocabulary lists its own names  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def register_name(name, value):
+    """Make ``R.<name>`` mean ``value``."""
+    _registered[name] = value
+
+
+def __getattr__(name):
+    if name in _registered:
+        return _registered[name]
+    near = get_close_matches(name, [*__all__, *_registered], n=3)
+    hint = f"; did you mean {' or '.join(f'R.{close}' for close in near)}?" if near else ""
+    raise AttributeError(f"R.{name} does not exist{hint}")

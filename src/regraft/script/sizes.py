@@ -1,0 +1,138 @@
+"""The size variables of one function, by name, and arithmetic on sizes that stays small.
+
+A size is written as an int, as text (``"n"``, ``"n * 2 + 1"``), or as an expression over ``n = T.int64()``. All
+mentions of one name in one function are one variable. Text may come from anyone, so every sum and product is
+bounded here: no expression of a few characters may take a gigabyte or a minute.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar, cast, final
+
+from ..ir.dims import Dim, SymExpr, SymVar, ceildiv, dim_max, dim_min, floordiv, floormod
+from ..ir.errors import IRError
+from ..ir.expr import Expr, PrimValue
+from ..ir.types import PrimType
+from .source import parse_expression
+
+_GREATEST: Final = 2**64
+_MOST_TERMS: Final = 256
+
+ARITHMETIC: Final[Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]]] = {
+    ast.Add: ("+", operator.add),
+    ast.Sub: ("-", operator.sub),
+    ast.Mult: ("*", operator.mul),
+    ast.Div: ("/", operator.truediv),
+    ast.FloorDiv: ("//", operator.floordiv),
+    ast.Mod: ("%", operator.mod),
+    ast.Pow: ("**", operator.pow),
+    ast.MatMult: ("@", operator.matmul),
+}
+"""Python's binary operators that a program may use: sign and meaning."""
+
+_ON_SIZES: Final = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
+
+SIZE_FUNCTIONS: Final[Mapping[str, Callable[[Dim, Dim], Dim]]] = {
+    "min": dim_min,
+    "max": dim_max,
+    "ceildiv": ceildiv,
+    "floordiv": floordiv,
+    "floormod": floormod,
+}
+"""Functions of two sizes, as ``T.max(n, m)``."""
+
+
+def size_arithmetic(kind: type[ast.operator], left: Any, right: Any) -> Any:
+    """``left kind right`` on numbers and sizes, refused where it is no arithmetic on sizes or grows too large."""
+    for value in (left, right):
+        if isinstance(value, bool) or not isinstance(value, int | float | complex | SymExpr):
+            raise IRError(f"arithmetic on {value!r}; sizes are computed from ints and size variables")
+    is_number = not isinstance(left, SymExpr) and not isinstance(right, SymExpr)
+    if kind not in _ON_SIZES and not (kind is ast.Div and is_number):
+        sign = ARITHMETIC[kind][0] if kind in ARITHMETIC else kind.__name__
+        raise IRError(f"{sign} is no arithmetic on sizes; there are + - * // %")
+    if isinstance(left, SymExpr) and isinstance(right, SymExpr) and kind is ast.Mult:
+        _check_terms(len(left.coefficients) * len(right.coefficients))
+    try:
+        return checked_number(ARITHMETIC[kind][1](left, right))
+    except ZeroDivisionError:
+        raise IRError("division by zero") from None
+
+
+def checked_number(value: Any) -> Any:
+    """``value`` if it is of a size that programs have; raises `IRError` otherwise."""
+    if isinstance(value, int) and not -_GREATEST < value < _GREATEST:
+        raise IRError("an integer beyond 64 bits")
+    if isinstance(value, SymExpr):
+        _check_terms(len(value.coefficients))
+    return value
+
+
+def _check_terms(count: int) -> None:
+    if count > _MOST_TERMS:
+        raise IRError(f"a size of more than {_MOST_TERMS} terms")
+
+
+@final
+class SizeScope:
+    """The size variables of one function. ``dtypes`` are those that it declares with another dtype than int64."""
+
+    __slots__ = ("_dtypes", "_variables")
+
+    def __init__(self, dtypes: Mapping[str, str] | None = None) -> None:
+        self._dtypes: dict[str, str] = dict(dtypes or {})
+        self._variables: dict[str, SymVar] = {}
+
+    def variable(self, name: str) -> SymVar:
+        """The variable of that name; the first mention makes it."""
+        found = self._variables.get(name)
+        if found is None:
+            found = self._variables[name] = SymVar(name, self._dtypes.get(name, "int64"))
+        return found
+
+    def adopt(self, name: str, variable: SymVar) -> None:
+        """Let ``name`` mean a variable that exists already."""
+        self._variables[name] = variable
+
+    def resolve(self, value: object) -> Dim:
+        """A size as people write it: an int, text, a size expression, a `TypeVar`, or a scalar of known value."""
+        if type(value) is int:
+            return value
+        if isinstance(value, str):
+            return self.variable(value) if value.isidentifier() else self._computed(parse_expression(value))
+        if isinstance(value, SymExpr):
+            return value
+        if isinstance(value, TypeVar):
+            return self.variable(value.__name__)
+        known = value.value if isinstance(value, PrimValue) else None
+        if isinstance(value, Expr) and isinstance(value.ty, PrimType):
+            known = value.ty.value
+        if isinstance(known, int | SymExpr) and not isinstance(known, bool):
+            return known
+        if hasattr(value, "__index__") and not isinstance(value, bool):
+            return int(cast(Any, value).__index__())
+        raise IRError(f'{value!r} is not a size; give an int, a name such as "n", or n = T.int64()')
+
+    def _computed(self, node: ast.expr) -> Dim:
+        match node:
+            case ast.Constant(value=int() as value) if not isinstance(value, bool):
+                return cast(Dim, checked_number(value))
+            case ast.Name(id=name):
+                return self.variable(name)
+            case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _ON_SIZES):
+                return size_arithmetic(type(op), self._computed(left), self._computed(right))
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -self._computed(operand)
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="T"), attr=name), args=[left, right], keywords=[]
+            ):
+                if name in SIZE_FUNCTIONS:
+                    return SIZE_FUNCTIONS[name](self._computed(left), self._computed(right))
+            case _:
+                pass
+        raise IRError(
+            f"{ast.unparse(node)!r} is not a size; sizes are made of ints, names, + - * // % and T.max, T.min"
+        )

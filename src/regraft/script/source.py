@@ -1,0 +1,198 @@
+"""Where a program's text comes from: a string that was handed in, or the file that a decorated function stands in.
+
+Gives the syntax tree, and turns a place in it into a `ParseError`. A text from outside is guarded before Python's
+own parser sees it: that parser builds a tree and evaluates nothing, but brackets nested a million deep are no
+program. Knows Python's syntax and nothing of the language.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+import sys
+import warnings
+from functools import lru_cache
+from types import FrameType, FunctionType
+from typing import Final, TypeAlias, final
+
+from ..ir.errors import RegraftError
+from .errors import ParseError
+
+Definition: TypeAlias = ast.FunctionDef | ast.ClassDef
+
+MOST_NESTED: Final = 200
+"""How deep brackets may nest in a text; TVM's and regraft's printers stay under ten."""
+
+# Every alternative that begins also ends (at the end of the line or text, if the closing quote is missing) and gives
+# nothing back, which keeps the scan linear in any text.
+_TOKENS: Final = re.compile(
+    r'"""(?:[^"\\]++|\\[\s\S]|"(?!""))*+(?:"""|\Z|\\\Z)'
+    r"|'''(?:[^'\\]++|\\[\s\S]|'(?!''))*+(?:'''|\Z|\\\Z)"
+    r'|"(?:[^"\\\n]++|\\[\s\S])*+"?'
+    r"|'(?:[^'\\\n]++|\\[\s\S])*+'?"
+    r"|\#[^\n]*+|([(\[{])|([)\]}])"
+)
+
+
+@final
+class Source:
+    """A program's text and its name, from which errors quote."""
+
+    __slots__ = ("lines", "name")
+    name: str
+    lines: list[str]
+
+    def __init__(self, name: str, lines: list[str]) -> None:
+        self.name = name
+        self.lines = lines
+
+    def error(self, node: ast.AST | None, reason: str) -> ParseError:
+        """An error at the place of ``node`` (the first line, if there is none)."""
+        line: int = getattr(node, "lineno", 1)
+        offset: int = getattr(node, "col_offset", 0)
+        # Python counts columns in UTF-8 bytes, people count characters.
+        before = self.line(line).encode("utf-8", "surrogatepass")[:offset]
+        return self.error_at(line, len(before.decode("utf-8", "replace")) + 1, reason)
+
+    def error_at(self, line: int, column: int, reason: str) -> ParseError:
+        """An error at a line and column, both from 1."""
+        return ParseError(reason, source=self.name, line=line, column=column, source_line=self.line(line))
+
+    def line(self, number: int) -> str:
+        """Line ``number``, from 1, without its end."""
+        return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
+
+    def place(self, node: ast.AST) -> str:
+        """``name:line`` of ``node``, as origins say it."""
+        return f"{self.name}:{getattr(node, 'lineno', 1)}"
+
+
+def read_text(text: str | bytes, name: str) -> tuple[Source, ast.Module]:
+    """The source and syntax tree of a text that may come from anyone. Raises `ParseError`. Cost: linear."""
+    if isinstance(text, bytes):
+        try:
+            text = text.decode("utf-8")
+        except UnicodeDecodeError as error:
+            source = Source(name, [line.decode("utf-8", "replace") for line in text.split(b"\n")])
+            line = text.count(b"\n", 0, error.start) + 1
+            column = error.start - (text.rfind(b"\n", 0, error.start) + 1) + 1
+            raise source.error_at(line, column, "the text is not UTF-8; save it as UTF-8") from None
+    source = Source(name, text.split("\n"))
+    _check_characters(source, text)
+    _check_nesting(source, text)
+    return source, _syntax_tree(source, text)
+
+
+def _check_characters(source: Source, text: str) -> None:
+    place = text.find("\0")
+    reason = "the text has a NUL character; it is no program text"
+    if place < 0:
+        try:
+            text.encode("utf-8")
+            return
+        except UnicodeEncodeError as error:
+            place, reason = error.start, "the text has a character that is not valid Unicode"
+    line = text.count("\n", 0, place) + 1
+    raise source.error_at(line, place - (text.rfind("\n", 0, place) + 1) + 1, reason)
+
+
+def _check_nesting(source: Source, text: str) -> None:
+    depth = 0
+    for match in _TOKENS.finditer(text):
+        kind = match.lastindex
+        if kind == 1:
+            depth += 1
+            if depth > MOST_NESTED:
+                place = match.start()
+                line = text.count("\n", 0, place) + 1
+                column = place - (text.rfind("\n", 0, place) + 1) + 1
+                raise source.error_at(line, column, f"brackets are nested more than {MOST_NESTED} deep")
+        elif kind == 2:
+            depth = max(depth - 1, 0)
+
+
+def _syntax_tree(source: Source, text: str) -> ast.Module:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an odd escape in someone's string is no concern of the reader's
+            return ast.parse(text, source.name)
+    except SyntaxError as error:
+        raise source.error_at(error.lineno or 1, max(error.offset or 1, 1), str(error.msg)) from None
+    except (RecursionError, MemoryError):
+        raise source.error_at(1, 1, "an expression is nested too deep; bind its parts to names") from None
+    except ValueError as error:
+        raise source.error_at(1, 1, str(error)) from None
+
+
+def parse_expression(text: str) -> ast.expr:
+    """The syntax tree of one short expression inside a string; raises `RegraftError`."""
+    source = Source("<string>", [text])
+    if len(text) > 1000 or "\n" in text:
+        raise RegraftError(f"a size or annotation in a string is one short expression, not {text[:60]!r}…")
+    try:
+        _check_characters(source, text)
+        _check_nesting(source, text)
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, ParseError, RecursionError, MemoryError):
+        raise RegraftError(f"{text!r} is no size or annotation") from None
+
+
+@lru_cache(maxsize=64)
+def _definitions(text: str, name: str) -> dict[int, list[Definition]]:
+    """The functions and classes of a Python file, by the line on which each begins, decorators included."""
+    found: dict[int, list[Definition]] = {}
+    for node in ast.walk(ast.parse(text, name)):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            found.setdefault(first, []).append(node)
+    return found
+
+
+def _file_of(filename: str, what: str) -> tuple[Source, dict[int, list[Definition]]]:
+    linecache.checkcache(filename)
+    lines = linecache.getlines(filename)
+    if not lines:
+        raise RegraftError(
+            f"the source text of {what} is not available ({filename}): a decorated program is read from its file; "
+            "put it in a file, or hand its text to regraft.parse"
+        )
+    text = "".join(lines)
+    return Source(filename, text.split("\n")), _definitions(text, filename)
+
+
+def read_function(function: FunctionType) -> tuple[Source, ast.FunctionDef]:
+    """The source and syntax tree of a Python function. Cost: the file is parsed once per version of it."""
+    name = function.__name__
+    source, definitions = _file_of(function.__code__.co_filename, f"function {name!r}")
+    for node in definitions.get(function.__code__.co_firstlineno, ()):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return source, node
+    raise RegraftError(
+        f"function {name!r} is not found in {source.name}: has the file changed since it was loaded?"
+    )
+
+
+def read_class(cls: type, frame: FrameType) -> tuple[Source, ast.ClassDef]:
+    """The source and syntax tree of a class whose decorator runs in ``frame``."""
+    source, definitions = _file_of(frame.f_code.co_filename, f"class {cls.__name__!r}")
+    inside = [
+        value.__code__.co_firstlineno for value in vars(cls).values() if isinstance(value, FunctionType)
+    ] or [frame.f_lineno]
+    best: ast.ClassDef | None = None
+    for first, nodes in definitions.items():
+        for node in nodes:
+            if not isinstance(node, ast.ClassDef) or node.name != cls.__name__:
+                continue
+            if first <= inside[0] <= (node.end_lineno or first) and (
+                best is None or node.lineno > best.lineno
+            ):
+                best = node
+    if best is None:
+        raise RegraftError(f"class {cls.__name__!r} is not found in {source.name}: has the file changed?")
+    return source, best
+
+
+def calling_frame(depth: int) -> FrameType:
+    """The frame of whoever called the caller, ``depth`` further up."""
+    return sys._getframe(depth + 2)  # pyright: ignore[reportPrivateUsage]

@@ -1,0 +1,137 @@
+"""Reading a program from a text that may come from anyone.
+
+A text is data: it holds definitions, constants and comments. Its names are those of the closed namespaces ``R``,
+``I`` and ``T``, and those it defines itself; no part of it is handed to Python.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final, TypeVar, final
+
+from ..ir.module import IRModule
+from ..ir.program import Function
+from . import decorators
+from . import ir as ir_names
+from . import relax as relax_names
+from . import tir as tir_names
+from .constants import LoadBytes, read_metadata
+from .decorators import function_options
+from .environment import Environment
+from .evaluate import Evaluator
+from .names import Namespace
+from .parser import Reader
+from .sizes import SizeScope
+from .source import Source, read_text
+
+_PACKAGES: Final = ("regraft.script", "tvm.script", "tvm.tirx.layout")
+_IMPORTED: Final = {"relax": "R", "ir": "I", "tir": "T", "tirx": "T"}
+
+LoadWeights = Callable[[Mapping[str, str]], LoadBytes]
+"""Opens the file of weights that a text's metadata names."""
+
+
+@cache
+def _namespaces() -> Mapping[str, Namespace]:
+    return MappingProxyType(
+        {
+            "R": Namespace.of_module("R", relax_names),
+            "I": Namespace.of_module("I", ir_names),
+            "T": Namespace.of_module("T", tir_names),
+        }
+    )
+
+
+def parse(text: str | bytes, name: str = "<text>") -> IRModule | Function:
+    """The program that ``text`` holds: a module class under ``@I.ir_module``, or a function under ``@R.function``.
+
+    ``name`` names the text in errors and in the origins of variables. Reads what ``.script()`` prints, and what
+    TVM 0.27 prints for a Relax module without TensorIR. Nothing in the text is run. Raises `ParseError` at the first
+    fault. Cost: linear in the length of the text.
+    """
+    return read_program(text, name, None)
+
+
+def read_program(text: str | bytes, name: str, load: LoadWeights | None) -> IRModule | Function:
+    """`parse`, for a text whose large constants may stand in a file that ``load`` opens."""
+    source, tree = read_text(text, name)
+    return _TextReader(source, load).read(tree)
+
+
+@final
+class _TextReader:
+    """Reads the statements around the one definition of a text."""
+
+    __slots__ = ("definition", "load", "names", "source")
+
+    def __init__(self, source: Source, load: LoadWeights | None) -> None:
+        self.source = source
+        self.load = load
+        self.names: dict[str, Any] = dict(_namespaces())
+        self.definition: ast.ClassDef | ast.FunctionDef | None = None
+
+    def read(self, tree: ast.Module) -> IRModule | Function:
+        for statement in tree.body:
+            self._statement(statement)
+        node = self.definition
+        if node is None:
+            raise self.source.error_at(
+                1,
+                1,
+                "the text holds no program: write a class under @I.ir_module or a function under @R.function",
+            )
+        reader = Reader(self.source, self.names, None)
+        evaluator = Evaluator(self.source, Environment(self.names, SizeScope()), None)
+        if isinstance(node, ast.ClassDef):
+            for decorator in node.decorator_list:
+                if evaluator.evaluate(decorator) is not decorators.ir_module:
+                    raise self.source.error(
+                        decorator, "the only decorator of a class in a text is @I.ir_module"
+                    )
+            if not node.decorator_list:
+                raise self.source.error(node, "a class in a text is decorated with @I.ir_module")
+            return reader.module(node)
+        options = function_options(evaluator, node)
+        if options is None:
+            raise self.source.error(node, "a function in a text is decorated with @R.function")
+        return reader.function(node, options)
+
+    def _statement(self, node: ast.stmt) -> None:
+        match node:
+            case ast.ClassDef() | ast.FunctionDef():
+                if self.definition is not None:
+                    raise self.source.error(
+                        node, "a text holds one program; put functions into one @I.ir_module class"
+                    )
+                self.definition = node
+            case ast.ImportFrom(module=str() as package, level=0):
+                self._import(node, package)
+            case ast.Assign(targets=[ast.Name(id="metadata")], value=value):
+                self.names["metadata"] = read_metadata(self.source, value, self.load)
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.Call(
+                    func=ast.Name(id="TypeVar"), args=[ast.Constant(value=str() as size)], keywords=[]
+                ),
+            ) if size.isidentifier():
+                self.names[name] = TypeVar(size)  # pyright: ignore[reportGeneralTypeIssues]
+            case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
+                pass
+            case _:
+                raise self.source.error(
+                    node, "beside its program a text holds imports of R, I and T, sizes and metadata only"
+                )
+
+    def _import(self, node: ast.ImportFrom, package: str) -> None:
+        if package in ("typing", "__future__"):
+            return
+        for alias in node.names:
+            if package not in _PACKAGES or (alias.name not in _IMPORTED and alias.name != "Axis"):
+                raise self.source.error(
+                    node, f"a text imports nothing; {package}.{alias.name} is not of the language"
+                )
+            if alias.name in _IMPORTED:
+                self.names[alias.asname or alias.name] = _namespaces()[_IMPORTED[alias.name]]

@@ -1,0 +1,112 @@
+"""The ``T`` namespace: scalars, and sizes that are not known yet.
+
+``T.int64()`` declares a size, ``T.float32(0.5)`` is a scalar of that dtype, ``T.int64`` alone is the type of such a
+scalar. Loops, buffers and schedules of TensorIR are no part of this library.
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any, final
+
+from ..ir.dims import SymExpr, SymVar
+from ..ir.dims import ceildiv as ceildiv
+from ..ir.dims import dim_max as max
+from ..ir.dims import dim_min as min
+from ..ir.dims import floordiv as floordiv
+from ..ir.dims import floormod as floormod
+from ..ir.errors import IRError
+from ..ir.expr import PrimValue
+from ..ir.types import PrimType, Type
+from .annotations import TypeConstructor
+from .sizes import SizeScope
+
+_SPECIAL = ("inf", "-inf", "nan")
+
+
+@final
+class ScalarConstructor(TypeConstructor):
+    """``T.float32``: a scalar's dtype. Called with a number it is that scalar; called empty, a new size variable."""
+
+    __slots__ = ("dtype",)
+    name = "T"
+    dtype: str
+
+    def __init__(self, dtype: str, sizes: SizeScope | None = None) -> None:
+        super().__init__(sizes)
+        self.dtype = dtype
+
+    def within(self, sizes: SizeScope) -> ScalarConstructor:
+        """The same dtype; scalars name no sizes."""
+        return self
+
+    def default(self) -> Type:
+        """A scalar of this dtype."""
+        return PrimType(self.dtype)
+
+    def __call__(self, value: Any = None) -> Any:
+        """A size variable (no ``value``), a size (ints of 64 bits), or a scalar that knows its dtype."""
+        if value is None:
+            if not self.dtype.startswith(("int", "uint")):
+                raise IRError(f"{self!r}() declares no size: sizes are integers, such as T.int64()")
+            return SymVar("", self.dtype)
+        if isinstance(value, PrimValue):
+            value = value.value
+        if isinstance(value, SymExpr):
+            return value
+        if isinstance(value, str) and value in _SPECIAL:
+            value = float(value)
+        if isinstance(value, str) or not isinstance(value, int | float):
+            raise IRError(f"{self!r}({value!r}): expected a number")
+        if self.dtype == "bool":
+            return PrimValue(builtins.bool(value))
+        if "float" in self.dtype:
+            return PrimValue(float(value), self.dtype)
+        if value != int(value):
+            raise IRError(f"{self!r}({value!r}): expected an integer")
+        return int(value) if self.dtype == "int64" else PrimValue(int(value), self.dtype)
+
+    def __repr__(self) -> str:
+        return f"T.{self.dtype}"
+
+
+def Var(name: str, dtype: str = "int64") -> SymVar:  # noqa: N802 - Relax's name
+    """A new size variable of that name."""
+    return SymVar(name, dtype)
+
+
+bool = ScalarConstructor("bool")
+int8 = ScalarConstructor("int8")
+int16 = ScalarConstructor("int16")
+int32 = ScalarConstructor("int32")
+int64 = ScalarConstructor("int64")
+uint8 = ScalarConstructor("uint8")
+uint16 = ScalarConstructor("uint16")
+uint32 = ScalarConstructor("uint32")
+uint64 = ScalarConstructor("uint64")
+float16 = ScalarConstructor("float16")
+bfloat16 = ScalarConstructor("bfloat16")
+float32 = ScalarConstructor("float32")
+float64 = ScalarConstructor("float64")
+
+__all__ = [
+    "Var",
+    "bfloat16",
+    "bool",
+    "ceildiv",
+    "float16",
+    "float32",
+    "float64",
+    "floordiv",
+    "floormod",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "max",
+    "min",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
