@@ -44,7 +44,7 @@ lint-imports: $(VENV)/dev.stamp
 	$(BIN)/lint-imports
 
 docs: $(VENV)/core.stamp
-	$(BIN)/python -m regraft.ops.table > docs/ops.md.new
+	$(BIN)/python -m regraft.testing.ops_table > docs/ops.md.new
 	mv docs/ops.md.new docs/ops.md
 
 clean:

@@ -1,12 +1,14 @@
 """regraft: rewrite tensor dataflow programs by pattern, and take their gradients.
 
-``import regraft as rx`` gives the language (`Var`, `Call`, `Function`, `IRModule`, `BlockBuilder`, `const` ...) and
-the written form (`parse`); the other rooms (``rx.dpl``, ``rx.transform``, ``rx.training`` ...) load when first named.
+``import regraft as rx`` gives the language (`Var`, `Call`, `Function`, `IRModule`, `BlockBuilder`, `const`
+...), the written form (`parse`) and `build`, which runs a module; the other rooms (``rx.dpl``,
+``rx.transform``, ``rx.training`` ...) load when first named.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .engine import Executable, ExecutionError, VirtualMachine, build, get_global_func, register_func
 from .ir import (
     Attrs,
     BindingBlock,
@@ -94,6 +96,8 @@ __all__ = [
     "DataTypeImm",
     "DataflowBlock",
     "DataflowVar",
+    "Executable",
+    "ExecutionError",
     "Expr",
     "ExternFunc",
     "FuncType",
@@ -126,10 +130,14 @@ __all__ = [
     "Type",
     "Var",
     "VarBinding",
+    "VirtualMachine",
     "assert_structural_equal",
+    "build",
     "const",
+    "get_global_func",
     "load_script",
     "parse",
+    "register_func",
     "save_script",
     "structural_equal",
     "structural_hash",

@@ -25,7 +25,6 @@ from regraft.ir import (
     Tuple,
     TupleType,
     Type,
-    Var,
     const,
 )
 
@@ -118,7 +117,15 @@ def test_arrays_are_shared_and_not_copied() -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "value"),
-    [("float32", 2), ("float32", 2.5), ("int8", -7), ("bool", True), ("float16", 1.5), ("complex64", 1j), ("int4", 7)],
+    [
+        ("float32", 2),
+        ("float32", 2.5),
+        ("int8", -7),
+        ("bool", True),
+        ("float16", 1.5),
+        ("complex64", 1j),
+        ("int4", 7),
+    ],
 )
 def test_a_python_number_takes_the_dtype_of_its_parameter(dtype: str, value: Any) -> None:
     result = _identity(TensorType((), dtype))(value)
@@ -128,7 +135,15 @@ def test_a_python_number_takes_the_dtype_of_its_parameter(dtype: str, value: Any
 
 @pytest.mark.parametrize(
     ("dtype", "value"),
-    [("int32", 2.5), ("int32", 2.0), ("int8", 300), ("uint8", -1), ("bool", 1), ("float32", True), ("int4", 8)],
+    [
+        ("int32", 2.5),
+        ("int32", 2.0),
+        ("int8", 300),
+        ("uint8", -1),
+        ("bool", 1),
+        ("float32", True),
+        ("int4", 8),
+    ],
 )
 def test_a_python_number_that_its_parameter_cannot_hold_is_refused(dtype: str, value: Any) -> None:
     message = f"main: parameter x is {value!r}, which {dtype} cannot hold; convert it first"
@@ -154,7 +169,11 @@ def test_an_empty_list_is_an_empty_tensor_of_any_dtype() -> None:
         (TensorType((2,), "float32"), np.zeros((1, 2), "f4"), "has 2 dimensions, shape (1, 2); expected 1"),
         (TensorType(None, "float32", 2), np.zeros(2, "f4"), "has 1 dimensions, shape (2,); expected 2"),
         (TensorType((2, 3), "float32"), np.zeros((2, 4), "f4"), ": axis 1 is 4; expected 3"),
-        (TensorType((2,), "float32"), "text", "is a str; expected an array (NumPy, __array__ or DLPack) or numbers"),
+        (
+            TensorType((2,), "float32"),
+            "text",
+            "is a str; expected an array (NumPy, __array__ or DLPack) or numbers",
+        ),
         (TensorType((2,), "float32"), [[1], [2, 3]], ": these lists form no tensor"),
         (TensorType((2,), "float32"), ["a", "b"], "is ['a', 'b']; expected numbers"),
         (TensorType((2,), "float32"), None, "is a NoneType; expected an array"),
@@ -175,7 +194,9 @@ def test_an_empty_list_is_an_empty_tensor_of_any_dtype() -> None:
         (FuncType(None, ObjectType()), 1, "is a int; expected a function"),
     ],
 )
-def test_an_argument_that_does_not_fit_is_named_with_what_was_expected(ty: Type, value: Any, message: str) -> None:
+def test_an_argument_that_does_not_fit_is_named_with_what_was_expected(
+    ty: Type, value: Any, message: str
+) -> None:
     with pytest.raises(TypeCheckError) as caught:
         _identity(ty)(value)
     text = str(caught.value)
@@ -197,7 +218,9 @@ def test_a_size_expression_that_does_not_hold_says_what_it_came_to() -> None:
     n = SymVar("n")
     x, y = tensor("x", (n,)), tensor("y", (n * 2,))
     exe = build(program([x, y], lambda bb, x, y: y))
-    with pytest.raises(TypeCheckError, match=re.escape("parameter y: axis 0 is 5; expected n * 2 = 6, where n = 3")):
+    with pytest.raises(
+        TypeCheckError, match=re.escape("parameter y: axis 0 is 5; expected n * 2 = 6, where n = 3")
+    ):
         exe["main"](np.zeros(3, "f4"), np.zeros(5, "f4"))
 
 
@@ -240,7 +263,11 @@ def test_an_error_in_an_operator_names_it_with_line_operands_and_origin() -> Non
         build(bb.get())["main"](np.zeros(2, "f4"), np.zeros(3, "f4"))
     first, *rest = str(caught.value).splitlines()
     assert first.startswith("main: relax.add failed: ValueError: ")
-    assert rest == ["  at: total = add(x, y)", "  operands: x: float32 (2,), y: float32 (3,)", "  from: onnx:Add_7"]
+    assert rest == [
+        "  at: total = add(x, y)",
+        "  operands: x: float32 (2,), y: float32 (3,)",
+        "  from: onnx:Add_7",
+    ]
     assert isinstance(caught.value.__cause__, ValueError)
 
 
@@ -271,7 +298,13 @@ def test_a_result_that_breaks_the_promised_type_is_an_error() -> None:
 
 def test_an_executable_lists_its_functions() -> None:
     exe = _double(())
-    assert (exe.function_names, list(exe), "main" in exe, "x" in exe, len(exe)) == (("main",), ["main"], True, False, 1)
+    assert (exe.function_names, list(exe), "main" in exe, "x" in exe, len(exe)) == (
+        ("main",),
+        ["main"],
+        True,
+        False,
+        1,
+    )
     assert repr(exe) == "Executable(target='numpy', functions=[main])"
     assert exe["main"].__name__ == "main"
 
@@ -285,5 +318,3 @@ def test_a_shape_result_is_a_tuple_of_ints() -> None:
     n = SymVar("n")
     exe = build(program([tensor("x", (n,))], lambda bb, x: Tuple([ShapeExpr([n, 2]), ShapeExpr([])])))
     assert exe["main"](np.zeros(3, "f4")) == ((3, 2), ())
-
-

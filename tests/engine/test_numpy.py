@@ -59,7 +59,9 @@ def test_the_attention_block_of_stable_diffusion_gives_what_numpy_gives() -> Non
         scaled = bb.emit(R.multiply(scores, const(width**-0.5)))
         weights = bb.emit(softmax(bb, scaled))
         mixed = bb.emit(R.matmul(weights, values))
-        return R.permute_dims(bb.emit(R.reshape(mixed, R_shape(batch, heads, length, width))), axes=[0, 2, 1, 3])
+        return R.permute_dims(
+            bb.emit(R.reshape(mixed, R_shape(batch, heads, length, width))), axes=[0, 2, 1, 3]
+        )
 
     arrays = [_numbers(batch, length, heads, width, seed=i) for i in range(3)]
     a, b, c = (array.transpose(0, 2, 1, 3).astype("float64") for array in arrays)
@@ -71,7 +73,7 @@ def test_the_attention_block_of_stable_diffusion_gives_what_numpy_gives() -> Non
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
-def R_shape(*sizes: int) -> ShapeExpr:  # noqa: N802
+def R_shape(*sizes: int) -> ShapeExpr:
     return ShapeExpr(sizes)
 
 
@@ -150,7 +152,11 @@ def test_two_sizes_of_the_same_name_are_two_sizes() -> None:
 
 def test_shapes_and_scalars_are_arguments_and_carry_sizes() -> None:
     n, m = SymVar("n"), SymVar("m")
-    params = [of_type("s", ShapeType([n, 4])), of_type("k", PrimType("int64", m)), of_type("f", PrimType("float32"))]
+    params = [
+        of_type("s", ShapeType([n, 4])),
+        of_type("k", PrimType("int64", m)),
+        of_type("f", PrimType("float32")),
+    ]
     exe = build(program(params, lambda bb, s, k, f: Tuple([ShapeExpr([n + m]), s, k, f])))
     assert exe["main"]([3, 4], 2, 1) == ((5,), (3, 4), 2, 1.0)
     assert exe["main"](np.array([3, 4]), np.int64(2), 1.5) == ((5,), (3, 4), 2, 1.5)
@@ -286,7 +292,13 @@ def _probe_op() -> Op:
         from regraft.ir.types import OBJECT
 
         _PROBE.append(
-            Op("test.probe", ("x",), {"thing": None}, infer=lambda call: OBJECT, reference=lambda xp, x, thing: thing)
+            Op(
+                "test.probe",
+                ("x",),
+                {"thing": None},
+                infer=lambda call: OBJECT,
+                reference=lambda xp, x, thing: thing,
+            )
         )
     return _PROBE[0]
 
@@ -313,7 +325,9 @@ _WRONG: list[Op] = []
 
 def _wrong_op() -> Op:
     if not _WRONG:
-        _WRONG.append(Op("test.wrong", ("x",), infer=lambda call: call.args[0].ty, reference=lambda xp, x: x.T))
+        _WRONG.append(
+            Op("test.wrong", ("x",), infer=lambda call: call.args[0].ty, reference=lambda xp, x: x.T)
+        )
     return _WRONG[0]
 
 

@@ -57,7 +57,7 @@ def evaluate(expr: Expr, values: dict[Var, Any], xp: Any = np) -> Any:
             return values[expr]
         case Constant():
             data = expr.data.numpy()
-            return data if xp is np else torch.from_numpy(np.array(data))
+            return data if xp is np else _to_torch(data)
         case ShapeExpr():
             return tuple(expr.values)
         case PrimValue():
@@ -116,14 +116,29 @@ def check(
     actual = evaluate(call, values)
     _assert_typed(call.ty, actual)
     assert_close(actual, expected, tolerance)
-    if not torch_too or any(v.dtype.type.__module__ == ml_dtypes.__name__ for v in values.values()):
+    if not torch_too or any(is_foreign_to_torch(value.dtype) for value in values.values()):
         return
-    tensors = {var: torch.from_numpy(np.array(value)) for var, value in values.items()}
+    tensors = {var: _to_torch(value) for var, value in values.items()}
     on_torch = evaluate(call, tensors, torch_namespace)
     assert_close(_to_numpy(on_torch), expected, tolerance)
+
+
+def is_foreign_to_torch(dtype: np.dtype) -> bool:
+    """Whether PyTorch has no arrays of that dtype that compute: all of ml_dtypes but bfloat16."""
+    return dtype.type.__module__ == ml_dtypes.__name__ and dtype != ml_dtypes.bfloat16
+
+
+def _to_torch(value: np.ndarray) -> torch.Tensor:
+    if value.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(np.array(value).view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(np.array(value))
 
 
 def _to_numpy(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return tuple(_to_numpy(v) for v in value)
-    return value.numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+    if not isinstance(value, torch.Tensor):
+        return np.asarray(value)
+    if value.dtype == torch.bfloat16:
+        return value.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return value.numpy()

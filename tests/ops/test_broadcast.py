@@ -1,4 +1,4 @@
-"""broadcast_to, collapse_sum_to, collapse_sum_like, repeat, tile: against NumPy and PyTorch, types, errors."""
+"""broadcast_to, collapse_sum_to, collapse_sum_like, repeat, tile: values, types, errors."""
 
 import ml_dtypes
 import numpy as np
@@ -24,7 +24,14 @@ def numbers(*shape, dtype="float32"):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("shape", "target"),
-    [((3, 1), (3, 4)), ((4,), (2, 3, 4)), ((), (2,)), ((1, 3), (0, 3)), ((2, 3), (2, 3)), ((3, 1), (5, 3, 0))],
+    [
+        ((3, 1), (3, 4)),
+        ((4,), (2, 3, 4)),
+        ((), (2,)),
+        ((1, 3), (0, 3)),
+        ((2, 3), (2, 3)),
+        ((3, 1), (5, 3, 0)),
+    ],
 )
 def test_broadcast_to_repeats_axes_of_size_one(shape, target, dtype):
     x = numbers(*shape, dtype=dtype)
@@ -34,7 +41,14 @@ def test_broadcast_to_repeats_axes_of_size_one(shape, target, dtype):
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int32", "uint8"])
 @pytest.mark.parametrize(
     ("shape", "target"),
-    [((3, 4), (3, 1)), ((2, 3, 4), (4,)), ((2, 3), ()), ((2, 3), (2, 3)), ((5, 2, 1), (1, 1)), ((0, 3), (1, 3))],
+    [
+        ((3, 4), (3, 1)),
+        ((2, 3, 4), (4,)),
+        ((2, 3), ()),
+        ((2, 3), (2, 3)),
+        ((5, 2, 1), (1, 1)),
+        ((0, 3), (1, 3)),
+    ],
 )
 def test_collapse_sum_is_the_adjoint_of_broadcast_to(shape, target, dtype):
     x = numbers(*shape, dtype=dtype)
@@ -93,8 +107,14 @@ def test_unknown_types():
     [
         (lambda: broadcast_to(tensor((2, 3)), (3, 3)), r"a shape to broadcast to from x of shape \(2, 3\)"),
         (lambda: broadcast_to(tensor(ndim=2), (3,)), r"from x of 2 axes"),
-        (lambda: collapse_sum_to(tensor((2, 3)), (2, 2)), r"a shape that broadcasts to data of shape \(2, 3\)"),
-        (lambda: collapse_sum_like(tensor((3,)), tensor((2, 3))), r"argument collapse_target .* data of shape"),
+        (
+            lambda: collapse_sum_to(tensor((2, 3)), (2, 2)),
+            r"a shape that broadcasts to data of shape \(2, 3\)",
+        ),
+        (
+            lambda: collapse_sum_like(tensor((3,)), tensor((2, 3))),
+            r"argument collapse_target .* data of shape",
+        ),
         (lambda: collapse_sum_to(tensor((2, 3), "bool"), (3,)), r"argument data .* numbers"),
         (lambda: repeat(tensor((2,)), -1), r"repeats=-1; expected 0 or more"),
         (lambda: repeat(tensor((2,)), 2, 1), r"axis=1"),

@@ -47,7 +47,9 @@ def test_modes_say_what_indices_past_the_ends_mean(dtype):
     outside = (indices < 0) | (indices > 4)
     expected = np.where(outside, np.nan, x[indices % 5]).astype(dtype)
     check(lambda v, i: take(v, i, 0, "nan"), [x, indices], expected)
-    check(lambda v, i: take(v, i, 0, "nan"), [np.stack([x, x], 1), indices], np.stack([expected, expected], 1))
+    check(
+        lambda v, i: take(v, i, 0, "nan"), [np.stack([x, x], 1), indices], np.stack([expected, expected], 1)
+    )
 
 
 def test_take_of_symbolic_and_unknown_types():
@@ -68,7 +70,7 @@ def test_slices_are_those_of_numpy_for_all_bounds(stride):
     for begin in BOUNDS:
         for end in BOUNDS:
             expected = x[begin:end:stride]
-            check(lambda v: strided_slice(v, [0], [begin], [end], [stride]), [x], expected)
+            check(lambda v, b=begin, e=end: strided_slice(v, [0], [b], [e], [stride]), [x], expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -87,7 +89,11 @@ def test_symbolic_slices_have_the_sizes_that_a_run_finds(stride):
             (size,) = strided_slice(tensor((n,)), [0], [begin], [end], [stride]).ty.shape
             for extent in range(8):
                 first, last = (b if isinstance(b, int) else evaluate(b, {n: extent}) for b in (begin, end))
-                assert evaluate(size, {n: extent}) == len(range(extent)[first:last:stride]), (begin, end, extent)
+                assert evaluate(size, {n: extent}) == len(range(extent)[first:last:stride]), (
+                    begin,
+                    end,
+                    extent,
+                )
 
 
 def test_symbolic_slices_are_as_simple_as_can_be_proven():
@@ -96,7 +102,9 @@ def test_symbolic_slices_are_as_simple_as_can_be_proven():
     assert strided_slice(x, [0], [0], [n + 2]).ty == TensorType((n + 2, 4), "float32")
     assert strided_slice(x, [0], [1], [n + 2]).ty == TensorType((n + 1, 4), "float32")
     assert strided_slice(x, [0], [1], [-1]).ty == TensorType((n, 4), "float32")
-    assert strided_slice(tensor((n, 4)), [0], [1], [5], assume_inbound=True).ty == TensorType((4, 4), "float32")
+    assert strided_slice(tensor((n, 4)), [0], [1], [5], assume_inbound=True).ty == TensorType(
+        (4, 4), "float32"
+    )
     assert strided_slice(x, [0], [n - m], [3]).ty == TensorType(None, "float32", 2)
     unknown = Var("b", TupleType([PrimType("int64")]))
     assert strided_slice(x, [0], unknown, [3]).ty == TensorType(None, "float32", 2)
@@ -117,7 +125,9 @@ def test_dynamic_slices_take_bounds_from_tensors(dtype):
     x = numbers(5, 6, dtype=dtype)
     bounds = [np.array(b, "int64") for b in ([1, -1], [5, -100], [2, -2])]
     check(dynamic_strided_slice, [x, *bounds], x[1:5:2, -1:-100:-2])
-    assert dynamic_strided_slice(tensor(), *[tensor(ndim=1, dtype="int64")] * 3).ty == TensorType(None, "float32")
+    assert dynamic_strided_slice(tensor(), *[tensor(ndim=1, dtype="int64")] * 3).ty == TensorType(
+        None, "float32"
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,12 +140,18 @@ def test_dynamic_slices_take_bounds_from_tensors(dtype):
         (lambda: take(tensor((2,), "int8"), 0, mode="nan"), r"a floating dtype, which has a NaN"),
         (lambda: strided_slice(tensor((2,)), [1], [0], [1]), r"argument axes .* -1 to 0, not 1"),
         (lambda: strided_slice(tensor((2,)), [0, -1], [0, 0], [1, 1]), r"axes that are all different"),
-        (lambda: strided_slice(tensor((2,)), [0], [0, 1], [1]), r"argument begin .* as many integers as .* axes, 1"),
+        (
+            lambda: strided_slice(tensor((2,)), [0], [0, 1], [1]),
+            r"argument begin .* as many integers as .* axes, 1",
+        ),
         (lambda: strided_slice(tensor((2,)), [0], [0], [1], [0]), r"strides other than 0"),
         (lambda: strided_slice(tensor((2,)), [0], [0.5], [1]), r"argument begin .* integers or sizes only"),
         (lambda: strided_slice(tensor((2,)), 0, [0], [1]), r"axes=0; expected a sequence"),
         (lambda: strided_slice(tensor((2,)), [SymVar("n")], [0], [1]), r"axes that are known integers"),
-        (lambda: strided_slice(tensor((2,)), [0], tensor((1,), "int64"), [1]), r"a tuple of integers, such as"),
+        (
+            lambda: strided_slice(tensor((2,)), [0], tensor((1,), "int64"), [1]),
+            r"a tuple of integers, such as",
+        ),
         (lambda: dynamic_strided_slice(*[tensor((2,))] * 4), r"argument begin .* integers of rank 1"),
         (
             lambda: dynamic_strided_slice(tensor((2, 3)), *[tensor((1,), "int64")] * 3),

@@ -60,7 +60,13 @@ def test_narrow_floats_are_summed_in_float32():
 
 @pytest.mark.parametrize(
     ("dtype", "out_dtype"),
-    [("float16", "float32"), ("float32", "float16"), ("int8", "int32"), ("int32", "float32"), ("float32", "float64")],
+    [
+        ("float16", "float32"),
+        ("float32", "float16"),
+        ("int8", "int32"),
+        ("int32", "float32"),
+        ("float32", "float64"),
+    ],
 )
 def test_out_dtype_is_the_dtype_of_the_sum(dtype, out_dtype):
     x, y = numbers((3, 40), dtype, 1) * 20, numbers((40, 5), dtype, 2)

@@ -1,4 +1,4 @@
-"""reshape, flatten, expand_dims, squeeze: values against NumPy, types over unknown and symbolic sizes, errors."""
+"""reshape, flatten, expand_dims, squeeze: against NumPy, unknown and symbolic types, errors."""
 
 import numpy as np
 import pytest
@@ -101,7 +101,10 @@ def test_unknown_shapes_ranks_and_dtypes_stay_unknown():
         (lambda: reshape(tensor((0, 3)), (0, -1)), r"sizes that divide the 0 elements"),
         (lambda: reshape(tensor(ndim=2), (-1, 4)), r"R\.match_cast"),
         (lambda: reshape(tensor((2, 3)), (2, 3, 0)), r"copies the size of axis 2 by 0"),
-        (lambda: reshape(tensor((2,)), Var("s", TensorType((1,), "int64"))), r"argument shape .* expected a shape"),
+        (
+            lambda: reshape(tensor((2,)), Var("s", TensorType((1,), "int64"))),
+            r"argument shape .* expected a shape",
+        ),
         (lambda: reshape(Var("s", ShapeExpr([2]).ty), (2,)), r"argument x .* expected a tensor"),
         (lambda: expand_dims(tensor((2,)), (0, 0)), r"axes that are all different"),
         (lambda: expand_dims(tensor((2,)), 3), r"-2 to 1"),

@@ -147,7 +147,9 @@ def test_a_size_of_the_python_scope_may_be_used_in_a_type() -> None:
 
 def test_string_sizes_and_declared_sizes_are_one_variable() -> None:
     @R.function
-    def main(x: R.Tensor(("n", "m * 2"), "float32"), y: R.Tensor(("m", 4), "float32")) -> R.Tensor(("n", "m*2")):
+    def main(x: R.Tensor(("n", "m * 2"), "float32"), y: R.Tensor(("m", 4), "float32")) -> R.Tensor(
+        ("n", "m*2")
+    ):
         n = T.int64()
         m = T.int64()
         z: R.Tensor((n, m * 2), "float32") = R.exp(x)
@@ -263,8 +265,8 @@ def test_branches_bind_one_name() -> None:
         return R.add(y, y)
 
     text = main.script()
-    assert "        y_then: R.Tensor((2,), dtype=\"float32\") = R.sin(a)\n" in text
-    assert "        y: R.Tensor((2,), dtype=\"float32\") = y_then\n" in text
+    assert '        y_then: R.Tensor((2,), dtype="float32") = R.sin(a)\n' in text
+    assert '        y: R.Tensor((2,), dtype="float32") = y_then\n' in text
     assert_structural_equal(rx.parse(text), main)
 
 
@@ -294,7 +296,9 @@ def test_an_operators_refusal_points_at_the_line_of_the_python_file() -> None:
 
 
 def test_an_annotation_that_contradicts_the_value_names_both() -> None:
-    with pytest.raises(ParseError, match=r"annotation is R\.Tensor\(\(2, 4\).*the value is R\.Tensor\(\(2, 3\)"):
+    with pytest.raises(
+        ParseError, match=r"annotation is R\.Tensor\(\(2, 4\).*the value is R\.Tensor\(\(2, 3\)"
+    ):
 
         @R.function
         def main(x: R.Tensor((2, 3), "float32")):
@@ -338,7 +342,9 @@ def test_an_error_of_the_persons_own_helper_stays_itself() -> None:
 
 def test_a_program_without_source_text_says_where_to_put_it() -> None:
     scope = {"R": R}
-    with pytest.raises(RegraftError, match=r"source text of function 'main' is not available.*regraft\.parse"):
+    with pytest.raises(
+        RegraftError, match=r"source text of function 'main' is not available.*regraft\.parse"
+    ):
         exec("@R.function\ndef main(x: R.Tensor((2,), 'float32')):\n    return x\n", scope)
 
 

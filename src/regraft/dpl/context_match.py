@@ -23,7 +23,7 @@ from .context import PatternContext, UseConstraint
 from .machine import DEFINITIONS, SEEN, SIZES, TRACER, UNSET, VIEW, Registers, Tracer, solutions
 from .match import outside_of_repeats, root_ops
 from .pattern import CallPattern, DFPattern, NotPattern, PatternError, RepeatPattern, all_patterns
-from .view import BlockView, resolve
+from .view import BlockView, leaves_of, resolve
 
 
 class Link:
@@ -47,7 +47,7 @@ class Link:
         leaf = r[self.register]
         if self.below:
             value = view.definitions.get(leaf, leaf) if isinstance(leaf, Var) else leaf
-            found = [resolve(view.definitions, o) for o in flat_operands(value)]
+            found = [resolve(view.definitions, o) for o in leaves_of(value)]
             return [v for v in dict.fromkeys(found) if isinstance(v, Var)]
         if not isinstance(leaf, Var):
             return view.candidates(self.ops)
@@ -62,18 +62,6 @@ class Link:
             index = [view.by_op.get(op, {}) for op in allowed]
             reached = {v: None for v in reached if any(v in table for table in index)}
         return sorted(reached, key=view.rank)
-
-
-def flat_operands(value: Expr) -> list[Expr]:
-    """The operands of a bound value, those inside tuples included."""
-    found: list[Expr] = []
-    stack = list(reversed(operands_of(value)))
-    while stack:
-        operand = stack.pop()
-        found.append(operand)
-        if isinstance(operand, Tuple):
-            stack.extend(reversed(operand.fields))
-    return found
 
 
 def heights_above(root: DFPattern, part: DFPattern) -> frozenset[int]:

@@ -7,18 +7,19 @@ value when their resolved leaves are (`same_value`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from ..analysis import free_vars
 from ..ir.builder import operands_of
 from ..ir.equality import structural_equal
 from ..ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.op import Call, Op, attribute_key
-from ..ir.program import BindingBlock, DataflowBlock, If, SeqExpr, VarBinding
+from ..ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding
 
 Definitions: TypeAlias = Mapping[Var, Expr]
 
-_OPAQUE = frozenset({Call, Tuple, If, SeqExpr})
+_OPAQUE = frozenset({Call, Tuple, If, SeqExpr, Function})
 
 
 def resolve(definitions: Definitions, expr: Expr) -> Expr:
@@ -86,6 +87,29 @@ def same_constant(left: Constant, right: Constant) -> bool:
     return a.dtype == b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes()
 
 
+def leaves_of(value: Expr) -> Sequence[Expr]:
+    """What a bound value mentions: its operands with tuples among them opened, or what a branch or function uses.
+
+    A value that is itself a leaf mentions itself.
+    """
+    if type(value) is If or type(value) is Function or type(value) is SeqExpr:
+        return free_vars(value)
+    operands = operands_of(value)
+    if not operands:
+        return (value,) if isinstance(value, Var) else ()
+    if not any(type(operand) is Tuple for operand in operands):
+        return operands
+    found: list[Expr] = []
+    stack = list(reversed(operands))
+    while stack:
+        operand = stack.pop()
+        if type(operand) is Tuple:
+            stack.extend(reversed(operand.fields))
+        else:
+            found.append(operand)
+    return found
+
+
 class BlockView:
     """One block as values: ``definitions``, ordered ``users``, an index ``by_op``, and each value's ``position``.
 
@@ -99,7 +123,7 @@ class BlockView:
         self.definitions: dict[Var, Expr] = dict(outer or {})
         self.users: dict[Var, dict[Var, None]] = {}
         self.by_op: dict[Expr, dict[Var, None]] = {}
-        self.position: dict[Var, int] = {}
+        self.position: dict[Var, float] = {}
         self.outputs: dict[Var, None] = {}
         is_dataflow = isinstance(block, DataflowBlock)
         for index, binding in enumerate(block or ()):
@@ -110,7 +134,7 @@ class BlockView:
             if type(binding) is VarBinding:
                 self.define(var, binding.value)
             else:
-                self.add_uses(var, (binding.value,))
+                self.add_uses(var, leaves_of(binding.value) or (binding.value,))
 
     def define(self, var: Var, value: Expr) -> None:
         """Note that ``var`` is bound to ``value``."""
@@ -119,7 +143,7 @@ class BlockView:
             self.by_op.setdefault(value.op, {})[var] = None
             self.add_uses(var, value.args)
         else:
-            self.add_uses(var, operands_of(value))
+            self.add_uses(var, leaves_of(value))
 
     def add_uses(self, user: Var, operands: Iterable[Expr]) -> None:
         """Note that the binding of ``user`` mentions ``operands``."""

@@ -8,7 +8,7 @@ held.
 from .errors import BuildError, ExecutionError, TypeCheckError
 from .executable import Executable, VirtualMachine
 from .externs import get_global_func, register_func, remove_global_func
-from .targets import Target, build, register_target, remove_target, target_names
+from .targets import Target, build, register_target, remove_target, runs_on, target_names
 
 __all__ = [
     "BuildError",
@@ -23,5 +23,6 @@ __all__ = [
     "register_target",
     "remove_global_func",
     "remove_target",
+    "runs_on",
     "target_names",
 ]

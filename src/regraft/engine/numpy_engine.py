@@ -16,6 +16,7 @@ import numpy as np
 
 from ..ir.dtypes import numpy_dtype
 from ..ir.module import IRModule
+from ..ir.op import Op
 from ..ir.program import Function
 from ..ir.tensor_data import TensorData
 from .arrays import array_dtype, as_argument, as_result
@@ -34,6 +35,11 @@ def _empty(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 DIALECT: Final = Dialect("numpy", np, TensorData.numpy, array_dtype, LOWERINGS, helpers(_empty, np.copy))
+
+
+def runs(op: Op) -> bool:
+    """Whether calls of ``op`` run here."""
+    return op.name in LOWERINGS or op.reference is not None
 
 
 def compile_module(module: IRModule, *, verify_types: bool = False) -> Executable:

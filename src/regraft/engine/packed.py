@@ -1,23 +1,23 @@
 """Calls that leave the program, and the other operators without reference semantics, for array engines in
 Python.
 
-`lowerings` gives the text that each becomes, `helpers` the functions that the text refers to.
+`LOWERINGS` gives the text that each becomes, `helpers` the functions that the text refers to.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..ir.expr import ExternFunc
+from ..ir.expr import ExternFunc, GlobalVar
 from ..ir.op import Call
 from ..ir.types import TensorType, TupleType, Type
 from .arrays import as_result
 from .errors import BuildError, ExecutionError
 from .externs import get_global_func
-from .python_source import Lowering
+from .python_source import Lowering, WriteCall
 
 if TYPE_CHECKING:
     from .function_writer import FunctionWriter
@@ -29,38 +29,56 @@ Allocate: TypeAlias = Callable[[tuple[int, ...], str], Any]
 # --- what runs
 
 
-def call_packed(name: str, *arguments: Any) -> Any:
-    """Call the registered function ``name``."""
-    return as_result(get_global_func(name)(*arguments))
+def call_packed(callee: str | Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function that lives outside, by its registered name or as it is."""
+    function = get_global_func(callee) if isinstance(callee, str) else callee
+    return as_result(function(*arguments))
 
 
-def call_inplace(copy: Callable[[Any], Any], name: str, indices: tuple[int, ...], *arguments: Any) -> Any:
+def call_inplace(
+    copy: Callable[[Any], Any],
+    callee: str | Callable[..., Any],
+    indices: tuple[int, ...],
+    *arguments: Any,
+) -> Any:
     """Call a function that overwrites some of its arguments; it gets copies, since values never change."""
     given = [copy(value) if i in indices else value for i, value in enumerate(arguments)]
-    return call_packed(name, *given)
+    return call_packed(callee, *given)
 
 
-def call_dps(allocate: Allocate, name: str, arguments: Any, *outputs: tuple[str, tuple[int, ...]]) -> Any:
+def call_dps(
+    allocate: Allocate,
+    callee: str | Callable[..., Any],
+    arguments: tuple[Any, ...],
+    *outputs: tuple[str, tuple[int, ...]],
+) -> tuple[Any, ...]:
     """Call a function that writes its results into arrays given after its inputs; gives those arrays."""
     results = tuple([allocate(shape, dtype) for dtype, shape in outputs])
-    inputs = cast("tuple[Any, ...]", arguments) if isinstance(arguments, tuple) else (arguments,)
-    get_global_func(name)(*inputs, *results)
+    call_packed(callee, *arguments, *results)
     return results
 
 
-def print_values(form: str, *values: Any) -> None:
+def close_over(function: Callable[..., Any], captured: tuple[Any, ...]) -> Callable[..., Any]:
+    """``function`` with its last arguments given."""
+    return lambda *arguments: function(*arguments, *captured)
+
+
+def print_values(*values: Any, form: str) -> tuple[()]:
     """Print values, in the fields of ``form`` if it has any text."""
-    texts = [str(value) for value in values]
-    sys.stdout.write((form.format(*texts) if form else " ".join(texts)) + "\n")
+    sys.stdout.write(f"{_message(form, values, ' ')}\n")
+    return ()
 
 
-def assert_holds(condition: Any, form: str, *values: Any) -> None:
+def assert_holds(condition: Any, *values: Any, form: str) -> tuple[()]:
     """Raise `ExecutionError` unless the boolean scalar ``condition`` holds."""
-    if as_condition(condition):
-        return
-    texts = [str(value) for value in values]
-    message = form.format(*texts) if form else ", ".join(texts)
-    raise ExecutionError(f"assertion failed: {message}" if message else "assertion failed")
+    if not as_condition(condition):
+        message = _message(form, values, ", ")
+        raise ExecutionError(f"the assertion does not hold{': ' if message else ''}{message}")
+    return ()
+
+
+def _message(form: str, values: Sequence[Any], separator: str) -> str:
+    return form.format(*values) if form else separator.join(map(str, values))
 
 
 def as_condition(value: Any) -> bool:
@@ -73,48 +91,44 @@ def as_condition(value: Any) -> bool:
 # --- what it is written as
 
 
+def _callee(writer: FunctionWriter, call: Call) -> str:
+    target = call.args[0]
+    return repr(target.global_symbol) if isinstance(target, ExternFunc) else writer.operand(target)
+
+
 def _call_packed(writer: FunctionWriter, call: Call) -> str:
-    arguments = writer.operands(call.args[1:])
-    target = call.args[0]
-    if isinstance(target, ExternFunc):
-        return f"call_packed({', '.join([repr(target.global_symbol), *arguments])})"
-    return f"{writer.operand(target)}({', '.join(arguments)})"
-
-
-def _outside(writer: FunctionWriter, call: Call) -> str:
-    target = call.args[0]
-    if not isinstance(target, ExternFunc):
-        raise BuildError(f"{writer.name}: {call.op!r} calls {target!r}; expected an R.ExternFunc")
-    return repr(target.global_symbol)
+    return f"call_packed({', '.join([_callee(writer, call), *writer.operands(call.args[1:])])})"
 
 
 def _call_inplace_packed(writer: FunctionWriter, call: Call) -> str:
-    indices = writer.literal(tuple(call.attrs.inplace_indices))
-    return f"call_inplace({', '.join([_outside(writer, call), indices, *writer.operands(call.args[1:])])})"
+    indices = writer.literal(call.attrs.inplace_indices)
+    return f"call_inplace({', '.join([_callee(writer, call), indices, *writer.operands(call.args[1:])])})"
 
 
 def _call_dps_packed(writer: FunctionWriter, call: Call) -> str:
+    callee = call.args[0]
+    if isinstance(callee, GlobalVar):
+        raise BuildError(
+            f"{writer.name}: {callee.name_hint} is a function of the module, which writes into nothing it is "
+            f"given; call it as it is instead of through call_dps_packed"
+        )
     fields = call.ty.fields if isinstance(call.ty, TupleType) else (call.ty,)
-    outputs = [_output(writer, call, field) for field in fields]
-    text = f"call_dps({', '.join([_outside(writer, call), *writer.operands(call.args[1:]), *outputs])})"
+    outputs = [_output(writer, field) for field in fields]
+    text = f"call_dps({', '.join([_callee(writer, call), writer.operand(call.args[1]), *outputs])})"
     return text if isinstance(call.ty, TupleType) else f"{text}[0]"
 
 
-def _output(writer: FunctionWriter, call: Call, ty: Type) -> str:
-    if not isinstance(ty, TensorType) or ty.shape is None or ty.dtype is None:
-        raise BuildError(
-            f"{writer.name}: call_dps_packed of {_outside(writer, call)} returns {ty!r}; "
-            f"its arrays are made before the call, so shape and dtype must be known"
-        )
+def _output(writer: FunctionWriter, ty: Type) -> str:
+    assert isinstance(ty, TensorType)
+    assert ty.shape is not None
     return f"({ty.dtype!r}, {writer.shape(ty.shape)})"
 
 
-def _print(writer: FunctionWriter, call: Call) -> str:
-    return f"print_values({', '.join(writer.operands(call.args))})"
+def _reported(name: str) -> WriteCall:
+    def write(writer: FunctionWriter, call: Call) -> str:
+        return f"{name}({', '.join([*writer.operands(call.args), f'form={call.attrs.format!r}'])})"
 
-
-def _assert_op(writer: FunctionWriter, call: Call) -> str:
-    return f"assert_holds({', '.join(writer.operands(call.args))})"
+    return write
 
 
 def _null_value(writer: FunctionWriter, call: Call) -> str:
@@ -122,8 +136,7 @@ def _null_value(writer: FunctionWriter, call: Call) -> str:
 
 
 def _make_closure(writer: FunctionWriter, call: Call) -> str:
-    function, arguments = writer.operands(call.args)
-    return f"partial({function}, *{arguments})"
+    return f"close_over({', '.join(writer.operands(call.args))})"
 
 
 def _invoke_closure(writer: FunctionWriter, call: Call) -> str:
@@ -134,9 +147,9 @@ def _invoke_closure(writer: FunctionWriter, call: Call) -> str:
 LOWERINGS: Final = {
     "relax.call_pure_packed": Lowering(_call_packed, untrusted=True),
     "relax.call_inplace_packed": Lowering(_call_inplace_packed, untrusted=True),
-    "relax.call_dps_packed": Lowering(_call_dps_packed, untrusted=True),
-    "relax.print": Lowering(_print),
-    "relax.assert_op": Lowering(_assert_op),
+    "relax.call_dps_packed": Lowering(_call_dps_packed),
+    "relax.print": Lowering(_reported("print_values")),
+    "relax.assert_op": Lowering(_reported("assert_holds")),
     "relax.null_value": Lowering(_null_value),
     "relax.make_closure": Lowering(_make_closure),
     "relax.invoke_closure": Lowering(_invoke_closure, untrusted=True),
@@ -153,7 +166,7 @@ def helpers(allocate: Allocate, copy: Callable[[Any], Any]) -> dict[str, Any]:
         "call_dps": partial(call_dps, allocate),
         "call_inplace": partial(call_inplace, copy),
         "call_packed": call_packed,
+        "close_over": close_over,
         "get_global_func": get_global_func,
-        "partial": partial,
         "print_values": print_values,
     }

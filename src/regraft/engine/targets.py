@@ -1,7 +1,8 @@
 """The engines by name, and `build`.
 
-An engine is a module with a function ``compile_module(module, **options) -> Executable``; it is imported when
-it is first asked for, so a framework that is not used is never loaded.
+An engine is a module with two functions: ``compile_module(module, **options) -> Executable``, and ``runs(op) -> bool``,
+which needs only the operator's declaration and no framework. The module is imported when it is first asked for,
+and imports its framework when it compiles, so a framework that is not used is never loaded.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 from ..ir.errors import MissingDependencyError
 from ..ir.module import IRModule
+from ..ir.op import Op
 from ..ir.program import Function
 from .errors import BuildError
 from .executable import Executable
@@ -48,6 +50,11 @@ def remove_target(name: str) -> None:
 def target_names() -> tuple[str, ...]:
     """The engines that `build` knows, installed or not."""
     return tuple(_targets)
+
+
+def runs_on(target: str, op: Op) -> bool:
+    """Whether ``target`` runs calls of ``op``, as far as its declaration tells; the target must be a known one."""
+    return import_module(_targets[target].module).runs(op)
 
 
 def build(module: IRModule | Function, target: str = DEFAULT_TARGET, **options: Any) -> Executable:

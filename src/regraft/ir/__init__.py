@@ -6,7 +6,8 @@ here is immutable.
 
 from .builder import BlockBuilder, NameSupply, flatten, operands_of, with_operands
 from .dims import Dim, SymExpr, SymVar
-from .equality import Difference, assert_structural_equal, first_difference, structural_equal
+from .equality import Difference, first_difference, structural_equal
+from .equality_report import assert_structural_equal
 from .errors import IRError, MissingDependencyError, OpTypeError, RegraftError
 from .expr import (
     Constant,

@@ -25,8 +25,8 @@ from .program import (
     MatchCast,
     SeqExpr,
     VarBinding,
-    as_seq,
     is_leaf,
+    merge_plain_blocks,
 )
 from .types import Type
 
@@ -250,7 +250,7 @@ class BlockBuilder:
             raise IRError("the dataflow block is still open; close it before the result is given")
         result = flatten(as_expr(output), self.emit, keep_root=False)
         scope.close_block()
-        return as_seq(SeqExpr(scope.blocks, result))
+        return SeqExpr(merge_plain_blocks(scope.blocks), result)
 
     def _scope(self) -> _Scope:
         if not self._scopes:

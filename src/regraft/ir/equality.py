@@ -1,8 +1,7 @@
 """When two programs are the same: whatever their variables are called, and wherever they came from.
 
 Variables and size variables are renamed one to one; constants are compared byte by byte; names of functions,
-attributes, types and the order of bindings count; name hints and origins do not. Knows the language only; the
-scripts in a failed assertion come from the written form through `node.print_node`.
+attributes, types and the order of bindings count; name hints and origins do not.
 """
 
 from __future__ import annotations
@@ -84,12 +83,17 @@ class _Count(NamedTuple):
     noun: str
 
 
-class _Comparer:
-    """Walks two programs side by side with its own stack, building the one-to-one maps of their variables."""
+class Comparer:
+    """Walks two programs side by side with its own stack, building the one-to-one maps of their variables.
+
+    After `run` says no, ``difference`` is the first one, and ``names`` what the left side calls the variables
+    of the right side that were met before it.
+    """
 
     def __init__(self, map_free_vars: bool) -> None:
         self.map_free_vars = map_free_vars
         self.difference: Difference | None = None
+        self.names: dict[Var | SymVar, str] = {}
         self._vars: dict[Var, Var] = {}
         self._vars_back: dict[Var, Var] = {}
         self._sizes: dict[SymVar, SymVar] = {}
@@ -98,6 +102,7 @@ class _Comparer:
         self._stack: list[_Pair] = []
 
     def run(self, left: Any, right: Any, place: _Place | None = None) -> bool:
+        """Whether the two are the same; ``place`` is where they stand in a larger whole."""
         self._stack.append((left, right, place))
         while self._stack:
             if not self._step(*self._stack.pop()):
@@ -257,6 +262,7 @@ class _Comparer:
         self._vars.pop(self._vars_back.pop(b, a), None)
         self._vars_back.pop(self._vars.pop(a, b), None)
         self._vars[a], self._vars_back[b] = b, a
+        self.names[b] = a.name_hint
         return True
 
     # --- bindings, functions, modules
@@ -299,7 +305,8 @@ class _Comparer:
                 return self._differ(
                     f"a function {name!r}", "none of that name", _Place(None, "module", "name")
                 )
-            inner = _Comparer(self.map_free_vars)
+            inner = Comparer(self.map_free_vars)
+            inner.names = self.names
             if not inner.run(function, b[name], _Place(None, name, "name")):
                 self.difference = inner.difference
                 return False
@@ -320,6 +327,7 @@ class _Comparer:
                 if x is None or y is None or x in self._sizes or y in self._sizes_back or x.dtype != y.dtype:
                     continue
                 self._sizes[x], self._sizes_back[y] = y, x
+                self.names[y] = x.name
 
     def _types(self, a: Type, b: Type, *, free: bool = False) -> bool:
         if free and self.map_free_vars:
@@ -440,7 +448,7 @@ def _describe(value: Any) -> str:
 
 def first_difference(a: Node, b: Node, map_free_vars: bool = False) -> Difference | None:
     """The first place where two pieces of program differ, or None where they are the same. Cost: linear."""
-    comparer = _Comparer(map_free_vars)
+    comparer = Comparer(map_free_vars)
     return None if comparer.run(a, b) else comparer.difference
 
 
@@ -452,28 +460,4 @@ def structural_equal(a: Node, b: Node, map_free_vars: bool = False) -> bool:
     functions of a module in name; `DataflowVar` is not `Var`. Name hints and origins do not count. Cost:
     linear.
     """
-    return a is b or _Comparer(map_free_vars).run(a, b)
-
-
-def assert_structural_equal(a: Node, b: Node, map_free_vars: bool = False) -> None:
-    """Raise `AssertionError` unless `structural_equal`; it names the first difference and shows both scripts.
-
-    The message gives the path (``main: block 0, binding 3 (lv3): args[1]``), what each side has there, and
-    the two texts with the first line that differs marked.
-    """
-    if a is b:
-        return
-    difference = first_difference(a, b, map_free_vars)
-    if difference is None:
-        return
-    left, right = print_node(a, elide=True).splitlines(), print_node(b, elide=True).splitlines()
-    pairs = zip(left, right, strict=False)
-    line = next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(left), len(right)))
-    raise AssertionError(
-        f"the two programs differ at {difference}\n"
-        f"--- left\n{_marked(left, line)}\n--- right\n{_marked(right, line)}"
-    )
-
-
-def _marked(lines: Sequence[str], line: int) -> str:
-    return "\n".join(f"{'>' if i == line else ' '} {text}" for i, text in enumerate(lines))
+    return a is b or Comparer(map_free_vars).run(a, b)

@@ -40,6 +40,7 @@ from .program import (
     VarBinding,
     as_seq,
     is_leaf,
+    merge_plain_blocks,
 )
 from .steps import Steps, run_steps
 from .types import Type, erase_unbound, is_subtype, type_symvars
@@ -230,9 +231,8 @@ class ExprMutator:
     def _seq(self, seq: SeqExpr) -> Steps[SeqExpr]:
         blocks: list[BindingBlock] = []
         for block in seq.blocks:
-            rewritten = cast(BindingBlock, (yield self._block(block)))
-            if rewritten.bindings:
-                blocks.append(rewritten)
+            rewritten: BindingBlock = yield self._block(block)
+            blocks.append(rewritten)
         self._scopes.append(([], False))
         body = yield self._nested(seq.body)
         result = flatten(body, self.emit, keep_root=False)
@@ -240,7 +240,7 @@ class ExprMutator:
         if trailing:
             blocks.append(BindingBlock(trailing))
         if result is not seq.body or not _same(blocks, seq.blocks):
-            seq = SeqExpr(blocks, result)
+            seq = SeqExpr(merge_plain_blocks(blocks), result)
         return as_seq(self.visit_seq_expr_(seq))
 
     def _block(self, block: BindingBlock) -> Steps[BindingBlock]:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, final
 
 from .dims import Dim, SymVar
 from .errors import IRError, OpTypeError
-from .expr import Expr, ExternFunc, as_expr, const
+from .expr import Expr, ExternFunc, Var, as_expr, const
 from .node import Node, init_field
 from .types import (
     OBJECT,
@@ -363,7 +363,19 @@ class Call(Expr):
             init_field(self, "ty", _called_type(self))
 
     def with_args(self, args: Sequence[Expr]) -> Call:
-        """The same call of other arguments, typed anew."""
+        """The same call of other arguments, typed anew unless variables only took the place of others of their type."""
+        if len(args) == len(self.args):
+            for new, old in zip(args, self.args, strict=True):
+                if new is not old and not (new.ty is old.ty and isinstance(new, Var) and isinstance(old, Var)):
+                    break
+            else:
+                copy = Call.__new__(Call)
+                init_field(copy, "op", self.op)
+                init_field(copy, "args", tuple(args))
+                init_field(copy, "attrs", self.attrs)
+                init_field(copy, "ty_args", self.ty_args)
+                init_field(copy, "ty", self.ty)
+                return copy
         return Call(self.op, tuple(args), self.attrs, self.ty_args)
 
     @property

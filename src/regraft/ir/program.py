@@ -8,6 +8,7 @@ a bound call are variables, constants, shapes, scalars, or tuples of these (`is_
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any, TypeAlias, final
 
 from .errors import IRError
@@ -130,6 +131,17 @@ class If(Expr):
         init_field(self, "true_branch", as_seq(true_branch))
         init_field(self, "false_branch", as_seq(false_branch))
         init_field(self, "ty", common_supertype(true_branch.ty, false_branch.ty))
+
+
+def merge_plain_blocks(blocks: Iterable[BindingBlock]) -> tuple[BindingBlock, ...]:
+    """``blocks`` without empty ones, and with plain blocks that follow each other as one, as scripts show them."""
+    merged: list[BindingBlock] = []
+    for is_plain, group in groupby((b for b in blocks if b.bindings), lambda b: not isinstance(b, DataflowBlock)):
+        row = list(group)
+        if is_plain and len(row) > 1:
+            row = [BindingBlock(binding for block in row for binding in block.bindings)]
+        merged.extend(row)
+    return tuple(merged)
 
 
 def as_seq(expr: Expr) -> SeqExpr:

@@ -1,9 +1,10 @@
 """The vocabulary: every operator, whole, in the module of its family.
 
-This namespace holds the functions that people call. It knows the language only. Importing it also tells Python's operators on expressions what they mean.
+This namespace holds the functions that people call. It knows the language only. Importing it also tells
+Python's operators on expressions what they mean.
 """
 
-from . import grad as grad
+from . import grad, nn
 from . import operators as operators
 from .binary import (
     add,
@@ -74,8 +75,13 @@ from .packed import (
 )
 from .reduction import max, mean, median, min, prod, std, sum, variance
 from .reshaping import expand_dims, flatten, reshape, squeeze
+from .sampling import multinomial_from_uniform
+from .scan import cumprod, cumsum
 from .scatter import index_put, scatter_elements, scatter_nd, slice_scatter
+from .search import argmax, argmin, bucketize
+from .sets import nonzero, unique
 from .shape import shape_of, shape_to_tensor, size, tensor_to_shape
+from .sorting import argsort, sort, topk
 from .ternary import clip, ewise_fma, where
 from .unary import (
     abs,
@@ -99,6 +105,9 @@ __all__ = [
     "acosh",
     "add",
     "arange",
+    "argmax",
+    "argmin",
+    "argsort",
     "asin",
     "asinh",
     "assert_op",
@@ -111,6 +120,7 @@ __all__ = [
     "bitwise_or",
     "bitwise_xor",
     "broadcast_to",
+    "bucketize",
     "call_dps_packed",
     "call_inplace_packed",
     "call_packed",
@@ -122,6 +132,8 @@ __all__ = [
     "concat",
     "cos",
     "cosh",
+    "cumprod",
+    "cumsum",
     "divide",
     "dynamic_strided_slice",
     "einsum",
@@ -141,6 +153,7 @@ __all__ = [
     "full_like",
     "gather_elements",
     "gather_nd",
+    "grad",
     "greater",
     "greater_equal",
     "hamming_window",
@@ -172,8 +185,11 @@ __all__ = [
     "min",
     "minimum",
     "mod",
+    "multinomial_from_uniform",
     "multiply",
     "negative",
+    "nn",
+    "nonzero",
     "not_equal",
     "null_value",
     "one_hot",
@@ -200,6 +216,7 @@ __all__ = [
     "sinh",
     "size",
     "slice_scatter",
+    "sort",
     "split",
     "sqrt",
     "square",
@@ -214,9 +231,11 @@ __all__ = [
     "tanh",
     "tensor_to_shape",
     "tile",
+    "topk",
     "tril",
     "triu",
     "trunc",
+    "unique",
     "variance",
     "where",
     "wrap_param",

@@ -73,7 +73,7 @@ def _together(
         raise wrong_operand(
             call,
             0,
-            f"size {format_dims(known)} for {label!r}, as before, not {format_dims(dims)} as in tensor {number}",
+            f"size {format_dims(known)} for {label!r}, as before, not {format_dims(dims)} in tensor {number}",
         )
     assert not isinstance(joined, bool)
     return joined

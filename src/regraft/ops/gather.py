@@ -15,7 +15,7 @@ from ..ir.expr import Expr
 from ..ir.op import Call, Op, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type
 from .rules import broadcast_dims, format_dims, normalize_axis, tensor_fields, tensor_operand
-from .semantics import cast
+from .semantics import cast, positions
 
 __all__ = ["gather_elements", "gather_nd", "index_tensor"]
 
@@ -130,15 +130,15 @@ def gather_elements(data: Expr, indices: Expr, axis: int = 0) -> Call:
 def _gather_nd_type(call: Call) -> Type:
     data, indices = tensor_operand(call, 0), index_operand(call, 1)
     batch = call.attrs.batch_dims
+    if batch < 0:
+        raise wrong_attribute(call, "batch_dims", "0 or more")
+    if indices.ndim == 0:
+        raise wrong_operand(call, 1, "one axis or more, the last of which holds the indices of one place")
     for index, ty in enumerate((data, indices)):
         if ty.ndim != UNKNOWN_NDIM and ty.ndim <= batch - (1 - index):
             raise wrong_operand(
                 call, index, f"more than batch_dims={batch} axes" if index else f"{batch} axes or more"
             )
-    if batch < 0:
-        raise wrong_attribute(call, "batch_dims", "0 or more")
-    if indices.ndim == 0:
-        raise wrong_operand(call, 1, "one axis or more, the last of which holds the indices of one place")
     depth = None if indices.shape is None else indices.shape[-1]
     if data.ndim == UNKNOWN_NDIM or not isinstance(depth, int):
         return TensorType(None, data.dtype)
@@ -168,7 +168,7 @@ def _shared_batch(call: Call, data: Sequence[Dim], indices: Sequence[Dim]) -> bo
 def _gather_nd(xp: Any, data: Any, indices: Any, batch_dims: int) -> Any:
     depth, ndim = indices.shape[-1], indices.ndim - 1
     batch = [
-        xp.reshape(xp.arange(size, dtype=xp.int64), (-1, *(1,) * (ndim - axis - 1)))
+        xp.reshape(positions(xp, size, indices), (-1, *(1,) * (ndim - axis - 1)))
         for axis, size in enumerate(indices.shape[:batch_dims])
     ]
     named = [from_front(xp, indices[..., i], data.shape[batch_dims + i]) for i in range(depth)]

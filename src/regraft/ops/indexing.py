@@ -15,7 +15,7 @@ from ..ir.expr import Expr, Tuple
 from ..ir.op import Call, Op, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, PrimType, TensorType, TupleType, Type
 from .rules import as_prim_value, normalize_axis, tensor_operand
-from .semantics import cast
+from .semantics import cast, filled, index_array
 
 __all__ = ["dynamic_strided_slice", "strided_slice", "take"]
 
@@ -60,13 +60,14 @@ def _indices_type(call: Call, index: int) -> TensorType:
 def _take(xp: Any, x: Any, indices: Any, axis: int | None, mode: str) -> Any:
     place = 0 if axis is None else axis % x.ndim
     extent = x.shape[place]
-    indices = cast(xp, xp.asarray(indices), "int64")
-    flat = xp.reshape(indices, (-1,))
+    if isinstance(indices, int):
+        indices = xp.reshape(index_array(xp, [indices], x), ())
+    flat = xp.reshape(cast(xp, indices, "int64"), (-1,))
     if mode == "nan":
         inside = (flat >= 0) & (flat < extent)
         taken = xp.take(x, xp.where(inside, flat, xp.zeros_like(flat)), axis=place)
         mask = xp.reshape(inside, (-1, *(1,) * (x.ndim - place - 1)))
-        taken = xp.where(mask, taken, xp.asarray(float("nan"), dtype=x.dtype))
+        taken = xp.where(mask, taken, filled(xp, (), float("nan"), x))
     elif mode == "clip":
         taken = xp.take(x, xp.clip(flat, 0, max(extent - 1, 0)), axis=place)
     elif mode == "wrap":

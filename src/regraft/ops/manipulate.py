@@ -14,7 +14,7 @@ from ..ir.expr import Expr
 from ..ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type
 from .rules import as_int, as_int_tuple, as_optional_int_tuple, normalize_axes, normalize_axis, tensor_operand
-from .semantics import cast
+from .semantics import cast, positions
 
 __all__ = ["flip", "layout_transform", "permute_dims", "reverse_sequence"]
 
@@ -161,9 +161,9 @@ def _reverse_sequence_type(call: Call) -> Type:
 
 def _reverse_sequence(xp: Any, data: Any, seq_lengths: Any, seq_axis: int, batch_axis: int) -> Any:
     along, batch = seq_axis % data.ndim, batch_axis % data.ndim
-    positions = xp.reshape(xp.arange(data.shape[along]), (-1, *(1,) * (data.ndim - along - 1)))
+    places = xp.reshape(positions(xp, data.shape[along], data), (-1, *(1,) * (data.ndim - along - 1)))
     lengths = xp.reshape(cast(xp, seq_lengths, "int64"), (-1, *(1,) * (data.ndim - batch - 1)))
-    source = xp.where(positions < lengths, lengths - 1 - positions, positions)
+    source = xp.where(places < lengths, lengths - 1 - places, places)
     return xp.take_along_axis(data, xp.broadcast_to(source, data.shape), axis=along)
 
 

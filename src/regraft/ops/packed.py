@@ -8,7 +8,7 @@ program gives these calls their meaning.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ..ir.dtypes import is_bool
 from ..ir.errors import OpTypeError
@@ -119,16 +119,26 @@ def call_dps_packed(
 
 
 def call_packed(
-    func: Callee, *args: Any, ty_args: Types | None = None, sinfo_args: Types | None = None
+    func: Callee, *args: Any, ty_args: Types | None = None, sinfo_args: Types | None = None, **attrs: Any
 ) -> Call:
     """A call of an outside function that may have effects, and returns its result.
 
     Operands: ``func``, its registered name, and what it is given. ``ty_args``: the type of the result (for
-    several types, a tuple of them). Such a call is never moved, copied, shared or dropped. Raises
-    `OpTypeError` when the type is not stated.
+    several types, a tuple of them). ``attrs``: what else the call says. Such a call is never moved, copied,
+    shared or dropped. Raises `OpTypeError` when the type is not stated.
     """
     ty = _one_of("relax.call_packed", ty_args, sinfo_args, "ty_args", "sinfo_args")
-    return Call(_as_callee(func), [as_expr(arg) for arg in args], None, (ty,))
+    attrs.pop("attrs_type_key", None)  # how TVM prints that there are attributes at all
+    return Call(_as_callee(func), [as_expr(arg) for arg in args], _frozen(attrs), (ty,))
+
+
+def _frozen(value: Any) -> Any:
+    """Attribute values as calls hold them: lists become tuples, at every level."""
+    if isinstance(value, Mapping):
+        return Attrs({name: _frozen(item) for name, item in cast("Mapping[str, Any]", value).items()})
+    if isinstance(value, list | tuple):
+        return tuple([_frozen(item) for item in cast("Sequence[Any]", value)])
+    return value
 
 
 def _call_pure_packed_type(call: Call) -> Type:
@@ -326,8 +336,9 @@ def assert_op(condition: Expr, format_args: Any = None, *more: Any, format: str 
     ``str.format``. Result: an empty tuple. The call is impure: it stands outside dataflow blocks. Raises
     `OpTypeError` when the condition is no bool.
     """
-    first = format_args if isinstance(format_args, list | tuple) else [format_args]  # pyright: ignore[reportUnknownVariableType]
-    values = [as_expr(value) for value in (*first, *more) if value is not None]  # pyright: ignore[reportUnknownArgumentType]
+    several = isinstance(format_args, list | tuple)
+    first = cast("Sequence[Any]", format_args) if several else [format_args]
+    values = [as_expr(value) for value in (*first, *more) if value is not None]
     return ASSERT_OP(condition, *values, format=_as_text(format, ASSERT_OP.name))
 
 

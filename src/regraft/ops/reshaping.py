@@ -131,7 +131,9 @@ def _flatten(xp: Any, x: Any) -> Any:
     return xp.reshape(x, (-1,))
 
 
-FLATTEN = Op("relax.flatten", ("x",), infer=_flatten_type, reference=_flatten, traits=(Trait.VIEW,))
+FLATTEN = Op(
+    "relax.flatten", ("x",), infer=_flatten_type, reference=_flatten, traits=(Trait.VIEW, Trait.IDEMPOTENT)
+)
 
 
 def flatten(x: Expr) -> Call:

@@ -30,8 +30,8 @@ def fold_into_rows(xp: Any, data: Any, rows: Any, updates: Any, reduction: str) 
     if reduction != "mean":
         return cast(xp, fold(xp, widened(xp, data), rows, widened(xp, updates), reduction), name)
     total = fold(xp, widened(xp, data), rows, widened(xp, updates), "add")
-    ones = xp.ones((data.shape[0] + rows.shape[0], 1), dtype=total.dtype)
-    count = fold(xp, ones[: data.shape[0]], rows, ones[data.shape[0] :], "add")
+    ones = xp.ones_like(data[:, :1], dtype=total.dtype), xp.ones_like(updates[:, :1], dtype=total.dtype)
+    count = fold(xp, ones[0], rows, ones[1], "add")
     return cast(xp, total / count if is_float(name) else total // count, name)
 
 

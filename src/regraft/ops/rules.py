@@ -118,7 +118,7 @@ def has_order(dtype: str | None) -> bool:
 
 
 def broadcast_dims(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[Dim, ...] | bool | None:
-    """NumPy's broadcast of two shapes; None when the sizes cannot tell, False when they can never broadcast."""
+    """NumPy's broadcast of two shapes; None when the sizes cannot tell, False when they never broadcast."""
     if len(left) < len(right):
         left, right = right, left
     dims = list(left[: len(left) - len(right)])
@@ -208,7 +208,7 @@ def boolean_result(rule: TypeRule) -> TypeRule:
 
 
 def require_dtype(rule: TypeRule, accepts: Callable[[str | None], bool], expected: str) -> TypeRule:
-    """``rule`` for an operator that takes operands of certain dtypes only; ``expected`` names them for the error."""
+    """``rule`` for operands of certain dtypes only; ``expected`` names these dtypes for the error."""
 
     def infer(call: Call) -> Type:
         for index in range(len(call.args)):
@@ -224,7 +224,7 @@ def require_dtype(rule: TypeRule, accepts: Callable[[str | None], bool], expecte
 
 
 def as_shape_expr(shape: Any, op_name: str) -> Expr:
-    """A shape argument as an expression: a sequence of sizes becomes a `ShapeExpr`; expressions stay as they are."""
+    """A shape argument as an expression: sizes become a `ShapeExpr`, expressions stay as they are."""
     if isinstance(shape, Tuple):
         raise OpTypeError(f"{op_name}: the shape is a tuple of expressions; write the sizes: R.shape([2, 3])")
     if isinstance(shape, Expr):

@@ -28,6 +28,7 @@ from .rules import (
     normalize_axis,
     tensor_operand,
 )
+from .semantics import filled, index_array, positions
 
 __all__ = ["index_put", "scatter_elements", "scatter_nd", "slice_scatter"]
 
@@ -62,7 +63,7 @@ def _put(
     """``data`` with ``updates`` at ``indices``: for each leading axis a tensor of the shape ``places``."""
     left, rest = data.shape[: len(indices)], data.shape[len(indices) :]
     width = prod(rest)
-    rows = xp.zeros(places, dtype=xp.int64)
+    rows = filled(xp, places, 0, like=index_array(xp, [0], data))
     for index, size in zip(indices, left, strict=True):
         rows = rows * size + from_front(xp, index, size)
     changed = fold_into_rows(
@@ -91,7 +92,9 @@ def _scatter_elements_type(call: Call) -> Type:
 def _scatter_elements(xp: Any, data: Any, indices: Any, updates: Any, axis: int, reduction: str) -> Any:
     axis %= data.ndim
     places = [
-        indices if place == axis else xp.reshape(xp.arange(size), (-1, *(1,) * (data.ndim - place - 1)))
+        indices
+        if place == axis
+        else xp.reshape(positions(xp, size, indices), (-1, *(1,) * (data.ndim - place - 1)))
         for place, size in enumerate(indices.shape)
     ]
     return _put(xp, data, places, tuple(indices.shape), updates, reduction)
@@ -252,11 +255,11 @@ def _slice_scatter(xp: Any, input_tensor: Any, src: Any, start: int, end: int, s
     axis %= input_tensor.ndim
     extent = input_tensor.shape[axis]
     places = range(*slice(start, end, step).indices(extent))
-    positions = xp.arange(extent)
-    behind = positions - places.start
-    inside = (behind >= 0) & (positions < places.stop) & (behind % step == 0)
+    all_places = positions(xp, extent, input_tensor)
+    behind = all_places - places.start
+    inside = (behind >= 0) & (all_places < places.stop) & (behind % step == 0)
     # Both tensors side by side: each place takes its element from the one or from the other.
-    source = xp.where(inside, extent + behind // step, positions)
+    source = xp.where(inside, extent + behind // step, all_places)
     return xp.take(xp.concat((input_tensor, src), axis=axis), source, axis=axis)
 
 

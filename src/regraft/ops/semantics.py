@@ -94,18 +94,12 @@ def rounded_once(function: Reference) -> Reference:
 def product_in_dtype(xp: Any, product: Callable[..., Any], operands: Sequence[Any], dtype: str) -> Any:
     """``product(*operands)``, a sum of products, as an array of ``dtype``; bool gives "or" of "and"s.
 
-    Floats are kept in the widest dtype that takes part, at least float32, and rounded once; everything else
-    is converted to ``dtype`` first.
+    The work is done in the `accumulator` of the dtypes, and rounded once.
     """
     if is_bool(dtype):
         return xp.asarray(product(*[cast(xp, cast(xp, x, "bool"), "float32") for x in operands])) > 0
-    names = [dtype, *(dtype_name(x.dtype) for x in operands)]
-    if all(is_float(name) for name in names):
-        wide = "float64" if "float64" in names else "float32"
-        converted = [cast(xp, x, wide) for x in operands]
-    else:
-        converted = [widened(xp, cast(xp, x, dtype)) for x in operands]
-    return cast(xp, xp.asarray(product(*converted)), dtype)
+    work = accumulator(dtype, *(dtype_name(x.dtype) for x in operands))
+    return cast(xp, xp.asarray(product(*[cast(xp, x, work) for x in operands])), dtype)
 
 
 # --- functions that the array API standard lacks
@@ -157,9 +151,19 @@ def filled(xp: Any, shape: Sequence[int], value: float, like: Any) -> Any:
     return xp.full(tuple(shape), value, dtype=like.dtype, device=device_of(like))
 
 
+def positions(xp: Any, count: int, like: Any) -> Any:
+    """0 up to ``count`` - 1 as int64, beside ``like``: on its device."""
+    return xp.arange(count, dtype=xp.int64, device=device_of(like))
+
+
 def index_array(xp: Any, values: Sequence[int], like: Any) -> Any:
     """``values`` as an int64 array of one dimension on the device of ``like``."""
     return xp.asarray(list(values), dtype=xp.int64, device=device_of(like))
+
+
+def constant_array(xp: Any, values: Sequence[float], like: Any) -> Any:
+    """``values`` as an array of one dimension with the dtype and device of ``like``."""
+    return xp.asarray(list(values), dtype=like.dtype, device=device_of(like))
 
 
 def pad_constant(xp: Any, x: Any, widths: Sequence[tuple[int, int]], value: float) -> Any:

@@ -13,6 +13,7 @@ from ..ir.expr import Constant, Expr
 from ..ir.op import Call, Op, Trait, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, ShapeType, TensorType, Type
 from .rules import shape_operand, tensor_operand
+from .semantics import index_array
 
 __all__ = ["shape_of", "shape_to_tensor", "size", "tensor_to_shape"]
 
@@ -52,7 +53,7 @@ def _size_type(call: Call) -> Type:
 
 
 def _size(xp: Any, input: Any) -> Any:
-    return xp.asarray(prod(input.shape), dtype=xp.int64)
+    return xp.reshape(index_array(xp, [prod(input.shape)], input), ())
 
 
 SIZE = Op("relax.size", ("input",), infer=_size_type, reference=_size, traits=(Trait.STOPS_GRADIENT,))

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from ..ir.dims import dim_less
 from ..ir.dtypes import is_integer
+from ..ir.errors import OpTypeError
 from ..ir.expr import Expr
 from ..ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
@@ -134,6 +135,10 @@ def _topk_type(call: Call) -> Type:
 def _topk(xp: Any, data: Any, k: int, axis: int, ret_type: str, largest: bool, dtype: str) -> Any:
     axis %= data.ndim
     places = _places(xp, data, axis, largest)
+    if k > data.shape[axis]:
+        raise OpTypeError(
+            f"relax.topk: k={k}, but axis {axis} of data has {data.shape[axis]} elements in this run"
+        )
     if k >= 1:
         places = places[(*[slice(None)] * axis, slice(0, k))]
     found = cast(xp, places, dtype)

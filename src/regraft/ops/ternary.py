@@ -117,19 +117,20 @@ def clip(x: Expr, min: Expr | float, max: Expr | float) -> Call:
 
 def _ewise_fma_type(call: Call) -> Type:
     dtype = common_dtype(call)
-    shapes = [tensor_operand(call, index).shape for index in range(3)]
-    ndims = [ndim for index in range(3) if (ndim := tensor_operand(call, index).ndim) != UNKNOWN_NDIM]
     if is_bool(dtype):
         raise wrong_operand(call, 0, "numbers, not bool")
+    known = tensor_operand(call, 0)
     for index in (1, 2):
-        for earlier in range(index):
-            known, shape = shapes[earlier], shapes[index]
-            if known is not None and shape is not None and shapes_equal(known, shape) is False:
-                raise wrong_operand(call, index, f"the shape of x{earlier + 1}, {format_dims(known)}")
-        if tensor_operand(call, index).ndim not in (UNKNOWN_NDIM, ndims[0]):
-            raise wrong_operand(call, index, f"a tensor of {ndims[0]} axes, as the others")
-    shape = next((shape for shape in shapes if shape is not None), None)
-    return TensorType(shape, dtype, ndims[0] if ndims else UNKNOWN_NDIM)
+        ty = tensor_operand(call, index)
+        if UNKNOWN_NDIM not in (ty.ndim, known.ndim) and ty.ndim != known.ndim:
+            raise wrong_operand(
+                call, index, f"a tensor of {known.ndim} axes, as before: nothing is broadcast"
+            )
+        if known.shape is not None and ty.shape is not None and shapes_equal(known.shape, ty.shape) is False:
+            raise wrong_operand(call, index, f"the shape {format_dims(known.shape)}: nothing is broadcast")
+        if known.ndim == UNKNOWN_NDIM or (known.shape is None and ty.shape is not None):
+            known = ty
+    return known.with_dtype(dtype)
 
 
 def _fma(xp: Any, x1: Any, x2: Any, x3: Any) -> Any:

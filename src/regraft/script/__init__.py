@@ -1,8 +1,8 @@
 """The written form: programs as Python text, in and out.
 
-``from regraft.script import relax as R, ir as I, tir as T`` are the names that programs use. `parse` reads a text,
-``.script()`` and ``.show()`` print one, `save_script` and `load_script` keep a program in files. Knows the language
-and the vocabulary. Importing it gives every node of the language its text.
+``from regraft.script import relax as R, ir as I, tir as T`` are the names that programs use. `parse` reads a
+text, ``.script()`` and ``.show()`` print one, `save_script` and `load_script` keep a program in files. Knows
+the language and the vocabulary. Importing it gives every node of the language its text.
 """
 
 from ..ir.node import register_printer

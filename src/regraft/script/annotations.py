@@ -1,8 +1,9 @@
-"""Types as a script writes them: ``R.Tensor((2, "n"), "float32")``, ``R.Tuple(...)``, ``R.Shape``, ``T.int64`` ...
+"""Types as a script writes them: ``R.Tensor((2, "n"), "float32")``, ``R.Tuple(...)``, ``R.Shape``,
+``T.int64`` ...
 
-Each is a value that gives a type when called and stands for its least precise type when it is not. Inside a program
-being read the names of sizes mean that function's variables; elsewhere every call makes new ones, so that Python may
-evaluate annotations before the program is read.
+Each is a value that gives a type when called and stands for its least precise type when it is not. Inside a
+program being read the names of sizes mean that function's variables; elsewhere every call makes new ones, so
+that Python may evaluate annotations before the program is read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, ClassVar, Self, cast, final
 
 from ..ir.dims import Dim
 from ..ir.errors import IRError
-from ..ir.expr import Expr, ShapeExpr
+from ..ir.expr import Expr, PrimValue, ShapeExpr
 from ..ir.types import (
     OBJECT,
     UNKNOWN_NDIM,
@@ -152,6 +153,8 @@ class PrimConstructor(TypeConstructor):
 
     def __call__(self, dtype: str | None = None, value: object = None) -> PrimType:
         """A scalar type of ``dtype``, or of a known ``value``: a number or a size."""
+        if isinstance(value, PrimValue) and not isinstance(value.value, int):
+            value = value.value
         if value is None or isinstance(value, bool | float):
             return PrimType(dtype, value)
         return PrimType(dtype, self.sizes.resolve(value))

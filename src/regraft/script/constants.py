@@ -1,9 +1,9 @@
 """Constants as text, exactly: numbers inline, arrays as data behind the program.
 
-A small constant stands where it is used, ``R.const(2.0, "float32")``. A larger one, or one that decimal text cannot
-say (a NaN that is not the ordinary one), is an entry of ``metadata["constants"]``: dtype, shape, and its
-little-endian bytes in base64, or their place in a file of weights. Reading gives data back; nothing is evaluated.
-Also reads the JSON that TVM prints behind (or before) a module for the same purpose.
+A small constant stands where it is used, ``R.const(2.0, "float32")``. A larger one, or one that decimal text
+cannot say (a NaN that is not the ordinary one), is an entry of ``metadata["constants"]``: dtype, shape, and
+its little-endian bytes in base64, or their place in a file of weights. Reading gives data back; nothing is
+evaluated. Also reads the JSON that TVM prints behind (or before) a module for the same purpose.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def little_endian(array: np.ndarray) -> np.ndarray:
 
 
 def inline_text(data: TensorData) -> str | None:
-    """``R.const(...)`` that gives ``data`` back bit by bit, or None if it is too large or text cannot say it."""
+    """``R.const(...)`` that gives ``data`` back bit by bit; None if it is too large or text cannot say it."""
     if data.size > MOST_INLINE or data.dtype.startswith("complex") or (0 in data.shape[:-1]):
         return None
     array = data.numpy()
@@ -69,8 +69,8 @@ def _special_text(array: np.ndarray, number: float, dtype: str) -> str | None:
 class ConstantWriter:
     """Collects the constants of one program that do not stand inline.
 
-    ``elide`` leaves their numbers out. ``store``, if given, keeps a constant's bytes and returns their offset;
-    ``header`` gives what the section says of that store, once all are in it.
+    ``elide`` leaves their numbers out. ``store``, if given, keeps a constant's bytes and returns their
+    offset; ``header`` gives what the section says of that store, once all are in it.
     """
 
     __slots__ = ("_elide", "_entries", "_header", "_places", "_store")
@@ -120,7 +120,10 @@ class ConstantWriter:
 
 
 def data_from_bytes(content: bytes | memoryview, dtype: str, shape: tuple[int, ...]) -> TensorData:
-    """A tensor from its little-endian bytes; raises `IRError` when they are not as many as dtype and shape say."""
+    """A tensor from its little-endian bytes.
+
+    Raises `IRError` when they are not as many as dtype and shape say.
+    """
     element = numpy_dtype(dtype)
     count = math.prod(shape)
     if count * element.itemsize != len(content):
@@ -164,7 +167,10 @@ class ConstantTable(Sequence[Constant]):
 
 @final
 class Metadata(Mapping[str, ConstantTable]):
-    """What ``metadata[...]`` means in a text: tables of constants by name, and the file of weights it names."""
+    """What ``metadata[...]`` means in a text.
+
+    Tables of constants by name, and the file of weights it names.
+    """
 
     __slots__ = ("_tables", "header")
 
@@ -185,7 +191,10 @@ class Metadata(Mapping[str, ConstantTable]):
 def read_metadata(
     source: Source, node: ast.expr, load: Callable[[Mapping[str, str]], LoadBytes] | None
 ) -> Metadata:
-    """The metadata section of a text. ``load(header)`` opens the file of weights, where the text may have one."""
+    """The metadata section of a text.
+
+    ``load(header)`` opens the file of weights, where the text may have one.
+    """
     match node:
         case ast.Dict():
             return _own_metadata(source, node, load)
@@ -248,7 +257,7 @@ def _decoder(source: Source, node: ast.expr, weights: LoadBytes | None) -> Calla
     return decode
 
 
-# --- TVM's metadata ------------------------------------------------------------------------------------------
+# --- TVM's metadata
 
 _TENSOR_MAGIC: Final = 0xDD5E40F096B4A13F
 _TENSOR_HEADER: Final = struct.Struct("<QQiiiBBH")

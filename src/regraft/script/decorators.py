@@ -1,7 +1,7 @@
 """``@R.function`` and ``@I.ir_module``: a Python function or class, read as a program when Python defines it.
 
-Python itself only compiles the body and evaluates the annotations; the program is read from the source text. Names
-that the program does not bind are those of the Python scope around it.
+Python itself only compiles the body and evaluates the annotations; the program is read from the source text.
+Names that the program does not bind are those of the Python scope around it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import ast
 import builtins
 from collections import ChainMap
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import FrameType, FunctionType
-from typing import Any, NamedTuple, cast, overload
+from typing import Any, NamedTuple, overload
 
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
@@ -44,13 +45,17 @@ def function(
 ) -> Any:
     """``@R.function``: the decorated definition as a `Function`.
 
-    ``private`` gives it no public name, ``pure=False`` allows effects. In the class of an ``@I.ir_module`` it leaves
-    the definition as it is, for the module to read. Raises `ParseError`.
+    ``private`` gives it no public name, ``pure=False`` allows effects. In the class of an ``@I.ir_module`` it
+    leaves the definition as it is, for the module to read. Raises `ParseError`.
     """
     options = FunctionOptions(private, pure, check_well_formed)
     if function_or_none is not None:
         return _read(function_or_none, options, calling_frame(0))
-    return lambda definition: _read(definition, options, calling_frame(0))  # pyright: ignore[reportUnknownLambdaType]
+
+    def decorate(definition: Callable[..., Any]) -> Function:
+        return _read(definition, options, calling_frame(0))
+
+    return decorate
 
 
 def _read(definition: object, options: FunctionOptions, frame: FrameType) -> Any:
@@ -82,11 +87,9 @@ def _python_scope(frame: FrameType, definitions: list[FunctionType]) -> Mapping[
     captured: dict[str, Any] = {}
     for definition in definitions:
         for name, cell in zip(definition.__code__.co_freevars, definition.__closure__ or (), strict=True):
-            try:
+            with suppress(ValueError):  # the surrounding function may bind the name later
                 captured[name] = cell.cell_contents
-            except ValueError:
-                pass  # the name is bound later in the surrounding function
-    return ChainMap(captured, dict(frame.f_locals), frame.f_globals, vars(builtins))
+    return ChainMap(captured, dict(frame.f_locals), frame.f_globals, dict(vars(builtins)))
 
 
 def function_options(evaluator: Evaluator, node: ast.FunctionDef) -> FunctionOptions | None:
@@ -110,6 +113,6 @@ def function_options(evaluator: Evaluator, node: ast.FunctionDef) -> FunctionOpt
                 raise evaluator.source.error(
                     keyword, "R.function takes private, pure and check_well_formed, each a bool"
                 )
-            options = cast(FunctionOptions, options._replace(**{keyword.arg: value}))
+            options = options._replace(**{keyword.arg: value})
         found = options
     return found

@@ -1,7 +1,8 @@
 """What the names of one function mean while it is being read, with scopes that open and close.
 
-A dataflow block and each branch of an `if` is a scope: when it closes, its names mean again what they meant before,
-and the environment remembers where the lost ones were bound, to say so when they are used. Constant time per name.
+A dataflow block and each branch of an `if` is a scope: when it closes, its names mean again what they meant
+before, and the environment remembers where the lost ones were bound, to say so when they are used. Constant
+time per name.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ _ABSENT: Final = object()
 
 @final
 class Environment:
-    """Names of a function: its variables and sizes, and what surrounds it (``outer``, which is never changed)."""
+    """Names of a function.
+
+    Its variables and sizes, and what surrounds it (``outer``, which is never changed).
+    """
 
     __slots__ = ("_hidden", "_names", "_outer", "_undo", "sizes")
 
@@ -60,5 +64,10 @@ class Environment:
         """The message about a name that means nothing here."""
         if name in self._hidden:
             return f"{name!r} is not visible here: {self._hidden[name]}"
+        if name == "metadata":
+            return (
+                "the text has no metadata section: print the program with .script() "
+                "(in TVM, with script(show_meta=True))"
+            )
         near = get_close_matches(name, self.visible(), n=1)
         return f"the name {name!r} is not defined{f'; did you mean {near[0]!r}?' if near else ''}"

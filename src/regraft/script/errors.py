@@ -14,9 +14,9 @@ _WIDEST = 160
 class ParseError(RegraftError):
     """A text that is no program, pointing at the place.
 
-    ``line`` and ``column`` count from 1, ``source`` names the text (a file name, or ``<text>``), ``source_line`` is
-    the offending line, ``reason`` the message without the place. ``__cause__`` is the operator's own error, if an
-    operator refused the call.
+    ``line`` and ``column`` count from 1, ``source`` names the text (a file name, or ``<text>``),
+    ``source_line`` is the offending line, ``reason`` the message without the place. ``__cause__`` is the
+    operator's own error, if an operator refused the call.
     """
 
     line: int

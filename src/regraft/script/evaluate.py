@@ -1,8 +1,9 @@
 """Expressions of a script: from a syntax tree to values of the language.
 
-One evaluator serves both ways in. For a text, names mean what the text and the closed namespaces define, and the
-forms are those listed here: nothing is handed to Python. For a decorated function the names of its Python scope are
-there too, and a form that is no part of the language (a comprehension, an f-string ...) is Python's to evaluate.
+One evaluator serves both ways in. For a text, names mean what the text and the closed namespaces define, and
+the forms are those listed here: nothing is handed to Python. For a decorated function the names of its Python
+scope are there too, and a form that is no part of the language (a comprehension, an f-string ...) is Python's
+to evaluate.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Any, Final, TypeVar, cast, final
 
 from ..ir.dims import SymExpr, SymVar
 from ..ir.errors import IRError, RegraftError
-from ..ir.expr import Expr, GlobalVar, PrimValue, StringImm, Tuple, Var
-from ..ir.op import Op
+from ..ir.expr import Expr, ExternFunc, GlobalVar, PrimValue, StringImm, Tuple, Var
+from ..ir.op import Call, Op
 from ..ir.tensor_data import TensorData
 from .annotations import TypeConstructor
 from .environment import Environment
@@ -34,10 +35,14 @@ _COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.GtE: lambda a, b: a >= b,
 }
 _UNKNOWN: Final = object()
+_PLAIN: Final = frozenset({int, float, bool, str, type(None)})
 
 
 def as_value(value: Any) -> Expr:
-    """What a name is bound to or a function returns, as an expression: numbers and sizes are scalars, not tensors."""
+    """What a name is bound to or a function returns, as an expression.
+
+    Numbers and sizes are scalars, not tensors.
+    """
     if isinstance(value, Expr):
         return value
     if isinstance(value, bool | int | float | SymExpr):
@@ -54,11 +59,30 @@ def as_value(value: Any) -> Expr:
     raise IRError(f"{value!r} is no value of the language; expected an expression, such as a call of R.add")
 
 
+def _without_constructors(value: Any) -> Any:
+    if isinstance(value, TypeConstructor):
+        return value.default()
+    if isinstance(value, list):
+        return [_without_constructors(item) for item in cast("list[Any]", value)]
+    if isinstance(value, tuple):
+        return tuple([_without_constructors(item) for item in cast("tuple[Any, ...]", value)])
+    return value
+
+
+def _without_scalars(value: Any) -> Any:
+    if isinstance(value, PrimValue):
+        return value.value
+    if isinstance(value, list | tuple):
+        return [_without_scalars(item) for item in cast("Sequence[Any]", value)]
+    return value
+
+
 @final
 class Evaluator:
     """Evaluates the expressions of one function.
 
-    ``python`` is the Python scope of a decorated function; None for a text, where nothing of Python is in reach.
+    ``python`` is the Python scope of a decorated function; None for a text, where nothing of Python is in
+    reach.
     """
 
     __slots__ = ("_depth", "environment", "python", "source")
@@ -70,7 +94,10 @@ class Evaluator:
         self._depth = 0
 
     def evaluate(self, node: ast.expr) -> Any:
-        """The value of an expression: of the language, a type, a size, a Python value. Raises `ParseError`."""
+        """The value of an expression: of the language, a type, a size, a Python value.
+
+        Raises `ParseError`.
+        """
         kind = type(node)
         if kind is ast.Name:
             return self._name(cast(ast.Name, node))
@@ -160,7 +187,8 @@ class Evaluator:
         return self.guarded(node, getattr, owner, node.attr)
 
     def _subscript(self, node: ast.Subscript) -> Any:
-        value, index = self.evaluate(node.value), self.evaluate(node.slice)
+        value: Any = self.evaluate(node.value)
+        index: Any = self.evaluate(node.slice)
         if isinstance(value, Expr) and (type(index) is not int):
             raise self.source.error(node.slice, "a tuple's field is chosen by a plain int: t[0]")
         if self.python is None and not isinstance(value, Expr | Mapping | Sequence):
@@ -236,29 +264,37 @@ class Evaluator:
         if isinstance(callee, TypeConstructor):
             callee = callee.within(self.environment.sizes)
         elif isinstance(callee, Expr):
-            if keywords:
-                raise self.source.error(node, "a function of the language takes its arguments by position")
-            if not isinstance(callee, GlobalVar | Var):
-                raise self.source.error(node.func, f"{ast.unparse(node.func)} is no function")
-            args = [self.guarded(node, as_value, arg) for arg in args]
+            return self._call_value(node, callee, args, keywords)
         elif not callable(callee):
             raise self.source.error(node.func, f"{ast.unparse(node.func)} is no function")
         elif keywords:
-            keywords = self._plain_attributes(node.func, keywords)
+            keywords = self.guarded(node, self._plain_attributes, node.func, keywords)
         return self.guarded(node, callee, *args, **keywords)
 
+    def _call_value(self, node: ast.Call, callee: Expr, args: list[Any], keywords: dict[str, Any]) -> Any:
+        """A call of a function of the program: of the module, of a parameter, or of an outside one."""
+        if keywords:
+            raise self.source.error(node, "a function of the program takes its arguments by position")
+        if not isinstance(callee, GlobalVar | Var | ExternFunc):
+            raise self.source.error(node.func, f"{ast.unparse(node.func)} is no function")
+        values = [self.guarded(node, as_value, arg) for arg in args]
+        return self.guarded(node, Call, callee, values)
+
     def _plain_attributes(self, function: ast.expr, keywords: dict[str, Any]) -> dict[str, Any]:
-        """Scalars written ``T.float32(0.5)`` as plain numbers, where an operator's attribute is meant."""
-        if not any(isinstance(value, PrimValue) for value in keywords.values()):
+        """Keywords as operators take them.
+
+        Bare names of types as types, ``T.float32(0.5)`` as a plain number.
+        """
+        if all(type(value) in _PLAIN for value in keywords.values()):
             return keywords
+        keywords = {name: _without_constructors(value) for name, value in keywords.items()}
         path = ast.unparse(function).partition(".")[2]
         try:
             attributes = Op.get(f"relax.{path}").attributes
         except IRError:
             return keywords
         return {
-            name: value.value if isinstance(value, PrimValue) and name in attributes else value
-            for name, value in keywords.items()
+            name: _without_scalars(value) if name in attributes else value for name, value in keywords.items()
         }
 
     # --- Python's part

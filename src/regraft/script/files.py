@@ -1,8 +1,8 @@
 """A program in files: its text, and beside it one file of weights that is read only where it is used.
 
-``model.relax`` is the text; ``model.relax.weights`` holds the bytes of the constants that do not stand in it, each
-aligned to 64 bytes. A digest of those bytes stands in both, so that a text is never read with another's weights.
-Each file appears whole or not at all.
+``model.relax`` is the text; ``model.relax.weights`` holds the bytes of the constants that do not stand in it,
+each aligned to 64 bytes. A digest of those bytes stands in both, so that a text is never read with another's
+weights. Each file appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class _WeightsFile:
         """Append the bytes of a tensor; returns where they begin."""
         if self._file is None:
             self._file = tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=".relax-", delete=False)  # noqa: SIM115
-        content = little_endian(data.numpy()).reshape(-1).view(np.uint8)
+        content = little_endian(data.numpy()).reshape(-1).view(np.uint8).data
         start = -(-self._end // _ALIGNMENT) * _ALIGNMENT
         self._file.seek(start)
-        self._file.write(memoryview(content))
+        self._file.write(content)
         self._digest.update(start.to_bytes(8, "little"))
-        self._digest.update(memoryview(content))
+        self._digest.update(content)
         self._end = start + content.nbytes
         return start
 
@@ -118,8 +118,8 @@ def _write_whole(target: Path, text: str, weights: _WeightsFile) -> None:
 def load_script(path: str | os.PathLike[str]) -> IRModule | Function:
     """The program in the file ``path``; constants in its file of weights are read when they are first used.
 
-    Raises `ParseError` for a text that is no program, `RegraftError` for a file of weights that is missing, too short
-    or another program's.
+    Raises `ParseError` for a text that is no program, `RegraftError` for a file of weights that is missing,
+    too short or another program's.
     """
     target = Path(path)
     try:
@@ -157,7 +157,7 @@ def _open_weights(target: Path, header: Mapping[str, str]) -> LoadBytes:
         return TensorData.lazy(
             shape,
             dtype,
-            lambda: data_from_bytes(memoryview(content[offset : offset + count]), dtype, shape).numpy(),
+            lambda: data_from_bytes(content[offset : offset + count].data, dtype, shape).numpy(),
         )
 
     return load

@@ -1,7 +1,8 @@
 """The names under ``R`` and ``I`` that are no operators: constants, shapes, tuples, calls to the outside.
 
-Those that only mean something as a statement of a function (`dataflow`, `output`, `match_cast`, `func_attr` ...) are
-recognised by the reader as the objects that they are; called anywhere else they say where they belong.
+Those that only mean something as a statement of a function (`dataflow`, `output`, `match_cast`, `func_attr`
+...) are recognised by the reader as the objects that they are; called anywhere else they say where they
+belong.
 """
 
 from __future__ import annotations
@@ -12,11 +13,9 @@ from typing import Any, NoReturn, cast
 
 from ..ir.dtypes import as_dtype
 from ..ir.errors import IRError, RegraftError
-from ..ir.expr import Constant, DataTypeImm, Expr, ExternFunc, PrimValue, ShapeExpr, StringImm, Tuple
+from ..ir.expr import Constant, DataTypeImm, Expr, PrimValue, ShapeExpr, StringImm, Tuple
 from ..ir.expr import const as make_const
-from ..ir.op import Call
-from ..ir.types import TupleType, Type
-from .annotations import as_type
+from ..ir.op import Attrs
 from .evaluate import as_value
 from .sizes import SizeScope
 
@@ -24,7 +23,8 @@ _SPECIAL_NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 def const(value: Any, dtype: str | None = None) -> Constant:
-    """A tensor known in full, from a number, nested lists or an array; ``"inf"``, ``"-inf"`` and ``"nan"`` are numbers.
+    """A tensor known in full, from a number, nested lists or an array; ``"inf"``, ``"-inf"`` and ``"nan"``
+    are numbers.
 
     Without ``dtype`` a float is float32, an int int32, a bool bool, an array what it is.
     """
@@ -73,32 +73,11 @@ def make_tuple(*fields: Any) -> Tuple:
     return cast(Tuple, as_value(fields))
 
 
-def as_result_types(types: Any, where: str) -> tuple[Type, ...]:
-    """The type that a call to the outside states: none, one, or several as one tuple."""
-    if types is None:
-        return ()
-    listed = cast("Sequence[object]", types) if isinstance(types, list | tuple) else (types,)
-    stated = [as_type(ty, where) for ty in listed]
-    return tuple(stated) if len(stated) < 2 else (TupleType(stated),)
-
-
-def call_packed(
-    func: str | ExternFunc, *args: Any, ty_args: Any = None, sinfo_args: Any = None, **attrs: Any
-) -> Call:
-    """A call of a function that lives outside and may have effects.
-
-    ``ty_args`` is the type of its result (several: of its results as a tuple); ``sinfo_args`` is its older name.
-    """
-    attrs.pop("attrs_type_key", None)
-    types = as_result_types(sinfo_args if ty_args is None else ty_args, "ty_args of R.call_packed")
-    callee = func if isinstance(func, ExternFunc) else ExternFunc(func)
-    return Call(callee, [as_value(arg) for arg in args], freeze(attrs) if attrs else None, types)
-
-
 def freeze(value: Any) -> Any:
-    """Attribute values as the language keeps them: lists become tuples, dictionaries attributes, at every level."""
-    from ..ir.op import Attrs
+    """Attribute values as the language keeps them.
 
+    Lists become tuples, dictionaries attributes, at every level.
+    """
     if isinstance(value, dict):
         table = cast("dict[str, Any]", value)
         return Attrs({key: freeze(item) for key, item in table.items()})
@@ -125,7 +104,7 @@ def output(*variables: Any) -> None:
 
 
 def match_cast(value: Expr, ty: Any) -> Any:
-    """``y = R.match_cast(x, ty)`` checks at run time that ``x`` is of type ``ty``, and defines the sizes it names."""
+    """``y = R.match_cast(x, ty)`` checks at run time that ``x`` is of type ``ty``; defines the sizes it names."""
     _belongs("R.match_cast(...)", "is bound to a name as it stands: y = R.match_cast(x, R.Tensor((n, 4)))")
 
 
@@ -140,7 +119,10 @@ def func_name(name: str) -> None:
 
 
 def module_attrs(attrs: dict[str, Any]) -> None:
-    """``I.module_attrs({...})`` sets attributes of the module around it; Python evaluates it without effect."""
+    """``I.module_attrs({...})`` sets attributes of the module around it.
+
+    Python evaluates it without effect.
+    """
 
 
 def module_global_infos(infos: dict[str, Any]) -> None:

@@ -1,7 +1,8 @@
-"""Which names a text may say: the public names of the ``R``, ``I`` and ``T`` namespaces, and nothing behind them.
+"""Which names a text may say: the public names of the ``R``, ``I`` and ``T`` namespaces, and nothing behind
+them.
 
-A text's names are looked up here and in the text itself; Python's own names, attributes and globals are not there to
-be found. Also identifiers for the printer: valid, and each used once.
+A text's names are looked up here and in the text itself; Python's own names, attributes and globals are not
+there to be found. Also identifiers for the printer: valid, and each used once.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ class Namespace:
 
     @classmethod
     def of_module(cls, name: str, module: ModuleType) -> Namespace:
-        """The public names (``__all__``) of a module; its public submodules become namespaces of their own."""
+        """The public names (``__all__``) of a module.
+
+        Its public submodules become namespaces of their own.
+        """
         members: dict[str, object] = {}
         public: Iterable[str] = module.__all__
         for member in public:

@@ -1,15 +1,15 @@
 """Functions and modules of a script: from a syntax tree to `Function` and `IRModule`.
 
-The same reader serves ``regraft.parse(text)`` and the decorators; what differs is where names are looked up. The
-functions of a module may call each other in any order, so signatures are read first. A function whose return type is
-not written is read before those that call it; one that calls itself must write it.
+The same reader serves ``regraft.parse(text)`` and the decorators; what differs is where names are looked up.
+The functions of a module may call each other in any order, so signatures are read first. A function whose
+return type is not written is read before those that call it; one that calls itself must write it.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import Any, cast, final
+from typing import Any, final
 
 from ..ir.builder import NameSupply
 from ..ir.expr import GlobalVar, Var
@@ -23,14 +23,20 @@ from .evaluate import Evaluator
 from .names import Namespace
 from .sizes import SizeScope
 from .source import Source
-from .statements import FunctionReader
+from .statements import FunctionReader, bound_names
 from .tir import ScalarConstructor
 
 
-def _own_statements(node: ast.FunctionDef) -> Iterator[ast.AST]:
-    """The nodes of a function's body."""
-    for statement in node.body:
-        yield from ast.walk(statement)
+def _statements_of(node: ast.FunctionDef) -> Iterator[ast.stmt]:
+    """The statements of a function's body, those inside blocks and branches included."""
+    stack: list[ast.stmt] = node.body[::-1]
+    while stack:
+        statement = stack.pop()
+        yield statement
+        if isinstance(statement, ast.With | ast.If):
+            stack += reversed(statement.body)
+        if isinstance(statement, ast.If):
+            stack += reversed(statement.orelse)
 
 
 @final
@@ -64,7 +70,10 @@ class _Signature:
 
 @final
 class Reader:
-    """Reads definitions of one source. ``outer`` are the names around them, ``python`` a Python scope or None."""
+    """Reads definitions of one source.
+
+    ``outer`` are the names around them, ``python`` a Python scope or None.
+    """
 
     __slots__ = ("outer", "python", "source")
 
@@ -134,9 +143,9 @@ class Reader:
     def _body(self, signature: _Signature, name: str | None = None) -> Function:
         node = signature.node
         reader = self._statements(signature.environment, node)
-        for inner in _own_statements(node):
-            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
-                reader.names.reserve(inner.id)
+        for statement in _statements_of(node):
+            for bound in bound_names(statement):
+                reader.names.reserve(bound)
         for param in signature.params:
             reader.names.reserve(param.name_hint)
         body = reader.read(node)
@@ -216,7 +225,7 @@ class _ModuleReader:
         self.node = node
         self.source = reader.source
         self.signatures: dict[str, _Signature] = {}
-        self.variables: dict[str, object] = {}
+        self.variables: dict[str, GlobalVar] = {}
         self.table: dict[str, Function] = {}
         self.attrs: dict[str, Any] = {}
         own = Namespace(node.name, self.variables)
@@ -229,14 +238,28 @@ class _ModuleReader:
             self._member(evaluator, statement)
         for name, signature in self.signatures.items():
             if signature.type is not None:
-                self.variables[name] = GlobalVar(name, signature.type)
+                self.variables[name] = GlobalVar(self._full_name(evaluator, name), signature.type)
         for name in self._callees_first():
             function = self.reader.body(self.signatures[name])
             self.table[name] = function
             if name not in self.variables:
-                self.variables[name] = GlobalVar(name, function.ty)
-        functions = {cast(GlobalVar, self.variables[name]): self.table[name] for name in self.signatures}
+                self.variables[name] = GlobalVar(self._full_name(evaluator, name), function.ty)
+        functions = {self.variables[name]: self.table[name] for name in self.signatures}
         return IRModule(functions, self.attrs)
+
+    def _full_name(self, evaluator: Evaluator, name: str) -> str:
+        """The name that ``R.func_name`` gives a function, where an identifier cannot say it."""
+        for statement in self.signatures[name].node.body:
+            match statement:
+                case ast.Expr(
+                    value=ast.Call(
+                        func=ast.Attribute(attr="func_name") as word, args=[ast.Constant(value=str() as full)]
+                    )
+                ) if evaluator.evaluate(word) is intrinsics.func_name:
+                    return full
+                case _:
+                    pass
+        return name
 
     def _member(self, evaluator: Evaluator, statement: ast.stmt) -> None:
         match statement:
@@ -289,14 +312,17 @@ class _ModuleReader:
                     if callee in path:
                         raise self.source.error(
                             place,
-                            f"{callee!r} is called before its return type is known, by way of itself; write it: -> R.Tensor(...)",
+                            f"{callee!r} is called before its return type is known, by way of itself; "
+                            "write it: -> R.Tensor(...)",
                         )
                     stack.append((callee, False))
         return order
 
     def _unwritten_callees(self, name: str) -> list[tuple[str, ast.AST]]:
         found: dict[str, ast.AST] = {}
-        for inner in _own_statements(self.signatures[name].node):
+        if all(signature.ret is not None for signature in self.signatures.values()):
+            return []
+        for inner in ast.walk(self.signatures[name].node):
             if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name):
                 callee = self.signatures.get(inner.attr)
                 if callee is not None and callee.ret is None and inner.value.id in ("cls", self.node.name):

@@ -1,8 +1,9 @@
 """A program as text that reads back as an equal program.
 
-Sizes are printed in the form that both old and new Relax read: in quotes in a signature (``R.Tensor(("n", 4))``),
-declared once (``n = T.int64()``) and bare in a body. Names are the variables' own where these are identifiers, used
-once and mean nothing else. The same program gives the same text in every run. Cost: linear in the program.
+Sizes are printed in the form that both old and new Relax read: in quotes in a signature (``R.Tensor(("n",
+4))``), declared once (``n = T.int64()``) and bare in a body. Names are the variables' own where these are
+identifiers, used once and mean nothing else. The same program gives the same text in every run. Cost: linear
+in the program.
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ from ..ir.program import (
     SeqExpr,
     VarBinding,
 )
-from ..ir.tensor_data import TensorData
 from ..ir.types import (
     FuncType,
     ObjectType,
@@ -51,8 +51,6 @@ from .constants import ConstantWriter
 from .names import IdentifierSupply, identifier
 
 _INDENT: Final = "    "
-_RESULT_TYPE_KEYWORD: Final = {"relax.call_dps_packed": "out_ty"}
-"""How operators that are told their result's type name it, where it is not ``ty_args``."""
 _DEEPEST: Final = 60
 """Nested expressions below this depth are elided; programs in A-normal form have none."""
 
@@ -79,7 +77,7 @@ def module_text(module: IRModule, constants: ConstantWriter) -> str:
         if lines:
             lines.append("")
         printer = _FunctionPrinter(constants, table)
-        body = printer.definition(function, table[variable])
+        body = printer.definition(function, table[variable], variable.name_hint)
         lines += [f"{_INDENT}{line}" if line else line for line in body]
         uses_scalars = uses_scalars or printer.uses_scalars
     if not lines:
@@ -88,12 +86,11 @@ def module_text(module: IRModule, constants: ConstantWriter) -> str:
     return "\n".join([*imports, "@I.ir_module", "class Module:", *lines, *constants.section()])
 
 
-def function_text(
-    function: Function, constants: ConstantWriter
-) -> str:
+def function_text(function: Function, constants: ConstantWriter) -> str:
     """The text of a function that stands by itself, under its public name or ``main``."""
     printer = _FunctionPrinter(constants)
-    lines = printer.definition(function, identifier(function.name or "main"))
+    name = function.name or "main"
+    lines = printer.definition(function, identifier(name), name)
     return "\n".join([*_imports(printer.uses_scalars), "", *lines, *constants.section()])
 
 
@@ -131,6 +128,7 @@ class _FunctionPrinter:
 
     __slots__ = (
         "_bodies",
+        "_calls_module",
         "_constants",
         "_declared",
         "_functions",
@@ -150,6 +148,7 @@ class _FunctionPrinter:
         self._declared: dict[SymVar, None] = {}
         self._bodies: dict[Type, str] = {}
         self._signatures: dict[Type, str] = {}
+        self._calls_module = False
         self.uses_scalars = False
 
     # --- pieces by themselves
@@ -223,19 +222,12 @@ class _FunctionPrinter:
             case TupleType():
                 fields = ", ".join([self.type(field, quoted=quoted) for field in ty.fields])
                 return f"R.Tuple({fields})" if fields else "R.Tuple"
-            case ShapeType(values=None):
-                return f"R.Shape(ndim={ty.ndim})"
-            case ShapeType(values=values):
-                return f"R.Shape([{self._dims(values, quoted=quoted)}])"
-            case PrimType(value=None):
-                return f'R.Prim("{ty.dtype}")'
-            case PrimType(value=value):
-                known = (
-                    attribute_text(value)
-                    if isinstance(value, bool | float)
-                    else self.dim(value, quoted=quoted)
-                )
-                return f'R.Prim("{ty.dtype}", value={known})'
+            case ShapeType():
+                if ty.values is None:
+                    return f"R.Shape(ndim={ty.ndim})"
+                return f"R.Shape([{self._dims(ty.values, quoted=quoted)}])"
+            case PrimType():
+                return self._prim_type(ty, quoted)
             case FuncType():
                 return self._func_type(ty, quoted)
             case ObjectType():
@@ -253,6 +245,13 @@ class _FunctionPrinter:
         if ty.shape is None and ty.ndim >= 0:
             parts.append(f"ndim={ty.ndim}")
         return f"R.Tensor({', '.join(parts)})" if parts else "R.Tensor"
+
+    def _prim_type(self, ty: PrimType, quoted: bool) -> str:
+        value = ty.value
+        if value is None:
+            return f'R.Prim("{ty.dtype}")'
+        known = attribute_text(value) if isinstance(value, bool | float) else self.dim(value, quoted=quoted)
+        return f'R.Prim("{ty.dtype}", value={known})'
 
     def _func_type(self, ty: FuncType, quoted: bool) -> str:
         ret = self.type(ty.ret, quoted=quoted)
@@ -282,17 +281,24 @@ class _FunctionPrinter:
             callee = f"R.{op.name.removeprefix('relax.')}"
             if args and isinstance(call.args[0], ExternFunc):
                 args[0] = string_text(call.args[0].global_symbol)
-        elif isinstance(op, ExternFunc):
+        elif isinstance(op, ExternFunc) and (call.ty_args or call.attrs):
             callee = "R.call_packed"
             args.insert(0, string_text(op.global_symbol))
         else:
             callee = self.expr(op, depth)
         if call.ty_args:
-            name = _RESULT_TYPE_KEYWORD.get(op.name, "ty_args") if isinstance(op, Op) else "ty_args"
-            types = ", ".join([self.type(ty) for ty in call.ty_args])
-            only = len(call.ty_args) == 1 and name != "ty_args"
-            keywords.append(f"{name}={types}" if only else f"{name}=({types},)")
+            keywords.append(self._stated_types(call))
         return f"{callee}({', '.join(args + keywords)})"
+
+    def _stated_types(self, call: Call) -> str:
+        """The types that a call of the outside states; those of several results stand side by side."""
+        types: Sequence[Type] = call.ty_args
+        if len(types) == 1 and isinstance(types[0], TupleType) and len(types[0].fields) > 1:
+            types = types[0].fields
+        text = ", ".join([self.type(ty) for ty in types])
+        if isinstance(call.op, Op) and call.op.name == "relax.call_dps_packed":
+            return f"out_ty={text}" if len(types) == 1 else f"out_ty=[{text}]"
+        return f"ty_args=({text}{',' if len(types) == 1 else ''})"
 
     def _attribute(self, value: Any) -> str:
         if type(value) in (int, bool, str, float) or value is None:
@@ -346,6 +352,7 @@ class _FunctionPrinter:
         return f"R.ExternFunc({string_text(expr.global_symbol)})"
 
     def _global(self, expr: GlobalVar, depth: int) -> str:
+        self._calls_module = self._calls_module or expr in self._functions
         return f"cls.{self._functions.get(expr) or identifier(expr.name_hint)}"
 
     def _operator(self, expr: Op, depth: int) -> str:
@@ -404,17 +411,17 @@ class _FunctionPrinter:
     # --- functions
 
     def _local(self, name: str, function: Function) -> list[str]:
-        return self._definition(function, name, local=True)
+        return self._definition(function, name, name, local=True)
 
-    def definition(self, function: Function, name: str) -> list[str]:
-        """The lines of a function under the given name."""
-        return self._definition(function, name, local=False)
+    def definition(self, function: Function, name: str, full_name: str) -> list[str]:
+        """The lines of a function under the identifier ``name``; its own name may be none."""
+        return self._definition(function, name, full_name, local=False)
 
-    def _definition(self, function: Function, name: str, *, local: bool) -> list[str]:
+    def _definition(self, function: Function, name: str, full_name: str, *, local: bool) -> list[str]:
         attrs = dict(function.attrs)
         options: list[str] = []
-        if not local and attrs.pop("global_symbol", name) != name:
-            attrs["global_symbol"] = function.attrs["global_symbol"]
+        if not local and attrs.get("global_symbol") == full_name:
+            del attrs["global_symbol"]
         if not local and function.is_private:
             options.append("private=True")
         if not function.is_pure:
@@ -427,15 +434,15 @@ class _FunctionPrinter:
         ]
         head = f"def {name}({', '.join(params)}) -> {self.type(function.ret_ty, quoted=quoted)}:"
         decorator = f"@R.function({', '.join(options)})" if options else "@R.function"
-        body: list[str] = []
+        body = [] if name == full_name else [f"R.func_name({string_text(full_name)})"]
         if attrs:
             text = attribute_text(attrs)
             self.uses_scalars = self.uses_scalars or "T.float64(" in text
             body.append(f"R.func_attr({text})")
         statements = [*self._blocks(function.body.blocks), *self._return(function.body.body)]
         if not local:
-            for variable in self._declared:
-                body.append(f"{self._size(variable).name} = T.{variable.dtype}()")
+            body += ["cls = Module"] if self._calls_module else []
+            body += [f"{self._size(variable).name} = T.{variable.dtype}()" for variable in self._declared]
         return [decorator, head, *[f"{_INDENT}{line}" if line else line for line in (*body, *statements)]]
 
     def _return(self, result: Expr) -> list[str]:

@@ -1,11 +1,12 @@
 """The ``R`` namespace: every operator of the vocabulary, and the words of the language around them.
 
-The vocabulary's names are those of `regraft.ops`. Rooms that are built on the written form add their own words with
-`register_name`, since this one does not know them.
+The vocabulary's names are those of `regraft.ops`. Rooms that are built on the written form add their own
+words with `register_name`, since this one does not know them.
 """
 
 from __future__ import annotations
 
+import builtins
 from difflib import get_close_matches
 
 from .. import ops as _ops
@@ -21,18 +22,17 @@ from .annotations import (
     TupleConstructor,
 )
 from .decorators import function as function
-from .intrinsics import call_packed as call_packed
 from .intrinsics import const as const
 from .intrinsics import dataflow as dataflow
 from .intrinsics import dtype as dtype
 from .intrinsics import func_attr as func_attr
 from .intrinsics import func_name as func_name
-from .intrinsics import make_tuple as tuple
+from .intrinsics import make_tuple as tuple  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from .intrinsics import match_cast as match_cast
 from .intrinsics import output as output
 from .intrinsics import prim_value as prim_value
 from .intrinsics import shape as shape
-from .intrinsics import string as str
+from .intrinsics import string as str  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
 Tensor = TensorConstructor()
 Shape = ShapeConstructor()
@@ -53,7 +53,6 @@ _WORDS = [
     "Shape",
     "Tensor",
     "Tuple",
-    "call_packed",
     "const",
     "dataflow",
     "dtype",
@@ -68,19 +67,20 @@ _WORDS = [
     "str",
     "tuple",
 ]
-_registered: dict[str, object] = {}  # pyright: ignore[reportGeneralTypeIssues, reportInvalidTypeForm, reportInvalidTypeArguments, reportUnknownVariableType]
+_registered: builtins.dict[builtins.str, object] = {}
 
-__all__ = sorted({*_WORDS, *_ops.__all__})  # noqa: PLE0604 - the vocabulary lists its own names  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = sorted({*_WORDS, *_ops.__all__})  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-def register_name(name, value):
+def register_name(name: builtins.str, value: object) -> None:
     """Make ``R.<name>`` mean ``value``."""
     _registered[name] = value
 
 
-def __getattr__(name):
+def __getattr__(name: builtins.str) -> object:
     if name in _registered:
         return _registered[name]
-    near = get_close_matches(name, [*__all__, *_registered], n=3)
+    known: builtins.list[builtins.str] = [*__all__, *_registered]
+    near = get_close_matches(name, known, n=3)
     hint = f"; did you mean {' or '.join(f'R.{close}' for close in near)}?" if near else ""
     raise AttributeError(f"R.{name} does not exist{hint}")

@@ -1,14 +1,13 @@
 """The size variables of one function, by name, and arithmetic on sizes that stays small.
 
-A size is written as an int, as text (``"n"``, ``"n * 2 + 1"``), or as an expression over ``n = T.int64()``. All
-mentions of one name in one function are one variable. Text may come from anyone, so every sum and product is
-bounded here: no expression of a few characters may take a gigabyte or a minute.
+A size is written as an int, as text (``"n"``, ``"n * 2 + 1"``), or as an expression over ``n = T.int64()``.
+All mentions of one name in one function are one variable. Text may come from anyone, so every sum and product
+is bounded here: no expression of a few characters may take a gigabyte or a minute.
 """
 
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar, cast, final
 
@@ -22,14 +21,14 @@ _GREATEST: Final = 2**64
 _MOST_TERMS: Final = 256
 
 ARITHMETIC: Final[Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]]] = {
-    ast.Add: ("+", operator.add),
-    ast.Sub: ("-", operator.sub),
-    ast.Mult: ("*", operator.mul),
-    ast.Div: ("/", operator.truediv),
-    ast.FloorDiv: ("//", operator.floordiv),
-    ast.Mod: ("%", operator.mod),
-    ast.Pow: ("**", operator.pow),
-    ast.MatMult: ("@", operator.matmul),
+    ast.Add: ("+", lambda a, b: a + b),
+    ast.Sub: ("-", lambda a, b: a - b),
+    ast.Mult: ("*", lambda a, b: a * b),
+    ast.Div: ("/", lambda a, b: a / b),
+    ast.FloorDiv: ("//", lambda a, b: a // b),
+    ast.Mod: ("%", lambda a, b: a % b),
+    ast.Pow: ("**", lambda a, b: a**b),
+    ast.MatMult: ("@", lambda a, b: a @ b),
 }
 """Python's binary operators that a program may use: sign and meaning."""
 
@@ -46,7 +45,7 @@ SIZE_FUNCTIONS: Final[Mapping[str, Callable[[Dim, Dim], Dim]]] = {
 
 
 def size_arithmetic(kind: type[ast.operator], left: Any, right: Any) -> Any:
-    """``left kind right`` on numbers and sizes, refused where it is no arithmetic on sizes or grows too large."""
+    """``left kind right`` on numbers and sizes; `IRError` where that is no size or grows too large."""
     for value in (left, right):
         if isinstance(value, bool) or not isinstance(value, int | float | complex | SymExpr):
             raise IRError(f"arithmetic on {value!r}; sizes are computed from ints and size variables")
@@ -78,7 +77,10 @@ def _check_terms(count: int) -> None:
 
 @final
 class SizeScope:
-    """The size variables of one function. ``dtypes`` are those that it declares with another dtype than int64."""
+    """The size variables of one function.
+
+    ``dtypes`` are those that it declares with another dtype than int64.
+    """
 
     __slots__ = ("_dtypes", "_variables")
 
@@ -98,7 +100,10 @@ class SizeScope:
         self._variables[name] = variable
 
     def resolve(self, value: object) -> Dim:
-        """A size as people write it: an int, text, a size expression, a `TypeVar`, or a scalar of known value."""
+        """A size as people write it.
+
+        An int, text, a size expression, a `TypeVar`, or a scalar of known value.
+        """
         if type(value) is int:
             return value
         if isinstance(value, str):

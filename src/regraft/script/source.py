@@ -1,8 +1,9 @@
-"""Where a program's text comes from: a string that was handed in, or the file that a decorated function stands in.
+"""Where a program's text comes from: a string that was handed in, or the file that a decorated function
+stands in.
 
-Gives the syntax tree, and turns a place in it into a `ParseError`. A text from outside is guarded before Python's
-own parser sees it: that parser builds a tree and evaluates nothing, but brackets nested a million deep are no
-program. Knows Python's syntax and nothing of the language.
+Gives the syntax tree, and turns a place in it into a `ParseError`. A text from outside is guarded before
+Python's own parser sees it: that parser builds a tree and evaluates nothing, but brackets nested a million
+deep are no program. Knows Python's syntax and nothing of the language.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ Definition: TypeAlias = ast.FunctionDef | ast.ClassDef
 MOST_NESTED: Final = 200
 """How deep brackets may nest in a text; TVM's and regraft's printers stay under ten."""
 
-# Every alternative that begins also ends (at the end of the line or text, if the closing quote is missing) and gives
-# nothing back, which keeps the scan linear in any text.
+# Every alternative that begins also ends (at the end of the line or text, if the closing quote is missing) and
+# gives nothing back, which keeps the scan linear in any text.
 _TOKENS: Final = re.compile(
     r'"""(?:[^"\\]++|\\[\s\S]|"(?!""))*+(?:"""|\Z|\\\Z)'
     r"|'''(?:[^'\\]++|\\[\s\S]|'(?!''))*+(?:'''|\Z|\\\Z)"
@@ -154,7 +155,8 @@ def _file_of(filename: str, what: str) -> tuple[Source, dict[int, list[Definitio
     lines = linecache.getlines(filename)
     if not lines:
         raise RegraftError(
-            f"the source text of {what} is not available ({filename}): a decorated program is read from its file; "
+            f"the source text of {what} is not available ({filename}): "
+            "a decorated program is read from its file; "
             "put it in a file, or hand its text to regraft.parse"
         )
     text = "".join(lines)

@@ -1,7 +1,7 @@
 """Statements of a function: from a syntax tree to blocks of bindings in A-normal form.
 
-Each statement is read once, in order; the cost of a function is linear in its text. Nesting that costs stack is that
-of branches and blocks, which Python limits to a hundred levels; a row of bindings costs none.
+Each statement is read once, in order; the cost of a function is linear in its text. Nesting that costs stack
+is that of branches and blocks, which Python limits to a hundred levels; a row of bindings costs none.
 """
 
 from __future__ import annotations
@@ -256,7 +256,10 @@ class FunctionReader:
         return self.evaluator.guarded(node, as_type, value, "the annotation")
 
     def _check_annotation(self, node: ast.stmt, inferred: Type, annotation: Type | None) -> Type:
-        """The type of a variable: what is annotated, if the value may be of that type, else what is inferred."""
+        """The type of a variable.
+
+        What is annotated, if the value may be of that type, else what is inferred.
+        """
         if annotation is None or annotation == inferred:
             return inferred
         if is_subtype(inferred, annotation) is False:
@@ -336,7 +339,7 @@ class FunctionReader:
                     if not isinstance(argument, ast.Name):
                         raise self.source.error(argument, "R.output takes names that the block binds")
                     names.append(argument.id)
-                bound = {name for statement in node.body for name in _bound_names(statement)}
+                bound = {name for statement in node.body for name in bound_names(statement)}
                 for argument, name in zip(call.args, names, strict=True):
                     if name not in bound:
                         raise self.source.error(
@@ -352,7 +355,7 @@ class FunctionReader:
         """For each statement, the outputs that it is the last one to bind."""
         place: dict[str, int] = {}
         for i, statement in enumerate(statements):
-            for name in _bound_names(statement):
+            for name in bound_names(statement):
                 place[name] = i
         last: dict[int, frozenset[str]] = {}
         for name in outputs:
@@ -378,7 +381,8 @@ class FunctionReader:
         if then.name != other.name:
             raise self.source.error(
                 node,
-                f"the branches bind different names last, {then.name!r} and {other.name!r}; bind one name in both",
+                f"the branches bind different names last, {then.name!r} and {other.name!r}; "
+                "bind one name in both",
             )
         value = self.evaluator.guarded(node, If, condition, then_body, other_body)
         annotations = [a for a in (then.annotation, other.annotation) if a is not None]
@@ -395,12 +399,15 @@ class FunctionReader:
         body = SeqExpr(self._body.blocks, merge.value)
         self._body = outer
         self.environment.close(
-            f"it is bound inside a branch of the `if` before it; bind it last in both branches"
+            "it is bound inside a branch of the `if` before it; bind it last in both branches"
         )
         return merge, body
 
     def _last_of_branch(self, node: ast.stmt, which: str) -> _Merge:
-        """The name that a branch binds last. Its value becomes the branch's result as it stands, or under a name."""
+        """The name that a branch binds last.
+
+        Its value becomes the branch's result as it stands, or under a name.
+        """
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 annotation = None
@@ -431,8 +438,8 @@ class FunctionReader:
         return _Merge(name, result, annotation)
 
 
-def _bound_names(statement: ast.stmt) -> list[str]:
-    """The names that one statement of a dataflow block binds."""
+def bound_names(statement: ast.stmt) -> list[str]:
+    """The names that one statement binds by itself, not in the statements inside it."""
     match statement:
         case ast.Assign(targets=targets):
             return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]

@@ -1,13 +1,15 @@
 """Reading a program from a text that may come from anyone.
 
-A text is data: it holds definitions, constants and comments. Its names are those of the closed namespaces ``R``,
-``I`` and ``T``, and those it defines itself; no part of it is handed to Python.
+A text is data: it holds definitions, constants and comments. Its names are those of the closed namespaces
+``R``, ``I`` and ``T``, and those it defines itself; no part of it is handed to Python.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, final
@@ -46,19 +48,36 @@ def _namespaces() -> Mapping[str, Namespace]:
 
 
 def parse(text: str | bytes, name: str = "<text>") -> IRModule | Function:
-    """The program that ``text`` holds: a module class under ``@I.ir_module``, or a function under ``@R.function``.
+    """The program that ``text`` holds: a module class under ``@I.ir_module``, or a function under
+    ``@R.function``.
 
-    ``name`` names the text in errors and in the origins of variables. Reads what ``.script()`` prints, and what
-    TVM 0.27 prints for a Relax module without TensorIR. Nothing in the text is run. Raises `ParseError` at the first
-    fault. Cost: linear in the length of the text.
+    ``name`` names the text in errors and in the origins of variables. Reads what ``.script()`` prints, and
+    what TVM 0.27 prints for a Relax module without TensorIR. Nothing in the text is run. Raises `ParseError`
+    at the first fault. Cost: linear in the length of the text.
     """
     return read_program(text, name, None)
 
 
 def read_program(text: str | bytes, name: str, load: LoadWeights | None) -> IRModule | Function:
     """`parse`, for a text whose large constants may stand in a file that ``load`` opens."""
-    source, tree = read_text(text, name)
-    return _TextReader(source, load).read(tree)
+    with _collection_paused():
+        source, tree = read_text(text, name)
+        return _TextReader(source, load).read(tree)
+
+
+@contextmanager
+def _collection_paused() -> Iterator[None]:
+    """No garbage collection meanwhile.
+
+    A syntax tree has no cycles, and the collector would walk a large one over and over while it grows.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @final

@@ -1,7 +1,7 @@
 """The ``T`` namespace: scalars, and sizes that are not known yet.
 
-``T.int64()`` declares a size, ``T.float32(0.5)`` is a scalar of that dtype, ``T.int64`` alone is the type of such a
-scalar. Loops, buffers and schedules of TensorIR are no part of this library.
+``T.int64()`` declares a size, ``T.float32(0.5)`` is a scalar of that dtype, ``T.int64`` alone is the type of
+such a scalar. Loops, buffers and schedules of TensorIR are no part of this library.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _SPECIAL = ("inf", "-inf", "nan")
 
 @final
 class ScalarConstructor(TypeConstructor):
-    """``T.float32``: a scalar's dtype. Called with a number it is that scalar; called empty, a new size variable."""
+    """``T.float32``: a scalar's dtype. Called with a number it is that scalar.
+
+    Called empty, a new size variable.
+    """
 
     __slots__ = ("dtype",)
     name = "T"
@@ -70,7 +73,7 @@ class ScalarConstructor(TypeConstructor):
         return f"T.{self.dtype}"
 
 
-def Var(name: str, dtype: str = "int64") -> SymVar:  # noqa: N802 - Relax's name
+def Var(name: str, dtype: str = "int64") -> SymVar:
     """A new size variable of that name."""
     return SymVar(name, dtype)
 

@@ -1,4 +1,4 @@
-"""Convolutions and their transposes against PyTorch, in layouts, groups, dilations and paddings of all kinds."""
+"""Convolutions and transposed ones against PyTorch: layouts, groups, dilation, uneven padding, dtypes."""
 
 from __future__ import annotations
 

@@ -1,0 +1,124 @@
+"""Sampling of images at places that a grid gives, and grids of affine maps.
+
+Grids have the coordinates of a place on axis 1, (x, y) or (x, y, z), each from -1 to 1 across the image. float16 and
+bfloat16 are computed in float32 and rounded once. Each operator is declared whole here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, Final
+
+from ...ir.dims import Dim, dims_equal
+from ...ir.expr import Expr
+from ...ir.op import Call, Op, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
+from ..rules import as_shape_expr, require_float, shape_operand
+from ..semantics import cast, constant_array, dtype_name, widened
+
+__all__ = ["affine_grid", "grid_sample"]
+
+# --- grid_sample
+
+_METHODS: Final = ("bilinear", "nearest", "bicubic")
+_PADDING_MODES: Final = ("zeros", "border", "reflection")
+
+
+def _grid_sample_type(call: Call) -> Type:
+    attrs = call.attrs
+    rank = len(attrs.layout) - 2
+    if rank not in (2, 3):
+        raise wrong_attribute(call, "layout", 'an order of the letters NCHW or NCDHW, such as "NCHW"')
+    for name, known in (("method", _METHODS), ("padding_mode", _PADDING_MODES)):
+        if attrs[name] not in known:
+            raise wrong_attribute(call, name, f"one of {', '.join(known)}")
+    if rank == 3 and attrs.method == "bicubic":
+        raise wrong_attribute(call, "method", '"bilinear" or "nearest" for three spatial axes')
+    letters = data_letters(rank)
+    ty, grid = require_float(call, 0), require_float(call, 1)
+    data = canonical_dims(call, 0, "layout", letters)
+    if grid.ndim not in (UNKNOWN_NDIM, rank + 2):
+        raise wrong_operand(call, 1, f"a tensor of {rank + 2} dimensions: (batch, {rank}, spatial sizes of the result)")
+    if grid.shape is not None and dims_equal(grid.shape[1], rank) is False:
+        raise wrong_operand(call, 1, f"{rank} coordinates on axis 1")
+    if data is None or grid.shape is None:
+        return TensorType(None, ty.dtype, rank + 2)
+    if dims_equal(grid.shape[0], data[0]) is False:
+        raise wrong_operand(call, 1, f"the batch size of data, {data[0]}")
+    if 0 in data[2:]:
+        raise wrong_operand(call, 0, "spatial axes that have elements")
+    return arranged_type(call, "layout", letters, (*data[:2], *grid.shape[2:]), ty.dtype)
+
+
+def _padded(xp: Any, place: Any, size: int, padding_mode: str, align_corners: bool) -> Any:
+    """``place`` on an axis of ``size`` elements, brought onto the axis by the padding mode."""
+    if padding_mode == "zeros":
+        return place
+    if padding_mode == "reflection":
+        low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
+        distance = xp.remainder(xp.abs(place - low), 2 * span) if span else xp.zeros_like(place)
+        place = xp.where(distance > span, 2 * span - distance, distance) + low
+    return xp.clip(place, 0.0, size - 1.0)
+
+
+def _cubic_weights(share: Any) -> list[Any]:
+    """Keys' weights, with the alpha of -0.75 that PyTorch has, of the elements at -1, 0, 1 and 2 from the left one."""
+    alpha = -0.75
+
+    def outer(distance: Any) -> Any:
+        return ((distance - 5.0) * distance + 8.0) * distance * alpha - 4.0 * alpha
+
+    def inner(distance: Any) -> Any:
+        return ((alpha + 2.0) * distance - (alpha + 3.0)) * distance * distance + 1.0
+
+    return [outer(share + 1.0), inner(share), inner(1.0 - share), outer(2.0 - share)]
+
+
+def _taps(
+    xp: Any, coordinate: Any, size: int, method: str, padding_mode: str, align_corners: bool
+) -> list[tuple[Any, Any]]:
+    """The places on one axis that make up each sample, whole numbers as floats, with their weights."""
+    extent = (coordinate + 1.0) * (size - 1.0) / 2.0 if align_corners else ((coordinate + 1.0) * size - 1.0) / 2.0
+    if method == "bicubic":
+        left = xp.floor(extent)
+        weights = _cubic_weights(extent - left)
+        return [
+            (_padded(xp, left + float(tap - 1), size, padding_mode, align_corners), weight)
+            for tap, weight in enumerate(weights)
+        ]
+    place = _padded(xp, extent, size, padding_mode, align_corners)
+    if method == "nearest":
+        return [(xp.round(place), xp.ones_like(place))]
+    left = xp.floor(place)
+    return [(left, left + 1.0 - place), (left + 1.0, place - left)]
+
+
+def _grid_sample(
+    xp: Any, data: Any, grid: Any, method: str, layout: str, padding_mode: str, align_corners: bool
+) -> Any:
+    rank = len(layout) - 2
+    letters = data_letters(rank)
+    x = widened(xp, to_canonical(xp, data, layout, letters))
+    batch, channels, *sizes = x.shape
+    targets = grid.shape[2:]
+    flat = xp.reshape(x, (batch, channels, -1)) if batch and channels else xp.zeros((batch, channels, 1), dtype=x.dtype)
+    coordinates = cast(xp, widened(xp, grid), dtype_name(x.dtype))
+    coordinates = xp.reshape(coordinates, (batch, rank, -1) if batch else (0, rank, 0))
+    options = (method, padding_mode, align_corners)
+    axes = [_taps(xp, coordinates[:, rank - 1 - axis, :], sizes[axis], *options) for axis in range(rank)]
+    total = 0
+    for taps in product(*axes):
+        source, weight, inside = 0, 1.0, True
+        for (place, share), size in zip(taps, sizes, strict=True):
+            source = source * size + cast(xp, xp.clip(place, 0.0, size - 1.0), "int64")
+            inside = xp.logical_and(inside, xp.logical_and(place >= 0, place <= size - 1)) if inside is not True else (xp.logical_and(place >= 0, place <= size - 1))
+            weight = weight * share
+        index = xp.broadcast_to(xp.expand_dims(source, axis=1), (batch, channels, source.shape[1]))
+        picked = xp.take_along_axis(flat, index, axis=2)
+        # what lies beyond the image counts as 0, even where the element at its edge is infinite
+        visible = xp.expand_dims(inside, axis=1)
+        total = total + xp.where(visible, picked, xp.zeros_like(picked)) * xp.expand_dims(weight, axis=1)
+    result = cast(xp, xp.reshape(total, (batch, channels, *targets)), dtype_name(data.dtype))
+    return from_canonical(xp, result, layout, letters)

@@ -1,0 +1,30 @@
+"""Rewriting by pattern: rules, the session they edit, the gate they pass, and the engine that applies them."""
+
+from .engine import Bindings, Event, Listener, rewrite, rewrite_bindings, rewrite_call
+from .errors import (
+    Decline,
+    RewriteError,
+    RewriteLoopError,
+    RewriteTypeError,
+    RewriteValueError,
+    decline,
+)
+from .rule import PatternMatchingRewriter, Rule, RuleSet
+
+__all__ = [
+    "Bindings",
+    "Decline",
+    "Event",
+    "Listener",
+    "PatternMatchingRewriter",
+    "RewriteError",
+    "RewriteLoopError",
+    "RewriteTypeError",
+    "RewriteValueError",
+    "Rule",
+    "RuleSet",
+    "decline",
+    "rewrite",
+    "rewrite_bindings",
+    "rewrite_call",
+]

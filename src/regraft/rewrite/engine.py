@@ -1,0 +1,422 @@
+"""Applying rules until nothing changes.
+
+One block at a time is opened as an `EditSession`. Rules over one value are driven by a worklist: each value is tried
+once, and again only when an edit changed something its patterns can see (its own value, new values, and users as far
+up as the deepest pattern reaches). Rules over several bindings are tried at each anchor in block order, in sweeps,
+until a sweep changes nothing. Each edit passes the gate (`gate`) first. Rules are found by operator, so a rule whose
+operator does not occur costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from ..dpl.context import PatternContext
+from ..dpl.context_match import CompiledContext, compiled_context
+from ..dpl.match import CompiledPattern, compiled
+from ..dpl.pattern import DFPattern
+from ..dpl.view import Definitions, leaves_of, resolve
+from ..ir.builder import NameSupply
+from ..ir.expr import DataflowVar, Expr, Var
+from ..ir.module import IRModule
+from ..ir.op import Call
+from ..ir.origin import Origin, Origins, merge_origins
+from ..ir.program import (
+    Binding,
+    BindingBlock,
+    DataflowBlock,
+    Function,
+    If,
+    SeqExpr,
+    VarBinding,
+    is_leaf,
+)
+from ..ir.visitor import iter_bindings
+from .errors import RewriteError
+from .gate import Gate
+from .rule import PatternMatchingRewriter, Rule
+from .session import EditSession, substitute
+
+_Program = TypeVar("_Program", Function, IRModule)
+
+
+class Event(NamedTuple):
+    """One decision: a rule rewrote the binding ``var`` (``reason`` is None), or declined it, and why."""
+
+    rule: str
+    var: Var
+    reason: str | None
+    matched: tuple[Var, ...]
+
+
+Listener: TypeAlias = Callable[[Event], None]
+
+
+class Bindings(Mapping[Var, Expr]):
+    """What the variables of the block are bound to, as a rewriter over several bindings sees it."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: EditSession) -> None:
+        self._session = session
+
+    def __getitem__(self, var: Var) -> Expr:
+        return self._session.definitions[var]
+
+    def __iter__(self) -> Iterator[Var]:
+        return iter(self._session.definitions)
+
+    def __len__(self) -> int:
+        return len(self._session.definitions)
+
+    def depends_on(self, value: Expr, others: Iterable[Var]) -> bool:
+        """Whether ``value`` is computed from any of ``others``.
+
+        Cost: the values between the first of ``others`` and ``value`` in the block.
+        """
+        leaf = resolve(self._session.definitions, value)
+        return isinstance(leaf, Var) and self._session.depends_on(leaf, others)
+
+    def users_of(self, value: Expr) -> tuple[Var, ...]:
+        """The bindings that compute with ``value``, in block order."""
+        return tuple(self._session.consumers(resolve(self._session.definitions, value))[0])
+
+    def is_output(self, value: Expr) -> bool:
+        """Whether ``value`` is seen after the block."""
+        return self._session.consumers(resolve(self._session.definitions, value))[1]
+
+
+class _Plan:
+    """The rules of one run, found by operator."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.contexts: list[tuple[Rule, CompiledContext]] = []
+        self.calls: list[tuple[Rule, CompiledPattern]] = []
+        for rule in rules:
+            if isinstance(rule.pattern, PatternContext):
+                self.contexts.append((rule, compiled_context(rule.pattern)))
+            else:
+                self.calls.append((rule, compiled(rule.pattern)))
+        self.depth = max((form.depth for _, form in self.calls), default=0)
+        self.any_op = [entry for entry in self.calls if entry[1].ops is None]
+        self.by_op: dict[Expr, list[tuple[Rule, CompiledPattern]]] = {}
+        for op in dict.fromkeys(op for _, form in self.calls for op in form.ops or ()):
+            self.by_op[op] = [entry for entry in self.calls if entry[1].ops is None or op in entry[1].ops]
+
+    def for_value(self, value: Expr | None) -> list[tuple[Rule, CompiledPattern]]:
+        """The rules whose root ``value`` may match."""
+        if type(value) is Call:
+            found = self.by_op.get(value.op)
+            return self.any_op if found is None else found
+        return self.any_op if value is not None and not is_leaf(value) else []
+
+
+class _BlockRun:
+    """Rewrites one block."""
+
+    def __init__(self, session: EditSession, plan: _Plan, gate: Gate, listener: Listener | None) -> None:
+        self.session = session
+        self.plan = plan
+        self.gate = gate
+        self.listener = listener
+        self.queue: deque[Var] = deque()
+        self.queued: set[Var] = set()
+        self.bindings = Bindings(session)
+
+    def run(self) -> bool:
+        """Rewrite until nothing changes; whether anything did."""
+        plan, session = self.plan, self.session
+        if plan.calls:
+            for var in session.candidates(None if plan.any_op else plan.by_op):  # pyright: ignore[reportArgumentType]
+                self._enqueue(var)
+        changed = self._drain()
+        again = bool(plan.contexts)
+        while again:
+            again = False
+            for rule, form in plan.contexts:
+                again = self._sweep(rule, form) or again
+            again = self._drain() or again
+            changed = changed or again
+        return changed
+
+    def _enqueue(self, var: Var) -> None:
+        if var not in self.queued and self.plan.for_value(self.session.definitions.get(var)):
+            self.queued.add(var)
+            self.queue.append(var)
+
+    def _drain(self) -> bool:
+        changed = False
+        queue, queued, definitions = self.queue, self.queued, self.session.definitions
+        while queue:
+            var = queue.popleft()
+            queued.discard(var)
+            value = definitions.get(var)
+            if value is None or var not in self.session.position:
+                continue
+            for rule, form in self.plan.for_value(value):
+                if self._try(rule, form, var, value):
+                    changed = True
+                    break
+        return changed
+
+    def _try(self, rule: Rule, form: CompiledPattern, var: Var, value: Expr) -> bool:
+        rewriter = rule.rewriter
+        for matchings in form.matches(self.session.definitions, var):
+            result = rewriter(value, matchings)
+            if result is value or result is None:
+                self._tell(rule, var, "the rewriter returned the expression itself", ())
+                continue
+            known = self._known(var, value, matchings)
+            matched = (var, *known.values())
+            reason = self.gate.apply(rule, {var: result}, known, matched)
+            self._tell(rule, var, reason, matched)
+            if reason is None:
+                self._after_edit((var,))
+                return True
+        return False
+
+    def _sweep(self, rule: Rule, form: CompiledContext) -> bool:
+        session = self.session
+        changed = False
+        seen: set[Any] = set()
+        for anchor in session.candidates(form.anchor_ops):
+            if anchor not in session.definitions:
+                continue
+            for matchings in form.at(session, anchor, seen):
+                result = rule.rewriter(matchings, self.bindings)
+                matched = tuple(_vars_of(matchings.values()))
+                if not result:
+                    self._tell(rule, anchor, "the rewriter returned no replacement", matched)
+                    continue
+                reason = self.gate.apply(rule, result, {}, matched)
+                self._tell(rule, anchor, reason, matched)
+                if reason is None:
+                    self._after_edit(result)
+                    changed = True
+                    break
+        return changed
+
+    def _tell(self, rule: Rule, var: Var, reason: str | None, matched: tuple[Var, ...]) -> None:
+        if self.listener is not None:
+            self.listener(Event(rule.name, var, reason, matched))
+
+    def _known(self, var: Var, value: Expr, matchings: Mapping[DFPattern, Any]) -> dict[int, Var]:
+        """The variables of the matched calls below the root, by the identity of the call."""
+        wanted = {id(shown) for shown in _flat(matchings.values()) if not is_leaf(shown) and shown is not value}
+        found: dict[int, Var] = {}
+        if not wanted:
+            return found
+        definitions = self.session.definitions
+        stack = [leaf for leaf in leaves_of(value)]
+        while stack and len(found) < len(wanted):
+            leaf = stack.pop()
+            inner = definitions.get(leaf) if isinstance(leaf, Var) else None
+            if inner is None or id(inner) in found:
+                continue
+            if id(inner) in wanted:
+                found[id(inner)] = leaf  # pyright: ignore[reportArgumentType]
+                stack.extend(leaves_of(inner))
+            elif type(inner) is not Call and type(inner) is not If:
+                stack.extend(leaves_of(inner))
+        return found
+
+    def _after_edit(self, edited: Iterable[Var]) -> None:
+        """Queue what the edit can have changed."""
+        session = self.session
+        frontier = [*edited, *session.added]
+        session.added.clear()
+        if not self.plan.calls:
+            return
+        for var in frontier:
+            self._enqueue(var)
+        reached = set(frontier)
+        for _ in range(self.plan.depth):
+            above: list[Var] = []
+            for var in frontier:
+                for user in session.users.get(var, ()):
+                    if user not in reached:
+                        reached.add(user)
+                        above.append(user)
+                        self._enqueue(user)
+            frontier = above
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Expr]:
+    for value in values:
+        if isinstance(value, list):
+            yield from _flat(value)  # pyright: ignore[reportUnknownArgumentType]
+        elif isinstance(value, Expr):
+            yield value
+
+
+def _vars_of(values: Iterable[Any]) -> dict[Var, None]:
+    return {value: None for value in _flat(values) if isinstance(value, Var)}
+
+
+class _FunctionRun:
+    """Rewrites one function: its blocks in order, and the branches inside them."""
+
+    def __init__(
+        self, function: Function, plan: _Plan, share: bool, listener: Listener | None, verify: str | None
+    ) -> None:
+        self.function = function
+        self.plan = plan
+        self.share = share
+        self.listener = listener
+        self.verify = verify
+        self.renames: dict[Var, Var] = {}
+        names = [p.name_hint for p in function.params]
+        names.extend(binding.var.name_hint for binding in iter_bindings(function))
+        self.names = NameSupply(names)
+
+    def run(self) -> Function:
+        scope = dict.fromkeys(self.function.params)
+        body = self._sequence(self.function.body, {}, scope)
+        return self.function if body is self.function.body else self.function.with_body(body)
+
+    def _sequence(self, seq: SeqExpr, outer: Mapping[Var, Expr], scope: Mapping[Var, None]) -> SeqExpr:
+        definitions, visible = dict(outer), dict(scope)
+        blocks: list[BindingBlock] = []
+        used_later = _used_after(seq)
+        for block, later in zip(seq.blocks, used_later, strict=True):
+            block = self._with_branches(block, definitions, visible)
+            new = self._block(block, definitions, visible, later)
+            blocks.append(new)
+            hidden = isinstance(new, DataflowBlock)
+            for binding in new:
+                if not hidden or type(binding.var) is not DataflowVar:
+                    visible[binding.var] = None
+                    if type(binding) is VarBinding and _is_closed(binding.value):
+                        definitions[binding.var] = binding.value
+        result = _substituted(seq.body, self.renames)
+        if result is seq.body and all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
+            return seq
+        return SeqExpr([block for block in blocks if len(block)], result)
+
+    def _with_branches(self, block: BindingBlock, outer: Definitions, scope: Mapping[Var, None]) -> BindingBlock:
+        """``block`` with the branches inside it rewritten."""
+        if isinstance(block, DataflowBlock) or not any(type(b.value) is If for b in block):
+            return block
+        definitions, visible = dict(outer), dict(scope)
+        bindings: list[Binding] = []
+        for binding in block:
+            value = binding.value
+            if type(binding) is VarBinding and type(value) is If:
+                yes = self._sequence(value.true_branch, definitions, visible)
+                no = self._sequence(value.false_branch, definitions, visible)
+                if yes is not value.true_branch or no is not value.false_branch:
+                    binding = VarBinding(binding.var, If(value.cond, yes, no))
+            bindings.append(binding)
+            visible[binding.var] = None
+            if type(binding) is VarBinding and _is_closed(binding.value):
+                definitions[binding.var] = binding.value
+        same = all(a is b for a, b in zip(bindings, block, strict=True))
+        return block if same else BindingBlock(bindings)
+
+    def _block(
+        self, block: BindingBlock, outer: Definitions, scope: Mapping[Var, None], later: Mapping[Var, None]
+    ) -> BindingBlock:
+        session = EditSession(block, outer, later, self.names, share=self.share)
+        gate = Gate(session, scope, len(block), verify=self.verify)
+        changed = _BlockRun(session, self.plan, gate, self.listener).run()
+        if not changed and not (self.renames and _mentions(block, self.renames)):
+            return block
+        bindings = session.emit(self.renames)
+        return DataflowBlock(bindings) if isinstance(block, DataflowBlock) else BindingBlock(bindings)
+
+
+def _is_closed(value: Expr) -> bool:
+    """Whether ``value`` may be looked through from a later block: pure, and nothing in it is local to its own."""
+    if type(value) is If or (type(value) is Call and not value.is_pure):
+        return False
+    return not any(type(leaf) is DataflowVar for leaf in leaves_of(value))
+
+
+def _mentions(block: BindingBlock, renames: Mapping[Var, Var]) -> bool:
+    return any(leaf in renames for binding in block for leaf in leaves_of(binding.value))
+
+
+def _used_after(seq: SeqExpr) -> list[dict[Var, None]]:
+    """For each block, the variables that later blocks or the result mention."""
+    used = {leaf: None for leaf in leaves_of(_as_value(seq.body)) if isinstance(leaf, Var)}
+    found: list[dict[Var, None]] = []
+    for block in reversed(seq.blocks):
+        found.append(dict(used))
+        if len(seq.blocks) > 1:
+            for binding in block:
+                used.update((leaf, None) for leaf in leaves_of(binding.value) if isinstance(leaf, Var))
+    return found[::-1]
+
+
+def _as_value(body: Expr) -> Expr:
+    return body
+
+
+def _substituted(expr: Expr, renames: Mapping[Var, Var]) -> Expr:
+    used = [leaf for leaf in leaves_of(expr) if leaf in renames]
+    if not used:
+        return expr
+    if isinstance(expr, Var):
+        return renames[expr]
+    return substitute(expr, renames)
+
+
+def rewrite(
+    program: _Program,
+    rules: PatternMatchingRewriter,
+    *,
+    share: bool = True,
+    listener: Listener | None = None,
+    verify: str | None = None,
+) -> _Program:
+    """``program`` with ``rules`` applied until none changes it any more; the same object if none did.
+
+    Dataflow and plain blocks are rewritten, branches too; a match may look at values from before its block where
+    they can be seen. Effects keep their order and are never copied or dropped. ``share`` uses a value that the block
+    computes already instead of computing it again. ``verify="values"`` also runs each replacement beside what it
+    replaces on random inputs. Raises `RewriteError` when a rule makes what cannot stand.
+
+    Cost: linear in the program, plus what the patterns try and the edits touch.
+    """
+    if isinstance(program, IRModule):
+        changed: dict[str, Function] = {}
+        for name, function in program.items():
+            new = rewrite(function, rules, share=share, listener=listener, verify=verify)
+            if new is not function:
+                changed[name] = new
+        return program.with_functions(changed) if changed else program
+    if not isinstance(program, Function):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise RewriteError(f"only a function or a module can be rewritten, got {type(program).__name__}")
+    return _FunctionRun(program, _Plan(rules.rules()), share, listener, verify).run()
+
+
+def rewrite_call(
+    pattern: DFPattern, rewriter: Callable[[Expr, dict[DFPattern, Any]], Any], func: _Program
+) -> _Program:
+    """Replace each value that ``pattern`` matches by ``rewriter(expr, matchings)``, until nothing changes.
+
+    ``expr`` is the matched expression. ``matchings[p]`` is, for a wildcard or variable pattern, the operand as it
+    stands, and for a call, tuple or constant pattern the matched expression. Returning ``expr`` itself (or None, or
+    ``decline(reason)``) leaves this match alone; the next way to match, and then the next place, is tried.
+    """
+    return rewrite(func, Rule(pattern, rewriter))
+
+
+def rewrite_bindings(
+    ctx: PatternContext, rewriter: Callable[[dict[DFPattern, Any], Mapping[Any, Expr]], Any], func: _Program
+) -> _Program:
+    """Replace several bindings together wherever the context matches, until nothing changes.
+
+    ``rewriter(matchings, bindings)`` gets the bound variable of each pattern (a list of them inside a repeat) and what
+    every variable of the block is bound to; it returns the replacements, ``{variable: expression}``, and ``{}`` to
+    leave this match alone. Where the pieces stand in the block does not matter: what a replacement needs comes first
+    in the result. A replacement that would depend on itself is declined.
+    """
+    return rewrite(func, Rule(ctx, rewriter))
+
+
+def origin_of_rule(rule: Rule, origins: Iterable[Origins]) -> Origins:
+    """The origins of a value that ``rule`` made from values with ``origins``."""
+    return merge_origins((*origins, (Origin("rule", rule.name),)))

@@ -1,0 +1,46 @@
+"""What can go wrong with a rewrite, and how a rule says no."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+from ..ir.errors import RegraftError
+
+
+class RewriteError(RegraftError):
+    """A rule made something that cannot take the place of what it matched; the message names rule and binding."""
+
+
+class RewriteTypeError(RewriteError, TypeError):
+    """A replacement's type is not at least as precise as the type it replaces, or not compatible with it."""
+
+
+class RewriteLoopError(RewriteError):
+    """Rewriting returned to an earlier state, or did not end; ``steps`` are the last rewrites, one line each."""
+
+    def __init__(self, message: str, steps: Sequence[str]) -> None:
+        super().__init__(message + "".join(f"\n  {step}" for step in steps))
+        self.steps = tuple(steps)
+
+
+class RewriteValueError(RewriteError, ValueError):
+    """A replacement computed another value than what it replaces, on the inputs it was tried with."""
+
+
+@final
+class Decline:
+    """A rewriter's "no", with the reason; made by `decline`."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __repr__(self) -> str:
+        return f"decline({self.reason!r})"
+
+
+def decline(reason: str) -> Decline:
+    """What a rewriter returns to leave a match as it is and say why; `explain` and reports show the reason."""
+    return Decline(reason)

@@ -1,0 +1,174 @@
+"""What every edit must pass before it is made.
+
+The replacement must be visible where it goes, of a type that serves wherever the old one did, and not depend on
+itself; and the sequence of edits must not return to where it was. A wrong type is the rule's mistake and an error. A
+replacement that would depend on itself is a property of this place in this program, and the rule may be right
+everywhere else: that match is declined, with the cycle as the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ..ir.errors import IRError
+from ..ir.expr import DataflowVar, Expr, Var, as_expr
+from ..ir.node import print_node
+from ..ir.op import Call
+from ..ir.origin import Origin, Origins, merge_origins
+from ..ir.program import Function, If, SeqExpr
+from ..ir.types import is_subtype
+from ..dpl.view import leaves_of
+from .errors import Decline, RewriteError, RewriteLoopError, RewriteTypeError
+from .rule import Rule
+from .session import EditSession
+
+_STEPS_PER_BINDING: Final = 100
+_LEAST_STEPS: Final = 1000
+
+
+class Gate:
+    """Checks edits of one session and makes them. ``scope`` are the variables that are visible before the block."""
+
+    def __init__(
+        self, session: EditSession, scope: Mapping[Var, None], size: int, verify: str | None = None
+    ) -> None:
+        if verify not in (None, "values"):
+            raise RewriteError(f'verify={verify!r} is not known; use "values" or None')
+        self.session = session
+        self.scope = scope
+        self.verify = verify
+        self.limit = max(_LEAST_STEPS, _STEPS_PER_BINDING * size)
+        self._states: dict[int, int] = {0: 0}
+        self._steps: list[tuple[str, Var, Expr, Expr]] = []
+
+    def apply(
+        self, rule: Rule, edits: Any, known: Mapping[int, Var], matched: tuple[Var, ...]
+    ) -> str | None:
+        """Make ``edits``, or say why this match is left alone. Raises `RewriteError` when the rule is wrong."""
+        if isinstance(edits, Decline):
+            return edits.reason
+        if not isinstance(edits, Mapping):
+            raise RewriteError(
+                f"rule {rule.name!r} returned {edits!r}; a rule over a PatternContext returns "
+                "{variable: expression}, {} or decline(reason)"
+            )
+        wanted: dict[Var, Expr] = {}
+        for var, result in edits.items():  # pyright: ignore[reportUnknownVariableType]
+            if isinstance(result, Decline):
+                return result.reason
+            wanted[self._target(rule, var)] = self._expression(rule, var, result)
+        origins = merge_origins((*(v.origins for v in (*matched, *wanted)), (Origin("rule", rule.name),)))
+        return self._make(rule, wanted, known, origins)
+
+    def _target(self, rule: Rule, var: Any) -> Var:
+        if not isinstance(var, Var):
+            raise RewriteError(f"rule {rule.name!r} replaces {var!r}; replacements go by bound variables")
+        if var not in self.session.definitions or var not in self.session.position:
+            raise RewriteError(
+                f"rule {rule.name!r} replaces {var.name_hint}, which this block does not bind to an expression"
+            )
+        return var
+
+    def _expression(self, rule: Rule, var: Any, result: Any) -> Expr:
+        try:
+            expr = as_expr(result)
+        except IRError:
+            raise RewriteError(
+                f"rule {rule.name!r} returned {result!r} for {var.name_hint}; expected an expression"
+            ) from None
+        if isinstance(expr, Function | SeqExpr | If):
+            raise RewriteError(
+                f"rule {rule.name!r} returned a {type(expr).__name__} for {var.name_hint}; a replacement is made "
+                "of calls, tuples and leaves"
+            )
+        verdict = is_subtype(expr.ty, var.ty)
+        if verdict is not True:
+            raise RewriteTypeError(self._type_message(rule, var, expr, verdict))
+        return expr
+
+    def _type_message(self, rule: Rule, var: Var, expr: Expr, verdict: bool | None) -> str:
+        what = "is not compatible with" if verdict is False else "is not known to be as precise as"
+        origins = ", ".join(map(str, var.origins))
+        where = f" (from {origins})" if origins else ""
+        return (
+            f"rule {rule.name!r} replaces {var.name_hint}{where} by a value whose type {what} the old one\n"
+            f"  old: {var.ty!r}\n  new: {expr.ty!r}\n"
+            f"  binding: {var.name_hint} = {print_node(self.session.definitions[var], elide=True)}\n"
+            f"  replacement: {print_node(expr, elide=True)}\n"
+            "decline where the types differ, or convert the replacement (R.astype, R.reshape)"
+        )
+
+    def _make(
+        self, rule: Rule, edits: Mapping[Var, Expr], known: Mapping[int, Var], origins: Origins
+    ) -> str | None:
+        session = self.session
+        added_before = len(session.added)
+        flat: dict[Var, Expr] = {}
+        for var, expr in edits.items():
+            flat[var] = session.flatten(expr, known, var.name_hint, origins)
+        added = session.added[added_before:]
+        reason = self._check(rule, flat, added)
+        if reason is not None:
+            del session.added[added_before:]
+            session.drop_unused(added)
+            return reason
+        old = {var: session.definitions[var] for var in flat}
+        for var, value in flat.items():
+            session.merged_origins[var] = origins
+            session.replace(var, value)
+        session.drop_unused(added)
+        self._record(rule, old, flat)
+        return None
+
+    def _check(self, rule: Rule, flat: Mapping[Var, Expr], added: list[Var]) -> str | None:
+        session = self.session
+        if all(session.key(value) == session.key(session.definitions[var]) for var, value in flat.items()):
+            return "the replacement is what is there already"
+        for value in (*flat.values(), *(session.definitions[var] for var in added)):
+            self._check_visible(rule, value)
+        if added or len(flat) > 1 or not self._only_old_operands(flat):
+            cycle = session.find_cycle(flat)
+            if cycle is not None:
+                return "the replacement would depend on itself: " + " <- ".join(v.name_hint for v in cycle)
+        return None
+
+    def _only_old_operands(self, flat: Mapping[Var, Expr]) -> bool:
+        """Whether each edit only uses what its old value used, so that it cannot make a cycle."""
+        for var, value in flat.items():
+            before = leaves_of(self.session.definitions[var])
+            if any(leaf not in before for leaf in leaves_of(value) if isinstance(leaf, Var)):
+                return False
+        return True
+
+    def _check_visible(self, rule: Rule, value: Expr) -> None:
+        session = self.session
+        for leaf in leaves_of(value):
+            if isinstance(leaf, Var) and leaf not in session.position and leaf not in self.scope:
+                why = "is local to another dataflow block" if isinstance(leaf, DataflowVar) else "is not bound before it"
+                raise RewriteError(f"rule {rule.name!r} uses {leaf.name_hint}, which {why}: {value!r}")
+        if session.is_dataflow and type(value) is Call and not value.is_pure:
+            raise RewriteError(f"rule {rule.name!r} puts a call with effects into a dataflow block: {value!r}")
+
+    # --- termination
+
+    def _record(self, rule: Rule, old: Mapping[Var, Expr], new: Mapping[Var, Expr]) -> None:
+        for var, value in new.items():
+            self._steps.append((rule.name, var, old[var], value))
+        state = self.session.state
+        earlier = self._states.get(state)
+        if earlier is not None:
+            steps = self._lines(self._steps[earlier:])
+            raise RewriteLoopError("the rules undo each other: these rewrites lead back to where they started", steps)
+        self._states[state] = len(self._steps)
+        if len(self._steps) > self.limit:
+            raise RewriteLoopError(
+                f"rewriting did not end after {len(self._steps)} rewrites; the last ones were",
+                self._lines(self._steps[-4:]),
+            )
+
+    def _lines(self, steps: list[tuple[str, Var, Expr, Expr]]) -> list[str]:
+        return [
+            f"{name}: {var.name_hint} = {print_node(old, elide=True)}  ->  {print_node(new, elide=True)}"
+            for name, var, old, new in steps
+        ]

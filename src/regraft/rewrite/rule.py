@@ -1,0 +1,106 @@
+"""Rules are values: a pattern, a rewriter, a name; and sets of them, composed with ``|``.
+
+A rule over a `DFPattern` rewrites one value at a time: ``rewriter(expr, matchings) -> expr``. A rule over a
+`PatternContext` rewrites several bindings together: ``rewriter(matchings, bindings) -> {Var: Expr}``. Both may decline.
+Applying a rule or a set is the engine's work (`engine`); this module knows only what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
+
+from ..dpl.context import PatternContext
+from ..dpl.pattern import DFPattern
+from ..ir.expr import Expr
+from ..ir.module import IRModule
+from ..ir.program import Function
+from .errors import RewriteError
+
+if TYPE_CHECKING:
+    from .engine import Listener
+
+CallRewriter: TypeAlias = Callable[[Expr, dict[DFPattern, Any]], Any]
+BindingsRewriter: TypeAlias = Callable[[dict[DFPattern, Any], Mapping[Any, Expr]], Any]
+_Program = TypeVar("_Program", Function, IRModule)
+
+
+class PatternMatchingRewriter:
+    """What rewrites a function or a module when called with it; `Rule` and `RuleSet` are the two kinds."""
+
+    __slots__ = ()
+
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules, in the order in which they are tried."""
+        raise NotImplementedError
+
+    def __call__(self, program: _Program, *, share: bool = True, listener: Listener | None = None) -> _Program:
+        """``program`` rewritten until no rule changes it any more; the same object if none did.
+
+        ``share``: a value that a replacement needs and that the block computes already is used, not computed twice.
+        ``listener`` is told of every rewrite and every decline.
+        """
+        from .engine import rewrite
+
+        return rewrite(program, self, share=share, listener=listener)
+
+    def __or__(self, other: PatternMatchingRewriter) -> RuleSet:
+        return RuleSet((*self.rules(), *other.rules()))
+
+    @staticmethod
+    def from_pattern(pattern: DFPattern | PatternContext, func: Callable[..., Any]) -> Rule:
+        """The rule that replaces what ``pattern`` matches by what ``func`` returns."""
+        return Rule(pattern, func)
+
+    @staticmethod
+    def from_module(mod: IRModule) -> Rule:
+        """The rule written as two functions of a module, ``pattern`` and ``replacement``; see `rule_from_module`."""
+        from .from_module import rule_from_module
+
+        return rule_from_module(mod)
+
+
+@final
+class Rule(PatternMatchingRewriter):
+    """Where ``pattern`` matches, put what ``rewriter`` returns. ``name`` is for messages and reports."""
+
+    __slots__ = ("name", "pattern", "rewriter")
+
+    def __init__(
+        self, pattern: DFPattern | PatternContext, rewriter: CallRewriter | BindingsRewriter, name: str = ""
+    ) -> None:
+        if not isinstance(pattern, DFPattern | PatternContext):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise RewriteError(f"a rule needs a pattern or a PatternContext, got {pattern!r}")
+        if not callable(rewriter):
+            raise RewriteError(f"a rule needs a function that makes the replacement, got {rewriter!r}")
+        self.pattern = pattern
+        self.rewriter: Callable[..., Any] = rewriter
+        self.name = name or getattr(rewriter, "__name__", "") or type(rewriter).__name__
+
+    def rules(self) -> tuple[Rule, ...]:
+        return (self,)
+
+    def __repr__(self) -> str:
+        return f"Rule({self.name!r})"
+
+
+@final
+class RuleSet(PatternMatchingRewriter):
+    """Rules that are applied together. Where several match one value, the earlier one is tried first."""
+
+    __slots__ = ("_rules",)
+
+    def __init__(self, rules: Iterable[PatternMatchingRewriter]) -> None:
+        self._rules = tuple(rule for group in rules for rule in group.rules())
+
+    def rules(self) -> tuple[Rule, ...]:
+        return self._rules
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self._rules)
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def __repr__(self) -> str:
+        return f"RuleSet([{', '.join(rule.name for rule in self._rules)}])"

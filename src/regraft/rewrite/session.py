@@ -1,0 +1,451 @@
+"""The editing session: one block as values, while it is being rewritten.
+
+The block is taken apart once into what `BlockView` keeps (definitions, ordered users, an index by op). An edit gives a
+variable another value; its users need not be touched, since they name the variable. Values that nobody uses any more
+go at once, values that a replacement needs are added, and `emit` writes the block down again, once. The cost of an
+edit is that of the values it adds and removes, and, where a replacement depends on values that stand further down,
+of the stretch of the block in between (see `raise_position`).
+
+Every value has a position: operands never stand after their users. It orders candidates and bounds the search for
+cycles; it is not yet the order of the emitted block, which stays as close to the original as the edits allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import floor
+from typing import Final
+
+from ..analysis import free_vars
+from ..dpl.view import BlockView, Definitions, leaves_of, resolve
+from ..ir.builder import NameSupply, flatten, operands_of, with_operands
+from ..ir.dims import SymVar
+from ..ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ..ir.mutator import ExprMutator
+from ..ir.op import Call, attribute_key
+from ..ir.origin import Origins
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, VarBinding, is_leaf
+from ..ir.types import type_symvars
+
+Key = tuple[object, ...]
+"""What makes two values the same computation: operator, operands, attributes."""
+
+_SERIAL_STEP: Final = 2.0**-32
+_SMALL_CONSTANT: Final = 64
+
+
+class EditSession(BlockView):
+    """A block under rewriting. ``outputs`` are the variables that must survive, ``outer`` what stands before it."""
+
+    __slots__ = (
+        "_aliased",
+        "_bindings",
+        "_made",
+        "_made_by_key",
+        "_names",
+        "_op_keys",
+        "_serial",
+        "_symvar_binders",
+        "added",
+        "is_dataflow",
+        "merged_origins",
+        "pinned",
+        "share",
+        "state",
+    )
+
+    def __init__(
+        self,
+        block: BindingBlock,
+        outer: Definitions,
+        outputs: Iterable[Var],
+        names: NameSupply,
+        *,
+        share: bool = True,
+    ) -> None:
+        super().__init__(block, outer)
+        self.is_dataflow = isinstance(block, DataflowBlock)
+        if not self.is_dataflow:
+            self.outputs = dict.fromkeys(outputs)
+        self.share = share
+        self.added: list[Var] = []
+        """Values that edits have added and that have not been looked at yet."""
+        self.merged_origins: dict[Var, Origins] = {}
+        """Origins of edited values that are more than those of their variables."""
+        self.state = 0
+        """A hash of all values; it returns when a sequence of edits returns to an earlier program."""
+        self.pinned: dict[Var, None] = {}
+        """Bindings with effects or checks: never dropped, and those with effects never pass each other."""
+        self._bindings: dict[Var, Binding] = {}
+        self._symvar_binders: dict[SymVar, Var] = {}
+        self._names = names
+        self._serial = 0
+        self._aliased: dict[Var, None] = {}
+        self._made: dict[Var, Key] = {}
+        self._made_by_key: dict[Key, Var] = {}
+        self._op_keys: set[Expr] = set()
+        for binding in block:
+            var, value = binding.var, binding.value
+            self._bindings[var] = binding
+            if type(binding) is MatchCast:
+                self.pinned[var] = None
+                for symvar in type_symvars(binding.ty):
+                    self._symvar_binders.setdefault(symvar, var)
+            elif (type(value) is Call and not value.is_pure) or type(value) is If:
+                self.pinned[var] = None
+
+    # --- asking
+
+    def is_bound_here(self, var: Expr) -> bool:
+        """Whether ``var`` is bound in this block and alive."""
+        return var in self.position and (var in self.definitions or var in self._bindings)
+
+    def key(self, value: Expr) -> Key:
+        """What computation ``value`` is; two pure values of one key are the same value."""
+        match value:
+            case Call():
+                return (value.op, tuple([self._operand_key(a) for a in value.args]), value.attrs, value.ty_args)
+            case TupleGetItem():
+                return ("field", self._operand_key(value.tuple_value), value.index)
+            case _:
+                return ("value", self._operand_key(value))
+
+    def _operand_key(self, operand: Expr) -> object:
+        match operand:
+            case Var():
+                return resolve(self.definitions, operand)
+            case Constant():
+                data = operand.data
+                if data.size > _SMALL_CONSTANT:
+                    return ("constant", id(data))
+                return ("constant", data.dtype, data.shape, data.numpy().tobytes())
+            case ShapeExpr():
+                return ("shape", operand.values)
+            case PrimValue():
+                return ("prim", operand.ty, attribute_key(operand.value))
+            case Tuple():
+                return ("tuple", *[self._operand_key(f) for f in operand.fields])
+            case _:
+                return operand
+
+    # --- editing
+
+    def flatten(self, value: Expr, known: Mapping[int, Var], name: str, origins: Origins) -> Expr:
+        """``value`` with its inner calls added to the block as values; ``known`` are calls that are bound already."""
+
+        def bind(inner: Expr) -> Expr:
+            return self.add_value(inner, name, origins)
+
+        if known:
+            value = _name_known(value, known)
+        return flatten(value, bind)
+
+    def add_value(self, value: Expr, name: str, origins: Origins) -> Var:
+        """A variable for ``value``: one that holds it already, if it is pure and values are shared, else a new one."""
+        is_call = type(value) is Call
+        pure = not is_call or value.is_pure  # pyright: ignore[reportAttributeAccessIssue]
+        key = self.key(value)
+        if pure:
+            found = self._find_same(value, key)
+            if found is not None:
+                return found
+        make = DataflowVar if self.is_dataflow else Var
+        var = make(self._names.fresh(name), value.ty, origins)
+        self._insert(var, value, key)
+        if not pure:
+            self.pinned[var] = None
+        return var
+
+    def _find_same(self, value: Expr, key: Key) -> Var | None:
+        if self.share and type(value) is Call and value.op not in self._op_keys:
+            self._op_keys.add(value.op)
+            for var in self.by_op.get(value.op, ()):
+                if var not in self.pinned and var not in self._made:
+                    self._made[var] = made = self.key(self.definitions[var])
+                    self._made_by_key.setdefault(made, var)
+        found = self._made_by_key.get(key)
+        if found is None or self._made.get(found) != key:
+            return None
+        if found not in self.definitions:
+            self._insert(found, value, key)
+            return found
+        return found if self.share else None
+
+    def _insert(self, var: Var, value: Expr, key: Key) -> None:
+        self.position[var] = self._position_after(value)
+        self._link(var, value, key)
+        self.added.append(var)
+
+    def _position_after(self, value: Expr) -> float:
+        position = self.position
+        last = max((position.get(leaf, 0.0) for leaf in leaves_of(value) if isinstance(leaf, Var)), default=0.0)
+        self._serial += 1
+        return floor(last) + self._serial * _SERIAL_STEP
+
+    def replace(self, var: Var, value: Expr) -> None:
+        """``var`` stands for ``value`` from now on; what only its old value used goes."""
+        old = self.definitions[var]
+        self.pinned.pop(var, None)
+        released = self._unlink(var, old)
+        is_alias = is_leaf(value) and type(value) is not Tuple
+        if not is_alias and value.ty != var.ty and var not in self.outputs:
+            value = self._more_precise(var, value)
+            is_alias = True
+        if type(value) is Call and not value.is_pure:
+            self.pinned[var] = None
+        if is_alias:
+            self._aliased[var] = None
+        else:
+            self._aliased.pop(var, None)
+        self._link(var, value, self.key(value))
+        self.raise_position(var)
+        self.drop_unused(released)
+
+    def _more_precise(self, var: Var, value: Expr) -> Var:
+        """A variable of the more precise type of ``value``, for ``var`` to be an alias of."""
+        target = (DataflowVar if self.is_dataflow else Var)(var.name_hint, value.ty, var.origins)
+        self.position[target] = self.position[var]
+        self._link(target, value, self.key(value))
+        self.added.append(target)
+        return target
+
+    def _link(self, var: Var, value: Expr, key: Key) -> None:
+        self._made[var] = key
+        self._made_by_key[key] = var
+        self.state ^= hash((var, key))
+        self.define(var, value)
+
+    def _unlink(self, var: Var, value: Expr) -> list[Var]:
+        """Forget that ``var`` is bound to ``value``; gives the variables that it used."""
+        key = self._made.get(var)
+        self.state ^= hash((var, self.key(value) if key is None else key))
+        if type(value) is Call:
+            self.by_op[value.op].pop(var, None)
+        used = [leaf for leaf in leaves_of(value) if isinstance(leaf, Var)]
+        for leaf in used:
+            self.users.get(leaf, {}).pop(var, None)
+        return used
+
+    def raise_position(self, var: Var) -> None:
+        """Keep operands before users after ``var`` got another value: move it, and users it passes, further down.
+
+        Cost: the users that stand between the old and the new place, over all steps down.
+        """
+        pending = [var]
+        while pending:
+            current = pending.pop()
+            value = self.definitions.get(current)
+            if value is None:
+                continue
+            leaves = [leaf for leaf in leaves_of(value) if leaf in self.position]
+            last = max((self.position[leaf] for leaf in leaves), default=-1.0)  # pyright: ignore[reportArgumentType]
+            if last >= self.position[current]:
+                self._serial += 1
+                self.position[current] = floor(last) + self._serial * _SERIAL_STEP
+                pending.extend(self.users.get(current, ()))
+
+    def drop_unused(self, candidates: Iterable[Var]) -> None:
+        """Remove those of ``candidates`` that nothing uses, and then what only they used."""
+        pending = list(candidates)
+        while pending:
+            var = pending.pop()
+            if var in self.outputs or var in self.pinned or var not in self.position or self.users.get(var):
+                continue
+            value = self.definitions.pop(var, None)
+            if value is None:
+                continue
+            pending.extend(self._unlink(var, value))
+
+    def find_cycle(self, edits: Mapping[Var, Expr]) -> list[Var] | None:
+        """The values that would depend on themselves if ``edits`` were made, as a closed path; None if none would.
+
+        Cost: the values that stand after the first edited one and that the replacements depend on.
+        """
+        first = min(self.position[var] for var in edits)
+        state: dict[Var, bool] = {}
+        for root in edits:
+            path: list[tuple[Var, Iterator[Expr]]] = []
+            if root in state:
+                continue
+            state[root] = True
+            path.append((root, iter(leaves_of(edits[root]))))
+            while path:
+                step = next(path[-1][1], None)
+                if step is None:
+                    state[path.pop()[0]] = False
+                    continue
+                if not isinstance(step, Var) or self.position.get(step, -1.0) < first:
+                    continue
+                if state.get(step):
+                    names = [var for var, _ in path]
+                    return [*names[names.index(step) :], step]
+                if step not in state:
+                    state[step] = True
+                    value = edits[step] if step in edits else self.definitions.get(step)
+                    path.append((step, iter(() if value is None else leaves_of(value))))
+        return None
+
+    def depends_on(self, value: Var, others: Iterable[Var]) -> bool:
+        """Whether ``value`` is computed from any of ``others``; cost as for `find_cycle`."""
+        targets = {var for var in others if var in self.position}
+        if not targets:
+            return False
+        first = min(self.position[var] for var in targets)
+        seen: set[Var] = set()
+        pending = [value]
+        while pending:
+            current = pending.pop()
+            for leaf in leaves_of(self.definitions.get(current, current)):
+                if not isinstance(leaf, Var) or leaf in seen or self.position.get(leaf, -1.0) < first:
+                    continue
+                if leaf in targets:
+                    return True
+                seen.add(leaf)
+                pending.append(leaf)
+        return False
+
+    # --- writing the block down
+
+    def emit(self, renames: dict[Var, Var]) -> list[Binding]:
+        """The bindings that are alive, operands before users, otherwise as they stood. Linear.
+
+        A variable whose value was edited comes out under the same name as a new variable, with the type of its new
+        value and the origins of what it replaced; ``renames`` takes old to new ones, and those given are followed.
+        """
+        self.drop_unused(self._bindings)
+        writer = _Writer(self, renames)
+        alive = [var for var in self._bindings if var in self.definitions or var in self.pinned]
+        for var in alive:
+            writer.write(var, may_wait=True)
+        for var in alive:
+            writer.write(var, may_wait=False)
+        return writer.bindings
+
+    def needs(self, var: Var) -> list[Var]:
+        """The values of this block that must stand before the binding of ``var``."""
+        value = self.value_of(var)
+        found: list[Var] = []
+        for leaf in leaves_of(value):
+            if leaf in self._aliased:
+                leaf = resolve(self.definitions, leaf)
+            if isinstance(leaf, Var) and leaf in self.position:
+                found.append(leaf)
+        if self._symvar_binders:
+            found.extend(binder for binder in self._size_binders(value) if binder is not var)
+        return found
+
+    def value_of(self, var: Var) -> Expr:
+        """What ``var`` is bound to, whether by a binding or a match_cast."""
+        binding = self._bindings.get(var)
+        return binding.value if type(binding) is MatchCast else self.definitions[var]
+
+    def binding_of(self, var: Var, renames: dict[Var, Var]) -> Binding:
+        """The binding to emit for ``var``: the original one if nothing about it changed."""
+        original = self._bindings.get(var)
+        old = self.value_of(var)
+        value = self._renamed(old, renames) if renames or self._aliased else old
+        if type(original) is MatchCast:
+            return original if value is old else MatchCast(var, value, original.ty)
+        if original is not None and original.value is value:
+            return original
+        origins = self.merged_origins.get(var, var.origins)
+        if origins != var.origins or (value.ty is not var.ty and value.ty != var.ty):
+            renames[var] = type(var)(var.name_hint, value.ty, origins)
+            var = renames[var]
+        return VarBinding(var, value)
+
+    def _renamed(self, value: Expr, renames: Mapping[Var, Var]) -> Expr:
+        """``value`` with variables replaced that are aliases since an edit, or that were emitted as new ones."""
+        kind = type(value)
+        if kind is Var or kind is DataflowVar:
+            leaf = resolve(self.definitions, value) if value in self._aliased else value
+            return renames.get(leaf, leaf)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        if kind is If or kind is Function:
+            table: dict[Var, Expr] = {}
+            for var in free_vars(value):
+                renamed = self._renamed(var, renames)
+                if renamed is not var:
+                    table[var] = renamed
+            return substitute(value, table) if table else value
+        operands = operands_of(value)
+        for operand in operands:
+            if type(operand) is Tuple or operand in renames or operand in self._aliased:
+                return with_operands(value, [self._renamed(operand, renames) for operand in operands])
+        return value
+
+    def is_effect(self, var: Var) -> bool:
+        """Whether ``var`` is bound by the original block to something whose place among the effects counts."""
+        return not self.is_dataflow and var in self.pinned and var in self._bindings
+
+    def _size_binders(self, value: Expr) -> Iterator[Var]:
+        """The match_casts of this block that define size variables which ``value`` mentions."""
+        types = [value.ty, *[operand.ty for operand in operands_of(value)]]
+        if isinstance(value, Call):
+            types.extend(value.ty_args)
+        for ty in types:
+            for symvar in type_symvars(ty):
+                binder = self._symvar_binders.get(symvar)
+                if binder is not None:
+                    yield binder
+
+
+def substitute(value: Expr, table: Mapping[Var, Expr]) -> Expr:
+    """``value`` (a branch or function, bindings included) with free variables replaced."""
+    mutator = ExprMutator()
+    for var, leaf in table.items():
+        mutator.remap(var, leaf)
+    return mutator.mutate(value)
+
+
+def _name_known(value: Expr, known: Mapping[int, Var]) -> Expr:
+    """``value`` with calls that are bound already replaced by their variables, wherever they stand inside it."""
+    done: dict[int, Expr] = {}
+    stack: list[tuple[Expr, bool]] = [(value, False)]
+    while stack:
+        current, expanded = stack.pop()
+        if id(current) in done:
+            continue
+        if current is not value and id(current) in known:
+            done[id(current)] = known[id(current)]
+            continue
+        operands = operands_of(current)
+        if not expanded:
+            stack.append((current, True))
+            stack.extend((operand, False) for operand in reversed(operands))
+            continue
+        done[id(current)] = with_operands(current, [done[id(operand)] for operand in operands])
+    return done[id(value)]
+
+
+class _Writer:
+    """Puts bindings in order: each after its operands, and effects in the order in which they stood."""
+
+    def __init__(self, session: EditSession, renames: dict[Var, Var]) -> None:
+        self.session = session
+        self.renames = renames
+        self.bindings: list[Binding] = []
+        self.done: set[Var] = set()
+
+    def write(self, root: Var, *, may_wait: bool) -> None:
+        """Emit ``root`` and what it needs; a value that needs an effect from further down waits, if it may."""
+        session, done = self.session, self.done
+        if root in done:
+            return
+        ready: list[Var] = []
+        planned: set[Var] = set()
+        stack: list[tuple[Var, bool]] = [(root, False)]
+        while stack:
+            var, needs_planned = stack.pop()
+            if needs_planned:
+                ready.append(var)
+                continue
+            if var in done or var in planned:
+                continue
+            if may_wait and var is not root and session.is_effect(var):
+                return
+            planned.add(var)
+            stack.append((var, True))
+            stack.extend((need, False) for need in reversed(session.needs(var)) if need not in done)
+        for var in ready:
+            done.add(var)
+            self.bindings.append(session.binding_of(var, self.renames))

@@ -1,0 +1,475 @@
+"""The bindings that random programs are made of: a table of small writers, and what can be used where.
+
+Each entry of `OPERATIONS` picks operands among the visible variables and gives an expression, with a bound on
+the absolute values it can take, so that no program overflows on the inputs it is made for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from .. import ops
+from ..ir import (
+    BlockBuilder,
+    Call,
+    Dim,
+    Expr,
+    FuncType,
+    GlobalVar,
+    SymVar,
+    TensorType,
+    Tuple,
+    TupleGetItem,
+    TupleType,
+    Var,
+    const,
+)
+from ..ir.dims import dim_product, dims_equal, evaluate, free_symvars
+from ..ir.dtypes import is_float, is_unsigned, numpy_dtype
+from ..ir.types import bind_type
+from ..ops import nn
+
+LARGEST_SIZE: Final = 12
+"""The largest value that `random_inputs` gives a symbolic size; bounds are computed with it."""
+
+SIZES: Final = (2, 3, 4, 5, 6, 7, 1)
+_MOST_ELEMENTS: Final = 4000
+INPUT_BOUND: Final = 2.0
+"""The largest absolute value in the arrays of `random_inputs`."""
+
+_LIMITS: Final[Mapping[str, float]] = {"int8": 100, "uint8": 200, "float16": 500}
+_LIMIT: Final = 5000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a random program may contain.
+
+    ``dtypes`` are those of the parameters. ``odd_constants`` adds bindings of values that are hard to write
+    down or to compare (NaN, infinities, -0.0, no elements, narrow dtypes), which nothing computes with.
+    """
+
+    dtypes: tuple[str, ...] = ("float32", "float32", "float64", "int32", "int64", "bool")
+    symbolic: bool = True
+    branches: bool = True
+    casts: bool = True
+    tuples: bool = True
+    odd_constants: bool = False
+    most_parameters: int = 4
+
+
+DEFAULT: Final = Options()
+
+
+@dataclass(slots=True)
+class Writer:
+    """One function being written: what can be used at this point, and how large its values can be."""
+
+    random: Random
+    options: Options
+    builder: BlockBuilder
+    visible: list[Var] = field(default_factory=list[Var])
+    bounds: dict[Var, float] = field(default_factory=dict[Var, float])
+    callees: list[tuple[GlobalVar, float]] = field(default_factory=list[tuple[GlobalVar, float]])
+
+    # --- choosing operands
+
+    def tensors(self, accepts: Callable[[TensorType], bool] = lambda ty: True) -> list[Var]:
+        """The visible tensors of known shape and dtype that ``accepts`` likes, the latest last."""
+        found: list[Var] = []
+        for var in self.visible:
+            ty = var.ty
+            if isinstance(ty, TensorType) and ty.shape is not None and ty.dtype is not None and accepts(ty):
+                found.append(var)
+        return found
+
+    def pick(self, accepts: Callable[[TensorType], bool] = lambda ty: True) -> Var | None:
+        """One of `tensors`, recent ones more often, so that programs grow deep as well as wide."""
+        found = self.tensors(accepts)
+        if not found:
+            return None
+        return self.random.choice(found[-4:] if self.random.random() < 0.5 else found)
+
+    def like(self, var: Var) -> Var:
+        """A visible tensor of the same type as ``var``, perhaps itself."""
+        return self.random.choice(self.tensors(lambda ty: ty == var.ty))
+
+    def axis(self, var: Var) -> int:
+        """An axis of ``var``, sometimes counted from the end."""
+        ndim = tensor_type(var).ndim
+        axis = self.random.randrange(ndim)
+        return axis - ndim if self.random.random() < 0.3 else axis
+
+    def constant(self, shape: Sequence[int], dtype: str) -> Expr:
+        """A constant of small values, exact in every dtype."""
+        values = np.random.default_rng(self.random.getrandbits(32))
+        if dtype == "bool":
+            return const(values.integers(0, 2, size=tuple(shape)).astype(np.bool_))
+        low = 0 if is_unsigned(dtype) else -2
+        whole = values.integers(low, 3, size=tuple(shape))
+        return const((whole / 2 if is_float(dtype) else whole).astype(numpy_dtype(dtype)))
+
+    # --- writing
+
+    def bound(self, var: Var) -> float:
+        """The largest absolute value that an element of ``var`` can have."""
+        return self.bounds.get(var, 1.0)
+
+    def add(self, expr: Expr, bound: float, *, output: bool = False) -> Var | None:
+        """Bind ``expr``, unless its values or its size may grow too large."""
+        ty = expr.ty
+        if isinstance(ty, TensorType) and (
+            bound > _LIMITS.get(ty.dtype or "", _LIMIT) or _count(ty) > _MOST_ELEMENTS
+        ):
+            return None
+        var = self.builder.emit_output(expr) if output else self.builder.emit(expr)
+        self.keep(var, bound)
+        return var
+
+    def keep(self, var: Var, bound: float) -> None:
+        """Make ``var`` available to what is written after."""
+        self.visible.append(var)
+        self.bounds[var] = bound
+
+
+def tensor_type(expr: Expr) -> TensorType:
+    """The type of a tensor expression."""
+    assert isinstance(expr.ty, TensorType)
+    return expr.ty
+
+
+def dims_of(expr: Expr) -> tuple[Dim, ...]:
+    """The shape of a tensor expression, which must be known."""
+    shape = tensor_type(expr).shape
+    assert shape is not None
+    return shape
+
+
+def dtype_of(expr: Expr) -> str:
+    """The dtype of a tensor expression, which must be known."""
+    dtype = tensor_type(expr).dtype
+    assert dtype is not None
+    return dtype
+
+
+def _most(dim: Dim) -> int:
+    return evaluate(dim, dict.fromkeys(free_symvars(dim), LARGEST_SIZE))
+
+
+def _count(ty: TensorType) -> int:
+    return _most(dim_product(ty.shape or ()))
+
+
+# --- the table: each entry gives an expression and the bound of its values, or None if nothing visible suits
+
+Written: TypeAlias = "tuple[Expr, float] | None"
+Operation: TypeAlias = Callable[[Writer], Written]
+
+
+def is_number(ty: TensorType) -> bool:
+    """Whether a tensor holds numbers, not truth values."""
+    return ty.dtype != "bool"
+
+
+def has_axes(ty: TensorType) -> bool:
+    """Whether a tensor is known to be no scalar."""
+    return ty.ndim > 0
+
+
+def _is_float(ty: TensorType) -> bool:
+    return is_float(ty.dtype)
+
+
+def _unary(write: Writer) -> Written:
+    x = write.pick(_is_float)
+    if x is None:
+        return None
+    name = write.random.choice(("tanh", "sigmoid", "sin", "cos", "negative", "abs", "relu"))
+    call: Call = nn.relu(x) if name == "relu" else getattr(ops, name)(x)
+    return call, write.bound(x) if name in ("negative", "abs", "relu") else 1.0
+
+
+def _second(write: Writer, x: Var) -> tuple[Expr, float]:
+    """An operand that broadcasts with ``x``: of the same type, or a constant of one row, or a number."""
+    choice = write.random.random()
+    dims = dims_of(x)
+    if choice < 0.6:
+        y = write.like(x)
+        return y, write.bound(y)
+    if choice < 0.8 and dims and isinstance(dims[-1], int):
+        return write.constant((dims[-1],), dtype_of(x)), INPUT_BOUND
+    return write.constant((), dtype_of(x)), INPUT_BOUND
+
+
+def _binary(write: Writer) -> Written:
+    x = write.pick(is_number)
+    if x is None:
+        return None
+    y, bound = _second(write, x)
+    name = write.random.choice(("add", "add", "multiply", "maximum", "minimum", "subtract"))
+    if name == "subtract" and is_unsigned(dtype_of(x)):
+        name = "add"
+    left, right = (y, x) if write.random.random() < 0.2 else (x, y)
+    if name == "multiply":
+        bound *= write.bound(x)
+    elif name in ("add", "subtract"):
+        bound += write.bound(x)
+    else:
+        bound = max(bound, write.bound(x))
+    return getattr(ops, name)(left, right), bound
+
+
+def _compare(write: Writer) -> Written:
+    x = write.pick(is_number)
+    if x is None:
+        return None
+    return getattr(ops, write.random.choice(("less", "greater_equal")))(x, _second(write, x)[0]), 1.0
+
+
+def _logic(write: Writer) -> Written:
+    x = write.pick(lambda ty: ty.dtype == "bool")
+    if x is None:
+        return None
+    return getattr(ops, write.random.choice(("logical_and", "logical_or")))(x, write.like(x)), 1.0
+
+
+def _choose(write: Writer) -> Written:
+    x = write.pick()
+    if x is None:
+        return None
+    condition = write.pick(lambda ty: ty.dtype == "bool" and ty.shape in (dims_of(x), ()))
+    if condition is None:
+        return None
+    y, bound = _second(write, x)
+    return ops.where(condition, x, y), max(bound, write.bound(x))
+
+
+def _convert(write: Writer) -> Written:
+    x = write.pick(lambda ty: not is_unsigned(ty.dtype))
+    if x is None:
+        return None
+    dtype = write.random.choice(
+        ["float32", "float64"] if dtype_of(x) != "bool" else ["float32", "int32", "int64"]
+    )
+    return ops.astype(x, dtype), write.bound(x)
+
+
+def _permute(write: Writer) -> Written:
+    x = write.pick(lambda ty: ty.ndim >= 2)
+    if x is None:
+        return None
+    ndim = tensor_type(x).ndim
+    axes = write.random.sample(range(ndim), ndim)
+    if write.random.random() < 0.2:
+        axes = [axis - ndim for axis in axes]
+    return ops.permute_dims(x, None if write.random.random() < 0.3 else axes), write.bound(x)
+
+
+def _reshape(write: Writer) -> Written:
+    x = write.pick(lambda ty: ty.ndim >= 2)
+    if x is None:
+        return None
+    dims = dims_of(x)
+    at = write.random.randrange(len(dims) - 1)
+    merged = (*dims[:at], dims[at] * dims[at + 1], *dims[at + 2 :])
+    return ops.reshape(x, merged), write.bound(x)
+
+
+def _expand(write: Writer) -> Written:
+    x = write.pick(lambda ty: ty.ndim < 4)
+    if x is None:
+        return None
+    return ops.expand_dims(x, write.random.randrange(tensor_type(x).ndim + 1)), write.bound(x)
+
+
+def _squeeze(write: Writer) -> Written:
+    x = write.pick(lambda ty: 1 in (ty.shape or ()))
+    return None if x is None else (ops.squeeze(x, [dims_of(x).index(1)]), write.bound(x))
+
+
+def _concat(write: Writer) -> Written:
+    x = write.pick(has_axes)
+    if x is None:
+        return None
+    axis = write.axis(x)
+
+    def fits(ty: TensorType) -> bool:
+        dims = ty.shape or ()
+        return (
+            ty.dtype == dtype_of(x)
+            and ty.ndim == len(dims_of(x))
+            and all(
+                dims_equal(a, b)
+                for i, (a, b) in enumerate(zip(dims, dims_of(x), strict=True))
+                if i != axis % ty.ndim
+            )
+        )
+
+    parts = [x, *(write.random.choice(write.tensors(fits)) for _ in range(write.random.randint(1, 2)))]
+    return ops.concat(parts, axis), max(map(write.bound, parts))
+
+
+def _stack(write: Writer) -> Written:
+    x = write.pick(lambda ty: ty.ndim < 4)
+    if x is None:
+        return None
+    y = write.like(x)
+    return ops.stack([x, y], 0), max(write.bound(x), write.bound(y))
+
+
+def _split(write: Writer) -> Written:
+    x = write.pick(lambda ty: any(isinstance(d, int) and d > 1 for d in ty.shape or ()))
+    if x is None or not write.options.tuples:
+        return None
+    axis, size = write.random.choice(
+        [(i, d) for i, d in enumerate(dims_of(x)) if isinstance(d, int) and d > 1]
+    )
+    even = [n for n in range(2, size + 1) if size % n == 0]
+    if write.random.random() < 0.5 and even:
+        return ops.split(x, write.random.choice(even), axis), write.bound(x)
+    return ops.split(x, [write.random.randrange(1, size)], axis), write.bound(x)
+
+
+def _reduce(write: Writer) -> Written:
+    x = write.pick(lambda ty: is_float(ty.dtype) and ty.ndim > 0)
+    if x is None:
+        return None
+    axis = None if write.random.random() < 0.2 else [write.axis(x)]
+    name = write.random.choice(("sum", "mean", "max", "min"))
+    keepdims = write.random.random() < 0.4
+    growth = 1 if name != "sum" else _count(tensor_type(x)) if axis is None else _most(dims_of(x)[axis[0]])
+    return getattr(ops, name)(x, axis, keepdims), write.bound(x) * growth
+
+
+def _matmul(write: Writer) -> Written:
+    x = write.pick(lambda ty: is_float(ty.dtype) and ty.ndim >= 2)
+    if x is None:
+        return None
+    inner = dims_of(x)[-1]
+    others = write.tensors(
+        lambda ty: ty.dtype == dtype_of(x) and ty.ndim == 2 and (ty.shape or (0,))[0] == inner
+    )
+    if others and (write.random.random() < 0.6 or not isinstance(inner, int)):
+        other = write.random.choice(others)
+        y, bound = other, write.bound(other)
+    elif isinstance(inner, int):
+        width = write.random.choice([size for size in SIZES if size != inner])
+        y, bound = write.constant((inner, width), dtype_of(x)), INPUT_BOUND
+    else:
+        return None
+    return ops.matmul(x, y), bound * write.bound(x) * _most(inner)
+
+
+def _softmax(write: Writer) -> Written:
+    x = write.pick(lambda ty: is_float(ty.dtype) and ty.ndim > 0)
+    return None if x is None else (nn.softmax(x, write.axis(x)), 1.0)
+
+
+def _slice(write: Writer) -> Written:
+    x = write.pick(lambda ty: any(isinstance(d, int) and d > 1 for d in ty.shape or ()))
+    if x is None:
+        return None
+    axis, size = write.random.choice(
+        [(i, d) for i, d in enumerate(dims_of(x)) if isinstance(d, int) and d > 1]
+    )
+    begin = write.random.randrange(size - 1)
+    end = write.random.randint(begin + 1, size)
+    return ops.strided_slice(x, [axis], [begin], [end], [write.random.choice((1, 1, 2))]), write.bound(x)
+
+
+def _take(write: Writer) -> Written:
+    x = write.pick(lambda ty: bool(ty.shape) and isinstance(ty.shape[0], int))
+    if x is None:
+        return None
+    size = dims_of(x)[0]
+    assert isinstance(size, int)
+    indices = [write.random.randrange(size) for _ in range(write.random.randint(1, 3))]
+    return ops.take(x, const(np.array(indices, dtype=np.int64)), 0), write.bound(x)
+
+
+def _broadcast(write: Writer) -> Written:
+    x = write.pick(lambda ty: ty.ndim < 4)
+    return None if x is None else (ops.broadcast_to(x, (2, *dims_of(x))), write.bound(x))
+
+
+def _tuple(write: Writer) -> Written:
+    if not write.options.tuples or not write.visible:
+        return None
+    fields = [write.random.choice(write.visible) for _ in range(write.random.randint(1, 3))]
+    return Tuple(fields), max(map(write.bound, fields))
+
+
+def _project(write: Writer) -> Written:
+    tuples = [var for var in write.visible if isinstance(var.ty, TupleType) and var.ty.fields]
+    if not tuples:
+        return None
+    chosen = write.random.choice(tuples[-3:])
+    assert isinstance(chosen.ty, TupleType)
+    return TupleGetItem(chosen, write.random.randrange(len(chosen.ty.fields))), write.bound(chosen)
+
+
+def _alias(write: Writer) -> Written:
+    x = write.pick()
+    return None if x is None else (x, write.bound(x))
+
+
+def _constant(write: Writer) -> Written:
+    dtype = write.random.choice(write.options.dtypes)
+    shape = write.random.sample(SIZES, write.random.randint(0, 2))
+    return write.constant(shape, dtype), INPUT_BOUND
+
+
+def _call(write: Writer) -> Written:
+    if not write.callees:
+        return None
+    callee, bound = write.random.choice(write.callees)
+    ty = callee.ty
+    assert isinstance(ty, FuncType)
+    args: list[Var] = []
+    sizes: dict[SymVar, Dim] = {}
+    # A function's own bound holds for arguments that are as small as inputs.
+    small = [var for var in write.visible if write.bound(var) <= INPUT_BOUND]
+    for param in ty.params or ():
+        fitting = [var for var in small if bind_type(param, var.ty, dict(sizes)) is True]
+        if not fitting:
+            return None
+        args.append(write.random.choice(fitting))
+        bind_type(param, args[-1].ty, sizes)
+    return Call(callee, args), bound
+
+
+OPERATIONS: Final[tuple[tuple[Operation, int], ...]] = (
+    (_unary, 4),
+    (_binary, 8),
+    (_compare, 1),
+    (_logic, 1),
+    (_choose, 2),
+    (_convert, 1),
+    (_permute, 3),
+    (_reshape, 2),
+    (_expand, 1),
+    (_squeeze, 1),
+    (_concat, 3),
+    (_stack, 1),
+    (_split, 2),
+    (_reduce, 2),
+    (_matmul, 5),
+    (_softmax, 1),
+    (_slice, 1),
+    (_take, 1),
+    (_broadcast, 1),
+    (_tuple, 1),
+    (_project, 3),
+    (_alias, 1),
+    (_constant, 1),
+    (_call, 2),
+)
+"""What a binding may be, with how often. To add an operator, add an entry."""
+
+CHOICES: Final = [operation for operation, _ in OPERATIONS]
+WEIGHTS: Final = [weight for _, weight in OPERATIONS]
