@@ -54,6 +54,7 @@ from .ir import (
     structural_equal,
     structural_hash,
 )
+from .rewrite import PatternMatchingRewriter, RewriteError, Rule, RuleSet, decline, rewrite_bindings, rewrite_call
 from .script import ParseError, load_script, parse, save_script
 
 if TYPE_CHECKING:
@@ -113,9 +114,13 @@ __all__ = [
     "OpTypeError",
     "Origin",
     "ParseError",
+    "PatternMatchingRewriter",
     "PrimType",
     "PrimValue",
     "RegraftError",
+    "RewriteError",
+    "Rule",
+    "RuleSet",
     "SeqExpr",
     "ShapeExpr",
     "ShapeType",
@@ -134,10 +139,13 @@ __all__ = [
     "assert_structural_equal",
     "build",
     "const",
+    "decline",
     "get_global_func",
     "load_script",
     "parse",
     "register_func",
+    "rewrite_bindings",
+    "rewrite_call",
     "save_script",
     "structural_equal",
     "structural_hash",

@@ -80,14 +80,14 @@ BROKEN = {
         program([plain(VarBinding(V, SUM), VarBinding(V, SUM))], V),
         r"block 0, binding 1 \(v\): v is bound a second time; give this binding a new variable",
     ),
-    "parameter bound again": (program([plain(VarBinding(X, const(1.0)))]), "x is bound a second time"),
+    "parameter bound again": (program([plain(VarBinding(X, X))]), "x is bound a second time"),
     "bound in both branches": (
         program([plain(VarBinding(W, If(C, SeqExpr([plain(VarBinding(V, SUM))], V), SeqExpr([plain(VarBinding(V, SUM))], V))))], W),
         r"block 0, binding 0 \(w\), block 0, binding 0 \(v\): v is bound a second time",
     ),
     "dataflow variable outside its block": (
         program([dataflow(VarBinding(LOCAL, SUM))], LOCAL),
-        "the DataflowVar lv is used outside of its block; make it an output, a Var",
+        r"the DataflowVar lv is used outside of its block; make it an output \(a Var\)",
     ),
     "dataflow variable in a plain block": (
         program([plain(VarBinding(LOCAL, SUM))]),
@@ -115,7 +115,7 @@ BROKEN = {
     ),
     "call as a condition": (
         program([plain(VarBinding(V, If(op.logical_not(C), X, X)))], V),
-        "the condition of an If is a Call; bind it first",
+        "the condition of an If is a Call; bind it to a variable first",
     ),
     "call as a result": (program([], SUM), "the result of a body is a Call; bind it to a variable first"),
     "call in a cast": (

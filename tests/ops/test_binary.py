@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import regraft.ops as R
 from regraft.ir import Op, OpTypeError, TensorType, Trait
+from regraft.ir.dtypes import numpy_dtype
 
 from .harness import check, variable
 from .samples import FLOATS, INTEGERS, M, N, in_float64, sample, tensor, transposed, type_of
@@ -242,9 +243,7 @@ def test_types_are_as_precise_as_the_operands_allow(name):
 def test_operands_of_two_dtypes_are_refused(name):
     dtype = sample_dtype(name)
     other = {"int32": "int64", "float32": "float64"}[dtype]
-    with pytest.raises(
-        OpTypeError, match=rf"relax\.{name}: argument x2 is .*expected the dtype of x1, {dtype}"
-    ):
+    with pytest.raises(OpTypeError, match=rf"relax\.{name}: argument x2 is .*expected the dtype of x1, {dtype}"):
         getattr(R, name)(tensor((2,), dtype), tensor((2,), other))
 
 
@@ -287,10 +286,47 @@ def test_a_number_takes_the_dtype_of_the_tensor_beside_it():
     x = tensor((2,), "float16")
     for call in (R.multiply(x, 2), R.multiply(0.5, x)):
         assert call.ty == TensorType((2,), "float16")
-    with pytest.raises(
-        OpTypeError, match=r"relax\.add: the number 0\.5 would lose its fraction in the int32"
-    ):
+    with pytest.raises(OpTypeError, match=r"relax\.add: the number 0\.5 would lose its fraction in the int32"):
         R.add(tensor((2,), "int32"), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"),
+    [
+        ("int8", 300),
+        ("uint8", -1),
+        ("int8", 1e30),
+        ("int32", float("nan")),
+        ("int32", float("-inf")),
+        ("float16", 1e9),
+        ("float16", 2049),
+        ("float32", 10**400),
+        ("bool", 5),
+    ],
+)
+def test_a_number_that_the_dtype_does_not_hold_is_refused(dtype, number):
+    with pytest.raises(OpTypeError, match=rf"relax\.add: .* does not fit the dtype {dtype} of the tensor beside"):
+        R.add(tensor((2,), dtype), number)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"),
+    [
+        ("int64", 2**53 + 1),
+        ("int8", 3.0),
+        ("float16", 0.1),
+        ("float16", float("inf")),
+        ("float32", float("nan")),
+        ("bfloat16", 1e30),
+        ("complex64", 0.1),
+        ("bool", True),
+    ],
+)
+def test_a_number_that_the_dtype_holds_becomes_a_constant(dtype, number):
+    constant = R.add(tensor((2,), dtype), number).args[1]
+    expected = np.asarray(number).astype(numpy_dtype(dtype))
+    np.testing.assert_array_equal(constant.data.numpy(), expected)
+    assert constant.ty == TensorType((), dtype)
 
 
 def test_pythons_operators_build_the_calls_that_relax_names():

@@ -36,9 +36,7 @@ def onnx_unique(x, sorted_, axis):
 @given(st.data(), st.sampled_from([None, 0, 1, -1]), st.booleans())
 def test_distinct_values_agree_with_numpy(data, axis, ordered):
     shape = (data.draw(st.integers(1, 6)), data.draw(st.integers(1, 4)))
-    values = data.draw(
-        st.lists(st.integers(-1, 1), min_size=shape[0] * shape[1], max_size=shape[0] * shape[1])
-    )
+    values = data.draw(st.lists(st.integers(-1, 1), min_size=shape[0] * shape[1], max_size=shape[0] * shape[1]))
     x = np.array(values, "int32").reshape(shape)
     _, index, inverse, counts = np.unique(x, True, True, True, axis=axis)
     inverse = inverse.reshape(-1)
@@ -66,9 +64,7 @@ def test_distinct_values_of_every_dtype(dtype):
 
 def test_nan_is_one_value_and_nothing_has_no_values():
     x = np.array([np.nan, 1, np.nan], "float32")
-    check(
-        lambda v: R.unique(v, return_counts=True), [x], (np.array([1, np.nan], "float32"), np.array([1, 2]))
-    )
+    check(lambda v: R.unique(v, return_counts=True), [x], (np.array([1, np.nan], "float32"), np.array([1, 2])))
     empty = np.zeros((0,), "float32")
     none = np.zeros((0,), "int64")
     check(lambda v: R.unique(v, True, True, True, True), [empty], (empty, none, none, none))

@@ -21,9 +21,7 @@ ORDERED = [*FLOATS, *INTEGERS, "bool"]
 @pytest.mark.parametrize("dtype", ORDERED)
 def test_sorting_is_stable_in_both_directions(dtype, axis, descending):
     x = transposed(sample((6, 5), dtype, -2, 2))
-    values, places = torch.sort(
-        torch.from_numpy(x.astype("float64")), dim=axis, descending=descending, stable=True
-    )
+    values, places = torch.sort(torch.from_numpy(x.astype("float64")), dim=axis, descending=descending, stable=True)
     check(lambda v: R.sort(v, axis, descending), [x], values.numpy().astype(x.dtype))
     check(lambda v: R.argsort(v, axis, descending), [x], places.numpy().astype("int32"))
 
@@ -40,9 +38,7 @@ def test_nan_counts_as_greater_than_everything(dtype):
 @pytest.mark.parametrize("dtype", ORDERED)
 def test_topk_takes_the_first_of_the_sorted(dtype, k, axis, largest):
     x = transposed(sample((4, 3), dtype, -2, 2))
-    values, places = torch.sort(
-        torch.from_numpy(x.astype("float64")), dim=axis, descending=largest, stable=True
-    )
+    values, places = torch.sort(torch.from_numpy(x.astype("float64")), dim=axis, descending=largest, stable=True)
     count = slice(0, k or None)
     first = (count, slice(None)) if axis == 0 else (slice(None), count)
     values, places = values.numpy().astype(x.dtype)[first], places.numpy()[first]

@@ -55,12 +55,8 @@ def test_a_number_takes_the_dtype_of_the_other_choice():
 
 def test_types_of_where_are_as_precise_as_the_operands_allow():
     truth = TensorType((N, 1), "bool")
-    assert type_of(R.where, truth, TensorType((M,), "int8"), TensorType((M,), "int8")) == TensorType(
-        (N, M), "int8"
-    )
-    assert type_of(R.where, TensorType(), TensorType((2,), "int8"), TensorType((), "int8")) == TensorType(
-        None, "int8"
-    )
+    assert type_of(R.where, truth, TensorType((M,), "int8"), TensorType((M,), "int8")) == TensorType((N, M), "int8")
+    assert type_of(R.where, TensorType(), TensorType((2,), "int8"), TensorType((), "int8")) == TensorType(None, "int8")
     assert type_of(R.where, truth, TensorType(), TensorType()) == TensorType()
 
 
@@ -84,9 +80,7 @@ def test_clip_of_integers_takes_limits_that_their_dtype_cannot_hold(dtype, limit
 
 
 def test_clip_keeps_nan():
-    check(
-        lambda v: R.clip(v, 0, 6), [np.array([np.nan, 9, -1], "float32")], np.array([np.nan, 6, 0], "float32")
-    )
+    check(lambda v: R.clip(v, 0, 6), [np.array([np.nan, 9, -1], "float32")], np.array([np.nan, 6, 0], "float32"))
 
 
 def test_clip_of_four_bit_integers_stays_within_them():

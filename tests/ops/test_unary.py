@@ -124,9 +124,7 @@ def test_the_type_says_as_much_as_that_of_the_operand(name, ty):
 
 @pytest.mark.parametrize("name", ELEMENTARY)
 def test_functions_of_mathematics_ask_for_floats(name):
-    with pytest.raises(
-        OpTypeError, match=rf"relax\.{name}: argument x is .*expected a floating dtype.*astype"
-    ):
+    with pytest.raises(OpTypeError, match=rf"relax\.{name}: argument x is .*expected a floating dtype.*astype"):
         getattr(R, name)(tensor((2,), "int32"))
 
 

@@ -65,7 +65,7 @@ class gradient_before:
 @I.ir_module
 class gradient_adjoint:
     @R.function
-    def main_adjoint(x: R.Tensor((3, 3), dtype="float32"), y: R.Tensor((3, 3), dtype="float32")) -> R.Tuple(R.Tensor((), dtype="float32"), R.Tuple(R.Tensor((3, 3), dtype="float32"), R.Tensor((3, 3), dtype="float32"))):
+    def main_adjoint(x: R.Tensor((3, 3), dtype="float32"), y: R.Tensor((3, 3), dtype="float32")) -> R.Tuple(R.Tensor((), dtype="float32"), R.Tuple(R.Tensor((3, 3), dtype="float32"), R.Tensor((3, 3), dtype="float32"))):  # noqa: E501
         with R.dataflow():
             lv1: R.Tensor((3, 3), dtype="float32") = R.permute_dims(x, axes=None)
             lv2: R.Tensor((3, 3), dtype="float32") = R.permute_dims(y, axes=None)
@@ -84,7 +84,7 @@ class gradient_adjoint:
             R.output(gv, x_adjoint_out, y_adjoint_out)
         return (gv, (x_adjoint_out, y_adjoint_out))
     @R.function
-    def main(x: R.Tensor((3, 3), dtype="float32"), y: R.Tensor((3, 3), dtype="float32")) -> R.Tensor((), dtype="float32"):
+    def main(x: R.Tensor((3, 3), dtype="float32"), y: R.Tensor((3, 3), dtype="float32")) -> R.Tensor((), dtype="float32"):  # noqa: E501
         with R.dataflow():
             lv1: R.Tensor((3, 3), dtype="float32") = R.permute_dims(x, axes=None)
             lv2: R.Tensor((3, 3), dtype="float32") = R.permute_dims(y, axes=None)

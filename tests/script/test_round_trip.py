@@ -46,6 +46,7 @@ from regraft.ir import (
 )
 from regraft.ir.dims import dim_max, dim_min
 from regraft.script import relax as R
+from regraft.testing.random_programs import programs
 from tests.script.programs import attention
 
 F32 = TensorType((2, 3), "float32")
@@ -283,9 +284,7 @@ _NAMES = st.text(max_size=6)
 
 
 @given(st.lists(_NAMES, min_size=1, max_size=6), st.lists(st.floats(width=32), max_size=4), _NAMES)
-def test_programs_of_any_names_numbers_and_texts_read_back(
-    names: list[str], numbers: list[float], text: str
-) -> None:
+def test_programs_of_any_names_numbers_and_texts_read_back(names: list[str], numbers: list[float], text: str) -> None:
     size = SymVar(names[0])
     params = [Var(name, TensorType((size, size * 2), "float32")) for name in names]
     total: Expr = params[0]
@@ -296,6 +295,11 @@ def test_programs_of_any_names_numbers_and_texts_read_back(
         bindings.append(VarBinding(total, value))
     body = SeqExpr([DataflowBlock(bindings)], Tuple([total, StringImm(text)]))
     assert_round_trip(Function(params, body, attrs={"global_symbol": text, "note": text}))
+
+
+@given(programs(most=40, helpers=2))
+def test_random_programs_read_back(program: IRModule) -> None:
+    assert_round_trip(program)
 
 
 def test_saved_programs_load_with_their_weights_lazily(tmp_path: Path) -> None:

@@ -215,9 +215,7 @@ def test_the_first_fault_is_pointed_at_by_line_and_column() -> None:
         rx.parse(text, "model.relax")
     error = caught.value
     assert (error.source, error.line, error.column) == ("model.relax", 6, 22)
-    assert str(error).startswith(
-        "model.relax:6:22: relax.add: argument x2 is R.Tensor((4, 5)); expected a shape"
-    )
+    assert str(error).startswith("model.relax:6:22: relax.add: argument x2 is R.Tensor((4, 5)); expected a shape")
     assert str(error).endswith(f"\n    {error.source_line}\n    {' ' * 21}^")
     assert isinstance(error.__cause__, rx.OpTypeError)
 

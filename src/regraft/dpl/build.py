@@ -69,9 +69,7 @@ def is_gv(name: str = "") -> GlobalVarPattern:
     return GlobalVarPattern(name)
 
 
-def is_tuple(
-    fields: Sequence[DFPattern], unordered: bool = False
-) -> TuplePattern | UnorderedTuplePattern:
+def is_tuple(fields: Sequence[DFPattern], unordered: bool = False) -> TuplePattern | UnorderedTuplePattern:
     """A tuple of these fields, in this order or, if ``unordered``, in any."""
     if not isinstance(fields, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise PatternError(f"is_tuple needs a sequence of patterns, got {fields!r}")
@@ -94,9 +92,7 @@ def _arguments(args: Sequence[DFPattern] | TuplePattern | None) -> DFPattern:
     return args if isinstance(args, DFPattern) else TuplePattern(args)
 
 
-def is_call_dps_packed(
-    func_name: str, args: Sequence[DFPattern] | TuplePattern | None = None
-) -> CallPattern:
+def is_call_dps_packed(func_name: str, args: Sequence[DFPattern] | TuplePattern | None = None) -> CallPattern:
     """``R.call_dps_packed`` of the outside function ``func_name``; any arguments if ``args`` is None."""
     return CallPattern(is_op("relax.call_dps_packed"), [ExternFuncPattern(func_name), _arguments(args)])
 

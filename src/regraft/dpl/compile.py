@@ -7,39 +7,30 @@ the alternatives of ``|`` and the elements of a repeat, where the registers are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
-from ..ir.dims import SymVar
 from ..ir.expr import (
-    Constant,
-    DataflowVar,
-    Expr,
-    ExternFunc,
-    GlobalVar,
     ShapeExpr,
     Tuple,
     TupleGetItem,
-    Var,
 )
-from ..ir.op import Call, Op, attribute_key
+from ..ir.op import Call, Op
 from ..ir.program import Function, VarBinding
-from ..ir.types import ShapeType, TensorType, Type, bind_type
+from ..ir.types import ShapeType, bind_type
 from . import reasons
-from .machine import DEFINITIONS, FIRST_FREE, SIZES, TRACER, UNSET, Code, Registers, solutions, succeeds
+from .conditions import anything, attr_check, certainly_of_type, dtype_check, leaf_check
+from .elements import ElementCode, element_rows, share_out
+from .machine import DEFINITIONS, FIRST_FREE, SIZES, TRACER, UNSET, Code, Registers, succeeds
 from .pattern import (
     AndPattern,
     AttrPattern,
     CallPattern,
-    ConstantPattern,
-    DataflowVarPattern,
     DataTypePattern,
     DFPattern,
     ExprPattern,
     Extent,
-    ExternFuncPattern,
     FunctionPattern,
-    GlobalVarPattern,
     NotPattern,
     OrPattern,
     PatternError,
@@ -50,8 +41,6 @@ from .pattern import (
     TuplePattern,
     TypePattern,
     UnorderedTuplePattern,
-    VarPattern,
-    WildcardPattern,
     all_patterns,
 )
 from .view import definition, resolve, same_value
@@ -197,7 +186,7 @@ class Compiler:
         def why(r: Registers) -> tuple[str, str]:
             return reasons.wrong_leaf(pattern, r[source], r[DEFINITIONS])
 
-        self.code.add_test(bind if accepts is _anything else run, pattern, why)
+        self.code.add_test(bind if accepts is anything else run, pattern, why)
 
     def _copy(self, outer: DFPattern, inner: DFPattern) -> None:
         """``outer`` stands for what ``inner`` stands for."""
@@ -328,7 +317,7 @@ class Compiler:
             known = {e: r[e] for e in extents if e is not None and r[e] is not UNSET}
             totals = range(len(values) - fixed, -1, -1) if allow_rest else (len(values) - fixed,)
             for total in totals:
-                for lengths in _splits(repeats, extents, total, known):
+                for lengths in share_out(repeats, extents, total, known):
                     assigned = iter(lengths)
                     at = 0
                     for part, register in zip(parts, registers, strict=True):
@@ -525,7 +514,7 @@ class Compiler:
 
             self.code.add_choice(bind, pattern, why)
             return
-        holds = _dtype_check(pattern) if isinstance(pattern, DataTypePattern) else _attr_check(pattern)
+        holds = dtype_check(pattern) if isinstance(pattern, DataTypePattern) else attr_check(pattern)
 
         def run(r: Registers) -> int:
             return after if holds(r[slot], r[slot + 1]) else -1
@@ -578,158 +567,3 @@ class Compiler:
             self.compile(part, register)
         done = len(self.code.steps) + 1
         self.code.add_choice(leave, pattern, reasons.never)
-
-
-# --- leaves and conditions
-
-
-def _anything(_r: Registers, _leaf: Expr) -> bool:
-    return True
-
-
-def leaf_check(pattern: DFPattern) -> Callable[[Registers, Expr], bool]:
-    """The check that a leaf pattern makes of a resolved leaf."""
-    match pattern:
-        case WildcardPattern():
-            return _anything
-        case ConstantPattern():
-            return lambda _r, leaf: type(leaf) is Constant
-        case DataflowVarPattern(name=name):
-            return lambda _r, leaf: type(leaf) is DataflowVar and (not name or leaf.name_hint == name)
-        case VarPattern(name=name):
-            return lambda _r, leaf: isinstance(leaf, Var) and (not name or leaf.name_hint == name)
-        case GlobalVarPattern(name=name):
-            return lambda _r, leaf: isinstance(leaf, GlobalVar) and (not name or leaf.name_hint == name)
-        case ExternFuncPattern(global_symbol=name):
-            return lambda _r, leaf: isinstance(leaf, ExternFunc) and (not name or leaf.global_symbol == name)
-        case ExprPattern(expr=Op() as op):
-            return lambda _r, leaf: leaf is op
-        case ExprPattern(expr=expr):
-            return lambda r, leaf: same_value(r[DEFINITIONS], definition(r[DEFINITIONS], leaf), expr) or same_value(
-                r[DEFINITIONS], leaf, resolve(r[DEFINITIONS], expr)
-            )
-        case _:
-            raise PatternError(f"{type(pattern).__name__} is a kind of pattern that the matcher does not know")
-
-
-def certainly_of_type(
-    actual: Type, ty: Type | None, shape: Sequence[Any] | None, sizes: dict[SymVar, Any]
-) -> bool:
-    """Whether ``actual`` is certainly of type ``ty``, or a tensor of ``shape``; binds the pattern's size variables."""
-    if ty is not None:
-        return bind_type(ty, actual, sizes) is True
-    if not isinstance(actual, TensorType) or actual.shape is None or shape is None:
-        return False
-    return bind_type(ShapeType(shape), ShapeType(actual.shape), sizes) is True
-
-
-def _dtype_check(pattern: DataTypePattern) -> Callable[[Expr, Expr], bool]:
-    dtype = pattern.dtype
-    return lambda leaf, _expr: isinstance(leaf.ty, TensorType) and leaf.ty.dtype == dtype
-
-
-def _attr_check(pattern: DFPattern) -> Callable[[Expr, Expr], bool]:
-    assert isinstance(pattern, AttrPattern)
-    wanted = [(name, attribute_key(value)) for name, value in pattern.attrs.items()]
-
-    def holds(_leaf: Expr, expr: Expr) -> bool:
-        if not isinstance(expr, Call | Function):
-            return False
-        attrs = expr.attrs
-        return all(name in attrs and attribute_key(attrs[name]) == key for name, key in wanted)
-
-    return holds
-
-
-# --- repeats
-
-
-class ElementCode:
-    """The code for one element of a repeat: where its value goes in, and which registers are its own."""
-
-    __slots__ = ("code", "entry", "gathered", "own", "root", "shared")
-
-    def __init__(
-        self, code: Code, entry: int, gathered: list[int], own: set[DFPattern], shared: set[DFPattern], root: int
-    ) -> None:
-        self.code = code
-        self.entry = entry
-        self.gathered = gathered
-        self.own = own
-        self.shared = shared
-        self.root = root
-
-
-def element_rows(body: ElementCode, values: Sequence[Expr], r: Registers) -> Iterator[list[list[tuple[Any, Any]]]]:
-    """Each way in which all ``values`` match: for each value, what each of the element's own patterns stands for.
-
-    Elements that can match in one way only cost one run each; else the youngest open element is resumed first.
-    """
-    gathered = body.gathered
-    rows: list[list[tuple[Any, Any]]] = []
-    if not body.code.has_choices:
-        for value in values:
-            r[body.entry] = value
-            if not succeeds(body.code, r):
-                return
-            rows.append([(r[g], r[g + 1]) for g in gathered])
-        yield rows
-        return
-    open_elements: list[Iterator[None]] = []
-    while True:
-        if len(rows) == len(values):
-            yield rows
-        else:
-            r[body.entry] = values[len(rows)]
-            open_elements.append(solutions(body.code, r))
-        while open_elements:
-            if len(rows) == len(open_elements):
-                rows.pop()
-            if next(open_elements[-1], True) is None:
-                rows.append([(r[g], r[g + 1]) for g in gathered])
-                break
-            open_elements.pop()
-        else:
-            return
-
-
-def _splits(
-    repeats: Sequence[RepeatPattern], extents: Sequence[int | None], total: int, known: dict[int, int]
-) -> Iterator[tuple[int, ...]]:
-    """The lengths that repeats in a row may have to fill ``total`` places; longer runs come first, leftmost first."""
-    lengths: list[int] = []
-    given: list[dict[int, int]] = [known]
-
-    def options(index: int, left: int) -> Iterable[int]:
-        repeat, extent = repeats[index], extents[index]
-        most = left if repeat.max is None else min(left, repeat.max)
-        if extent is not None and extent in given[-1]:
-            length = given[-1][extent]
-            return (length,) if repeat.min <= length <= most else ()
-        if index == len(repeats) - 1:
-            return (left,) if repeat.min <= left <= most else ()
-        return range(most, repeat.min - 1, -1)
-
-    if total < 0:
-        return
-    stack = [iter(options(0, total))]
-    while stack:
-        length = next(stack[-1], None)
-        if length is None:
-            stack.pop()
-            if lengths:
-                lengths.pop()
-                given.pop()
-            continue
-        lengths.append(length)
-        extent = extents[len(lengths) - 1]
-        given.append(given[-1] if extent is None else {**given[-1], extent: length})
-        left = total - sum(lengths)
-        if len(lengths) < len(repeats):
-            stack.append(iter(options(len(lengths), left)))
-            continue
-        if left == 0:
-            yield tuple(lengths)
-        lengths.pop()
-        given.pop()
-

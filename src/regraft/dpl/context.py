@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, final
 
 from ..ir.program import DataflowBlock
+from .derived import duplicate
 from .pattern import (
     ConstantPattern,
     DFPattern,
@@ -21,7 +22,6 @@ from .pattern import (
     WildcardPattern,
     _recorders,  # pyright: ignore[reportPrivateUsage]
     all_patterns,
-    duplicate,
 )
 
 

@@ -32,7 +32,12 @@ class Link:
     __slots__ = ("below", "heights", "ops", "register")
 
     def __init__(
-        self, register: int | None, heights: frozenset[int], ops: tuple[Op, ...] | None, *, below: bool = False
+        self,
+        register: int | None,
+        heights: frozenset[int],
+        ops: tuple[Op, ...] | None,
+        *,
+        below: bool = False,
     ) -> None:
         self.register = register
         self.heights = heights
@@ -164,9 +169,7 @@ class _Planner:
         tied = {p for use in self.context.uses for p in (use.source, use.user)}
         tied.update(p for constraint in self.context.same_shapes for p in constraint.args)
         mapping: dict[DFPattern, DFPattern] = {}
-        elsewhere = {
-            p for root in self.roots if root is not first and root is not second for p in all_patterns(root)
-        }
+        elsewhere = {p for root in self.roots if root is not first and root is not second for p in all_patterns(root)}
         return _same_form(first, second, mapping) and not any(
             a is not b and (a in tied or b in tied or a in elsewhere or b in elsewhere) for a, b in mapping.items()
         )

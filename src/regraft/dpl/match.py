@@ -61,7 +61,9 @@ def depth(pattern: DFPattern) -> int:
     while changed:
         changed = False
         for part in levels:
-            step = 0 if isinstance(part, OrPattern | AndPattern | NotPattern | ConstrainedPattern | RepeatPattern) else 1
+            step = (
+                0 if isinstance(part, OrPattern | AndPattern | NotPattern | ConstrainedPattern | RepeatPattern) else 1
+            )
             level = max((levels[child] + step for child in part.children()), default=0)
             if level > levels[part]:
                 levels[part] = level
@@ -134,8 +136,6 @@ def compiled(pattern: DFPattern) -> CompiledPattern:
     return found
 
 
-def match_expr(
-    pattern: DFPattern, expr: Expr, var2val: Mapping[Var, Expr]
-) -> dict[DFPattern, Any] | None:
+def match_expr(pattern: DFPattern, expr: Expr, var2val: Mapping[Var, Expr]) -> dict[DFPattern, Any] | None:
     """The first match of ``expr``, looking through ``var2val``; None if there is none."""
     return next(compiled(pattern).matches(var2val, resolve(var2val, expr)), None)

@@ -15,6 +15,7 @@ from ..ir.expr import Constant, Expr, Tuple, TupleGetItem, Var
 from ..ir.op import Call, Op, attribute_key
 from ..ir.program import Function
 from ..ir.types import ShapeType, TensorType, bind_type
+from .derived import describe
 from .pattern import (
     AttrPattern,
     CallPattern,
@@ -31,7 +32,6 @@ from .pattern import (
     TupleGetItemPattern,
     TypePattern,
     VarPattern,
-    describe,
 )
 
 KINDS: Final = {
@@ -107,7 +107,10 @@ def wrong_call(pattern: CallPattern, leaf: Expr, definitions: Mapping[Var, Expr]
     if isinstance(pattern.op, ExprPattern) and isinstance(pattern.op.expr, Op) and value.op is not pattern.op.expr:
         return ("op", f"a call of {wanted} is wanted, but {_what(leaf, definitions)}")
     wanted_count = f"{len(pattern.args)}{' or more' if pattern.varg_default_wildcard else ''}"
-    return ("arity", f"{wanted} is wanted with {wanted_count} arguments, but {_what(leaf, definitions)} has {len(value.args)}")
+    return (
+        "arity",
+        f"{wanted} is wanted with {wanted_count} arguments, but {_what(leaf, definitions)} has {len(value.args)}",
+    )
 
 
 def not_a_tuple(pattern: DFPattern, leaf: Expr, definitions: Mapping[Var, Expr]) -> Reason:
@@ -120,9 +123,7 @@ def wrong_length(pattern: DFPattern, length: int, parts: Sequence[DFPattern]) ->
     return ("arity", f"{describe(pattern)} has {len(parts)} parts, but the value has {length}")
 
 
-def wrong_run(
-    pattern: DFPattern, length: int, parts: Sequence[DFPattern], known: Sequence[Any]
-) -> Reason:
+def wrong_run(pattern: DFPattern, length: int, parts: Sequence[DFPattern], known: Sequence[Any]) -> Reason:
     """No way to share the elements out between the repeats."""
     fixed = [n for n in known if isinstance(n, int)]
     also = f"; an extent is already {fixed[0]}" if fixed else ""
@@ -167,7 +168,10 @@ def wrong_leaf(pattern: DFPattern, leaf: Expr, definitions: Mapping[Var, Expr]) 
         case VarPattern():
             return ("kind", f"a variable is wanted, but here is {got}")
         case PrimArrPattern():
-            return ("shape", f"the shape ({', '.join(map(str, pattern.fields))}) is wanted, but here is {got}")
+            return (
+                "shape",
+                f"the shape ({', '.join(map(str, pattern.fields))}) is wanted, but here is {got}",
+            )
         case FunctionPattern():
             return ("kind", f"a function of {len(pattern.params)} parameters is wanted, but here is {got}")
         case _:
@@ -179,10 +183,16 @@ def condition(pattern: DFPattern, leaf: Expr, expr: Expr, sizes: Mapping[SymVar,
     match pattern:
         case DataTypePattern():
             dtype = leaf.ty.dtype if isinstance(leaf.ty, TensorType) else None
-            return ("dtype", f"dtype {pattern.dtype} is wanted, but {show(leaf)} has {dtype or repr(leaf.ty)}")
+            return (
+                "dtype",
+                f"dtype {pattern.dtype} is wanted, but {show(leaf)} has {dtype or repr(leaf.ty)}",
+            )
         case ShapePattern():
             wanted = f"({', '.join(map(str, pattern.shape))})"
-            return ("shape", f"shape {wanted} is wanted{_maybe(pattern, leaf, sizes)}, but {show(leaf)} is {leaf.ty!r}")
+            return (
+                "shape",
+                f"shape {wanted} is wanted{_maybe(pattern, leaf, sizes)}, but {show(leaf)} is {leaf.ty!r}",
+            )
         case TypePattern():
             return ("type", f"type {pattern.ty!r} is wanted, but {show(leaf)} is {leaf.ty!r}")
         case AttrPattern():
@@ -215,7 +225,10 @@ def not_used(source: Expr, user: Expr, index: int, definitions: Mapping[Var, Exp
     """A value is no operand of the one that should use it."""
     where = "" if index < 0 else f" as argument {index}"
     operands = ", ".join(show(o) for o in operands_of(_bound(user, definitions))) or "nothing"
-    return ("not used", f"{show(source)} should be used by {show(user)}{where}, whose operands are {operands}")
+    return (
+        "not used",
+        f"{show(source)} should be used by {show(user)}{where}, whose operands are {operands}",
+    )
 
 
 def extra_user(source: Expr, others: Sequence[Var], is_output: bool) -> Reason:
@@ -228,12 +241,18 @@ def extra_user(source: Expr, others: Sequence[Var], is_output: bool) -> Reason:
 
 def taken(pattern: DFPattern, leaf: Expr) -> Reason:
     """Two patterns of a context would stand for one binding."""
-    return ("taken", f"{show(leaf)} already stands for another pattern, so it cannot stand for {describe(pattern)}")
+    return (
+        "taken",
+        f"{show(leaf)} already stands for another pattern, so it cannot stand for {describe(pattern)}",
+    )
 
 
 def same_shape(shapes: Sequence[Expr]) -> Reason:
     """Values that should have one shape do not, for certain."""
-    return ("shape", "one shape is wanted for certain, but: " + "; ".join(f"{show(e)} is {e.ty!r}" for e in shapes))
+    return (
+        "shape",
+        "one shape is wanted for certain, but: " + "; ".join(f"{show(e)} is {e.ty!r}" for e in shapes),
+    )
 
 
 def too_few(pattern: RepeatPattern, found: int) -> Reason:

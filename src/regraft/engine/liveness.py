@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from ..analysis import direct_uses, free_vars
 from ..ir.builder import flatten
-from ..ir.expr import Expr, Tuple, TupleGetItem, Var
+from ..ir.expr import Expr, Var
 from ..ir.op import Call
-from ..ir.program import Function, If, MatchCast, SeqExpr
+from ..ir.program import MatchCast, SeqExpr
 from ..ir.types import Type
 
 
@@ -47,36 +48,10 @@ def variables_of(value: Expr) -> Iterable[Var]:
 
     Cost: linear in ``value``, whatever is nested in it included.
     """
-    if isinstance(value, Var):
-        return (value,)
-    read: dict[Var, None] = {}
-    bound: set[Var] = set()
-    stack: list[Expr] = [value]
-    while stack:
-        current = stack.pop()
-        match current:
-            case Var():
-                read[current] = None
-            case Call():
-                stack.extend(reversed(current.args))
-                stack.append(current.op)
-            case Tuple():
-                stack.extend(reversed(current.fields))
-            case TupleGetItem():
-                stack.append(current.tuple_value)
-            case If():
-                stack.extend((current.false_branch, current.true_branch, current.cond))
-            case SeqExpr():
-                bindings = [binding for block in current.blocks for binding in block.bindings]
-                bound.update(binding.var for binding in bindings)
-                stack.append(current.body)
-                stack.extend(binding.value for binding in reversed(bindings))
-            case Function():
-                bound.update(current.params)
-                stack.append(current.body)
-            case _:
-                pass
-    return [var for var in read if var not in bound] if bound else read
+    if type(value) is Call and not value.ty_args and all(isinstance(arg, Var) for arg in value.args):
+        return [arg for arg in (value.op, *value.args) if isinstance(arg, Var)]
+    uses = direct_uses(value)
+    return free_vars(value) if uses.bodies else uses.variables
 
 
 def last_reads(

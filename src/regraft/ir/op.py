@@ -8,13 +8,17 @@ a wrong call fails where it is written. The declarations themselves are in the v
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, final
 
+import numpy as np
+
 from .dims import Dim, SymVar
+from .dtypes import is_bool, is_integer
 from .errors import IRError, OpTypeError
-from .expr import Expr, ExternFunc, Var, as_expr, const
+from .expr import Constant, Expr, ExternFunc, Var, as_expr, const
 from .node import Node, init_field
 from .types import (
     OBJECT,
@@ -34,7 +38,9 @@ class Trait(Enum):
 
     COMMUTATIVE = "the order of its two operands does not matter"
     ASSOCIATIVE = "op(op(a, b), c) and op(a, op(b, c)) are the same, up to rounding"
-    ELEMENTWISE = "each element of the result depends on the elements at the same place only, after broadcasting"
+    ELEMENTWISE = (
+        "each element of the result depends on the elements at the same place only, after broadcasting"
+    )
     IDEMPOTENT = "op(op(a)) is op(a); for two operands, op(a, a) is a"
     INVOLUTIVE = "op(op(a)) is a"
     VIEW = "the result holds the same elements as the first operand, in another arrangement"
@@ -198,7 +204,9 @@ class Op(Expr):
         complete = REQUIRED not in schema.values()
         init_field(self, "ty", OBJECT)
         init_field(self, "name", name)
-        init_field(self, "operands", tuple(Operand(n.rstrip("?").lstrip("*"), n.endswith("?")) for n in names))
+        init_field(
+            self, "operands", tuple(Operand(n.rstrip("?").lstrip("*"), n.endswith("?")) for n in names)
+        )
         init_field(self, "variadic", any(n.startswith("*") for n in names))
         init_field(self, "attributes", schema)
         init_field(self, "infer", infer)
@@ -271,7 +279,9 @@ class Op(Expr):
         values = list(operands)
         while values and values[-1] is None:
             values.pop()
-        dtype = next((v.ty.dtype for v in values if isinstance(v, Expr) and isinstance(v.ty, TensorType)), None)
+        dtype = next(
+            (v.ty.dtype for v in values if isinstance(v, Expr) and isinstance(v.ty, TensorType)), None
+        )
         return tuple([self.coerce_operand(i, v, dtype) for i, v in enumerate(values)])
 
     def coerce_operand(self, index: int, value: object, dtype: str | None) -> Expr:
@@ -282,19 +292,37 @@ class Op(Expr):
         if isinstance(value, Expr):
             return value
         if isinstance(value, bool | int | float) and dtype is not None:
-            converted = const(value, dtype)
-            if converted.data.numpy()[()] != value and value == value and not isinstance(value, float):
-                raise OpTypeError(f"{self.name}: {value!r} does not fit the dtype {dtype} of the tensor beside it")
-            if isinstance(value, float) and not dtype.startswith(("float", "bfloat", "complex")) and value % 1:
-                raise OpTypeError(
-                    f"{self.name}: the number {value!r} would lose its fraction in the {dtype} of the tensor beside "
-                    f'it; convert the tensor first: R.astype(x, "float32")'
-                )
-            return converted
+            return self._constant_beside(value, dtype)
         try:
             return as_expr(value)
         except IRError as error:
             raise OpTypeError(f"{self.name}: argument {self.operand_name(index)}: {error}") from None
+
+    def _constant_beside(self, value: float, dtype: str) -> Expr:
+        """``value`` in the dtype of the tensor beside it: exactly, but for floats that round as floats do."""
+        whole = is_integer(dtype) or is_bool(dtype)
+        if whole and isinstance(value, float) and math.isfinite(value) and value % 1:
+            raise OpTypeError(
+                f"{self.name}: the number {value!r} would lose its fraction in the {dtype} of the tensor beside "
+                f'it; convert the tensor first: R.astype(x, "float32")'
+            )
+        converted: Constant | None = None
+        fits = False
+        try:
+            with np.errstate(over="ignore"):
+                converted = const(value, dtype)
+            held = converted.data.numpy()[()]
+            number = int(held) if whole else complex(held)
+            rounded = isinstance(value, float) and not whole and np.isfinite(held)
+            fits = number == value or value != value or bool(rounded)
+        except (OverflowError, ValueError):
+            pass  # NumPy's, for integers out of range, and for NaN or infinity as an integer
+        if converted is None or not fits:
+            raise OpTypeError(
+                f"{self.name}: {value!r} does not fit the dtype {dtype} of the tensor beside it; "
+                f"convert the tensor first, with R.astype"
+            )
+        return converted
 
     def operand_name(self, index: int) -> str:
         """The name of operand ``index``, for messages."""
@@ -366,7 +394,9 @@ class Call(Expr):
         """The same call of other arguments, typed anew unless variables only took the place of others of their type."""
         if len(args) == len(self.args):
             for new, old in zip(args, self.args, strict=True):
-                if new is not old and not (new.ty is old.ty and isinstance(new, Var) and isinstance(old, Var)):
+                if new is not old and not (
+                    new.ty is old.ty and isinstance(new, Var) and isinstance(old, Var)
+                ):
                     break
             else:
                 copy = Call.__new__(Call)
@@ -392,7 +422,9 @@ def _called_type(call: Call) -> Type:
     callee = call.op
     if isinstance(callee, ExternFunc):
         if len(call.ty_args) > 1:
-            raise OpTypeError(f'call of ExternFunc "{callee.global_symbol}": one result type at most, got {call.ty_args}')
+            raise OpTypeError(
+                f'call of ExternFunc "{callee.global_symbol}": one result type at most, got {call.ty_args}'
+            )
         return call.ty_args[0] if call.ty_args else OBJECT
     ty = callee.ty
     if isinstance(ty, ObjectType):
@@ -415,7 +447,6 @@ def _called_type(call: Call) -> Type:
 def is_call_of(expr: Node | None, name: str) -> bool:
     """Whether ``expr`` is a call of the operator ``name``."""
     return type(expr) is Call and type(expr.op) is Op and expr.op.name == name
-
 
 
 def _call_function(callee: Expr, args: Iterable[Any]) -> Call:

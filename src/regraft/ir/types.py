@@ -150,7 +150,8 @@ class PrimType(Type):
         init_field(self, "value", value)
 
     def _key(self) -> tuple[object, ...]:
-        return (self.dtype, type(self.value).__name__, self.value)
+        value = self.value.hex() if isinstance(self.value, float) else self.value
+        return (self.dtype, type(self.value).__name__, value)
 
 
 class ObjectType(Type):
@@ -347,7 +348,7 @@ def _known_dims(ty: TensorType | ShapeType) -> tuple[Dim, ...] | None:
 def _prim_below(derived: PrimType, base: PrimType) -> bool | None:
     if derived.dtype != base.dtype:
         return False
-    if base.value is None or derived.value == base.value:
+    if base.value is None or derived == base:
         return True
     if derived.value is None:
         return None

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ..ir.dims import Dim
+from ..ir.expr import Expr
 from ..ir.op import Call, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType
-from .rules import tensor_operand
+from .rules import as_shape_expr, tensor_operand
 
 SPATIAL: Final = ("W", "HW", "DHW")
 """The letters of the spatial axes for 1, 2 and 3 spatial dimensions."""
@@ -58,6 +59,14 @@ def arranged_type(
     if dims is None:
         return TensorType(None, dtype, len(letters))
     return TensorType([dims[letters.index(letter)] for letter in layout], dtype)
+
+
+def size_operand(size: Any, spatial_rank: int, op_name: str) -> Expr:
+    """Spatial sizes as a shape expression: a sequence, an expression, or one size that stands for all axes."""
+    if isinstance(size, Expr):
+        return as_shape_expr(size, op_name)
+    sizes: list[Any] = list(size) if isinstance(size, Sequence) else [size]
+    return as_shape_expr(sizes * spatial_rank if len(sizes) == 1 else sizes, op_name)
 
 
 def to_canonical(xp: Any, x: Any, layout: str, letters: str) -> Any:

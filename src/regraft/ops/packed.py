@@ -7,13 +7,13 @@ program gives these calls their meaning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from ..ir.dtypes import is_bool
 from ..ir.errors import OpTypeError
 from ..ir.expr import Expr, ExternFunc, GlobalVar, StringImm, Tuple, as_expr
-from ..ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
+from ..ir.op import REQUIRED, Attrs, Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import OBJECT, FuncType, ObjectType, PrimType, TensorType, TupleType, Type, is_subtype
 from .rules import as_int_tuple
 

@@ -1,5 +1,6 @@
 """Rewriting by pattern: rules, the session they edit, the gate they pass, and the engine that applies them."""
 
+from ..dpl import publish
 from .engine import Bindings, Event, Listener, rewrite, rewrite_bindings, rewrite_call
 from .errors import (
     Decline,
@@ -28,3 +29,5 @@ __all__ = [
     "rewrite_bindings",
     "rewrite_call",
 ]
+
+publish(PatternMatchingRewriter=PatternMatchingRewriter, rewrite_bindings=rewrite_bindings, rewrite_call=rewrite_call)

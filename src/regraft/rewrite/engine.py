@@ -392,9 +392,7 @@ def rewrite(
     return _FunctionRun(program, _Plan(rules.rules()), share, listener, verify).run()
 
 
-def rewrite_call(
-    pattern: DFPattern, rewriter: Callable[[Expr, dict[DFPattern, Any]], Any], func: _Program
-) -> _Program:
+def rewrite_call(pattern: DFPattern, rewriter: Callable[[Expr, dict[DFPattern, Any]], Any], func: _Program) -> _Program:
     """Replace each value that ``pattern`` matches by ``rewriter(expr, matchings)``, until nothing changes.
 
     ``expr`` is the matched expression. ``matchings[p]`` is, for a wildcard or variable pattern, the operand as it

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ..dpl.view import leaves_of
 from ..ir.errors import IRError
 from ..ir.expr import DataflowVar, Expr, Var, as_expr
 from ..ir.node import print_node
@@ -18,7 +19,6 @@ from ..ir.op import Call
 from ..ir.origin import Origin, Origins, merge_origins
 from ..ir.program import Function, If, SeqExpr
 from ..ir.types import is_subtype
-from ..dpl.view import leaves_of
 from .errors import Decline, RewriteError, RewriteLoopError, RewriteTypeError
 from .rule import Rule
 from .session import EditSession
@@ -30,9 +30,7 @@ _LEAST_STEPS: Final = 1000
 class Gate:
     """Checks edits of one session and makes them. ``scope`` are the variables that are visible before the block."""
 
-    def __init__(
-        self, session: EditSession, scope: Mapping[Var, None], size: int, verify: str | None = None
-    ) -> None:
+    def __init__(self, session: EditSession, scope: Mapping[Var, None], size: int, verify: str | None = None) -> None:
         if verify not in (None, "values"):
             raise RewriteError(f'verify={verify!r} is not known; use "values" or None')
         self.session = session
@@ -42,9 +40,7 @@ class Gate:
         self._states: dict[int, int] = {0: 0}
         self._steps: list[tuple[str, Var, Expr, Expr]] = []
 
-    def apply(
-        self, rule: Rule, edits: Any, known: Mapping[int, Var], matched: tuple[Var, ...]
-    ) -> str | None:
+    def apply(self, rule: Rule, edits: Any, known: Mapping[int, Var], matched: tuple[Var, ...]) -> str | None:
         """Make ``edits``, or say why this match is left alone. Raises `RewriteError` when the rule is wrong."""
         if isinstance(edits, Decline):
             return edits.reason
@@ -99,9 +95,7 @@ class Gate:
             "decline where the types differ, or convert the replacement (R.astype, R.reshape)"
         )
 
-    def _make(
-        self, rule: Rule, edits: Mapping[Var, Expr], known: Mapping[int, Var], origins: Origins
-    ) -> str | None:
+    def _make(self, rule: Rule, edits: Mapping[Var, Expr], known: Mapping[int, Var], origins: Origins) -> str | None:
         session = self.session
         added_before = len(session.added)
         flat: dict[Var, Expr] = {}
@@ -145,7 +139,9 @@ class Gate:
         session = self.session
         for leaf in leaves_of(value):
             if isinstance(leaf, Var) and leaf not in session.position and leaf not in self.scope:
-                why = "is local to another dataflow block" if isinstance(leaf, DataflowVar) else "is not bound before it"
+                why = (
+                    "is local to another dataflow block" if isinstance(leaf, DataflowVar) else "is not bound before it"
+                )
                 raise RewriteError(f"rule {rule.name!r} uses {leaf.name_hint}, which {why}: {value!r}")
         if session.is_dataflow and type(value) is Call and not value.is_pure:
             raise RewriteError(f"rule {rule.name!r} puts a call with effects into a dataflow block: {value!r}")

@@ -12,7 +12,7 @@ cycles; it is not yet the order of the emitted block, which stays as close to th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from math import floor
 from typing import Final
 
@@ -104,7 +104,12 @@ class EditSession(BlockView):
         """What computation ``value`` is; two pure values of one key are the same value."""
         match value:
             case Call():
-                return (value.op, tuple([self._operand_key(a) for a in value.args]), value.attrs, value.ty_args)
+                return (
+                    value.op,
+                    tuple([self._operand_key(a) for a in value.args]),
+                    value.attrs,
+                    value.ty_args,
+                )
             case TupleGetItem():
                 return ("field", self._operand_key(value.tuple_value), value.index)
             case _:

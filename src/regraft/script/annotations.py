@@ -90,9 +90,7 @@ class TensorConstructor(TypeConstructor):
     ) -> TensorType:
         """A tensor type. ``shape`` is a sequence of sizes, or a variable that holds a shape."""
         if vdevice is not None:
-            raise IRError(
-                f"R.Tensor: vdevice={vdevice!r}; tensors are not placed on devices here, leave it out"
-            )
+            raise IRError(f"R.Tensor: vdevice={vdevice!r}; tensors are not placed on devices here, leave it out")
         if isinstance(shape, str):
             if dtype is not None:
                 raise IRError(f'R.Tensor: {shape!r} is not a shape; give a sequence of sizes: (2, "n")')

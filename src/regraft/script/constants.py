@@ -188,9 +188,7 @@ class Metadata(Mapping[str, ConstantTable]):
         return len(self._tables)
 
 
-def read_metadata(
-    source: Source, node: ast.expr, load: Callable[[Mapping[str, str]], LoadBytes] | None
-) -> Metadata:
+def read_metadata(source: Source, node: ast.expr, load: Callable[[Mapping[str, str]], LoadBytes] | None) -> Metadata:
     """The metadata section of a text.
 
     ``load(header)`` opens the file of weights, where the text may have one.
@@ -198,19 +196,13 @@ def read_metadata(
     match node:
         case ast.Dict():
             return _own_metadata(source, node, load)
-        case ast.Call(
-            func=ast.Attribute(attr="load_json"), args=[ast.Constant(value=str() as text)], keywords=[]
-        ):
+        case ast.Call(func=ast.Attribute(attr="load_json"), args=[ast.Constant(value=str() as text)], keywords=[]):
             return _tvm_metadata(source, node, text)
         case _:
-            raise source.error(
-                node, 'metadata is a dictionary, {"constants": [(dtype, shape, base64 text), ...]}'
-            )
+            raise source.error(node, 'metadata is a dictionary, {"constants": [(dtype, shape, base64 text), ...]}')
 
 
-def _own_metadata(
-    source: Source, node: ast.Dict, load: Callable[[Mapping[str, str]], LoadBytes] | None
-) -> Metadata:
+def _own_metadata(source: Source, node: ast.Dict, load: Callable[[Mapping[str, str]], LoadBytes] | None) -> Metadata:
     header: dict[str, str] = {}
     entries: list[ast.expr] = []
     for key, value in zip(node.keys, node.values, strict=True):
@@ -245,9 +237,7 @@ def _decoder(source: Source, node: ast.expr, weights: LoadBytes | None) -> Calla
     def decode() -> TensorData:
         if isinstance(content, int):
             if weights is None:
-                raise source.error(
-                    node, "this constant stands in a file of weights; read the program with load_script"
-                )
+                raise source.error(node, "this constant stands in a file of weights; read the program with load_script")
             return weights(dtype, dims, content)
         try:
             return data_from_bytes(base64.b64decode(content, validate=True), dtype, dims)
@@ -299,9 +289,7 @@ def _tvm_metadata(source: Source, node: ast.expr, text: str) -> Metadata:
         ) from None
 
 
-def _tvm_decoder(
-    source: Source, node: ast.expr, nodes: Sequence[Any], place: int
-) -> Callable[[], TensorData]:
+def _tvm_decoder(source: Source, node: ast.expr, nodes: Sequence[Any], place: int) -> Callable[[], TensorData]:
     def decode() -> TensorData:
         try:
             tensor = nodes[nodes[place]["data"]["value"]]

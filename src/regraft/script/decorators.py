@@ -102,9 +102,7 @@ def function_options(evaluator: Evaluator, node: ast.FunctionDef) -> FunctionOpt
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         if evaluator.evaluate(called) is not function:
             if evaluator.python is None:
-                raise evaluator.source.error(
-                    decorator, "the only decorator of a function in a text is @R.function"
-                )
+                raise evaluator.source.error(decorator, "the only decorator of a function in a text is @R.function")
             continue
         options = FunctionOptions()
         for keyword in decorator.keywords if isinstance(decorator, ast.Call) else ():

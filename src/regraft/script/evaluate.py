@@ -160,9 +160,7 @@ class Evaluator:
         for node in nodes:
             if isinstance(node, ast.Starred):
                 if self.python is None:
-                    raise self.source.error(
-                        node, "a starred value has no place in a text; write the values out"
-                    )
+                    raise self.source.error(node, "a starred value has no place in a text; write the values out")
                 items.extend(self.evaluate(node.value))
             else:
                 items.append(self.evaluate(node))
@@ -181,9 +179,7 @@ class Evaluator:
         if isinstance(owner, Namespace):
             return self.guarded(node, owner.lookup, node.attr)
         if self.python is None:
-            raise self.source.error(
-                node, f"{ast.unparse(node)}: a text reaches names through R, I, T and cls only"
-            )
+            raise self.source.error(node, f"{ast.unparse(node)}: a text reaches names through R, I, T and cls only")
         return self.guarded(node, getattr, owner, node.attr)
 
     def _subscript(self, node: ast.Subscript) -> Any:
@@ -194,7 +190,7 @@ class Evaluator:
         if self.python is None and not isinstance(value, Expr | Mapping | Sequence):
             raise self.source.error(node, f"{ast.unparse(node.value)} is no tuple")
         try:
-            return value[index]
+            return cast(Any, value)[index]
         except (KeyError, IndexError):
             raise self.source.error(node, f"there is no {index!r} in {ast.unparse(node.value)}") from None
         except (RegraftError, TypeError) as error:
@@ -208,9 +204,7 @@ class Evaluator:
         """``left kind right``: a call if either is an expression, else arithmetic on sizes and numbers."""
         if isinstance(left, Expr) or isinstance(right, Expr):
             if kind not in ARITHMETIC:
-                raise self.source.error(
-                    node, f"{kind.__name__} is no operator of the language; call the R function"
-                )
+                raise self.source.error(node, f"{kind.__name__} is no operator of the language; call the R function")
             return self.guarded(node, ARITHMETIC[kind][1], left, right)
         is_size = isinstance(left, SymExpr) or isinstance(right, SymExpr)
         if self.python is None or is_size or kind not in ARITHMETIC:
@@ -227,9 +221,7 @@ class Evaluator:
         if isinstance(node.op, ast.UAdd) and (is_number or isinstance(operand, SymExpr)):
             return operand
         if isinstance(operand, Expr):
-            raise self.source.error(
-                node, "this operator is not of the language; call R.logical_not or R.bitwise_not"
-            )
+            raise self.source.error(node, "this operator is not of the language; call R.logical_not or R.bitwise_not")
         return self._foreign(node)
 
     def _compare(self, node: ast.Compare) -> Any:
@@ -293,18 +285,14 @@ class Evaluator:
             attributes = Op.get(f"relax.{path}").attributes
         except IRError:
             return keywords
-        return {
-            name: _without_scalars(value) if name in attributes else value for name, value in keywords.items()
-        }
+        return {name: _without_scalars(value) if name in attributes else value for name, value in keywords.items()}
 
     # --- Python's part
 
     def _foreign(self, node: ast.expr) -> Any:
         if self.python is None:
             what = _NAMES_OF_FORMS.get(type(node), type(node).__name__)
-            raise self.source.error(
-                node, f"{what} has no place in a text: a text is data, and Python does not run it"
-            )
+            raise self.source.error(node, f"{what} has no place in a text: a text is data, and Python does not run it")
         scope: dict[str, Any] = {"__builtins__": builtins}
         for inner in ast.walk(node):
             if isinstance(inner, ast.Name):

@@ -143,9 +143,7 @@ def _open_weights(target: Path, header: Mapping[str, str]) -> LoadBytes:
     except OSError as error:
         raise RegraftError(f"{target} needs its file of weights, {path}: {error.strerror}") from error
     if begins != _MAGIC + bytes.fromhex(digest):
-        raise RegraftError(
-            f"{path} does not hold the weights of {target}: keep the two files as they were saved"
-        )
+        raise RegraftError(f"{path} does not hold the weights of {target}: keep the two files as they were saved")
     content = np.memmap(path, dtype=np.uint8, mode="r")
 
     def load(dtype: str, shape: tuple[int, ...], offset: int) -> TensorData:

@@ -104,7 +104,7 @@ def output(*variables: Any) -> None:
 
 
 def match_cast(value: Expr, ty: Any) -> Any:
-    """``y = R.match_cast(x, ty)`` checks at run time that ``x`` is of type ``ty``; defines the sizes it names."""
+    """``y = R.match_cast(x, ty)`` checks at run time that ``x`` is a ``ty``; defines the sizes it names."""
     _belongs("R.match_cast(...)", "is bound to a name as it stands: y = R.match_cast(x, R.Tensor((n, 4)))")
 
 

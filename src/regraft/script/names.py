@@ -47,9 +47,7 @@ class Namespace:
         public: Iterable[str] = module.__all__
         for member in public:
             value: object = getattr(module, member)
-            members[member] = (
-                cls.of_module(f"{name}.{member}", value) if isinstance(value, ModuleType) else value
-            )
+            members[member] = cls.of_module(f"{name}.{member}", value) if isinstance(value, ModuleType) else value
         return cls(name, members)
 
     def lookup(self, member: str) -> object:

@@ -63,9 +63,7 @@ class _Signature:
     @property
     def type(self) -> FuncType | None:
         """The function's type, if its return type is written."""
-        return (
-            None if self.ret is None else FuncType([v.ty for v in self.params], self.ret, self.options.pure)
-        )
+        return None if self.ret is None else FuncType([v.ty for v in self.params], self.ret, self.options.pure)
 
 
 @final
@@ -87,18 +85,14 @@ class Reader:
     def function(self, node: ast.FunctionDef, options: FunctionOptions) -> Function:
         """A function that stands by itself."""
         with _stack_guard(self.source, node):
-            return self._body(
-                self._signature(node, options, Environment(self.outer, SizeScope(self._dtypes(node))))
-            )
+            return self._body(self._signature(node, options, Environment(self.outer, SizeScope(self._dtypes(node)))))
 
     def _dtypes(self, node: ast.FunctionDef) -> dict[str, str]:
         """The sizes that the body declares with another dtype than int64, as in ``n = T.int32()``."""
         found: dict[str, str] = {}
         for statement in node.body:
             match statement:
-                case ast.Assign(
-                    targets=[ast.Name(id=name)], value=ast.Call(func=function, args=[], keywords=[])
-                ):
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=function, args=[], keywords=[])):
                     if isinstance(function, ast.Attribute) and function.attr.startswith(("int", "uint")):
                         declared = Evaluator(self.source, Environment(self.outer, SizeScope()), self.python)
                         constructor = declared.evaluate(function)
@@ -108,16 +102,12 @@ class Reader:
                     pass
         return found
 
-    def _signature(
-        self, node: ast.FunctionDef, options: FunctionOptions, environment: Environment
-    ) -> _Signature:
+    def _signature(self, node: ast.FunctionDef, options: FunctionOptions, environment: Environment) -> _Signature:
         arguments = node.args
         unusual = [arguments.vararg, arguments.kwarg, *arguments.kwonlyargs, *arguments.posonlyargs]
         for odd in unusual:
             if odd is not None:
-                raise self.source.error(
-                    odd, 'parameters are plain names with a type: x: R.Tensor((2, 3), "float32")'
-                )
+                raise self.source.error(odd, 'parameters are plain names with a type: x: R.Tensor((2, 3), "float32")')
         for default in (*arguments.defaults, *arguments.kw_defaults):
             if default is not None:
                 raise self.source.error(default, "a parameter has no default value")
@@ -151,9 +141,7 @@ class Reader:
         body = reader.read(node)
         ret = signature.ret
         if ret is not None and is_subtype(body.ty, ret) is False:
-            raise self.source.error(
-                node.returns, f"{node.name!r} promises to return {ret!r}, but returns {body.ty!r}"
-            )
+            raise self.source.error(node.returns, f"{node.name!r} promises to return {ret!r}, but returns {body.ty!r}")
         attrs: dict[str, Any] = {}
         if not signature.options.private:
             attrs["global_symbol"] = reader.name or name or node.name
@@ -177,9 +165,7 @@ class Reader:
         with _stack_guard(self.source, node):
             return _ModuleReader(self, node).read()
 
-    def signature(
-        self, node: ast.FunctionDef, options: FunctionOptions, outer: Mapping[str, Any]
-    ) -> _Signature:
+    def signature(self, node: ast.FunctionDef, options: FunctionOptions, outer: Mapping[str, Any]) -> _Signature:
         """The signature of a function of a module, whose names are looked up in ``outer`` too."""
         return self._signature(node, options, Environment(outer, SizeScope(self._dtypes(node))))
 
@@ -251,12 +237,9 @@ class _ModuleReader:
         """The name that ``R.func_name`` gives a function, where an identifier cannot say it."""
         for statement in self.signatures[name].node.body:
             match statement:
-                case ast.Expr(
-                    value=ast.Call(
-                        func=ast.Attribute(attr="func_name") as word, args=[ast.Constant(value=str() as full)]
-                    )
-                ) if evaluator.evaluate(word) is intrinsics.func_name:
-                    return full
+                case ast.Expr(value=ast.Call(func=word, args=[ast.Constant(value=str() as full)])):
+                    if evaluator.evaluate(word) is intrinsics.func_name:
+                        return full
                 case _:
                     pass
         return name
@@ -276,9 +259,7 @@ class _ModuleReader:
             case ast.Expr(value=ast.Call() as call):
                 callee = evaluator.evaluate(call.func)
                 if callee is not intrinsics.module_attrs or len(call.args) != 1 or call.keywords:
-                    raise self.source.error(
-                        call, "in a module stand functions and I.module_attrs({...}) only"
-                    )
+                    raise self.source.error(call, "in a module stand functions and I.module_attrs({...}) only")
                 given = evaluator.evaluate(call.args[0])
                 if not isinstance(given, dict):
                     raise self.source.error(call, "I.module_attrs takes a dictionary")
@@ -286,9 +267,7 @@ class _ModuleReader:
             case ast.Pass() | ast.Expr(value=ast.Constant(value=str())):
                 pass
             case _:
-                raise self.source.error(
-                    statement, "in a module stand functions and I.module_attrs({...}) only"
-                )
+                raise self.source.error(statement, "in a module stand functions and I.module_attrs({...}) only")
 
     def _callees_first(self) -> list[str]:
         """The functions' names, each after those of unwritten return type that it calls."""

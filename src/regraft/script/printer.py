@@ -101,7 +101,10 @@ def _imports(uses_scalars: bool) -> list[str]:
 
 def string_text(value: str) -> str:
     """A string literal in double quotes."""
-    return json.dumps(value, ensure_ascii=False) if value.isprintable() else json.dumps(value)
+    if value.isprintable():
+        return json.dumps(value, ensure_ascii=False)
+    escaped = value.encode("unicode_escape").decode("ascii").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def attribute_text(value: Any) -> str:
@@ -112,11 +115,7 @@ def attribute_text(value: Any) -> str:
         return repr(value) if value - value == 0 else f'T.float64("{value}")'
     if isinstance(value, Mapping):
         table = cast("Mapping[str, Any]", value)
-        return (
-            "{"
-            + ", ".join(f"{string_text(key)}: {attribute_text(table[key])}" for key in sorted(table))
-            + "}"
-        )
+        return "{" + ", ".join(f"{string_text(key)}: {attribute_text(table[key])}" for key in sorted(table)) + "}"
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(attribute_text, cast('Sequence[Any]', value)))}]"
     return str(value)
@@ -429,9 +428,7 @@ class _FunctionPrinter:
         # Inside another function the sizes of the signature are those in scope there.
         quoted = not local
         names = [self._name(param) for param in function.params]
-        params = [
-            f"{n}: {self.type(p.ty, quoted=quoted)}" for n, p in zip(names, function.params, strict=True)
-        ]
+        params = [f"{n}: {self.type(p.ty, quoted=quoted)}" for n, p in zip(names, function.params, strict=True)]
         head = f"def {name}({', '.join(params)}) -> {self.type(function.ret_ty, quoted=quoted)}:"
         decorator = f"@R.function({', '.join(options)})" if options else "@R.function"
         body = [] if name == full_name else [f"R.func_name({string_text(full_name)})"]

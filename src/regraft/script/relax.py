@@ -12,7 +12,6 @@ from difflib import get_close_matches
 from .. import ops as _ops
 from ..ir.expr import ExternFunc as ExternFunc
 from ..ops import *  # noqa: F403 - the vocabulary is this namespace
-from ..ops import nn as nn
 from .annotations import (
     CallableConstructor,
     ObjectConstructor,
@@ -60,7 +59,6 @@ _WORDS = [
     "func_name",
     "function",
     "match_cast",
-    "nn",
     "output",
     "prim_value",
     "shape",

@@ -131,9 +131,7 @@ class SizeScope:
                 return size_arithmetic(type(op), self._computed(left), self._computed(right))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return -self._computed(operand)
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name(id="T"), attr=name), args=[left, right], keywords=[]
-            ):
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="T"), attr=name), args=[left, right], keywords=[]):
                 if name in SIZE_FUNCTIONS:
                     return SIZE_FUNCTIONS[name](self._computed(left), self._computed(right))
             case _:

@@ -25,7 +25,7 @@ Definition: TypeAlias = ast.FunctionDef | ast.ClassDef
 MOST_NESTED: Final = 200
 """How deep brackets may nest in a text; TVM's and regraft's printers stay under ten."""
 
-# Every alternative that begins also ends (at the end of the line or text, if the closing quote is missing) and
+# Every alternative that begins also ends (with the line or text, if the closing quote is missing) and
 # gives nothing back, which keeps the scan linear in any text.
 _TOKENS: Final = re.compile(
     r'"""(?:[^"\\]++|\\[\s\S]|"(?!""))*+(?:"""|\Z|\\\Z)'
@@ -170,25 +170,21 @@ def read_function(function: FunctionType) -> tuple[Source, ast.FunctionDef]:
     for node in definitions.get(function.__code__.co_firstlineno, ()):
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return source, node
-    raise RegraftError(
-        f"function {name!r} is not found in {source.name}: has the file changed since it was loaded?"
-    )
+    raise RegraftError(f"function {name!r} is not found in {source.name}: has the file changed since it was loaded?")
 
 
 def read_class(cls: type, frame: FrameType) -> tuple[Source, ast.ClassDef]:
     """The source and syntax tree of a class whose decorator runs in ``frame``."""
     source, definitions = _file_of(frame.f_code.co_filename, f"class {cls.__name__!r}")
-    inside = [
-        value.__code__.co_firstlineno for value in vars(cls).values() if isinstance(value, FunctionType)
-    ] or [frame.f_lineno]
+    inside = [value.__code__.co_firstlineno for value in vars(cls).values() if isinstance(value, FunctionType)] or [
+        frame.f_lineno
+    ]
     best: ast.ClassDef | None = None
     for first, nodes in definitions.items():
         for node in nodes:
             if not isinstance(node, ast.ClassDef) or node.name != cls.__name__:
                 continue
-            if first <= inside[0] <= (node.end_lineno or first) and (
-                best is None or node.lineno > best.lineno
-            ):
+            if first <= inside[0] <= (node.end_lineno or first) and (best is None or node.lineno > best.lineno):
                 best = node
     if best is None:
         raise RegraftError(f"class {cls.__name__!r} is not found in {source.name}: has the file changed?")

@@ -131,13 +131,9 @@ class FunctionReader:
                 function = self.local(node, self.environment)
                 self._emit(node, node.name, function)
             case ast.Return():
-                raise self.source.error(
-                    node, "return is the last statement of a function, and stands in no branch"
-                )
+                raise self.source.error(node, "return is the last statement of a function, and stands in no branch")
             case ast.Assign():
-                raise self.source.error(
-                    node, "bind one name at a time: a = b = ... is not a statement of the language"
-                )
+                raise self.source.error(node, "bind one name at a time: a = b = ... is not a statement of the language")
             case ast.AnnAssign():
                 raise self.source.error(node, "an annotation stands on one name that is bound to a value")
             case _:
@@ -159,9 +155,7 @@ class FunctionReader:
             raise self.source.error(node, f"{value!r} cannot be unpacked; it is no tuple")
         items = cast("Sequence[Any]", value)
         if len(items) != len(targets):
-            raise self.source.error(
-                node, f"a tuple of {len(items)} fields is unpacked into {len(targets)} names"
-            )
+            raise self.source.error(node, f"a tuple of {len(items)} fields is unpacked into {len(targets)} names")
         for target, item in zip(targets, items, strict=True):
             if isinstance(target, ast.Tuple | ast.List):
                 self._unpack(node, target.elts, item)
@@ -187,9 +181,7 @@ class FunctionReader:
             result = self.evaluator.evaluate(value)
         self._bind_name(node, target, result, annotation)
 
-    def _bind_name(
-        self, node: ast.stmt, target: ast.Name, value: Any, annotation: Type | None = None
-    ) -> None:
+    def _bind_name(self, node: ast.stmt, target: ast.Name, value: Any, annotation: Type | None = None) -> None:
         name = target.id
         if isinstance(value, SymVar) and annotation is None:
             self._declare_size(name, value)
@@ -227,9 +219,7 @@ class FunctionReader:
         callee = self.evaluator.evaluate(call.func)
         if callee is intrinsics.func_attr or callee is intrinsics.func_name:
             arguments = [self.evaluator.evaluate(argument) for argument in call.args]
-            if len(arguments) != 1 or not isinstance(
-                arguments[0], dict if callee is intrinsics.func_attr else str
-            ):
+            if len(arguments) != 1 or not isinstance(arguments[0], dict if callee is intrinsics.func_attr else str):
                 raise self.source.error(call, 'write R.func_attr({"name": value}), R.func_name("name")')
             if callee is intrinsics.func_name:
                 self.name = cast(str, arguments[0])
@@ -298,9 +288,7 @@ class FunctionReader:
 
     def _dataflow(self, node: ast.With) -> None:
         opened = node.items[0].context_expr
-        is_dataflow = (
-            isinstance(opened, ast.Call) and self.evaluator.evaluate(opened.func) is intrinsics.dataflow
-        )
+        is_dataflow = isinstance(opened, ast.Call) and self.evaluator.evaluate(opened.func) is intrinsics.dataflow
         if not is_dataflow or len(node.items) > 1 or node.items[0].optional_vars is not None:
             raise self.source.error(node, "the only block of a program is `with R.dataflow():`")
         if self.in_dataflow:
@@ -312,9 +300,7 @@ class FunctionReader:
         self.in_dataflow = True
         for i, statement in enumerate(statements):
             if isinstance(statement, ast.If):
-                raise self.source.error(
-                    statement, "an `if` cannot stand in a dataflow block; end the block before it"
-                )
+                raise self.source.error(statement, "an `if` cannot stand in a dataflow block; end the block before it")
             self._outputs = last.get(i, _NO_NAMES)
             self._statement(statement)
         kept = {name: self.environment.get(name, None) for name in outputs}
@@ -322,18 +308,14 @@ class FunctionReader:
         self._outputs = _NO_NAMES
         self._body.blocks.append(DataflowBlock(self._body.bindings))
         self._body.bindings = []
-        self.environment.close(
-            f"it is bound in the dataflow block at line {node.lineno}, and not in its R.output(...)"
-        )
+        self.environment.close(f"it is bound in the dataflow block at line {node.lineno}, and not in its R.output(...)")
         for name, value in kept.items():
             self.environment.bind(name, value)
 
     def _split_output(self, node: ast.With) -> tuple[list[ast.stmt], list[str]]:
         """The statements of a dataflow block before its R.output, and the names that it lists."""
         match node.body[-1]:
-            case ast.Expr(value=ast.Call() as call) if (
-                self.evaluator.evaluate(call.func) is intrinsics.output
-            ):
+            case ast.Expr(value=ast.Call() as call) if self.evaluator.evaluate(call.func) is intrinsics.output:
                 names: list[str] = []
                 for argument in call.args:
                     if not isinstance(argument, ast.Name):
@@ -342,16 +324,12 @@ class FunctionReader:
                 bound = {name for statement in node.body for name in bound_names(statement)}
                 for argument, name in zip(call.args, names, strict=True):
                     if name not in bound:
-                        raise self.source.error(
-                            argument, f"R.output({name}): the block does not bind {name!r}"
-                        )
+                        raise self.source.error(argument, f"R.output({name}): the block does not bind {name!r}")
                 return node.body[:-1], names
             case _:
                 return node.body, []
 
-    def _last_bindings(
-        self, statements: Sequence[ast.stmt], outputs: Sequence[str]
-    ) -> dict[int, frozenset[str]]:
+    def _last_bindings(self, statements: Sequence[ast.stmt], outputs: Sequence[str]) -> dict[int, frozenset[str]]:
         """For each statement, the outputs that it is the last one to bind."""
         place: dict[str, int] = {}
         for i, statement in enumerate(statements):
@@ -381,8 +359,7 @@ class FunctionReader:
         if then.name != other.name:
             raise self.source.error(
                 node,
-                f"the branches bind different names last, {then.name!r} and {other.name!r}; "
-                "bind one name in both",
+                f"the branches bind different names last, {then.name!r} and {other.name!r}; bind one name in both",
             )
         value = self.evaluator.guarded(node, If, condition, then_body, other_body)
         annotations = [a for a in (then.annotation, other.annotation) if a is not None]
@@ -398,9 +375,7 @@ class FunctionReader:
         self._body.close_block()
         body = SeqExpr(self._body.blocks, merge.value)
         self._body = outer
-        self.environment.close(
-            "it is bound inside a branch of the `if` before it; bind it last in both branches"
-        )
+        self.environment.close("it is bound inside a branch of the `if` before it; bind it last in both branches")
         return merge, body
 
     def _last_of_branch(self, node: ast.stmt, which: str) -> _Merge:
@@ -425,9 +400,7 @@ class FunctionReader:
                     )
                 return _Merge(outputs[0], self.environment.get(outputs[0], None), None)
             case _:
-                raise self.source.error(
-                    node, "a branch ends by binding a name, the same one in both branches"
-                )
+                raise self.source.error(node, "a branch ends by binding a name, the same one in both branches")
         if isinstance(value, ast.Call) and self.evaluator.evaluate(value.func) is intrinsics.match_cast:
             self._match_cast(node, f"{name}_{which}", value, annotation)
             return _Merge(name, self.environment.get(f"{name}_{which}", None), None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from types import MappingProxyType
@@ -66,7 +66,7 @@ def read_program(text: str | bytes, name: str, load: LoadWeights | None) -> IRMo
 
 
 @contextmanager
-def _collection_paused() -> Iterator[None]:
+def _collection_paused() -> Generator[None]:
     """No garbage collection meanwhile.
 
     A syntax tree has no cycles, and the collector would walk a large one over and over while it grows.
@@ -107,9 +107,7 @@ class _TextReader:
         if isinstance(node, ast.ClassDef):
             for decorator in node.decorator_list:
                 if evaluator.evaluate(decorator) is not decorators.ir_module:
-                    raise self.source.error(
-                        decorator, "the only decorator of a class in a text is @I.ir_module"
-                    )
+                    raise self.source.error(decorator, "the only decorator of a class in a text is @I.ir_module")
             if not node.decorator_list:
                 raise self.source.error(node, "a class in a text is decorated with @I.ir_module")
             return reader.module(node)
@@ -122,9 +120,7 @@ class _TextReader:
         match node:
             case ast.ClassDef() | ast.FunctionDef():
                 if self.definition is not None:
-                    raise self.source.error(
-                        node, "a text holds one program; put functions into one @I.ir_module class"
-                    )
+                    raise self.source.error(node, "a text holds one program; put functions into one @I.ir_module class")
                 self.definition = node
             case ast.ImportFrom(module=str() as package, level=0):
                 self._import(node, package)
@@ -132,9 +128,7 @@ class _TextReader:
                 self.names["metadata"] = read_metadata(self.source, value, self.load)
             case ast.Assign(
                 targets=[ast.Name(id=name)],
-                value=ast.Call(
-                    func=ast.Name(id="TypeVar"), args=[ast.Constant(value=str() as size)], keywords=[]
-                ),
+                value=ast.Call(func=ast.Name(id="TypeVar"), args=[ast.Constant(value=str() as size)], keywords=[]),
             ) if size.isidentifier():
                 self.names[name] = TypeVar(size)  # pyright: ignore[reportGeneralTypeIssues]
             case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
@@ -149,8 +143,6 @@ class _TextReader:
             return
         for alias in node.names:
             if package not in _PACKAGES or (alias.name not in _IMPORTED and alias.name != "Axis"):
-                raise self.source.error(
-                    node, f"a text imports nothing; {package}.{alias.name} is not of the language"
-                )
+                raise self.source.error(node, f"a text imports nothing; {package}.{alias.name} is not of the language")
             if alias.name in _IMPORTED:
                 self.names[alias.asname or alias.name] = _namespaces()[_IMPORTED[alias.name]]

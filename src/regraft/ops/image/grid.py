@@ -1,21 +1,23 @@
 """Sampling of images at places that a grid gives, and grids of affine maps.
 
-Grids have the coordinates of a place on axis 1, (x, y) or (x, y, z), each from -1 to 1 across the image. float16 and
-bfloat16 are computed in float32 and rounded once. Each operator is declared whole here.
+Grids have the coordinates of a place on axis 1, (x, y) or (x, y, z), each from -1 to 1 across the image.
+float16 and bfloat16 are computed in float32 and rounded once. Each operator is declared whole here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from itertools import product
+from math import prod
 from typing import Any, Final
 
 from ...ir.dims import Dim, dims_equal
 from ...ir.expr import Expr
 from ...ir.op import Call, Op, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
-from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
-from ..rules import as_shape_expr, require_float, shape_operand
+from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, size_operand, to_canonical
+from ..rules import require_float, shape_operand
 from ..semantics import cast, constant_array, dtype_name, widened
 
 __all__ = ["affine_grid", "grid_sample"]
@@ -64,7 +66,7 @@ def _padded(xp: Any, place: Any, size: int, padding_mode: str, align_corners: bo
 
 
 def _cubic_weights(share: Any) -> list[Any]:
-    """Keys' weights, with the alpha of -0.75 that PyTorch has, of the elements at -1, 0, 1 and 2 from the left one."""
+    """Keys' weights of the elements at -1, 0, 1 and 2 from the left one, with PyTorch's alpha of -0.75."""
     alpha = -0.75
 
     def outer(distance: Any) -> Any:
@@ -103,22 +105,122 @@ def _grid_sample(
     x = widened(xp, to_canonical(xp, data, layout, letters))
     batch, channels, *sizes = x.shape
     targets = grid.shape[2:]
-    flat = xp.reshape(x, (batch, channels, -1)) if batch and channels else xp.zeros((batch, channels, 1), dtype=x.dtype)
-    coordinates = cast(xp, widened(xp, grid), dtype_name(x.dtype))
-    coordinates = xp.reshape(coordinates, (batch, rank, -1) if batch else (0, rank, 0))
+    flat = xp.reshape(x, (batch, channels, prod(sizes)))
+    coordinates = cast(xp, grid, dtype_name(x.dtype))
+    coordinates = xp.reshape(coordinates, (batch, rank, prod(targets)))
     options = (method, padding_mode, align_corners)
     axes = [_taps(xp, coordinates[:, rank - 1 - axis, :], sizes[axis], *options) for axis in range(rank)]
-    total = 0
+    total: Any = 0
     for taps in product(*axes):
-        source, weight, inside = 0, 1.0, True
-        for (place, share), size in zip(taps, sizes, strict=True):
+        weight = reduce(xp.multiply, [share for _, share in taps])
+        bounds = [(place >= 0) & (place <= size - 1) for (place, _), size in zip(taps, sizes, strict=True)]
+        source: Any = 0
+        for (place, _), size in zip(taps, sizes, strict=True):
             source = source * size + cast(xp, xp.clip(place, 0.0, size - 1.0), "int64")
-            inside = xp.logical_and(inside, xp.logical_and(place >= 0, place <= size - 1)) if inside is not True else (xp.logical_and(place >= 0, place <= size - 1))
-            weight = weight * share
         index = xp.broadcast_to(xp.expand_dims(source, axis=1), (batch, channels, source.shape[1]))
         picked = xp.take_along_axis(flat, index, axis=2)
         # what lies beyond the image counts as 0, even where the element at its edge is infinite
-        visible = xp.expand_dims(inside, axis=1)
-        total = total + xp.where(visible, picked, xp.zeros_like(picked)) * xp.expand_dims(weight, axis=1)
+        inside = xp.expand_dims(reduce(xp.logical_and, bounds), axis=1)
+        total = total + xp.where(inside, picked, xp.zeros_like(picked)) * xp.expand_dims(weight, axis=1)
     result = cast(xp, xp.reshape(total, (batch, channels, *targets)), dtype_name(data.dtype))
     return from_canonical(xp, result, layout, letters)
+
+
+GRID_SAMPLE = Op(
+    "relax.image.grid_sample",
+    ("data", "grid"),
+    {"method": "bilinear", "layout": "NCHW", "padding_mode": "zeros", "align_corners": False},
+    infer=_grid_sample_type,
+    reference=_grid_sample,
+)
+
+
+def grid_sample(
+    data: Expr,
+    grid: Expr,
+    method: str = "bilinear",
+    layout: str = "NCHW",
+    padding_mode: str = "zeros",
+    align_corners: bool = False,
+) -> Call:
+    """``data`` at the places that ``grid`` gives; follows ``torch.nn.functional.grid_sample``.
+
+    Operands: ``data`` (batch, channels, height, width) in ``layout``, floating; ``grid`` (batch, 2, new
+    height, new width), floating, with x and y on axis 1 (PyTorch has them last), each from -1 to 1 across the
+    image. A layout of five letters, such as NCDHW, and three coordinates sample a volume.
+    Attributes: ``method``: "bilinear", "nearest" (half to even), or "bicubic", for images only;
+    ``padding_mode``, for places beyond the image: "zeros", "border" (its nearest element) or "reflection";
+    ``align_corners``: whether -1 and 1 are the centres of the outermost elements, or their outer edges.
+    Result: (batch, channels, new height, new width) in ``layout``, of ``data``'s dtype.
+    Raises `OpTypeError` for dtypes, ranks or sizes that do not agree, or an unknown name.
+    """
+    return GRID_SAMPLE(
+        data,
+        grid,
+        method=method,
+        layout=layout,
+        padding_mode=padding_mode,
+        align_corners=bool(align_corners),
+    )
+
+
+# --- affine_grid
+
+
+def _affine_grid_type(call: Call) -> Type:
+    theta, size = require_float(call, 0), shape_operand(call, 1)
+    if theta.ndim not in (UNKNOWN_NDIM, 3):
+        raise wrong_operand(call, 0, "a tensor of 3 dimensions: (batch, 2, 3) or (batch, 3, 4)")
+    if theta.shape is None:
+        return TensorType(None, theta.dtype, size.ndim if size.ndim == UNKNOWN_NDIM else size.ndim + 2)
+    batch, rows, columns = theta.shape
+    if isinstance(rows, int) and rows not in (2, 3):
+        raise wrong_operand(call, 0, "shape (batch, 2, 3) or (batch, 3, 4)")
+    if dims_equal(columns, rows + 1) is False:
+        raise wrong_operand(call, 0, f"one column more than rows, {rows + 1}")
+    if size.ndim != UNKNOWN_NDIM and dims_equal(rows, size.ndim) is False:
+        raise wrong_operand(call, 1, f"{rows} sizes, one for each row of data")
+    if size.values is None:
+        return TensorType(None, theta.dtype, size.ndim if size.ndim == UNKNOWN_NDIM else size.ndim + 2)
+    return TensorType((batch, rows, *size.values), theta.dtype)
+
+
+def _spread(size: int, align_corners: bool) -> list[float]:
+    """The places of ``size`` elements across -1 to 1; a single one is in the middle."""
+    if align_corners:
+        return [(2 * place - (size - 1)) / max(size - 1, 1) for place in range(size)]
+    return [(2 * place + 1 - size) / size for place in range(size)]
+
+
+def _affine_grid(xp: Any, theta: Any, size: tuple[int, ...], align_corners: bool) -> Any:
+    wide = widened(xp, theta)
+    rank = len(size)
+    shape = (theta.shape[0], rank, *size)
+    ending = (1,) * rank
+    total = xp.reshape(wide[:, :, rank], (*shape[:2], *ending))
+    for axis, extent in enumerate(size):
+        places = xp.reshape(constant_array(xp, _spread(extent, align_corners), wide), (-1, *(1,) * (rank - 1 - axis)))
+        total = total + xp.reshape(wide[:, :, rank - 1 - axis], (*shape[:2], *ending)) * places
+    return cast(xp, xp.broadcast_to(total, shape), dtype_name(theta.dtype))
+
+
+AFFINE_GRID = Op(
+    "relax.image.affine_grid",
+    ("data", "size"),
+    {"align_corners": True},
+    infer=_affine_grid_type,
+    reference=_affine_grid,
+)
+
+
+def affine_grid(data: Expr, size: Expr | Dim | Sequence[Dim], align_corners: bool = True) -> Call:
+    """The grid, for `grid_sample`, of an affine map of an image; follows ``torch.nn.functional.affine_grid``.
+
+    Operands: ``data`` (batch, 2, 3), floating, the map from (x, y, 1) in the result to (x, y) in the image
+    (or
+    (batch, 3, 4) for volumes); ``size``, height and width of the result, or one int for both.
+    Attributes: ``align_corners``: see `grid_sample`. Result: (batch, 2, height, width), of ``data``'s dtype,
+    with the coordinates on axis 1. Raises `OpTypeError` for another shape of ``data``, or another number of
+    sizes.
+    """
+    return AFFINE_GRID(data, size_operand(size, 2, AFFINE_GRID.name), align_corners=bool(align_corners))

@@ -1,7 +1,8 @@
 """Resizing of images and volumes: each axis by itself, from a few elements near the place that it comes from.
 
-Where a result's element comes from is worked out in exact fractions, so a place that falls between two elements, or on
-one, is never moved by rounding. float16 and bfloat16 are computed in float32. Each operator is declared whole here.
+Where a result's element comes from is worked out in exact fractions, so a place that falls between two
+elements, or on one, is never moved by rounding. float16 and bfloat16 are computed in float32. Each operator
+is declared whole here.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import Any, Final, NamedTuple
 
-from ...ir.dims import Dim, SymExpr
+from ...ir.dims import Dim
 from ...ir.dtypes import as_optional_dtype, is_float
 from ...ir.errors import OpTypeError
 from ...ir.expr import Expr, PrimValue
 from ...ir.op import Call, Op, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
-from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
-from ..rules import as_shape_expr, shape_operand, tensor_operand
+from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, size_operand, to_canonical
+from ..rules import shape_operand, tensor_operand
 from ..semantics import cast, constant_array, dtype_name, index_array, widened
 
 __all__ = ["resize2d", "resize3d"]
@@ -95,8 +96,8 @@ def _cubic_weight(distance: float, alpha: float) -> float:
 def _neighbours(place: Fraction, size: int, alpha: float | None, exclude: bool) -> list[tuple[int, float]]:
     """The elements of an axis that make up the value at ``place``, each with its weight.
 
-    Two for linear interpolation, four for cubic (which has an ``alpha``). Beyond its ends the axis goes on with its
-    last elements, or, with ``exclude``, with nothing.
+    Two for linear interpolation, four for cubic (which has an ``alpha``). Beyond its ends the axis goes on
+    with its last elements, or, with ``exclude``, with nothing.
     """
     left = floor(place)
     if alpha is None:
@@ -215,26 +216,25 @@ RESIZE2D: Final = _declare(2, "round")
 RESIZE3D: Final = _declare(3, "")
 
 
-def _number(value: Any) -> float:
-    return float(value.value) if isinstance(value, PrimValue) and not isinstance(value.value, SymExpr) else float(value)
+def _numbers(roi: Any, count: int, op_name: str) -> tuple[float, ...]:
+    """The attribute ``roi`` as ``count`` floats; None gives zeros, and one number stands for all."""
+    parts: list[Any] = [0.0] if roi is None else list(roi) if isinstance(roi, Sequence) else [roi]
+    values = [part.value if isinstance(part, PrimValue) else part for part in parts]
+    values = values * count if len(values) == 1 else values
+    if len(values) != count or not all(isinstance(value, int | float) for value in values):
+        raise OpTypeError(f"{op_name}: roi={roi!r}; expected {count} numbers: all starts, then all ends")
+    return tuple(float(value) for value in values)
 
 
 def _call(op: Op, data: Expr, size: Any, roi: Any, **given: Any) -> Call:
-    rank = len(op.attributes["roi"]) // 2
-    if isinstance(size, tuple | list) and len(size) == 1:  # pyright: ignore[reportUnknownArgumentType]
-        size = size[0]  # pyright: ignore[reportUnknownVariableType]
-    if not isinstance(size, tuple | list | Expr):
-        size = (size,) * rank
-    parts: list[Any] = [0.0 if roi is None else roi] if roi is None or not isinstance(roi, tuple | list) else list(roi)  # pyright: ignore[reportUnknownArgumentType]
-    parts = parts * (2 * rank) if len(parts) == 1 else parts
-    if len(parts) != 2 * rank:
-        raise OpTypeError(f"{op.name}: roi={roi!r}; expected {2 * rank} numbers: all starts, then all ends")
-    given["roi"] = tuple(_number(part) for part in parts)
+    """A call with its attributes in canonical form, and one size standing for all axes."""
+    count = len(op.attributes["roi"])
+    given["roi"] = _numbers(roi, count, op.name)
     given["cubic_alpha"] = float(given["cubic_alpha"])
     given["cubic_exclude"] = int(given["cubic_exclude"])
     given["extrapolation_value"] = float(given["extrapolation_value"])
     given["out_dtype"] = as_optional_dtype(given["out_dtype"])
-    return op(data, as_shape_expr(size, op.name), **given)
+    return op(data, size_operand(size, count // 2, op.name), **given)
 
 
 def resize2d(
@@ -252,14 +252,16 @@ def resize2d(
 ) -> Call:
     """``data`` (batch, channels, height, width) with other heights and widths; follows ``Resize`` of ONNX.
 
-    Operands: ``data``, in ``layout`` (any order of the letters); ``size``, the two new sizes, or one for both.
+    Operands: ``data``, in ``layout`` (any order of the letters); ``size``, the two new sizes, or one for
+    both.
     Attributes: ``method``: "nearest_neighbor", "linear" or "cubic" (with Keys' ``cubic_alpha``; with
     ``cubic_exclude`` elements beyond the edge get no weight, else the edge is repeated).
-    ``coordinate_transformation_mode``: how a place in the result becomes one in ``data``: "half_pixel", "align_corners",
-    "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn", or "tf_crop_and_resize", which takes the part of the image
-    that ``roi`` gives (starts, then ends, as shares of each axis), and ``extrapolation_value`` beyond the image.
-    ``rounding_method``, for the nearest element: "round" (half to even), "round_prefer_floor", "round_prefer_ceil",
-    "floor", "ceil", or "" ("round" for "align_corners", else "floor"). ``out_dtype``, by default ``data``'s.
+    ``coordinate_transformation_mode``: how a place in the result becomes one in ``data``: "half_pixel",
+    "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn", or "tf_crop_and_resize",
+    which takes the part of the image that ``roi`` gives (starts, then ends, as shares of each axis), and
+    ``extrapolation_value`` beyond the image. ``rounding_method``, for the nearest element: "round" (half to
+    even), "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", or "" ("round" for "align_corners",
+    else "floor"). ``out_dtype``, by default ``data``'s.
     Result: (batch, channels, ``size``) in ``layout``. Integers are mixed in float64 and rounded towards zero.
     Raises `OpTypeError` for a rank that is not the layout's, another number of sizes, or an unknown name.
     """

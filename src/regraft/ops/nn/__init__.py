@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .activation import gelu, gelu_tanh, leakyrelu, log_softmax, prelu, relu, selu, silu, softmax, softplus
+from .activation import gelu, gelu_tanh, leakyrelu, log_softmax, prelu, relu, relu6, selu, silu, softmax, softplus
 from .attention import attention, attention_bias, attention_var_len
 from .conv import conv1d, conv2d, conv3d
 from .conv_transpose import conv1d_transpose, conv2d_transpose, conv3d_transpose
@@ -58,6 +58,7 @@ __all__ = [
     "pixel_shuffle",
     "prelu",
     "relu",
+    "relu6",
     "rms_norm",
     "selu",
     "silu",

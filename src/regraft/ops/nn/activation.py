@@ -23,6 +23,7 @@ from ..rules import (
     tensor_operand,
 )
 from ..semantics import normalized_exponentials, rounded_once, special_function
+from ..ternary import clip
 
 __all__ = [
     "gelu",
@@ -31,6 +32,7 @@ __all__ = [
     "log_softmax",
     "prelu",
     "relu",
+    "relu6",
     "selu",
     "silu",
     "softmax",
@@ -63,6 +65,14 @@ def relu(data: Expr) -> Call:
     Raises `OpTypeError` for bool.
     """
     return RELU(data)
+
+
+def relu6(data: Expr) -> Call:
+    """``data`` limited to 0 to 6; follows ``torch.nn.functional.relu6``. It is a call of `clip`.
+
+    Operands: a tensor of numbers. Result: the same shape and dtype. Raises `OpTypeError` for bool.
+    """
+    return clip(data, 0, 6)
 
 
 def _leakyrelu(xp: Any, x: Any, alpha: float) -> Any:
@@ -98,9 +108,7 @@ def _prelu_type(call: Call) -> Type:
     if data.shape is not None and alpha.shape is not None:
         slopes, channels = alpha.shape[0], data.shape[axis]
         if dims_equal(slopes, channels) is False and dims_equal(slopes, 1) is False:
-            raise wrong_operand(
-                call, 1, f"{channels} slopes, one for each channel on axis {axis} of data, or 1"
-            )
+            raise wrong_operand(call, 1, f"{channels} slopes, one for each channel on axis {axis} of data, or 1")
     return data
 
 
@@ -110,9 +118,7 @@ def _prelu(xp: Any, x: Any, alpha: Any, axis: int) -> Any:
     return xp.where(x < 0, x * xp.reshape(alpha, tuple(shape)), x)
 
 
-PRELU = Op(
-    "relax.nn.prelu", ("data", "alpha"), {"axis": 1}, infer=_prelu_type, reference=rounded_once(_prelu)
-)
+PRELU = Op("relax.nn.prelu", ("data", "alpha"), {"axis": 1}, infer=_prelu_type, reference=rounded_once(_prelu))
 
 
 def prelu(data: Expr, alpha: Expr, axis: int = 1) -> Call:
@@ -135,9 +141,7 @@ def _selu(xp: Any, x: Any) -> Any:
     return xp.where(x < 0, low, x) * _SELU_SCALE
 
 
-SELU = Op(
-    "relax.nn.selu", ("data",), infer=same_float_type, reference=rounded_once(_selu), traits=_ELEMENTWISE
-)
+SELU = Op("relax.nn.selu", ("data",), infer=same_float_type, reference=rounded_once(_selu), traits=_ELEMENTWISE)
 
 
 def selu(data: Expr) -> Call:
@@ -158,9 +162,7 @@ def _gelu(xp: Any, x: Any) -> Any:
     return x * 0.5 * special_function(xp, "erfc")(x * -sqrt(0.5))
 
 
-GELU = Op(
-    "relax.nn.gelu", ("data",), infer=same_float_type, reference=rounded_once(_gelu), traits=_ELEMENTWISE
-)
+GELU = Op("relax.nn.gelu", ("data",), infer=same_float_type, reference=rounded_once(_gelu), traits=_ELEMENTWISE)
 
 
 def gelu(data: Expr) -> Call:
@@ -196,9 +198,7 @@ def _silu(xp: Any, x: Any) -> Any:
     return x * special_function(xp, "expit")(x)
 
 
-SILU = Op(
-    "relax.nn.silu", ("data",), infer=same_float_type, reference=rounded_once(_silu), traits=_ELEMENTWISE
-)
+SILU = Op("relax.nn.silu", ("data",), infer=same_float_type, reference=rounded_once(_silu), traits=_ELEMENTWISE)
 
 
 def silu(data: Expr) -> Call:

@@ -17,7 +17,7 @@ from ...ir.expr import Expr, PrimValue
 from ...ir.op import Call, Op, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..rules import common_dtype, require_float, tensor_operand
-from ..semantics import cast, dtype_name, index_array, normalized_exponentials, widened
+from ..semantics import cast, dtype_name, normalized_exponentials, positions, widened
 
 __all__ = ["attention", "attention_bias", "attention_var_len"]
 
@@ -93,9 +93,7 @@ def _attention_bias_type(call: Call) -> Type:
 def _attention_var_len_type(call: Call) -> Type:
     result = _attention_type(call)
     if result.shape is not None and dims_equal(result.shape[0], 1) is False:
-        raise wrong_operand(
-            call, 0, "a batch of 1, whose sequence axis holds all sequences one after another"
-        )
+        raise wrong_operand(call, 0, "a batch of 1, whose sequence axis holds all sequences one after another")
     for index, ndim in ((3, 1), (4, 0), (5, 1), (6, 0)):
         ty = tensor_operand(call, index)
         if ty.ndim not in (UNKNOWN_NDIM, ndim) or not (ty.dtype is None or is_integer(ty.dtype)):
@@ -120,9 +118,7 @@ def _attend(xp: Any, query: Any, key: Any, value: Any, bias: Any, visible: Any, 
         scores = scores + cast(xp, bias, dtype_name(scores.dtype))
     if visible is not None:
         scores = xp.where(visible, scores, xp.full_like(scores, float("-inf")))
-    weights = xp.reshape(
-        normalized_exponentials(xp, scores, -1, masked=0.0), (batch, groups, shared * queries, keys)
-    )
+    weights = xp.reshape(normalized_exponentials(xp, scores, -1, masked=0.0), (batch, groups, shared * queries, keys))
     result = xp.reshape(xp.matmul(weights, v), (batch, heads, queries, value.shape[3]))
     return cast(xp, xp.permute_dims(result, (0, 2, 1, 3)), name)
 
@@ -148,8 +144,7 @@ def _attention(
     if causal_mask is not None:
         queries, keys = query.shape[1], key.shape[1]
         first = keys - queries if causal_mask == "BottomRight" else 0
-        places = index_array(xp, range(first, first + queries), query)
-        distance = xp.expand_dims(places, axis=1) - index_array(xp, range(keys), query)
+        distance = xp.expand_dims(positions(xp, queries, query) + first, axis=1) - positions(xp, keys, query)
         visible = _within(xp, distance, window_size)
     return _attend(xp, query, key, value, bias, visible, scale)
 
@@ -159,7 +154,7 @@ def _places(xp: Any, starts: Any, count: int) -> tuple[Any, Any]:
 
     Elements after the last sequence have the number one past the last.
     """
-    elements = index_array(xp, range(count), starts)
+    elements = positions(xp, count, starts)
     sequence = xp.sum(xp.astype(starts[1:] <= xp.expand_dims(elements, axis=1), xp.int64), axis=1)
     return sequence, elements - xp.take(starts, sequence, axis=0)
 

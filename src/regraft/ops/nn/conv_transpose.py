@@ -23,9 +23,9 @@ from ..layouts import (
     from_canonical,
     to_canonical,
 )
-from ..semantics import accumulator, cast, dtype_name, filled
+from ..semantics import accumulator, cast, dtype_name
 from .conv import call_convolution, convolution_dtype, convolve, require_groups
-from .windows import padding_pairs, require_at_least
+from .windows import padding_pairs, require_at_least, spread
 
 __all__ = ["conv1d_transpose", "conv2d_transpose", "conv3d_transpose"]
 
@@ -69,19 +69,6 @@ def _conv_transpose_type(call: Call) -> Type:
     return arranged_type(call, "out_layout", letters, (data[0], weight[1] * attrs.groups, *sizes), dtype)
 
 
-def _spread(xp: Any, x: Any, strides: Sequence[int]) -> Any:
-    """``x`` with ``stride - 1`` zeros between the elements of each spatial axis."""
-    for axis, stride in enumerate(strides, 2):
-        size = x.shape[axis]
-        if stride == 1 or size == 0:
-            continue
-        gaps = filled(xp, (*x.shape[: axis + 1], stride - 1, *x.shape[axis + 1 :]), 0, x)
-        x = xp.concat((xp.expand_dims(x, axis=axis + 1), gaps), axis=axis + 1)
-        x = xp.reshape(x, (*x.shape[:axis], size * stride, *x.shape[axis + 2 :]))
-        x = x[(*[slice(None)] * axis, slice((size - 1) * stride + 1), ...)]
-    return x
-
-
 def _conv_transpose(
     xp: Any,
     data: Any,
@@ -113,7 +100,7 @@ def _conv_transpose(
             widths, dilation, padding_pairs(padding), output_padding, strict=True
         )
     ]
-    total = convolve(xp, _spread(xp, x, strides), kernel, (1,) * rank, margins, dilation, groups)
+    total = convolve(xp, spread(xp, x, strides), kernel, (1,) * rank, margins, dilation, groups)
     return from_canonical(xp, cast(xp, total, result), out_layout, letters)
 
 

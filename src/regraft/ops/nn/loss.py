@@ -67,18 +67,14 @@ def check_nll_loss(call: Call, first: int) -> tuple[TensorType, tuple[Dim, ...] 
         raise wrong_attribute(call, "reduction", '"none", "mean" or "sum"')
     predictions, targets = require_float(call, first), tensor_operand(call, first + 1)
     if predictions.ndim == 0:
-        raise wrong_operand(
-            call, first, "a tensor of at least 1 dimension: (classes,) or (batch, classes, ...)"
-        )
+        raise wrong_operand(call, first, "a tensor of at least 1 dimension: (classes,) or (batch, classes, ...)")
     if targets.dtype is not None and not is_integer(targets.dtype):
         raise wrong_operand(call, first + 1, "integers, the number of the class")
     ndim = targets.ndim
     expected: Sequence[Dim] | None = None
     if predictions.ndim != UNKNOWN_NDIM:
         if ndim not in (UNKNOWN_NDIM, predictions.ndim - 1):
-            raise wrong_operand(
-                call, first + 1, f"{predictions.ndim - 1} dimensions: predictions without the classes"
-            )
+            raise wrong_operand(call, first + 1, f"{predictions.ndim - 1} dimensions: predictions without the classes")
         ndim = predictions.ndim - 1
     if predictions.shape is not None:
         expected = (*predictions.shape[:1], *predictions.shape[2:]) if ndim else ()
@@ -109,9 +105,7 @@ def _nll_loss_type(call: Call) -> Type:
     return TensorType(dims, predictions.dtype, ndim)
 
 
-def target_weights(
-    xp: Any, predictions: Any, targets: Any, weights: Any, ignore_index: int
-) -> tuple[Any, Any, Any]:
+def target_weights(xp: Any, predictions: Any, targets: Any, weights: Any, ignore_index: int) -> tuple[Any, Any, Any]:
     """The targets as int64 (0 where they do not count), the weight of each, and the axis of the classes.
 
     Ignored targets weigh 0. A target that is no class and not ignored weighs NaN.

@@ -119,9 +119,7 @@ def _on_axes(xp: Any, parameter: Any, axes: Sequence[int], ndim: int) -> Any:
     """``parameter``, whose axes are ``axes`` of data in that order, shaped to broadcast with data."""
     order = sorted(range(len(axes)), key=lambda place: axes[place] % ndim)
     sizes = {axes[place] % ndim: parameter.shape[place] for place in order}
-    return xp.reshape(
-        xp.permute_dims(parameter, tuple(order)), tuple(sizes.get(axis, 1) for axis in range(ndim))
-    )
+    return xp.reshape(xp.permute_dims(parameter, tuple(order)), tuple(sizes.get(axis, 1) for axis in range(ndim)))
 
 
 def _layer_norm(
@@ -233,9 +231,7 @@ def layer_norm(
     regardless.)
     """
     axes = as_int_tuple(axes, LAYER_NORM.name, "axes")
-    return LAYER_NORM(
-        data, gamma, beta, axes=axes, epsilon=float(epsilon), center=bool(center), scale=bool(scale)
-    )
+    return LAYER_NORM(data, gamma, beta, axes=axes, epsilon=float(epsilon), center=bool(center), scale=bool(scale))
 
 
 GROUP_NORM = Op(

@@ -23,13 +23,9 @@ def _pad_type(call: Call) -> Type:
     if call.attrs.pad_mode not in _MODES:
         raise wrong_attribute(call, "pad_mode", f"one of {', '.join(_MODES)}")
     if len(widths) % 2:
-        raise wrong_attribute(
-            call, "pad_width", "an even number of ints: before and after for each axis, in order"
-        )
+        raise wrong_attribute(call, "pad_width", "an even number of ints: before and after for each axis, in order")
     if ty.ndim not in (UNKNOWN_NDIM, len(widths) // 2):
-        raise wrong_attribute(
-            call, "pad_width", f"{2 * ty.ndim} ints: before and after for each of {ty.ndim} axes"
-        )
+        raise wrong_attribute(call, "pad_width", f"{2 * ty.ndim} ints: before and after for each of {ty.ndim} axes")
     if ty.shape is None:
         return TensorType(None, ty.dtype, len(widths) // 2)
     dims: list[Dim] = []
@@ -38,9 +34,7 @@ def _pad_type(call: Call) -> Type:
         if dim_at_least(size + min(before, 0) + min(after, 0), 0) is False:
             raise wrong_attribute(call, "pad_width", f"no more cut off than axis {axis} has elements, {size}")
         if call.attrs.pad_mode != "constant" and size == 0 and (before > 0 or after > 0):
-            raise wrong_attribute(
-                call, "pad_mode", f'"constant", since axis {axis} has no elements to pad with'
-            )
+            raise wrong_attribute(call, "pad_mode", f'"constant", since axis {axis} has no elements to pad with')
         dims.append(size + before + after)
     return TensorType(dims, ty.dtype)
 
@@ -77,9 +71,7 @@ PAD = Op(
 )
 
 
-def pad(
-    data: Expr, pad_width: Sequence[int], pad_mode: str | None = "constant", pad_value: float | None = 0.0
-) -> Call:
+def pad(data: Expr, pad_width: Sequence[int], pad_mode: str | None = "constant", pad_value: float | None = 0.0) -> Call:
     """``data`` made larger at the edges of its axes; as ``numpy.pad``, with PyTorch's names of the modes.
 
     Operands: any tensor. Attributes: ``pad_width``, two ints for each axis in order, how many elements go

@@ -90,9 +90,7 @@ class PoolWindows(NamedTuple):
             count = static_window_count(size, extent, stride, pads, ceil_mode)
             counts.append(count)
             margins.append((pads[0], max(pads[1], (count - 1) * stride + extent - size - pads[0])))
-        return PoolWindows(
-            kernel, strides, dilation, tuple(sizes), tuple(counts), tuple(margins), tuple(pairs)
-        )
+        return PoolWindows(kernel, strides, dilation, tuple(sizes), tuple(counts), tuple(margins), tuple(pairs))
 
     def over(self, xp: Any, x: Any, padding_value: float) -> Iterator[Any]:
         """For each place in the window, the elements of ``x`` (spatial axes last) there, of all windows."""
@@ -191,9 +189,7 @@ def _adaptive_type(call: Call) -> Type:
     return arranged_type(call, "out_layout", letters, dims, ty.dtype)
 
 
-def _adaptive_avg_pool(
-    xp: Any, data: Any, output_size: tuple[int, ...] | None, layout: str, out_layout: str
-) -> Any:
+def _adaptive_avg_pool(xp: Any, data: Any, output_size: tuple[int, ...] | None, layout: str, out_layout: str) -> Any:
     letters = data_letters(len(layout) - 2)
     x = _summable(xp, to_canonical(xp, data, layout, letters))
     count = index_array(xp, [1], x)
@@ -203,9 +199,7 @@ def _adaptive_avg_pool(
         lead = [slice(None)] * axis
         sums = [xp.sum(x[(*lead, slice(*span), ...)], axis=axis, keepdims=True) for span in spans]
         x = xp.concat([cast(xp, total, dtype_name(x.dtype)) for total in sums], axis=axis)
-        count = xp.expand_dims(count, axis=-1) * index_array(
-            xp, [max(1, end - start) for start, end in spans], x
-        )
+        count = xp.expand_dims(count, axis=-1) * index_array(xp, [max(1, end - start) for start, end in spans], x)
     return from_canonical(xp, cast(xp, _quotient(xp, x, count), dtype_name(data.dtype)), out_layout, letters)
 
 

@@ -24,9 +24,7 @@ def _pixel_shuffle_type(call: Call) -> Type:
         return ty
     *lead, channels, height, width = ty.shape
     if isinstance(channels, int) and channels % factor**2:
-        raise wrong_operand(
-            call, 0, f"channels (axis -3) that upscale_factor² = {factor**2} divides, not {channels}"
-        )
+        raise wrong_operand(call, 0, f"channels (axis -3) that upscale_factor² = {factor**2} divides, not {channels}")
     deep = exact_divide(channels, factor**2)
     if deep is None:
         return TensorType(None, ty.dtype, ty.ndim)

@@ -14,6 +14,7 @@ from ...ir.dims import Dim, ceildiv, dim_at_least, dim_min, floordiv
 from ...ir.errors import OpTypeError
 from ...ir.op import Call, wrong_attribute, wrong_operand
 from ..rules import as_int_tuple
+from ..semantics import filled
 
 # --- attributes
 
@@ -24,9 +25,7 @@ def as_spatial(value: Any, rank: int, op_name: str, name: str) -> tuple[int, ...
     if len(values) == 1:
         return values * rank
     if len(values) != rank:
-        raise OpTypeError(
-            f"{op_name}: {name}={value!r}; expected 1 or {rank} ints, one for each spatial axis"
-        )
+        raise OpTypeError(f"{op_name}: {name}={value!r}; expected 1 or {rank} ints, one for each spatial axis")
     return values
 
 
@@ -42,9 +41,7 @@ def as_padding(value: Any, rank: int, op_name: str) -> tuple[int, ...]:
         return values * 2
     if len(values) != 2 * rank:
         counts = ", ".join(map(str, sorted({1, rank})))
-        raise OpTypeError(
-            f"{op_name}: padding={value!r}; expected {counts} or {2 * rank} ints (befores, then afters)"
-        )
+        raise OpTypeError(f"{op_name}: padding={value!r}; expected {counts} or {2 * rank} ints (befores, then afters)")
     return values
 
 
@@ -79,9 +76,7 @@ def window_count(size: Dim, extent: Dim, stride: int, pads: tuple[int, int], cei
     return floordiv(room, stride) + 1
 
 
-def static_window_count(
-    size: int, extent: int, stride: int, pads: tuple[int, int], ceil_mode: bool = False
-) -> int:
+def static_window_count(size: int, extent: int, stride: int, pads: tuple[int, int], ceil_mode: bool = False) -> int:
     """`window_count` where the sizes are known."""
     count = window_count(size, extent, stride, pads, ceil_mode)
     assert isinstance(count, int)
@@ -101,9 +96,7 @@ def window_counts(
     for size, width, stride, step, pads in axes:
         extent = (width - 1) * step + 1
         if dim_at_least(size + sum(pads) - extent, 0) is False:
-            expected = (
-                f"spatial axes that a window of {extent} elements fits on, not {size} + {sum(pads)} padding"
-            )
+            expected = f"spatial axes that a window of {extent} elements fits on, not {size} + {sum(pads)} padding"
             raise wrong_operand(call, index, expected)
         counts.append(window_count(size, extent, stride, pads, ceil_mode))
     return tuple(counts)
@@ -120,3 +113,16 @@ def windows(
         starts = [index * step for index, step in zip(place, dilation, strict=True)]
         spans = zip(starts, strides, counts, strict=True)
         yield x[(..., *[slice(start, start + count * stride, stride) for start, stride, count in spans])]
+
+
+def spread(xp: Any, x: Any, strides: Sequence[int]) -> Any:
+    """``x`` with ``stride - 1`` zeros between the elements of each spatial axis."""
+    for axis, stride in enumerate(strides, 2):
+        size = x.shape[axis]
+        if stride == 1 or size == 0:
+            continue
+        gaps = filled(xp, (*x.shape[: axis + 1], stride - 1, *x.shape[axis + 1 :]), 0, x)
+        x = xp.concat((xp.expand_dims(x, axis=axis + 1), gaps), axis=axis + 1)
+        x = xp.reshape(x, (*x.shape[:axis], size * stride, *x.shape[axis + 2 :]))
+        x = x[(*[slice(None)] * axis, slice((size - 1) * stride + 1), ...)]
+    return x
