@@ -61,11 +61,11 @@ def arranged_type(
     return TensorType([dims[letters.index(letter)] for letter in layout], dtype)
 
 
-def size_operand(size: Any, spatial_rank: int, op_name: str) -> Expr:
+def size_operand(size: Expr | Dim | Sequence[Dim], spatial_rank: int, op_name: str) -> Expr:
     """Spatial sizes as a shape expression: a sequence, an expression, or one size that stands for all axes."""
     if isinstance(size, Expr):
         return as_shape_expr(size, op_name)
-    sizes: list[Any] = list(size) if isinstance(size, Sequence) else [size]
+    sizes = list(size) if isinstance(size, Sequence) else [size]
     return as_shape_expr(sizes * spatial_rank if len(sizes) == 1 else sizes, op_name)
 
 

@@ -63,7 +63,7 @@ def _quantize(xp: Any, data: Any, scale: Any, zero_point: Any, axis: int, out_dt
     offset = cast(xp, _along(xp, zero_point, data.ndim, axis), "float64")
     ratio = widened(xp, data) / widened(xp, _along(xp, scale, data.ndim, axis))
     if is_float(out_dtype):
-        greatest = float(ml_dtypes.finfo(numpy_dtype(out_dtype)).max)  # pyright: ignore
+        greatest = float(ml_dtypes.finfo(numpy_dtype(out_dtype)).max)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
         return cast(xp, xp.clip(cast(xp, ratio, "float64") + offset, -greatest, greatest), out_dtype)
     least, greatest = integer_range(out_dtype)
     # float64 holds every sum of a zero point and a ratio in range exactly

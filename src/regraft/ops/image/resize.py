@@ -216,9 +216,11 @@ RESIZE2D: Final = _declare(2, "round")
 RESIZE3D: Final = _declare(3, "")
 
 
-def _numbers(roi: Any, count: int, op_name: str) -> tuple[float, ...]:
+def _numbers(
+    roi: float | PrimValue | Sequence[float | PrimValue] | None, count: int, op_name: str
+) -> tuple[float, ...]:
     """The attribute ``roi`` as ``count`` floats; None gives zeros, and one number stands for all."""
-    parts: list[Any] = [0.0] if roi is None else list(roi) if isinstance(roi, Sequence) else [roi]
+    parts = [0.0] if roi is None else list(roi) if isinstance(roi, Sequence) else [roi]
     values = [part.value if isinstance(part, PrimValue) else part for part in parts]
     values = values * count if len(values) == 1 else values
     if len(values) != count or not all(isinstance(value, int | float) for value in values):
@@ -226,7 +228,7 @@ def _numbers(roi: Any, count: int, op_name: str) -> tuple[float, ...]:
     return tuple(float(value) for value in values)
 
 
-def _call(op: Op, data: Expr, size: Any, roi: Any, **given: Any) -> Call:
+def _call(op: Op, data: Expr, size: Expr | Dim | Sequence[Dim], roi: Any, **given: Any) -> Call:
     """A call with its attributes in canonical form, and one size standing for all axes."""
     count = len(op.attributes["roi"])
     given["roi"] = _numbers(roi, count, op.name)
