@@ -139,7 +139,7 @@ def test_calls_of_the_function_itself_do_not_make_it_impure() -> None:
 
 @given(programs(25))
 def test_what_is_left_is_well_formed_and_has_nothing_more_to_remove(module: IRModule) -> None:
-    for _, function in module.items():
+    for function in module.functions.values():
         left = remove_all_unused(function)
         check_well_formed(left)
         assert remove_all_unused(left) is left

@@ -174,7 +174,7 @@ def test_casts_define_sizes() -> None:
 
 @given(programs(20))
 def test_random_programs_have_nothing_free(module: IRModule) -> None:
-    for _, function in module.items():
+    for function in module.functions.values():
         assert free_vars(function) == []
         assert free_symbolic_vars(function) == []
         bound = set(bound_vars(function))

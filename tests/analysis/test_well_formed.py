@@ -34,7 +34,6 @@ from regraft.ir import (
     Type,
     Var,
     VarBinding,
-    const,
 )
 from regraft.testing import Options, programs
 from tests.ir.programs import MATRIX, TRUTH, chain, matrix, nested_branches
@@ -70,6 +69,8 @@ def program(
     return Function(params, SeqExpr(blocks, body), ret_ty, pure)
 
 
+SIDE = SeqExpr([plain(VarBinding(V, SUM))], V)
+
 BROKEN = {
     "use before definition": (
         program([plain(VarBinding(V, op.add(X, W)), VarBinding(W, SUM))], V),
@@ -82,7 +83,7 @@ BROKEN = {
     ),
     "parameter bound again": (program([plain(VarBinding(X, X))]), "x is bound a second time"),
     "bound in both branches": (
-        program([plain(VarBinding(W, If(C, SeqExpr([plain(VarBinding(V, SUM))], V), SeqExpr([plain(VarBinding(V, SUM))], V))))], W),
+        program([plain(VarBinding(W, If(C, SIDE, SeqExpr([plain(VarBinding(V, SUM))], V))))], W),
         r"block 0, binding 0 \(w\), block 0, binding 0 \(v\): v is bound a second time",
     ),
     "dataflow variable outside its block": (
@@ -229,7 +230,7 @@ def test_a_function_must_be_used_as_the_type_it_has() -> None:
     callee = GlobalVar("other", FuncType([MATRIX], tensor(7, 7)))
     var = Var("r", tensor(7, 7))
     function = program([plain(VarBinding(var, Call(callee, [X])))], var)
-    with pytest.raises(WellFormedError, match="other is used as .* but the function is"):
+    with pytest.raises(WellFormedError, match=r"other is used as .* but the function is"):
         check_well_formed(IRModule({"main": function, "other": Function([Y], Y)}))
 
 

@@ -12,9 +12,7 @@ def tensor(name: str, shape: Sequence[Any] | None, dtype: str | None = "float32"
     return Var(name, TensorType(shape, dtype, ndim))
 
 
-def program(
-    params: Sequence[Var], write: Callable[..., Any], *, dataflow: bool = True, name: str = "main"
-) -> IRModule:
+def program(params: Sequence[Var], write: Callable[..., Any], *, dataflow: bool = True, name: str = "main") -> IRModule:
     """A module of one function: ``write(builder, *params)`` emits its body and gives its result."""
     builder = BlockBuilder()
     add_function(builder, name, params, write, dataflow=dataflow)

@@ -136,9 +136,7 @@ def test_recursion_without_end_says_so() -> None:
     me = GlobalVar("f", FuncType([TensorType((), "int64")], TensorType((), "int64")))
     result = Var("r", TensorType((), "int64"))
     function = Function([x], SeqExpr([BindingBlock([VarBinding(result, me(x))])], result))
-    with pytest.raises(
-        ExecutionError, match="f: the functions call each other deeper than Python's limit of"
-    ):
+    with pytest.raises(ExecutionError, match="f: the functions call each other deeper than Python's limit of"):
         build(IRModule({me: function}))["f"](1)
 
 

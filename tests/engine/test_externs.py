@@ -58,9 +58,7 @@ def test_a_function_is_registered_found_replaced_and_removed() -> None:
             register_func("test.f", max)
         register_func("test.f", max, override=True)
         assert get_global_func("test.f") is max
-        with pytest.raises(
-            ExecutionError, match=r"no function 'test\.g' is registered; did you mean test\.f"
-        ):
+        with pytest.raises(ExecutionError, match=r"no function 'test\.g' is registered; did you mean test\.f"):
             get_global_func("test.g")
         with pytest.raises(ExecutionError, match="3 cannot be called"):
             register_func("test.three", 3)  # type: ignore[arg-type]
@@ -81,9 +79,7 @@ def test_an_outside_function_gets_arrays_shapes_numbers_and_text(register: Regis
         DataTypeImm("float32"),
         Tuple([PrimValue(True)]),
     ]
-    mod = program(
-        [tensor("x", (n,))], lambda bb, x: Call(ExternFunc("test.see"), [x, *arguments]), dataflow=False
-    )
+    mod = program([tensor("x", (n,))], lambda bb, x: Call(ExternFunc("test.see"), [x, *arguments]), dataflow=False)
     values = np.ones(2, "float32")
     assert build(mod)["main"](values) is None
     [(array, *rest)] = seen
@@ -106,9 +102,7 @@ def test_a_function_may_be_registered_after_the_module_is_built(register: Regist
     exe = build(program([x], lambda bb, x: R.call_packed("test.later", x, ty_args=ty), dataflow=False))
     with pytest.raises(ExecutionError) as caught:
         exe["main"]([1, 2])
-    assert (
-        str(caught.value).splitlines()[0].startswith("main: call_packed of 'test.later' failed: no function")
-    )
+    assert str(caught.value).splitlines()[0].startswith("main: call_packed of 'test.later' failed: no function")
     register("test.later", lambda x: x * 2)
     assert exe["main"]([1, 2]).tolist() == [2, 4]
 
@@ -122,9 +116,7 @@ def test_a_function_may_be_registered_after_the_module_is_built(register: Regist
         (None, "is a NoneType; expected a tensor"),
     ],
 )
-def test_a_result_of_another_type_than_stated_is_refused(
-    register: Register, returned: Any, message: str
-) -> None:
+def test_a_result_of_another_type_than_stated_is_refused(register: Register, returned: Any, message: str) -> None:
     register("test.wrong", lambda x: returned)
     x = tensor("x", (2,))
     ty = TensorType((2,), "float32")
@@ -211,9 +203,7 @@ def test_a_failed_assertion_gives_its_message_and_place() -> None:
 
     exe = build(program([tensor("c", (), "bool"), tensor("x", (), "int32")], write, dataflow=False))
     assert int(exe["main"](True, 7)) == 7
-    with pytest.raises(
-        ExecutionError, match=r"^main: relax\.assert_op failed: the assertion does not hold: bad 7\n"
-    ):
+    with pytest.raises(ExecutionError, match=r"^main: relax\.assert_op failed: the assertion does not hold: bad 7\n"):
         exe["main"](False, 7)
 
 
@@ -221,9 +211,7 @@ def test_what_print_and_assert_return_is_an_empty_tuple() -> None:
     def write(bb: BlockBuilder, c: Var) -> Tuple:
         return Tuple([bb.emit(R.assert_op(c)), bb.emit(R.print(c))])
 
-    assert build(program([tensor("c", (), "bool")], write, dataflow=False), verify_types=True)["main"](
-        True
-    ) == ((), ())
+    assert build(program([tensor("c", (), "bool")], write, dataflow=False), verify_types=True)["main"](True) == ((), ())
 
 
 def test_a_closure_gets_what_it_captured_after_its_own_arguments() -> None:

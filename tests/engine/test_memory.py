@@ -52,9 +52,7 @@ def test_a_value_that_is_read_late_lives_until_then_and_no_other_does() -> None:
             value = bb.emit(R.add(value, const(1.0)))
         return R.add(early, value)
 
-    assert (
-        _peak(build(program([tensor("x", (SIDE, SIDE))], write))["main"], np.zeros((SIDE, SIDE), "f4")) < 3.5
-    )
+    assert _peak(build(program([tensor("x", (SIDE, SIDE))], write))["main"], np.zeros((SIDE, SIDE), "f4")) < 3.5
 
 
 def test_an_unread_value_is_freed_at_once() -> None:
@@ -63,9 +61,7 @@ def test_an_unread_value_is_freed_at_once() -> None:
             bb.emit(R.add(x, const(1.0)))
         return x
 
-    assert (
-        _peak(build(program([tensor("x", (SIDE, SIDE))], write))["main"], np.zeros((SIDE, SIDE), "f4")) < 1.5
-    )
+    assert _peak(build(program([tensor("x", (SIDE, SIDE))], write))["main"], np.zeros((SIDE, SIDE), "f4")) < 1.5
 
 
 class _Watch:

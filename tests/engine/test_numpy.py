@@ -59,9 +59,7 @@ def test_the_attention_block_of_stable_diffusion_gives_what_numpy_gives() -> Non
         scaled = bb.emit(R.multiply(scores, const(width**-0.5)))
         weights = bb.emit(softmax(bb, scaled))
         mixed = bb.emit(R.matmul(weights, values))
-        return R.permute_dims(
-            bb.emit(R.reshape(mixed, R_shape(batch, heads, length, width))), axes=[0, 2, 1, 3]
-        )
+        return R.permute_dims(bb.emit(R.reshape(mixed, R_shape(batch, heads, length, width))), axes=[0, 2, 1, 3])
 
     arrays = [_numbers(batch, length, heads, width, seed=i) for i in range(3)]
     a, b, c = (array.transpose(0, 2, 1, 3).astype("float64") for array in arrays)
@@ -229,6 +227,16 @@ def test_names_that_python_or_the_engine_takes_are_no_trouble() -> None:
     assert float(build(program(params, write))["main"](*range(12))) == 66.5
 
 
+def test_functions_that_share_variables_are_kept_apart() -> None:
+    x, y = tensor("x", ()), tensor("x", ())
+    sum_of_both = Function([x, y], R.subtract(x, y))
+    swapped = Function([y, x], R.subtract(x, y))
+    other = Function([tensor("x", ()), x], R.negative(x))
+    exe = build(IRModule({"a b": sum_of_both, "swapped": swapped, "again": sum_of_both, "other": other}))
+    results = [float(exe[name](5.0, 3.0)) for name in exe]
+    assert results == [2.0, -2.0, 2.0, -3.0]
+
+
 def test_constants_are_shared_with_the_program_and_named_once() -> None:
     weight = np.arange(6, dtype="float32").reshape(2, 3)
     shared = const(weight)
@@ -325,9 +333,7 @@ _WRONG: list[Op] = []
 
 def _wrong_op() -> Op:
     if not _WRONG:
-        _WRONG.append(
-            Op("test.wrong", ("x",), infer=lambda call: call.args[0].ty, reference=lambda xp, x: x.T)
-        )
+        _WRONG.append(Op("test.wrong", ("x",), infer=lambda call: call.args[0].ty, reference=lambda xp, x: x.T))
     return _WRONG[0]
 
 

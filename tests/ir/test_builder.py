@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from regraft import op
+from regraft.analysis import check_well_formed
 from regraft.ir import (
     BlockBuilder,
     DataflowBlock,
@@ -25,7 +26,6 @@ from regraft.ir import (
     flatten,
     iter_bindings,
 )
-from regraft.analysis import check_well_formed
 from tests.ir.programs import MATRIX, TRUTH, matrix, nested_calls
 
 
@@ -264,9 +264,14 @@ def test_misuse_is_told_with_what_to_do(misuse: object, message: str) -> None:
 
 def test_a_failed_function_leaves_the_builder_usable() -> None:
     builder = BlockBuilder()
-    with pytest.raises(ZeroDivisionError), builder.function("main", []), builder.dataflow():
-        builder.emit(const(1.0))
-        _ = 1 / 0
+
+    def fail() -> None:
+        with builder.function("main", []), builder.dataflow():
+            builder.emit(const(1.0))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     with builder.function("main", []):
         builder.emit_func_output(builder.emit(const(2.0)))
     assert len(builder.get()["main"].body.blocks) == 1

@@ -93,7 +93,7 @@ def test_inputs_fit_the_parameters_and_give_each_size_another_value() -> None:
 
 def test_inputs_of_unknown_shape_are_refused() -> None:
     x = Var("x", TensorType(None, "float32"))
-    with pytest.raises(ValueError, match="parameter x is .*; random inputs need a tensor of known shape and dtype"):
+    with pytest.raises(ValueError, match=r"parameter x is .*; random inputs need a tensor of known shape and dtype"):
         random_inputs(Function([x], const(1.0)))
 
 

@@ -37,10 +37,7 @@ def direct_uses(expr: Expr) -> DirectUses:
         if isinstance(current, Var):
             variables.append(current)
             continue
-        if (
-            not isinstance(current, Call | Tuple | TupleGetItem | If | SeqExpr | Function)
-            or id(current) in seen
-        ):
+        if not isinstance(current, Call | Tuple | TupleGetItem | If | SeqExpr | Function) or id(current) in seen:
             continue
         seen.add(id(current))
         match current:

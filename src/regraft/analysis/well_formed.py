@@ -91,9 +91,7 @@ class _Checker:
             block, _, index = self._rows[-1]
             for i in range(max(index - 1, 0), min(index + 2, len(block.bindings))):
                 mark = ">" if i == index else " "
-                lines.extend(
-                    f"  {mark} {line}" for line in print_node(block.bindings[i], elide=True).splitlines()
-                )
+                lines.extend(f"  {mark} {line}" for line in print_node(block.bindings[i], elide=True).splitlines())
         return WellFormedError("\n".join(lines))
 
     # --- functions and bodies
@@ -103,9 +101,7 @@ class _Checker:
             self._define_sizes(param.ty for param in function.params)
             for param in function.params:
                 if isinstance(param, DataflowVar):
-                    raise self.fail(
-                        f"parameter {param.name_hint} is a DataflowVar; a parameter is a plain Var"
-                    )
+                    raise self.fail(f"parameter {param.name_hint} is a DataflowVar; a parameter is a plain Var")
                 self._require_sizes(type_symvars(param.ty), f"the type of parameter {param.name_hint}")
                 self._bind(param)
             self._require_sizes(type_symvars(function.ret_ty), "the return type")
@@ -114,9 +110,7 @@ class _Checker:
             self._pure.pop()
         result, promised = function.body.body.ty, function.ret_ty
         if self._check_ty and is_subtype(result, promised) is not True:
-            raise self.fail(
-                f"the result is {result!r}, which does not always fit the return type {promised!r}"
-            )
+            raise self.fail(f"the result is {result!r}, which does not always fit the return type {promised!r}")
 
     def _seq(self, seq: SeqExpr) -> Steps[None]:
         for number, block in enumerate(seq.blocks):
@@ -130,9 +124,7 @@ class _Checker:
                     if isinstance(binding.var, DataflowVar):
                         self._seen.hide(binding.var)
         if not is_leaf(seq.body):
-            raise self.fail(
-                f"the result of a body is a {type(seq.body).__name__}; bind it to a variable first"
-            )
+            raise self.fail(f"the result of a body is a {type(seq.body).__name__}; bind it to a variable first")
         self._use(seq.body)
 
     def _binding(self, binding: Binding, in_dataflow: bool) -> Steps[None]:
@@ -145,16 +137,12 @@ class _Checker:
             self._impure(value, in_dataflow)
         if isinstance(binding, MatchCast):
             if not is_leaf(value):
-                raise self.fail(
-                    f"the value of a match_cast is a {type(value).__name__}; bind it to a variable first"
-                )
+                raise self.fail(f"the value of a match_cast is a {type(value).__name__}; bind it to a variable first")
             self._define_sizes((binding.ty,))
             self._require_sizes(type_symvars(binding.ty), "the type that is cast to")
         self._require_sizes(type_symvars(var.ty), f"the type of {var.name_hint}")
         if isinstance(var, DataflowVar) and not in_dataflow:
-            raise self.fail(
-                f"{var.name_hint} is a DataflowVar, but its block is no dataflow block; use a Var"
-            )
+            raise self.fail(f"{var.name_hint} is a DataflowVar, but its block is no dataflow block; use a Var")
         if self._check_ty:
             have = binding.ty if isinstance(binding, MatchCast) else value.ty
             if have is not var.ty and is_subtype(have, var.ty) is not True:
@@ -171,9 +159,7 @@ class _Checker:
         if in_dataflow:
             raise self.fail("an If stands in a dataflow block; end the block before it")
         if not is_leaf(value.cond):
-            raise self.fail(
-                f"the condition of an If is a {type(value.cond).__name__}; bind it to a variable first"
-            )
+            raise self.fail(f"the condition of an If is a {type(value.cond).__name__}; bind it to a variable first")
         self._use(value.cond)
         for branch in (value.true_branch, value.false_branch):
             with self._seen.scope():
@@ -184,9 +170,7 @@ class _Checker:
         if in_dataflow:
             raise self.fail(f"the call of {callee} has effects, and stands in a dataflow block; move it out")
         if self._pure[-1]:
-            raise self.fail(
-                f"the call of {callee} has effects, but the function is pure; declare it with pure=False"
-            )
+            raise self.fail(f"the call of {callee} has effects, but the function is pure; declare it with pure=False")
 
     # --- values and variables
 
@@ -225,9 +209,7 @@ class _Checker:
         if var not in self._bound:
             return self.fail(f"{var.name_hint} is used before it is defined")
         if isinstance(var, DataflowVar):
-            return self.fail(
-                f"the DataflowVar {var.name_hint} is used outside of its block; make it an output (a Var)"
-            )
+            return self.fail(f"the DataflowVar {var.name_hint} is used outside of its block; make it an output (a Var)")
         return self.fail(f"{var.name_hint} is used outside of the branch or function that defines it")
 
     def _use_function(self, var: GlobalVar) -> None:

@@ -54,9 +54,7 @@ def as_argument(value: Any, ty: Type, place: str) -> Any:
             return value if type(value) is np.ndarray else _as_tensor(value, ty.dtype, place)
         case TupleType():
             if not _is_sequence(value):
-                raise TypeCheckError(
-                    f"{place} is {_kind(value)}; expected a tuple or list of {len(ty.fields)} fields"
-                )
+                raise TypeCheckError(f"{place} is {_kind(value)}; expected a tuple or list of {len(ty.fields)} fields")
             if len(value) != len(ty.fields):
                 raise TypeCheckError(f"{place} has {len(value)} fields; expected {len(ty.fields)}")
             pairs = enumerate(zip(value, ty.fields, strict=True))
@@ -86,9 +84,7 @@ def as_result(value: Any) -> Any:
 
 def _as_tensor(value: Any, dtype: str | None, place: str) -> np.ndarray:
     if isinstance(value, np.ma.MaskedArray):
-        raise TypeCheckError(
-            f"{place} is a masked array, and its mask would be lost; fill it first: x.filled(0)"
-        )
+        raise TypeCheckError(f"{place} is a masked array, and its mask would be lost; fill it first: x.filled(0)")
     if _is_array(value):
         return np.asarray(value)
     if isinstance(value, Constant):
@@ -105,9 +101,7 @@ def _as_tensor(value: Any, dtype: str | None, place: str) -> np.ndarray:
             return np.from_dlpack(value)
     except Exception as error:
         raise TypeCheckError(f"{place}: {_kind(value)} gives no NumPy array: {error}") from error
-    raise TypeCheckError(
-        f"{place} is {_kind(value)}; expected an array (NumPy, __array__ or DLPack) or numbers"
-    )
+    raise TypeCheckError(f"{place} is {_kind(value)}; expected an array (NumPy, __array__ or DLPack) or numbers")
 
 
 def _from_torch(value: Any, torch: Any) -> np.ndarray:

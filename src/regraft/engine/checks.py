@@ -52,9 +52,7 @@ class _Check:
 class _TensorCheck(_Check):
     __slots__ = ("dtype", "name_dtype", "ndim")
 
-    def __init__(
-        self, where: str, label: str, parent: int, index: int, ty: TensorType, name_dtype: NameDtype
-    ) -> None:
+    def __init__(self, where: str, label: str, parent: int, index: int, ty: TensorType, name_dtype: NameDtype) -> None:
         super().__init__(where, label, parent, index, ty.shape or ())
         self.dtype: Final = ty.dtype
         self.ndim: Final = ty.ndim
@@ -204,9 +202,7 @@ class TypeCheck:
             if len(found) == before:
                 break
         known = set(self._known)
-        return tuple(
-            dict.fromkeys(v for ty in types for v in type_symvars(ty) if v in found and v not in known)
-        )
+        return tuple(dict.fromkeys(v for ty in types for v in type_symvars(ty) if v in found and v not in known))
 
     def __call__(self, *arguments: Any) -> tuple[int, ...]:
         """The sizes that values of the types determine, in the order of `defines`."""
@@ -252,9 +248,7 @@ class TypeCheck:
                     continue
                 solved: dict[SymVar, Dim] = dict(sizes)
                 if match_dim(dim, size, solved) is False:
-                    raise TypeCheckError(
-                        f"{check.size_text(axis, size)}; expected {dim}, whatever its variables are"
-                    )
+                    raise TypeCheckError(f"{check.size_text(axis, size)}; expected {dim}, whatever its variables are")
                 sizes.update({v: int(s) for v, s in solved.items() if isinstance(s, int)})
                 waiting.append(item)
             if len(waiting) == len(pending) and not any(

@@ -40,9 +40,7 @@ class Executable:
     def __getitem__(self, name: str) -> Entry:
         found = self._functions.get(name)
         if found is None:
-            raise ExecutionError(
-                f"there is no function {name!r}; there are: {', '.join(self._functions) or 'none'}"
-            )
+            raise ExecutionError(f"there is no function {name!r}; there are: {', '.join(self._functions) or 'none'}")
         return found
 
     def __contains__(self, name: object) -> bool:

@@ -39,9 +39,7 @@ def register_func(
     if not callable(f):
         raise ExecutionError(f"register_func({func_name!r}): {f!r} cannot be called")
     if func_name in _functions and not override:
-        raise ExecutionError(
-            f"a function {func_name!r} is registered already; pass override=True to replace it"
-        )
+        raise ExecutionError(f"a function {func_name!r} is registered already; pass override=True to replace it")
     _functions[func_name] = f
     return f
 
@@ -58,9 +56,7 @@ def get_global_func(name: str, allow_missing: bool = False) -> Extern | None:
     if found is None and not allow_missing:
         near = get_close_matches(name, _functions, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "register it"
-        raise ExecutionError(
-            f'no function {name!r} is registered; {hint}: regraft.register_func("{name}", function)'
-        )
+        raise ExecutionError(f'no function {name!r} is registered; {hint}: regraft.register_func("{name}", function)')
     return found
 
 

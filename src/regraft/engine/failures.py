@@ -44,7 +44,7 @@ def located(program: PythonModule, entry: str, error: Exception) -> ExecutionErr
     lines = [f"{place.function}: {_what(place.value)} failed: {_reason(error)}", f"  at: {_shortened(text)}"]
     operands = [
         f"{name}: {describe_value(frame.f_locals[name])}"
-        for name in (program.names[var] for var in variables_of(place.value) if var in program.names)
+        for name in (place.names[var] for var in variables_of(place.value) if var in place.names)
         if name in frame.f_locals
     ]
     if operands:
@@ -71,9 +71,7 @@ def _what(value: Expr) -> str:
         return "running"
     if isinstance(value.op, Op):
         inner = value.args[0] if value.args else None
-        return (
-            f"{value.op.name} of {inner.global_symbol!r}" if isinstance(inner, ExternFunc) else value.op.name
-        )
+        return f"{value.op.name} of {inner.global_symbol!r}" if isinstance(inner, ExternFunc) else value.op.name
     if isinstance(value.op, ExternFunc):
         return f"call_packed of {value.op.global_symbol!r}"
     return "a call"

@@ -52,7 +52,7 @@ class FunctionWriter:
         self.name: Final = name
         self._verify: Final = verify_types
         self._local_names: Final = NameSupply()
-        self._names: Final = module.names
+        self._names: Final[dict[Var, str]] = {}
         self._sizes: dict[SymVar, str] = {}
         self._kept: Final[set[Var]] = set()
         self._moved: Final[list[_MovedBranch]] = []
@@ -77,9 +77,7 @@ class FunctionWriter:
         names = [self._names[param] for param in function.params]
         self._line(indent, f"def {python_name}({', '.join(names)}):")
         labels = [f"parameter {param.name_hint}" for param in function.params]
-        self._check(
-            f"check_{python_name}", labels, [p.ty for p in function.params], names, indent + 1, function
-        )
+        self._check(f"check_{python_name}", labels, [p.ty for p in function.params], names, indent + 1, function)
         promised = erase_unbound(function.ret_ty, self._sizes.__contains__)
         checked = promised if is_subtype(function.body.ty, promised) is not True else None
         self._body(function.body, function.params, "return ", indent + 1, checked)
@@ -101,7 +99,9 @@ class FunctionWriter:
             self._statement(statement, dead[step], indent)
         value = self.operand(outcome)
         if promised is not None:
-            self._check(f"result_{self.name}", ["the result"], [promised], [value], indent, outcome)
+            self._check(
+                f"result_{self.module.functions[self.name]}", ["the result"], [promised], [value], indent, outcome
+            )
         if result:
             self._line(indent, f"{result}{value}")
         self._free(dead[-1], indent)
@@ -128,7 +128,7 @@ class FunctionWriter:
         named = not unread or untrusted or self._verify
         target = f"{self._declare(var)} = " if named else ""
         if target or not isinstance(value, Var | Constant):
-            self._line(indent, f"{target}{text}", Place(self.name, var, value))
+            self._line(indent, f"{target}{text}", Place(self.name, var, value, self._names))
         if untrusted or self._verify:
             stated = erase_unbound(value.ty if untrusted else var.ty, self._sizes.__contains__)
             self._check(
@@ -149,7 +149,7 @@ class FunctionWriter:
         condition = self.operand(value.cond)
         if not (isinstance(value.cond.ty, TensorType) and value.cond.ty.ndim == 0):
             condition = f"as_condition({condition})"
-        self._line(indent, f"if {condition}:", Place(self.name, None, value))
+        self._line(indent, f"if {condition}:", Place(self.name, None, value, self._names))
         self._branch(value.true_branch, dead, result, indent + 1)
         self._line(indent, "else:")
         self._branch(value.false_branch, dead, result, indent + 1)
@@ -203,7 +203,7 @@ class FunctionWriter:
             self._sizes[variable] = self._fresh(variable.name)
         new = ", ".join(self._sizes[v] for v in check.defines)
         target = f"({new},) = " if len(check.defines) == 1 else f"{new} = " if new else ""
-        self._line(indent, target + call, Place(self.name, var, value))
+        self._line(indent, target + call, Place(self.name, var, value, self._names))
 
     # --- names
 
@@ -293,9 +293,7 @@ class FunctionWriter:
         for variable in free_symvars(dim):
             name = self._sizes.get(variable)
             if name is None:
-                raise BuildError(
-                    f"{self.name}: the size {variable} is used, but nothing before it says what it is"
-                )
+                raise BuildError(f"{self.name}: the size {variable} is used, but nothing before it says what it is")
             if name != variable.name:
                 renamed[variable] = SymVar(name)
         return str(substitute(dim, renamed))

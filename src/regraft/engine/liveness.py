@@ -35,9 +35,7 @@ def statements_of(body: SeqExpr) -> tuple[list[Statement], Expr]:
     for block in body.blocks:
         for binding in block.bindings:
             if isinstance(binding, MatchCast):
-                statements.append(
-                    Statement(binding.var, flatten(binding.value, bind, keep_root=False), binding.ty)
-                )
+                statements.append(Statement(binding.var, flatten(binding.value, bind, keep_root=False), binding.ty))
             else:
                 statements.append(Statement(binding.var, flatten(binding.value, bind), None))
     return statements, flatten(body.body, bind, keep_root=False)

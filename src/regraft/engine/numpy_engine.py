@@ -66,9 +66,7 @@ def _entry(program: PythonModule, name: str, function: Function) -> Entry:
 
     def call(*arguments: Any) -> Any:
         if len(arguments) != len(params):
-            raise ExecutionError(
-                f"{name}({signature}) takes {len(params)} arguments, but got {len(arguments)}"
-            )
+            raise ExecutionError(f"{name}({signature}) takes {len(params)} arguments, but got {len(arguments)}")
         values = [as_argument(v, ty, place) for v, (ty, place) in zip(arguments, params, strict=True)]
         del arguments
         values.reverse()

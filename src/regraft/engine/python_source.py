@@ -10,7 +10,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -62,14 +62,18 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a line of the text comes from: the function, the variable that it binds, and its value."""
+    """Where a line of the text comes from: the function, the variable that it binds, and its value.
+
+    ``names`` are the names that the function's variables have in the text.
+    """
 
     function: str
     var: Var | None
     value: Expr
+    names: Mapping[Var, str]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PythonModule:
     """The finished text, its globals after it ran, and where each of its lines comes from."""
 
@@ -77,8 +81,7 @@ class PythonModule:
     source: str
     namespace: dict[str, Any]
     functions: dict[str, str]
-    places: dict[int, Place] = field(default_factory=dict[int, Place])
-    names: dict[Var, str] = field(default_factory=dict[Var, str])
+    places: dict[int, Place]
 
 
 _ENGINE_NAMES: Final = re.compile(r"(const|attribute|branch)\d+|(check|match_cast|result)_.*")
@@ -87,7 +90,6 @@ _TEXT_NAMES: Final = {
     "T": SimpleNamespace(min=min, max=max),
     "inf": float("inf"),
     "nan": float("nan"),
-    "float": float,
 }
 """What the text of sizes and attribute values may refer to."""
 
@@ -113,7 +115,6 @@ class ModuleWriter:
         self.dialect: Final = dialect
         self.lines: Final[list[str]] = []
         self.places: Final[dict[int, Place]] = {}
-        self.names: Final[dict[Var, str]] = {}
         self.namespace: Final[dict[str, Any]] = {**_TEXT_NAMES, **dialect.helpers}
         self.reserved: Final = {*self.namespace, *map(op_global, Op.all())}
         supply = NameSupply(self.reserved)
@@ -142,9 +143,7 @@ class ModuleWriter:
         name = self._ops.get(op)
         if name is None:
             if op.reference is None:
-                raise BuildError(
-                    f"{function}: {op.name} cannot run on {self.dialect.target!r}: it has no reference"
-                )
+                raise BuildError(f"{function}: {op.name} cannot run on {self.dialect.target!r}: it has no reference")
             name = self._ops[op] = op_global(op)
             self.namespace[name] = partial(op.reference, self.dialect.xp)
         return name
@@ -158,9 +157,7 @@ class ModuleWriter:
             self._constants[id(data)] = name
             self._alive.append(data)
             text = (
-                f"{data.numpy()[()]!s}"
-                if not data.shape
-                else f"{data.shape}, {data.size * itemsize(data.dtype)} bytes"
+                f"{data.numpy()[()]!s}" if not data.shape else f"{data.shape}, {data.size * itemsize(data.dtype)} bytes"
             )
             self._legend.append(f"# {name}: {data.dtype} {text}")
         return name
@@ -180,4 +177,4 @@ class ModuleWriter:
         shift = len(header)
         exec(compile(source, filename, "exec"), self.namespace)
         places = {line + shift: place for line, place in self.places.items()}
-        return PythonModule(filename, source, self.namespace, self.functions, places, self.names)
+        return PythonModule(filename, source, self.namespace, self.functions, places)

@@ -76,12 +76,8 @@ def build(module: IRModule | Function, target: str = DEFAULT_TARGET, **options: 
         how = f"pip install 'regraft[{found.extra}]'" if found.extra else f"pip install {found.package}"
         raise MissingDependencyError(f"target {target!r} needs the package {found.package}: {how}")
     compile_module = import_module(found.module).compile_module
-    known = [
-        p.name for p in signature(compile_module).parameters.values() if p.kind is Parameter.KEYWORD_ONLY
-    ]
+    known = [p.name for p in signature(compile_module).parameters.values() if p.kind is Parameter.KEYWORD_ONLY]
     for name in options:
         if name not in known:
-            raise BuildError(
-                f"target {target!r} has no option {name!r}; it has: {', '.join(known) or 'none'}"
-            )
+            raise BuildError(f"target {target!r} has no option {name!r}; it has: {', '.join(known) or 'none'}")
     return compile_module(module, **options)

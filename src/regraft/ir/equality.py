@@ -302,9 +302,7 @@ class Comparer:
     def _module(self, a: IRModule, b: IRModule) -> bool:
         for name, function in a.items():
             if name not in b:
-                return self._differ(
-                    f"a function {name!r}", "none of that name", _Place(None, "module", "name")
-                )
+                return self._differ(f"a function {name!r}", "none of that name", _Place(None, "module", "name"))
             inner = Comparer(self.map_free_vars)
             inner.names = self.names
             if not inner.run(function, b[name], _Place(None, name, "name")):
@@ -312,9 +310,7 @@ class Comparer:
                 return False
         extra = [name for name in b if name not in a]
         if extra:
-            return self._differ(
-                "none of that name", f"a function {extra[0]!r}", _Place(None, "module", "name")
-            )
+            return self._differ("none of that name", f"a function {extra[0]!r}", _Place(None, "module", "name"))
         self._stack.append((a.attrs, b.attrs, _Place(_Place(None, "module", "name"), "attrs")))
         return True
 
@@ -348,11 +344,7 @@ class Comparer:
                 case ShapeType():
                     same = x.ndim == y.ndim and self._dims(x.values, y.values)
                 case PrimType(value=SymExpr() as value):
-                    same = (
-                        x.dtype == y.dtype
-                        and isinstance(y.value, SymExpr)
-                        and self._dims((value,), (y.value,))
-                    )
+                    same = x.dtype == y.dtype and isinstance(y.value, SymExpr) and self._dims((value,), (y.value,))
                 case TupleType():
                     same = len(x.fields) == len(y.fields)
                     stack.extend(zip(x.fields, y.fields, strict=False))
@@ -431,9 +423,7 @@ def _describe(value: Any) -> str:
         case GlobalVar():
             return f"GlobalVar {value.name_hint}"
         case Constant():
-            numbers = np.array2string(
-                value.data.numpy().reshape(-1), threshold=8, edgeitems=3, separator=", "
-            )
+            numbers = np.array2string(value.data.numpy().reshape(-1), threshold=8, edgeitems=3, separator=", ")
             return f"constant {value.data.dtype}{list(value.data.shape)} {numbers}"
         case Expr() if type(value) in (If, Function, SeqExpr):
             return type(value).__name__

@@ -150,9 +150,7 @@ class _Hasher:
             parts = parts_of(node)
             if not leaving:
                 stack.append((node, True))
-                stack.extend(
-                    [(p, False) for p in reversed(parts) if isinstance(p, Call | Tuple | TupleGetItem)]
-                )
+                stack.extend([(p, False) for p in reversed(parts) if isinstance(p, Call | Tuple | TupleGetItem)])
                 continue
             words = [type(node).__name__, *[done.get(id(part)) or self._leaf(part) for part in parts]]
             if isinstance(node, Call):
@@ -229,9 +227,7 @@ class _Hasher:
                     words.append(str(len(current.fields)))
                     stack.extend(reversed(current.fields))
                 case FuncType():
-                    words.append(
-                        f"{None if current.params is None else len(current.params)} {current.purity}"
-                    )
+                    words.append(f"{None if current.params is None else len(current.params)} {current.purity}")
                     stack.extend((current.ret, *reversed(current.params or ())))
                 case _:
                     pass

@@ -64,9 +64,7 @@ class ExprMutator:
         self._names: NameSupply | None = None
         self._root: Any = None
         self._origins: Origins = ()
-        self._methods: dict[type, Callable[[Any], Expr]] = {
-            kind: getattr(self, name) for kind, name in METHODS.items()
-        }
+        self._methods: dict[type, Callable[[Any], Expr]] = {kind: getattr(self, name) for kind, name in METHODS.items()}
 
     # --- what callers and methods use
 
@@ -208,9 +206,7 @@ class ExprMutator:
         for name, function in module.items():
             rewritten = run_steps(self._nested(function))
             if not isinstance(rewritten, Function):
-                raise IRError(
-                    f"{name} became {type(rewritten).__name__}; a function of a module must stay a function"
-                )
+                raise IRError(f"{name} became {type(rewritten).__name__}; a function of a module must stay a function")
             if rewritten is not function:
                 changed[name] = rewritten
         return module.with_functions(changed) if changed else module
@@ -224,9 +220,7 @@ class ExprMutator:
         sizes = {size for param in function.params for size in type_symvars(param.ty)}
         stated = function.ret_ty != erase_unbound(function.body.ty, sizes.__contains__)
         keep = stated and is_subtype(body.ty, ret_ty) is not False
-        return self.visit_function_(
-            Function(params, body, ret_ty if keep else None, function.is_pure, function.attrs)
-        )
+        return self.visit_function_(Function(params, body, ret_ty if keep else None, function.is_pure, function.attrs))
 
     def _seq(self, seq: SeqExpr) -> Steps[SeqExpr]:
         blocks: list[BindingBlock] = []
@@ -329,9 +323,7 @@ class ExprMutator:
                 true_branch = yield self._seq(node.true_branch)
                 false_branch = yield self._seq(node.false_branch)
                 cond = done[id(node.cond)]
-                if not _same(
-                    (cond, true_branch, false_branch), (node.cond, node.true_branch, node.false_branch)
-                ):
+                if not _same((cond, true_branch, false_branch), (node.cond, node.true_branch, node.false_branch)):
                     node_now = If(flatten(cond, self.emit, keep_root=False), true_branch, false_branch)
                 else:
                     node_now = node

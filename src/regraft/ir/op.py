@@ -228,7 +228,8 @@ class Op(Expr):
             return found
         from difflib import get_close_matches
 
-        near = get_close_matches(name, _registry, n=3) or get_close_matches(f"relax.{name}", _registry, n=3)
+        stems = {known.removeprefix("relax."): known for known in _registry}
+        near = [stems[stem] for stem in get_close_matches(name.removeprefix("relax."), stems, n=3)]
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise IRError(f"there is no operator {name!r}{hint}")
 

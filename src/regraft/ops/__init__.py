@@ -4,7 +4,7 @@ This namespace holds the functions that people call. It knows the language only.
 Python's operators on expressions what they mean.
 """
 
-from . import grad, nn
+from . import grad, image, nn
 from . import operators as operators
 from .binary import (
     add,
@@ -73,6 +73,7 @@ from .packed import (
     null_value,
     print,
 )
+from .quantize import dequantize, quantize
 from .reduction import max, mean, median, min, prod, std, sum, variance
 from .reshaping import expand_dims, flatten, reshape, squeeze
 from .sampling import multinomial_from_uniform
@@ -134,6 +135,7 @@ __all__ = [
     "cosh",
     "cumprod",
     "cumsum",
+    "dequantize",
     "divide",
     "dynamic_strided_slice",
     "einsum",
@@ -157,6 +159,7 @@ __all__ = [
     "greater",
     "greater_equal",
     "hamming_window",
+    "image",
     "index_put",
     "index_tensor",
     "invoke_closure",
@@ -200,6 +203,7 @@ __all__ = [
     "power",
     "print",
     "prod",
+    "quantize",
     "repeat",
     "reshape",
     "reverse_sequence",

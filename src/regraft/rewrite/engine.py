@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ..dpl.context import PatternContext
 from ..dpl.context_match import CompiledContext, compiled_context
@@ -22,7 +22,6 @@ from ..ir.builder import NameSupply
 from ..ir.expr import DataflowVar, Expr, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
-from ..ir.origin import Origin, Origins, merge_origins
 from ..ir.program import (
     Binding,
     BindingBlock,
@@ -34,6 +33,7 @@ from ..ir.program import (
     is_leaf,
 )
 from ..ir.visitor import iter_bindings
+from .emission import Emission
 from .errors import RewriteError
 from .gate import Gate
 from .rule import PatternMatchingRewriter, Rule
@@ -170,8 +170,9 @@ class _BlockRun:
                 continue
             known = self._known(var, value, matchings)
             matched = (var, *known.values())
-            reason = self.gate.apply(rule, {var: result}, known, matched)
-            self._tell(rule, var, reason, matched)
+            reason = self.gate.apply_one(rule, var, result, known, matched)
+            if self.listener is not None:
+                self._tell(rule, var, reason, matched)
             if reason is None:
                 self._after_edit((var,))
                 return True
@@ -190,7 +191,7 @@ class _BlockRun:
                 if not result:
                     self._tell(rule, anchor, "the rewriter returned no replacement", matched)
                     continue
-                reason = self.gate.apply(rule, result, {}, matched)
+                reason = self.gate.apply(rule, result, matched)
                 self._tell(rule, anchor, reason, matched)
                 if reason is None:
                     self._after_edit(result)
@@ -205,11 +206,11 @@ class _BlockRun:
     def _known(self, var: Var, value: Expr, matchings: Mapping[DFPattern, Any]) -> dict[int, Var]:
         """The variables of the matched calls below the root, by the identity of the call."""
         wanted = {id(shown) for shown in _flat(matchings.values()) if not is_leaf(shown) and shown is not value}
-        found: dict[int, Var] = {}
         if not wanted:
-            return found
+            return _NOTHING_KNOWN
+        found: dict[int, Var] = {}
         definitions = self.session.definitions
-        stack = [leaf for leaf in leaves_of(value)]
+        stack = list(leaves_of(value))
         while stack and len(found) < len(wanted):
             leaf = stack.pop()
             inner = definitions.get(leaf) if isinstance(leaf, Var) else None
@@ -243,12 +244,18 @@ class _BlockRun:
             frontier = above
 
 
-def _flat(values: Iterable[Any]) -> Iterator[Expr]:
+_NOTHING_KNOWN: Final[dict[int, Var]] = {}
+
+
+def _flat(values: Iterable[Any]) -> list[Expr]:
+    """The expressions of a match, those inside the lists of repeats included."""
+    found: list[Expr] = []
     for value in values:
-        if isinstance(value, list):
-            yield from _flat(value)  # pyright: ignore[reportUnknownArgumentType]
+        if type(value) is list:
+            found.extend(_flat(value))  # pyright: ignore[reportUnknownArgumentType]
         elif isinstance(value, Expr):
-            yield value
+            found.append(value)
+    return found
 
 
 def _vars_of(values: Iterable[Any]) -> dict[Var, None]:
@@ -323,7 +330,7 @@ class _FunctionRun:
         changed = _BlockRun(session, self.plan, gate, self.listener).run()
         if not changed and not (self.renames and _mentions(block, self.renames)):
             return block
-        bindings = session.emit(self.renames)
+        bindings = Emission(session, self.renames).run()
         return DataflowBlock(bindings) if isinstance(block, DataflowBlock) else BindingBlock(bindings)
 
 
@@ -340,7 +347,7 @@ def _mentions(block: BindingBlock, renames: Mapping[Var, Var]) -> bool:
 
 def _used_after(seq: SeqExpr) -> list[dict[Var, None]]:
     """For each block, the variables that later blocks or the result mention."""
-    used = {leaf: None for leaf in leaves_of(_as_value(seq.body)) if isinstance(leaf, Var)}
+    used = {leaf: None for leaf in leaves_of(seq.body) if isinstance(leaf, Var)}
     found: list[dict[Var, None]] = []
     for block in reversed(seq.blocks):
         found.append(dict(used))
@@ -348,10 +355,6 @@ def _used_after(seq: SeqExpr) -> list[dict[Var, None]]:
             for binding in block:
                 used.update((leaf, None) for leaf in leaves_of(binding.value) if isinstance(leaf, Var))
     return found[::-1]
-
-
-def _as_value(body: Expr) -> Expr:
-    return body
 
 
 def _substituted(expr: Expr, renames: Mapping[Var, Var]) -> Expr:
@@ -414,7 +417,3 @@ def rewrite_bindings(
     """
     return rewrite(func, Rule(ctx, rewriter))
 
-
-def origin_of_rule(rule: Rule, origins: Iterable[Origins]) -> Origins:
-    """The origins of a value that ``rule`` made from values with ``origins``."""
-    return merge_origins((*origins, (Origin("rule", rule.name),)))

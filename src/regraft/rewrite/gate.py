@@ -25,6 +25,7 @@ from .session import EditSession
 
 _STEPS_PER_BINDING: Final = 100
 _LEAST_STEPS: Final = 1000
+_NOTHING_KNOWN: Final[dict[int, Var]] = {}
 
 
 class Gate:
@@ -37,11 +38,23 @@ class Gate:
         self.scope = scope
         self.verify = verify
         self.limit = max(_LEAST_STEPS, _STEPS_PER_BINDING * size)
+        self._rule_origins: dict[Rule, Origins] = {}
         self._states: dict[int, int] = {0: 0}
         self._steps: list[tuple[str, Var, Expr, Expr]] = []
 
-    def apply(self, rule: Rule, edits: Any, known: Mapping[int, Var], matched: tuple[Var, ...]) -> str | None:
-        """Make ``edits``, or say why this match is left alone. Raises `RewriteError` when the rule is wrong."""
+    def apply_one(
+        self, rule: Rule, var: Var, result: Any, known: Mapping[int, Var], matched: tuple[Var, ...]
+    ) -> str | None:
+        """Replace ``var`` by ``result``, or say why this match is left alone.
+
+        Raises `RewriteError` when the rule is wrong.
+        """
+        if type(result) is Decline:
+            return result.reason
+        return self._make(rule, {var: self._expression(rule, var, result)}, known, self._origins(rule, matched))
+
+    def apply(self, rule: Rule, edits: Any, matched: tuple[Var, ...]) -> str | None:
+        """Make ``edits`` together, or say why this match is left alone. Raises as `apply_one`."""
         if isinstance(edits, Decline):
             return edits.reason
         if not isinstance(edits, Mapping):
@@ -54,8 +67,15 @@ class Gate:
             if isinstance(result, Decline):
                 return result.reason
             wanted[self._target(rule, var)] = self._expression(rule, var, result)
-        origins = merge_origins((*(v.origins for v in (*matched, *wanted)), (Origin("rule", rule.name),)))
-        return self._make(rule, wanted, known, origins)
+        return self._make(rule, wanted, _NOTHING_KNOWN, self._origins(rule, (*matched, *wanted)))
+
+    def _origins(self, rule: Rule, matched: tuple[Var, ...]) -> Origins:
+        """The rule, after all that the matched values came from."""
+        own = self._rule_origins.get(rule)
+        if own is None:
+            own = self._rule_origins[rule] = (Origin("rule", rule.name),)
+        groups = [var.origins for var in matched if var.origins]
+        return merge_origins((*groups, own)) if groups else own
 
     def _target(self, rule: Rule, var: Any) -> Var:
         if not isinstance(var, Var):
@@ -68,7 +88,7 @@ class Gate:
 
     def _expression(self, rule: Rule, var: Any, result: Any) -> Expr:
         try:
-            expr = as_expr(result)
+            expr = result if isinstance(result, Expr) else as_expr(result)
         except IRError:
             raise RewriteError(
                 f"rule {rule.name!r} returned {result!r} for {var.name_hint}; expected an expression"
@@ -78,7 +98,7 @@ class Gate:
                 f"rule {rule.name!r} returned a {type(expr).__name__} for {var.name_hint}; a replacement is made "
                 "of calls, tuples and leaves"
             )
-        verdict = is_subtype(expr.ty, var.ty)
+        verdict = expr.ty is var.ty or is_subtype(expr.ty, var.ty)
         if verdict is not True:
             raise RewriteTypeError(self._type_message(rule, var, expr, verdict))
         return expr
@@ -117,15 +137,27 @@ class Gate:
 
     def _check(self, rule: Rule, flat: Mapping[Var, Expr], added: list[Var]) -> str | None:
         session = self.session
-        if all(session.key(value) == session.key(session.definitions[var]) for var, value in flat.items()):
+        if self._is_there_already(flat):
             return "the replacement is what is there already"
-        for value in (*flat.values(), *(session.definitions[var] for var in added)):
+        for value in flat.values():
             self._check_visible(rule, value)
+        for var in added:
+            self._check_visible(rule, session.definitions[var])
         if added or len(flat) > 1 or not self._only_old_operands(flat):
             cycle = session.find_cycle(flat)
             if cycle is not None:
                 return "the replacement would depend on itself: " + " <- ".join(v.name_hint for v in cycle)
         return None
+
+    def _is_there_already(self, flat: Mapping[Var, Expr]) -> bool:
+        session = self.session
+        for var, value in flat.items():
+            old = session.definitions[var]
+            if type(old) is not type(value) or (type(value) is Call and value.op is not old.op):  # pyright: ignore[reportAttributeAccessIssue]
+                return False
+            if session.key(old) != session.key(value):
+                return False
+        return True
 
     def _only_old_operands(self, flat: Mapping[Var, Expr]) -> bool:
         """Whether each edit only uses what its old value used, so that it cannot make a cycle."""

@@ -38,14 +38,14 @@ class EditSession(BlockView):
     """A block under rewriting. ``outputs`` are the variables that must survive, ``outer`` what stands before it."""
 
     __slots__ = (
-        "_aliased",
-        "_bindings",
+        "aliased",
+        "original",
         "_made",
         "_made_by_key",
         "_names",
         "_op_keys",
         "_serial",
-        "_symvar_binders",
+        "symvar_binders",
         "added",
         "is_dataflow",
         "merged_origins",
@@ -76,21 +76,21 @@ class EditSession(BlockView):
         """A hash of all values; it returns when a sequence of edits returns to an earlier program."""
         self.pinned: dict[Var, None] = {}
         """Bindings with effects or checks: never dropped, and those with effects never pass each other."""
-        self._bindings: dict[Var, Binding] = {}
-        self._symvar_binders: dict[SymVar, Var] = {}
+        self.original: dict[Var, Binding] = {}
+        self.symvar_binders: dict[SymVar, Var] = {}
         self._names = names
         self._serial = 0
-        self._aliased: dict[Var, None] = {}
+        self.aliased: dict[Var, None] = {}
         self._made: dict[Var, Key] = {}
         self._made_by_key: dict[Key, Var] = {}
         self._op_keys: set[Expr] = set()
         for binding in block:
             var, value = binding.var, binding.value
-            self._bindings[var] = binding
+            self.original[var] = binding
             if type(binding) is MatchCast:
                 self.pinned[var] = None
                 for symvar in type_symvars(binding.ty):
-                    self._symvar_binders.setdefault(symvar, var)
+                    self.symvar_binders.setdefault(symvar, var)
             elif (type(value) is Call and not value.is_pure) or type(value) is If:
                 self.pinned[var] = None
 
@@ -98,27 +98,22 @@ class EditSession(BlockView):
 
     def is_bound_here(self, var: Expr) -> bool:
         """Whether ``var`` is bound in this block and alive."""
-        return var in self.position and (var in self.definitions or var in self._bindings)
+        return var in self.position and (var in self.definitions or var in self.original)
 
     def key(self, value: Expr) -> Key:
         """What computation ``value`` is; two pure values of one key are the same value."""
-        match value:
-            case Call():
-                return (
-                    value.op,
-                    tuple([self._operand_key(a) for a in value.args]),
-                    value.attrs,
-                    value.ty_args,
-                )
-            case TupleGetItem():
-                return ("field", self._operand_key(value.tuple_value), value.index)
-            case _:
-                return ("value", self._operand_key(value))
+        if type(value) is Call:
+            args = tuple([self._operand_key(arg) for arg in value.args])
+            return (value.op, args, value.attrs, value.ty_args)
+        if type(value) is TupleGetItem:
+            return ("field", self._operand_key(value.tuple_value), value.index)
+        return ("value", self._operand_key(value))
 
     def _operand_key(self, operand: Expr) -> object:
+        kind = type(operand)
+        if kind is DataflowVar or kind is Var:
+            return resolve(self.definitions, operand)
         match operand:
-            case Var():
-                return resolve(self.definitions, operand)
             case Constant():
                 data = operand.data
                 if data.size > _SMALL_CONSTANT:
@@ -199,9 +194,9 @@ class EditSession(BlockView):
         if type(value) is Call and not value.is_pure:
             self.pinned[var] = None
         if is_alias:
-            self._aliased[var] = None
+            self.aliased[var] = None
         else:
-            self._aliased.pop(var, None)
+            self.aliased.pop(var, None)
         self._link(var, value, self.key(value))
         self.raise_position(var)
         self.drop_unused(released)
@@ -236,17 +231,19 @@ class EditSession(BlockView):
 
         Cost: the users that stand between the old and the new place, over all steps down.
         """
+        position = self.position
         pending = [var]
         while pending:
             current = pending.pop()
             value = self.definitions.get(current)
             if value is None:
                 continue
-            leaves = [leaf for leaf in leaves_of(value) if leaf in self.position]
-            last = max((self.position[leaf] for leaf in leaves), default=-1.0)  # pyright: ignore[reportArgumentType]
-            if last >= self.position[current]:
+            last = -1.0
+            for leaf in leaves_of(value):
+                last = max(last, position.get(leaf, -1.0))  # pyright: ignore[reportArgumentType]
+            if last >= position[current]:
                 self._serial += 1
-                self.position[current] = floor(last) + self._serial * _SERIAL_STEP
+                position[current] = floor(last) + self._serial * _SERIAL_STEP
                 pending.extend(self.users.get(current, ()))
 
     def drop_unused(self, candidates: Iterable[Var]) -> None:
@@ -309,89 +306,14 @@ class EditSession(BlockView):
                 pending.append(leaf)
         return False
 
-    # --- writing the block down
-
-    def emit(self, renames: dict[Var, Var]) -> list[Binding]:
-        """The bindings that are alive, operands before users, otherwise as they stood. Linear.
-
-        A variable whose value was edited comes out under the same name as a new variable, with the type of its new
-        value and the origins of what it replaced; ``renames`` takes old to new ones, and those given are followed.
-        """
-        self.drop_unused(self._bindings)
-        writer = _Writer(self, renames)
-        alive = [var for var in self._bindings if var in self.definitions or var in self.pinned]
-        for var in alive:
-            writer.write(var, may_wait=True)
-        for var in alive:
-            writer.write(var, may_wait=False)
-        return writer.bindings
-
-    def needs(self, var: Var) -> list[Var]:
-        """The values of this block that must stand before the binding of ``var``."""
-        value = self.value_of(var)
-        found: list[Var] = []
-        for leaf in leaves_of(value):
-            if leaf in self._aliased:
-                leaf = resolve(self.definitions, leaf)
-            if isinstance(leaf, Var) and leaf in self.position:
-                found.append(leaf)
-        if self._symvar_binders:
-            found.extend(binder for binder in self._size_binders(value) if binder is not var)
-        return found
-
     def value_of(self, var: Var) -> Expr:
         """What ``var`` is bound to, whether by a binding or a match_cast."""
-        binding = self._bindings.get(var)
+        binding = self.original.get(var)
         return binding.value if type(binding) is MatchCast else self.definitions[var]
-
-    def binding_of(self, var: Var, renames: dict[Var, Var]) -> Binding:
-        """The binding to emit for ``var``: the original one if nothing about it changed."""
-        original = self._bindings.get(var)
-        old = self.value_of(var)
-        value = self._renamed(old, renames) if renames or self._aliased else old
-        if type(original) is MatchCast:
-            return original if value is old else MatchCast(var, value, original.ty)
-        if original is not None and original.value is value:
-            return original
-        origins = self.merged_origins.get(var, var.origins)
-        if origins != var.origins or (value.ty is not var.ty and value.ty != var.ty):
-            renames[var] = type(var)(var.name_hint, value.ty, origins)
-            var = renames[var]
-        return VarBinding(var, value)
-
-    def _renamed(self, value: Expr, renames: Mapping[Var, Var]) -> Expr:
-        """``value`` with variables replaced that are aliases since an edit, or that were emitted as new ones."""
-        kind = type(value)
-        if kind is Var or kind is DataflowVar:
-            leaf = resolve(self.definitions, value) if value in self._aliased else value
-            return renames.get(leaf, leaf)  # pyright: ignore[reportArgumentType, reportCallIssue]
-        if kind is If or kind is Function:
-            table: dict[Var, Expr] = {}
-            for var in free_vars(value):
-                renamed = self._renamed(var, renames)
-                if renamed is not var:
-                    table[var] = renamed
-            return substitute(value, table) if table else value
-        operands = operands_of(value)
-        for operand in operands:
-            if type(operand) is Tuple or operand in renames or operand in self._aliased:
-                return with_operands(value, [self._renamed(operand, renames) for operand in operands])
-        return value
 
     def is_effect(self, var: Var) -> bool:
         """Whether ``var`` is bound by the original block to something whose place among the effects counts."""
-        return not self.is_dataflow and var in self.pinned and var in self._bindings
-
-    def _size_binders(self, value: Expr) -> Iterator[Var]:
-        """The match_casts of this block that define size variables which ``value`` mentions."""
-        types = [value.ty, *[operand.ty for operand in operands_of(value)]]
-        if isinstance(value, Call):
-            types.extend(value.ty_args)
-        for ty in types:
-            for symvar in type_symvars(ty):
-                binder = self._symvar_binders.get(symvar)
-                if binder is not None:
-                    yield binder
+        return not self.is_dataflow and var in self.pinned and var in self.original
 
 
 def substitute(value: Expr, table: Mapping[Var, Expr]) -> Expr:
@@ -420,37 +342,3 @@ def _name_known(value: Expr, known: Mapping[int, Var]) -> Expr:
             continue
         done[id(current)] = with_operands(current, [done[id(operand)] for operand in operands])
     return done[id(value)]
-
-
-class _Writer:
-    """Puts bindings in order: each after its operands, and effects in the order in which they stood."""
-
-    def __init__(self, session: EditSession, renames: dict[Var, Var]) -> None:
-        self.session = session
-        self.renames = renames
-        self.bindings: list[Binding] = []
-        self.done: set[Var] = set()
-
-    def write(self, root: Var, *, may_wait: bool) -> None:
-        """Emit ``root`` and what it needs; a value that needs an effect from further down waits, if it may."""
-        session, done = self.session, self.done
-        if root in done:
-            return
-        ready: list[Var] = []
-        planned: set[Var] = set()
-        stack: list[tuple[Var, bool]] = [(root, False)]
-        while stack:
-            var, needs_planned = stack.pop()
-            if needs_planned:
-                ready.append(var)
-                continue
-            if var in done or var in planned:
-                continue
-            if may_wait and var is not root and session.is_effect(var):
-                return
-            planned.add(var)
-            stack.append((var, True))
-            stack.extend((need, False) for need in reversed(session.needs(var)) if need not in done)
-        for var in ready:
-            done.add(var)
-            self.bindings.append(session.binding_of(var, self.renames))

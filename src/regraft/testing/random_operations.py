@@ -123,9 +123,7 @@ class Writer:
     def add(self, expr: Expr, bound: float, *, output: bool = False) -> Var | None:
         """Bind ``expr``, unless its values or its size may grow too large."""
         ty = expr.ty
-        if isinstance(ty, TensorType) and (
-            bound > _LIMITS.get(ty.dtype or "", _LIMIT) or _count(ty) > _MOST_ELEMENTS
-        ):
+        if isinstance(ty, TensorType) and (bound > _LIMITS.get(ty.dtype or "", _LIMIT) or _count(ty) > _MOST_ELEMENTS):
             return None
         var = self.builder.emit_output(expr) if output else self.builder.emit(expr)
         self.keep(var, bound)
@@ -253,9 +251,7 @@ def _convert(write: Writer) -> Written:
     x = write.pick(lambda ty: not is_unsigned(ty.dtype))
     if x is None:
         return None
-    dtype = write.random.choice(
-        ["float32", "float64"] if dtype_of(x) != "bool" else ["float32", "int32", "int64"]
-    )
+    dtype = write.random.choice(["float32", "float64"] if dtype_of(x) != "bool" else ["float32", "int32", "int64"])
     return ops.astype(x, dtype), write.bound(x)
 
 
@@ -304,9 +300,7 @@ def _concat(write: Writer) -> Written:
             ty.dtype == dtype_of(x)
             and ty.ndim == len(dims_of(x))
             and all(
-                dims_equal(a, b)
-                for i, (a, b) in enumerate(zip(dims, dims_of(x), strict=True))
-                if i != axis % ty.ndim
+                dims_equal(a, b) for i, (a, b) in enumerate(zip(dims, dims_of(x), strict=True)) if i != axis % ty.ndim
             )
         )
 
@@ -326,9 +320,7 @@ def _split(write: Writer) -> Written:
     x = write.pick(lambda ty: any(isinstance(d, int) and d > 1 for d in ty.shape or ()))
     if x is None or not write.options.tuples:
         return None
-    axis, size = write.random.choice(
-        [(i, d) for i, d in enumerate(dims_of(x)) if isinstance(d, int) and d > 1]
-    )
+    axis, size = write.random.choice([(i, d) for i, d in enumerate(dims_of(x)) if isinstance(d, int) and d > 1])
     even = [n for n in range(2, size + 1) if size % n == 0]
     if write.random.random() < 0.5 and even:
         return ops.split(x, write.random.choice(even), axis), write.bound(x)
@@ -351,9 +343,7 @@ def _matmul(write: Writer) -> Written:
     if x is None:
         return None
     inner = dims_of(x)[-1]
-    others = write.tensors(
-        lambda ty: ty.dtype == dtype_of(x) and ty.ndim == 2 and (ty.shape or (0,))[0] == inner
-    )
+    others = write.tensors(lambda ty: ty.dtype == dtype_of(x) and ty.ndim == 2 and (ty.shape or (0,))[0] == inner)
     if others and (write.random.random() < 0.6 or not isinstance(inner, int)):
         other = write.random.choice(others)
         y, bound = other, write.bound(other)
@@ -374,9 +364,7 @@ def _slice(write: Writer) -> Written:
     x = write.pick(lambda ty: any(isinstance(d, int) and d > 1 for d in ty.shape or ()))
     if x is None:
         return None
-    axis, size = write.random.choice(
-        [(i, d) for i, d in enumerate(dims_of(x)) if isinstance(d, int) and d > 1]
-    )
+    axis, size = write.random.choice([(i, d) for i, d in enumerate(dims_of(x)) if isinstance(d, int) and d > 1])
     begin = write.random.randrange(size - 1)
     end = write.random.randint(begin + 1, size)
     return ops.strided_slice(x, [axis], [begin], [end], [write.random.choice((1, 1, 2))]), write.bound(x)

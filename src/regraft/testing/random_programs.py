@@ -173,9 +173,7 @@ def _write_function(
     return variable, bound
 
 
-def random_module(
-    seed: int | Random, size: int = 20, options: Options = DEFAULT, helpers: int = 1
-) -> IRModule:
+def random_module(seed: int | Random, size: int = 20, options: Options = DEFAULT, helpers: int = 1) -> IRModule:
     """A public function ``main`` of about ``size`` bindings, and ``helpers`` functions that it may call.
 
     ``seed`` is a number, or a source of randomness to draw from. Every function can run on `random_inputs`.
@@ -190,9 +188,7 @@ def random_module(
         chosen = random.sample(params, random.randint(1, len(params)))
         own = [Var(f"p{j}", substitute_type(param.ty, fresh)) for j, param in enumerate(chosen)]
         write = Writer(random, options, builder, callees=list(callees))
-        callees.append(
-            _write_function(builder, f"helper{i}", own, max(size // 4, 2), write, random.random() < 0.5)
-        )
+        callees.append(_write_function(builder, f"helper{i}", own, max(size // 4, 2), write, random.random() < 0.5))
     write = Writer(random, options, builder, callees=callees)
     _write_function(builder, "main", params, size, write, private=False)
     return builder.get()
