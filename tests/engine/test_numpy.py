@@ -30,6 +30,7 @@ from regraft.ir import (
     const,
 )
 from regraft.ir.dims import dim_max, dim_min
+from regraft.ir.types import OBJECT
 
 from .programs import of_type, program, tensor
 
@@ -297,8 +298,6 @@ _PROBE: list[Op] = []
 
 def _probe_op() -> Op:
     if not _PROBE:
-        from regraft.ir.types import OBJECT
-
         _PROBE.append(
             Op(
                 "test.probe",
@@ -326,6 +325,29 @@ def test_verify_types_finds_an_operator_whose_rule_and_meaning_disagree() -> Non
     mod = program([x], lambda bb, x: R.add(wrong(x), wrong(x)))
     with pytest.raises(ExecutionError, match=r"main: lv = test_wrong\(x\): axis 0 is 3; expected 2"):
         build(mod, verify_types=True)["main"](_numbers(2, 3))
+
+
+def test_an_operand_that_is_left_out_is_none_to_the_reference() -> None:
+    optional = _optional_op()
+    x = tensor("x", ())
+    assert build(Function([x], optional(x)))["main"](1.0) == (True, True)
+    assert build(Function([x], optional(x, x)))["main"](1.0) == (False, True)
+
+
+_OPTIONAL: list[Op] = []
+
+
+def _optional_op() -> Op:
+    if not _OPTIONAL:
+        _OPTIONAL.append(
+            Op(
+                "test.optional",
+                ("x", "y?", "z?"),
+                infer=lambda call: OBJECT,
+                reference=lambda xp, x, y, z: (y is None, z is None),
+            )
+        )
+    return _OPTIONAL[0]
 
 
 _WRONG: list[Op] = []

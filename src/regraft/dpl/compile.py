@@ -7,7 +7,7 @@ the alternatives of ``|`` and the elements of a repeat, where the registers are 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
 from ..ir.expr import (
@@ -21,7 +21,7 @@ from ..ir.types import ShapeType, bind_type
 from . import reasons
 from .conditions import anything, attr_check, certainly_of_type, dtype_check, leaf_check
 from .elements import ElementCode, element_rows, share_out
-from .machine import DEFINITIONS, FIRST_FREE, SIZES, TRACER, UNSET, Code, Registers, succeeds
+from .machine import DEFINITIONS, FIRST_FREE, SIZES, TRACER, UNSET, Code, Place, Registers, succeeds
 from .pattern import (
     AndPattern,
     AttrPattern,
@@ -55,7 +55,8 @@ class Compiler:
     """Turns patterns into `Code`; one compiler for all patterns that share registers."""
 
     def __init__(self) -> None:
-        self.code = Code()
+        self.place = Place(None)
+        self.code = self._new_code()
         self.slots: dict[DFPattern, int] = {}
         self.register_count = FIRST_FREE
         self.bound: set[DFPattern] = set()
@@ -63,6 +64,9 @@ class Compiler:
         self.repeated: set[DFPattern] = set()
         self.outside_repeats: set[DFPattern] = set()
         self._extents: dict[Extent, int] = {}
+
+    def _new_code(self) -> Code:
+        return Code(lambda: (self.place, len(self.bound)))
 
     # --- registers
 
@@ -92,14 +96,17 @@ class Compiler:
 
     def compile(self, pattern: DFPattern, source: int) -> None:
         """Steps that match the value in register ``source``, a resolved leaf, against ``pattern``."""
+        outer = self.place
+        self.place = outer.enter(pattern)
         if pattern in self.bound:
             self._same(pattern, source)
-            return
-        if pattern in self.maybe:
-            self._once(pattern, source)
         else:
-            self._structure(pattern, source)
-        self.bound.add(pattern)
+            if pattern in self.maybe:
+                self._once(pattern, source)
+            else:
+                self._structure(pattern, source)
+            self.bound.add(pattern)
+        self.place = outer
 
     def _same(self, pattern: DFPattern, source: int) -> None:
         slot, after = self.slot(pattern), len(self.code.steps) + 1
@@ -351,7 +358,9 @@ class Compiler:
 
     def compile_repeat(self, pattern: RepeatPattern, elements: int) -> None:
         """Match each value of the list in register ``elements``; what the parts stand for is gathered in lists."""
-        body = self.element_code(pattern, self.outside_repeats)
+        outer = self.place
+        self.place = outer.enter(pattern)
+        body = self.element_code(pattern.pattern, pattern.shared, self.outside_repeats)
         slot, after = self.slot(pattern), len(self.code.steps) + 1
         gathered = body.gathered
 
@@ -366,26 +375,32 @@ class Compiler:
                 r[slot] = r[slot + 1] = UNSET
 
         self.code.add_choice(run, pattern, lambda r: reasons.run_element(pattern, len(r[elements])))
+        self.place = outer
         self.bound |= body.own
         self.bound.add(pattern)
         self.maybe |= body.shared - self.bound
         self.repeated |= body.own
 
-    def element_code(self, pattern: RepeatPattern, outside: Container[DFPattern]) -> ElementCode:
-        """The code for one element of a repeat, over the same registers; ``outside`` also stand outside of it."""
-        inside = all_patterns(pattern.pattern)
+    def element_code(
+        self, pattern: DFPattern, agreed: Iterable[DFPattern], outside: Container[DFPattern]
+    ) -> ElementCode:
+        """The code for one element of a repeat of ``pattern``, over the same registers.
+
+        All elements agree on the patterns ``agreed``, and on those that stand ``outside`` of the repeat as well.
+        """
+        inside = all_patterns(pattern)
         shared = {p for p in inside if p in self.bound or p in outside}
-        for one in pattern.shared:
+        for one in agreed:
             shared.update(all_patterns(one))
         own = [p for p in inside if p not in shared]
         outer_code, outer_bound, outer_maybe = self.code, self.bound, self.maybe
-        self.code, self.bound = Code(), set(outer_bound)
+        self.code, self.bound = self._new_code(), set(outer_bound)
         self.maybe = outer_maybe | (shared - outer_bound)
         entry = self.register()
-        self.compile(pattern.pattern, entry)
+        self.compile(pattern, entry)
         code, self.code, self.bound, self.maybe = self.code, outer_code, outer_bound, outer_maybe
         kept = [self.slot(p) for p in own if p in self.slots]
-        return ElementCode(code, entry, kept, set(own), shared, self.slot(pattern.pattern))
+        return ElementCode(code, entry, kept, set(own), shared, self.slot(pattern))
 
     def _unordered(self, pattern: UnorderedTuplePattern, source: int) -> None:
         fields = self.register()
@@ -478,7 +493,7 @@ class Compiler:
 
     def _not(self, pattern: NotPattern, source: int) -> None:
         outer_code, outer_bound = self.code, self.bound
-        self.code, self.bound = Code(), set(outer_bound)
+        self.code, self.bound = self._new_code(), set(outer_bound)
         self.compile(pattern.reject, source)
         rejected, self.code, self.bound = self.code, outer_code, outer_bound
         slot, after = self.slot(pattern), len(outer_code.steps) + 1

@@ -10,6 +10,7 @@ patterns cost what the candidates cost and no two permutations of one match are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..ir.types import TensorType, shapes_equal
 from . import reasons
 from .compile import Compiler, ElementCode
 from .context import PatternContext, UseConstraint
-from .machine import DEFINITIONS, SEEN, SIZES, TRACER, UNSET, VIEW, Registers, Tracer, solutions
+from .machine import DEFINITIONS, SEEN, SIZES, TRACER, UNSET, VIEW, Registers, Step, Tracer, solutions
 from .match import outside_of_repeats, root_ops
 from .pattern import CallPattern, DFPattern, NotPattern, PatternError, RepeatPattern, all_patterns
 from .view import BlockView, leaves_of, resolve
@@ -199,7 +200,7 @@ class _Planner:
     def _place_alike(self, roots: Sequence[DFPattern], link: Link) -> None:
         """Find the candidates for the first of ``roots`` once; hand out combinations of them, in block order."""
         model = roots[0]
-        body = self.compiler.element_code(RepeatPattern(model), self._known_parts(model))
+        body = self.compiler.element_code(model, (), self._known_parts(model))
         shared = [p for p in all_patterns(model) if p in body.shared]
         own = [p for p in all_patterns(model) if p not in body.shared]
         rows = [[self.compiler.slot(p) for p in _parallel(model, root, own)] for root in roots]
@@ -225,7 +226,7 @@ class _Planner:
                 yield after
 
         def why(r: Registers) -> tuple[str, str]:
-            return reasons.no_candidate(model, None if link.register is None else r[link.register])
+            return reasons.no_candidate(model, None if link.register is None else r[link.register], len(roots))
 
         self.compiler.code.add_choice(run, model, why)
         for root in roots:
@@ -240,7 +241,8 @@ class _Planner:
 
     def _place_repeat(self, root: RepeatPattern, link: Link, *, anchored: bool = False) -> None:
         """The largest set of bindings that match and agree; the anchor's own, if this root is the anchor."""
-        body = self.compiler.element_code(root, self.compiler.outside_repeats)
+        place, matched = self.compiler.place, len(self.compiler.bound)
+        body = self.compiler.element_code(root.pattern, root.shared, self.compiler.outside_repeats)
         slot = self.compiler.slot(root)
         keys = [self.compiler.slot(p) for p in all_patterns(root.pattern) if p in body.shared and not _is_op_pattern(p)]
         links = [
@@ -264,9 +266,14 @@ class _Planner:
 
         def settle(r: Registers, rows: list[list[tuple[Any, Any]]]) -> bool:
             rows = rows[: root.max]
-            if len(rows) < root.min or (extent is not None and r[extent] not in (UNSET, len(rows))):
-                if r[TRACER] is not None:
-                    r[TRACER].failed(root, lambda _r: reasons.too_few(root, len(rows)), r)
+            wanted = UNSET if extent is None else r[extent]
+            if len(rows) < root.min or wanted not in (UNSET, len(rows)):
+                tracer: Tracer | None = r[TRACER]
+                if tracer is not None:
+                    # Where only the length is wrong, that counts as further than any value that did not match.
+                    further = 0 if len(rows) < root.min else len(body.own) + 1
+                    why = partial(_wrong_count, root, len(rows), wanted)
+                    tracer.failed(Step(root, why, place, matched + further), r)
                 return False
             for index, register in enumerate(body.gathered):
                 r[register] = [row[index][0] for row in rows]
@@ -291,6 +298,8 @@ class _Planner:
             for _ in solutions(body.code, r):
                 key = (id(root), *(_identity(r[k]) for k in keys))
                 if key in r[SEEN]:
+                    if r[TRACER] is not None:
+                        r[TRACER].seen_before()
                     continue
                 r[SEEN].add(key)
                 near = [one for one in links if one.register is not None and isinstance(r[one.register], Var)]
@@ -369,6 +378,10 @@ class _Planner:
             return after if same else -1
 
         self.compiler.code.add_test(run, patterns[0], lambda r: reasons.same_shape([r[slot] for slot in slots]))
+
+
+def _wrong_count(root: RepeatPattern, found: int, wanted: Any, _r: Registers) -> tuple[str, str]:
+    return reasons.wrong_count(root, found, None if wanted is UNSET else wanted)
 
 
 def _is_op_pattern(pattern: DFPattern) -> bool:

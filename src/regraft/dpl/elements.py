@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..ir.expr import Expr
-from .machine import Code, Registers, solutions, succeeds
+from .machine import TRACER, Code, Registers, Tracer, solutions, succeeds
 from .pattern import DFPattern, RepeatPattern
 
 
@@ -39,17 +39,23 @@ def element_rows(body: ElementCode, values: Sequence[Expr], r: Registers) -> Ite
     """
     gathered = body.gathered
     rows: list[list[tuple[Any, Any]]] = []
+    tracer: Tracer | None = r[TRACER]
     if not body.code.has_choices:
-        for value in values:
+        for index, value in enumerate(values):
             r[body.entry] = value
+            if tracer is not None:
+                tracer.element = index
             if not succeeds(body.code, r):
+                _leave(tracer)
                 return
             rows.append([(r[g], r[g + 1]) for g in gathered])
+        _leave(tracer)
         yield rows
         return
     open_elements: list[Iterator[None]] = []
     while True:
         if len(rows) == len(values):
+            _leave(tracer)
             yield rows
         else:
             r[body.entry] = values[len(rows)]
@@ -57,12 +63,20 @@ def element_rows(body: ElementCode, values: Sequence[Expr], r: Registers) -> Ite
         while open_elements:
             if len(rows) == len(open_elements):
                 rows.pop()
+            if tracer is not None:
+                tracer.element = len(open_elements) - 1
             if next(open_elements[-1], True) is None:
                 rows.append([(r[g], r[g + 1]) for g in gathered])
                 break
             open_elements.pop()
         else:
+            _leave(tracer)
             return
+
+
+def _leave(tracer: Tracer | None) -> None:
+    if tracer is not None:
+        tracer.element = -1
 
 
 def share_out(

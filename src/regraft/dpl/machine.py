@@ -9,7 +9,7 @@ alternatives are written decides only which is found first. No Python recursion 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from .pattern import DFPattern
 
@@ -47,33 +47,67 @@ class Why(Protocol):
     def __call__(self, r: Registers, /) -> tuple[str, str]: ...
 
 
+class Place:
+    """Where in a pattern something stands: ``pattern`` is child ``index`` of what stands at ``parent``."""
+
+    __slots__ = ("index", "parent", "pattern", "visited")
+
+    def __init__(self, pattern: DFPattern | None, parent: Place | None = None, index: int = 0) -> None:
+        self.pattern = pattern
+        self.parent = parent
+        self.index = index
+        self.visited = 0
+
+    def enter(self, pattern: DFPattern) -> Place:
+        """The place of the next child; a compiler goes through the children in order."""
+        self.visited += 1
+        return Place(pattern, self, self.visited - 1)
+
+
+class Step(NamedTuple):
+    """What is known of a step before it runs: ``matched`` parts of the pattern are bound when it is reached."""
+
+    pattern: DFPattern
+    why: Why
+    place: Place
+    matched: int
+
+
 class Tracer(Protocol):
     """Listens to failures; `explain` is one."""
 
-    def failed(self, pattern: DFPattern, why: Why, r: Registers) -> None:
-        """A step of ``pattern`` failed; ``why(r)`` says the reason, if asked at once."""
+    element: int
+    """Which element of a repeat is being matched; -1 outside of repeats."""
+
+    def failed(self, step: Step, r: Registers) -> None:
+        """A step failed; ``step.why(r)`` says the reason, on these registers as they are now or on a copy of them."""
+        ...
+
+    def seen_before(self) -> None:
+        """What stands at this anchor was tried as a part of an earlier group, and is not tried again."""
         ...
 
 
 class Code:
-    """Compiled steps; ``whys`` names each step's pattern and reason. Success is to run past the last step."""
+    """Compiled steps; ``about`` says what each is for. Success is to run past the last step."""
 
-    __slots__ = ("has_choices", "steps", "whys")
+    __slots__ = ("_here", "about", "has_choices", "steps")
 
-    def __init__(self) -> None:
+    def __init__(self, here: Callable[[], tuple[Place, int]]) -> None:
         self.steps: list[tuple[bool, Any]] = []
-        self.whys: list[tuple[DFPattern, Why]] = []
+        self.about: list[Step] = []
         self.has_choices = False
+        self._here = here
 
     def add_test(self, run: Test, pattern: DFPattern, why: Why) -> None:
         """Append a test."""
         self.steps.append((False, run))
-        self.whys.append((pattern, why))
+        self.about.append(Step(pattern, why, *self._here()))
 
     def add_choice(self, run: Choice, pattern: DFPattern, why: Why) -> None:
         """Append a choice."""
         self.steps.append((True, run))
-        self.whys.append((pattern, why))
+        self.about.append(Step(pattern, why, *self._here()))
         self.has_choices = True
 
 
@@ -94,13 +128,13 @@ def solutions(code: Code, r: Registers) -> Iterator[None]:
                     open_choices.append((step, ways))
                     continue
                 if tracer is not None:
-                    tracer.failed(*code.whys[step], r)
+                    tracer.failed(code.about[step], r)
             else:
                 step, at = at, run(r)
                 if at >= 0:
                     continue
                 if tracer is not None:
-                    tracer.failed(*code.whys[step], r)
+                    tracer.failed(code.about[step], r)
             break
         else:
             yield
@@ -128,6 +162,6 @@ def succeeds(code: Code, r: Registers) -> bool:
         if at < 0:
             tracer: Tracer | None = r[TRACER]
             if tracer is not None:
-                tracer.failed(*code.whys[step], r)
+                tracer.failed(code.about[step], r)
             return False
     return True

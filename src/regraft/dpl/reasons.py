@@ -255,12 +255,16 @@ def same_shape(shapes: Sequence[Expr]) -> Reason:
     )
 
 
-def too_few(pattern: RepeatPattern, found: int) -> Reason:
+def wrong_count(pattern: RepeatPattern, found: int, wanted: int | None) -> Reason:
     """A set of bindings is too small, or of another length than its extent."""
-    return ("extent", f"{describe(pattern)} found {found} bindings")
+    if wanted is None or found < pattern.min:
+        return ("extent", f"{describe(pattern)} needs {pattern.min} or more bindings, but {found} match")
+    return ("extent", f"{describe(pattern)} needs {wanted} bindings, as its extent says, but {found} match")
 
 
-def no_candidate(pattern: DFPattern, linked: Expr | None) -> Reason:
-    """No binding of the block can stand for a pattern of the context."""
-    near = "" if linked is None else f" among the users of {show(linked)}"
-    return ("not used", f"no further binding matches {describe(pattern)}{near}")
+def no_candidate(pattern: DFPattern, linked: Expr | None, count: int = 1) -> Reason:
+    """Too few bindings of the block can stand for a pattern of the context, or for several that are alike."""
+    near = "in the block" if linked is None else f"next to {show(linked)}"
+    if count > 1:
+        return ("not used", f"fewer than {count} further bindings {near} match {describe(pattern)}")
+    return ("not used", f"no further binding {near} matches {describe(pattern)}")

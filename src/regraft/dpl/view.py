@@ -92,12 +92,19 @@ def leaves_of(value: Expr) -> Sequence[Expr]:
 
     A value that is itself a leaf mentions itself.
     """
-    if type(value) is If or type(value) is Function or type(value) is SeqExpr:
+    kind = type(value)
+    if kind is Call and type(value.op) is Op:  # pyright: ignore[reportAttributeAccessIssue]
+        operands: Sequence[Expr] = value.args  # pyright: ignore[reportAttributeAccessIssue]
+    elif kind is If or kind is Function or kind is SeqExpr:
         return free_vars(value)
-    operands = operands_of(value)
-    if not operands:
-        return (value,) if isinstance(value, Var) else ()
-    if not any(type(operand) is Tuple for operand in operands):
+    else:
+        operands = operands_of(value)
+        if not operands:
+            return (value,) if isinstance(value, Var) else ()
+    for operand in operands:
+        if type(operand) is Tuple:
+            break
+    else:
         return operands
     found: list[Expr] = []
     stack = list(reversed(operands))
@@ -126,11 +133,12 @@ class BlockView:
         self.position: dict[Var, float] = {}
         self.outputs: dict[Var, None] = {}
         is_dataflow = isinstance(block, DataflowBlock)
+        position, outputs = self.position, self.outputs
         for index, binding in enumerate(block or ()):
             var = binding.var
-            self.position[var] = index
+            position[var] = index
             if not is_dataflow or type(var) is not DataflowVar:
-                self.outputs[var] = None
+                outputs[var] = None
             if type(binding) is VarBinding:
                 self.define(var, binding.value)
             else:

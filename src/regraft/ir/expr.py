@@ -206,12 +206,29 @@ class Constant(Expr):
         init_field(self, "ty", ty)
 
 
+_SCALARS: dict[tuple[type, object, str | None], Constant] = {}
+_MOST_SCALARS = 4096
+
+
 def const(value: object, dtype: str | None = None) -> Constant:
     """A constant from a number, nested lists, an array or whatever speaks ``__array__``.
 
     Without ``dtype`` arrays keep theirs, Python floats become float32, ints int32, bools bool, as in Relax.
     An array's memory is shared, not copied.
     """
+    kind = type(value)
+    if (kind is float or kind is int) and value and value == value:  # zeros have signs, and NaN equals nothing
+        key = (kind, value, dtype)
+        known = _SCALARS.get(key)
+        if known is None:
+            if len(_SCALARS) >= _MOST_SCALARS:
+                _SCALARS.clear()
+            known = _SCALARS[key] = _make_const(value, dtype)
+        return known
+    return _make_const(value, dtype)
+
+
+def _make_const(value: object, dtype: str | None) -> Constant:
     if isinstance(value, Constant):
         value = value.data
     return Constant(TensorData(as_array(value, None if dtype is None else as_dtype(dtype))))

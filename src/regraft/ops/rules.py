@@ -189,8 +189,15 @@ def same_float_type(call: Call) -> Type:
 def broadcast_rule(call: Call) -> Type:
     """All operands tensors of one dtype, broadcast together."""
     first = call.args[0].ty
-    if len(call.args) == 2 and first is call.args[1].ty and type(first) is TensorType:
-        return first
+    if len(call.args) == 2 and type(first) is TensorType:
+        second = call.args[1].ty
+        if first is second:
+            return first
+        if type(second) is TensorType and first.dtype is not None and first.dtype == second.dtype:
+            if second.ndim == 0:
+                return first
+            if first.ndim == 0:
+                return second
     dtype = common_dtype(call)
     dims, ndim = broadcast_types(call)
     return TensorType(dims, dtype, ndim)

@@ -10,6 +10,7 @@ from .errors import (
     RewriteValueError,
     decline,
 )
+from .from_module import rule_from_module
 from .rule import PatternMatchingRewriter, Rule, RuleSet
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "rewrite",
     "rewrite_bindings",
     "rewrite_call",
+    "rule_from_module",
 ]
 
 publish(PatternMatchingRewriter=PatternMatchingRewriter, rewrite_bindings=rewrite_bindings, rewrite_call=rewrite_call)

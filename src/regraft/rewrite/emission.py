@@ -36,10 +36,11 @@ class Emission:
         original = session.original
         session.drop_unused(original)
         alive = [var for var in original if var in session.definitions or var in session.pinned]
+        may_wait = not session.is_dataflow
         for var in alive:
             if var not in self._done:
-                self._write(var, may_wait=not session.is_dataflow)
-        if not session.is_dataflow:
+                self._write(var, may_wait=may_wait)
+        if may_wait:
             for var in alive:
                 if var not in self._done:
                     self._write(var, may_wait=False)
@@ -79,6 +80,8 @@ class Emission:
         value = session.value_of(var)
         found: list[Var] = []
         for leaf in leaves_of(value):
+            if leaf in done:
+                continue
             if leaf in aliased:
                 leaf = resolve(session.definitions, leaf)
             if leaf in position and leaf not in done:

@@ -19,6 +19,7 @@ from ..dpl.match import CompiledPattern, compiled
 from ..dpl.pattern import DFPattern
 from ..dpl.view import Definitions, leaves_of, resolve
 from ..ir.builder import NameSupply
+from ..ir.collection import collection_paused
 from ..ir.expr import DataflowVar, Expr, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
@@ -274,14 +275,19 @@ class _FunctionRun:
         self.listener = listener
         self.verify = verify
         self.renames: dict[Var, Var] = {}
-        names = [p.name_hint for p in function.params]
-        names.extend(binding.var.name_hint for binding in iter_bindings(function))
-        self.names = NameSupply(names)
+        self._names: NameSupply | None = None
 
     def run(self) -> Function:
         scope = dict.fromkeys(self.function.params)
         body = self._sequence(self.function.body, {}, scope)
         return self.function if body is self.function.body else self.function.with_body(body)
+
+    def _fresh_name(self, prefix: str) -> str:
+        if self._names is None:
+            names = [param.name_hint for param in self.function.params]
+            names.extend(binding.var.name_hint for binding in iter_bindings(self.function))
+            self._names = NameSupply(names)
+        return self._names.fresh(prefix)
 
     def _sequence(self, seq: SeqExpr, outer: Mapping[Var, Expr], scope: Mapping[Var, None]) -> SeqExpr:
         definitions, visible = dict(outer), dict(scope)
@@ -325,7 +331,7 @@ class _FunctionRun:
     def _block(
         self, block: BindingBlock, outer: Definitions, scope: Mapping[Var, None], later: Mapping[Var, None]
     ) -> BindingBlock:
-        session = EditSession(block, outer, later, self.names, share=self.share)
+        session = EditSession(block, outer, later, self._fresh_name, share=self.share)
         gate = Gate(session, scope, len(block), verify=self.verify)
         changed = _BlockRun(session, self.plan, gate, self.listener).run()
         if not changed and not (self.renames and _mentions(block, self.renames)):
@@ -392,7 +398,8 @@ def rewrite(
         return program.with_functions(changed) if changed else program
     if not isinstance(program, Function):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise RewriteError(f"only a function or a module can be rewritten, got {type(program).__name__}")
-    return _FunctionRun(program, _Plan(rules.rules()), share, listener, verify).run()
+    with collection_paused():
+        return _FunctionRun(program, _Plan(rules.rules()), share, listener, verify).run()
 
 
 def rewrite_call(pattern: DFPattern, rewriter: Callable[[Expr, dict[DFPattern, Any]], Any], func: _Program) -> _Program:

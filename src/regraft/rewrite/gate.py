@@ -9,7 +9,7 @@ everywhere else: that match is declined, with the cycle as the reason.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ..dpl.view import leaves_of
 from ..ir.errors import IRError
@@ -25,7 +25,12 @@ from .session import EditSession
 
 _STEPS_PER_BINDING: Final = 100
 _LEAST_STEPS: Final = 1000
+_MOST_LINES: Final = 12
 _NOTHING_KNOWN: Final[dict[int, Var]] = {}
+
+
+_Step: TypeAlias = tuple[str, Var, Expr, Expr]
+"""A rewrite that was made: the rule, the variable, its old value and its new one."""
 
 
 class Gate:
@@ -39,8 +44,8 @@ class Gate:
         self.verify = verify
         self.limit = max(_LEAST_STEPS, _STEPS_PER_BINDING * size)
         self._rule_origins: dict[Rule, Origins] = {}
-        self._states: dict[int, int] = {0: 0}
-        self._steps: list[tuple[str, Var, Expr, Expr]] = []
+        self._states: dict[int, int] = {}
+        self._steps: list[_Step] = []
 
     def apply_one(
         self, rule: Rule, var: Var, result: Any, known: Mapping[int, Var], matched: tuple[Var, ...]
@@ -163,8 +168,9 @@ class Gate:
         """Whether each edit only uses what its old value used, so that it cannot make a cycle."""
         for var, value in flat.items():
             before = leaves_of(self.session.definitions[var])
-            if any(leaf not in before for leaf in leaves_of(value) if isinstance(leaf, Var)):
-                return False
+            for leaf in leaves_of(value):
+                if leaf not in before and isinstance(leaf, Var):
+                    return False
         return True
 
     def _check_visible(self, rule: Rule, value: Expr) -> None:
@@ -184,19 +190,32 @@ class Gate:
         for var, value in new.items():
             self._steps.append((rule.name, var, old[var], value))
         state = self.session.state
+        if state is None:
+            return self._check_limit()
         earlier = self._states.get(state)
         if earlier is not None:
-            steps = self._lines(self._steps[earlier:])
+            steps = self._lines(_shortest_loop(self._steps[earlier:]))
             raise RewriteLoopError("the rules undo each other: these rewrites lead back to where they started", steps)
         self._states[state] = len(self._steps)
+        self._check_limit()
+
+    def _check_limit(self) -> None:
         if len(self._steps) > self.limit:
             raise RewriteLoopError(
                 f"rewriting did not end after {len(self._steps)} rewrites; the last ones were",
                 self._lines(self._steps[-4:]),
             )
 
-    def _lines(self, steps: list[tuple[str, Var, Expr, Expr]]) -> list[str]:
+    def _lines(self, steps: list[_Step]) -> list[str]:
         return [
             f"{name}: {var.name_hint} = {print_node(old, elide=True)}  ->  {print_node(new, elide=True)}"
             for name, var, old, new in steps
         ]
+
+
+def _shortest_loop(steps: list[_Step]) -> list[_Step]:
+    """The steps of the variable that was rewritten least often on the way round."""
+    by_var: dict[Var, list[_Step]] = {}
+    for step in steps:
+        by_var.setdefault(step[1], []).append(step)
+    return min(by_var.values(), key=len)[:_MOST_LINES]

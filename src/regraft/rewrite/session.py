@@ -12,13 +12,13 @@ cycles; it is not yet the order of the emitted block, which stays as close to th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import floor
 from typing import Final
 
 from ..analysis import free_vars
 from ..dpl.view import BlockView, Definitions, leaves_of, resolve
-from ..ir.builder import NameSupply, flatten, operands_of, with_operands
+from ..ir.builder import flatten, operands_of, with_operands
 from ..ir.dims import SymVar
 from ..ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.mutator import ExprMutator
@@ -40,10 +40,11 @@ class EditSession(BlockView):
     __slots__ = (
         "aliased",
         "original",
-        "_made",
-        "_made_by_key",
-        "_names",
-        "_op_keys",
+        "_by_key",
+        "_edited",
+        "_indexed_ops",
+        "_keys",
+        "_fresh_name",
         "_serial",
         "symvar_binders",
         "added",
@@ -59,7 +60,7 @@ class EditSession(BlockView):
         block: BindingBlock,
         outer: Definitions,
         outputs: Iterable[Var],
-        names: NameSupply,
+        fresh_name: Callable[[str], str],
         *,
         share: bool = True,
     ) -> None:
@@ -72,18 +73,22 @@ class EditSession(BlockView):
         """Values that edits have added and that have not been looked at yet."""
         self.merged_origins: dict[Var, Origins] = {}
         """Origins of edited values that are more than those of their variables."""
-        self.state = 0
-        """A hash of all values; it returns when a sequence of edits returns to an earlier program."""
+        self.state: int | None = None
+        """A hash of what edits changed; it returns when they return to an earlier program.
+
+        It is kept from the first time that a variable is edited again, since no sequence returns before that.
+        """
         self.pinned: dict[Var, None] = {}
         """Bindings with effects or checks: never dropped, and those with effects never pass each other."""
         self.original: dict[Var, Binding] = {}
         self.symvar_binders: dict[SymVar, Var] = {}
-        self._names = names
+        self._fresh_name = fresh_name
         self._serial = 0
         self.aliased: dict[Var, None] = {}
-        self._made: dict[Var, Key] = {}
-        self._made_by_key: dict[Key, Var] = {}
-        self._op_keys: set[Expr] = set()
+        self._keys: dict[Var, Key] = {}
+        self._by_key: dict[Key, Var] = {}
+        self._indexed_ops: set[Expr] = set()
+        self._edited: set[Var] = set()
         for binding in block:
             var, value = binding.var, binding.value
             self.original[var] = binding
@@ -142,29 +147,29 @@ class EditSession(BlockView):
 
     def add_value(self, value: Expr, name: str, origins: Origins) -> Var:
         """A variable for ``value``: one that holds it already, if it is pure and values are shared, else a new one."""
-        is_call = type(value) is Call
-        pure = not is_call or value.is_pure  # pyright: ignore[reportAttributeAccessIssue]
+        pure = type(value) is not Call or value.is_pure
         key = self.key(value)
         if pure:
             found = self._find_same(value, key)
             if found is not None:
                 return found
         make = DataflowVar if self.is_dataflow else Var
-        var = make(self._names.fresh(name), value.ty, origins)
+        var = make(self._fresh_name(name), value.ty, origins)
         self._insert(var, value, key)
         if not pure:
             self.pinned[var] = None
         return var
 
     def _find_same(self, value: Expr, key: Key) -> Var | None:
-        if self.share and type(value) is Call and value.op not in self._op_keys:
-            self._op_keys.add(value.op)
+        """A pure value of that key: one that is alive, if values are shared, or one that was dropped before."""
+        if self.share and type(value) is Call and value.op not in self._indexed_ops:
+            self._indexed_ops.add(value.op)
             for var in self.by_op.get(value.op, ()):
-                if var not in self.pinned and var not in self._made:
-                    self._made[var] = made = self.key(self.definitions[var])
-                    self._made_by_key.setdefault(made, var)
-        found = self._made_by_key.get(key)
-        if found is None or self._made.get(found) != key:
+                if var not in self.pinned and var not in self._keys:
+                    self._keys[var] = made = self.key(self.definitions[var])
+                    self._by_key.setdefault(made, var)
+        found = self._by_key.get(key)
+        if found is None or self._keys.get(found) != key:
             return None
         if found not in self.definitions:
             self._insert(found, value, key)
@@ -185,19 +190,23 @@ class EditSession(BlockView):
     def replace(self, var: Var, value: Expr) -> None:
         """``var`` stands for ``value`` from now on; what only its old value used goes."""
         old = self.definitions[var]
-        self.pinned.pop(var, None)
+        if var in self._edited and self.state is None:
+            self.state = 0
+        self._edited.add(var)
+        if self.pinned:
+            self.pinned.pop(var, None)
         released = self._unlink(var, old)
-        is_alias = is_leaf(value) and type(value) is not Tuple
-        if not is_alias and value.ty != var.ty and var not in self.outputs:
+        is_alias = type(value) is not Call and type(value) is not Tuple and is_leaf(value)
+        if not is_alias and value.ty is not var.ty and value.ty != var.ty and var not in self.outputs:
             value = self._more_precise(var, value)
             is_alias = True
         if type(value) is Call and not value.is_pure:
             self.pinned[var] = None
         if is_alias:
             self.aliased[var] = None
-        else:
+        elif self.aliased:
             self.aliased.pop(var, None)
-        self._link(var, value, self.key(value))
+        self._link(var, value)
         self.raise_position(var)
         self.drop_unused(released)
 
@@ -205,25 +214,36 @@ class EditSession(BlockView):
         """A variable of the more precise type of ``value``, for ``var`` to be an alias of."""
         target = (DataflowVar if self.is_dataflow else Var)(var.name_hint, value.ty, var.origins)
         self.position[target] = self.position[var]
-        self._link(target, value, self.key(value))
+        self._link(target, value)
         self.added.append(target)
         return target
 
-    def _link(self, var: Var, value: Expr, key: Key) -> None:
-        self._made[var] = key
-        self._made_by_key[key] = var
-        self.state ^= hash((var, key))
+    def _link(self, var: Var, value: Expr, key: Key | None = None) -> None:
+        """Bind ``var`` to ``value``; note its key where somebody may ask for it."""
+        if key is None and (self.state is not None or (type(value) is Call and value.op in self._indexed_ops)):
+            key = self.key(value)
+        if key is not None:
+            self._keys[var] = key
+            self._by_key[key] = var
+        elif self._keys:
+            self._keys.pop(var, None)
+        if self.state is not None:
+            self.state ^= hash((var, key))
         self.define(var, value)
 
     def _unlink(self, var: Var, value: Expr) -> list[Var]:
         """Forget that ``var`` is bound to ``value``; gives the variables that it used."""
-        key = self._made.get(var)
-        self.state ^= hash((var, self.key(value) if key is None else key))
+        if self.state is not None:
+            self.state ^= hash((var, self._keys.get(var) or self.key(value)))
         if type(value) is Call:
             self.by_op[value.op].pop(var, None)
-        used = [leaf for leaf in leaves_of(value) if isinstance(leaf, Var)]
-        for leaf in used:
-            self.users.get(leaf, {}).pop(var, None)
+        users = self.users
+        used: list[Var] = []
+        for leaf in leaves_of(value):
+            entry = users.get(leaf)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            if entry is not None:
+                entry.pop(var, None)
+                used.append(leaf)  # pyright: ignore[reportArgumentType]
         return used
 
     def raise_position(self, var: Var) -> None:

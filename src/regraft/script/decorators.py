@@ -72,11 +72,15 @@ def _read(definition: object, options: FunctionOptions, frame: FrameType) -> Any
 
 def ir_module(cls: type) -> IRModule:
     """``@I.ir_module``: the functions of the decorated class as an `IRModule`. Raises `ParseError`."""
+    return read_module(cls, calling_frame(0), "@I.ir_module")
+
+
+def read_module(cls: type, frame: FrameType, decorator: str) -> IRModule:
+    """The functions of ``cls``, which stands under ``decorator`` in ``frame``, as an `IRModule`."""
     from .parser import Reader  # the reader knows the decorators, since programs contain them
 
     if not isinstance(cls, type):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise RegraftError(f"@I.ir_module stands on a class, not on {cls!r}")
-    frame = calling_frame(0)
+        raise RegraftError(f"{decorator} stands on a class, not on {cls!r}")
     source, node = read_class(cls, frame)
     members = [value for value in vars(cls).values() if isinstance(value, FunctionType)]
     return Reader(source, {}, _python_scope(frame, members)).module(node)

@@ -7,13 +7,12 @@ A text is data: it holds definitions, constants and comments. Its names are thos
 from __future__ import annotations
 
 import ast
-import gc
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, final
 
+from ..ir.collection import collection_paused
 from ..ir.module import IRModule
 from ..ir.program import Function
 from . import decorators
@@ -60,24 +59,9 @@ def parse(text: str | bytes, name: str = "<text>") -> IRModule | Function:
 
 def read_program(text: str | bytes, name: str, load: LoadWeights | None) -> IRModule | Function:
     """`parse`, for a text whose large constants may stand in a file that ``load`` opens."""
-    with _collection_paused():
+    with collection_paused():
         source, tree = read_text(text, name)
         return _TextReader(source, load).read(tree)
-
-
-@contextmanager
-def _collection_paused() -> Generator[None]:
-    """No garbage collection meanwhile.
-
-    A syntax tree has no cycles, and the collector would walk a large one over and over while it grows.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @final

@@ -20,6 +20,7 @@ Function = Callable[..., Any]
 
 UNARY: dict[str, tuple[Function, Function]] = {
     "relu": (nn.relu, functional.relu),
+    "relu6": (nn.relu6, functional.relu6),
     "leakyrelu": (nn.leakyrelu, functional.leaky_relu),
     "leakyrelu 0.2": (lambda x: nn.leakyrelu(x, 0.2), lambda x: functional.leaky_relu(x, 0.2)),
     "selu": (nn.selu, functional.selu),
@@ -65,7 +66,7 @@ def test_an_activation_takes_empty_strided_and_extreme_arrays(name: str, x: np.n
     check(build, [x], rounded_from_float64(oracle, x))
 
 
-@pytest.mark.parametrize("name", ["relu", "leakyrelu", "selu", "gelu", "gelu_tanh", "silu", "softplus"])
+@pytest.mark.parametrize("name", ["relu", "relu6", "leakyrelu", "selu", "gelu", "gelu_tanh", "silu", "softplus"])
 def test_an_elementwise_activation_takes_a_scalar_and_keeps_nan(name: str) -> None:
     build, oracle = UNARY[name]
     for value in (-1.5, 2.0, float("nan")):

@@ -144,16 +144,12 @@ def test_packed_sequences_do_not_see_each_other(causal_mask: str | None) -> None
     wanted = np.concatenate([*parts, np.zeros((1, 1, 4, 5), np.float32)], axis=1)
     longest = np.array(3, np.int32), np.array(4, np.int32)
     check(
-        lambda q, k, v, sq, mq, sk, mk: nn.attention_var_len(
-            q, k, v, sq, mq, sk, mk, causal_mask=causal_mask
-        ),
+        lambda q, k, v, sq, mq, sk, mk: nn.attention_var_len(q, k, v, sq, mq, sk, mk, causal_mask=causal_mask),
         [q, k, v, starts_q, longest[0], starts_k, longest[1]],
         wanted,
     )
     check(  # the order in which text that TVM prints gives the same operands
-        lambda q, k, v, sq, sk, mq, mk: nn.attention_var_len(
-            q, k, v, sq, sk, mq, mk, causal_mask=causal_mask
-        ),
+        lambda q, k, v, sq, sk, mq, mk: nn.attention_var_len(q, k, v, sq, sk, mq, mk, causal_mask=causal_mask),
         [q, k, v, starts_q, starts_k, *longest],
         wanted,
     )
@@ -171,9 +167,7 @@ def test_packed_keys_are_by_default_packed_as_the_queries_are() -> None:
 
 def test_the_type_of_an_attention_is_as_precise_as_its_operands() -> None:
     b, s, t = SymVar("b"), SymVar("s"), SymVar("t")
-    q, k, v = (
-        Var("x", TensorType(shape, "float16")) for shape in ((b, s, 8, 64), (b, t, 8, 64), (b, t, 8, 32))
-    )
+    q, k, v = (Var("x", TensorType(shape, "float16")) for shape in ((b, s, 8, 64), (b, t, 8, 64), (b, t, 8, 32)))
     assert nn.attention(q, k, v).ty == TensorType((b, s, 8, 32), "float16")
     unknown = Var("u", TensorType(None, "float16"))
     assert nn.attention(unknown, k, v).ty == TensorType(None, "float16", 4)

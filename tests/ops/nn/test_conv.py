@@ -34,9 +34,7 @@ def wide(array: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(np.array(array, np.float64, order="C"))
 
 
-def torch_conv(
-    x: np.ndarray, w: np.ndarray, strides: Any, padding: Sequence[int], dilation: Any, groups: int
-) -> Any:
+def torch_conv(x: np.ndarray, w: np.ndarray, strides: Any, padding: Sequence[int], dilation: Any, groups: int) -> Any:
     """PyTorch's convolution in float64, the padding applied before it, so that it may be uneven."""
     rank = x.ndim - 2
     pairs = [(padding[axis], padding[rank + axis]) for axis in reversed(range(rank))]
@@ -86,9 +84,7 @@ def test_a_convolution_agrees_with_pytorch(data_shape: Any, weight_shape: Any, g
     ("data_layout", "kernel_layout", "out_layout"),
     [("NHWC", "HWIO", None), ("HWCN", "IHOW", "NCHW"), ("NCHW", "OHWI", "NHWC"), ("WNHC", "OIHW", "CWHN")],
 )
-def test_a_convolution_takes_any_order_of_axes(
-    data_layout: str, kernel_layout: str, out_layout: str | None
-) -> None:
+def test_a_convolution_takes_any_order_of_axes(data_layout: str, kernel_layout: str, out_layout: str | None) -> None:
     x, w = random((2, 3, 6, 7)), random((5, 3, 3, 2), seed=1)
     expected = torch_conv(x, w, (2, 1), (1, 0, 2, 3), (1, 2), 1).astype(np.float32)
 
@@ -117,9 +113,7 @@ def test_a_convolution_of_narrow_floats_is_rounded_once(dtype: Any) -> None:
     exact = torch_conv(x, w, 1, (0, 0, 0, 0), 1, 1)
     tolerance = float(ml_dtypes.finfo(dtype).eps) * 1.01 if np.dtype(dtype).itemsize < 4 else 1e-12
     check(nn.conv2d, [x, w], exact.astype(dtype), tolerance=tolerance)
-    check(
-        nn.conv2d_transpose, [exact.astype(dtype), w], torch_transpose(exact.astype(dtype), w).astype(dtype)
-    )
+    check(nn.conv2d_transpose, [exact.astype(dtype), w], torch_transpose(exact.astype(dtype), w).astype(dtype))
 
 
 def test_a_convolution_has_the_dtype_that_is_asked_for() -> None:
@@ -183,9 +177,7 @@ def test_a_transposed_convolution_takes_any_order_of_axes() -> None:
     x, w = random((2, 3, 4, 5)), random((3, 2, 3, 2), seed=1)
     expected = torch_transpose(x, w, stride=2).astype(np.float32)
     check(
-        lambda x, w: nn.conv2d_transpose(
-            x, w, strides=2, data_layout="NHWC", kernel_layout="HWOI", out_layout="CNHW"
-        ),
+        lambda x, w: nn.conv2d_transpose(x, w, strides=2, data_layout="NHWC", kernel_layout="HWOI", out_layout="CNHW"),
         [x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0)],
         expected.transpose(1, 0, 2, 3),
     )
@@ -196,13 +188,9 @@ def test_the_sizes_of_a_convolution_follow_symbolic_ones() -> None:
     x = Var("x", TensorType((n, 3, m, m + 2), "float32"))
     w = Var("w", TensorType((6, 3, 3, 3), "float32"))
     assert nn.conv2d(x, w).ty == TensorType((n, 6, m - 2, m), "float32")
-    assert nn.conv2d(x, w, padding=1, strides=2).ty == TensorType(
-        (n, 6, (m - 1) // 2 + 1, (m + 1) // 2 + 1), "float32"
-    )
+    assert nn.conv2d(x, w, padding=1, strides=2).ty == TensorType((n, 6, (m - 1) // 2 + 1, (m + 1) // 2 + 1), "float32")
     v = Var("v", TensorType((3, 2, 3, 3), "float32"))
-    assert nn.conv2d_transpose(x, v, strides=2, padding=1).ty == TensorType(
-        (n, 2, m * 2 - 1, m * 2 + 3), "float32"
-    )
+    assert nn.conv2d_transpose(x, v, strides=2, padding=1).ty == TensorType((n, 2, m * 2 - 1, m * 2 + 3), "float32")
     channels = Var("c", TensorType((n, m, 8, 8), "float32"))
     assert nn.conv2d(channels, w).ty == TensorType((n, 6, 6, 6), "float32")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import ml_dtypes
@@ -23,19 +24,15 @@ def wide(array: np.ndarray | None) -> torch.Tensor | None:
 
 
 def torch_nll(p: np.ndarray, t: np.ndarray, w: np.ndarray | None = None, **given: Any) -> np.ndarray:
-    return (
-        functional.nll_loss(wide(p), torch.from_numpy(t.astype(np.int64)), wide(w), **given)
-        .numpy()
-        .astype(p.dtype)
-    )
+    return functional.nll_loss(wide(p), torch.from_numpy(t.astype(np.int64)), wide(w), **given).numpy().astype(p.dtype)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
-@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 5), (2, 3, 4, 5), (0, 3, 5)])
+@pytest.mark.parametrize(
+    ("shape", "reduction"),
+    [*product([(4, 3), (2, 3, 5), (2, 3, 4, 5)], ["none", "mean", "sum"]), ((0, 3, 5), "none"), ((0, 3, 5), "sum")],
+)
 def test_nll_loss_agrees_with_pytorch(shape: tuple[int, ...], reduction: str, dtype: Any) -> None:
-    if 0 in shape and reduction == "mean":
-        pytest.skip("a mean over nothing has its own test")
     rng = np.random.default_rng(0)
     p = (-rng.random(shape) * 4).astype(dtype)
     t = rng.integers(0, 3, (shape[0], *shape[2:]))
@@ -63,9 +60,7 @@ def test_an_ignored_target_counts_for_nothing_even_if_its_prediction_is_infinite
 
 def test_a_target_that_is_no_class_gives_nan() -> None:
     p, t = np.array([[-1.0, -2.0], [-3.0, -4.0], [-5.0, -6.0]], np.float32), np.array([1, 2, -1])
-    check(
-        lambda p, t: nn.nll_loss(p, t, reduction="none"), [p, t], np.array([2.0, np.nan, np.nan], np.float32)
-    )
+    check(lambda p, t: nn.nll_loss(p, t, reduction="none"), [p, t], np.array([2.0, np.nan, np.nan], np.float32))
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered")

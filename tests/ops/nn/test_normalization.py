@@ -52,9 +52,7 @@ def test_center_and_scale_say_whether_the_parameters_are_used() -> None:
         for scale in (False, True):
             expected = normal * (gamma if scale else np.float32(1)) + (beta if center else np.float32(0))
             check(
-                lambda x, g, b, center=center, scale=scale: nn.layer_norm(
-                    x, g, b, -1, center=center, scale=scale
-                ),
+                lambda x, g, b, center=center, scale=scale: nn.layer_norm(x, g, b, -1, center=center, scale=scale),
                 [x, gamma, beta],
                 expected,
             )
@@ -102,9 +100,7 @@ def test_rms_norm_agrees_with_pytorch(dtype: Any) -> None:
 
 @pytest.mark.parametrize("axis", [1, -1])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_batch_norm_in_training_normalizes_by_the_batch_and_moves_the_statistics(
-    dtype: Any, axis: int
-) -> None:
+def test_batch_norm_in_training_normalizes_by_the_batch_and_moves_the_statistics(dtype: Any, axis: int) -> None:
     x = random((4, 3, 2, 5), dtype)
     channels = x.shape[axis]
     gamma, beta, mean = [random((channels,), dtype, seed) for seed in range(3)]
@@ -113,9 +109,7 @@ def test_batch_norm_in_training_normalizes_by_the_batch_and_moves_the_statistics
     exact = x.astype(np.float64)
     along = (slice(None), *[None] * (3 - axis % 4))
     batch_mean, batch_variance = exact.mean(others), exact.var(others)
-    out = (
-        (exact - batch_mean[along]) / np.sqrt(batch_variance[along] + 1e-5) * gamma.astype(np.float64)[along]
-    )
+    out = (exact - batch_mean[along]) / np.sqrt(batch_variance[along] + 1e-5) * gamma.astype(np.float64)[along]
     expected = (
         (out + beta.astype(np.float64)[along]).astype(dtype),
         (mean.astype(np.float64) * 0.7 + batch_mean * 0.3).astype(dtype),
@@ -172,9 +166,7 @@ def test_a_normalization_keeps_the_type_of_its_data_as_far_as_it_is_known() -> N
 
 
 X = Var("x", TensorType((2, 6, 5), "float32"))
-G5, G6, H = (
-    Var("g", TensorType((size,), dtype)) for size, dtype in ((5, "float32"), (6, "float32"), (5, "float16"))
-)
+G5, G6, H = (Var("g", TensorType((size,), dtype)) for size, dtype in ((5, "float32"), (6, "float32"), (5, "float16")))
 G65 = Var("g", TensorType((6, 5), "float32"))
 
 

@@ -42,28 +42,20 @@ def wide(array: np.ndarray) -> torch.Tensor:
     ("size", "stride", "padding"), [(1, 1, 0), (2, 2, 0), (3, 2, 1), (3, 4, 1), (4, 3, 2), (2, 3, 1)]
 )
 @pytest.mark.parametrize("rank", [1, 2, 3])
-def test_pooling_agrees_with_pytorch(
-    rank: int, size: int, stride: int, padding: int, ceil_mode: bool
-) -> None:
+def test_pooling_agrees_with_pytorch(rank: int, size: int, stride: int, padding: int, ceil_mode: bool) -> None:
     x = random(SHAPES[rank])
     given: dict[str, Any] = {"padding": padding, "ceil_mode": ceil_mode}
     exact = TORCH_MAX[rank](wide(x), size, stride, **given).numpy().astype(np.float32)
     check(lambda x: MAX[rank](x, size, stride, **given), [x], exact)
     for counted in (False, True):
-        exact = (
-            TORCH_AVG[rank](wide(x), size, stride, count_include_pad=counted, **given)
-            .numpy()
-            .astype(np.float32)
-        )
+        exact = TORCH_AVG[rank](wide(x), size, stride, count_include_pad=counted, **given).numpy().astype(np.float32)
         check(lambda x, c=counted: AVG[rank](x, size, stride, count_include_pad=c, **given), [x], exact)
 
 
 @pytest.mark.parametrize("ceil_mode", [False, True])
 def test_max_pooling_may_be_dilated(ceil_mode: bool) -> None:
     x = random((2, 3, 9, 11))
-    exact = (
-        functional.max_pool2d(wide(x), (2, 3), (2, 1), (1, 1), (2, 3), ceil_mode).numpy().astype(np.float32)
-    )
+    exact = functional.max_pool2d(wide(x), (2, 3), (2, 1), (1, 1), (2, 3), ceil_mode).numpy().astype(np.float32)
     check(lambda x: nn.max_pool2d(x, (2, 3), (2, 1), 1, dilation=(2, 3), ceil_mode=ceil_mode), [x], exact)
 
 
@@ -156,9 +148,7 @@ def test_means_of_integers_do_not_overflow_and_are_rounded_towards_zero(dtype: A
 def test_a_nan_reaches_its_windows_only() -> None:
     x = random((1, 1, 6))
     x[0, 0, 2] = np.nan
-    check(
-        lambda x: nn.max_pool1d(x, 2, 2), [x], functional.max_pool1d(wide(x), 2, 2).numpy().astype(np.float32)
-    )
+    check(lambda x: nn.max_pool1d(x, 2, 2), [x], functional.max_pool1d(wide(x), 2, 2).numpy().astype(np.float32))
     x[0, 0, 2] = np.inf
     for build, oracle in (
         (lambda x: nn.avg_pool1d(x, 2, 2), functional.avg_pool1d(wide(x), 2, 2)),

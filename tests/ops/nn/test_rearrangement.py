@@ -22,9 +22,7 @@ def test_pixel_shuffle_agrees_with_pytorch(shape: tuple[int, ...], factor: int) 
     if shape[-3] % factor**2:
         shape = (*shape[:-3], shape[-3] * factor, *shape[-2:])
     x = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
-    check(
-        lambda x: nn.pixel_shuffle(x, factor), [x], torch.pixel_shuffle(torch.from_numpy(x), factor).numpy()
-    )
+    check(lambda x: nn.pixel_shuffle(x, factor), [x], torch.pixel_shuffle(torch.from_numpy(x), factor).numpy())
 
 
 def test_batch_flatten_keeps_the_first_axis() -> None:

@@ -174,7 +174,9 @@ def gelu(data: Expr) -> Call:
 
 
 def _gelu_tanh(xp: Any, x: Any) -> Any:
-    return x * 0.5 * (xp.tanh((x + x * x * x * 0.044715) * sqrt(2 / pi)) + 1.0)
+    # beyond 20 the tanh is 1 to the last bit, and a cube would overflow
+    near = xp.clip(x, -20.0, 20.0)
+    return x * 0.5 * (xp.tanh((near + near * near * near * 0.044715) * sqrt(2 / pi)) + 1.0)
 
 
 GELU_TANH = Op(

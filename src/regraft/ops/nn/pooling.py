@@ -29,9 +29,6 @@ from .windows import (
 )
 
 __all__ = [
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
@@ -144,13 +141,14 @@ def _max_pool(
 # --- mean
 
 
-def _summable(xp: Any, x: Any) -> Any:
+def summable(xp: Any, x: Any) -> Any:
     """``x`` in a dtype that the sum of a window fits."""
     name = dtype_name(x.dtype)
     return widened(xp, x) if is_float(name) or name == "uint64" else cast(xp, x, "int64")
 
 
-def _quotient(xp: Any, total: Any, count: Any) -> Any:
+def mean_of(xp: Any, total: Any, count: Any) -> Any:
+    """``total / count``, rounded towards zero for integers."""
     return truncated_divide(xp, total, cast(xp, count, dtype_name(total.dtype)))
 
 
@@ -167,40 +165,11 @@ def _avg_pool(
     out_layout: str,
 ) -> Any:
     letters = data_letters(len(pool_size))
-    x = _summable(xp, to_canonical(xp, data, layout, letters))
+    x = summable(xp, to_canonical(xp, data, layout, letters))
     pool = PoolWindows.of(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
     total = reduce(xp.add, pool.over(xp, x, 0))
-    mean = _quotient(xp, total, pool.divisors(xp, x, count_include_pad))
+    mean = mean_of(xp, total, pool.divisors(xp, x, count_include_pad))
     return from_canonical(xp, cast(xp, mean, dtype_name(data.dtype)), out_layout, letters)
-
-
-# --- adaptive mean
-
-
-def _adaptive_type(call: Call) -> Type:
-    letters = data_letters(len(call.attrs.layout) - 2)
-    ty = tensor_operand(call, 0)
-    if ty.dtype == "bool":
-        raise wrong_operand(call, 0, "numbers, not bool")
-    dims = canonical_dims(call, 0, "layout", letters)
-    if call.attrs.output_size is not None:
-        require_at_least(call, "output_size", 1)
-        dims = None if dims is None else (*dims[:2], *call.attrs.output_size)
-    return arranged_type(call, "out_layout", letters, dims, ty.dtype)
-
-
-def _adaptive_avg_pool(xp: Any, data: Any, output_size: tuple[int, ...] | None, layout: str, out_layout: str) -> Any:
-    letters = data_letters(len(layout) - 2)
-    x = _summable(xp, to_canonical(xp, data, layout, letters))
-    count = index_array(xp, [1], x)
-    for axis, target in enumerate(x.shape[2:] if output_size is None else output_size, 2):
-        size = x.shape[axis]
-        spans = [(index * size // target, -(-(index + 1) * size // target)) for index in range(target)]
-        lead = [slice(None)] * axis
-        sums = [xp.sum(x[(*lead, slice(*span), ...)], axis=axis, keepdims=True) for span in spans]
-        x = xp.concat([cast(xp, total, dtype_name(x.dtype)) for total in sums], axis=axis)
-        count = xp.expand_dims(count, axis=-1) * index_array(xp, [max(1, end - start) for start, end in spans], x)
-    return from_canonical(xp, cast(xp, _quotient(xp, x, count), dtype_name(data.dtype)), out_layout, letters)
 
 
 # --- the operators
@@ -230,21 +199,12 @@ def _declare_avg(rank: int) -> Op:
     return Op(f"relax.nn.avg_pool{rank}d", ("data",), attributes, infer=_pool_type, reference=_avg_pool)
 
 
-def _declare_adaptive(rank: int) -> Op:
-    attributes = {"output_size": None, "layout": data_letters(rank), "out_layout": data_letters(rank)}
-    name = f"relax.nn.adaptive_avg_pool{rank}d"
-    return Op(name, ("data",), attributes, infer=_adaptive_type, reference=_adaptive_avg_pool)
-
-
 MAX_POOL1D: Final = _declare_max(1)
 MAX_POOL2D: Final = _declare_max(2)
 MAX_POOL3D: Final = _declare_max(3)
 AVG_POOL1D: Final = _declare_avg(1)
 AVG_POOL2D: Final = _declare_avg(2)
 AVG_POOL3D: Final = _declare_avg(3)
-ADAPTIVE_AVG_POOL1D: Final = _declare_adaptive(1)
-ADAPTIVE_AVG_POOL2D: Final = _declare_adaptive(2)
-ADAPTIVE_AVG_POOL3D: Final = _declare_adaptive(3)
 
 
 def call_pool(op: Op, *operands: Expr, **given: Any) -> Call:
@@ -257,12 +217,6 @@ def call_pool(op: Op, *operands: Expr, **given: Any) -> Call:
     given["count_include_pad"] = bool(given["count_include_pad"])
     given["out_layout"] = given["out_layout"] or given["layout"]
     return op(*operands, **given)
-
-
-def _call_adaptive(op: Op, data: Expr, output_size: Any, layout: str, out_layout: str | None) -> Call:
-    if output_size is not None:
-        output_size = as_spatial(output_size, len(op.attributes["layout"]) - 2, op.name, "output_size")
-    return op(data, output_size=output_size, layout=layout, out_layout=out_layout or layout)
 
 
 def max_pool1d(
@@ -452,50 +406,3 @@ def avg_pool3d(
         layout=layout,
         out_layout=out_layout,
     )
-
-
-def adaptive_avg_pool1d(
-    data: Expr,
-    output_size: int | Sequence[int] | None = None,
-    layout: str = "NCW",
-    out_layout: str | None = None,
-) -> Call:
-    """The means of ``output_size`` evenly spread windows; as ``torch.nn.functional.adaptive_avg_pool1d``.
-
-    Operands, attributes, result and errors: see `adaptive_avg_pool2d`, for a layout with that many spatial
-    axes.
-    """
-    return _call_adaptive(ADAPTIVE_AVG_POOL1D, data, output_size, layout, out_layout)
-
-
-def adaptive_avg_pool2d(
-    data: Expr,
-    output_size: int | Sequence[int] | None = None,
-    layout: str = "NCHW",
-    out_layout: str | None = None,
-) -> Call:
-    """The means of ``output_size`` evenly spread windows; as ``torch.nn.functional.adaptive_avg_pool2d``.
-
-    Window i of n covers the elements from ``floor(i * size / n)`` up to, not including, ``ceil((i + 1) * size
-    / n)``.
-    Operands: ``data`` (batch, channels, height, width) in ``layout``, numbers; means of integers are rounded
-    towards zero.
-    Attributes: ``output_size``, 1 int or one per spatial axis, None to keep the sizes; ``out_layout``, by
-    default ``layout``. Result: ``data``'s dtype, with those spatial sizes. Raises `OpTypeError` for a rank
-    that is not the layout's.
-    """
-    return _call_adaptive(ADAPTIVE_AVG_POOL2D, data, output_size, layout, out_layout)
-
-
-def adaptive_avg_pool3d(
-    data: Expr,
-    output_size: int | Sequence[int] | None = None,
-    layout: str = "NCDHW",
-    out_layout: str | None = None,
-) -> Call:
-    """The means of ``output_size`` evenly spread windows; as ``torch.nn.functional.adaptive_avg_pool3d``.
-
-    Operands, attributes, result and errors: see `adaptive_avg_pool2d`, for a layout with that many spatial
-    axes.
-    """
-    return _call_adaptive(ADAPTIVE_AVG_POOL3D, data, output_size, layout, out_layout)

@@ -1,0 +1,440 @@
+"""Rules written as programs: a ``pattern`` function and a ``replacement`` function of the same parameters.
+
+Each parameter of ``pattern`` stands for any value of its type, and what it computes is what is looked for, to the
+attribute; what it returns is what is replaced. ``replacement`` is built anew over the values that were found, so its
+types are those of the program at hand, not those of the annotations. Size variables stand for the sizes found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..dpl.build import is_expr, is_shape, is_tuple, is_tuple_get_item, wildcard
+from ..dpl.context import PatternContext
+from ..dpl.pattern import CallPattern, DFPattern, ExternFuncPattern
+from ..ir.dims import Dim, SymExpr, SymVar, free_symvars, match_dim, substitute
+from ..ir.errors import IRError
+from ..ir.expr import Expr, ExternFunc, GlobalVar, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ..ir.module import IRModule
+from ..ir.node import print_node
+from ..ir.op import Call, attribute_key
+from ..ir.program import Function, If, VarBinding
+from ..ir.types import (
+    ObjectType,
+    PrimType,
+    ShapeType,
+    TensorType,
+    Type,
+    bind_type,
+    is_subtype,
+    map_type,
+    substitute_type,
+    type_symvars,
+)
+from ..script.decorators import read_module
+from ..script.relax import register_name
+from ..script.source import calling_frame
+from .errors import Decline, RewriteError, decline
+from .rule import Rule
+
+_FUNCTIONS = ("pattern", "replacement")
+
+
+def rewriter(cls: type) -> Rule:
+    """``@R.rewriter``: the decorated class, with functions ``pattern`` and ``replacement``, as a rule of its name.
+
+    See `rule_from_module`. Raises `ParseError` and `RewriteError`.
+    """
+    return rule_from_module(read_module(cls, calling_frame(0), "@R.rewriter"), cls.__name__)
+
+
+def rule_from_module(mod: IRModule, name: str = "rule") -> Rule:
+    """The rule that replaces what the function ``pattern`` of ``mod`` computes by what ``replacement`` computes.
+
+    Both take the same parameters and return the same number of values. A parameter stands for any value that is
+    certainly of its type; the calls of ``pattern`` stand for calls with exactly their attributes, its constants for
+    constants of the same bits. If ``pattern`` returns a tuple, its fields are replaced together; one of them may be
+    computed from another, or be used elsewhere. Where ``replacement`` does not type-check for the values found, the
+    match is declined.
+
+    Raises `RewriteError` when the two functions make no rule. Cost: linear in the two functions.
+    """
+    if sorted(mod) != sorted(_FUNCTIONS):
+        raise RewriteError(
+            f"rule {name!r}: a rule has two functions, pattern and replacement; "
+            f"this module has: {', '.join(mod) or 'none'}"
+        )
+    pattern, replacement = (_read(name, which, mod[which]) for which in _FUNCTIONS)
+    given = _check_sides(name, pattern, replacement)
+    with PatternContext() as context:
+        writer = _PatternWriter(name, pattern)
+        outputs = writer.outputs()
+    form = _Form(pattern, replacement, given, writer, outputs)
+    if len(outputs) > 1:
+        return Rule(context, form.rewrite_bindings, name)
+    return Rule(outputs[0], form.rewrite_value, name)
+
+
+# --- reading the two functions
+
+
+class _Side(NamedTuple):
+    """One of the two functions: its parameters, what it binds, and what it returns, aliases looked through."""
+
+    params: tuple[Var, ...]
+    bound: dict[Var, Expr]
+    outputs: tuple[Expr, ...]
+
+
+def _read(rule: str, which: str, function: Function) -> _Side:
+    where = f"rule {rule!r}: {which}"
+    if not function.is_pure:
+        raise RewriteError(f"{where} has effects (pure=False); rules only move values that have none")
+    bound: dict[Var, Expr] = {}
+    for block in function.body.blocks:
+        for binding in block:
+            if not isinstance(binding, VarBinding):
+                raise RewriteError(
+                    f"{where} has a match_cast, of {binding.var.name_hint}; state the type at the parameter instead"
+                )
+            value = binding.value
+            if isinstance(value, If | Function):
+                kind = "an if" if isinstance(value, If) else "a function inside of it"
+                raise RewriteError(f"{where} has {kind}, bound to {binding.var.name_hint}; write calls only")
+            if isinstance(value, Call):
+                _check_call(where, binding.var, value)
+            bound[binding.var] = value
+    result = _resolved(function.body.body, bound)
+    result = bound.get(result, result) if isinstance(result, Var) else result
+    fields = result.fields if isinstance(result, Tuple) else (function.body.body,)
+    outputs = tuple([_resolved(field, bound) for field in fields])
+    if not outputs:
+        raise RewriteError(f"{where} returns an empty tuple, so there is nothing to replace")
+    return _Side(function.params, bound, outputs)
+
+
+def _check_call(where: str, var: Var, call: Call) -> None:
+    if isinstance(call.op, GlobalVar):
+        raise RewriteError(
+            f"{where} calls {call.op.name_hint}, a function of the rule's own module, which no program has"
+        )
+    if not call.is_pure:
+        raise RewriteError(f"{where} has effects: {var.name_hint} = {print_node(call)}")
+
+
+def _resolved(expr: Expr, bound: Mapping[Var, Expr]) -> Expr:
+    """``expr`` with aliases, and fields of tuples that are written out, looked through."""
+    while True:
+        value = bound.get(expr) if isinstance(expr, Var) else expr
+        if isinstance(value, TupleGetItem):
+            whole = _resolved(value.tuple_value, bound)
+            whole = bound.get(whole, whole) if isinstance(whole, Var) else whole
+            if not isinstance(whole, Tuple):
+                return expr
+            expr = whole.fields[value.index]
+        elif value is None or value is expr or isinstance(value, Call | Tuple):
+            return expr
+        else:
+            expr = value
+
+
+def _check_sides(name: str, pattern: _Side, replacement: _Side) -> dict[SymVar, Dim]:
+    """What the size variables of the replacement are in terms of those of the pattern; raises if the two differ."""
+    where = f"rule {name!r}"
+    if len(pattern.params) != len(replacement.params):
+        raise RewriteError(
+            f"{where}: pattern takes {len(pattern.params)} parameters ({_names(pattern.params)}), "
+            f"replacement {len(replacement.params)} ({_names(replacement.params)}); they take the same"
+        )
+    if len(pattern.outputs) != len(replacement.outputs):
+        raise RewriteError(
+            f"{where}: pattern returns {len(pattern.outputs)} values, replacement {len(replacement.outputs)}; "
+            "each value that the pattern returns needs the one that takes its place"
+        )
+    given: dict[SymVar, Dim] = {}
+    pairs = list(zip(pattern.params, replacement.params, strict=True))
+    for ours, theirs in pairs:
+        bind_type(theirs.ty, ours.ty, given)
+    # A second time, since a size such as n * m may have come up before n and m.
+    for index, (ours, theirs) in enumerate(pairs):
+        if bind_type(theirs.ty, ours.ty, given) is not True:
+            raise RewriteError(
+                f"{where}: parameter {index} is {ours.name_hint}: {ours.ty!r} in pattern, which says too little for "
+                f"{theirs.name_hint}: {theirs.ty!r} in replacement; give both the same type"
+            )
+    for index, (old, new) in enumerate(zip(pattern.outputs, replacement.outputs, strict=True)):
+        if is_subtype(substitute_type(new.ty, given), old.ty) is False:
+            raise RewriteError(
+                f"{where}: output {index} is {old.ty!r} in pattern, but {new.ty!r} in replacement, "
+                "which can never take its place"
+            )
+    return given
+
+
+def _names(params: tuple[Var, ...]) -> str:
+    return ", ".join(param.name_hint for param in params) or "none"
+
+
+# --- from the pattern function to a pattern
+
+
+class _PatternWriter:
+    """The patterns for what a function computes.
+
+    Sizes that are more than a variable, such as ``n * 2``, are bound to a stand-in each and compared once all
+    variables are known (``sizes``), so that it does not matter which operand is matched first. Attributes that
+    mention size variables wait as well (``attributes``).
+    """
+
+    def __init__(self, rule: str, side: _Side) -> None:
+        self.where = f"rule {rule!r}: pattern"
+        self.side = side
+        self.sizes: list[tuple[Dim, SymVar]] = []
+        self.attributes: list[tuple[DFPattern, str, Any]] = []
+        self.patterns: dict[Var, DFPattern] = {}
+        self._check_reachable()
+        for param in side.params:
+            self.patterns[param] = self._param(param.ty)
+        for var, value in side.bound.items():
+            self.patterns[var] = self._value(value)
+
+    def _check_reachable(self) -> None:
+        bound = self.side.bound
+        reached: set[Var] = set()
+        stack: list[Expr] = list(self.side.outputs)
+        while stack:
+            expr = stack.pop()
+            if isinstance(expr, Var):
+                if expr in reached:
+                    continue
+                reached.add(expr)
+                expr = bound.get(expr, expr)
+            match expr:
+                case Call():
+                    stack.extend(expr.args)
+                case Tuple():
+                    stack.extend(expr.fields)
+                case TupleGetItem():
+                    stack.append(expr.tuple_value)
+                case Var() if expr not in reached:
+                    stack.append(expr)
+                case _:
+                    pass
+        for param in self.side.params:
+            if param not in reached:
+                raise RewriteError(
+                    f"{self.where} does not use its parameter {param.name_hint}, so no match can say what it is"
+                )
+        for var, value in bound.items():
+            if var not in reached and isinstance(value, Call):
+                raise RewriteError(
+                    f"{self.where} computes {var.name_hint}, which none of its outputs needs; return it or remove it"
+                )
+
+    def outputs(self) -> list[DFPattern]:
+        """The patterns of what is replaced, in the order in which the function returns it."""
+        found: list[DFPattern] = []
+        for index, output in enumerate(self.side.outputs):
+            value = self.side.bound.get(output) if isinstance(output, Var) else None
+            if not isinstance(output, Var) or not isinstance(value, Call | TupleGetItem):
+                raise RewriteError(
+                    f"{self.where} returns {print_node(output)} as output {index}; "
+                    "a rule replaces what its pattern computes with a call"
+                )
+            pattern = self.patterns[output]
+            if pattern in found:
+                raise RewriteError(f"{self.where} returns {output.name_hint} twice; return it once")
+            found.append(pattern)
+        return found
+
+    def _param(self, ty: Type) -> DFPattern:
+        return wildcard() if isinstance(ty, ObjectType) else wildcard().has_ty(self._with_stand_ins(ty))
+
+    def _value(self, value: Expr) -> DFPattern:
+        if isinstance(value, Call):
+            return self._call(value)
+        if isinstance(value, TupleGetItem):
+            whole = _resolved(value.tuple_value, self.side.bound)
+            whole = self.side.bound.get(whole, whole) if isinstance(whole, Var) else whole
+            if isinstance(whole, Tuple):
+                return self._operand(whole.fields[value.index])
+            return is_tuple_get_item(self._operand(value.tuple_value), value.index)
+        return self._operand(value)
+
+    def _operand(self, operand: Expr) -> DFPattern:
+        match operand:
+            case Var():
+                return self.patterns[operand]
+            case Tuple():
+                return is_tuple([self._operand(field) for field in operand.fields])
+            case ShapeExpr():
+                return is_shape([self._stand_in(dim) for dim in operand.values])
+            case PrimValue(value=SymExpr() as size):
+                return wildcard().has_ty(PrimType(_scalar_dtype(operand), self._stand_in(size)))
+            case ExternFunc():
+                return ExternFuncPattern(operand.global_symbol)
+            case _:
+                return is_expr(operand)
+
+    def _call(self, call: Call) -> DFPattern:
+        callee = is_expr(call.op) if not isinstance(call.op, Var | ExternFunc) else self._operand(call.op)
+        pattern: DFPattern = CallPattern(callee, [self._operand(arg) for arg in call.args])
+        exact = {name: value for name, value in call.attrs.items() if not _mentions_sizes(value)}
+        if exact:
+            pattern = pattern.has_attr(exact)
+        if call.ty_args:
+            pattern = pattern.has_ty(self._with_stand_ins(call.ty))
+        self.attributes.extend((pattern, name, value) for name, value in call.attrs.items() if name not in exact)
+        return pattern
+
+    def _stand_in(self, dim: Dim) -> Dim:
+        if isinstance(dim, int | SymVar):
+            return dim
+        stand_in = SymVar("size")
+        self.sizes.append((dim, stand_in))
+        return stand_in
+
+    def _with_stand_ins(self, ty: Type) -> Type:
+        def change(leaf: Type) -> Type:
+            match leaf:
+                case TensorType(shape=tuple() as shape):
+                    return TensorType([self._stand_in(dim) for dim in shape], leaf.dtype)
+                case ShapeType(values=tuple() as values):
+                    return ShapeType([self._stand_in(dim) for dim in values])
+                case PrimType(value=SymExpr() as size):
+                    return PrimType(leaf.dtype, self._stand_in(size))
+                case _:
+                    return leaf
+
+        return map_type(ty, change)
+
+
+def _scalar_dtype(value: PrimValue) -> str | None:
+    return value.ty.dtype if isinstance(value.ty, PrimType) else None
+
+
+def _mentions_sizes(value: Any) -> bool:
+    if isinstance(value, tuple):
+        items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        return any(_mentions_sizes(item) for item in items)
+    return isinstance(value, SymExpr)
+
+
+# --- from a match to the replacement
+
+
+class _Form:
+    """What both kinds of rewriter do: find the sizes of a match, and build the replacement over its values."""
+
+    def __init__(
+        self,
+        pattern: _Side,
+        replacement: _Side,
+        given: Mapping[SymVar, Dim],
+        writer: _PatternWriter,
+        outputs: list[DFPattern],
+    ) -> None:
+        self.replacement = replacement
+        self.given = given
+        self.sizes = writer.sizes
+        self.attributes = writer.attributes
+        self.outputs = outputs
+        self.operands = [writer.patterns[param] for param in pattern.params]
+        self.size_variables = tuple({v: None for param in pattern.params for v in type_symvars(param.ty)})
+
+    def rewrite_value(self, expr: Expr, matchings: dict[Any, Any]) -> Expr | Decline:
+        """The rewriter of a rule with one output."""
+        built = self._build(matchings, {}, [])
+        return built if isinstance(built, Decline) else built[0]
+
+    def rewrite_bindings(self, matchings: dict[Any, Any], bindings: Mapping[Any, Expr]) -> dict[Var, Expr] | Decline:
+        """The rewriter of a rule with several outputs."""
+        targets: list[Var] = [matchings[pattern] for pattern in self.outputs]
+        if len(set(targets)) != len(targets):
+            return decline("two outputs of the rule are one value here")
+        built = self._build(matchings, bindings, targets)
+        return built if isinstance(built, Decline) else dict(zip(targets, built, strict=True))
+
+    def _build(
+        self, matchings: dict[Any, Any], bindings: Mapping[Any, Expr], targets: list[Var]
+    ) -> list[Expr] | Decline:
+        sizes = {v: matchings[v] for v in self.size_variables if v in matchings}
+        for wanted, stand_in in self.sizes:
+            if match_dim(wanted, matchings[stand_in], sizes) is not True:
+                return decline(f"the size {matchings[stand_in]} is not known to be {wanted}, {_where(sizes)}")
+        for pattern, name, wanted in self.attributes:
+            call = bindings.get(matchings[pattern], matchings[pattern])
+            value = _attribute(wanted, sizes)
+            if attribute_key(call.attrs[name]) != attribute_key(value):
+                return decline(f"{name}={value!r} is wanted, {_where(sizes)}, but here is {call.attrs[name]!r}")
+        known = {variable: substitute(dim, sizes) for variable, dim in self.given.items()}
+        values = {p: matchings[o] for p, o in zip(self.replacement.params, self.operands, strict=True)}
+        try:
+            return _instantiate(self.replacement, values, known, targets)
+        except IRError as error:
+            return decline(f"the replacement does not type-check here: {error}")
+
+
+def _where(sizes: Mapping[SymVar, Dim]) -> str:
+    return "where " + ", ".join(f"{variable} is {dim}" for variable, dim in sizes.items()) if sizes else "here"
+
+
+def _instantiate(
+    side: _Side, values: dict[Var, Expr], sizes: Mapping[SymVar, Dim], targets: list[Var]
+) -> list[Expr]:
+    """What ``side`` returns, over ``values`` for its parameters and ``sizes`` for its size variables.
+
+    Where one output is computed from another, it uses the variable that the other is bound to (``targets``), so
+    that nothing is computed twice.
+    """
+    own: dict[Expr, Var] = {}
+    for output, target in zip(side.outputs, targets, strict=False):
+        own.setdefault(output, target)
+    built: dict[Var, Expr] = {}
+    for var, value in side.bound.items():
+        built[var] = values[var] = _rebuilt(value, values, sizes)
+        if isinstance(value, Call | TupleGetItem) and var in own:
+            values[var] = own[var]
+    returned: list[Expr] = []
+    for index, output in enumerate(side.outputs):
+        repeated = output in own and output in built and output in side.outputs[:index]
+        if repeated:
+            returned.append(own[output])
+        elif isinstance(output, Var) and output in built:
+            returned.append(built[output])
+        else:
+            returned.append(_rebuilt(output, values, sizes))
+    return returned
+
+
+def _rebuilt(value: Expr, values: Mapping[Var, Expr], sizes: Mapping[SymVar, Dim]) -> Expr:
+    match value:
+        case Var():
+            return values[value]
+        case Tuple():
+            return Tuple([_rebuilt(field, values, sizes) for field in value.fields])
+        case TupleGetItem():
+            whole = _rebuilt(value.tuple_value, values, sizes)
+            return whole.fields[value.index] if isinstance(whole, Tuple) else TupleGetItem(whole, value.index)
+        case ShapeExpr():
+            return ShapeExpr([substitute(dim, sizes) for dim in value.values])
+        case PrimValue(value=SymExpr() as size):
+            return PrimValue(substitute(size, sizes), _scalar_dtype(value))
+        case Call():
+            callee = _rebuilt(value.op, values, sizes)
+            args = [_rebuilt(arg, values, sizes) for arg in value.args]
+            attrs = {name: _attribute(item, sizes) for name, item in value.attrs.items()}
+            return Call(callee, args, attrs, [substitute_type(ty, sizes) for ty in value.ty_args])
+        case _:
+            return value
+
+
+def _attribute(value: Any, sizes: Mapping[SymVar, Dim]) -> Any:
+    if isinstance(value, tuple):
+        items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        return tuple([_attribute(item, sizes) for item in items])
+    return substitute(value, sizes) if isinstance(value, SymExpr) else value
+
+
+register_name("rewriter", rewriter)
