@@ -144,9 +144,10 @@ def run() -> list[Table]:
     tables: list[Table] = []
     missed: list[str] = []
     columns = ("step", *(f"{size:,} bindings" for size in SIZES), "growth", "growth without collector")
+    what = "; ".join(f"{name}: {meaning}" for name, meaning in STEPS.items())
     note = (
-        f"µs a binding, medians. {'; '.join(f'{name}: {what}' for name, what in STEPS.items())}. The gates: a binding of {SIZES[-1]:,} costs at most {MOST_GROWTH_COLLECTING} times "
-        f"one of {SIZES[0]:,}, and {MOST_GROWTH} times without the collector."
+        f"µs a binding, medians. {what}. The gates: a binding of {SIZES[-1]:,} costs at most "
+        f"{MOST_GROWTH_COLLECTING} times one of {SIZES[0]:,}, and {MOST_GROWTH} times without the collector."
     )
     for title, make in (("Chain", chain), ("Fan-out", fan_out)):
         figures = _measure(make)

@@ -8,7 +8,7 @@ value, and patterns are the keys of a match. Patterns say what to look for and k
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Self, cast, final
 
 from ..ir.dims import Dim
 from ..ir.dtypes import as_dtype
@@ -35,7 +35,7 @@ class DFPattern:
     compiled_form: Any
     """What the matcher made of this pattern, kept from its first use on."""
 
-    def __new__(cls, *_args: Any, **_options: Any) -> DFPattern:
+    def __new__(cls, *_args: Any, **_options: Any) -> Self:
         pattern = super().__new__(cls)
         pattern.compiled_form = None
         if _recorders:
@@ -401,7 +401,7 @@ class AttrPattern(ConstrainedPattern):
 
 def _canonical(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        items: Iterable[Any] = value  # pyright: ignore[reportUnknownVariableType]
+        items = cast("Iterable[Any]", value)
         return tuple(_canonical(item) for item in items)
     return value
 

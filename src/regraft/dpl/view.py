@@ -92,10 +92,10 @@ def leaves_of(value: Expr) -> Sequence[Expr]:
 
     A value that is itself a leaf mentions itself.
     """
-    kind = type(value)
-    if kind is Call and type(value.op) is Op:  # pyright: ignore[reportAttributeAccessIssue]
-        operands: Sequence[Expr] = value.args  # pyright: ignore[reportAttributeAccessIssue]
-    elif kind is If or kind is Function or kind is SeqExpr:
+    operands: Sequence[Expr]
+    if type(value) is Call and type(value.op) is Op:
+        operands = value.args
+    elif type(value) is If or type(value) is Function or type(value) is SeqExpr:
         return free_vars(value)
     else:
         operands = operands_of(value)
@@ -164,8 +164,8 @@ class BlockView:
                     users[operand] = {user: None}  # pyright: ignore[reportArgumentType]
                 else:
                     entry[user] = None
-            elif kind is Tuple:
-                self.add_uses(user, operand.fields)  # pyright: ignore[reportAttributeAccessIssue]
+            elif type(operand) is Tuple:
+                self.add_uses(user, operand.fields)
 
     def users_of(self, leaf: Expr) -> tuple[Var, ...]:
         """The variables whose bindings use the value of ``leaf``, through aliases and tuples too, in order."""

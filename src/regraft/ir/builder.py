@@ -7,7 +7,7 @@ inside one emitted value is bound once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -168,7 +168,7 @@ class BlockBuilder:
         attrs: Mapping[str, Any] | None = None,
         private: bool = False,
         pure: bool = True,
-    ) -> Iterator[None]:
+    ) -> Generator[None]:
         """Write the function ``name``; the block must call `emit_func_output` once, as its last act."""
         if self._header is not None:
             raise IRError(f"function {name!r} is opened inside function {self._header[0]!r}; close that one first")
@@ -220,7 +220,7 @@ class BlockBuilder:
     # --- blocks
 
     @contextmanager
-    def dataflow(self) -> Iterator[None]:
+    def dataflow(self) -> Generator[None]:
         """Bindings emitted inside go into one dataflow block."""
         scope = self._scope()
         if scope.in_dataflow:
@@ -313,7 +313,7 @@ class BlockBuilder:
         return self._names.fresh(name_prefix)
 
     @contextmanager
-    def origin(self, *origins: Origin) -> Iterator[None]:
+    def origin(self, *origins: Origin) -> Generator[None]:
         """Variables emitted inside carry ``origins``."""
         before, self._origins = self._origins, tuple(origins)
         try:

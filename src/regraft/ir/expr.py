@@ -8,7 +8,7 @@ the vocabulary tells this module how, since the language does not know the names
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, TypeAlias, final
+from typing import Any, ClassVar, TypeAlias, cast, final
 
 import numpy as np
 
@@ -264,7 +264,7 @@ class PrimValue(Expr):
     value: Dim | float | bool
 
     def __init__(self, value: Dim | float | bool, dtype: str | None = None) -> None:
-        if not isinstance(value, int | float | SymExpr):
+        if not isinstance(value, int | float | SymExpr):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise IRError(f"a PrimValue holds an int, float, bool or symbolic size, not {value!r}")
         init_field(self, "value", value)
         init_field(self, "ty", PrimType(dtype, value))
@@ -363,10 +363,9 @@ def as_expr(value: Any) -> Expr:
     if isinstance(value, Expr):
         return value
     if isinstance(value, tuple | list):
-        items: Iterable[Any] = value  # pyright: ignore[reportUnknownVariableType]
-        return Tuple([as_expr(v) for v in items])
+        return Tuple([as_expr(v) for v in cast("Iterable[Any]", value)])
     if isinstance(value, bool | int | float | np.ndarray | np.generic | TensorData):
-        return const(value)
+        return const(cast("object", value))
     if isinstance(value, SymExpr):
         return PrimValue(value)
     if hasattr(value, "__array__"):

@@ -38,9 +38,7 @@ class Trait(Enum):
 
     COMMUTATIVE = "the order of its two operands does not matter"
     ASSOCIATIVE = "op(op(a, b), c) and op(a, op(b, c)) are the same, up to rounding"
-    ELEMENTWISE = (
-        "each element of the result depends on the elements at the same place only, after broadcasting"
-    )
+    ELEMENTWISE = "each element of the result depends on the elements at the same place only, after broadcasting"
     IDEMPOTENT = "op(op(a)) is op(a); for two operands, op(a, a) is a"
     INVOLUTIVE = "op(op(a)) is a"
     VIEW = "the result holds the same elements as the first operand, in another arrangement"
@@ -204,9 +202,7 @@ class Op(Expr):
         complete = REQUIRED not in schema.values()
         init_field(self, "ty", OBJECT)
         init_field(self, "name", name)
-        init_field(
-            self, "operands", tuple(Operand(n.rstrip("?").lstrip("*"), n.endswith("?")) for n in names)
-        )
+        init_field(self, "operands", tuple(Operand(n.rstrip("?").lstrip("*"), n.endswith("?")) for n in names))
         init_field(self, "variadic", any(n.startswith("*") for n in names))
         init_field(self, "attributes", schema)
         init_field(self, "infer", infer)
@@ -280,9 +276,7 @@ class Op(Expr):
         values = list(operands)
         while values and values[-1] is None:
             values.pop()
-        dtype = next(
-            (v.ty.dtype for v in values if isinstance(v, Expr) and isinstance(v.ty, TensorType)), None
-        )
+        dtype = next((v.ty.dtype for v in values if isinstance(v, Expr) and isinstance(v.ty, TensorType)), None)
         return tuple([self.coerce_operand(i, v, dtype) for i, v in enumerate(values)])
 
     def coerce_operand(self, index: int, value: object, dtype: str | None) -> Expr:
@@ -395,9 +389,7 @@ class Call(Expr):
         """The same call of other arguments, typed anew unless variables only took the place of others of their type."""
         if len(args) == len(self.args):
             for new, old in zip(args, self.args, strict=True):
-                if new is not old and not (
-                    new.ty is old.ty and isinstance(new, Var) and isinstance(old, Var)
-                ):
+                if new is not old and not (new.ty is old.ty and isinstance(new, Var) and isinstance(old, Var)):
                     break
             else:
                 copy = Call.__new__(Call)

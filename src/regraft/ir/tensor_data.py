@@ -7,7 +7,7 @@ large model stay in their memory-mapped file until something reads them. Knows N
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 
@@ -97,7 +97,7 @@ def as_array(value: object, dtype: str | None = None) -> np.ndarray:
     if dtype is not None:
         return np.asarray(value, dtype=numpy_dtype(as_dtype(dtype)))
     if isinstance(value, np.ndarray | np.generic):
-        return np.asarray(value)
+        return np.asarray(cast("Any", value))
     array = np.asarray(value)
     if array.dtype == np.float64:
         return array.astype(np.float32)

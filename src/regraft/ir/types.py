@@ -33,9 +33,9 @@ class Type(Node):
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if type(self) is not type(other):
+        if not isinstance(other, Type) or type(self) is not type(other):
             return False
-        return hash(self) == hash(other) and self._key() == other._key()  # pyright: ignore[reportAttributeAccessIssue]
+        return hash(self) == hash(other) and self._key() == other._key()
 
     def __hash__(self) -> int:
         try:
@@ -69,9 +69,7 @@ class TensorType(Type):
     dtype: str | None
     ndim: int
 
-    def __init__(
-        self, shape: Iterable[Dim] | None = None, dtype: str | None = None, ndim: int = UNKNOWN_NDIM
-    ) -> None:
+    def __init__(self, shape: Iterable[Dim] | None = None, dtype: str | None = None, ndim: int = UNKNOWN_NDIM) -> None:
         if shape is None:
             if ndim < UNKNOWN_NDIM:
                 raise IRError(f"a tensor's ndim is -1 (unknown) or more, got {ndim}")

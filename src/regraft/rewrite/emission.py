@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from ..analysis import free_vars
 from ..dpl.view import leaves_of, resolve
 from ..ir.builder import operands_of, with_operands
-from ..ir.expr import DataflowVar, Expr, Tuple, Var
+from ..ir.expr import Expr, Tuple, Var
 from ..ir.op import Call
 from ..ir.program import Binding, Function, If, MatchCast, VarBinding
 from ..ir.types import type_symvars
@@ -121,11 +121,10 @@ class Emission:
     def _renamed(self, value: Expr) -> Expr:
         """``value`` with variables replaced that are aliases since an edit, or that came out as new ones."""
         session, renames = self.session, self.renames
-        kind = type(value)
-        if kind is Var or kind is DataflowVar:
+        if isinstance(value, Var):
             leaf = resolve(session.definitions, value) if value in session.aliased else value
-            return renames.get(leaf, leaf)  # pyright: ignore[reportArgumentType, reportCallIssue]
-        if kind is If or kind is Function:
+            return renames.get(leaf, leaf) if isinstance(leaf, Var) else leaf
+        if isinstance(value, If | Function):
             table: dict[Var, Expr] = {}
             for var in free_vars(value):
                 renamed = self._renamed(var)

@@ -20,7 +20,7 @@ from ..dpl.pattern import DFPattern
 from ..dpl.view import Definitions, leaves_of, resolve
 from ..ir.builder import NameSupply
 from ..ir.collection import collection_paused
-from ..ir.expr import DataflowVar, Expr, Var
+from ..ir.expr import DataflowVar, Expr, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import (
@@ -89,7 +89,7 @@ class Bindings(Mapping[Var, Expr]):
         return self._session.consumers(resolve(self._session.definitions, value))[1]
 
 
-class _Plan:
+class Plan:
     """The rules of one run, found by operator."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
@@ -111,13 +111,14 @@ class _Plan:
         if type(value) is Call:
             found = self.by_op.get(value.op)
             return self.any_op if found is None else found
-        return self.any_op if value is not None and not is_leaf(value) else []
+        is_alias = value is None or (type(value) is not Tuple and is_leaf(value))
+        return [] if is_alias else self.any_op
 
 
-class _BlockRun:
+class BlockRun:
     """Rewrites one block."""
 
-    def __init__(self, session: EditSession, plan: _Plan, gate: Gate, listener: Listener | None) -> None:
+    def __init__(self, session: EditSession, plan: Plan, gate: Gate, listener: Listener | None) -> None:
         self.session = session
         self.plan = plan
         self.gate = gate
@@ -157,12 +158,13 @@ class _BlockRun:
             if value is None or var not in self.session.position:
                 continue
             for rule, form in self.plan.for_value(value):
-                if self._try(rule, form, var, value):
+                if self.try_value(rule, form, var, value):
                     changed = True
                     break
         return changed
 
-    def _try(self, rule: Rule, form: CompiledPattern, var: Var, value: Expr) -> bool:
+    def try_value(self, rule: Rule, form: CompiledPattern, var: Var, value: Expr) -> bool:
+        """Rewrite ``var`` in the first way to match that the rule and the gate accept; whether there was one."""
         rewriter = rule.rewriter
         for matchings in form.matches(self.session.definitions, var):
             result = rewriter(value, matchings)
@@ -184,21 +186,24 @@ class _BlockRun:
         changed = False
         seen: set[Any] = set()
         for anchor in session.candidates(form.anchor_ops):
-            if anchor not in session.definitions:
-                continue
-            for matchings in form.at(session, anchor, seen):
-                result = rule.rewriter(matchings, self.bindings)
-                matched = tuple(_vars_of(matchings.values()))
-                if not result:
-                    self._tell(rule, anchor, "the rewriter returned no replacement", matched)
-                    continue
-                reason = self.gate.apply(rule, result, matched)
-                self._tell(rule, anchor, reason, matched)
-                if reason is None:
-                    self._after_edit(result)
-                    changed = True
-                    break
+            if anchor in session.definitions:
+                changed = self.try_group(rule, form, anchor, seen) or changed
         return changed
+
+    def try_group(self, rule: Rule, form: CompiledContext, anchor: Var, seen: set[Any]) -> bool:
+        """Rewrite the bindings around ``anchor``, as `try_value` does; ``seen`` holds the groups tried already."""
+        for matchings in form.at(self.session, anchor, seen):
+            result = rule.rewriter(matchings, self.bindings)
+            matched = tuple(_vars_of(matchings.values()))
+            if not result:
+                self._tell(rule, anchor, "the rewriter returned no replacement", matched)
+                continue
+            reason = self.gate.apply(rule, result, matched)
+            self._tell(rule, anchor, reason, matched)
+            if reason is None:
+                self._after_edit(result)
+                return True
+        return False
 
     def _tell(self, rule: Rule, var: Var, reason: str | None, matched: tuple[Var, ...]) -> None:
         if self.listener is not None:
@@ -263,26 +268,34 @@ def _vars_of(values: Iterable[Any]) -> dict[Var, None]:
     return {value: None for value in _flat(values) if isinstance(value, Var)}
 
 
-class _FunctionRun:
-    """Rewrites one function: its blocks in order, and the branches inside them."""
+class FunctionWalk:
+    """Goes through one function: its blocks in order, and the branches inside them; `block` says what becomes of each.
 
-    def __init__(
-        self, function: Function, plan: _Plan, share: bool, listener: Listener | None, verify: str | None
-    ) -> None:
+    ``renames`` are the variables that blocks gave new ones for.
+    """
+
+    def __init__(self, function: Function) -> None:
         self.function = function
-        self.plan = plan
-        self.share = share
-        self.listener = listener
-        self.verify = verify
         self.renames: dict[Var, Var] = {}
         self._names: NameSupply | None = None
 
+    def block(
+        self, block: BindingBlock, outer: Definitions, scope: Mapping[Var, None], later: Mapping[Var, None]
+    ) -> BindingBlock:
+        """What takes the place of ``block``.
+
+        ``outer`` are the definitions from before it that may be looked through, ``scope`` the variables that are
+        visible before it, and ``later`` those that are used after it.
+        """
+        raise NotImplementedError
+
     def run(self) -> Function:
+        """The function with each block replaced; the same object if none was."""
         scope = dict.fromkeys(self.function.params)
         body = self._sequence(self.function.body, {}, scope)
         return self.function if body is self.function.body else self.function.with_body(body)
 
-    def _fresh_name(self, prefix: str) -> str:
+    def fresh_name(self, prefix: str) -> str:
         if self._names is None:
             names = [param.name_hint for param in self.function.params]
             names.extend(binding.var.name_hint for binding in iter_bindings(self.function))
@@ -295,7 +308,7 @@ class _FunctionRun:
         used_later = _used_after(seq)
         for block, later in zip(seq.blocks, used_later, strict=True):
             block = self._with_branches(block, definitions, visible)
-            new = self._block(block, definitions, visible, later)
+            new = self.block(block, definitions, visible, later)
             blocks.append(new)
             hidden = isinstance(new, DataflowBlock)
             for binding in new:
@@ -328,12 +341,25 @@ class _FunctionRun:
         same = all(a is b for a, b in zip(bindings, block, strict=True))
         return block if same else BindingBlock(bindings)
 
-    def _block(
+
+class _FunctionRun(FunctionWalk):
+    """Rewrites one function."""
+
+    def __init__(
+        self, function: Function, plan: Plan, share: bool, listener: Listener | None, verify: str | None
+    ) -> None:
+        super().__init__(function)
+        self.plan = plan
+        self.share = share
+        self.listener = listener
+        self.verify = verify
+
+    def block(
         self, block: BindingBlock, outer: Definitions, scope: Mapping[Var, None], later: Mapping[Var, None]
     ) -> BindingBlock:
-        session = EditSession(block, outer, later, self._fresh_name, share=self.share)
+        session = EditSession(block, outer, later, self.fresh_name, share=self.share)
         gate = Gate(session, scope, len(block), verify=self.verify)
-        changed = _BlockRun(session, self.plan, gate, self.listener).run()
+        changed = BlockRun(session, self.plan, gate, self.listener).run()
         if not changed and not (self.renames and _mentions(block, self.renames)):
             return block
         bindings = Emission(session, self.renames).run()
@@ -399,7 +425,7 @@ def rewrite(
     if not isinstance(program, Function):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise RewriteError(f"only a function or a module can be rewritten, got {type(program).__name__}")
     with collection_paused():
-        return _FunctionRun(program, _Plan(rules.rules()), share, listener, verify).run()
+        return _FunctionRun(program, Plan(rules.rules()), share, listener, verify).run()
 
 
 def rewrite_call(pattern: DFPattern, rewriter: Callable[[Expr, dict[DFPattern, Any]], Any], func: _Program) -> _Program:
@@ -423,4 +449,3 @@ def rewrite_bindings(
     in the result. A replacement that would depend on itself is declined.
     """
     return rewrite(func, Rule(ctx, rewriter))
-

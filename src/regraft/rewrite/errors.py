@@ -16,6 +16,10 @@ class RewriteTypeError(RewriteError, TypeError):
     """A replacement's type is not at least as precise as the type it replaces, or not compatible with it."""
 
 
+class RewriteScopeError(RewriteError):
+    """A replacement uses a value that cannot be seen where it would stand."""
+
+
 class RewriteLoopError(RewriteError):
     """Rewriting returned to an earlier state, or did not end; ``steps`` are the last rewrites, one line each."""
 

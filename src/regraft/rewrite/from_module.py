@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..dpl.build import is_expr, is_shape, is_tuple, is_tuple_get_item, wildcard
 from ..dpl.context import PatternContext
 from ..dpl.pattern import CallPattern, DFPattern, ExternFuncPattern
-from ..ir.dims import Dim, SymExpr, SymVar, free_symvars, match_dim, substitute
+from ..ir.dims import Dim, SymExpr, SymVar, match_dim, substitute
 from ..ir.errors import IRError
 from ..ir.expr import Expr, ExternFunc, GlobalVar, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
@@ -380,9 +380,7 @@ def _where(sizes: Mapping[SymVar, Dim]) -> str:
     return "where " + ", ".join(f"{variable} is {dim}" for variable, dim in sizes.items()) if sizes else "here"
 
 
-def _instantiate(
-    side: _Side, values: dict[Var, Expr], sizes: Mapping[SymVar, Dim], targets: list[Var]
-) -> list[Expr]:
+def _instantiate(side: _Side, values: dict[Var, Expr], sizes: Mapping[SymVar, Dim], targets: list[Var]) -> list[Expr]:
     """What ``side`` returns, over ``values`` for its parameters and ``sizes`` for its size variables.
 
     Where one output is computed from another, it uses the variable that the other is bound to (``targets``), so

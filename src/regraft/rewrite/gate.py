@@ -19,7 +19,7 @@ from ..ir.op import Call
 from ..ir.origin import Origin, Origins, merge_origins
 from ..ir.program import Function, If, SeqExpr
 from ..ir.types import is_subtype
-from .errors import Decline, RewriteError, RewriteLoopError, RewriteTypeError
+from .errors import Decline, RewriteError, RewriteLoopError, RewriteScopeError, RewriteTypeError
 from .rule import Rule
 from .session import EditSession
 
@@ -33,15 +33,31 @@ _Step: TypeAlias = tuple[str, Var, Expr, Expr]
 """A rewrite that was made: the rule, the variable, its old value and its new one."""
 
 
-class Gate:
-    """Checks edits of one session and makes them. ``scope`` are the variables that are visible before the block."""
+CYCLE: Final = "the replacement would depend on itself"
+"""How the reason begins where a match is left alone because of a cycle."""
 
-    def __init__(self, session: EditSession, scope: Mapping[Var, None], size: int, verify: str | None = None) -> None:
+
+class Gate:
+    """Checks edits of one session and makes them. ``scope`` are the variables that are visible before the block.
+
+    A gate that is ``dry`` only checks: it leaves the session as it is.
+    """
+
+    def __init__(
+        self,
+        session: EditSession,
+        scope: Mapping[Var, None],
+        size: int,
+        verify: str | None = None,
+        *,
+        dry: bool = False,
+    ) -> None:
         if verify not in (None, "values"):
             raise RewriteError(f'verify={verify!r} is not known; use "values" or None')
         self.session = session
         self.scope = scope
         self.verify = verify
+        self.dry = dry
         self.limit = max(_LEAST_STEPS, _STEPS_PER_BINDING * size)
         self._rule_origins: dict[Rule, Origins] = {}
         self._states: dict[int, int] = {}
@@ -128,7 +144,7 @@ class Gate:
             flat[var] = session.flatten(expr, known, var.name_hint, origins)
         added = session.added[added_before:]
         reason = self._check(rule, flat, added)
-        if reason is not None:
+        if reason is not None or self.dry:
             del session.added[added_before:]
             session.drop_unused(added)
             return reason
@@ -151,14 +167,16 @@ class Gate:
         if added or len(flat) > 1 or not self._only_old_operands(flat):
             cycle = session.find_cycle(flat)
             if cycle is not None:
-                return "the replacement would depend on itself: " + " <- ".join(v.name_hint for v in cycle)
+                return f"{CYCLE}: " + " <- ".join(v.name_hint for v in cycle)
         return None
 
     def _is_there_already(self, flat: Mapping[Var, Expr]) -> bool:
         session = self.session
         for var, value in flat.items():
             old = session.definitions[var]
-            if type(old) is not type(value) or (type(value) is Call and value.op is not old.op):  # pyright: ignore[reportAttributeAccessIssue]
+            if type(old) is not type(value):
+                return False
+            if type(old) is Call and type(value) is Call and value.op is not old.op:
                 return False
             if session.key(old) != session.key(value):
                 return False
@@ -180,7 +198,7 @@ class Gate:
                 why = (
                     "is local to another dataflow block" if isinstance(leaf, DataflowVar) else "is not bound before it"
                 )
-                raise RewriteError(f"rule {rule.name!r} uses {leaf.name_hint}, which {why}: {value!r}")
+                raise RewriteScopeError(f"rule {rule.name!r} uses {leaf.name_hint}, which {why}: {value!r}")
         if session.is_dataflow and type(value) is Call and not value.is_pure:
             raise RewriteError(f"rule {rule.name!r} puts a call with effects into a dataflow block: {value!r}")
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import floor
 from typing import Final
 
-from ..analysis import free_vars
 from ..dpl.view import BlockView, Definitions, leaves_of, resolve
 from ..ir.builder import flatten, operands_of, with_operands
 from ..ir.dims import SymVar
@@ -24,7 +23,7 @@ from ..ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, 
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, attribute_key
 from ..ir.origin import Origins
-from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, VarBinding, is_leaf
+from ..ir.program import Binding, BindingBlock, DataflowBlock, If, MatchCast, is_leaf
 from ..ir.types import type_symvars
 
 Key = tuple[object, ...]
@@ -260,7 +259,8 @@ class EditSession(BlockView):
                 continue
             last = -1.0
             for leaf in leaves_of(value):
-                last = max(last, position.get(leaf, -1.0))  # pyright: ignore[reportArgumentType]
+                if isinstance(leaf, Var):
+                    last = max(last, position.get(leaf, -1.0))
             if last >= position[current]:
                 self._serial += 1
                 position[current] = floor(last) + self._serial * _SERIAL_STEP

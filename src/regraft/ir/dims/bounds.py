@@ -111,9 +111,7 @@ def _lower_bound(dim: Dim, fuel: int) -> Limit:
         pressed = pressed or (coefficient < 0 and bool(atoms)) or limit is None
     if fuel == 0 or not pressed or len(dim.coefficients) == 1:
         return best
-    linear = [
-        (atoms[0], value) for atoms, value in dim.terms if len(atoms) == 1 and isinstance(atoms[0], Operation)
-    ]
+    linear = [(atoms[0], value) for atoms, value in dim.terms if len(atoms) == 1 and isinstance(atoms[0], Operation)]
     for atom, coefficient in linear[:_MOST_ATOMS]:
         for choice in _weaker_forms(atom, coefficient > 0):
             rest = dim - atom * coefficient
@@ -155,13 +153,7 @@ def _monomial_bounds(atoms: Monomial) -> tuple[Limit, Limit]:
     for atom in atoms:
         atom_low, atom_high = bounds(atom)
         if low is not None and low >= 0 and atom_low is not None and atom_low >= 0:
-            high = (
-                0
-                if 0 in (high, atom_high)
-                else None
-                if high is None or atom_high is None
-                else high * atom_high
-            )
+            high = 0 if 0 in (high, atom_high) else None if high is None or atom_high is None else high * atom_high
             low = low * atom_low
         elif low is None or high is None or atom_low is None or atom_high is None:
             low = high = None

@@ -144,9 +144,7 @@ class SymExpr:
         )
 
     def __bool__(self) -> NoReturn:
-        raise TypeError(
-            f"the truth of {self} is unknown, it is a symbolic size: ask dims_equal or dim_at_least"
-        )
+        raise TypeError(f"the truth of {self} is unknown, it is a symbolic size: ask dims_equal or dim_at_least")
 
     def __copy__(self) -> SymExpr:
         return self

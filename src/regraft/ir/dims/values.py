@@ -55,8 +55,7 @@ def substitute(dim: Dim, mapping: Mapping[SymVar, Dim]) -> Dim:
     if isinstance(dim, Operation):
         return dim.build(*(substitute(operand, mapping) for operand in dim.operands))
     return add_all(
-        dim_product((coefficient, *(substitute(atom, mapping) for atom in atoms)))
-        for atoms, coefficient in dim.terms
+        dim_product((coefficient, *(substitute(atom, mapping) for atom in atoms))) for atoms, coefficient in dim.terms
     )
 
 
