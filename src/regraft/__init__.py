@@ -54,7 +54,16 @@ from .ir import (
     structural_equal,
     structural_hash,
 )
-from .rewrite import PatternMatchingRewriter, RewriteError, Rule, RuleSet, decline, rewrite_bindings, rewrite_call
+from .rewrite import (
+    PatternMatchingRewriter,
+    RewriteError,
+    Rule,
+    RuleSet,
+    decline,
+    explain,
+    rewrite_bindings,
+    rewrite_call,
+)
 from .script import ParseError, load_script, parse, save_script
 
 if TYPE_CHECKING:
@@ -140,6 +149,7 @@ __all__ = [
     "build",
     "const",
     "decline",
+    "explain",
     "get_global_func",
     "load_script",
     "parse",

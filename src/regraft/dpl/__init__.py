@@ -1,6 +1,6 @@
 """The dataflow pattern language: patterns, contexts, matching, and why something did not match.
 
-The rewriting functions (`rewrite_call`, `rewrite_bindings`, `PatternMatchingRewriter`) live one floor up, in
+The rewriting functions (`rewrite_call`, `rewrite_bindings`, `PatternMatchingRewriter`, `explain`) live one floor up, in
 `regraft.rewrite`; since Relax has them under this name too, that floor publishes them here (`publish`).
 """
 
@@ -57,7 +57,7 @@ from .pattern import (
 )
 
 if TYPE_CHECKING:
-    from ..rewrite import PatternMatchingRewriter, rewrite_bindings, rewrite_call
+    from ..rewrite import PatternMatchingRewriter, explain, rewrite_bindings, rewrite_call
 
 __all__ = [
     "AndPattern",
@@ -89,6 +89,7 @@ __all__ = [
     "UseConstraint",
     "VarPattern",
     "WildcardPattern",
+    "explain",
     "has_attr",
     "has_dtype",
     "is_call_dps_packed",

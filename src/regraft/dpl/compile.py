@@ -55,7 +55,7 @@ class Compiler:
     """Turns patterns into `Code`; one compiler for all patterns that share registers."""
 
     def __init__(self) -> None:
-        self.place = Place(None)
+        self.place = Place()
         self.code = self._new_code()
         self.slots: dict[DFPattern, int] = {}
         self.register_count = FIRST_FREE
@@ -97,7 +97,7 @@ class Compiler:
     def compile(self, pattern: DFPattern, source: int) -> None:
         """Steps that match the value in register ``source``, a resolved leaf, against ``pattern``."""
         outer = self.place
-        self.place = outer.enter(pattern)
+        self.place = outer.enter(pattern, source)
         if pattern in self.bound:
             self._same(pattern, source)
         else:
@@ -359,7 +359,7 @@ class Compiler:
     def compile_repeat(self, pattern: RepeatPattern, elements: int) -> None:
         """Match each value of the list in register ``elements``; what the parts stand for is gathered in lists."""
         outer = self.place
-        self.place = outer.enter(pattern)
+        self.place = outer.enter(pattern, elements)
         body = self.element_code(pattern.pattern, pattern.shared, self.outside_repeats)
         slot, after = self.slot(pattern), len(self.code.steps) + 1
         gathered = body.gathered

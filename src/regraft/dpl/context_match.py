@@ -241,7 +241,7 @@ class _Planner:
 
     def _place_repeat(self, root: RepeatPattern, link: Link, *, anchored: bool = False) -> None:
         """The largest set of bindings that match and agree; the anchor's own, if this root is the anchor."""
-        place, matched = self.compiler.place, len(self.compiler.bound)
+        here, matched = self.compiler.place, len(self.compiler.bound)
         body = self.compiler.element_code(root.pattern, root.shared, self.compiler.outside_repeats)
         slot = self.compiler.slot(root)
         keys = [self.compiler.slot(p) for p in all_patterns(root.pattern) if p in body.shared and not _is_op_pattern(p)]
@@ -273,7 +273,7 @@ class _Planner:
                     # Where only the length is wrong, that counts as further than any value that did not match.
                     further = 0 if len(rows) < root.min else len(body.own) + 1
                     why = partial(_wrong_count, root, len(rows), wanted)
-                    tracer.failed(Step(root, why, place, matched + further), r)
+                    tracer.failed(Step(root, why, here, matched + further), r)
                 return False
             for index, register in enumerate(body.gathered):
                 r[register] = [row[index][0] for row in rows]

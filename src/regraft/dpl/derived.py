@@ -44,12 +44,8 @@ def duplicate(pattern: DFPattern, done: dict[DFPattern, DFPattern]) -> DFPattern
             copy: DFPattern = WildcardPattern()
         case ExprPattern():
             copy = ExprPattern(pattern.expr)
-        case DataflowVarPattern():
-            copy = DataflowVarPattern(pattern.name)
-        case VarPattern():
-            copy = VarPattern(pattern.name)
-        case GlobalVarPattern():
-            copy = GlobalVarPattern(pattern.name)
+        case VarPattern() | GlobalVarPattern():
+            copy = type(pattern)(pattern.name)
         case ExternFuncPattern():
             copy = ExternFuncPattern(pattern.global_symbol)
         case ConstantPattern():

@@ -44,24 +44,32 @@ UNSET: Final = _Unset()
 class Why(Protocol):
     """Says why a step fails on these registers: a kind (see `reasons`) and a sentence."""
 
-    def __call__(self, r: Registers, /) -> tuple[str, str]: ...
+    def __call__(self, r: Registers, /) -> tuple[str, str]:
+        """The kind and the sentence."""
+        ...
 
 
 class Place:
-    """Where in a pattern something stands: ``pattern`` is child ``index`` of what stands at ``parent``."""
+    """Where in a pattern something stands: ``pattern`` is child ``index`` of what stands at ``parent``.
 
-    __slots__ = ("index", "parent", "pattern", "visited")
+    The register ``source`` holds the value that is matched there. The outermost place stands for no pattern.
+    """
 
-    def __init__(self, pattern: DFPattern | None, parent: Place | None = None, index: int = 0) -> None:
+    __slots__ = ("index", "parent", "pattern", "source", "visited")
+
+    def __init__(
+        self, pattern: DFPattern | None = None, source: int = -1, parent: Place | None = None, index: int = 0
+    ) -> None:
         self.pattern = pattern
+        self.source = source
         self.parent = parent
         self.index = index
         self.visited = 0
 
-    def enter(self, pattern: DFPattern) -> Place:
+    def enter(self, pattern: DFPattern, source: int) -> Place:
         """The place of the next child; a compiler goes through the children in order."""
         self.visited += 1
-        return Place(pattern, self, self.visited - 1)
+        return Place(pattern, source, self, self.visited - 1)
 
 
 class Step(NamedTuple):

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..ir.collection import collection_paused
 from ..ir.dtypes import numpy_dtype
 from ..ir.module import IRModule
 from ..ir.op import Op
@@ -48,12 +49,13 @@ def compile_module(module: IRModule, *, verify_types: bool = False) -> Executabl
     ``verify_types`` checks the value of each binding against its type as it is computed: slower, for finding
     an operator whose meaning and type rule disagree. Cost: linear in the bindings, some 20 µs each.
     """
-    writer = ModuleWriter(module, DIALECT)
-    for name, function in module.items():
-        if writer.lines:
-            writer.lines.extend(("", ""))
-        FunctionWriter(writer, name, verify_types=verify_types).write(function)
-    program = writer.finish(f"<regraft numpy {next(_serial)}>")
+    with collection_paused():
+        writer = ModuleWriter(module, DIALECT)
+        for name, function in module.items():
+            if writer.lines:
+                writer.lines.extend(("", ""))
+            FunctionWriter(writer, name, verify_types=verify_types).write(function)
+        program = writer.finish(f"<regraft numpy {next(_serial)}>")
     entries = {name: _entry(program, name, function) for name, function in module.items()}
     return Executable("numpy", entries, program.source)
 

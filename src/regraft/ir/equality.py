@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
+from .collection import collection_paused
 from .dims import Dim, SymExpr, SymVar, free_symvars, substitute
 from .expr import (
     Constant,
@@ -450,4 +451,7 @@ def structural_equal(a: Node, b: Node, map_free_vars: bool = False) -> bool:
     functions of a module in name; `DataflowVar` is not `Var`. Name hints and origins do not count. Cost:
     linear.
     """
-    return a is b or Comparer(map_free_vars).run(a, b)
+    if a is b:
+        return True
+    with collection_paused():
+        return Comparer(map_free_vars).run(a, b)

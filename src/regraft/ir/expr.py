@@ -150,6 +150,7 @@ class Var(Expr):
         return self.name_hint
 
     def __call__(self, *args: object) -> Expr:
+        """A call of the function that this names."""
         return self._operate("call", self, args)
 
 
@@ -177,6 +178,7 @@ class GlobalVar(Expr):
         return self.name_hint
 
     def __call__(self, *args: object) -> Expr:
+        """A call of the function that this names."""
         return self._operate("call", self, args)
 
 

@@ -132,7 +132,9 @@ class Operand(NamedTuple):
 class TypeRule(Protocol):
     """From a call (its ``op``, ``args``, ``attrs`` and ``ty_args``; not yet its ``ty``) to the type of its result."""
 
-    def __call__(self, call: Call, /) -> Type: ...
+    def __call__(self, call: Call, /) -> Type:
+        """The type of the result; raises `OpTypeError` for a wrong call."""
+        ...
 
 
 Reference: TypeAlias = Callable[..., Any]
@@ -216,7 +218,7 @@ class Op(Expr):
 
     @staticmethod
     def get(name: str) -> Op:
-        """The operator of that name (``"relax."`` may be left out); raises `IRError` with near names if there is none."""
+        """The operator of that name (``"relax."`` may be left out); raises `IRError` with near names."""
         found = _registry.get(name)
         if found is None:
             found = _registry.get(f"relax.{name}")

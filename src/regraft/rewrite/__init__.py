@@ -11,6 +11,8 @@ from .errors import (
     RewriteValueError,
     decline,
 )
+from .explain import explain
+from .explanation import Explanation, Finding, Match, Miss, Site
 from .from_module import rule_from_module
 from .rule import PatternMatchingRewriter, Rule, RuleSet
 
@@ -18,7 +20,11 @@ __all__ = [
     "Bindings",
     "Decline",
     "Event",
+    "Explanation",
+    "Finding",
     "Listener",
+    "Match",
+    "Miss",
     "PatternMatchingRewriter",
     "RewriteError",
     "RewriteLoopError",
@@ -27,11 +33,18 @@ __all__ = [
     "RewriteValueError",
     "Rule",
     "RuleSet",
+    "Site",
     "decline",
+    "explain",
     "rewrite",
     "rewrite_bindings",
     "rewrite_call",
     "rule_from_module",
 ]
 
-publish(PatternMatchingRewriter=PatternMatchingRewriter, rewrite_bindings=rewrite_bindings, rewrite_call=rewrite_call)
+publish(
+    explain=explain,
+    PatternMatchingRewriter=PatternMatchingRewriter,
+    rewrite_bindings=rewrite_bindings,
+    rewrite_call=rewrite_call,
+)

@@ -39,17 +39,22 @@ from .errors import RewriteError
 from .gate import Gate
 from .rule import PatternMatchingRewriter, Rule
 from .session import EditSession, substitute
+from .verify import computed_by
 
 _Program = TypeVar("_Program", Function, IRModule)
 
 
 class Event(NamedTuple):
-    """One decision: a rule rewrote the binding ``var`` (``reason`` is None), or declined it, and why."""
+    """One decision: a rule rewrote the binding ``var`` (``reason`` is None), or declined it, and why.
+
+    ``unverified`` says why a rewrite could not be checked by value, where that was asked for.
+    """
 
     rule: str
     var: Var
     reason: str | None
     matched: tuple[Var, ...]
+    unverified: str | None = None
 
 
 Listener: TypeAlias = Callable[[Event], None]
@@ -194,11 +199,11 @@ class BlockRun:
         """Rewrite the bindings around ``anchor``, as `try_value` does; ``seen`` holds the groups tried already."""
         for matchings in form.at(self.session, anchor, seen):
             result = rule.rewriter(matchings, self.bindings)
-            matched = tuple(_vars_of(matchings.values()))
+            matched = tuple(vars_of(matchings.values()))
             if not result:
                 self._tell(rule, anchor, "the rewriter returned no replacement", matched)
                 continue
-            reason = self.gate.apply(rule, result, matched)
+            reason = self.gate.apply(rule, result, matched, computed_by(matchings))
             self._tell(rule, anchor, reason, matched)
             if reason is None:
                 self._after_edit(result)
@@ -207,7 +212,8 @@ class BlockRun:
 
     def _tell(self, rule: Rule, var: Var, reason: str | None, matched: tuple[Var, ...]) -> None:
         if self.listener is not None:
-            self.listener(Event(rule.name, var, reason, matched))
+            unverified = self.gate.unverified if reason is None else None
+            self.listener(Event(rule.name, var, reason, matched, unverified))
 
     def _known(self, var: Var, value: Expr, matchings: Mapping[DFPattern, Any]) -> dict[int, Var]:
         """The variables of the matched calls below the root, by the identity of the call."""
@@ -264,7 +270,8 @@ def _flat(values: Iterable[Any]) -> list[Expr]:
     return found
 
 
-def _vars_of(values: Iterable[Any]) -> dict[Var, None]:
+def vars_of(values: Iterable[Any]) -> dict[Var, None]:
+    """The variables of a match, those inside the lists of repeats included."""
     return {value: None for value in _flat(values) if isinstance(value, Var)}
 
 
@@ -296,6 +303,7 @@ class FunctionWalk:
         return self.function if body is self.function.body else self.function.with_body(body)
 
     def fresh_name(self, prefix: str) -> str:
+        """A name that begins with ``prefix`` and that the function does not use yet."""
         if self._names is None:
             names = [param.name_hint for param in self.function.params]
             names.extend(binding.var.name_hint for binding in iter_bindings(self.function))

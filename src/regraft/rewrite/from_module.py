@@ -120,7 +120,7 @@ def _check_call(where: str, var: Var, call: Call) -> None:
             f"{where} calls {call.op.name_hint}, a function of the rule's own module, which no program has"
         )
     if not call.is_pure:
-        raise RewriteError(f"{where} has effects: {var.name_hint} = {print_node(call)}")
+        raise RewriteError(f"{where} has effects: {var.name_hint} = {print_node(call, elide=True)}")
 
 
 def _resolved(expr: Expr, bound: Mapping[Var, Expr]) -> Expr:
@@ -239,7 +239,7 @@ class _PatternWriter:
             value = self.side.bound.get(output) if isinstance(output, Var) else None
             if not isinstance(output, Var) or not isinstance(value, Call | TupleGetItem):
                 raise RewriteError(
-                    f"{self.where} returns {print_node(output)} as output {index}; "
+                    f"{self.where} returns {print_node(output, elide=True)} as output {index}; "
                     "a rule replaces what its pattern computes with a call"
                 )
             pattern = self.patterns[output]
@@ -364,7 +364,7 @@ class _Form:
             if match_dim(wanted, matchings[stand_in], sizes) is not True:
                 return decline(f"the size {matchings[stand_in]} is not known to be {wanted}, {_where(sizes)}")
         for pattern, name, wanted in self.attributes:
-            call = bindings.get(matchings[pattern], matchings[pattern])
+            call: Any = bindings.get(matchings[pattern], matchings[pattern])
             value = _attribute(wanted, sizes)
             if attribute_key(call.attrs[name]) != attribute_key(value):
                 return decline(f"{name}={value!r} is wanted, {_where(sizes)}, but here is {call.attrs[name]!r}")

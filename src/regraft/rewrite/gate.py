@@ -22,6 +22,7 @@ from ..ir.types import is_subtype
 from .errors import Decline, RewriteError, RewriteLoopError, RewriteScopeError, RewriteTypeError
 from .rule import Rule
 from .session import EditSession
+from .verify import check_values
 
 _STEPS_PER_BINDING: Final = 100
 _LEAST_STEPS: Final = 1000
@@ -57,6 +58,8 @@ class Gate:
         self.session = session
         self.scope = scope
         self.verify = verify
+        self.unverified: str | None = None
+        """Why the last edit could not be checked by value, if that was asked for."""
         self.dry = dry
         self.limit = max(_LEAST_STEPS, _STEPS_PER_BINDING * size)
         self._rule_origins: dict[Rule, Origins] = {}
@@ -72,10 +75,15 @@ class Gate:
         """
         if type(result) is Decline:
             return result.reason
-        return self._make(rule, {var: self._expression(rule, var, result)}, known, self._origins(rule, matched))
+        return self._make(
+            rule, {var: self._expression(rule, var, result)}, known, self._origins(rule, matched), matched
+        )
 
-    def apply(self, rule: Rule, edits: Any, matched: tuple[Var, ...]) -> str | None:
-        """Make ``edits`` together, or say why this match is left alone. Raises as `apply_one`."""
+    def apply(self, rule: Rule, edits: Any, matched: tuple[Var, ...], computed: tuple[Var, ...] = ()) -> str | None:
+        """Make ``edits`` together, or say why this match is left alone. Raises as `apply_one`.
+
+        ``computed`` are those of ``matched`` that the pattern says how to compute.
+        """
         if isinstance(edits, Decline):
             return edits.reason
         if not isinstance(edits, Mapping):
@@ -88,7 +96,7 @@ class Gate:
             if isinstance(result, Decline):
                 return result.reason
             wanted[self._target(rule, var)] = self._expression(rule, var, result)
-        return self._make(rule, wanted, _NOTHING_KNOWN, self._origins(rule, (*matched, *wanted)))
+        return self._make(rule, wanted, _NOTHING_KNOWN, self._origins(rule, (*matched, *wanted)), computed)
 
     def _origins(self, rule: Rule, matched: tuple[Var, ...]) -> Origins:
         """The rule, after all that the matched values came from."""
@@ -136,7 +144,14 @@ class Gate:
             "decline where the types differ, or convert the replacement (R.astype, R.reshape)"
         )
 
-    def _make(self, rule: Rule, edits: Mapping[Var, Expr], known: Mapping[int, Var], origins: Origins) -> str | None:
+    def _make(
+        self,
+        rule: Rule,
+        edits: Mapping[Var, Expr],
+        known: Mapping[int, Var],
+        origins: Origins,
+        computed: tuple[Var, ...],
+    ) -> str | None:
         session = self.session
         added_before = len(session.added)
         flat: dict[Var, Expr] = {}
@@ -149,6 +164,8 @@ class Gate:
             session.drop_unused(added)
             return reason
         old = {var: session.definitions[var] for var in flat}
+        if self.verify is not None:
+            self.unverified = check_values(rule.name, old, flat, edits, session.definitions, computed)
         for var, value in flat.items():
             session.merged_origins[var] = origins
             session.replace(var, value)

@@ -34,15 +34,23 @@ class PatternMatchingRewriter:
         """The rules, in the order in which they are tried."""
         raise NotImplementedError
 
-    def __call__(self, program: _Program, *, share: bool = True, listener: Listener | None = None) -> _Program:
+    def __call__(
+        self,
+        program: _Program,
+        *,
+        share: bool = True,
+        listener: Listener | None = None,
+        verify: str | None = None,
+    ) -> _Program:
         """``program`` rewritten until no rule changes it any more; the same object if none did.
 
         ``share``: a value that a replacement needs and that the block computes already is used, not computed twice.
-        ``listener`` is told of every rewrite and every decline.
+        ``listener`` is told of every rewrite and every decline. ``verify="values"`` also computes each replacement
+        beside what it replaces, on random inputs; see `rewrite`.
         """
         from .engine import rewrite
 
-        return rewrite(program, self, share=share, listener=listener)
+        return rewrite(program, self, share=share, listener=listener, verify=verify)
 
     def __or__(self, other: PatternMatchingRewriter) -> RuleSet:
         return RuleSet((*self.rules(), *other.rules()))

@@ -1,0 +1,23 @@
+"""Gradients that users declare for operators: their own, or another rule for one that has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..ir.op import GradientRule, Op
+
+
+def register_gradient(op_name: str) -> Callable[[GradientRule], GradientRule]:
+    """A decorator that makes a function the gradient rule of the operator ``op_name`` (``"relax."`` may be left out).
+
+    The rule is ``rule(call, output, adjoint)``: ``call`` is the call, ``output`` the variable bound to it, ``adjoint``
+    the gradient of the target with respect to ``output``, of its type. It returns a sequence with one entry for each
+    of ``call.args``: an expression of the operand's type (for an operand that is a tuple, a `Tuple` of them), or None
+    where no gradient goes. Write it with differentiable operators and it can be differentiated again. It takes the
+    place of the rule that the operator had. Raises `IRError`, naming near ones, when there is no such operator.
+
+    >>> @register_gradient("relax.floor")
+    ... def straight_through(call, output, adjoint):
+    ...     return [adjoint]
+    """
+    return Op.get(op_name).define_gradient

@@ -1,0 +1,111 @@
+"""What the reverse-mode transform leaves to tidy: transposes around products of matrices.
+
+A product ``a @ permute_dims(b)`` differentiates to a transpose of a transpose and to a transpose of a product. The
+two rules here, written in the pattern language like any other, bring them to the forms of a person's hand:
+``permute_dims(permute_dims(a))`` is ``a``, and ``permute_dims(a @ b)`` is ``permute_dims(b) @ permute_dims(a)``, where
+a transpose of a transpose is then none.
+
+Only swaps of exactly the last two axes count as transposes, and the second rule holds for matrices and batches of
+them with the same leading axes; where these broadcast, the rewritten product would cost more than it saves. A product
+that is used elsewhere as well stays: it has to be computed anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ..dpl import PatternContext, is_op, wildcard
+from ..dpl.pattern import DFPattern
+from ..ir.expr import Expr, Var
+from ..ir.op import Call, is_call_of
+from ..ir.program import Function
+from ..ir.types import TensorType, shapes_equal
+from ..ops.linear_algebra import matmul
+from ..ops.manipulate import permute_dims
+from ..rewrite import Decline, Rule, RuleSet, decline, rewrite
+
+
+def last_two_swapped(ndim: int) -> tuple[int, ...]:
+    """The axes of a tensor of ``ndim`` (2 or more) dimensions, the last two swapped."""
+    return (*range(ndim - 2), ndim - 1, ndim - 2)
+
+
+def is_transpose(call: Expr | None) -> bool:
+    """Whether ``call`` is a ``permute_dims`` that swaps the last two axes, and does nothing else."""
+    if not is_call_of(call, "relax.permute_dims"):
+        return False
+    assert isinstance(call, Call)
+    ty = call.args[0].ty
+    assert isinstance(ty, TensorType)
+    axes: tuple[int, ...] | None = call.attrs.axes
+    ndim = ty.ndim if axes is None else len(axes)
+    if ndim < 2:
+        return False
+    if axes is None:
+        return ndim == 2
+    return tuple(axis % ndim for axis in axes) == last_two_swapped(ndim)
+
+
+def transposed(matrix: Expr) -> Call:
+    """``matrix``, of known rank, with its last two axes swapped."""
+    ty = matrix.ty
+    assert isinstance(ty, TensorType)
+    return permute_dims(matrix, last_two_swapped(ty.ndim))
+
+
+def _cancel_transposes() -> Rule:
+    matrix = wildcard()
+    inner = is_op("relax.permute_dims")(matrix)
+
+    def cancel_transposes(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+        if not (is_transpose(expr) and is_transpose(matchings[inner])):
+            return decline("the two permutations are not both swaps of the last two axes")
+        return matchings[matrix]
+
+    return Rule(is_op("relax.permute_dims")(inner), cancel_transposes, "permute_dims(permute_dims(a)) -> a")
+
+
+def _transpose_factors() -> Rule:
+    left, right = wildcard(), wildcard()
+    with PatternContext() as context:
+        product = is_op("relax.matmul")(left, right)
+        swap = is_op("relax.permute_dims")(product)
+        product.only_used_by(swap)
+
+    def transpose_factors(
+        matchings: dict[DFPattern, Any], bindings: Mapping[Any, Expr]
+    ) -> dict[Var, Expr] | Decline:
+        if not is_transpose(bindings[matchings[swap]]):
+            return decline("the permutation is no swap of the last two axes")
+        a, b = matchings[left], matchings[right]
+        if not _same_batches(a.ty, b.ty):
+            return decline("the factors are no matrices, or their leading axes may broadcast")
+        call = bindings[matchings[product]]
+        assert isinstance(call, Call)
+        return {matchings[swap]: matmul(transposed(b), transposed(a), call.attrs.out_dtype)}
+
+    name = "permute_dims(matmul(a, b)) -> matmul(permute_dims(b), permute_dims(a))"
+    return Rule(context, transpose_factors, name)
+
+
+def _same_batches(left: TensorType, right: TensorType) -> bool:
+    """Whether both are matrices, or batches of matrices with the same leading axes."""
+    if left.ndim < 2 or left.ndim != right.ndim:
+        return False
+    if left.ndim == 2:
+        return True
+    known = left.shape is not None and right.shape is not None
+    return known and shapes_equal(left.shape[:-2], right.shape[:-2]) is True
+
+
+GRADIENT_RULES: Final = RuleSet([_cancel_transposes(), _transpose_factors()])
+"""The two rules, to be applied to other programs or composed with other rules."""
+
+
+def simplify_gradient(function: Function) -> Function:
+    """``function`` with transposes around products of matrices simplified; the same object if there are none.
+
+    Values that come out equal are not joined: that is the work of `EliminateCommonSubexpr`. Cost: linear.
+    """
+    return rewrite(function, GRADIENT_RULES, share=False)

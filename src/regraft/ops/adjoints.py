@@ -1,0 +1,143 @@
+"""What the gradient rules of many operators share: bringing an adjoint to the type of the operand it belongs to.
+
+A rule gets the adjoint of a call's result and gives, for each operand, its share of it: an expression of the operand's
+own type, made of operators that have gradients themselves, so that a gradient can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.dims import Dim, dim_product
+from ..ir.dtypes import is_float
+from ..ir.errors import RegraftError
+from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, const
+from ..ir.op import Call, Op
+from ..ir.types import TensorType, TupleType, Type, shapes_equal
+# Modules rather than names: the operators in these files have gradients, so they import this one, too.
+from . import broadcast, create, datatype, reduction, reshaping, shape
+
+
+class GradientError(RegraftError, ValueError):
+    """A gradient that cannot be taken; the message names operator or parameter, the binding, and what to do."""
+
+
+# --- what is known of an operand
+
+
+def tensor_type(value: Expr) -> TensorType:
+    """The type of ``value``, which the operator's type rule has found to be a tensor."""
+    ty = value.ty
+    assert isinstance(ty, TensorType)
+    return ty
+
+
+def is_differentiable(ty: Type) -> bool:
+    """Whether values of type ``ty`` hold floating numbers, so that they can have an adjoint."""
+    pending = [ty]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, TensorType) and (current.dtype is None or is_float(current.dtype)):
+            return True
+        if isinstance(current, TupleType):
+            pending.extend(current.fields)
+    return False
+
+
+def known_shape(call: Call, operand: Expr, name: str) -> tuple[Dim, ...]:
+    """The sizes of ``operand``, without which the rule cannot say where its elements went."""
+    dims = tensor_type(operand).shape
+    if dims is None:
+        assert isinstance(call.op, Op)
+        raise GradientError(
+            f"{call.op.name}: the gradient needs the shape of {name}, which is {operand.ty!r}; "
+            "give it one with R.match_cast"
+        )
+    return dims
+
+
+def number_of(value: Expr) -> float | None:
+    """The number that a constant scalar holds, or a scalar that is no tensor; None for anything else."""
+    if isinstance(value, Constant) and value.data.size == 1:
+        return float(value.data.numpy().reshape(())[()])
+    if isinstance(value, PrimValue) and isinstance(value.value, int | float):
+        return float(value.value)
+    return None
+
+
+def fields_of(value: Expr) -> tuple[Expr, ...]:
+    """The fields of an operand of tuple type, each an expression of its own."""
+    if isinstance(value, Tuple):
+        return value.fields
+    assert isinstance(value.ty, TupleType)
+    return tuple([TupleGetItem(value, index) for index in range(len(value.ty.fields))])
+
+
+# --- shapes
+
+
+def shape_like(value: Expr) -> Expr:
+    """The shape of ``value``: written out where it is known, asked for when the program runs where not."""
+    dims = tensor_type(value).shape
+    return shape.shape_of(value) if dims is None else ShapeExpr(dims)
+
+
+def has_shape_of(share: Expr, operand: Expr) -> bool:
+    """Whether two tensors are known to be of one shape."""
+    have, want = tensor_type(share).shape, tensor_type(operand).shape
+    return have is not None and want is not None and shapes_equal(have, want) is True
+
+
+def collapse_to(share: Expr, operand: Expr) -> Expr:
+    """``share``, of the shape that ``operand`` was broadcast to, summed to the shape of ``operand``."""
+    if has_shape_of(share, operand):
+        return share
+    dims = tensor_type(operand).shape
+    if dims is None:
+        return broadcast.collapse_sum_like(share, operand)
+    return broadcast.collapse_sum_to(share, ShapeExpr(dims))
+
+
+def broadcast_like(share: Expr, operand: Expr) -> Expr:
+    """``share`` repeated to the shape of ``operand``."""
+    return share if has_shape_of(share, operand) else broadcast.broadcast_to(share, shape_like(operand))
+
+
+def reshape_like(share: Expr, operand: Expr) -> Expr:
+    """The elements of ``share`` in the shape of ``operand``."""
+    return share if has_shape_of(share, operand) else reshaping.reshape(share, shape_like(operand))
+
+
+def converted_like(share: Expr, operand: Expr) -> Expr:
+    """``share`` in the dtype of ``operand``."""
+    dtype = tensor_type(operand).dtype
+    return share if dtype is None or tensor_type(share).dtype == dtype else datatype.astype(share, dtype)
+
+
+# --- values
+
+
+def zeros_of(value: Expr) -> Expr:
+    """Zeros of the type of ``value``, a tensor or a tuple of them at any depth."""
+    ty = value.ty
+    if isinstance(ty, TupleType):
+        return Tuple([zeros_of(field) for field in fields_of(value)])
+    dims, dtype = tensor_type(value).shape, tensor_type(value).dtype
+    if dims is None or dtype is None:
+        return create.zeros_like(value)
+    return create.zeros(ShapeExpr(dims), dtype)
+
+
+def count_of(dims: Sequence[Dim], dtype: str | None) -> Expr:
+    """The product of ``dims`` as a scalar of ``dtype``; of sizes that are not known yet, worked out as it runs."""
+    count = dim_product(dims)
+    kind = dtype or "float32"
+    if isinstance(count, int):
+        return const(float(count), kind)
+    size = reshaping.reshape(shape.shape_to_tensor(ShapeExpr([count])), ShapeExpr([]))
+    return datatype.astype(size, kind)
+
+
+def total(share: Expr) -> Expr:
+    """The sum of all elements."""
+    return share if tensor_type(share).ndim == 0 else reduction.sum(share)

@@ -1,0 +1,139 @@
+"""What an expression is worth on given inputs, by the reference semantics of its operators over NumPy.
+
+For checks that need a few values of a program, not the program: nothing is compiled, and what no operator here
+defines (functions of a module or of the outside, branches, effects) is refused. Whole programs run on an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from ..ir.builder import operands_of
+from ..ir.dims import Dim, SymExpr, SymVar, evaluate, free_symvars
+from ..ir.errors import RegraftError
+from ..ir.expr import Constant, DataTypeImm, Expr, PrimValue, ShapeExpr, StringImm, Tuple, TupleGetItem, Var
+from ..ir.op import Call, Op
+from ..ir.types import TensorType
+
+MOST_ELEMENTS: Final = 1 << 22
+"""No value with more elements is computed."""
+
+
+class EvaluationError(RegraftError):
+    """A value cannot be computed here; the message says which and why."""
+
+
+class Evaluator:
+    """Computes values of one program on one choice of inputs and sizes, each once.
+
+    ``definitions`` say what variables are bound to. A variable without one, or for which ``is_input`` holds, takes
+    its value from ``draw``. A size variable takes its from ``draw_size``. ``values`` and ``sizes`` hold what is known.
+    At most ``most`` values are computed. Cost: the operators' own; nothing recurses along bindings.
+    """
+
+    __slots__ = ("definitions", "draw", "draw_size", "is_input", "left", "sizes", "values")
+
+    def __init__(
+        self,
+        definitions: Mapping[Var, Expr],
+        draw: Callable[[Var], Any],
+        draw_size: Callable[[SymVar], int],
+        is_input: Callable[[Var, Expr], bool] = lambda _var, _value: False,
+        most: int = 1000,
+    ) -> None:
+        self.definitions = definitions
+        self.draw = draw
+        self.draw_size = draw_size
+        self.is_input = is_input
+        self.left = most
+        self.values: dict[Var, Any] = {}
+        self.sizes: dict[SymVar, int] = {}
+
+    def value(self, expr: Expr) -> Any:
+        """The value of ``expr``: an array, a tuple, a shape as a tuple of ints, or a Python scalar.
+
+        Raises `EvaluationError` for what has no reference semantics or too many elements; what a reference raises
+        for operands outside of its domain passes through.
+        """
+        pending = _variables(expr)
+        while pending:
+            var = pending[-1]
+            if var in self.values:
+                pending.pop()
+                continue
+            bound = self.definitions.get(var)
+            if bound is None or self.is_input(var, bound):
+                self.values[var] = self.draw(var)
+                continue
+            missing = [v for v in _variables(bound) if v not in self.values]
+            if missing:
+                pending.extend(missing)
+                continue
+            self.left -= 1
+            if self.left < 0:
+                raise EvaluationError(f"{var.name_hint} depends on too many values")
+            self.values[var] = self._compute(bound)
+        return self._compute(expr)
+
+    def size(self, dim: Dim) -> int:
+        """The value of a size."""
+        for variable in free_symvars(dim):
+            if variable not in self.sizes:
+                self.sizes[variable] = self.draw_size(variable)
+        return evaluate(dim, self.sizes)
+
+    def _compute(self, expr: Expr) -> Any:
+        match expr:
+            case Var():
+                return self.values[expr]
+            case Call():
+                return self._call(expr)
+            case Tuple():
+                return tuple([self._compute(field) for field in expr.fields])
+            case TupleGetItem():
+                return self._compute(expr.tuple_value)[expr.index]
+            case Constant():
+                return expr.data.numpy()
+            case ShapeExpr():
+                return tuple([self.size(dim) for dim in expr.values])
+            case PrimValue() | StringImm() | DataTypeImm():
+                return self._plain(expr.value)
+            case _:
+                raise EvaluationError(f"a {type(expr).__name__} has no value outside of a program")
+
+    def _call(self, call: Call) -> Any:
+        op = call.op
+        if not isinstance(op, Op) or op.reference is None or not op.is_pure:
+            name = op.name if isinstance(op, Op) else repr(op)
+            raise EvaluationError(f"a call of {name} cannot be computed outside of an engine")
+        if isinstance(call.ty, TensorType) and call.ty.shape is not None:
+            elements = prod(self.size(dim) for dim in call.ty.shape)
+            if elements > MOST_ELEMENTS:
+                raise EvaluationError(f"the result of {op.name} has {elements} elements")
+        operands = [self._compute(arg) for arg in call.args]
+        attributes = {name: self._plain(value) for name, value in call.attrs.items()}
+        with np.errstate(all="ignore"):
+            return op.reference(np, *operands, **attributes)
+
+    def _plain(self, value: Any) -> Any:
+        if isinstance(value, tuple):
+            items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+            return tuple([self._plain(item) for item in items])
+        return self.size(value) if isinstance(value, SymExpr) else value
+
+
+def _variables(value: Expr) -> list[Var]:
+    """The variables that ``value`` is computed from, last first."""
+    found: list[Var] = []
+    stack = [value]
+    while stack:
+        expr = stack.pop()
+        if isinstance(expr, Var):
+            found.append(expr)
+        else:
+            stack.extend(operands_of(expr))
+    return found

@@ -1,0 +1,185 @@
+"""Values to try programs on, and whether two results agree.
+
+Random values of a type, sizes that hide no transpose (all different), and a comparison whose tolerance comes from
+the dtype. One place for every check by value in the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from ..ir.dims import Dim, SymVar
+from ..ir.dtypes import as_dtype, is_float, is_unsigned, numpy_dtype
+from ..ir.errors import RegraftError
+from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type
+
+_SIZES: Final = (5, 3, 7, 2, 6, 4, 11, 9, 13, 8, 10, 12)
+_MANY_DIVISORS: Final = (12, 24, 36, 48, 60, 72)
+
+
+class NoValueError(RegraftError):
+    """A type does not say enough to make a value of it."""
+
+
+class Sizes:
+    """Sizes for size variables, all different from each other and from ``taken``, the same for the same ``seed``.
+
+    ``divisible`` draws multiples of 12, for programs that split their axes.
+    """
+
+    def __init__(self, taken: Iterable[int] = (), seed: int = 0, *, divisible: bool = False) -> None:
+        used = set(taken)
+        pool = _MANY_DIVISORS if divisible else _SIZES
+        turned = pool[seed % len(pool) :] + pool[: seed % len(pool)]
+        self._left = [size for size in turned if size not in used]
+        self._next = max((*used, *pool)) + 1
+
+    def draw(self, _variable: SymVar) -> int:
+        """A size that was not drawn before."""
+        if self._left:
+            return self._left.pop(0)
+        self._next += 1
+        return self._next - 1
+
+
+def random_value(ty: Type, size: Callable[[Dim], int], random: np.random.Generator, least: int = -3) -> Any:
+    """A random value of ``ty``; ``size`` gives the value of each size.
+
+    Floats are normally distributed, integers between ``least`` (0 if unsigned) and 3, bools even. Raises
+    `NoValueError` for a tensor of unknown shape or dtype, and for functions and objects.
+    """
+    match ty:
+        case TensorType(shape=tuple() as dims, dtype=str() as dtype):
+            return random_array([size(dim) for dim in dims], dtype, random, least)
+        case TupleType():
+            return tuple([random_value(field, size, random, least) for field in ty.fields])
+        case ShapeType(values=tuple() as values):
+            return tuple([size(dim) for dim in values])
+        case PrimType():
+            if isinstance(ty.value, float | bool):
+                return ty.value
+            if ty.value is not None:
+                return size(ty.value)
+            return random_array((), ty.dtype, random, least).item()
+        case _:
+            raise NoValueError(f"no random value can be made of {ty!r}")
+
+
+def random_array(shape: Sequence[int], dtype: str, random: np.random.Generator, least: int = -3) -> np.ndarray:
+    """A random array; see `random_value`."""
+    if dtype == "bool":
+        return random.integers(0, 2, size=tuple(shape)).astype(np.bool_)
+    if dtype.startswith("complex"):
+        parts = random.standard_normal((2, *shape))
+        return (parts[0] + 1j * parts[1]).astype(numpy_dtype(dtype))
+    if is_float(dtype):
+        return random.standard_normal(tuple(shape)).astype(numpy_dtype(dtype))
+    low = max(least, 0) if is_unsigned(dtype) else least
+    return random.integers(low, 2 if dtype.endswith(("int2", "int4")) else 4, size=tuple(shape)).astype(
+        numpy_dtype(dtype)
+    )
+
+
+# --- whether two results agree
+
+
+class Difference(NamedTuple):
+    """Where two results differ most: ``place`` is empty, or the field of a tuple such as ``[1]``.
+
+    ``absolute`` and ``relative`` are the largest errors, None where the values cannot be compared at all;
+    ``tolerance`` is the relative one that was allowed (0 for integers and bools).
+    """
+
+    place: str
+    text: str
+    absolute: float | None = None
+    relative: float | None = None
+    tolerance: float | None = None
+
+    def __str__(self) -> str:
+        return f"output{self.place}: {self.text}"
+
+
+def tolerance(dtype: str) -> float:
+    """The relative error that rounding may cause: the dtype's epsilon to the power of 0.7, and 0 for whole numbers.
+
+    About 1e-11 for float64, 1e-5 for float32, 8e-3 for float16 and 3e-2 for bfloat16: room for sums in another
+    order over some hundred terms, far below what a wrong formula gives.
+    """
+    if not is_float(dtype) and not dtype.startswith("complex"):
+        return 0.0
+    return float(ml_dtypes.finfo(numpy_dtype(dtype)).eps) ** 0.7
+
+
+def difference(
+    expected: Any, actual: Any, *, rtol: float | None = None, atol: float | None = None, place: str = ""
+) -> Difference | None:
+    """Where ``actual`` differs from ``expected`` by more than the tolerance; None if they agree.
+
+    Arrays must agree in dtype and shape; NaN agrees with NaN, infinities and whole numbers with themselves only.
+    ``rtol`` is `tolerance` of the dtype, and ``atol`` that times the largest finite value (at least 1), unless given.
+    """
+    if isinstance(expected, tuple) and isinstance(actual, tuple):
+        fields: tuple[Any, ...] = expected  # pyright: ignore[reportUnknownVariableType]
+        others: tuple[Any, ...] = actual  # pyright: ignore[reportUnknownVariableType]
+        if len(fields) != len(others):
+            return Difference(place, f"{len(others)} fields instead of {len(fields)}")
+        pairs = enumerate(zip(fields, others, strict=True))
+        found = (difference(x, y, rtol=rtol, atol=atol, place=f"{place}[{i}]") for i, (x, y) in pairs)
+        return next((one for one in found if one is not None), None)
+    if isinstance(expected, tuple) or isinstance(actual, tuple):
+        return Difference(place, f"{_kind(actual)} instead of {_kind(expected)}")
+    want, got = np.asarray(expected), np.asarray(actual)
+    if want.dtype != got.dtype:
+        return Difference(place, f"dtype {got.dtype} instead of {want.dtype}")
+    if want.shape != got.shape:
+        return Difference(place, f"shape {got.shape} instead of {want.shape}")
+    return _array_difference(want, got, rtol, atol, place)
+
+
+def _array_difference(
+    want: np.ndarray, got: np.ndarray, rtol: float | None, atol: float | None, place: str
+) -> Difference | None:
+    dtype = as_dtype(want.dtype)
+    relative = tolerance(dtype) if rtol is None else rtol
+    inexact = is_float(dtype) or dtype.startswith("complex")
+    if not inexact:
+        wide = np.dtype(object) if dtype.endswith("64") else np.dtype(np.int64)
+    else:
+        wide = np.dtype(np.complex128 if dtype.startswith("complex") else np.float64)
+    x, y = want.astype(wide), got.astype(wide)
+    with np.errstate(all="ignore"):
+        same = x == y
+        if inexact:
+            same |= np.isnan(x) & np.isnan(y)
+        errors = np.where(same, 0, abs(y - x)).astype(np.float64)
+        magnitude = abs(np.where(same, x, x)).astype(np.float64)
+        finite = magnitude[np.isfinite(magnitude)]
+        scale = max(1.0, float(finite.max())) if finite.size else 1.0
+        absolute = relative * scale if atol is None else atol
+        wrong = ~(errors <= absolute + relative * magnitude) & ~same
+    if not wrong.any():
+        return None
+    comparable = wrong & np.isfinite(errors)
+    worst = np.unravel_index(int(np.argmax(np.where(comparable, errors, -1.0))), errors.shape)
+    if not comparable.any():
+        worst = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+    largest = float(errors[worst])
+    share = largest / float(magnitude[worst]) if magnitude[worst] else float("inf")
+    index = f" at {tuple(int(i) for i in worst)}" if want.ndim else ""
+    return Difference(
+        place,
+        f"{int(wrong.sum())} of {want.size} elements differ; the most{index}: {got[worst]} instead of {want[worst]}, "
+        f"an error of {largest:.3g} ({share:.3g} relative), where {dtype} allows {relative:.3g}",
+        largest,
+        share,
+        relative,
+    )
+
+
+def _kind(value: Any) -> str:
+    return "a tuple" if isinstance(value, tuple) else "an array" if isinstance(value, np.ndarray) else repr(value)

@@ -1,0 +1,361 @@
+"""Why a pattern or a rule did nothing: its nearest misses in a program, and what its rewriter says where it matches.
+
+`explain` runs what rewriting runs, with someone listening: the compiled matcher with a tracer that keeps, for each
+binding that could be the root, the failure before which most of the pattern had matched; and, where a rule matches, its
+rewriter and the gate, which then only checks. Nothing is changed, and nothing here costs anything until it is called.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from heapq import heappush, heappushpop
+from typing import Any, Final, final
+
+from ..dpl.context import PatternContext
+from ..dpl.context_match import CompiledContext
+from ..dpl.derived import describe
+from ..dpl.machine import Place, Registers, Step
+from ..dpl.match import CompiledPattern
+from ..dpl.pattern import (
+    AndPattern,
+    CallPattern,
+    ConstrainedPattern,
+    DFPattern,
+    FunctionPattern,
+    NotPattern,
+    OrPattern,
+    RepeatPattern,
+    TupleGetItemPattern,
+    all_patterns,
+)
+from ..dpl.reasons import KINDS, Reason
+from ..dpl.view import Definitions
+from ..ir.expr import Expr, Var
+from ..ir.module import IRModule
+from ..ir.node import print_node
+from ..ir.op import Op
+from ..ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr
+from .engine import BlockRun, Event, FunctionWalk, Plan, vars_of
+from .errors import RewriteError, RewriteScopeError, RewriteTypeError
+from .explanation import Explanation, Finding, Match, Miss, Site
+from .gate import CYCLE, Gate
+from .rule import PatternMatchingRewriter, Rule
+from .session import EditSession
+
+
+def explain(
+    subject: DFPattern | PatternContext | PatternMatchingRewriter,
+    program: Function | IRModule,
+    *,
+    limit: int = 5,
+) -> Explanation:
+    """Why a pattern, context, rule or rule set does not match ``program``, or is not applied where it does.
+
+    Looks at the program as it is, each rule by itself: what one rewrite would make possible for the next is not seen.
+    At most ``limit`` misses and matches are reported for each rule; all are counted. A rule's rewriter is run at each
+    match, and what it returns is checked as in rewriting and then thrown away.
+
+    Cost: that of one search for matches, plus a copy of the matcher's registers each time that a candidate gets
+    further than before; texts are made for those that are reported.
+    """
+    if isinstance(subject, DFPattern | PatternContext):
+        searches = [_Search(Rule(subject, _leave_alone), limit, is_rule=False)]
+    elif isinstance(subject, PatternMatchingRewriter):  # pyright: ignore[reportUnnecessaryIsInstance]
+        searches = [_Search(rule, limit, is_rule=True) for rule in subject.rules()]
+    else:
+        raise RewriteError(f"explain needs a pattern, a PatternContext, a rule or a rule set, got {subject!r}")
+    occurring: Counter[str] = Counter()
+    for name, function in _functions(program):
+        _Visit(function, name, searches, occurring).run()
+    return Explanation(tuple(search.finding(occurring) for search in searches), dict(sorted(occurring.items())))
+
+
+def _functions(program: Function | IRModule) -> Iterable[tuple[str, Function]]:
+    if isinstance(program, IRModule):
+        return program.items()
+    if isinstance(program, Function):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return [(program.name or "function", program)]
+    raise RewriteError(f"explain looks at a function or a module, got {type(program).__name__}")
+
+
+def _leave_alone(expr: Expr, _matchings: object) -> Expr:
+    return expr
+
+
+class _Visit(FunctionWalk):
+    """Takes every search through the blocks of one function."""
+
+    def __init__(self, function: Function, name: str, searches: list[_Search], occurring: Counter[str]) -> None:
+        super().__init__(function)
+        self.name = name
+        self.searches = searches
+        self.occurring = occurring
+        self.block_names = _block_names(function)
+
+    def block(
+        self, block: BindingBlock, outer: Definitions, scope: Mapping[Var, None], later: Mapping[Var, None]
+    ) -> BindingBlock:
+        session = EditSession(block, outer, later, self.fresh_name)
+        for op, calls in session.by_op.items():
+            if isinstance(op, Op):
+                self.occurring[op.name.removeprefix("relax.")] += len(calls)
+        gate = Gate(session, scope, len(block), dry=True)
+        for search in self.searches:
+            search.look(_Block(session, gate, self.name, self.block_names[id(block)]))
+        return block
+
+
+def _block_names(function: Function) -> dict[int, str]:
+    """What to call each block of the function, by its identity."""
+    names: dict[int, str] = {}
+    pending: list[tuple[SeqExpr, str]] = [(function.body, "")]
+    while pending:
+        sequence, where = pending.pop()
+        for index, block in enumerate(sequence.blocks):
+            kind = "dataflow block" if isinstance(block, DataflowBlock) else "block"
+            names[id(block)] = f"{kind} {index}{where}"
+            for binding in block:
+                if isinstance(binding.value, If):
+                    of = f"branch of {binding.var.name_hint}"
+                    pending.append((binding.value.true_branch, f" of the true {of}"))
+                    pending.append((binding.value.false_branch, f" of the false {of}"))
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A block to search."""
+
+    session: EditSession
+    gate: Gate
+    function: str
+    name: str
+
+    def site(self, var: Var) -> Site:
+        value = print_node(self.session.definitions[var], elide=True)
+        return Site(self.function, self.name, var, f"{var.name_hint} = {value}", var.origins)
+
+
+@final
+class _Furthest:
+    """The tracer: keeps the failure before which most had matched; of several such, the first."""
+
+    __slots__ = ("element", "progress", "registers", "skipped", "step")
+
+    def __init__(self) -> None:
+        self.element = -1
+        self.progress = (-1, -1)
+        self.step: Step | None = None
+        self.registers: Registers = []
+        self.skipped = False
+
+    def failed(self, step: Step, r: Registers) -> None:
+        progress = (step.matched, self.element)
+        if progress > self.progress:
+            self.progress, self.step, self.registers = progress, step, r.copy()
+
+    def seen_before(self) -> None:
+        self.skipped = True
+
+
+_TRANSPARENT: Final = (OrPattern, AndPattern, ConstrainedPattern)
+"""Patterns that stand for the same value as their parts."""
+
+
+@dataclass(slots=True)
+class _Search:
+    """One rule on its way through the program. A pattern is a rule whose rewriter is never asked."""
+
+    rule: Rule
+    limit: int
+    is_rule: bool
+    plan: Plan = field(init=False)
+    parts: int = field(init=False)
+    tried: int = 0
+    match_count: int = 0
+    refused_count: int = 0
+    miss_count: int = 0
+    accepted: list[Match] = field(default_factory=list[Match])
+    refused: list[Match] = field(default_factory=list[Match])
+    nearest: list[tuple[tuple[int, int], int, Miss]] = field(default_factory=list[tuple[tuple[int, int], int, Miss]])
+
+    def __post_init__(self) -> None:
+        self.plan = Plan((self.rule,))
+        pattern = self.rule.pattern
+        roots = pattern.roots() if isinstance(pattern, PatternContext) else [pattern]
+        self.parts = len(_bindable(roots))
+
+    # --- looking
+
+    def look(self, block: _Block) -> None:
+        """Try each candidate in ``block``."""
+        for _, form in self.plan.calls:
+            for var in block.session.candidates(form.ops):
+                if self.plan.for_value(block.session.definitions.get(var)):
+                    self._look_at_value(block, form, var)
+        for _, form in self.plan.contexts:
+            self._look_for_groups(block, form)
+
+    def _look_at_value(self, block: _Block, form: CompiledPattern, var: Var) -> None:
+        tracer = _Furthest()
+        definitions = block.session.definitions
+        if next(form.matches(definitions, var, tracer), None) is None:
+            self._miss(block, var, tracer)
+            return
+        if not self.is_rule:
+            self._match(block, var, (var,), None)
+            return
+        events: list[Event] = []
+        run = BlockRun(block.session, Plan(()), block.gate, events.append)
+        refusal = self._refusal(lambda: run.try_value(self.rule, form, var, definitions[var]), events)
+        self._match(block, var, (events[-1].matched if events else ()) or (var,), refusal)
+
+    def _look_for_groups(self, block: _Block, form: CompiledContext) -> None:
+        traced: set[Any] = set()
+        tried: set[Any] = set()
+        covered: dict[Var, None] = {}
+        for anchor in block.session.candidates(form.anchor_ops):
+            tracer = _Furthest()
+            matchings = next(form.at(block.session, anchor, traced, tracer), None)
+            if matchings is None:
+                # A binding that belongs to a group found from another anchor has not been missed.
+                if not tracer.skipped and anchor not in covered:
+                    self._miss(block, anchor, tracer)
+                continue
+            group = vars_of(matchings.values())
+            covered.update(group)
+            refusal: Reason | None = None
+            if self.is_rule:
+                events: list[Event] = []
+                run = BlockRun(block.session, Plan(()), block.gate, events.append)
+                refusal = self._refusal(lambda: run.try_group(self.rule, form, anchor, tried), events)  # noqa: B023
+            self._match(block, anchor, tuple(v for v in group if v in block.session.position), refusal)
+
+    def _refusal(self, attempt: Callable[[], bool], events: list[Event]) -> Reason | None:
+        """Why the rule leaves a match alone, or breaks there; None if it rewrites."""
+        try:
+            if attempt():
+                return None
+        except RewriteTypeError as error:
+            return ("type", str(error))
+        except RewriteScopeError as error:
+            return ("visible", str(error))
+        except RewriteError as error:
+            return ("error", str(error))
+        except Exception as error:
+            return ("error", f"the rewriter raised {type(error).__name__}: {error}")
+        reason = events[0].reason or ""
+        return ("cycle" if reason.startswith(CYCLE) else "declined", reason)
+
+    # --- keeping
+
+    def _match(self, block: _Block, var: Var, matched: tuple[Var, ...], refusal: Reason | None) -> None:
+        self.match_count += 1
+        self.refused_count += refusal is not None
+        kept = self.accepted if refusal is None else self.refused
+        if len(kept) < self.limit:
+            kind, reason = refusal or (None, None)
+            kept.append(Match(block.site(var), matched, kind, reason))
+
+    def _miss(self, block: _Block, var: Var, tracer: _Furthest) -> None:
+        self.miss_count += 1
+        step = tracer.step
+        assert step is not None, "a match fails at some step"
+        self.tried += 1
+        order = -self.tried
+        full = len(self.nearest) == self.limit
+        if self.limit < 1 or (full and (tracer.progress, order) < self.nearest[0][:2]):
+            return
+        entry = (tracer.progress, order, self._missed(block, var, tracer, step))
+        if full:
+            heappushpop(self.nearest, entry)
+        else:
+            heappush(self.nearest, entry)
+
+    def _missed(self, block: _Block, var: Var, tracer: _Furthest, step: Step) -> Miss:
+        kind, reason = step.why(tracer.registers)
+        assert kind in KINDS, kind
+        top = _top(step.place)
+        at = None if top is None else tracer.registers[top.source]
+        root = step.pattern if top is None or top.pattern is None else top.pattern
+        tried = at if isinstance(at, Var) and at is not var else None
+        place = _place_text(step, tracer.progress[1])
+        return Miss(block.site(var), step.pattern, place, kind, reason, step.matched, self.parts, root, tried)
+
+    def finding(self, occurring: Mapping[str, int]) -> Finding:
+        """What has been found, given how often each operator occurs in the program."""
+        forms = [form.ops for _, form in self.plan.calls] + [form.anchor_ops for _, form in self.plan.contexts]
+        wanted = [op.name.removeprefix("relax.") for op in forms[0] or ()]
+        absent = () if any(name in occurring for name in wanted) else tuple(wanted)
+        near = dict.fromkeys(found for name in absent for found in get_close_matches(name, occurring, n=3))
+        misses = [miss for _, _, miss in sorted(self.nearest, key=lambda entry: entry[:2], reverse=True)]
+        return Finding(
+            self.rule.name if self.is_rule else None,
+            self.rule.pattern,
+            _subject_text(self.rule.pattern),
+            tuple((self.refused + self.accepted)[: self.limit]),
+            self.match_count,
+            self.refused_count,
+            tuple(misses),
+            self.miss_count,
+            absent,
+            tuple(near),
+        )
+
+
+def _bindable(roots: Iterable[DFPattern]) -> set[DFPattern]:
+    """The patterns that a match can bind: all but what stands under ``~``."""
+    found: set[DFPattern] = set()
+    stack = list(roots)
+    while stack:
+        pattern = stack.pop()
+        if pattern not in found:
+            found.add(pattern)
+            if not isinstance(pattern, NotPattern):
+                stack.extend(pattern.children())
+    return found
+
+
+def _subject_text(pattern: DFPattern | PatternContext) -> str:
+    if isinstance(pattern, DFPattern):
+        return f"pattern {describe(pattern)}"
+    return f"context {', '.join(map(describe, pattern.roots()))}"
+
+
+def _top(place: Place) -> Place | None:
+    """The place of the root above ``place``; None for a step that belongs to no single root."""
+    found: Place | None = None
+    while place.parent is not None:
+        found, place = place, place.parent
+    return found
+
+
+def _place_text(step: Step, element: int) -> str:
+    """Where the pattern of a step stands, in the nearest pattern that has parts, and in which element of a repeat."""
+    place = step.place
+    if place.parent is None:
+        return "a constraint" if all_patterns(step.pattern) == [step.pattern] else "a root"
+    nearest, seen_element = "", ""
+    while place.parent is not None and place.parent.pattern is not None and not seen_element:
+        parent = place.parent.pattern
+        if isinstance(parent, RepeatPattern):
+            seen_element = f"element {element} of the repeat"
+        elif not nearest and not isinstance(parent, _TRANSPARENT):
+            nearest = _child_text(parent, place.index)
+        place = place.parent
+    return ", in ".join(text for text in (nearest, seen_element) if text) or "the root"
+
+
+def _child_text(parent: DFPattern, index: int) -> str:
+    match parent:
+        case CallPattern():
+            return "the callee" if index == 0 else f"arg {index - 1} of {describe(parent.op)}"
+        case TupleGetItemPattern():
+            return "the tuple of a projection"
+        case FunctionPattern():
+            return "the function's body" if index == len(parent.params) else f"parameter {index} of the function"
+        case _:
+            return f"field {index} of the tuple"

@@ -1,0 +1,164 @@
+"""The check of one edit by value: what a rule put in a place, beside what stood there, on random inputs.
+
+What the match computes is recomputed from what its wildcards stand for, so that what its pattern demands (``t`` is
+``relu(x)``) holds on the inputs too. Where the two sides disagree, the values are computed once more from the
+parameters on: a rule may know more about its operands than its pattern says.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from math import prod
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from ..dpl.pattern import (
+    CallPattern,
+    DFPattern,
+    FunctionPattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    UnorderedTuplePattern,
+)
+from ..ir.builder import operands_of
+from ..ir.expr import Expr, Var
+from ..ir.node import print_node
+from ..ir.op import Call
+from ..ir.types import TensorType, Type
+from ..ops.evaluate import MOST_ELEMENTS, EvaluationError, Evaluator
+from ..ops.trials import NoValueError, Sizes, difference, random_value
+from .errors import RewriteValueError
+
+_COMPUTED: Final = (CallPattern, TuplePattern, UnorderedTuplePattern, TupleGetItemPattern, FunctionPattern)
+
+
+class _Trial(NamedTuple):
+    """One choice of inputs: integers not below ``least``; sizes with many divisors, if ``divisible``."""
+
+    seed: int
+    least: int = -3
+    divisible: bool = False
+
+
+_TRIALS: Final = (_Trial(0), _Trial(1), _Trial(2, 0), _Trial(3, 0, divisible=True))
+"""Signed inputs first; then such that indices are in range, and that axes can be split."""
+
+_ENOUGH: Final = 2
+
+
+def computed_by(matchings: Mapping[DFPattern, Any]) -> tuple[Var, ...]:
+    """The variables that a match over a context computes, as against those that its wildcards stand for."""
+    found: dict[Var, None] = {}
+    for pattern, shown in matchings.items():
+        if isinstance(pattern, _COMPUTED):
+            values = cast("list[Any]", shown) if isinstance(shown, list) else [shown]
+            found.update((value, None) for value in values if isinstance(value, Var))
+    return tuple(found)
+
+
+def check_values(
+    rule: str,
+    old: Mapping[Var, Expr],
+    new: Mapping[Var, Expr],
+    written: Mapping[Var, Expr],
+    definitions: Mapping[Var, Expr],
+    computed: Iterable[Var],
+) -> str | None:
+    """Raise `RewriteValueError` if ``new`` computes other values than ``old`` for the edited variables.
+
+    ``written`` are the replacements as the rule gave them, for the message. ``definitions`` are the bindings before the edit, with those that it adds; ``computed`` are the variables that
+    the match computes. Returns None when the values agreed, or why they could not be compared. Cost: running the
+    match and the replacement, at most twice, over at most some millions of elements.
+    """
+    inside = {*computed, *old}
+
+    def outside(var: Var, value: Expr) -> bool:
+        return var not in inside and isinstance(value, Call)
+
+    check = _Check(old, new, definitions)
+    found = check.run(outside)
+    if not isinstance(found, tuple):
+        return found
+    if check.run(lambda _var, _value: False) is None:
+        return None
+    var, why = found
+    raise RewriteValueError(
+        f"rule {rule!r} replaces {var.name_hint} by a value that is not the same on random inputs\n"
+        f"  {why}\n"
+        f"  binding: {var.name_hint} = {print_node(old[var], elide=True)}\n"
+        f"  replacement: {print_node(written[var], elide=True)}"
+    )
+
+
+class _Check:
+    """Both sides of one edit, to be run on any number of inputs."""
+
+    def __init__(self, old: Mapping[Var, Expr], new: Mapping[Var, Expr], definitions: Mapping[Var, Expr]) -> None:
+        self.old = old
+        bound = cast("MutableMapping[Var, Expr]", definitions)
+        self.before = ChainMap(dict(old), bound)
+        self.after = ChainMap(dict(new), bound)
+        types: list[Type] = [var.ty for var in old]
+        types.extend(operand.ty for value in (*old.values(), *new.values()) for operand in operands_of(value))
+        self.taken = {d for ty in types if isinstance(ty, TensorType) for d in ty.shape or () if isinstance(d, int)}
+
+    def run(self, is_input: Callable[[Var, Expr], bool]) -> tuple[Var, str] | str | None:
+        """None if the sides agree; the variable and how they differ; or why that cannot be said."""
+        agreed = 0
+        reason = ""
+        for trial in _TRIALS:
+            try:
+                found = self._try(trial, is_input)
+            except (EvaluationError, NoValueError) as error:
+                return str(error)
+            except Exception as error:
+                # The reference of an operator refuses these inputs, with whatever error NumPy has for it.
+                reason = f"the value that stands there cannot be computed on random inputs: {_told(error)}"
+                continue
+            if found is not None:
+                return found
+            agreed += 1
+            if agreed == _ENOUGH:
+                return None
+        return None if agreed else reason
+
+    def _try(self, trial: _Trial, is_input: Callable[[Var, Expr], bool]) -> tuple[Var, str] | None:
+        random = np.random.default_rng(trial.seed)
+        inputs: dict[Var, Any] = {}
+
+        def draw(var: Var) -> Any:
+            _check_size(var, before)
+            inputs[var] = random_value(var.ty, before.size, random, trial.least)
+            return inputs[var]
+
+        draw_size = Sizes(self.taken, trial.seed, divisible=trial.divisible).draw
+        before = Evaluator(self.before, draw, draw_size, is_input)
+        expected = {var: before.value(var) for var in self.old}
+        after = Evaluator(self.after, draw, draw_size)
+        after.values.update(inputs)
+        after.sizes = before.sizes
+        for var, want in expected.items():
+            try:
+                got = after.value(var)
+            except (EvaluationError, NoValueError):
+                raise
+            except Exception as error:
+                return var, f"the replacement fails where the old value does not: {_told(error)}"
+            found = difference(want, got)
+            if found is not None:
+                return var, found.text
+        return None
+
+
+def _check_size(var: Var, sizes: Evaluator) -> None:
+    """Raise `EvaluationError` rather than fill the memory with random numbers."""
+    if isinstance(var.ty, TensorType):
+        elements = prod(sizes.size(dim) for dim in var.ty.shape or ())
+        if elements > MOST_ELEMENTS:
+            raise EvaluationError(f"{var.name_hint} has {elements} elements")
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

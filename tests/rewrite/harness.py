@@ -1,0 +1,74 @@
+"""What the tests of rewriting share: both sides run and compared, well-formedness asserted, bindings counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import regraft as rx
+from regraft.analysis import check_well_formed
+from regraft.ir import Call, Function, IRModule, Op, Var
+from regraft.ir.visitor import iter_bindings
+from regraft.testing.random_programs import random_inputs
+
+
+def run(program: Function | IRModule, inputs: Sequence[Any], name: str = "main") -> list[np.ndarray]:
+    """The tensors that ``program`` computes, tuples opened. A function alone is called whatever its name is."""
+    if isinstance(program, Function):
+        program = IRModule({"main": program.with_attr("global_symbol", "main")})
+    return _flat(rx.build(program, target="numpy")[name](*inputs))
+
+
+def _flat(value: Any) -> list[np.ndarray]:
+    if isinstance(value, tuple | list):
+        return [tensor for field in value for tensor in _flat(field)]
+    return [np.asarray(value)]
+
+
+def assert_rewritten(
+    before: Function, after: Function, *, exact: bool = False, inputs: Sequence[Any] | None = None
+) -> None:
+    """``after`` is another program than ``before``, well formed, and computes the same values.
+
+    Values agree to the bit if ``exact``, else to a small multiple of what their dtype can tell apart.
+    """
+    assert after is not before
+    assert_same_values(before, after, exact=exact, inputs=inputs)
+
+
+def assert_same_values(
+    before: Function, after: Function, *, exact: bool = False, inputs: Sequence[Any] | None = None
+) -> None:
+    """Both programs are well formed and compute the same; see `assert_rewritten`."""
+    check_well_formed(before)
+    check_well_formed(after)
+    given = random_inputs(before) if inputs is None else inputs
+    expected, got = run(before, given), run(after, given)
+    assert len(expected) == len(got)
+    for left, right in zip(expected, got, strict=True):
+        assert (left.dtype, left.shape) == (right.dtype, right.shape)
+        if exact or left.dtype.kind not in "fc":
+            assert left.tobytes() == right.tobytes()
+        else:
+            step = float(np.finfo(left.dtype).eps)
+            scale = float(np.max(np.abs(left), initial=0.0, where=np.isfinite(left)))
+            np.testing.assert_allclose(right, left, rtol=64 * step, atol=64 * step * scale)
+
+
+def op_counts(function: Function) -> Counter[str]:
+    """How often each operator is called, branches included."""
+    values = [binding.value for binding in iter_bindings(function)]
+    return Counter(v.op.name for v in values if isinstance(v, Call) and isinstance(v.op, Op))
+
+
+def bound_names(function: Function) -> list[str]:
+    """The names of the variables that the function binds, in order."""
+    return [binding.var.name_hint for binding in iter_bindings(function)]
+
+
+def bound_vars(function: Function) -> dict[str, Var]:
+    """The variables that the function binds, by name."""
+    return {binding.var.name_hint: binding.var for binding in iter_bindings(function)}
