@@ -1,8 +1,8 @@
 """Random small blocks, and patterns derived from them: most match somewhere, the rest nearly do.
 
 A pattern is made from a value by abstraction: the value's own call, tuple or constant is kept or forgotten at each
-level, with alternatives, rejections, conditions and repeats put around it. Values that the pattern has met already often
-get the same pattern again, so that patterns stand in several places.
+level, with alternatives, rejections, conditions and repeats put around it. Values that the pattern has met already
+often get the same pattern again, so that patterns stand in several places.
 """
 
 from __future__ import annotations

@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
-from ..ir.expr import (
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-)
+from ..ir.dims import SymVar
+from ..ir.expr import ShapeExpr, Tuple, TupleGetItem
 from ..ir.op import Call, Op
 from ..ir.program import Function, VarBinding
+from ..ir.steps import Steps, run_steps
 from ..ir.types import ShapeType, bind_type
 from . import reasons
-from .conditions import anything, attr_check, certainly_of_type, dtype_check, leaf_check
+from .conditions import anything, attr_check, certainly_of_type, dtype_check, leaf_check, size_variables
 from .elements import ElementCode, element_rows, share_out
 from .machine import DEFINITIONS, FIRST_FREE, SIZES, TRACER, UNSET, Code, Place, Registers, succeeds
 from .pattern import (
@@ -51,10 +49,44 @@ def fixed_op(pattern: DFPattern) -> Op | None:
     return pattern.expr if isinstance(pattern, ExprPattern) and isinstance(pattern.expr, Op) else None
 
 
+def bindable(root: DFPattern) -> list[DFPattern]:
+    """``root`` and the patterns inside it that a match may bind: all but those that are only rejected."""
+    return _reached(root, NotPattern)
+
+
+def shared_throughout(roots: Iterable[DFPattern]) -> set[DFPattern]:
+    """The patterns that stand outside of every repeat, or that a repeat lists as shared: one value each."""
+    found: set[DFPattern] = set()
+    for root in roots:
+        for part in _reached(root, RepeatPattern):
+            if not isinstance(part, RepeatPattern):
+                found.add(part)
+                continue
+            for one in part.shared:
+                found.update(all_patterns(one))
+    return found
+
+
+def _reached(root: DFPattern, closed: type[DFPattern]) -> list[DFPattern]:
+    """What is reached from ``root`` without looking into patterns of the kind ``closed``."""
+    seen: dict[DFPattern, None] = {}
+    stack = [root]
+    while stack:
+        pattern = stack.pop()
+        if pattern not in seen:
+            seen[pattern] = None
+            if not isinstance(pattern, closed):
+                stack.extend(reversed(pattern.children()))
+    return list(seen)
+
+
 class Compiler:
     """Turns patterns into `Code`; one compiler for all patterns that share registers."""
 
-    def __init__(self) -> None:
+    def __init__(self, roots: Sequence[DFPattern]) -> None:
+        self.standing: set[DFPattern] = {part for root in roots for part in bindable(root)}
+        self.standing_sizes = {size for part in self.standing for size in size_variables(part)}
+        self._deferred: list[tuple[NotPattern, int]] = []
         self.place = Place()
         self.code = self._new_code()
         self.slots: dict[DFPattern, int] = {}
@@ -62,7 +94,7 @@ class Compiler:
         self.bound: set[DFPattern] = set()
         self.maybe: set[DFPattern] = set()
         self.repeated: set[DFPattern] = set()
-        self.outside_repeats: set[DFPattern] = set()
+        self.outside_repeats = shared_throughout(roots)
         self._extents: dict[Extent, int] = {}
 
     def _new_code(self) -> Code:
@@ -96,16 +128,24 @@ class Compiler:
 
     def compile(self, pattern: DFPattern, source: int) -> None:
         """Steps that match the value in register ``source``, a resolved leaf, against ``pattern``."""
+        run_steps(self._compile(pattern, source))
+
+    def finish(self) -> None:
+        """Steps for what can be decided only when all else is known; to be called once, at the end."""
+        run_steps(self._reject_deferred())
+
+    def _compile(self, pattern: DFPattern, source: int) -> Steps[None]:
         outer = self.place
         self.place = outer.enter(pattern, source)
-        if pattern in self.bound:
+        if fixed_op(pattern) is not None:
+            self._leaf(pattern, source)
+        elif pattern in self.bound:
             self._same(pattern, source)
+        elif pattern in self.maybe:
+            yield self._once(pattern, source)
         else:
-            if pattern in self.maybe:
-                self._once(pattern, source)
-            else:
-                self._structure(pattern, source)
-            self.bound.add(pattern)
+            yield self._structure(pattern, source)
+        self.bound.add(pattern)
         self.place = outer
 
     def _same(self, pattern: DFPattern, source: int) -> None:
@@ -120,7 +160,7 @@ class Compiler:
 
         self.code.add_test(run, pattern, why)
 
-    def _once(self, pattern: DFPattern, source: int) -> None:
+    def _once(self, pattern: DFPattern, source: int) -> Steps[None]:
         """Match the structure if no earlier place has, else check that the value is the same."""
         slot = self.slot(pattern)
         end = [0]
@@ -138,33 +178,33 @@ class Compiler:
             return reasons.shared_value(pattern, r[slot], r[source])
 
         self.code.add_choice(run, pattern, why)
-        self._structure(pattern, source)
+        yield self._structure(pattern, source)
         end[0] = len(self.code.steps)
 
-    def _structure(self, pattern: DFPattern, source: int) -> None:
+    def _structure(self, pattern: DFPattern, source: int) -> Steps[None]:
         match pattern:
             case CallPattern():
-                self._call(pattern, source)
+                yield self._call(pattern, source)
             case TuplePattern():
-                self._tuple(pattern, source)
+                yield self._tuple(pattern, source)
             case UnorderedTuplePattern():
-                self._unordered(pattern, source)
+                yield self._unordered(pattern, source)
             case TupleGetItemPattern():
-                self._projection(pattern, source)
+                yield self._projection(pattern, source)
             case OrPattern():
-                self._or(pattern, source)
+                yield self._or(pattern, source)
             case AndPattern():
-                self.compile(pattern.left, source)
-                self.compile(pattern.right, source)
+                yield self._compile(pattern.left, source)
+                yield self._compile(pattern.right, source)
                 self._copy(pattern, pattern.left)
             case NotPattern():
-                self._not(pattern, source)
+                yield self._not(pattern, source)
             case TypePattern() | DataTypePattern() | ShapePattern() | AttrPattern():
-                self.compile(pattern.pattern, source)
+                yield self._compile(pattern.pattern, source)
                 self._copy(pattern, pattern.pattern)
                 self._condition(pattern)
             case FunctionPattern():
-                self._function(pattern, source)
+                yield self._function(pattern, source)
             case PrimArrPattern():
                 self._shape_literal(pattern, source)
             case RepeatPattern():
@@ -205,13 +245,15 @@ class Compiler:
 
         self.code.add_test(run, outer, reasons.never)
 
-    def _call(self, pattern: CallPattern, source: int) -> None:
+    def _call(self, pattern: CallPattern, source: int) -> Steps[None]:
         slot, after = self.slot(pattern), len(self.code.steps) + 1
         op = fixed_op(pattern.op)
         op_register, args_register = self.register(), self.register()
-        elastic = any(isinstance(arg, RepeatPattern) for arg in pattern.args)
-        registers = () if elastic else tuple(self.register() for _ in pattern.args)
         count, at_least = len(pattern.args), pattern.varg_default_wildcard
+        elastic = any(isinstance(arg, RepeatPattern) for arg in pattern.args)
+        may_commute = count > 0 and (op is None or op.is_commutative)
+        listed = elastic or (at_least and may_commute)
+        registers = () if listed else tuple(self.register() for _ in pattern.args)
 
         def run(r: Registers) -> int:
             leaf = r[source]
@@ -227,7 +269,7 @@ class Compiler:
             r[op_register] = call.op
             for register, arg in zip(registers, args, strict=False):
                 r[register] = resolve(definitions, arg)
-            if elastic:
+            if listed:
                 r[args_register] = [resolve(definitions, arg) for arg in args]
             return after
 
@@ -235,14 +277,16 @@ class Compiler:
             return reasons.wrong_call(pattern, r[source], r[DEFINITIONS])
 
         self.code.add_test(run, pattern, why)
-        self.compile(pattern.op, op_register)
-        if elastic:
-            self._run_of(pattern, pattern.args, args_register, allow_rest=at_least)
+        yield self._compile(pattern.op, op_register)
+        if listed:
+            if may_commute:
+                self._commute_list(pattern, slot, args_register)
+            yield self._run_of(pattern, pattern.args, args_register, allow_rest=at_least)
             return
-        if count == 2 and not at_least and pattern.args[0] is not pattern.args[1] and (op is None or op.is_commutative):
+        if count == 2 and may_commute and pattern.args[0] is not pattern.args[1]:
             self._commute(pattern, slot, registers)
         for arg, register in zip(pattern.args, registers, strict=True):
-            self.compile(arg, register)
+            yield self._compile(arg, register)
 
     def _commute(self, pattern: CallPattern, slot: int, registers: tuple[int, ...]) -> None:
         first, second = registers
@@ -259,10 +303,24 @@ class Compiler:
 
         self.code.add_choice(run, pattern, reasons.never)
 
-    def _tuple(self, pattern: TuplePattern, source: int) -> None:
+    def _commute_list(self, pattern: CallPattern, slot: int, arguments: int) -> None:
+        after = len(self.code.steps) + 1
+
+        def run(r: Registers) -> Iterator[int]:
+            values = r[arguments]
+            yield after
+            op = r[slot + 1].op
+            if type(op) is Op and op.is_commutative and len(values) == 2 and values[0] is not values[1]:
+                r[arguments] = values[::-1]
+                yield after
+                r[arguments] = values
+
+        self.code.add_choice(run, pattern, reasons.never)
+
+    def _tuple(self, pattern: TuplePattern, source: int) -> Steps[None]:
         fields = self.register()
         self._fields(pattern, source, fields)
-        self._run_of(pattern, pattern.fields, fields, allow_rest=False)
+        yield self._run_of(pattern, pattern.fields, fields, allow_rest=False)
 
     def _fields(self, pattern: DFPattern, source: int, fields: int) -> None:
         slot, after = self.slot(pattern), len(self.code.steps) + 1
@@ -281,7 +339,7 @@ class Compiler:
 
         self.code.add_test(run, pattern, why)
 
-    def _run_of(self, owner: DFPattern, parts: Sequence[DFPattern], elements: int, *, allow_rest: bool) -> None:
+    def _run_of(self, owner: DFPattern, parts: Sequence[DFPattern], elements: int, *, allow_rest: bool) -> Steps[None]:
         """Match the list in register ``elements`` against ``parts``, of which repeats take runs."""
         registers = tuple(self.register() for _ in parts)
         after = len(self.code.steps) + 1
@@ -296,14 +354,15 @@ class Compiler:
                     r[register] = value
                 return after
 
-            self.code.add_test(run, owner, lambda r: reasons.wrong_length(owner, len(r[elements]), parts))
+            slot = self.slot(owner)
+            self.code.add_test(run, owner, lambda r: reasons.wrong_length(owner, r[slot], len(r[elements]), parts))
         else:
             self._elastic_split(owner, parts, elements, registers, allow_rest=allow_rest)
         for part, register in zip(parts, registers, strict=True):
             if isinstance(part, RepeatPattern):
-                self.compile_repeat(part, register)
+                yield self._repeat(part, register)
             else:
-                self.compile(part, register)
+                yield self._compile(part, register)
 
     def _elastic_split(
         self,
@@ -318,6 +377,7 @@ class Compiler:
         repeats = [part for part in parts if isinstance(part, RepeatPattern)]
         extents = [self.extent_register(part.extent) for part in repeats]
         fixed = len(parts) - len(repeats)
+        slot = self.slot(owner)
 
         def run(r: Registers) -> Iterator[int]:
             values: list[Any] = r[elements]
@@ -344,7 +404,7 @@ class Compiler:
                     r[extent] = UNSET
 
         def why(r: Registers) -> tuple[str, str]:
-            return reasons.wrong_run(owner, len(r[elements]), parts, [e and r[e] for e in extents])
+            return reasons.wrong_run(owner, r[slot], len(r[elements]), parts, [e and r[e] for e in extents])
 
         self.code.add_choice(run, owner, why)
 
@@ -356,11 +416,11 @@ class Compiler:
             self._extents[extent] = self.register()
         return self._extents[extent]
 
-    def compile_repeat(self, pattern: RepeatPattern, elements: int) -> None:
+    def _repeat(self, pattern: RepeatPattern, elements: int) -> Steps[None]:
         """Match each value of the list in register ``elements``; what the parts stand for is gathered in lists."""
         outer = self.place
         self.place = outer.enter(pattern, elements)
-        body = self.element_code(pattern.pattern, pattern.shared, self.outside_repeats)
+        body = yield self._element_code(pattern.pattern, pattern.shared, self.outside_repeats)
         slot, after = self.slot(pattern), len(self.code.steps) + 1
         gathered = body.gathered
 
@@ -374,7 +434,7 @@ class Compiler:
                 yield after
                 r[slot] = r[slot + 1] = UNSET
 
-        self.code.add_choice(run, pattern, lambda r: reasons.run_element(pattern, len(r[elements])))
+        self.code.add_choice(run, pattern, reasons.never)
         self.place = outer
         self.bound |= body.own
         self.bound.add(pattern)
@@ -388,21 +448,35 @@ class Compiler:
 
         All elements agree on the patterns ``agreed``, and on those that stand ``outside`` of the repeat as well.
         """
-        inside = all_patterns(pattern)
-        shared = {p for p in inside if p in self.bound or p in outside}
+        return run_steps(self._element_code(pattern, agreed, outside))
+
+    def _element_code(
+        self, pattern: DFPattern, agreed: Iterable[DFPattern], outside: Container[DFPattern]
+    ) -> Steps[ElementCode]:
+        inside = [p for p in all_patterns(pattern) if fixed_op(p) is None]
+        shared = {p for p in inside if p in outside or (p in self.bound and p not in self.repeated)}
         for one in agreed:
             shared.update(all_patterns(one))
         own = [p for p in inside if p not in shared]
-        outer_code, outer_bound, outer_maybe = self.code, self.bound, self.maybe
-        self.code, self.bound = self._new_code(), set(outer_bound)
-        self.maybe = outer_maybe | (shared - outer_bound)
+        for part in own:
+            if part in self.repeated and part in self.bound:
+                raise PatternError(
+                    f"{part!r} stands in two repeats, so it would have to stand for two runs; give the second a "
+                    "pattern of its own (dup()), or list it in `shared` if it is one value"
+                )
+        outer = self.code, self.bound, self.maybe, self._deferred
+        self.code, self.bound, self._deferred = self._new_code(), set(self.bound), []
+        self.maybe = (self.maybe - set(own)) | (shared - self.bound)
         entry = self.register()
-        self.compile(pattern, entry)
-        code, self.code, self.bound, self.maybe = self.code, outer_code, outer_bound, outer_maybe
-        kept = [self.slot(p) for p in own if p in self.slots]
-        return ElementCode(code, entry, kept, set(own), shared, self.slot(pattern))
+        yield self._compile(pattern, entry)
+        self._refuse_rejections_by_what_follows(own)
+        yield self._reject_deferred()
+        code, certain, met = self.code, self.bound, self.bound | self.maybe
+        self.code, self.bound, self.maybe, self._deferred = outer
+        kept = [self.slot(p) for p in own if p in met]
+        return ElementCode(code, entry, kept, set(own), shared, certain)
 
-    def _unordered(self, pattern: UnorderedTuplePattern, source: int) -> None:
+    def _unordered(self, pattern: UnorderedTuplePattern, source: int) -> Steps[None]:
         fields = self.register()
         self._fields(pattern, source, fields)
         parts = pattern.fields
@@ -413,11 +487,12 @@ class Compiler:
             r[used] = frozenset[int]()
             return after if len(r[fields]) == len(parts) else -1
 
-        self.code.add_test(begin, pattern, lambda r: reasons.wrong_length(pattern, len(r[fields]), parts))
+        slot = self.slot(pattern)
+        self.code.add_test(begin, pattern, lambda r: reasons.wrong_length(pattern, r[slot], len(r[fields]), parts))
         for part in parts:
-            self._pick(part, fields, used)
+            yield self._pick(part, fields, used)
 
-    def _pick(self, part: DFPattern, fields: int, used: int) -> None:
+    def _pick(self, part: DFPattern, fields: int, used: int) -> Steps[None]:
         """One pattern of an unordered tuple takes any field that is left."""
         register, after = self.register(), len(self.code.steps) + 1
 
@@ -431,9 +506,9 @@ class Compiler:
             r[used] = taken
 
         self.code.add_choice(run, part, reasons.never)
-        self.compile(part, register)
+        yield self._compile(part, register)
 
-    def _projection(self, pattern: TupleGetItemPattern, source: int) -> None:
+    def _projection(self, pattern: TupleGetItemPattern, source: int) -> Steps[None]:
         slot, inner, after = self.slot(pattern), self.register(), len(self.code.steps) + 1
         index = pattern.index
 
@@ -450,9 +525,9 @@ class Compiler:
             return reasons.wrong_projection(pattern, r[source], r[DEFINITIONS])
 
         self.code.add_test(run, pattern, why)
-        self.compile(pattern.tuple, inner)
+        yield self._compile(pattern.tuple, inner)
 
-    def _or(self, pattern: OrPattern, source: int) -> None:
+    def _or(self, pattern: OrPattern, source: int) -> Steps[None]:
         starts: list[int] = []
         before = set(self.bound)
         inside = [p for p in all_patterns(pattern) if p not in before and p is not pattern]
@@ -472,7 +547,7 @@ class Compiler:
         for side in (pattern.left, pattern.right):
             starts.append(len(self.code.steps))
             self.bound = set(before)
-            self.compile(side, source)
+            yield self._compile(side, source)
             jumps.append(self._copy_and_jump(pattern, side))
             outcomes.append(self.bound)
         for jump in jumps:
@@ -491,16 +566,59 @@ class Compiler:
         self.code.add_test(run, outer, reasons.never)
         return target
 
-    def _not(self, pattern: NotPattern, source: int) -> None:
-        outer_code, outer_bound = self.code, self.bound
-        self.code, self.bound = self._new_code(), set(outer_bound)
-        self.compile(pattern.reject, source)
-        rejected, self.code, self.bound = self.code, outer_code, outer_bound
-        slot, after = self.slot(pattern), len(outer_code.steps) + 1
+    def _not(self, pattern: NotPattern, source: int) -> Steps[None]:
+        """Reject at once if all that the rejected pattern shares with the rest is known, else at the end."""
+        if self._unknown_to(pattern):
+            slot, after, definitions = self.slot(pattern), len(self.code.steps) + 1, self.register()
+
+            def note(r: Registers) -> int:
+                r[slot] = r[slot + 1] = r[source]
+                r[definitions] = r[DEFINITIONS]
+                return after
+
+            self.code.add_test(note, pattern, reasons.never)
+            self._deferred.append((pattern, definitions))
+        else:
+            yield self._reject(pattern, source, DEFINITIONS)
+
+    def _unknown_to(self, pattern: NotPattern) -> list[DFPattern | SymVar]:
+        """What ``pattern`` rejects by and the rest of the match may yet decide."""
+        inside = all_patterns(pattern.reject)
+        unknown: list[DFPattern | SymVar] = [
+            p for p in inside if p in self.standing and p not in self.bound and fixed_op(p) is None
+        ]
+        return unknown + [size for p in inside for size in size_variables(p) if size in self.standing_sizes]
+
+    def _refuse_rejections_by_what_follows(self, own: Sequence[DFPattern]) -> None:
+        for pattern, _definitions in self._deferred:
+            later = [part for part in self._unknown_to(pattern) if part not in own]
+            if later:
+                raise PatternError(
+                    f"{pattern!r} stands in a repeat and rejects by {later[0]!r}, which may be known only after the "
+                    "repeat; write what decides it in front of the repeat, or check it in the rewriter"
+                )
+
+    def _reject_deferred(self) -> Steps[None]:
+        for pattern, definitions in self._deferred:
+            yield self._reject(pattern, self.slot(pattern), definitions)
+        self._deferred = []
+
+    def _reject(self, pattern: NotPattern, source: int, definitions: int) -> Steps[None]:
+        outer = self.code, self.bound, self.maybe, self._deferred, self.standing
+        self.code, self.bound, self.maybe, self._deferred = self._new_code(), set(self.bound), set(self.maybe), []
+        self.standing = {*self.standing, *bindable(pattern.reject)}
+        yield self._compile(pattern.reject, source)
+        yield self._reject_deferred()
+        rejected = self.code
+        self.code, self.bound, self.maybe, self._deferred, self.standing = outer
+        slot, after = self.slot(pattern), len(self.code.steps) + 1
 
         def run(r: Registers) -> int:
+            if r[source] is UNSET:
+                return after
             trial = list(r)
             trial[TRACER] = None
+            trial[DEFINITIONS] = r[definitions]
             if succeeds(rejected, trial):
                 return -1
             r[slot] = r[slot + 1] = r[source]
@@ -513,7 +631,7 @@ class Compiler:
         slot, after = self.slot(pattern), len(self.code.steps) + 1
 
         def why(r: Registers) -> tuple[str, str]:
-            return reasons.condition(pattern, r[slot], r[slot + 1], r[SIZES])
+            return reasons.condition(pattern, r[slot], definition(r[DEFINITIONS], r[slot]), r[SIZES])
 
         if isinstance(pattern, TypePattern | ShapePattern):
             ty = pattern.ty if isinstance(pattern, TypePattern) else None
@@ -532,7 +650,7 @@ class Compiler:
         holds = dtype_check(pattern) if isinstance(pattern, DataTypePattern) else attr_check(pattern)
 
         def run(r: Registers) -> int:
-            return after if holds(r[slot], r[slot + 1]) else -1
+            return after if holds(r[slot], definition(r[DEFINITIONS], r[slot])) else -1
 
         self.code.add_test(run, pattern, why)
 
@@ -551,7 +669,7 @@ class Compiler:
 
         self.code.add_choice(run, pattern, lambda r: reasons.wrong_leaf(pattern, r[source], r[DEFINITIONS]))
 
-    def _function(self, pattern: FunctionPattern, source: int) -> None:
+    def _function(self, pattern: FunctionPattern, source: int) -> Steps[None]:
         slot, after = self.slot(pattern), len(self.code.steps) + 1
         params = tuple(self.register() for _ in pattern.params)
         body, restore = self.register(), self.register()
@@ -579,6 +697,6 @@ class Compiler:
 
         self.code.add_choice(enter, pattern, lambda r: reasons.wrong_leaf(pattern, r[source], r[DEFINITIONS]))
         for part, register in zip((*pattern.params, pattern.body), (*params, body), strict=True):
-            self.compile(part, register)
+            yield self._compile(part, register)
         done = len(self.code.steps) + 1
         self.code.add_choice(leave, pattern, reasons.never)

@@ -9,7 +9,7 @@ from ..ir.dims import SymVar
 from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, Var
 from ..ir.op import Call, Op, attribute_key
 from ..ir.program import Function
-from ..ir.types import ShapeType, TensorType, Type, bind_type
+from ..ir.types import ShapeType, TensorType, Type, bind_type, type_symvars
 from .machine import DEFINITIONS, Registers
 from .pattern import (
     AttrPattern,
@@ -21,6 +21,9 @@ from .pattern import (
     ExternFuncPattern,
     GlobalVarPattern,
     PatternError,
+    PrimArrPattern,
+    ShapePattern,
+    TypePattern,
     VarPattern,
     WildcardPattern,
 )
@@ -28,6 +31,7 @@ from .view import definition, resolve, same_value
 
 
 def anything(_r: Registers, _leaf: Expr) -> bool:
+    """The check of a wildcard: every leaf will do."""
     return True
 
 
@@ -57,6 +61,17 @@ def leaf_check(pattern: DFPattern) -> Callable[[Registers, Expr], bool]:
             raise PatternError(f"{type(pattern).__name__} is a kind of pattern that the matcher does not know")
 
 
+def size_variables(pattern: DFPattern) -> Sequence[SymVar]:
+    """The size variables that ``pattern`` itself mentions, and may bind."""
+    match pattern:
+        case TypePattern(ty=ty):
+            return type_symvars(ty)
+        case ShapePattern(shape=dims) | PrimArrPattern(fields=dims):
+            return type_symvars(ShapeType(dims))
+        case _:
+            return ()
+
+
 def certainly_of_type(actual: Type, ty: Type | None, shape: Sequence[Any] | None, sizes: dict[SymVar, Any]) -> bool:
     """Whether ``actual`` is certainly of type ``ty``, or a tensor of ``shape``; binds the pattern's size variables."""
     if ty is not None:
@@ -67,11 +82,13 @@ def certainly_of_type(actual: Type, ty: Type | None, shape: Sequence[Any] | None
 
 
 def dtype_check(pattern: DataTypePattern) -> Callable[[Expr, Expr], bool]:
+    """The check of a matched value's dtype."""
     dtype = pattern.dtype
     return lambda leaf, _expr: isinstance(leaf.ty, TensorType) and leaf.ty.dtype == dtype
 
 
 def attr_check(pattern: DFPattern) -> Callable[[Expr, Expr], bool]:
+    """The check of a matched call's or function's attributes."""
     assert isinstance(pattern, AttrPattern)
     wanted = [(name, attribute_key(value)) for name, value in pattern.attrs.items()]
 

@@ -8,7 +8,8 @@ patterns together. `match_dfb` finds the first match in a block; `regraft.rewrit
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, final
+from dataclasses import dataclass
+from typing import Any, final
 
 from ..ir.program import DataflowBlock
 from .derived import duplicate
@@ -25,8 +26,9 @@ from .pattern import (
 )
 
 
-class UseConstraint(NamedTuple):
-    """The value of ``source`` is operand ``index`` (any, if -1) of the value of ``user``; nothing else's, if ``only``."""
+@dataclass(frozen=True, slots=True)
+class UseConstraint:
+    """The value of ``source`` is operand ``index`` (any, if -1) of ``user``'s value; and of nothing else, if ``only``."""
 
     source: DFPattern
     user: DFPattern

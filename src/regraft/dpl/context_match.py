@@ -4,90 +4,29 @@ One root is the *anchor*: it is tried at each binding that its operator allows. 
 where it must be: among the users of a value it shares with what is matched, or among the operands or users that a
 constraint names; only a root with no such tie is sought in the whole block. Roots that are alike (the n matmuls of one
 left side) are taken together: the candidates that match are found once, and then combined in block order, so that n
-patterns cost what the candidates cost and no two permutations of one match are offered.
+patterns cost what the candidates cost and no two permutations of one match are offered. Repeats come last, each with
+all the bindings that are left for it (`gather`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
-from ..ir.builder import operands_of
-from ..ir.expr import Expr, Tuple, Var
-from ..ir.op import Op
+from ..ir.expr import Var
 from ..ir.types import TensorType, shapes_equal
 from . import reasons
-from .compile import Compiler, ElementCode
+from .compile import Compiler, bindable, fixed_op
+from .conditions import size_variables
 from .context import PatternContext, UseConstraint
-from .machine import DEFINITIONS, SEEN, SIZES, TRACER, UNSET, VIEW, Registers, Step, Tracer, solutions
-from .match import outside_of_repeats, root_ops
-from .pattern import CallPattern, DFPattern, NotPattern, PatternError, RepeatPattern, all_patterns
-from .view import BlockView, leaves_of, resolve
-
-
-class Link:
-    """Where to look for a root: so many uses above the value in a register, or below it, or anywhere."""
-
-    __slots__ = ("below", "heights", "ops", "register")
-
-    def __init__(
-        self,
-        register: int | None,
-        heights: frozenset[int],
-        ops: tuple[Op, ...] | None,
-        *,
-        below: bool = False,
-    ) -> None:
-        self.register = register
-        self.heights = heights
-        self.ops = ops
-        self.below = below
-
-    def candidates(self, r: Registers) -> list[Var]:
-        """The bindings to try, in block order."""
-        view: BlockView = r[VIEW]
-        if self.register is None:
-            return view.candidates(self.ops)
-        leaf = r[self.register]
-        if self.below:
-            value = view.definitions.get(leaf, leaf) if isinstance(leaf, Var) else leaf
-            found = [resolve(view.definitions, o) for o in leaves_of(value)]
-            return [v for v in dict.fromkeys(found) if isinstance(v, Var)]
-        if not isinstance(leaf, Var):
-            return view.candidates(self.ops)
-        reached: dict[Var, None] = {}
-        frontier: list[Expr] = [leaf]
-        for level in range(1, max(self.heights) + 1):
-            frontier = list(dict.fromkeys(user for value in frontier for user in view.users_of(value)))
-            if level in self.heights:
-                reached.update(dict.fromkeys(v for v in frontier if isinstance(v, Var)))
-        allowed = self.ops
-        if allowed is not None:
-            index = [view.by_op.get(op, {}) for op in allowed]
-            reached = {v: None for v in reached if any(v in table for table in index)}
-        return sorted(reached, key=view.rank)
-
-
-def heights_above(root: DFPattern, part: DFPattern) -> frozenset[int]:
-    """How many uses lie between the value of ``part`` and that of ``root`` (at least one), over all its places."""
-    found: set[int] = set()
-    stack: list[tuple[DFPattern, int]] = [(root, 0)]
-    seen: set[tuple[DFPattern, int]] = set()
-    while stack:
-        pattern, height = stack.pop()
-        if (pattern, height) in seen or isinstance(pattern, NotPattern):
-            continue
-        seen.add((pattern, height))
-        if pattern is part:
-            found.add(max(height, 1))
-            continue
-        if isinstance(pattern, CallPattern):
-            stack.extend((arg, height + 1) for arg in pattern.args)
-        else:
-            stack.extend((child, height) for child in pattern.children())
-    return frozenset(found)
+from .elements import first_row
+from .gather import RepeatRoot
+from .links import Link, heights_above, other_users, taken_by, uses, values_of
+from .machine import DEFINITIONS, SEEN, SIZES, TRACER, UNSET, VIEW, Registers, Tracer, solutions
+from .match import matchings_in, root_ops
+from .pattern import DFPattern, PatternError, RepeatPattern, all_patterns
+from .view import BlockView, resolve
 
 
 class _Planner:
@@ -95,19 +34,16 @@ class _Planner:
 
     def __init__(self, context: PatternContext) -> None:
         self.context = context
-        self.compiler = Compiler()
         self.roots = context.roots()
+        self.compiler = Compiler(self.roots)
         if not self.roots:
             raise PatternError("the context has no pattern: make patterns inside `with PatternContext() as ctx:`")
-        for root in self.roots:
-            inner = root.pattern if isinstance(root, RepeatPattern) else root
-            if not isinstance(root, RepeatPattern):
-                self.compiler.outside_repeats |= outside_of_repeats(inner)
         self.entry = self.compiler.register()
         self.placed: list[DFPattern] = []
         self.pending_uses = list(context.uses)
         self.pending_shapes = list(context.same_shapes)
         self._refuse_constraints_on_repeated()
+        self._refuse_constraints_on_rejected()
 
     def _refuse_constraints_on_repeated(self) -> None:
         tied = {p for use in self.context.uses for p in (use.source, use.user)}
@@ -123,24 +59,35 @@ class _Planner:
                         "put it in `shared`, or check it in the rewriter"
                     )
 
+    def _refuse_constraints_on_rejected(self) -> None:
+        standing = {part for root in self.roots for part in bindable(root)}
+        for use in self.context.uses:
+            for part in (use.source, use.user):
+                if part not in standing:
+                    raise PatternError(f"{part!r} stands only under ~, so it stands for no value and cannot be used")
+
     def plan(self) -> None:
-        """Place the anchor, then every other root next to what is placed."""
-        anchor = next((root for root in self.roots if root_ops(root) is not None), self.roots[0])
+        """Place the anchor, then every other root next to what is placed; repeats after all others."""
+        anchor = min(self.roots, key=lambda root: (isinstance(root, RepeatPattern), root_ops(root) is None))
         waiting = [root for root in self.roots if root is not anchor]
         self._place_anchor(anchor)
         self._check_what_can_be()
         while waiting:
-            link, root = self._nearest(waiting)
+            plain = [root for root in waiting if not isinstance(root, RepeatPattern)]
+            link, root = self._nearest(plain or waiting)
             alike = [other for other in waiting if other is root or self._alike(root, other)]
             if isinstance(root, RepeatPattern):
                 self._place_repeat(root, link)
                 alike = [root]
-            elif len(alike) > 1 or (self.placed and self._alike(self.placed[-1], root)):
+            elif self._is_settled(root) and (len(alike) > 1 or self._alike(self.placed[-1], root)):
                 self._place_alike(alike, link)
             else:
                 self._place(root, link)
+                alike = [root]
             waiting = [other for other in waiting if other not in alike]
             self._check_what_can_be()
+        self._check_the_rest()
+        self.compiler.finish()
 
     def _place_anchor(self, anchor: DFPattern) -> None:
         if isinstance(anchor, RepeatPattern):
@@ -154,7 +101,7 @@ class _Planner:
         for root in waiting:
             ops = root_ops(root)
             for part in all_patterns(root):
-                if part in self.compiler.bound and part not in self.compiler.repeated and not _is_op_pattern(part):
+                if part in self.compiler.bound and part not in self.compiler.repeated and fixed_op(part) is None:
                     heights = heights_above(root, part)
                     if heights:
                         return Link(self.compiler.slot(part), heights, ops), root
@@ -175,6 +122,14 @@ class _Planner:
             a is not b and (a in tied or b in tied or a in elsewhere or b in elsewhere) for a, b in mapping.items()
         )
 
+    def _is_settled(self, root: DFPattern) -> bool:
+        """Whether all that ``root`` shares with other roots is known, so that its candidates do not depend on others.
+
+        Size variables may be shared without being bound by any one pattern, so roots with some are never settled.
+        """
+        shared = [p for p in self._known_parts(root) if fixed_op(p) is None and p in self.compiler.standing]
+        return all(p in self.compiler.bound for p in shared) and not any(map(size_variables, all_patterns(root)))
+
     # --- roots
 
     def _place(self, root: DFPattern, link: Link) -> None:
@@ -183,15 +138,15 @@ class _Planner:
         others = self._root_registers()
 
         def run(r: Registers) -> Iterator[int]:
-            taken = _taken(r, others)
+            taken = taken_by(r, others)
             for candidate in link.candidates(r):
-                leaf = resolve(r[DEFINITIONS], candidate)
-                if leaf not in taken:
-                    r[register] = leaf
+                if candidate not in taken:
+                    r[register] = candidate
                     yield after
 
         def why(r: Registers) -> tuple[str, str]:
-            return reasons.no_candidate(root, None if link.register is None else r[link.register])
+            taken = [leaf for leaf in link.candidates(r) if leaf in taken_by(r, others)]
+            return reasons.taken(root, taken[0]) if taken else link.why_none(root, r)
 
         self.compiler.code.add_choice(run, root, why)
         self.compiler.compile(root, register)
@@ -211,22 +166,18 @@ class _Planner:
 
         def run(r: Registers) -> Iterator[int]:
             view: BlockView = r[VIEW]
-            taken = _taken(r, others)
+            taken = taken_by(r, others)
             first = view.rank(r[earlier]) if earlier is not None and isinstance(r[earlier], Var) else -2
-            found = [
-                row
-                for candidate in link.candidates(r)
-                if candidate not in taken and view.rank(candidate) > first
-                for row in _first_row(body, candidate, model_slots, r)
-            ]
-            for chosen in combinations(found, len(roots)):
+            candidates = [c for c in link.candidates(r) if c not in taken and view.rank(c) > first]
+            found = [first_row(body, candidate, model_slots, r) for candidate in candidates]
+            for chosen in combinations([row for row in found if row is not None], len(roots)):
                 for registers, row in zip(rows, chosen, strict=True):
                     for register, (leaf, shown) in zip(registers, row, strict=True):
                         r[register], r[register + 1] = leaf, shown
                 yield after
 
         def why(r: Registers) -> tuple[str, str]:
-            return reasons.no_candidate(model, None if link.register is None else r[link.register], len(roots))
+            return link.why_none(model, r, len(roots))
 
         self.compiler.code.add_choice(run, model, why)
         for root in roots:
@@ -241,90 +192,21 @@ class _Planner:
 
     def _place_repeat(self, root: RepeatPattern, link: Link, *, anchored: bool = False) -> None:
         """The largest set of bindings that match and agree; the anchor's own, if this root is the anchor."""
-        here, matched = self.compiler.place, len(self.compiler.bound)
-        body = self.compiler.element_code(root.pattern, root.shared, self.compiler.outside_repeats)
-        slot = self.compiler.slot(root)
-        keys = [self.compiler.slot(p) for p in all_patterns(root.pattern) if p in body.shared and not _is_op_pattern(p)]
-        links = [
-            Link(self.compiler.slot(p), heights_above(root.pattern, p), link.ops)
-            for p in all_patterns(root.pattern)
-            if p in body.shared and not _is_op_pattern(p) and heights_above(root.pattern, p)
-        ]
-        extent = self.compiler.extent_register(root.extent)
-        after = len(self.compiler.code.steps) + 1
-        others = self._root_registers()
-        entry = self.entry
-
-        def gather(r: Registers, around: Link) -> list[list[tuple[Any, Any]]]:
-            taken = _taken(r, others)
-            return [
-                row
-                for candidate in around.candidates(r)
-                if candidate not in taken
-                for row in _first_row(body, candidate, body.gathered, r)
-            ]
-
-        def settle(r: Registers, rows: list[list[tuple[Any, Any]]]) -> bool:
-            rows = rows[: root.max]
-            wanted = UNSET if extent is None else r[extent]
-            if len(rows) < root.min or wanted not in (UNSET, len(rows)):
-                tracer: Tracer | None = r[TRACER]
-                if tracer is not None:
-                    # Where only the length is wrong, that counts as further than any value that did not match.
-                    further = 0 if len(rows) < root.min else len(body.own) + 1
-                    why = partial(_wrong_count, root, len(rows), wanted)
-                    tracer.failed(Step(root, why, here, matched + further), r)
-                return False
-            for index, register in enumerate(body.gathered):
-                r[register] = [row[index][0] for row in rows]
-                r[register + 1] = [row[index][1] for row in rows]
-            place = body.gathered.index(body.root) if body.root in body.gathered else None
-            r[slot] = r[slot + 1] = [] if place is None else list(r[body.root])
-            return True
-
-        def finish(r: Registers, rows: list[list[tuple[Any, Any]]]) -> Iterator[int]:
-            fixed = extent is not None and r[extent] is UNSET
-            if settle(r, rows):
-                if extent is not None and fixed:
-                    r[extent] = len(rows[: root.max])
-                yield after
-                if extent is not None and fixed:
-                    r[extent] = UNSET
-                r[slot] = r[slot + 1] = UNSET
-
-        def from_anchor(r: Registers) -> Iterator[int]:
-            view: BlockView = r[VIEW]
-            r[body.entry] = r[entry]
-            for _ in solutions(body.code, r):
-                key = (id(root), *(_identity(r[k]) for k in keys))
-                if key in r[SEEN]:
-                    if r[TRACER] is not None:
-                        r[TRACER].seen_before()
-                    continue
-                r[SEEN].add(key)
-                near = [one for one in links if one.register is not None and isinstance(r[one.register], Var)]
-                best = min(near, key=lambda one: len(view.users.get(r[one.register], ())), default=link)
-                yield from finish(r, gather(r, best))
-
-        def from_link(r: Registers) -> Iterator[int]:
-            if all(r[k] is not UNSET for k in keys):
-                yield from finish(r, gather(r, link))
-                return
-            for candidate in link.candidates(r):
-                r[body.entry] = resolve(r[DEFINITIONS], candidate)
-                for _ in solutions(body.code, r):
-                    near = [one for one in links if one.register is not None and isinstance(r[one.register], Var)]
-                    yield from finish(r, gather(r, near[0] if near else link))
+        compiler = self.compiler
+        body = compiler.element_code(root.pattern, root.shared, compiler.outside_repeats)
+        sets = RepeatRoot(root, body, link, self._root_registers(), compiler)
+        after = len(compiler.code.steps) + 1
+        run = sets.of_anchor(self.entry, after) if anchored else sets.of_block(after)
 
         def why(r: Registers) -> tuple[str, str]:
-            return reasons.no_candidate(root, None if link.register is None else r[link.register])
+            return link.why_none(root, r)
 
-        self.compiler.code.add_choice(from_anchor if anchored else from_link, root, why)
-        self.compiler.bound |= body.own | {root}
-        self.compiler.repeated |= body.own | {root}
-        self.compiler.maybe |= body.shared - self.compiler.bound
+        compiler.code.add_choice(run, root, why)
+        compiler.bound |= body.own | {root}
+        compiler.repeated |= body.own | {root}
+        compiler.maybe |= body.shared - compiler.bound
         if root.min > 0:
-            self.compiler.bound |= body.shared
+            compiler.bound |= body.shared & body.certain
         self.placed.append(root)
 
     def _root_registers(self) -> list[int]:
@@ -333,6 +215,7 @@ class _Planner:
     # --- constraints
 
     def _check_what_can_be(self) -> None:
+        """Add the checks of constraints whose patterns are all bound."""
         bound = self.compiler.bound
         for use in list(self.pending_uses):
             if use.source in bound and use.user in bound:
@@ -343,26 +226,34 @@ class _Planner:
                 self.pending_shapes.remove(constraint)
                 self._check_shapes(constraint.args)
 
+    def _check_the_rest(self) -> None:
+        """Constraints on patterns of alternatives: where one was not taken, there is nothing to check."""
+        for use in self.pending_uses:
+            self._check_use(use)
+        for constraint in self.pending_shapes:
+            self._check_shapes(constraint.args)
+
     def _check_use(self, use: UseConstraint) -> None:
         source, user = self.compiler.slot(use.source), self.compiler.slot(use.user)
         after = len(self.compiler.code.steps) + 1
 
         def run(r: Registers) -> int:
+            if r[source] is UNSET or r[user] is UNSET:
+                return after
             view: BlockView = r[VIEW]
-            if not _uses(view, r[user], r[source], use.index):
+            if not uses(view, r[user], r[source], use.index):
                 return -1
             if use.only:
-                consumers, is_output = view.consumers(r[source])
-                if is_output or any(resolve(view.definitions, c) is not r[user] for c in consumers):
+                others, is_output = other_users(view, r[source], r[user])
+                if others or is_output:
                     return -1
             return after
 
         def why(r: Registers) -> tuple[str, str]:
             view: BlockView = r[VIEW]
-            if not _uses(view, r[user], r[source], use.index):
+            if not uses(view, r[user], r[source], use.index):
                 return reasons.not_used(r[source], r[user], use.index, view.definitions)
-            consumers, is_output = view.consumers(r[source])
-            return reasons.extra_user(r[source], [c for c in consumers if c is not r[user]], is_output)
+            return reasons.extra_user(r[source], *other_users(view, r[source], r[user]))
 
         self.compiler.code.add_test(run, use.source, why)
 
@@ -371,64 +262,12 @@ class _Planner:
         after = len(self.compiler.code.steps) + 1
 
         def run(r: Registers) -> int:
-            types = [r[slot].ty for slot in slots]
+            types = [r[slot].ty for slot in slots if r[slot] is not UNSET]
             shapes = [ty.shape if isinstance(ty, TensorType) else None for ty in types]
-            first = shapes[0]
-            same = first is not None and all(s is not None and shapes_equal(first, s) is True for s in shapes)
+            same = all(s is not None and shapes_equal(shapes[0] or (), s) is True for s in shapes)
             return after if same else -1
 
         self.compiler.code.add_test(run, patterns[0], lambda r: reasons.same_shape([r[slot] for slot in slots]))
-
-
-def _wrong_count(root: RepeatPattern, found: int, wanted: Any, _r: Registers) -> tuple[str, str]:
-    return reasons.wrong_count(root, found, None if wanted is UNSET else wanted)
-
-
-def _is_op_pattern(pattern: DFPattern) -> bool:
-    return isinstance(getattr(pattern, "expr", None), Op)
-
-
-def _identity(leaf: Any) -> object:
-    return leaf if isinstance(leaf, Expr) else id(leaf)
-
-
-def _taken(r: Registers, registers: Iterable[int]) -> set[Expr]:
-    found: set[Expr] = set()
-    for register in registers:
-        value = r[register]
-        if isinstance(value, list):
-            found.update(value)  # pyright: ignore[reportUnknownArgumentType]
-        elif value is not UNSET:
-            found.add(value)
-    return found
-
-
-def _first_row(
-    body: ElementCode, candidate: Var, registers: Sequence[int], r: Registers
-) -> list[list[tuple[Any, Any]]]:
-    """What the first way in which ``candidate`` matches binds, as a list of one row; no row if it does not match."""
-    r[body.entry] = resolve(r[DEFINITIONS], candidate)
-    found: list[list[tuple[Any, Any]]] = []
-    for _ in solutions(body.code, r):
-        if not found:
-            found.append([(r[g], r[g + 1]) for g in registers])
-    return found
-
-
-def _uses(view: BlockView, user: Expr, source: Expr, index: int) -> bool:
-    value = view.definitions.get(user, user) if isinstance(user, Var) else user
-    operands = operands_of(value)
-    if index >= 0:
-        operands = operands[index : index + 1]
-    stack = list(operands)
-    while stack:
-        leaf = resolve(view.definitions, stack.pop())
-        if leaf is source:
-            return True
-        whole = view.definitions.get(leaf, leaf) if isinstance(leaf, Var) else leaf
-        if isinstance(whole, Tuple):
-            stack.extend(whole.fields)
-    return False
 
 
 def _same_form(first: DFPattern, second: DFPattern, mapping: dict[DFPattern, DFPattern]) -> bool:
@@ -490,7 +329,7 @@ class CompiledContext:
     def search(self, view: BlockView, tracer: Tracer | None = None) -> Iterator[dict[Any, Any]]:
         """Each match in the block, anchors in block order."""
         seen: set[Any] = set()
-        for anchor in view.candidates(self.anchor_ops):
+        for anchor in values_of(view, self.anchor_ops):
             yield from self.at(view, anchor, seen, tracer)
 
     def at(
@@ -507,7 +346,7 @@ class CompiledContext:
             yield self._matchings(r)
 
     def _matchings(self, r: Registers) -> dict[Any, Any]:
-        found: dict[Any, Any] = {p: r[slot] for p, slot in self._names if r[slot] is not UNSET}
+        found = matchings_in(r, self._names, shown=False)
         if r[SIZES]:
             found.update(r[SIZES])
         return found

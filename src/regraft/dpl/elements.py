@@ -11,9 +11,13 @@ from .pattern import DFPattern, RepeatPattern
 
 
 class ElementCode:
-    """The code for one element of a repeat: where its value goes in, and which registers are its own."""
+    """The code for one element of a repeat: where its value goes in, and which registers are its own.
 
-    __slots__ = ("code", "entry", "gathered", "own", "root", "shared")
+    ``gathered`` are the registers of the patterns ``own``; ``shared`` are the others, and a match of one element binds
+    those that are ``certain``.
+    """
+
+    __slots__ = ("certain", "code", "entry", "gathered", "own", "shared")
 
     def __init__(
         self,
@@ -22,14 +26,32 @@ class ElementCode:
         gathered: list[int],
         own: set[DFPattern],
         shared: set[DFPattern],
-        root: int,
+        certain: set[DFPattern],
     ) -> None:
         self.code = code
         self.entry = entry
         self.gathered = gathered
         self.own = own
         self.shared = shared
-        self.root = root
+        self.certain = certain
+
+
+def undisturbed(code: Code, r: Registers) -> Iterator[None]:
+    """`solutions`, for a caller that uses the element's own registers before it asks for the next one."""
+    for _ in solutions(code, r):
+        left_behind = r.copy()
+        yield
+        r[:] = left_behind
+
+
+def first_row(body: ElementCode, leaf: Expr, registers: Sequence[int], r: Registers) -> list[tuple[Any, Any]] | None:
+    """What the first way in which ``leaf`` matches puts into ``registers``, or None; nothing else is changed."""
+    before = r.copy() if body.code.has_choices else None
+    r[body.entry] = leaf
+    row = [(r[g], r[g + 1]) for g in registers] if succeeds(body.code, r) else None
+    if before is not None:
+        r[:] = before
+    return row
 
 
 def element_rows(body: ElementCode, values: Sequence[Expr], r: Registers) -> Iterator[list[list[tuple[Any, Any]]]]:
@@ -59,7 +81,7 @@ def element_rows(body: ElementCode, values: Sequence[Expr], r: Registers) -> Ite
             yield rows
         else:
             r[body.entry] = values[len(rows)]
-            open_elements.append(solutions(body.code, r))
+            open_elements.append(undisturbed(body.code, r))
         while open_elements:
             if len(rows) == len(open_elements):
                 rows.pop()

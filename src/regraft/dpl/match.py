@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
 
 from ..ir.expr import Expr, Var
 from ..ir.op import Op
@@ -71,18 +71,20 @@ def depth(pattern: DFPattern) -> int:
     return levels[pattern]
 
 
-def outside_of_repeats(pattern: DFPattern) -> set[DFPattern]:
-    """The patterns inside ``pattern`` that also stand outside of every repeat."""
-    seen: set[DFPattern] = set()
-    stack = [pattern]
-    while stack:
-        part = stack.pop()
-        if part in seen:
-            continue
-        seen.add(part)
-        if not isinstance(part, RepeatPattern):
-            stack.extend(part.children())
-    return seen
+def matchings_in(r: Registers, names: Iterable[tuple[DFPattern, int]], *, shown: bool) -> dict[Any, Any]:
+    """From each pattern to its leaf or, if ``shown``, to what a rewriter is shown for it.
+
+    A pattern inside a repeat gives a list, with None for the elements that took an alternative without it.
+    """
+    found: dict[Any, Any] = {}
+    for pattern, slot in names:
+        value = r[slot + 1] if shown else r[slot]
+        if isinstance(value, list):
+            values = cast("list[Any]", value)
+            value = UNSET if values and all(v is UNSET for v in values) else [None if v is UNSET else v for v in values]
+        if value is not UNSET:
+            found[pattern] = value
+    return found
 
 
 class CompiledPattern:
@@ -91,11 +93,11 @@ class CompiledPattern:
     __slots__ = ("_code", "_entry", "_names", "_template", "depth", "ops", "pattern")
 
     def __init__(self, pattern: DFPattern) -> None:
-        compiler = Compiler()
-        compiler.outside_repeats = outside_of_repeats(pattern)
+        compiler = Compiler([pattern])
         self.pattern = pattern
         self._entry = compiler.register()
         compiler.compile(pattern, self._entry)
+        compiler.finish()
         self._code = compiler.code
         self._names = tuple(compiler.slots.items())
         self._template = compiler.fresh_registers({})
@@ -122,7 +124,7 @@ class CompiledPattern:
             yield self._matchings(r)
 
     def _matchings(self, r: Registers) -> dict[Any, Any]:
-        found = {pattern: r[slot + 1] for pattern, slot in self._names if r[slot] is not UNSET}
+        found = matchings_in(r, self._names, shown=True)
         if r[SIZES]:
             found.update(r[SIZES])
         return found

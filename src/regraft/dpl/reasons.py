@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ..ir.builder import operands_of
 from ..ir.dims import SymVar
-from ..ir.expr import Constant, Expr, Tuple, TupleGetItem, Var
+from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, Tuple, TupleGetItem, Var
 from ..ir.op import Call, Op, attribute_key
 from ..ir.program import Function
 from ..ir.types import ShapeType, TensorType, bind_type
@@ -24,7 +24,9 @@ from .pattern import (
     DataTypePattern,
     DFPattern,
     ExprPattern,
+    ExternFuncPattern,
     FunctionPattern,
+    GlobalVarPattern,
     NotPattern,
     PrimArrPattern,
     RepeatPattern,
@@ -40,7 +42,7 @@ KINDS: Final = {
     "attribute": "an attribute with another value",
     "dtype": "another dtype",
     "shape": "another shape, or one that cannot be told",
-    "type": "another type, or one that cannot be told",
+    "type": "another type, or one that cannot be told; also: the replacement has one that does not serve",
     "constant": "no constant, or another one",
     "kind": "another kind of value: a variable, tuple, projection, function or shape is wanted",
     "name": "a variable or function of another name",
@@ -48,11 +50,13 @@ KINDS: Final = {
     "rejected": "the value matches what ~ rejects",
     "extent": "repeats that share an extent differ in length, or a run is too short or too long",
     "not used": "a value is not used by the one that should use it",
+    "no candidate": "no binding where it should be can stand for a root of the context",
     "extra user": "a value that only one may use has another user, or is an output of the block",
     "taken": "the binding already stands for another pattern of the context",
-    "visible": "a value of the match cannot be seen where the replacement goes",
-    "cycle": "the replacement would depend on itself",
     "declined": "the rewriter declined",
+    "cycle": "the replacement would depend on itself",
+    "visible": "the replacement uses a value that cannot be seen where it would stand",
+    "error": "the rewriter raised an error, or made what cannot stand there",
 }
 """Every kind of reason, and what it means."""
 
@@ -60,17 +64,18 @@ Reason = tuple[str, str]
 
 
 def never(_r: list[Any]) -> Reason:
-    """For steps that cannot fail by themselves."""
-    return ("kind", "no alternative matched")
+    """For steps that cannot fail, and for those that only fail after another one has, which says more."""
+    raise AssertionError("a step that is never the furthest one was asked why it failed")
 
 
 def show(expr: Any) -> str:
     """A value for a message, on one line and not too long."""
     if isinstance(expr, Var):
         return expr.name_hint
+    if isinstance(expr, Op):
+        return expr.name.removeprefix("relax.")
     if isinstance(expr, Call):
-        callee = expr.op.name.removeprefix("relax.") if isinstance(expr.op, Op) else repr(expr.op)
-        return f"{callee}({', '.join(show(arg) for arg in expr.args)})"
+        return f"{show(expr.op)}({', '.join(show(arg) for arg in expr.args)})"
     if isinstance(expr, Tuple):
         fields = [show(field) for field in expr.fields[:4]] + (["..."] if len(expr.fields) > 4 else [])
         return f"({', '.join(fields)})"
@@ -102,15 +107,18 @@ def wrong_call(pattern: CallPattern, leaf: Expr, definitions: Mapping[Var, Expr]
     value = _bound(leaf, definitions)
     wanted = describe(pattern.op)
     if not isinstance(value, Call):
-        kind = "a parameter, or a value from outside" if isinstance(value, Var) else f"a {type(value).__name__}"
-        return ("op", f"a call of {wanted} is wanted, but {_what(leaf, definitions)} is {kind}")
+        if isinstance(value, Var):
+            where = "has no definition here: it is a parameter, a match_cast, or hidden in another block"
+            return ("op", f"a call of {wanted} is wanted, but {show(leaf)} {where}")
+        return ("op", f"a call of {wanted} is wanted, but here is {_what(leaf, definitions)}")
     if isinstance(pattern.op, ExprPattern) and isinstance(pattern.op.expr, Op) and value.op is not pattern.op.expr:
         return ("op", f"a call of {wanted} is wanted, but {_what(leaf, definitions)}")
-    wanted_count = f"{len(pattern.args)}{' or more' if pattern.varg_default_wildcard else ''}"
-    return (
-        "arity",
-        f"{wanted} is wanted with {wanted_count} arguments, but {_what(leaf, definitions)} has {len(value.args)}",
-    )
+    fewest = _number(len(pattern.args), "argument") + (" or more" if pattern.varg_default_wildcard else "")
+    return ("arity", f"{wanted} is wanted with {fewest}, but {_what(leaf, definitions)} has {len(value.args)}")
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def not_a_tuple(pattern: DFPattern, leaf: Expr, definitions: Mapping[Var, Expr]) -> Reason:
@@ -118,24 +126,22 @@ def not_a_tuple(pattern: DFPattern, leaf: Expr, definitions: Mapping[Var, Expr])
     return ("kind", f"a tuple {describe(pattern)} is wanted, but here is {_what(leaf, definitions)}")
 
 
-def wrong_length(pattern: DFPattern, length: int, parts: Sequence[DFPattern]) -> Reason:
+def wrong_length(pattern: DFPattern, leaf: Expr, length: int, parts: Sequence[DFPattern]) -> Reason:
     """Another number of fields."""
-    return ("arity", f"{describe(pattern)} has {len(parts)} parts, but the value has {length}")
+    return ("arity", f"{describe(pattern)} has {_number(len(parts), 'field')}, but {show(leaf)} has {length}")
 
 
-def wrong_run(pattern: DFPattern, length: int, parts: Sequence[DFPattern], known: Sequence[Any]) -> Reason:
+def wrong_run(pattern: DFPattern, leaf: Expr, length: int, parts: Sequence[DFPattern], known: Sequence[Any]) -> Reason:
     """No way to share the elements out between the repeats."""
     fixed = [n for n in known if isinstance(n, int)]
-    also = f"; an extent is already {fixed[0]}" if fixed else ""
+    extents = [part.extent for part in parts if isinstance(part, RepeatPattern) and part.extent is not None]
+    also = f", and an extent is {fixed[0]} already" if fixed else ""
+    if len(set(extents)) < len(extents):
+        also += ", where repeats of one extent take equally many"
     bounds = " + ".join(
         f"{p.min}..{'' if p.max is None else p.max}" if isinstance(p, RepeatPattern) else "1" for p in parts
     )
-    return ("extent", f"the value has {length} elements, but {describe(pattern)} takes {bounds}{also}")
-
-
-def run_element(pattern: RepeatPattern, length: int) -> Reason:
-    """Not every element of a run matches."""
-    return ("kind", f"not all {length} elements match {describe(pattern.pattern)}")
+    return ("extent", f"{show(leaf)} has {_number(length, 'element')}, but {describe(pattern)} takes {bounds}{also}")
 
 
 def wrong_projection(pattern: TupleGetItemPattern, leaf: Expr, definitions: Mapping[Var, Expr]) -> Reason:
@@ -161,7 +167,7 @@ def wrong_leaf(pattern: DFPattern, leaf: Expr, definitions: Mapping[Var, Expr]) 
             return ("op", f"the operator {describe(pattern)} is wanted, but here is {got}")
         case ExprPattern():
             return ("kind", f"exactly {show(pattern.expr)} is wanted, but here is {got}")
-        case DataflowVarPattern() if not isinstance(leaf, Var):
+        case DataflowVarPattern() if not isinstance(leaf, DataflowVar):
             return ("kind", f"a variable of a dataflow block is wanted, but here is {got}")
         case VarPattern() if isinstance(leaf, Var) and pattern.name:
             return ("name", f"a variable named {pattern.name!r} is wanted, but here is {got}")
@@ -173,9 +179,18 @@ def wrong_leaf(pattern: DFPattern, leaf: Expr, definitions: Mapping[Var, Expr]) 
                 f"the shape ({', '.join(map(str, pattern.fields))}) is wanted, but here is {got}",
             )
         case FunctionPattern():
-            return ("kind", f"a function of {len(pattern.params)} parameters is wanted, but here is {got}")
+            return ("kind", f"a function of {_number(len(pattern.params), 'parameter')} is wanted, but here is {got}")
+        case GlobalVarPattern():
+            return _wrong_callee("a function of the module", pattern.name, isinstance(leaf, GlobalVar), got)
+        case ExternFuncPattern():
+            return _wrong_callee("an outside function", pattern.global_symbol, isinstance(leaf, ExternFunc), got)
         case _:
-            return ("name", f"{describe(pattern)} is wanted, but here is {got}")
+            return ("kind", f"{describe(pattern)} is wanted, but here is {got}")
+
+
+def _wrong_callee(what: str, name: str, right_kind: bool, got: str) -> Reason:
+    named = f" named {name!r}" if name else ""
+    return ("name" if right_kind else "kind", f"{what}{named} is wanted, but here is {got}")
 
 
 def condition(pattern: DFPattern, leaf: Expr, expr: Expr, sizes: Mapping[SymVar, Any]) -> Reason:
@@ -194,19 +209,19 @@ def condition(pattern: DFPattern, leaf: Expr, expr: Expr, sizes: Mapping[SymVar,
                 f"shape {wanted} is wanted{_maybe(pattern, leaf, sizes)}, but {show(leaf)} is {leaf.ty!r}",
             )
         case TypePattern():
-            return ("type", f"type {pattern.ty!r} is wanted, but {show(leaf)} is {leaf.ty!r}")
-        case AttrPattern():
-            return ("attribute", _attribute(pattern, expr))
+            certain = " for certain" if bind_type(pattern.ty, leaf.ty, dict(sizes)) is None else ""
+            return ("type", f"type {pattern.ty!r} is wanted{certain}, but {show(leaf)} is {leaf.ty!r}")
         case _:
-            return ("kind", f"{describe(pattern)} does not hold for {show(leaf)}")
+            assert isinstance(pattern, AttrPattern)
+            return ("attribute", _attribute(pattern, expr))
 
 
 def _maybe(pattern: ShapePattern, leaf: Expr, sizes: Mapping[SymVar, Any]) -> str:
     ty = leaf.ty
-    if isinstance(ty, TensorType) and ty.shape is not None:
-        unknown = bind_type(ShapeType(pattern.shape), ShapeType(ty.shape), dict(sizes)) is None
-        return " for certain" if unknown else ""
-    return " for certain"
+    if not isinstance(ty, TensorType):
+        return ""
+    unknown = ty.shape is None or bind_type(ShapeType(pattern.shape), ShapeType(ty.shape), dict(sizes)) is None
+    return " for certain" if unknown else ""
 
 
 def _attribute(pattern: AttrPattern, expr: Expr) -> str:
@@ -218,7 +233,7 @@ def _attribute(pattern: AttrPattern, expr: Expr) -> str:
             return f"{name}={value!r} is wanted, but {show(expr)} has no attribute {name!r} (it has: {known})"
         if attribute_key(expr.attrs[name]) != attribute_key(value):
             return f"{name}={value!r} is wanted, but {show(expr)} has {name}={expr.attrs[name]!r}"
-    return f"{pattern.attrs} is wanted on {show(expr)}"
+    raise AssertionError("an attribute pattern failed on a call that has all its attributes")
 
 
 def not_used(source: Expr, user: Expr, index: int, definitions: Mapping[Var, Expr]) -> Reason:
@@ -262,9 +277,18 @@ def wrong_count(pattern: RepeatPattern, found: int, wanted: int | None) -> Reaso
     return ("extent", f"{describe(pattern)} needs {wanted} bindings, as its extent says, but {found} match")
 
 
-def no_candidate(pattern: DFPattern, linked: Expr | None, count: int = 1) -> Reason:
-    """Too few bindings of the block can stand for a pattern of the context, or for several that are alike."""
+def no_candidate(
+    pattern: DFPattern, linked: Expr | None, users: Sequence[Var], definitions: Mapping[Var, Expr], count: int = 1
+) -> Reason:
+    """Too few bindings of the block can stand for a pattern of the context, or for ``count`` that are alike.
+
+    They were sought next to ``linked``, which ``users`` use; in the whole block, if it is None.
+    """
     near = "in the block" if linked is None else f"next to {show(linked)}"
+    used = ""
+    if linked is not None:
+        names = [_what(user, definitions) for user in users[:4]] + (["..."] if len(users) > 4 else [])
+        used = f"; it is used by {', '.join(names)}" if names else "; nothing uses it"
     if count > 1:
-        return ("not used", f"fewer than {count} further bindings {near} match {describe(pattern)}")
-    return ("not used", f"no further binding {near} matches {describe(pattern)}")
+        return ("no candidate", f"fewer than {count} further bindings {near} match {describe(pattern)}{used}")
+    return ("no candidate", f"no further binding {near} matches {describe(pattern)}{used}")

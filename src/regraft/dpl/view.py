@@ -120,14 +120,14 @@ def leaves_of(value: Expr) -> Sequence[Expr]:
 class BlockView:
     """One block as values: ``definitions``, ordered ``users``, an index ``by_op``, and each value's ``position``.
 
-    ``outer`` are definitions from before the block; they are looked through but never changed. ``outputs`` are
-    the variables that are seen after the block. Cost to build: linear in the block.
+    ``outer`` are definitions from before the block, which are looked through; the view adds its own to them until it
+    is released. ``outputs`` are the variables that are seen after the block. Cost to build: linear in the block.
     """
 
     __slots__ = ("by_op", "definitions", "outputs", "position", "users")
 
-    def __init__(self, block: BindingBlock | None, outer: Definitions | None = None) -> None:
-        self.definitions: dict[Var, Expr] = dict(outer or {})
+    def __init__(self, block: BindingBlock | None, outer: dict[Var, Expr] | None = None) -> None:
+        self.definitions: dict[Var, Expr] = {} if outer is None else outer
         self.users: dict[Var, dict[Var, None]] = {}
         self.by_op: dict[Expr, dict[Var, None]] = {}
         self.position: dict[Var, float] = {}
@@ -143,6 +143,11 @@ class BlockView:
                 self.define(var, binding.value)
             else:
                 self.add_uses(var, leaves_of(binding.value) or (binding.value,))
+
+    def release(self) -> None:
+        """Take the block's own definitions out of the table that it shares with other blocks."""
+        for var in self.position:
+            self.definitions.pop(var, None)
 
     def define(self, var: Var, value: Expr) -> None:
         """Note that ``var`` is bound to ``value``."""

@@ -128,6 +128,14 @@ def zeros_of(value: Expr) -> Expr:
     return create.zeros(ShapeExpr(dims), dtype)
 
 
+def ones_of(value: Expr) -> Expr:
+    """Ones of the type of ``value``, a tensor."""
+    dims, dtype = tensor_type(value).shape, tensor_type(value).dtype
+    if dims is None or dtype is None:
+        return create.ones_like(value)
+    return create.ones(ShapeExpr(dims), dtype)
+
+
 def count_of(dims: Sequence[Dim], dtype: str | None) -> Expr:
     """The product of ``dims`` as a scalar of ``dtype``; of sizes that are not known yet, worked out as it runs."""
     count = dim_product(dims)

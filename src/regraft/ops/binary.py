@@ -7,13 +7,20 @@ call.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..ir.dtypes import is_bool, is_float, is_integer, is_unsigned
 from ..ir.expr import Expr
 from ..ir.op import Call, Op, Trait
+from .adjoints import collapse_to, number_of
+from .comparison import equal, greater, greater_equal, less
+from .elementary import log, sigmoid
+from .logical import logical_and
 from .rules import broadcast_rule, has_order, require_dtype
 from .semantics import array_function, cast, dtype_name, rounded_once, standard, truncated_divide
+from .ternary import where
+from .unary import trunc
 
 __all__ = [
     "add",
@@ -105,7 +112,11 @@ def divide(x1: Expr | float, x2: Expr | float) -> Call:
 
 
 FLOOR_DIVIDE = Op(
-    "relax.floor_divide", ("x1", "x2"), infer=_REAL, reference=standard("floor_divide"), traits=_ARITHMETIC
+    "relax.floor_divide",
+    ("x1", "x2"),
+    infer=_REAL,
+    reference=standard("floor_divide"),
+    traits=(Trait.ELEMENTWISE, Trait.STOPS_GRADIENT),
 )
 
 
@@ -249,3 +260,92 @@ def minimum(x1: Expr | float, x2: Expr | float) -> Call:
     broadcast shape. Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
     """
     return MINIMUM(x1, x2)
+
+
+# --- gradients
+
+
+@ADD.define_gradient
+def _add_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [collapse_to(adjoint, operand) for operand in call.args]
+
+
+@SUBTRACT.define_gradient
+def _subtract_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x1, x2 = call.args
+    return [collapse_to(adjoint, x1), -collapse_to(adjoint, x2)]
+
+
+@MULTIPLY.define_gradient
+def _multiply_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x1, x2 = call.args
+    return [collapse_to(adjoint * x2, x1), collapse_to(adjoint * x1, x2)]
+
+
+@DIVIDE.define_gradient
+def _divide_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x1, x2 = call.args
+    return [collapse_to(adjoint / x2, x1), -collapse_to(adjoint * output / x2, x2)]
+
+
+@MOD.define_gradient
+def _mod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x1, x2 = call.args
+    return [collapse_to(adjoint, x1), -collapse_to(adjoint * trunc(x1 / x2), x2)]
+
+
+@FLOOR_MOD.define_gradient
+def _floor_mod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x1, x2 = call.args
+    return [collapse_to(adjoint, x1), -collapse_to(adjoint * floor_divide(x1, x2), x2)]
+
+
+@POWER.define_gradient
+def _power_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    base, exponent = call.args
+    known = number_of(exponent)
+    if known is not None:
+        slope = base * 2.0 if known == 2 else power(base, known - 1.0) * known
+        return [None if known == 0 else collapse_to(adjoint * slope, base), _exponent_share(call, output, adjoint)]
+    # x ** 0 is 1 everywhere, and 0 ** y is 0 for every y above 0: neither way is there a slope, nor 0 * inf.
+    lower = where(equal(exponent, 0.0), 0.0, exponent - 1.0)
+    return [collapse_to(adjoint * (exponent * power(base, lower)), base), _exponent_share(call, output, adjoint)]
+
+
+def _exponent_share(call: Call, output: Expr, adjoint: Expr) -> Expr:
+    base, exponent = call.args
+    flat = logical_and(equal(base, 0.0), greater_equal(exponent, 0.0))
+    return collapse_to(adjoint * (output * log(where(flat, 1.0, base))), exponent)
+
+
+@ATAN2.define_gradient
+def _atan2_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    height, width = call.args
+    scaled = adjoint / (height * height + width * width)
+    return [collapse_to(scaled * width, height), -collapse_to(scaled * height, width)]
+
+
+@LOG_ADD_EXP.define_gradient
+def _log_add_exp_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x1, x2 = call.args
+    return [collapse_to(adjoint * sigmoid(x1 - x2), x1), collapse_to(adjoint * sigmoid(x2 - x1), x2)]
+
+
+def _extreme_shares(call: Call, adjoint: Expr, loses: Callable[[Expr, Expr], Expr]) -> list[Expr | None]:
+    """The adjoint goes to the operand that does not lose, half of it to each of equal ones, as in PyTorch."""
+    x1, x2 = call.args
+    shared = where(equal(x1, x2), adjoint * 0.5, adjoint)
+    return [
+        collapse_to(where(loses(x1, x2), 0.0, shared), x1),
+        collapse_to(where(loses(x2, x1), 0.0, shared), x2),
+    ]
+
+
+@MAXIMUM.define_gradient
+def _maximum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return _extreme_shares(call, adjoint, less)
+
+
+@MINIMUM.define_gradient
+def _minimum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return _extreme_shares(call, adjoint, greater)

@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 
 from ..ir.dims import Dim, dim_product, dims_equal
 from ..ir.dtypes import is_bool
-from ..ir.expr import Expr
+from ..ir.expr import Expr, ShapeExpr
 from ..ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, ShapeType, TensorType, Type
+from . import adjoints, reduction, reshaping
 from .rules import (
     as_int_tuple,
     as_shape_expr,
@@ -223,3 +224,42 @@ def tile(data: Expr, repeats: int | Sequence[int]) -> Call:
     multiplied. Raises `OpTypeError` for a negative count.
     """
     return TILE(data, repeats=as_int_tuple(repeats, TILE.name, "repeats"))
+
+
+# --- gradients
+
+
+@BROADCAST_TO.define_gradient
+def _broadcast_to_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoints.collapse_to(adjoint, call.args[0]), None]
+
+
+@COLLAPSE_SUM_TO.define_gradient
+@COLLAPSE_SUM_LIKE.define_gradient
+def _collapse_sum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoints.broadcast_like(adjoint, call.args[0]), None]
+
+
+@REPEAT.define_gradient
+def _repeat_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x = call.args[0]
+    dims, times, axis = adjoints.known_shape(call, x, "data"), call.attrs.repeats, call.attrs.axis
+    place = len(dims) if axis is None else axis % len(dims) + 1
+    return [_summed_copies(adjoint, x, [*dims[:place], times, *dims[place:]], place)]
+
+
+@TILE.define_gradient
+def _tile_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x = call.args[0]
+    dims, times = adjoints.known_shape(call, x, "data"), call.attrs.repeats
+    ndim = max(len(dims), len(times))
+    sizes: list[Dim] = [*(1,) * (ndim - len(dims)), *dims]
+    counts: list[Dim] = [*(1,) * (ndim - len(times)), *times]
+    split = [size for pair in zip(counts, sizes, strict=True) for size in pair]
+    return [_summed_copies(adjoint, x, split, *range(0, 2 * ndim, 2))]
+
+
+def _summed_copies(adjoint: Expr, x: Expr, split: Sequence[Dim], *places: int) -> Expr:
+    """``adjoint`` with its axes ``split`` into copies and places, and the copies, at axes ``places``, summed."""
+    copies = reshaping.reshape(adjoint, ShapeExpr(split))
+    return adjoints.reshape_like(reduction.sum(copies, axis=places), x)

@@ -16,6 +16,7 @@ from ..ir.dtypes import is_float, is_integer
 from ..ir.expr import Expr, PrimValue, const
 from ..ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, PrimType, TensorType, Type
+from . import adjoints, ternary
 from .rules import (
     as_dtype_attribute,
     as_int,
@@ -139,7 +140,14 @@ def _ones_like(xp: Any, x: Any, dtype: str | None) -> Any:
     return xp.ones_like(x, dtype=namespace_dtype(xp, dtype or dtype_name(x.dtype)))
 
 
-ZEROS = Op("relax.zeros", ("shape",), {"dtype": REQUIRED}, infer=_shaped_type, reference=_zeros)
+ZEROS = Op(
+    "relax.zeros",
+    ("shape",),
+    {"dtype": REQUIRED},
+    infer=_shaped_type,
+    reference=_zeros,
+    traits=(Trait.STOPS_GRADIENT,),
+)
 
 
 def zeros(shape: _Shape, dtype: Any) -> Call:
@@ -170,7 +178,14 @@ def zeros_like(x: Expr, dtype: Any = None) -> Call:
     return ZEROS_LIKE(x, dtype=as_dtype_attribute(dtype, "relax.zeros_like"))
 
 
-ONES = Op("relax.ones", ("shape",), {"dtype": REQUIRED}, infer=_shaped_type, reference=_ones)
+ONES = Op(
+    "relax.ones",
+    ("shape",),
+    {"dtype": REQUIRED},
+    infer=_shaped_type,
+    reference=_ones,
+    traits=(Trait.STOPS_GRADIENT,),
+)
 
 
 def ones(shape: _Shape, dtype: Any) -> Call:
@@ -241,6 +256,7 @@ ARANGE = Op(
     {"dtype": REQUIRED},
     infer=_arange_type,
     reference=_arange,
+    traits=(Trait.STOPS_GRADIENT,),
 )
 
 
@@ -293,6 +309,7 @@ HAMMING_WINDOW = Op(
     {"dtype": REQUIRED},
     infer=_hamming_window_type,
     reference=_hamming_window,
+    traits=(Trait.STOPS_GRADIENT,),
 )
 
 
@@ -382,3 +399,26 @@ def one_hot(
         depth=as_int(depth, "relax.one_hot", "depth"),
         axis=as_int(axis, "relax.one_hot", "axis"),
     )
+
+
+# --- gradients
+
+
+@FULL.define_gradient
+def _full_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [None, adjoints.converted_like(adjoints.total(adjoint), call.args[1])]
+
+
+@FULL_LIKE.define_gradient
+def _full_like_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [None, adjoints.converted_like(adjoints.total(adjoint), call.args[1])]
+
+
+@ONE_HOT.define_gradient
+def _one_hot_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    indices, on_value, off_value = call.args
+    nothing = const(0.0, adjoints.tensor_type(adjoint).dtype)
+    chosen = call.with_args([indices, const(True), const(False)])
+    on = adjoints.total(ternary.where(chosen, adjoint, nothing))
+    off = adjoints.total(ternary.where(chosen, nothing, adjoint))
+    return [None, adjoints.converted_like(on, on_value), adjoints.converted_like(off, off_value)]

@@ -10,6 +10,7 @@ from typing import Any
 from ..ir.expr import Expr
 from ..ir.op import REQUIRED, Call, Op, Trait, wrong_attribute
 from ..ir.types import Type
+from . import adjoints
 from .rules import as_dtype_attribute, tensor_operand
 from .semantics import cast
 
@@ -70,3 +71,12 @@ def wrap_param(data: Expr, dtype: Any = "float32") -> Call:
     Raises `OpTypeError` as `astype` does.
     """
     return WRAP_PARAM(data, dtype=as_dtype_attribute(dtype, "relax.wrap_param"))
+
+
+# --- gradients
+
+
+@ASTYPE.define_gradient
+@WRAP_PARAM.define_gradient
+def _conversion_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoints.converted_like(adjoint, call.args[0])]

@@ -6,13 +6,17 @@ The operator is declared whole here: type rule, meaning, and the function people
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from string import ascii_letters
 from typing import Any, Final
 
-from ..ir.dims import Dim
-from ..ir.expr import Expr
+from ..ir.dims import Dim, dims_equal
+from ..ir.expr import Expr, ShapeExpr, Tuple
 from ..ir.op import REQUIRED, Call, Op, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type
+from .adjoints import GradientError, collapse_to, fields_of, known_shape, tensor_type
+from .create import ones
 from .join import joined_dtype, joined_fields
+from .matrix import eye
 from .rules import broadcast_dims, format_dims
 from .semantics import dtype_name, product_in_dtype
 
@@ -125,3 +129,74 @@ def einsum(operands: Expr | Sequence[Expr], subscripts: str) -> Call:
     subscripts that do not fit the operands, and for sizes or dtypes that never agree.
     """
     return EINSUM(operands, subscripts=subscripts)
+
+
+# --- gradients
+
+
+@EINSUM.define_gradient
+def _einsum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    """For each operand, the sum of products of the adjoint with the other operands, over the labels of its own.
+
+    Dots are spelled out first, so every axis has a label. A label that only this operand has, or that the others have
+    with size 1, is filled up by a vector of ones; a label that it has twice, by an identity matrix, which keeps the
+    diagonal.
+    """
+    operands = fields_of(call.args[0])
+    shapes = [known_shape(call, operand, f"operand {i}") for i, operand in enumerate(operands)]
+    terms, result = _spelled_out(call, [len(shape) for shape in shapes])
+    return [
+        Tuple([_einsum_share(adjoint, operands, shapes, terms, result, number) for number in range(len(operands))])
+    ]
+
+
+def _spelled_out(call: Call, ndims: Sequence[int]) -> tuple[list[list[str]], list[str]]:
+    """The labels of operands and result, dots replaced by letters, the last axis of all dots being the same one."""
+    terms, result = _parse_subscripts(call, len(ndims))
+    used = {label for term in terms for label in term}
+    widths = [ndim - len(term) + 1 if _DOTS in term else 0 for term, ndim in zip(terms, ndims, strict=True)]
+    free = [letter for letter in ascii_letters if letter not in used]
+    needed = max(widths, default=0)
+    if needed > len(free):
+        raise GradientError(f"relax.einsum: the gradient of {call.attrs.subscripts!r} needs more letters than there are")
+    dots = free[:needed]
+
+    def spelled(term: Sequence[str], width: int) -> list[str]:
+        place = term.index(_DOTS) if _DOTS in term else len(term)
+        return [*term[:place], *dots[needed - width :], *term[place + 1 :]]
+
+    own = [spelled(term, width) for term, width in zip(terms, widths, strict=True)]
+    return own, spelled(result, needed if _DOTS in result else 0)
+
+
+def _einsum_share(
+    adjoint: Expr,
+    operands: Sequence[Expr],
+    shapes: Sequence[tuple[Dim, ...]],
+    terms: Sequence[Sequence[str]],
+    result: Sequence[str],
+    number: int,
+) -> Expr:
+    dtype = tensor_type(adjoint).dtype or "float32"
+    factors: list[Expr] = [adjoint]
+    labels: list[Sequence[str]] = [result]
+    reached = set(result)
+    for other, (operand, shape, term) in enumerate(zip(operands, shapes, terms, strict=True)):
+        if other != number:
+            factors.append(operand)
+            labels.append(term)
+            reached |= {label for label, size in zip(term, shape, strict=True) if dims_equal(size, 1) is False}
+    spare = iter([letter for letter in ascii_letters if not any(letter in term for term in (*terms, result))])
+    own: list[str] = []
+    for label, size in zip(terms[number], shapes[number], strict=True):
+        if label in own:
+            again = next(spare)
+            factors.append(eye(size, dtype=dtype))
+            labels.append([label, again])
+            label = again
+        elif label not in reached:
+            factors.append(ones(ShapeExpr([size]), dtype))
+            labels.append([label])
+        own.append(label)
+    subscripts = ",".join("".join(term) for term in labels) + "->" + "".join(own)
+    return collapse_to(einsum(factors, subscripts), operands[number])

@@ -7,6 +7,8 @@ people call.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 from ..ir.expr import Expr
@@ -275,3 +277,35 @@ def tanh(x: Expr) -> Call:
     Raises `OpTypeError` for other dtypes.
     """
     return TANH(x)
+
+
+# --- gradients
+
+
+def _slope(op: Op, slope: Callable[[Expr, Expr], Expr]) -> None:
+    """Declare the gradient of ``op``: the adjoint times ``slope(x, output)``, the derivative at each element."""
+
+    def gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+        return [adjoint * slope(call.args[0], output)]
+
+    op.define_gradient(gradient)
+
+
+_slope(ACOS, lambda x, output: -rsqrt(1.0 - x * x))
+_slope(ACOSH, lambda x, output: rsqrt((x - 1.0) * (x + 1.0)))
+_slope(ASIN, lambda x, output: rsqrt(1.0 - x * x))
+_slope(ASINH, lambda x, output: rsqrt(x * x + 1.0))
+_slope(ATAN, lambda x, output: 1.0 / (x * x + 1.0))
+_slope(ATANH, lambda x, output: 1.0 / (1.0 - x * x))
+_slope(COS, lambda x, output: -sin(x))
+_slope(COSH, lambda x, output: sinh(x))
+_slope(ERF, lambda x, output: exp(-(x * x)) * (2.0 / math.sqrt(math.pi)))
+_slope(EXP, lambda x, output: output)
+_slope(LOG, lambda x, output: 1.0 / x)
+_slope(RSQRT, lambda x, output: output * output * output * -0.5)
+_slope(SIGMOID, lambda x, output: output * (1.0 - output))
+_slope(SIN, lambda x, output: cos(x))
+_slope(SINH, lambda x, output: cosh(x))
+_slope(SQRT, lambda x, output: 0.5 / output)
+_slope(TAN, lambda x, output: output * output + 1.0)
+_slope(TANH, lambda x, output: 1.0 - output * output)

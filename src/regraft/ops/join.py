@@ -20,9 +20,10 @@ from ..ir.dims import (
     exact_divide,
 )
 from ..ir.errors import OpTypeError
-from ..ir.expr import Expr, PrimValue
+from ..ir.expr import Expr, PrimValue, Tuple
 from ..ir.op import REQUIRED, Call, Op, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from . import adjoints, reduction
 from .rules import format_dims, normalize_axis, tensor_fields, tensor_operand
 
 __all__ = ["concat", "meshgrid", "split", "stack"]
@@ -293,3 +294,52 @@ def meshgrid(tensors: Expr | Sequence[Expr], indexing: str = "ij") -> Call:
     ranks or dtypes.
     """
     return MESHGRID(tensors, indexing=indexing)
+
+
+# --- gradients
+
+
+@CONCAT.define_gradient
+def _concat_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    tensors, axis = adjoints.fields_of(call.args[0]), call.attrs.axis
+    if len(tensors) == 1:
+        return [Tuple([adjoints.reshape_like(adjoint, tensors[0])])]
+    shapes = [adjoints.known_shape(call, tensor, f"tensor {i}") for i, tensor in enumerate(tensors)]
+    ends: list[Dim] = [0]
+    for shape in shapes:
+        ends.append(ends[-1] + (dim_product(shape) if axis is None else shape[axis]))
+    parts = split(adjoint, ends[1:-1], 0 if axis is None else axis)
+    return [Tuple([adjoints.reshape_like(parts[i], tensor) for i, tensor in enumerate(tensors)])]
+
+
+@STACK.define_gradient
+def _stack_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    tensors = adjoints.fields_of(call.args[0])
+    parts = split(adjoint, len(tensors), call.attrs.axis)
+    return [Tuple([adjoints.reshape_like(parts[i], tensor) for i, tensor in enumerate(tensors)])]
+
+
+@SPLIT.define_gradient
+def _split_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    cuts: int | tuple[Dim, ...] = call.attrs.indices_or_sections
+    known = [cut for cut in cuts if isinstance(cut, int)] if isinstance(cuts, tuple) else []
+    if known != sorted(known):
+        raise adjoints.GradientError(
+            f"relax.split: no gradient where parts overlap, as at indices_or_sections={cuts!r}; "
+            "cut at ascending places, or take the parts with R.strided_slice"
+        )
+    return [concat(adjoint, call.attrs.axis)]
+
+
+@MESHGRID.define_gradient
+def _meshgrid_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    tensors = adjoints.fields_of(call.args[0])
+    places = list(range(len(tensors)))
+    if call.attrs.indexing == "xy":
+        places[:2] = places[1::-1]
+    grids = adjoints.fields_of(adjoint)
+    shares = [
+        adjoints.reshape_like(reduction.sum(grid, axis=[other for other in places if other != place]), tensor)
+        for grid, place, tensor in zip(grids, places, tensors, strict=True)
+    ]
+    return [Tuple(shares)]

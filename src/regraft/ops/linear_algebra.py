@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir.dims import Dim, dims_equal
+from ..ir.dims import Dim, dim_product, dims_equal
 from ..ir.dtypes import as_optional_dtype
-from ..ir.expr import Expr
+from ..ir.expr import Expr, ShapeExpr
 from ..ir.op import Call, Op, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type
+from .adjoints import GradientError, collapse_to, converted_like, reshape_like, tensor_type
 from .binary import add
 from .manipulate import permute_dims
+from .reshaping import expand_dims, reshape
 from .rules import broadcast_dims, common_dtype, format_dims, tensor_operand
 from .semantics import dtype_name, product_in_dtype
 
@@ -123,3 +125,48 @@ def outer(x1: Expr, x2: Expr) -> Call:
     Raises `OpTypeError` for other ranks or when dtypes differ.
     """
     return OUTER(x1, x2)
+
+
+# --- gradients
+
+
+def _transposed(x: Expr) -> Expr:
+    ndim = tensor_type(x).ndim
+    return permute_dims(x, [*range(ndim - 2), ndim - 1, ndim - 2])
+
+
+@MATMUL.define_gradient
+def _matmul_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x1, x2 = call.args
+    if UNKNOWN_NDIM in (tensor_type(x1).ndim, tensor_type(x2).ndim):
+        raise GradientError(
+            f"relax.matmul: the gradient needs the ranks of both operands, which are {x1.ty!r} and {x2.ty!r}; "
+            "give them with R.match_cast"
+        )
+    left, right = converted_like(x1, adjoint), converted_like(x2, adjoint)
+    if tensor_type(x2).ndim == 1:
+        right, adjoint = expand_dims(right, -1), expand_dims(adjoint, -1)
+    if tensor_type(x1).ndim == 1:
+        left, adjoint = expand_dims(left, 0), expand_dims(adjoint, -2)
+    shares = [matmul(adjoint, _transposed(right)), _right_share(left, right, adjoint)]
+    return [_product_share(share, side, x) for share, side, x in zip(shares, (left, right), (x1, x2), strict=True)]
+
+
+def _right_share(left: Expr, right: Expr, adjoint: Expr) -> Expr:
+    """``left.T @ adjoint``; where one matrix serves a whole batch, as one product over all rows of the batch."""
+    rows, dims = tensor_type(left), tensor_type(adjoint).shape
+    if rows.shape is not None and dims is not None and rows.ndim > 2 and tensor_type(right).ndim == 2:
+        count = dim_product(rows.shape[:-1])
+        left, adjoint = reshape(left, ShapeExpr([count, rows.shape[-1]])), reshape(adjoint, ShapeExpr([count, dims[-1]]))
+    return matmul(_transposed(left), adjoint)
+
+
+def _product_share(share: Expr, side: Expr, x: Expr) -> Expr:
+    """``share`` of the matrix ``side``, summed over the batches it was broadcast to, as one of the operand ``x``."""
+    return converted_like(reshape_like(collapse_to(share, side), x), x)
+
+
+@OUTER.define_gradient
+def _outer_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x1, x2 = call.args
+    return [matmul(adjoint, x2), matmul(x1, adjoint)]

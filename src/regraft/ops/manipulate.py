@@ -186,3 +186,32 @@ def reverse_sequence(data: Expr, seq_lengths: Expr, seq_axis: int = 1, batch_axi
     or not there.
     """
     return REVERSE_SEQUENCE(data, seq_lengths, seq_axis=seq_axis, batch_axis=batch_axis)
+
+
+# --- gradients
+
+
+def _inverse(order: Sequence[int]) -> list[int]:
+    """The permutation that undoes ``order``."""
+    return sorted(range(len(order)), key=order.__getitem__)
+
+
+@PERMUTE_DIMS.define_gradient
+def _permute_dims_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    order = permutation(call)
+    return [permute_dims(adjoint, None if order is None else _inverse(order))]
+
+
+@LAYOUT_TRANSFORM.define_gradient
+def _layout_transform_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [permute_dims(adjoint, _inverse(call.attrs.index_map))]
+
+
+@FLIP.define_gradient
+def _flip_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [flip(adjoint, call.attrs.axis)]
+
+
+@REVERSE_SEQUENCE.define_gradient
+def _reverse_sequence_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [call.with_args([adjoint, call.args[1]]), None]

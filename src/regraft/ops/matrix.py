@@ -44,7 +44,14 @@ def _eye(xp: Any, n: int, m: int, k: int, dtype: str) -> Any:
     return cast(xp, _diagonal_numbers(xp, n, m) == k, dtype)
 
 
-EYE = Op("relax.eye", ("n", "m", "k"), {"dtype": REQUIRED}, infer=_eye_type, reference=_eye)
+EYE = Op(
+    "relax.eye",
+    ("n", "m", "k"),
+    {"dtype": REQUIRED},
+    infer=_eye_type,
+    reference=_eye,
+    traits=(Trait.STOPS_GRADIENT,),
+)
 
 
 def eye(n: _Number, m: _Number | None = None, k: _Number = 0, dtype: Any = "float32") -> Call:
@@ -127,3 +134,12 @@ def triu(x: Expr, k: _Number = 0) -> Call:
     Raises `OpTypeError` for a lower rank, or a ``k`` that is no integer.
     """
     return TRIU(x, as_prim_value(k))
+
+
+# --- gradients
+
+
+@TRIL.define_gradient
+@TRIU.define_gradient
+def _triangle_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [call.with_args([adjoint, call.args[1]]), None]

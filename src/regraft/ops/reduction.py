@@ -15,6 +15,7 @@ from ..ir.dtypes import is_bool, is_float, is_integer
 from ..ir.expr import Expr
 from ..ir.op import Call, Op, Reference, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from . import adjoints, comparison, manipulate, reshaping, scan, ternary
 from .rules import as_optional_int_tuple, normalize_axes, require_float, require_ordered, tensor_operand
 from .semantics import cast, dtype_name, truncated_divide, widened
 
@@ -272,3 +273,85 @@ def median(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = Fa
     Raises `OpTypeError` for other dtypes, several axes, one that ``x`` lacks, or one of no elements.
     """
     return MEDIAN(x, **_attributes("relax.median", axis, keepdims))
+
+
+# --- gradients
+
+
+def kept_axes(call: Call, folded: Expr) -> Expr:
+    """``folded``, of the shape of the result of a reduction, so that it broadcasts to the operand."""
+    axes: tuple[int, ...] | None = call.attrs.axis
+    return folded if call.attrs.keepdims or axes is None else reshaping.expand_dims(folded, axes)
+
+
+def _folded_count(call: Call) -> Expr:
+    """How many elements are folded into each one of the result."""
+    x = call.args[0]
+    ty = adjoints.tensor_type(x)
+    axes: tuple[int, ...] | None = call.attrs.axis
+    if ty.shape is not None:
+        places = range(ty.ndim) if axes is None else axes
+        return adjoints.count_of([ty.shape[place] for place in places], ty.dtype)
+    return sum(adjoints.ones_of(x), axes, keepdims=axes is not None)
+
+
+@SUM.define_gradient
+def _sum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoints.broadcast_like(kept_axes(call, adjoint), call.args[0])]
+
+
+@MEAN.define_gradient
+def _mean_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoints.broadcast_like(kept_axes(call, adjoint) / _folded_count(call), call.args[0])]
+
+
+def _deviation(call: Call) -> Expr:
+    x = call.args[0]
+    return x - mean(x, call.attrs.axis, keepdims=True)
+
+
+@VARIANCE.define_gradient
+def _variance_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [(kept_axes(call, adjoint) * 2.0 / _folded_count(call)) * _deviation(call)]
+
+
+@STD.define_gradient
+def _std_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    # Where all elements are equal the deviation is zero, and so is the gradient, as in PyTorch.
+    spread = ternary.where(comparison.equal(output, 0.0), 1.0, output)
+    return [kept_axes(call, adjoint / spread) / _folded_count(call) * _deviation(call)]
+
+
+def extreme_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    """The adjoint in equal parts to all elements that are the extreme one, as PyTorch's ``amax`` does."""
+    x = call.args[0]
+    axes: tuple[int, ...] | None = call.attrs.axis
+    chosen = comparison.equal(x, kept_axes(call, output))
+    ties = sum(adjoints.converted_like(chosen, x), axes, keepdims=axes is not None)
+    return [ternary.where(chosen, kept_axes(call, adjoint) / ties, 0.0)]
+
+
+MAX.define_gradient(extreme_gradient)
+MIN.define_gradient(extreme_gradient)
+
+
+def _others_product(x: Expr, axis: int) -> Expr:
+    """For each element the product of all others along ``axis``: those before it times those after it."""
+    before = scan.cumprod(x, axis, exclusive=True)
+    return before * manipulate.flip(scan.cumprod(manipulate.flip(x, axis), axis, exclusive=True), axis)
+
+
+@PROD.define_gradient
+def _prod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x = call.args[0]
+    axes: tuple[int, ...] | None = call.attrs.axis
+    ndim = adjoints.tensor_type(x).ndim
+    if axes is None and ndim == UNKNOWN_NDIM:
+        flat = reshaping.flatten(x)
+        return [adjoints.reshape_like(adjoint * _others_product(flat, 0), x)]
+    # Without division, which zeros forbid: axis by axis, others along it times others across it.
+    share, rest = kept_axes(call, adjoint), x
+    for axis in range(ndim) if axes is None else axes:
+        share = share * _others_product(rest, axis)
+        rest = prod(rest, axis, keepdims=True)
+    return [adjoints.broadcast_like(share, x)]

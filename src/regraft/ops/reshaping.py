@@ -13,6 +13,7 @@ from ..ir.errors import OpTypeError
 from ..ir.expr import Expr, PrimValue, ShapeExpr
 from ..ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type
+from . import adjoints
 from .rules import (
     as_int_tuple,
     as_optional_int_tuple,
@@ -237,3 +238,18 @@ def squeeze(x: Expr, axis: int | Sequence[int] | None = None) -> Call:
     size is never 1.
     """
     return SQUEEZE(x, axis=as_optional_int_tuple(axis, SQUEEZE.name, "axis"))
+
+
+# --- gradients
+
+
+@RESHAPE.define_gradient
+def _reshape_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoints.reshape_like(adjoint, call.args[0]), None]
+
+
+@FLATTEN.define_gradient
+@EXPAND_DIMS.define_gradient
+@SQUEEZE.define_gradient
+def _same_elements_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoints.reshape_like(adjoint, call.args[0])]

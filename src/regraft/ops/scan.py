@@ -12,6 +12,11 @@ from ..ir.dtypes import is_bool
 from ..ir.expr import Expr
 from ..ir.op import Call, Op, Reference, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type
+from . import adjoints
+from .indexing import strided_slice
+from .join import concat
+from .manipulate import flip
+from .reshaping import flatten
 from .rules import as_dtype_attribute, as_optional_int, normalize_axis, tensor_operand
 from .semantics import cast, dtype_name, widened
 
@@ -86,3 +91,56 @@ def cumprod(data: Expr, axis: int | None = None, dtype: Any = None, exclusive: b
     Raises `OpTypeError` for an axis that ``data`` lacks, and for products in bool.
     """
     return CUMPROD(data, **_attributes("relax.cumprod", axis, dtype, exclusive))
+
+
+# --- gradients
+
+
+def _scanned(call: Call) -> tuple[Expr, int]:
+    """The elements that a call runs over, in the dtype of its result, and the axis that it runs along."""
+    data, axis, dtype = call.args[0], call.attrs.axis, call.attrs.dtype
+    flat = flatten(data) if axis is None else data
+    return (flat if dtype is None else flat.astype(dtype)), (0 if axis is None else axis)
+
+
+def _unscanned(share: Expr, data: Expr) -> Expr:
+    return adjoints.converted_like(adjoints.reshape_like(share, data), data)
+
+
+@CUMSUM.define_gradient
+def _cumsum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    axis = _scanned(call)[1]
+    backwards = cumsum(flip(adjoint, axis), axis, exclusive=call.attrs.exclusive)
+    return [_unscanned(flip(backwards, axis), call.args[0])]
+
+
+@CUMPROD.define_gradient
+def _cumprod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    """The share of x[i] is ``x[0] ... x[i-1]`` times ``tail[i] = adjoint[i] + x[i+1] * tail[i+1]``.
+
+    That holds for zeros, too, since nothing is divided. The recurrence is solved by doubling: after k rounds each
+    element has what the 2**k elements from it on contribute, so n elements take log2(n) rounds.
+    """
+    x, axis = _scanned(call)
+    ty = adjoints.tensor_type(x)
+    extent = None if ty.shape is None else ty.shape[axis]
+    if not isinstance(extent, int):
+        raise adjoints.GradientError(
+            f"relax.cumprod: the gradient needs the size of axis {axis}, but data is {ty!r}; "
+            "give it a known size with R.match_cast"
+        )
+    tail, factor, reach = adjoint, _shifted(x, axis, 1, extent), 1
+    if call.attrs.exclusive:
+        tail = _shifted(adjoint, axis, 1, extent)
+    while reach < extent:
+        tail = tail + factor * _shifted(tail, axis, reach, extent)
+        factor = factor * _shifted(factor, axis, reach, extent)
+        reach *= 2
+    return [_unscanned(cumprod(x, axis, exclusive=True) * tail, call.args[0])]
+
+
+def _shifted(x: Expr, axis: int, places: int, extent: int) -> Expr:
+    """Each element replaced by the one that stands ``places`` further on; zeros where there is none."""
+    rest = strided_slice(x, [axis], [min(places, extent)], [extent])
+    gap = adjoints.zeros_of(strided_slice(x, [axis], [0], [min(places, extent)]))
+    return concat([rest, gap], axis)

@@ -13,6 +13,8 @@ from ..ir.dtypes import is_bool, is_float, is_integer
 from ..ir.expr import Expr
 from ..ir.op import Call, Op, Trait, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
+from . import adjoints
+from .comparison import equal
 from .rules import (
     as_prim_value,
     broadcast_types,
@@ -154,3 +156,24 @@ def ewise_fma(x1: Expr, x2: Expr, x3: Expr) -> Call:
     Raises `OpTypeError` for bool, and when dtypes or shapes differ.
     """
     return EWISE_FMA(x1, x2, x3)
+
+
+# --- gradients
+
+
+@WHERE.define_gradient
+def _where_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    condition, x1, x2 = call.args
+    return [None, adjoints.collapse_to(where(condition, adjoint, 0.0), x1), adjoints.collapse_to(where(condition, 0.0, adjoint), x2)]
+
+
+@CLIP.define_gradient
+def _clip_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    # An element that is what it was is within the limits, or on one, where PyTorch lets the gradient through, too.
+    return [where(equal(output, call.args[0]), adjoint, 0.0), None, None]
+
+
+@EWISE_FMA.define_gradient
+def _ewise_fma_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x1, x2, _ = call.args
+    return [adjoint * x2, adjoint * x1, adjoint]

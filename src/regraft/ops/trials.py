@@ -21,6 +21,10 @@ _SIZES: Final = (5, 3, 7, 2, 6, 4, 11, 9, 13, 8, 10, 12)
 _MANY_DIVISORS: Final = (12, 24, 36, 48, 60, 72)
 
 
+WHOLE: Final = (-3, 3)
+"""The least and the greatest of random integers, unless other ones are asked for."""
+
+
 class NoValueError(RegraftError):
     """A type does not say enough to make a value of it."""
 
@@ -46,17 +50,18 @@ class Sizes:
         return self._next - 1
 
 
-def random_value(ty: Type, size: Callable[[Dim], int], random: np.random.Generator, least: int = -3) -> Any:
+def random_value(ty: Type, size: Callable[[Dim], int], random: np.random.Generator, whole: tuple[int, int] = WHOLE) -> Any:
     """A random value of ``ty``; ``size`` gives the value of each size.
 
-    Floats are normally distributed, integers between ``least`` (0 if unsigned) and 3, bools even. Raises
+    Floats are normally distributed, integers are between those of ``whole`` (from 0 if unsigned), bools
+    are even. Raises
     `NoValueError` for a tensor of unknown shape or dtype, and for functions and objects.
     """
     match ty:
         case TensorType(shape=tuple() as dims, dtype=str() as dtype):
-            return random_array([size(dim) for dim in dims], dtype, random, least)
+            return random_array([size(dim) for dim in dims], dtype, random, whole)
         case TupleType():
-            return tuple([random_value(field, size, random, least) for field in ty.fields])
+            return tuple([random_value(field, size, random, whole) for field in ty.fields])
         case ShapeType(values=tuple() as values):
             return tuple([size(dim) for dim in values])
         case PrimType():
@@ -64,12 +69,12 @@ def random_value(ty: Type, size: Callable[[Dim], int], random: np.random.Generat
                 return ty.value
             if ty.value is not None:
                 return size(ty.value)
-            return random_array((), ty.dtype, random, least).item()
+            return random_array((), ty.dtype, random, whole).item()
         case _:
             raise NoValueError(f"no random value can be made of {ty!r}")
 
 
-def random_array(shape: Sequence[int], dtype: str, random: np.random.Generator, least: int = -3) -> np.ndarray:
+def random_array(shape: Sequence[int], dtype: str, random: np.random.Generator, whole: tuple[int, int] = WHOLE) -> np.ndarray:
     """A random array; see `random_value`."""
     if dtype == "bool":
         return random.integers(0, 2, size=tuple(shape)).astype(np.bool_)
@@ -78,10 +83,10 @@ def random_array(shape: Sequence[int], dtype: str, random: np.random.Generator, 
         return (parts[0] + 1j * parts[1]).astype(numpy_dtype(dtype))
     if is_float(dtype):
         return random.standard_normal(tuple(shape)).astype(numpy_dtype(dtype))
-    low = max(least, 0) if is_unsigned(dtype) else least
-    return random.integers(low, 2 if dtype.endswith(("int2", "int4")) else 4, size=tuple(shape)).astype(
-        numpy_dtype(dtype)
-    )
+    low, high = max(whole[0], 0) if is_unsigned(dtype) else whole[0], whole[1]
+    if dtype.endswith("int2"):
+        low, high = max(low, -2), min(high, 1)
+    return random.integers(low, high, size=tuple(shape), endpoint=True).astype(numpy_dtype(dtype))
 
 
 # --- whether two results agree
@@ -112,7 +117,8 @@ def tolerance(dtype: str) -> float:
     """
     if not is_float(dtype) and not dtype.startswith("complex"):
         return 0.0
-    return float(ml_dtypes.finfo(numpy_dtype(dtype)).eps) ** 0.7
+    limits: Any = ml_dtypes.finfo(numpy_dtype(dtype))
+    return float(limits.eps) ** 0.7
 
 
 def difference(
@@ -147,21 +153,19 @@ def _array_difference(
     dtype = as_dtype(want.dtype)
     relative = tolerance(dtype) if rtol is None else rtol
     inexact = is_float(dtype) or dtype.startswith("complex")
-    if not inexact:
-        wide = np.dtype(object) if dtype.endswith("64") else np.dtype(np.int64)
-    else:
-        wide = np.dtype(np.complex128 if dtype.startswith("complex") else np.float64)
-    x, y = want.astype(wide), got.astype(wide)
+    wide = np.complex128 if dtype.startswith("complex") else np.float64
     with np.errstate(all="ignore"):
-        same = x == y
+        x, y = want.astype(wide), got.astype(wide)
+        # Whole numbers are compared as they are: as floats, large ones would be rounded together.
+        same = np.asarray(want == got)
         if inexact:
-            same |= np.isnan(x) & np.isnan(y)
-        errors = np.where(same, 0, abs(y - x)).astype(np.float64)
-        magnitude = abs(np.where(same, x, x)).astype(np.float64)
+            same = same | (np.isnan(x) & np.isnan(y))
+        errors = np.where(same, 0.0, np.abs(y - x))
+        magnitude = np.asarray(np.abs(x))
         finite = magnitude[np.isfinite(magnitude)]
         scale = max(1.0, float(finite.max())) if finite.size else 1.0
         absolute = relative * scale if atol is None else atol
-        wrong = ~(errors <= absolute + relative * magnitude) & ~same
+        wrong = ~same & ~(inexact & (errors <= absolute + relative * magnitude))
     if not wrong.any():
         return None
     comparable = wrong & np.isfinite(errors)

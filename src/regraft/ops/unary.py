@@ -218,3 +218,21 @@ def logical_not(x: Expr) -> Call:
     Operands: ``x``, a tensor of bool. Result: its type. Raises `OpTypeError` for other dtypes.
     """
     return LOGICAL_NOT(x)
+
+
+# --- gradients
+
+
+@ABS.define_gradient
+def _abs_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoint * sign(call.args[0])]
+
+
+@NEGATIVE.define_gradient
+def _negative_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [negative(adjoint)]
+
+
+@SQUARE.define_gradient
+def _square_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoint * (call.args[0] * 2.0)]

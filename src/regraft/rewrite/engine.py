@@ -17,29 +17,25 @@ from ..dpl.context import PatternContext
 from ..dpl.context_match import CompiledContext, compiled_context
 from ..dpl.match import CompiledPattern, compiled
 from ..dpl.pattern import DFPattern
-from ..dpl.view import Definitions, leaves_of, resolve
-from ..ir.builder import NameSupply
+from ..dpl.view import leaves_of, resolve
 from ..ir.collection import collection_paused
-from ..ir.expr import DataflowVar, Expr, Tuple, Var
+from ..ir.expr import Expr, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import (
-    Binding,
     BindingBlock,
     DataflowBlock,
     Function,
     If,
-    SeqExpr,
-    VarBinding,
     is_leaf,
 )
-from ..ir.visitor import iter_bindings
 from .emission import Emission
 from .errors import RewriteError
-from .gate import Gate
+from .gate import UNCHANGED, Gate
 from .rule import PatternMatchingRewriter, Rule
-from .session import EditSession, substitute
+from .session import EditSession
 from .verify import computed_by
+from .walk import FunctionWalk
 
 _Program = TypeVar("_Program", Function, IRModule)
 
@@ -72,10 +68,10 @@ class Bindings(Mapping[Var, Expr]):
         return self._session.definitions[var]
 
     def __iter__(self) -> Iterator[Var]:
-        return iter(self._session.definitions)
+        return (var for var in self._session.position if var in self._session.definitions)
 
     def __len__(self) -> int:
-        return len(self._session.definitions)
+        return sum(1 for _ in self)
 
     def depends_on(self, value: Expr, others: Iterable[Var]) -> bool:
         """Whether ``value`` is computed from any of ``others``.
@@ -84,6 +80,14 @@ class Bindings(Mapping[Var, Expr]):
         """
         leaf = resolve(self._session.definitions, value)
         return isinstance(leaf, Var) and self._session.depends_on(leaf, others)
+
+    def depths(self, values: Iterable[Var]) -> dict[Var, int]:
+        """For each of ``values``, variables of this block, how many of the others lie on the longest way down from it.
+
+        Those of the same depth do not depend on each other. Cost: the values that they are computed from and that
+        stand after the first of them.
+        """
+        return self._session.depths(values)
 
     def users_of(self, value: Expr) -> tuple[Var, ...]:
         """The bindings that compute with ``value``, in block order."""
@@ -184,6 +188,9 @@ class BlockRun:
             if reason is None:
                 self._after_edit((var,))
                 return True
+            if reason is UNCHANGED:
+                # The rule has what it wants. Its other ways to match, commuted ones say, would only undo that.
+                return False
         return False
 
     def _sweep(self, rule: Rule, form: CompiledContext) -> bool:
@@ -200,7 +207,7 @@ class BlockRun:
         for matchings in form.at(self.session, anchor, seen):
             result = rule.rewriter(matchings, self.bindings)
             matched = tuple(vars_of(matchings.values()))
-            if not result:
+            if result is None or (isinstance(result, Mapping) and not result):
                 self._tell(rule, anchor, "the rewriter returned no replacement", matched)
                 continue
             reason = self.gate.apply(rule, result, matched, computed_by(matchings))
@@ -275,81 +282,6 @@ def vars_of(values: Iterable[Any]) -> dict[Var, None]:
     return {value: None for value in _flat(values) if isinstance(value, Var)}
 
 
-class FunctionWalk:
-    """Goes through one function: its blocks in order, and the branches inside them; `block` says what becomes of each.
-
-    ``renames`` are the variables that blocks gave new ones for.
-    """
-
-    def __init__(self, function: Function) -> None:
-        self.function = function
-        self.renames: dict[Var, Var] = {}
-        self._names: NameSupply | None = None
-
-    def block(
-        self, block: BindingBlock, outer: Definitions, scope: Mapping[Var, None], later: Mapping[Var, None]
-    ) -> BindingBlock:
-        """What takes the place of ``block``.
-
-        ``outer`` are the definitions from before it that may be looked through, ``scope`` the variables that are
-        visible before it, and ``later`` those that are used after it.
-        """
-        raise NotImplementedError
-
-    def run(self) -> Function:
-        """The function with each block replaced; the same object if none was."""
-        scope = dict.fromkeys(self.function.params)
-        body = self._sequence(self.function.body, {}, scope)
-        return self.function if body is self.function.body else self.function.with_body(body)
-
-    def fresh_name(self, prefix: str) -> str:
-        """A name that begins with ``prefix`` and that the function does not use yet."""
-        if self._names is None:
-            names = [param.name_hint for param in self.function.params]
-            names.extend(binding.var.name_hint for binding in iter_bindings(self.function))
-            self._names = NameSupply(names)
-        return self._names.fresh(prefix)
-
-    def _sequence(self, seq: SeqExpr, outer: Mapping[Var, Expr], scope: Mapping[Var, None]) -> SeqExpr:
-        definitions, visible = dict(outer), dict(scope)
-        blocks: list[BindingBlock] = []
-        used_later = _used_after(seq)
-        for block, later in zip(seq.blocks, used_later, strict=True):
-            block = self._with_branches(block, definitions, visible)
-            new = self.block(block, definitions, visible, later)
-            blocks.append(new)
-            hidden = isinstance(new, DataflowBlock)
-            for binding in new:
-                if not hidden or type(binding.var) is not DataflowVar:
-                    visible[binding.var] = None
-                    if type(binding) is VarBinding and _is_closed(binding.value):
-                        definitions[binding.var] = binding.value
-        result = _substituted(seq.body, self.renames)
-        if result is seq.body and all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
-            return seq
-        return SeqExpr([block for block in blocks if len(block)], result)
-
-    def _with_branches(self, block: BindingBlock, outer: Definitions, scope: Mapping[Var, None]) -> BindingBlock:
-        """``block`` with the branches inside it rewritten."""
-        if isinstance(block, DataflowBlock) or not any(type(b.value) is If for b in block):
-            return block
-        definitions, visible = dict(outer), dict(scope)
-        bindings: list[Binding] = []
-        for binding in block:
-            value = binding.value
-            if type(binding) is VarBinding and type(value) is If:
-                yes = self._sequence(value.true_branch, definitions, visible)
-                no = self._sequence(value.false_branch, definitions, visible)
-                if yes is not value.true_branch or no is not value.false_branch:
-                    binding = VarBinding(binding.var, If(value.cond, yes, no))
-            bindings.append(binding)
-            visible[binding.var] = None
-            if type(binding) is VarBinding and _is_closed(binding.value):
-                definitions[binding.var] = binding.value
-        same = all(a is b for a, b in zip(bindings, block, strict=True))
-        return block if same else BindingBlock(bindings)
-
-
 class _FunctionRun(FunctionWalk):
     """Rewrites one function."""
 
@@ -363,47 +295,21 @@ class _FunctionRun(FunctionWalk):
         self.verify = verify
 
     def block(
-        self, block: BindingBlock, outer: Definitions, scope: Mapping[Var, None], later: Mapping[Var, None]
+        self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
     ) -> BindingBlock:
         session = EditSession(block, outer, later, self.fresh_name, share=self.share)
         gate = Gate(session, scope, len(block), verify=self.verify)
         changed = BlockRun(session, self.plan, gate, self.listener).run()
-        if not changed and not (self.renames and _mentions(block, self.renames)):
+        edited = changed or (bool(self.renames) and _mentions(block, self.renames))
+        bindings = Emission(session, self.renames).run() if edited else block.bindings
+        session.release()
+        if not edited:
             return block
-        bindings = Emission(session, self.renames).run()
         return DataflowBlock(bindings) if isinstance(block, DataflowBlock) else BindingBlock(bindings)
-
-
-def _is_closed(value: Expr) -> bool:
-    """Whether ``value`` may be looked through from a later block: pure, and nothing in it is local to its own."""
-    if type(value) is If or (type(value) is Call and not value.is_pure):
-        return False
-    return not any(type(leaf) is DataflowVar for leaf in leaves_of(value))
 
 
 def _mentions(block: BindingBlock, renames: Mapping[Var, Var]) -> bool:
     return any(leaf in renames for binding in block for leaf in leaves_of(binding.value))
-
-
-def _used_after(seq: SeqExpr) -> list[dict[Var, None]]:
-    """For each block, the variables that later blocks or the result mention."""
-    used = {leaf: None for leaf in leaves_of(seq.body) if isinstance(leaf, Var)}
-    found: list[dict[Var, None]] = []
-    for block in reversed(seq.blocks):
-        found.append(dict(used))
-        if len(seq.blocks) > 1:
-            for binding in block:
-                used.update((leaf, None) for leaf in leaves_of(binding.value) if isinstance(leaf, Var))
-    return found[::-1]
-
-
-def _substituted(expr: Expr, renames: Mapping[Var, Var]) -> Expr:
-    used = [leaf for leaf in leaves_of(expr) if leaf in renames]
-    if not used:
-        return expr
-    if isinstance(expr, Var):
-        return renames[expr]
-    return substitute(expr, renames)
 
 
 def rewrite(

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from heapq import heappush, heappushpop
 from typing import Any, Final, final
 
@@ -29,21 +30,20 @@ from ..dpl.pattern import (
     OrPattern,
     RepeatPattern,
     TupleGetItemPattern,
-    all_patterns,
 )
 from ..dpl.reasons import KINDS, Reason
-from ..dpl.view import Definitions
 from ..ir.expr import Expr, Var
 from ..ir.module import IRModule
 from ..ir.node import print_node
 from ..ir.op import Op
 from ..ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr
-from .engine import BlockRun, Event, FunctionWalk, Plan, vars_of
+from .engine import BlockRun, Event, Plan, vars_of
 from .errors import RewriteError, RewriteScopeError, RewriteTypeError
 from .explanation import Explanation, Finding, Match, Miss, Site
 from .gate import CYCLE, Gate
 from .rule import PatternMatchingRewriter, Rule
 from .session import EditSession
+from .walk import FunctionWalk
 
 
 def explain(
@@ -61,6 +61,8 @@ def explain(
     Cost: that of one search for matches, plus a copy of the matcher's registers each time that a candidate gets
     further than before; texts are made for those that are reported.
     """
+    if limit < 0:
+        raise RewriteError(f"explain needs a limit of 0 or more, got {limit}")
     if isinstance(subject, DFPattern | PatternContext):
         searches = [_Search(Rule(subject, _leave_alone), limit, is_rule=False)]
     elif isinstance(subject, PatternMatchingRewriter):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -96,7 +98,7 @@ class _Visit(FunctionWalk):
         self.block_names = _block_names(function)
 
     def block(
-        self, block: BindingBlock, outer: Definitions, scope: Mapping[Var, None], later: Mapping[Var, None]
+        self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
     ) -> BindingBlock:
         session = EditSession(block, outer, later, self.fresh_name)
         for op, calls in session.by_op.items():
@@ -105,6 +107,7 @@ class _Visit(FunctionWalk):
         gate = Gate(session, scope, len(block), dry=True)
         for search in self.searches:
             search.look(_Block(session, gate, self.name, self.block_names[id(block)]))
+        session.release()
         return block
 
 
@@ -164,6 +167,9 @@ class _Furthest:
 _TRANSPARENT: Final = (OrPattern, AndPattern, ConstrainedPattern)
 """Patterns that stand for the same value as their parts."""
 
+_OF_ROOTS: Final = frozenset({"no candidate", "taken", "extent"})
+"""Of the steps that belong to a context as a whole: the reasons why no binding stands for a root of it."""
+
 
 @dataclass(slots=True)
 class _Search:
@@ -174,7 +180,6 @@ class _Search:
     is_rule: bool
     plan: Plan = field(init=False)
     parts: int = field(init=False)
-    tried: int = 0
     match_count: int = 0
     refused_count: int = 0
     miss_count: int = 0
@@ -210,7 +215,7 @@ class _Search:
             return
         events: list[Event] = []
         run = BlockRun(block.session, Plan(()), block.gate, events.append)
-        refusal = self._refusal(lambda: run.try_value(self.rule, form, var, definitions[var]), events)
+        refusal = self._refusal(partial(run.try_value, self.rule, form, var, definitions[var]), events)
         self._match(block, var, (events[-1].matched if events else ()) or (var,), refusal)
 
     def _look_for_groups(self, block: _Block, form: CompiledContext) -> None:
@@ -231,7 +236,7 @@ class _Search:
             if self.is_rule:
                 events: list[Event] = []
                 run = BlockRun(block.session, Plan(()), block.gate, events.append)
-                refusal = self._refusal(lambda: run.try_group(self.rule, form, anchor, tried), events)  # noqa: B023
+                refusal = self._refusal(partial(run.try_group, self.rule, form, anchor, tried), events)
             self._match(block, anchor, tuple(v for v in group if v in block.session.position), refusal)
 
     def _refusal(self, attempt: Callable[[], bool], events: list[Event]) -> Reason | None:
@@ -264,8 +269,7 @@ class _Search:
         self.miss_count += 1
         step = tracer.step
         assert step is not None, "a match fails at some step"
-        self.tried += 1
-        order = -self.tried
+        order = -self.miss_count
         full = len(self.nearest) == self.limit
         if self.limit < 1 or (full and (tracer.progress, order) < self.nearest[0][:2]):
             return
@@ -282,7 +286,7 @@ class _Search:
         at = None if top is None else tracer.registers[top.source]
         root = step.pattern if top is None or top.pattern is None else top.pattern
         tried = at if isinstance(at, Var) and at is not var else None
-        place = _place_text(step, tracer.progress[1])
+        place = _place_text(step, kind, tracer.progress[1])
         return Miss(block.site(var), step.pattern, place, kind, reason, step.matched, self.parts, root, tried)
 
     def finding(self, occurring: Mapping[str, int]) -> Finding:
@@ -333,11 +337,12 @@ def _top(place: Place) -> Place | None:
     return found
 
 
-def _place_text(step: Step, element: int) -> str:
+def _place_text(step: Step, kind: str, element: int) -> str:
     """Where the pattern of a step stands, in the nearest pattern that has parts, and in which element of a repeat."""
     place = step.place
     if place.parent is None:
-        return "a constraint" if all_patterns(step.pattern) == [step.pattern] else "a root"
+        what = "the root" if kind in _OF_ROOTS else "a constraint on"
+        return f"{what} {describe(step.pattern)}"
     nearest, seen_element = "", ""
     while place.parent is not None and place.parent.pattern is not None and not seen_element:
         parent = place.parent.pattern

@@ -162,7 +162,8 @@ class Finding:
             yield " no match"
         if self.miss_count:
             first = _first(self.misses, self.miss_count)
-            yield f" {_count(self.miss_count, 'near miss', 'near misses')}{first}, nearest first:"
+            order = ", nearest first" if len(self.misses) > 1 else ""
+            yield f" {_count(self.miss_count, 'near miss', 'near misses')}{first}{order}:"
             for miss in self.misses:
                 yield from miss.lines()
 

@@ -14,7 +14,7 @@ from ..dpl.build import is_expr, is_shape, is_tuple, is_tuple_get_item, wildcard
 from ..dpl.context import PatternContext
 from ..dpl.pattern import CallPattern, DFPattern, ExternFuncPattern
 from ..ir.dims import Dim, SymExpr, SymVar, match_dim, substitute
-from ..ir.errors import IRError
+from ..ir.errors import RegraftError
 from ..ir.expr import Expr, ExternFunc, GlobalVar, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.node import print_node
@@ -372,7 +372,7 @@ class _Form:
         values = {p: matchings[o] for p, o in zip(self.replacement.params, self.operands, strict=True)}
         try:
             return _instantiate(self.replacement, values, known, targets)
-        except IRError as error:
+        except RegraftError as error:
             return decline(f"the replacement does not type-check here: {error}")
 
 

@@ -38,6 +38,10 @@ CYCLE: Final = "the replacement would depend on itself"
 """How the reason begins where a match is left alone because of a cycle."""
 
 
+UNCHANGED: Final = "the replacement is what is there already"
+"""The reason where a match is left alone because nothing about it would change."""
+
+
 class Gate:
     """Checks edits of one session and makes them. ``scope`` are the variables that are visible before the block.
 
@@ -95,7 +99,8 @@ class Gate:
         for var, result in edits.items():  # pyright: ignore[reportUnknownVariableType]
             if isinstance(result, Decline):
                 return result.reason
-            wanted[self._target(rule, var)] = self._expression(rule, var, result)
+            target = self._target(rule, var)
+            wanted[target] = self._expression(rule, target, result)
         return self._make(rule, wanted, _NOTHING_KNOWN, self._origins(rule, (*matched, *wanted)), computed)
 
     def _origins(self, rule: Rule, matched: tuple[Var, ...]) -> Origins:
@@ -155,8 +160,10 @@ class Gate:
         session = self.session
         added_before = len(session.added)
         flat: dict[Var, Expr] = {}
+        session.replacing = edits
         for var, expr in edits.items():
             flat[var] = session.flatten(expr, known, var.name_hint, origins)
+        session.replacing = ()
         added = session.added[added_before:]
         reason = self._check(rule, flat, added)
         if reason is not None or self.dry:
@@ -176,7 +183,7 @@ class Gate:
     def _check(self, rule: Rule, flat: Mapping[Var, Expr], added: list[Var]) -> str | None:
         session = self.session
         if self._is_there_already(flat):
-            return "the replacement is what is there already"
+            return UNCHANGED
         for value in flat.values():
             self._check_visible(rule, value)
         for var in added:
@@ -225,16 +232,12 @@ class Gate:
         for var, value in new.items():
             self._steps.append((rule.name, var, old[var], value))
         state = self.session.state
-        if state is None:
-            return self._check_limit()
-        earlier = self._states.get(state)
+        earlier = None if state is None else self._states.get(state)
         if earlier is not None:
             steps = self._lines(_shortest_loop(self._steps[earlier:]))
             raise RewriteLoopError("the rules undo each other: these rewrites lead back to where they started", steps)
-        self._states[state] = len(self._steps)
-        self._check_limit()
-
-    def _check_limit(self) -> None:
+        if state is not None:
+            self._states[state] = len(self._steps)
         if len(self._steps) > self.limit:
             raise RewriteLoopError(
                 f"rewriting did not end after {len(self._steps)} rewrites; the last ones were",

@@ -86,6 +86,7 @@ class Rule(PatternMatchingRewriter):
         self.name = name or getattr(rewriter, "__name__", "") or type(rewriter).__name__
 
     def rules(self) -> tuple[Rule, ...]:
+        """The rule itself."""
         return (self,)
 
     def __repr__(self) -> str:
@@ -102,6 +103,7 @@ class RuleSet(PatternMatchingRewriter):
         self._rules = tuple(rule for group in rules for rule in group.rules())
 
     def rules(self) -> tuple[Rule, ...]:
+        """The rules, in the order in which they are tried."""
         return self._rules
 
     def __iter__(self) -> Iterator[Rule]:

@@ -12,11 +12,11 @@ cycles; it is not yet the order of the emitted block, which stays as close to th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import floor
 from typing import Final
 
-from ..dpl.view import BlockView, Definitions, leaves_of, resolve
+from ..dpl.view import BlockView, leaves_of, resolve
 from ..ir.builder import flatten, operands_of, with_operands
 from ..ir.dims import SymVar
 from ..ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
@@ -50,6 +50,7 @@ class EditSession(BlockView):
         "is_dataflow",
         "merged_origins",
         "pinned",
+        "replacing",
         "share",
         "state",
     )
@@ -57,7 +58,7 @@ class EditSession(BlockView):
     def __init__(
         self,
         block: BindingBlock,
-        outer: Definitions,
+        outer: dict[Var, Expr],
         outputs: Iterable[Var],
         fresh_name: Callable[[str], str],
         *,
@@ -81,6 +82,8 @@ class EditSession(BlockView):
         """Bindings with effects or checks: never dropped, and those with effects never pass each other."""
         self.original: dict[Var, Binding] = {}
         self.symvar_binders: dict[SymVar, Var] = {}
+        self.replacing: Collection[Var] = ()
+        """Variables that the edit under way gives other values, so that what they hold now must not be shared."""
         self._fresh_name = fresh_name
         self._serial = 0
         self.aliased: dict[Var, None] = {}
@@ -136,6 +139,8 @@ class EditSession(BlockView):
 
     def flatten(self, value: Expr, known: Mapping[int, Var], name: str, origins: Origins) -> Expr:
         """``value`` with its inner calls added to the block as values; ``known`` are calls that are bound already."""
+        if id(value) in known:
+            return known[id(value)]
 
         def bind(inner: Expr) -> Expr:
             return self.add_value(inner, name, origins)
@@ -168,7 +173,7 @@ class EditSession(BlockView):
                     self._keys[var] = made = self.key(self.definitions[var])
                     self._by_key.setdefault(made, var)
         found = self._by_key.get(key)
-        if found is None or self._keys.get(found) != key:
+        if found is None or found in self.replacing or self._keys.get(found) != key:
             return None
         if found not in self.definitions:
             self._insert(found, value, key)
@@ -254,11 +259,8 @@ class EditSession(BlockView):
         pending = [var]
         while pending:
             current = pending.pop()
-            value = self.definitions.get(current)
-            if value is None:
-                continue
             last = -1.0
-            for leaf in leaves_of(value):
+            for leaf in self._read_by(current):
                 if isinstance(leaf, Var):
                     last = max(last, position.get(leaf, -1.0))
             if last >= position[current]:
@@ -303,8 +305,7 @@ class EditSession(BlockView):
                     return [*names[names.index(step) :], step]
                 if step not in state:
                     state[step] = True
-                    value = edits[step] if step in edits else self.definitions.get(step)
-                    path.append((step, iter(() if value is None else leaves_of(value))))
+                    path.append((step, iter(leaves_of(edits[step]) if step in edits else self._read_by(step))))
         return None
 
     def depends_on(self, value: Var, others: Iterable[Var]) -> bool:
@@ -317,7 +318,7 @@ class EditSession(BlockView):
         pending = [value]
         while pending:
             current = pending.pop()
-            for leaf in leaves_of(self.definitions.get(current, current)):
+            for leaf in self._read_by(current):
                 if not isinstance(leaf, Var) or leaf in seen or self.position.get(leaf, -1.0) < first:
                     continue
                 if leaf in targets:
@@ -325,6 +326,39 @@ class EditSession(BlockView):
                 seen.add(leaf)
                 pending.append(leaf)
         return False
+
+    def depths(self, marked: Iterable[Var]) -> dict[Var, int]:
+        """For each of ``marked``, bound here, how many of the others lie on the longest way down from it.
+
+        Cost: the values that they depend on and that stand after the first of them.
+        """
+        wanted = dict.fromkeys(marked)
+        first = min((self.position[var] for var in wanted), default=0.0)
+        found: dict[Var, int] = {}
+        for root in wanted:
+            stack: list[tuple[Var, list[Var]]] = [] if root in found else [(root, self._after(first, root))]
+            while stack:
+                var, below = stack[-1]
+                missing = [leaf for leaf in below if leaf not in found]
+                if missing:
+                    stack.extend((leaf, self._after(first, leaf)) for leaf in missing)
+                    continue
+                stack.pop()
+                found[var] = max((found[leaf] + (leaf in wanted) for leaf in below), default=0)
+        return {var: found[var] for var in wanted}
+
+    def _after(self, first: float, var: Var) -> list[Var]:
+        """What the binding of ``var`` reads that does not stand before position ``first``."""
+        position = self.position
+        return [leaf for leaf in self._read_by(var) if isinstance(leaf, Var) and position.get(leaf, -1.0) >= first]
+
+    def _read_by(self, var: Var) -> Sequence[Expr]:
+        """What the binding of ``var`` mentions, whether it is a value or a match_cast."""
+        value = self.definitions.get(var)
+        if value is None:
+            binding = self.original.get(var)
+            return () if binding is None else leaves_of(binding.value)
+        return leaves_of(value)
 
     def value_of(self, var: Var) -> Expr:
         """What ``var`` is bound to, whether by a binding or a match_cast."""

@@ -28,21 +28,21 @@ from ..ir.node import print_node
 from ..ir.op import Call
 from ..ir.types import TensorType, Type
 from ..ops.evaluate import MOST_ELEMENTS, EvaluationError, Evaluator
-from ..ops.trials import NoValueError, Sizes, difference, random_value
+from ..ops.trials import WHOLE, NoValueError, Sizes, difference, random_value
 from .errors import RewriteValueError
 
 _COMPUTED: Final = (CallPattern, TuplePattern, UnorderedTuplePattern, TupleGetItemPattern, FunctionPattern)
 
 
 class _Trial(NamedTuple):
-    """One choice of inputs: integers not below ``least``; sizes with many divisors, if ``divisible``."""
+    """One choice of inputs: integers of the range ``whole``; sizes with many divisors, if ``divisible``."""
 
     seed: int
-    least: int = -3
+    whole: tuple[int, int] = WHOLE
     divisible: bool = False
 
 
-_TRIALS: Final = (_Trial(0), _Trial(1), _Trial(2, 0), _Trial(3, 0, divisible=True))
+_TRIALS: Final = (_Trial(0), _Trial(1), _Trial(2, (0, 1)), _Trial(3, (0, 1), divisible=True), _Trial(4, (0, 0)))
 """Signed inputs first; then such that indices are in range, and that axes can be split."""
 
 _ENOUGH: Final = 2
@@ -68,9 +68,10 @@ def check_values(
 ) -> str | None:
     """Raise `RewriteValueError` if ``new`` computes other values than ``old`` for the edited variables.
 
-    ``written`` are the replacements as the rule gave them, for the message. ``definitions`` are the bindings before the edit, with those that it adds; ``computed`` are the variables that
-    the match computes. Returns None when the values agreed, or why they could not be compared. Cost: running the
-    match and the replacement, at most twice, over at most some millions of elements.
+    ``written`` are the replacements as the rule gave them, for the message. ``definitions`` are the bindings before
+    the edit, with those that it adds; ``computed`` are the variables that the match computes. Returns None when the
+    values agreed, or why they could not be compared. Cost: running the match and the replacement, at most twice,
+    over at most some millions of elements.
     """
     inside = {*computed, *old}
 
@@ -130,7 +131,7 @@ class _Check:
 
         def draw(var: Var) -> Any:
             _check_size(var, before)
-            inputs[var] = random_value(var.ty, before.size, random, trial.least)
+            inputs[var] = random_value(var.ty, before.size, random, trial.whole)
             return inputs[var]
 
         draw_size = Sizes(self.taken, trial.seed, divisible=trial.divisible).draw

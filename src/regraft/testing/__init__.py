@@ -1,8 +1,23 @@
-"""What tests of programs and rules need: random programs and inputs for them.
+"""What tests of programs and rules need: same-value checks, rule checks, random programs and inputs for them.
 
-Knows the language, the vocabulary, the analyses and the engines. Nothing in the library depends on it.
+Knows the language, the vocabulary, the analyses, rewriting and the engines. Nothing in the library depends on it, and
+it depends on no test framework: a failed check is an `AssertionError`.
 """
 
+from .check_rule import RuleReport, check_rule
 from .random_programs import Options, programs, random_function, random_inputs, random_module
+from .same_values import NotRunnableError, assert_rewrites, assert_same_values, random_arguments
 
-__all__ = ["Options", "programs", "random_function", "random_inputs", "random_module"]
+__all__ = [
+    "NotRunnableError",
+    "Options",
+    "RuleReport",
+    "assert_rewrites",
+    "assert_same_values",
+    "check_rule",
+    "programs",
+    "random_arguments",
+    "random_function",
+    "random_inputs",
+    "random_module",
+]

@@ -73,3 +73,9 @@ def end_checkpoint(input: Expr) -> Call:
     Operands: ``input``, a value of any type. Result: the same value.
     """
     return END_CHECKPOINT(input)
+
+
+@START_CHECKPOINT.define_gradient
+@END_CHECKPOINT.define_gradient
+def _marker_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoint]

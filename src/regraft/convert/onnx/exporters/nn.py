@@ -1,0 +1,207 @@
+"""Normalization, attention, losses and rearrangement as ONNX.
+
+What ONNX has as one operator stays one, where its axes and dtypes fit and ONNX Runtime has a kernel; what is left
+goes by the reference semantics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from ....ir.dims import Dim, SymExpr
+from ....ir.dtypes import is_float, itemsize
+from ....ir.op import Call
+from ..graph import dtype_of
+from ..kernels import has_kernel
+from ..lowering import Lowered, Lowering, lowers, tensor_type
+from ..traced import TracedArray, TracedNamespace, by_reference
+from .create import filled, shape_value
+from .elementwise import operand_dtype
+
+
+def _is_trailing(axes: Sequence[int], rank: int) -> bool:
+    """Whether ``axes`` are the last axes, in order."""
+    return rank > 0 and [axis % rank for axis in axes] == list(range(rank - len(axes), rank)) and len(axes) > 0
+
+
+def _in_single(call: Call, op_type: str) -> bool:
+    """Whether ONNX Runtime computes ``op_type`` on the dtype of the call, in single precision or from half."""
+    dtype = operand_dtype(call)
+    return is_float(dtype) and (dtype == "float32" or itemsize(dtype) == 2) and has_kernel(op_type, "float32")
+
+
+@lowers("nn.layer_norm")
+def _layer_norm(lowering: Lowering, call: Call) -> Lowered:
+    axes, attrs = call.attrs["axes"], call.attrs
+    rank = tensor_type(call.args[0]).ndim
+    if not _is_trailing(axes, rank) or not _in_single(call, "LayerNormalization"):
+        return by_reference(lowering, call)
+    graph = lowering.graph
+    x, gamma, beta = lowering.tensors(call.args)
+    if not attrs["scale"]:
+        gamma = filled(lowering, shape_value(lowering, call.args[1]), 1.0, dtype_of(x))
+    bias = beta if attrs["center"] else None
+    return graph.op("LayerNormalization", x, gamma, bias, axis=-len(axes), epsilon=attrs["epsilon"])
+
+
+@lowers("nn.rms_norm")
+def _rms_norm(lowering: Lowering, call: Call) -> Lowered:
+    axes = call.attrs["axes"]
+    rank = tensor_type(call.args[0]).ndim
+    if not _is_trailing(axes, rank) or not _in_single(call, "RMSNormalization"):
+        return by_reference(lowering, call)
+    x, weight = lowering.tensors(call.args)
+    dtype = dtype_of(x)
+    work = "float32" if dtype == "bfloat16" else dtype
+    found = lowering.graph.op(
+        "RMSNormalization",
+        lowering.graph.cast(x, work),
+        lowering.graph.cast(weight, work),
+        axis=-len(axes),
+        epsilon=call.attrs["epsilon"],
+    )
+    return lowering.graph.cast(found, dtype)
+
+
+def _is_over_space(call: Call) -> bool:
+    """Whether the channels are on axis 1 and all later axes are normalized over."""
+    rank = tensor_type(call.args[0]).ndim
+    if rank < 3 or call.attrs["channel_axis"] % rank != 1:
+        return False
+    return sorted(axis % rank for axis in call.attrs["axes"]) == list(range(2, rank))
+
+
+@lowers("nn.instance_norm")
+def _instance_norm(lowering: Lowering, call: Call) -> Lowered:
+    attrs = call.attrs
+    if not (_is_over_space(call) and attrs["center"] and attrs["scale"] and _in_single(call, "InstanceNormalization")):
+        return by_reference(lowering, call)
+    return lowering.graph.op("InstanceNormalization", *lowering.tensors(call.args), epsilon=attrs["epsilon"])
+
+
+@lowers("nn.group_norm")
+def _group_norm(lowering: Lowering, call: Call) -> Lowered:
+    if not (_is_over_space(call) and _in_single(call, "InstanceNormalization")):
+        return by_reference(lowering, call)
+    graph, attrs = lowering.graph, call.attrs
+    x, gamma, beta = lowering.tensors(call.args)
+    dtype, groups, rank = dtype_of(x), attrs["num_groups"], tensor_type(call.args[0]).ndim
+    # A group is to normalization what a channel is to instance normalization; ONNX Runtime has a kernel for that.
+    grouped = graph.op("Reshape", x, graph.integers([0, groups, -1]))
+    one, zero = graph.constant([1.0] * groups, dtype), graph.constant([0.0] * groups, dtype)
+    normal = graph.op("InstanceNormalization", grouped, one, zero, epsilon=attrs["epsilon"])
+    normal = graph.op("Reshape", normal, shape_value(lowering, call.args[0]))
+    axes = graph.integers(range(1, rank - 1))
+    if attrs["scale"]:
+        normal = graph.op("Mul", normal, graph.op("Unsqueeze", gamma, axes))
+    if attrs["center"]:
+        normal = graph.op("Add", normal, graph.op("Unsqueeze", beta, axes))
+    return normal
+
+
+@lowers("nn.batch_norm")
+def _batch_norm(lowering: Lowering, call: Call) -> Lowered:
+    attrs = call.attrs
+    rank = tensor_type(call.args[0]).ndim
+    fits = rank >= 2 and attrs["axis"] % rank == 1 and attrs["center"] and attrs["scale"]
+    if attrs["training"] or not fits or not has_kernel("BatchNormalization", operand_dtype(call)):
+        return by_reference(lowering, call)
+    operands = lowering.tensors(call.args)
+    found = lowering.graph.op("BatchNormalization", *operands, epsilon=attrs["epsilon"])
+    return found, operands[3], operands[4]
+
+
+# --- attention
+
+
+def _visible(lowering: Lowering, call: Call) -> ir.Value | None:
+    """Which keys each query sees, of shape (queries, keys), where the operator cannot say it itself."""
+    causal, window = call.attrs["causal_mask"], call.attrs["window_size"]
+    if causal is None or (causal == "TopLeft" and window is None):
+        return None
+    xp = TracedNamespace(lowering)
+    query, key = (TracedArray(lowering, arg) for arg in call.args[:2])
+    queries, keys = query.shape[1], key.shape[1]
+    first: Dim = keys - queries if causal == "BottomRight" else 0
+    rows = xp.expand_dims(xp.arange(queries), axis=1)
+    distance = (rows + first) - xp.arange(keys)
+    seen = distance >= 0
+    if window is not None:
+        seen = xp.logical_and(seen, distance < window)
+    return lowering.tensor(seen.expr)
+
+
+@lowers("nn.attention", "nn.attention_bias")
+def _attention(lowering: Lowering, call: Call) -> Lowered:
+    graph, attrs = lowering.graph, call.attrs
+    shapes = [tensor_type(arg).shape for arg in call.args[:3]]
+    known = all(shape is not None and not isinstance(shape[2], SymExpr) for shape in shapes)
+    dtype = operand_dtype(call)
+    if not known or dtype not in ("float32", "float16") or graph.opset < 23 or any(0 in (s or ()) for s in shapes):
+        return by_reference(lowering, call)
+    mask = _visible(lowering, call)
+    if len(call.args) > 3:
+        bias = graph.cast(lowering.tensor(call.args[3]), dtype)
+        if mask is not None:
+            bias = graph.op("Where", mask, bias, graph.constant(float("-inf"), dtype))
+        mask = bias
+    # Rows of all heads, as they lie in memory: no transposition is needed.
+    rows = [graph.op("Reshape", x, graph.integers([0, 0, -1])) for x in lowering.tensors(call.args[:3])]
+    found = graph.op(
+        "Attention",
+        *rows,
+        mask,
+        q_num_heads=shapes[0][2] if shapes[0] else 0,
+        kv_num_heads=shapes[1][2] if shapes[1] else 0,
+        scale=attrs["scale"],
+        is_causal=int(attrs["causal_mask"] == "TopLeft" and attrs["window_size"] is None),
+    )
+    heads, size = (shapes[0] or ())[2], (shapes[2] or ())[3]
+    return graph.op("Reshape", found, graph.integers([0, 0, heads, size if isinstance(size, int) else -1]))
+
+
+# --- rearrangement
+
+
+@lowers("nn.pixel_shuffle")
+def _pixel_shuffle(lowering: Lowering, call: Call) -> Lowered:
+    if tensor_type(call.args[0]).ndim != 4:
+        return by_reference(lowering, call)
+    x = lowering.tensor(call.args[0])
+    return lowering.graph.op("DepthToSpace", x, blocksize=call.attrs["upscale_factor"], mode="CRD")
+
+
+_PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+@lowers("nn.pad")
+def _pad(lowering: Lowering, call: Call) -> Lowered:
+    graph, widths, mode = lowering.graph, call.attrs["pad_width"], call.attrs["pad_mode"]
+    shape = tensor_type(call.args[0]).shape
+    if mode in ("reflect", "circular"):
+        # ONNX folds once only; wider padding goes by the reference semantics.
+        reach = 1 if mode == "reflect" else 0
+        sizes = shape or [0] * (len(widths) // 2)
+        pairs = zip(sizes, widths[::2], widths[1::2], strict=True)
+        if min(widths, default=0) < 0 or not all(isinstance(n, int) and max(a, b) <= n - reach for n, a, b in pairs):
+            return by_reference(lowering, call)
+    if mode == "replicate" and min(widths, default=0) < 0:
+        return by_reference(lowering, call)
+    x = lowering.tensor(call.args[0])
+    pads = graph.integers([*widths[::2], *widths[1::2]])
+    fill = graph.constant(call.attrs["pad_value"], dtype_of(x)) if mode == "constant" else None
+    return graph.op("Pad", x, pads, fill, mode=_PAD_MODES[mode])
+
+
+lowers(
+    "nn.attention_var_len",
+    "nn.cross_entropy_with_logits",
+    "nn.nll_loss",
+    "grad.nll_loss_backward",
+    "grad.max_pool2d_backward",
+    "grad.avg_pool2d_backward",
+    "grad.take_backward",
+)(by_reference)
+

@@ -1,0 +1,178 @@
+"""Operators that fold, search, scan and sort, as ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from ....ir.dtypes import is_bool, is_float, is_integer, itemsize
+from ....ir.op import Call
+from ..graph import GraphWriter, dtype_of
+from ..lowering import Lowered, Lowering, known_rank, lowers, tensor_type
+from ..traced import by_reference
+from .elementwise import operand_dtype, stem
+
+
+def signed_order(graph: GraphWriter, x: ir.Value) -> ir.Value:
+    """uint64 as int64 in the same order, which is what there are kernels for; itself for other dtypes."""
+    if dtype_of(x) != "uint64":
+        return x
+    return graph.cast(graph.op("BitwiseXor", x, graph.constant(1 << 63, "uint64")), "int64")
+
+
+def unsigned_order(graph: GraphWriter, x: ir.Value, dtype: str) -> ir.Value:
+    """The reverse of `signed_order` for a value that was of ``dtype``."""
+    if dtype != "uint64":
+        return x
+    return graph.op("BitwiseXor", graph.cast(x, "uint64"), graph.constant(1 << 63, "uint64"))
+
+
+def _folded(graph: GraphWriter, op_type: str, x: ir.Value, axes: Sequence[int] | None, keepdims: bool) -> ir.Value:
+    if axes is not None and not axes:
+        return graph.op("Identity", x)
+    return graph.op(op_type, x, None if axes is None else graph.integers(axes), keepdims=int(keepdims))
+
+
+@lowers("sum", "prod")
+def _sum(lowering: Lowering, call: Call) -> Lowered:
+    is_sum = stem(call) == "sum"
+    op_type = "ReduceSum" if is_sum else "ReduceProd"
+    if is_bool(operand_dtype(call)):
+        op_type = "ReduceMax" if is_sum else "ReduceMin"
+    x = lowering.tensor(call.args[0])
+    return _folded(lowering.graph, op_type, x, call.attrs["axis"], call.attrs["keepdims"])
+
+
+@lowers("max", "min")
+def _extreme(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    x = signed_order(graph, lowering.tensor(call.args[0]))
+    op_type = "ReduceMax" if stem(call) == "max" else "ReduceMin"
+    folded = _folded(graph, op_type, x, call.attrs["axis"], call.attrs["keepdims"])
+    return unsigned_order(graph, folded, operand_dtype(call))
+
+
+@lowers("mean")
+def _mean(lowering: Lowering, call: Call) -> Lowered:
+    if is_integer(operand_dtype(call)):
+        return by_reference(lowering, call)
+    x = lowering.tensor(call.args[0])
+    return _folded(lowering.graph, "ReduceMean", x, call.attrs["axis"], call.attrs["keepdims"])
+
+
+@lowers("argmax", "argmin")
+def _place(lowering: Lowering, call: Call) -> Lowered:
+    graph, axis, keepdims = lowering.graph, call.attrs["axis"], call.attrs["keepdims"]
+    x = lowering.tensor(call.args[0])
+    dtype = operand_dtype(call)
+    op_type = "ArgMax" if stem(call) == "argmax" else "ArgMin"
+    flat = axis is None
+    keys = graph.op("Reshape", x, graph.integers([-1])) if flat else signed_order(graph, x)
+    keys = signed_order(graph, keys)
+    along = 0 if flat else axis
+    rank = tensor_type(call.args[0]).ndim
+    keep = keepdims and not flat
+    place = graph.op(op_type, keys, axis=along, keepdims=int(keep))
+    if is_float(dtype):
+        # NaN is what is found first, wherever there is one; ONNX leaves that open.
+        missing = graph.cast(graph.op("IsNaN", keys), "int8")
+        first = graph.op("ArgMax", missing, axis=along, keepdims=int(keep))
+        is_any = graph.op("ReduceMax", missing, graph.integers([along]), keepdims=int(keep))
+        place = graph.op("Where", graph.cast(is_any, "bool"), first, place)
+    if flat and keepdims:
+        place = graph.op("Reshape", place, graph.integers([1] * max(rank, 0)))
+    return place
+
+
+@lowers("bucketize")
+def _bucketize(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    values, bounds = lowering.tensors(call.args)
+    column = graph.op("Unsqueeze", values, graph.integers([-1]))
+    # A NaN is greater than every boundary: count those that are not above the value.
+    above = "Greater" if call.attrs["right"] else "GreaterOrEqual"
+    passed = graph.op("Not", graph.op(above, bounds, column))
+    count = graph.op("ReduceSum", graph.cast(passed, "int64"), graph.integers([-1]), keepdims=0)
+    return graph.cast(count, "int32" if call.attrs["out_int32"] else "int64")
+
+
+# --- scans
+
+
+@lowers("cumsum", "cumprod")
+def _scan(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    x = lowering.tensor(call.args[0])
+    dtype = call.attrs["dtype"] or operand_dtype(call)
+    work = "float32" if is_float(dtype) and itemsize(dtype) < 4 else dtype
+    x = graph.cast(x, work)
+    axis = call.attrs["axis"]
+    if axis is None:
+        x, axis = graph.op("Reshape", x, graph.integers([-1])), 0
+    op_type = "CumSum" if stem(call) == "cumsum" else "CumProd"
+    found = graph.op(op_type, x, graph.constant(axis, "int64"), exclusive=int(call.attrs["exclusive"]))
+    return graph.cast(found, dtype)
+
+
+# --- order
+
+
+def _ordered(lowering: Lowering, call: Call, descending: bool, count: int | None) -> tuple[ir.Value, ir.Value]:
+    """The first ``count`` elements (None: all) along the axis in order, and their places; equal ones in order."""
+    graph = lowering.graph
+    dtype, axis = operand_dtype(call), call.attrs["axis"]
+    x = lowering.tensor(call.args[0])
+    rank = known_rank(call.args[0])
+    shape = tensor_type(call.args[0]).shape
+    if count is not None:
+        size = graph.integers([count])
+    elif shape is not None:
+        size = graph.size(shape[axis])
+    else:
+        size = graph.op("Shape", x, start=axis % rank, end=axis % rank + 1)
+    keys = signed_order(graph, x)
+    values, places = graph.ops("TopK", [keys, size], 2, axis=axis, largest=int(descending), sorted=1)
+    return unsigned_order(graph, values, dtype), places
+
+
+@lowers("sort", "argsort")
+def _sort(lowering: Lowering, call: Call) -> Lowered:
+    values, places = _ordered(lowering, call, call.attrs["descending"], None)
+    return values if stem(call) == "sort" else lowering.graph.cast(places, call.attrs["dtype"])
+
+
+@lowers("topk")
+def _topk(lowering: Lowering, call: Call) -> Lowered:
+    k = call.attrs["k"]
+    values, places = _ordered(lowering, call, call.attrs["largest"], k if k >= 1 else None)
+    places = lowering.graph.cast(places, call.attrs["dtype"])
+    kind = call.attrs["ret_type"]
+    return (values, places) if kind == "both" else values if kind == "values" else places
+
+
+# --- sets
+
+
+@lowers("unique")
+def _unique(lowering: Lowering, call: Call) -> Lowered:
+    graph, dtype = lowering.graph, operand_dtype(call)
+    is_sorted, *wanted = [bool(arg.ty.value) for arg in call.args[1:5]]  # type: ignore[attr-defined]
+    axis = int(call.args[5].ty.value) if len(call.args) > 5 else None  # type: ignore[attr-defined]
+    keys = signed_order(graph, lowering.tensor(call.args[0]))
+    results = graph.ops("Unique", [keys], 4, sorted=int(is_sorted), axis=axis)
+    values = unsigned_order(graph, results[0], dtype)
+    extras = [result for result, is_wanted in zip(results[1:], wanted, strict=True) if is_wanted]
+    return (values, *extras) if extras else values
+
+
+@lowers("nonzero")
+def _nonzero(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    x = graph.cast(lowering.tensor(call.args[0]), "bool")
+    if known_rank(call.args[0]) == 0:
+        x = graph.op("Reshape", x, graph.integers([1]))
+    return graph.op("NonZero", x)
+
+
+lowers("variance", "std", "median", "multinomial_from_uniform")(by_reference)

@@ -1,0 +1,34 @@
+"""Where the values of an exported program come from: the modules of the model, by their dotted paths."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from ...ir.origin import Origin
+
+_REPEATED: Final = re.compile(r"@\d+")
+"""What PyTorch adds to the path of a module that is called again."""
+
+
+def module_path(node: Any) -> str:
+    """The dotted path of the innermost module that made ``node``; its name where that is the model itself."""
+    stack = node.meta.get("nn_module_stack")
+    path = _REPEATED.sub("", next(reversed(stack.values()))[0]) if stack else ""
+    return path or str(node.name)
+
+
+def origin_of(node: Any) -> Origin:
+    """The origin that values of ``node`` carry."""
+    return Origin("torch", module_path(node))
+
+
+def place_of(node: Any) -> str:
+    """Where ``node`` is, for messages: the module and the line of the model's code, as far as they are known."""
+    lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
+    files = [line for line in lines if line.startswith('File "')]
+    source = ""
+    if files:
+        name, _, rest = files[-1].removeprefix('File "').partition('", line ')
+        source = f", {name}:{rest.partition(',')[0]}"
+    return f"{module_path(node)}{source}"

@@ -1,0 +1,94 @@
+"""PyTorch tensors and NumPy arrays over the same memory, and the names of dtypes in both worlds.
+
+Nothing is copied where both libraries can see the same bits; the floats that NumPy lacks go through ``ml_dtypes``.
+Knows dtypes only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from ...ir.dtypes import DTYPES, numpy_dtype
+from ..errors import ConvertError
+
+_TORCH_DTYPES: Final[dict[str, torch.dtype]] = {
+    name: found for name in DTYPES if isinstance(found := getattr(torch, name, None), torch.dtype)
+}
+_NAMES: Final = {dtype: name for name, dtype in _TORCH_DTYPES.items()}
+_BITS: Final = {1: torch.uint8, 2: torch.int16}
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """The Relax name of a PyTorch dtype; raises `ConvertError` for quantized and other exotic ones."""
+    name = _NAMES.get(dtype)
+    if name is None:
+        raise ConvertError(f"a tensor of {dtype} has no counterpart here; convert it to one of {', '.join(_NAMES.values())}")
+    return name
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """The PyTorch dtype of a Relax name; raises `ConvertError` for those that PyTorch lacks."""
+    found = _TORCH_DTYPES.get(name)
+    if found is None:
+        raise ConvertError(f"PyTorch has no dtype {name}; convert the tensor first, with R.astype")
+    return found
+
+
+def to_numpy(tensor: torch.Tensor, what: str) -> np.ndarray:
+    """``tensor`` as an array over the same memory; from another device, or with lazy conjugation, a copy.
+
+    Raises `ConvertError`, which names ``what``, for a tensor without plain elements (sparse, quantized, meta).
+    """
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta":
+        raise ConvertError(
+            f"{what} is a {tensor.dtype} tensor, {tensor.layout}, on {tensor.device}; expected a dense one with numbers"
+        )
+    name = dtype_name(tensor.dtype)
+    plain = tensor.detach().cpu().resolve_conj().resolve_neg()
+    scalar = getattr(ml_dtypes, name, None)
+    if scalar is None:
+        return plain.numpy()
+    bits = _BITS[np.dtype(scalar).itemsize]
+    # A view of another dtype keeps strides only when the element sizes agree, which they do here.
+    return plain.view(bits).numpy().view(scalar)
+
+
+def from_numpy(array: np.ndarray, name: str) -> torch.Tensor:
+    """``array``, of the dtype of that Relax name, as a tensor over the same memory: not to be written into.
+
+    A copy is made where PyTorch cannot take the memory as it is: negative strides, another byte order.
+    """
+    dtype = torch_dtype(name)
+    if any(stride < 0 for stride in array.strides) or not array.dtype.isnative:
+        array = np.ascontiguousarray(array.astype(numpy_dtype(name), copy=False))
+    if not array.flags.writeable:
+        array = _as_writeable(array)
+    bits = _BITS.get(array.itemsize)
+    if bits is not None and array.dtype.type.__module__ == ml_dtypes.__name__:
+        return torch.from_numpy(array.view(f"u{array.itemsize}" if array.itemsize == 1 else "i2")).view(dtype)
+    return torch.from_numpy(array)
+
+
+class _Memory:
+    """The memory of an array under the array interface, declared writeable; keeps the array alive."""
+
+    __slots__ = ("__array_interface__", "_array")
+    __array_interface__: dict[str, Any]
+
+    def __init__(self, array: np.ndarray) -> None:
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        self.__array_interface__ = interface
+        self._array = array
+
+
+def _as_writeable(array: np.ndarray) -> np.ndarray:
+    # PyTorch has no read-only tensors and warns about each; whoever gets the tensor promises not to write.
+    if array.dtype.type.__module__ == ml_dtypes.__name__:
+        plain = array.view("u1" if array.itemsize == 1 else "i2")
+        return np.asarray(_Memory(plain)).view(array.dtype)
+    return np.asarray(_Memory(array))

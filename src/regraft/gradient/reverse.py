@@ -1,0 +1,324 @@
+"""The reverse pass: from the adjoint of the target back through the bindings to the parameters.
+
+Each binding whose value the target depends on is visited once, last to first. By then the adjoint of its variable is
+complete, and the operator's rule says what share of it goes to each operand. Only variables that lie between a required
+parameter and the target have an adjoint; a share that nobody needs is never written down, and neither is a zero.
+
+Rules see the variables of the original function. What they return is written down in terms of the new function: its
+copies of the forward values, or values computed again inside checkpointed stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, NoReturn, TypeAlias
+
+from ..analysis import free_vars
+from ..dpl.view import leaves_of
+from ..ir.builder import NameSupply, operands_of, with_operands
+from ..ir.expr import DataflowVar, Expr, ExternFunc, GlobalVar, Tuple, TupleGetItem, Var
+from ..ir.node import print_node
+from ..ir.op import Call, Op, Trait
+from ..ir.origin import Origins
+from ..ir.program import Binding, Function, If, MatchCast, VarBinding, is_leaf
+from ..ir.types import TensorType, TupleType, Type, is_subtype
+from ..ops.adjoints import GradientError, is_differentiable, zeros_of
+from ..ops.binary import add
+from ..ops.create import ones
+from .checkpoint import is_marker
+
+Path: TypeAlias = tuple[int, ...]
+"""Where in a nested tuple an adjoint belongs: () for a tensor, (1,) for field 1."""
+
+
+class _Share(NamedTuple):
+    """What one variable, or one tensor inside it, gets from one binding; not yet written down."""
+
+    var: Var
+    path: Path
+    value: Expr
+
+
+def active_values(function: Function, required: Iterable[Var]) -> set[Var]:
+    """The variables of ``function`` through which a gradient can reach one of ``required``. Cost: linear."""
+    active = set(required)
+    for block in function.body.blocks:
+        for binding in block.bindings:
+            value = binding.value
+            if isinstance(value, Call) and type(value.op) is Op and Trait.STOPS_GRADIENT in value.op.traits:
+                continue
+            if not is_differentiable(binding.var.ty):
+                continue
+            used = free_vars(value) if isinstance(value, If | Function) else leaves_of(value)
+            if any(leaf in active for leaf in used):
+                active.add(binding.var)
+    return active
+
+
+class ReversePass:
+    """Writes the backward bindings of one function; ``bindings`` holds them, in order.
+
+    ``forward`` takes the variables of ``function`` to what stands for them in the new function, ``recomputed`` are
+    those to compute again.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        required: Iterable[Var],
+        forward: Mapping[Var, Expr],
+        recomputed: Mapping[Var, None],
+        names: NameSupply,
+    ) -> None:
+        self.bindings: list[Binding] = []
+        self._order: Final = [binding for block in function.body.blocks for binding in block.bindings]
+        self._active = active_values(function, required)
+        self._forward = forward
+        self._recomputed = recomputed
+        self._definitions = {b.var: b for b in self._order if b.var in recomputed}
+        self._again: dict[Var, Expr] = {}
+        self._names = names
+        self._adjoints: dict[Var, dict[Path, Expr]] = {}
+
+    # --- what the transform asks for
+
+    def run(self, target: Expr, path: Path) -> None:
+        """Take the adjoint of ``target`` (of field ``path`` of it), a scalar, which is one, back to the parameters."""
+        if not (isinstance(target, Var) and target in self._active):
+            return
+        ty = target.ty
+        for index in path:
+            assert isinstance(ty, TupleType)
+            ty = ty.fields[index]
+        assert isinstance(ty, TensorType)
+        self._accumulate(_Share(target, path, ones((), ty.dtype)), target.origins)
+        for binding in reversed(self._order):
+            fields = self._adjoints.pop(binding.var, None)
+            if fields is not None:
+                self._visit(binding, fields)
+
+    def gradient_of(self, param: Var) -> Expr:
+        """The gradient with respect to ``param``, of its type; zeros where the target does not depend on it."""
+        fields = self._adjoints.get(param, {})
+        value = self._assembled(param, param.ty, fields, ())
+        return self._flattened(value, {}, param.origins)
+
+    def emit(self, value: Expr, name: str, origins: Origins, *, is_output: bool = False) -> Var:
+        """Bind ``value``, whose operands are leaves, to a new variable."""
+        var = (Var if is_output else DataflowVar)(self._names.fresh(name), value.ty, origins)
+        self.bindings.append(VarBinding(var, value))
+        return var
+
+    # --- one binding
+
+    def _visit(self, binding: Binding, fields: Mapping[Path, Expr]) -> None:
+        value = binding.value
+        if isinstance(binding, MatchCast) or is_leaf(value) or isinstance(value, TupleGetItem):
+            for path, adjoint in fields.items():
+                for share in self._shares(value, path, adjoint):
+                    self._accumulate(share, binding.var.origins)
+            return
+        shares = self._rule_shares(binding, value, fields)
+        origins = binding.var.origins
+        self._recompute([share.value for share in shares])
+        memo: dict[int, Expr] = {}
+        flat = [_Share(s.var, s.path, self._flattened(s.value, memo, origins)) for s in shares]
+        for share in flat:
+            self._accumulate(share, origins)
+
+    def _rule_shares(self, binding: Binding, call: Expr, fields: Mapping[Path, Expr]) -> list[_Share]:
+        """What the operands that need one get from a call, as its operator's rule says."""
+        if not (isinstance(call, Call) and type(call.op) is Op):
+            _refuse_value(binding)
+        rule = call.op.gradient
+        if rule is None:
+            _refuse_operator(binding, call.op)
+        try:
+            given = rule(call, binding.var, self._assembled(binding.var, binding.var.ty, fields, ()))
+        except GradientError as error:
+            raise GradientError(f"{error}\n  in the gradient of {_described(binding)}") from None
+        except Exception as error:
+            error.add_note(f"in the gradient of {_described(binding)}")
+            raise
+        if len(given) != len(call.args):
+            raise GradientError(
+                f"the gradient rule of {call.op.name} returned {len(given)} shares for the {len(call.args)} operands "
+                f"of {_described(binding)}; return one for each, None where no gradient goes"
+            )
+        shares: list[_Share] = []
+        for index, (operand, share) in enumerate(zip(call.args, given, strict=True)):
+            if share is None or not any(leaf in self._active for leaf in leaves_of_operand(operand)):
+                continue
+            if is_subtype(share.ty, operand.ty) is False:
+                raise GradientError(
+                    f"the gradient rule of {call.op.name} returned a share of type {share.ty!r} for its operand "
+                    f"{call.op.operand_name(index)}, which is {operand.ty!r}, in {_described(binding)}; expected that type"
+                )
+            shares.extend(self._shares(operand, (), share))
+        return shares
+
+    def _shares(self, operand: Expr, path: Path, share: Expr) -> list[_Share]:
+        """``share``, of what is at ``path`` in ``operand``, for each tensor inside a variable that needs it."""
+        found: list[_Share] = []
+        pending = [(operand, path, share)]
+        while pending:
+            operand, path, share = pending.pop()
+            if isinstance(operand, TupleGetItem):
+                pending.append((operand.tuple_value, (operand.index, *path), share))
+            elif isinstance(operand, Tuple) and path:
+                pending.append((operand.fields[path[0]], path[1:], share))
+            elif isinstance(operand, Var) and operand not in self._active:
+                continue
+            elif isinstance(share.ty, TupleType):
+                fields = self._fields(share)
+                pending.extend((operand, (*path, i), fields[i]) for i in reversed(range(len(fields))))
+            elif isinstance(operand, Var) and is_differentiable(share.ty):
+                found.append(_Share(operand, path, share))
+        return found
+
+    def _fields(self, share: Expr) -> Sequence[Expr]:
+        if isinstance(share, Tuple):
+            return share.fields
+        assert isinstance(share.ty, TupleType)
+        self._recompute([share])
+        flat = self._flattened(share, {}, ())
+        whole = flat if is_leaf(flat) else self.emit(flat, "lv", ())
+        return [TupleGetItem(whole, i) for i in range(len(share.ty.fields))]
+
+    def _assembled(self, value: Expr, ty: Type, fields: Mapping[Path, Expr], path: Path) -> Expr:
+        """The adjoint of ``value`` as one expression; zeros, written down only if used, where none has come."""
+        if isinstance(ty, TupleType):
+            parts = [TupleGetItem(value, i) for i in range(len(ty.fields))]
+            return Tuple([self._assembled(part, part.ty, fields, (*path, i)) for i, part in enumerate(parts)])
+        found = fields.get(path)
+        if found is not None:
+            return found
+        return zeros_of(value) if isinstance(ty, TensorType) else value
+
+    def _accumulate(self, share: _Share, origins: Origins) -> None:
+        """Add a share, whose operands are leaves, to the adjoint of its variable."""
+        fields = self._adjoints.setdefault(share.var, {})
+        name = "_".join([share.var.name_hint, *map(str, share.path), "adjoint"])
+        own = share.var.origins or origins
+        so_far = fields.get(share.path)
+        if so_far is None:
+            value = share.value
+            fields[share.path] = value if is_leaf(value) else self.emit(value, name, own)
+            return
+        increment = share.value if is_leaf(share.value) else self.emit(share.value, "lv", origins)
+        fields[share.path] = self.emit(add(so_far, increment), name, own)
+
+    # --- writing down what rules return
+
+    def _refer(self, leaf: Expr) -> Expr:
+        """What stands in the new function for a leaf of the original one."""
+        if not isinstance(leaf, Var):
+            return leaf
+        again = self._again.get(leaf)
+        return self._forward.get(leaf, leaf) if again is None else again
+
+    def _flattened(self, root: Expr, memo: dict[int, Expr], origins: Origins) -> Expr:
+        """``root`` over leaves of the new function, its inner expressions bound; each of them once per ``memo``."""
+        alive: list[Expr] = []
+        stack: list[tuple[Expr, bool]] = [(root, False)]
+        while stack:
+            current, expanded = stack.pop()
+            if id(current) in memo:
+                continue
+            operands = operands_of(current)
+            if not operands:
+                flat = self._refer(current)
+            elif not expanded:
+                stack.append((current, True))
+                stack.extend((operand, False) for operand in reversed(operands))
+                continue
+            else:
+                flat = with_operands(current, [memo[id(operand)] for operand in operands])
+                if current is root:
+                    return flat
+                if not isinstance(flat, Tuple):
+                    flat = self.emit(flat, "lv", origins)
+            memo[id(current)] = flat
+            alive.append(current)
+        return memo[id(root)]
+
+    def _recompute(self, values: Sequence[Expr]) -> None:
+        """Compute again those of the variables in ``values`` that lie inside checkpointed stages."""
+        if not self._recomputed:
+            return
+        pending: list[tuple[Expr, bool]] = [(value, False) for value in reversed(values)]
+        while pending:
+            current, ready = pending.pop()
+            if not isinstance(current, Var):
+                pending.extend((operand, False) for operand in reversed(operands_of(current)))
+                continue
+            binding = self._definitions.get(current)
+            if binding is None or current in self._again:
+                continue
+            if not ready:
+                pending.append((current, True))
+                pending.append((binding.value, False))
+                continue
+            self._again[current] = self._computed_again(binding)
+
+    def _computed_again(self, binding: Binding) -> Expr:
+        var = binding.var
+        value = self._flattened(binding.value, {}, var.origins)
+        if isinstance(value, Call) and is_marker(value):
+            return value.args[0]
+        if isinstance(binding, MatchCast):
+            copy = DataflowVar(self._names.fresh(f"{var.name_hint}_cp"), var.ty, var.origins)
+            self.bindings.append(MatchCast(copy, value, binding.ty))
+            return copy
+        return value if is_leaf(value) else self.emit(value, f"{var.name_hint}_cp", var.origins)
+
+
+def leaves_of_operand(operand: Expr) -> list[Expr]:
+    """``operand`` itself, or what the tuple that it is holds, at any depth."""
+    found: list[Expr] = []
+    pending = [operand]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, Tuple):
+            pending.extend(current.fields)
+        else:
+            found.append(current)
+    return found
+
+
+# --- errors
+
+
+def _described(binding: Binding) -> str:
+    """The binding, and where in the source model it came from."""
+    origins = ", ".join(map(str, binding.var.origins))
+    value = binding.value
+    text = "if ..." if isinstance(value, If) else print_node(value, elide=True)
+    return f"{binding.var.name_hint} = {text}" + (f" (from {origins})" if origins else "")
+
+
+def _refuse_operator(binding: Binding, op: Op) -> NoReturn:
+    raise GradientError(
+        f"{op.name} has no gradient rule, and the target depends on {_described(binding)}\n"
+        f'  declare one with @regraft.gradient.register_gradient("{op.name}"), '
+        "or stop the gradient before it with R.grad.no_grad"
+    )
+
+
+def _refuse_value(binding: Binding) -> NoReturn:
+    value = binding.value
+    if isinstance(value, If):
+        what = "a branch"
+        remedy = "compute both sides and choose with R.where, or take the gradient of what one side computes"
+    elif isinstance(value, Call) and isinstance(value.op, GlobalVar):
+        what = f"a call of the function {value.op.name_hint}"
+        remedy = "inline the function first, with regraft.transform.InlinePrivateFunctions"
+    elif isinstance(value, Call) and isinstance(value.op, ExternFunc):
+        what = f'a call of the outside function "{value.op.global_symbol}"'
+        remedy = "write it with operators, or stop the gradient before it with R.grad.no_grad"
+    else:
+        what = "a function value, or a call of one"
+        remedy = "write what it computes in the function itself"
+    raise GradientError(
+        f"no gradient passes through {what}, and the target depends on {_described(binding)}\n  {remedy}"
+    )

@@ -1,0 +1,250 @@
+"""Reverse-mode differentiation of a function of a module, as a pass.
+
+`Gradient` checks what is asked for, copies the forward part, lets `reverse` write the backward part and `simplify` tidy
+it, and puts the two together as a new function of the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..analysis import free_vars, remove_all_unused
+from ..ir.builder import NameSupply, operands_of, with_operands
+from ..ir.dtypes import is_float
+from ..ir.expr import DataflowVar, Expr, Tuple, Var
+from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.op import Call
+from ..ir.program import (
+    Binding,
+    BindingBlock,
+    DataflowBlock,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    VarBinding,
+)
+from ..ir.types import TensorType, TupleType, Type
+from ..ir.visitor import iter_bindings
+from ..ops.adjoints import GradientError, is_differentiable
+from .checkpoint import is_marker, values_to_recompute
+from .reverse import Path, ReversePass, leaves_of_operand
+from .simplify import simplify_gradient
+
+
+class Gradient:
+    """A pass that adds ``<func_name>_adjoint``: the function's result, and the gradients of one scalar of it.
+
+    The new function is public, takes the same parameters, and returns ``(result, (gradient, ...))``; the original
+    stays as it is. ``require_grads`` are the parameters to differentiate with respect to, one or several, as variables
+    or by name; None means all that hold floating numbers (others, such as indices, have no gradient and no place in
+    the result). A gradient has its parameter's type, tuples included; it is zeros where the target does not depend on
+    the parameter. ``target_index`` chooses the target among several results; it must be a floating scalar.
+
+    The function may have dataflow blocks and plain ones. No gradient passes through integers, operators that stop it
+    (``argmax``, comparisons, ``R.grad.no_grad`` ...), or parameters that are not required. Values between
+    ``R.grad.start_checkpoint`` and ``R.grad.end_checkpoint`` are computed again rather than kept. The result is
+    simplified by `simplify_gradient`.
+
+    Needs well-formed input, guarantees well-formed output. Raises `GradientError` when the function, a parameter or
+    the target is not there or not differentiable, when an operator on the way has no rule, and for branches and calls
+    of functions on the way. Cost: linear in the bindings, with a few backward bindings for each forward one.
+    """
+
+    __slots__ = ("func_name", "require_grads", "target_index")
+
+    def __init__(
+        self,
+        func_name: str,
+        require_grads: Var | str | Sequence[Var | str] | None = None,
+        target_index: int = 0,
+    ) -> None:
+        self.func_name = func_name
+        one = isinstance(require_grads, Var | str)
+        self.require_grads = (require_grads,) if one else None if require_grads is None else tuple(require_grads)
+        self.target_index = target_index
+
+    @property
+    def name(self) -> str:
+        """The pass's name, for reports."""
+        return "Gradient"
+
+    def __repr__(self) -> str:
+        return f"Gradient({self.func_name!r})"
+
+    def __call__(self, module: IRModule) -> IRModule:
+        name = self.func_name
+        if name not in module:
+            raise GradientError(f"Gradient: the module has no function {name!r}; it has: {', '.join(module) or 'none'}")
+        adjoint_name = f"{name}_adjoint"
+        if adjoint_name in module:
+            raise GradientError(
+                f"Gradient of {name!r}: the module has a function {adjoint_name!r} already; rename or remove it first"
+            )
+        function = module[name]
+        required = self._required(function)
+        target, path = self._target(function)
+        adjoint = _adjoint_function(function, required, target, path)
+        return module.with_function(adjoint_name, adjoint.with_attr("global_symbol", adjoint_name))
+
+    def _required(self, function: Function) -> tuple[Var, ...]:
+        where = f"Gradient of {self.func_name!r}"
+        if self.require_grads is None:
+            for param in function.params:
+                if is_differentiable(param.ty) and not _all_differentiable(param.ty):
+                    raise GradientError(
+                        f"{where}: parameter {param.name_hint} is {param.ty!r}, floating in part only; "
+                        "name the parameters to differentiate in require_grads, or split this one"
+                    )
+            return tuple(param for param in function.params if is_differentiable(param.ty))
+        by_name = {param.name_hint: param for param in function.params}
+        found: dict[Var, None] = {}
+        for wanted in self.require_grads:
+            param = by_name.get(wanted) if isinstance(wanted, str) else wanted
+            shown = wanted if isinstance(wanted, str) else wanted.name_hint
+            if param is None or param not in function.params:
+                names = ", ".join(by_name) or "none"
+                raise GradientError(f"{where}: require_grads has {shown}, no parameter; the parameters are: {names}")
+            if param in found:
+                raise GradientError(f"{where}: require_grads has {shown} twice; name each parameter once")
+            if not _all_differentiable(param.ty):
+                raise GradientError(
+                    f"{where}: require_grads has {shown}, which is {param.ty!r}; "
+                    "expected a tensor of floating dtype, or a tuple of them"
+                )
+            found[param] = None
+        return tuple(found)
+
+    def _target(self, function: Function) -> tuple[Expr, Path]:
+        result, index = function.body.body, self.target_index
+        several = isinstance(result.ty, TupleType)
+        count = len(result.ty.fields) if isinstance(result.ty, TupleType) else 1
+        if not 0 <= index < count:
+            raise GradientError(
+                f"Gradient of {self.func_name!r}: target_index={index}; the function has {count} "
+                f"result{'s' * (count != 1)}, counted from 0"
+            )
+        path: Path = (index,) if several else ()
+        target = result
+        if isinstance(result, Tuple):
+            target, path = result.fields[index], ()
+        ty = result.ty.fields[index] if isinstance(result.ty, TupleType) else result.ty
+        if not (isinstance(ty, TensorType) and ty.ndim == 0 and is_float(ty.dtype)):
+            shown = target.name_hint if isinstance(target, Var) else "result"
+            raise GradientError(
+                f"Gradient of {self.func_name!r}: the target, {shown}, is {ty!r}; expected a floating scalar, such as "
+                'R.Tensor((), "float32"): reduce it with R.sum or R.mean, or choose another result with target_index'
+            )
+        return target, path
+
+
+def _all_differentiable(ty: Type) -> bool:
+    if isinstance(ty, TupleType):
+        return bool(ty.fields) and all(_all_differentiable(field) for field in ty.fields)
+    return is_differentiable(ty)
+
+
+def _adjoint_function(function: Function, required: Sequence[Var], target: Expr, path: Path) -> Function:
+    recomputed = values_to_recompute(function)
+    copy = _ForwardCopy(function)
+    names = NameSupply([param.name_hint for param in function.params])
+    for binding in iter_bindings(function):
+        names.reserve(binding.var.name_hint)
+    backward = ReversePass(function, required, copy.leaves, recomputed, names)
+    backward.run(target, path)
+    gradients = [
+        backward.emit(backward.gradient_of(param), f"{param.name_hint}_adjoint_out", param.origins, is_output=True)
+        for param in required
+    ]
+    result = Tuple([copy.result, Tuple(gradients)])
+    blocks = _joined(copy.blocks, backward.bindings)
+    adjoint = Function(copy.params, SeqExpr(blocks, result), None, function.is_pure, function.attrs)
+    if len(blocks) > 1:
+        adjoint = _with_outputs(adjoint, backward.bindings)
+    return remove_all_unused(simplify_gradient(adjoint))
+
+
+def _joined(forward: Sequence[BindingBlock], backward: Sequence[Binding]) -> list[BindingBlock]:
+    """The blocks of the new function: one, where the forward part is one dataflow block."""
+    if len(forward) == 1 and isinstance(forward[0], DataflowBlock):
+        return [DataflowBlock([*forward[0].bindings, *backward])]
+    return [*forward, *([DataflowBlock(backward)] if backward else [])]
+
+
+# --- the forward part
+
+
+class _ForwardCopy:
+    """The blocks of a function over new variables, without checkpoint markers.
+
+    ``leaves`` takes each variable of the function's own body to what stands for it.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.leaves: dict[Var, Expr] = {}
+        self.params = tuple([self._renewed(param) for param in function.params])
+        self.blocks: list[BindingBlock] = []
+        for block in function.body.blocks:
+            bindings = [new for binding in block.bindings if (new := self._binding(binding)) is not None]
+            if bindings:
+                self.blocks.append(type(block)(bindings))
+        self.result = self._copied(function.body.body)
+
+    def _renewed(self, var: Var) -> Var:
+        new = type(var)(var.name_hint, var.ty, var.origins)
+        self.leaves[var] = new
+        return new
+
+    def _binding(self, binding: Binding) -> Binding | None:
+        value = self._copied(binding.value)
+        if isinstance(binding, MatchCast):
+            return MatchCast(self._renewed(binding.var), value, binding.ty)
+        if isinstance(value, Call) and is_marker(value):
+            value = value.args[0]
+            if type(binding.var) is DataflowVar:
+                self.leaves[binding.var] = value
+                return None
+        return VarBinding(self._renewed(binding.var), value)
+
+    def _copied(self, value: Expr) -> Expr:
+        if isinstance(value, Var):
+            return self.leaves.get(value, value)
+        if isinstance(value, If | Function):
+            mutator = _Renewal()
+            for var in free_vars(value):
+                mutator.remap(var, self.leaves.get(var, var))
+            return mutator.mutate(value)
+        return with_operands(value, [self._copied(operand) for operand in operands_of(value)])
+
+
+class _Renewal(ExprMutator):
+    """Gives a branch or an inner function variables of its own."""
+
+    def visit_var_def_(self, var: Var) -> Var:
+        return type(var)(var.name_hint, var.ty, var.origins)
+
+
+# --- forward values that the backward part needs from other blocks
+
+
+def _with_outputs(function: Function, backward: Iterable[Binding]) -> Function:
+    """``function`` with those variables of dataflow blocks that ``backward`` uses made visible after their blocks."""
+    used: dict[Expr, None] = {}
+    for binding in backward:
+        for operand in operands_of(binding.value) or (binding.value,):
+            used.update(dict.fromkeys(leaves_of_operand(operand)))
+    own = {binding.var for binding in backward}
+    hidden = {var for var in used if type(var) is DataflowVar and var not in own}
+    return _Publication(hidden).mutate(function) if hidden else function
+
+
+class _Publication(ExprMutator):
+    """Turns some variables of dataflow blocks into outputs of their blocks."""
+
+    def __init__(self, hidden: set[DataflowVar]) -> None:
+        super().__init__()
+        self._hidden = hidden
+
+    def visit_var_def_(self, var: Var) -> Var:
+        return Var(var.name_hint, var.ty, var.origins) if var in self._hidden else var

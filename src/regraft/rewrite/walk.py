@@ -1,0 +1,136 @@
+"""Going through a function block by block, branches included, with what each block may see of the rest.
+
+Blocks are visited in order. What earlier blocks bind stays visible to later ones unless it is local to a dataflow
+block; where a definition mentions nothing local, later blocks may look through it. One table of definitions serves the
+whole walk: a block adds its own while it is looked at, and takes them out again. Cost: linear in the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ..dpl.view import leaves_of
+from ..ir.builder import NameSupply
+from ..ir.expr import DataflowVar, Expr, Var
+from ..ir.op import Call
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding
+from ..ir.visitor import iter_bindings
+from .session import substitute
+
+_IN_RESULT: Final = 1 << 62
+"""Stands for the place after all blocks, where the result is."""
+
+
+class FunctionWalk:
+    """Goes through one function: its blocks in order, and the branches inside them; `block` says what becomes of each.
+
+    ``renames`` are the variables that blocks gave new ones for.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.renames: dict[Var, Var] = {}
+        self._names: NameSupply | None = None
+
+    def block(
+        self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
+    ) -> BindingBlock:
+        """What takes the place of ``block``.
+
+        ``outer`` are the definitions from before it that may be looked through (a view opened on them must be
+        released), ``scope`` the variables that are visible before it, and ``later`` those it binds that are used
+        after it.
+        """
+        raise NotImplementedError
+
+    def run(self) -> Function:
+        """The function with each block replaced; the same object if none was."""
+        body = self._sequence(self.function.body, {}, dict.fromkeys(self.function.params))
+        return self.function if body is self.function.body else self.function.with_body(body)
+
+    def fresh_name(self, prefix: str) -> str:
+        """A name that begins with ``prefix`` and that the function does not use yet."""
+        if self._names is None:
+            names = [param.name_hint for param in self.function.params]
+            names.extend(binding.var.name_hint for binding in iter_bindings(self.function))
+            self._names = NameSupply(names)
+        return self._names.fresh(prefix)
+
+    def _sequence(self, seq: SeqExpr, outer: dict[Var, Expr], scope: dict[Var, None]) -> SeqExpr:
+        """``seq`` with its blocks replaced; ``outer`` and ``scope`` are as before when this returns."""
+        blocks: list[BindingBlock] = []
+        added: list[Var] = []
+        last_use = _last_uses(seq)
+        for index, block in enumerate(seq.blocks):
+            block = self._with_branches(block, outer, scope)
+            later = {b.var: None for b in block if last_use.get(b.var, -1) > index}
+            new = self.block(block, outer, scope, later)
+            blocks.append(new)
+            hidden = isinstance(new, DataflowBlock)
+            for binding in new:
+                if not hidden or type(binding.var) is not DataflowVar:
+                    _reveal(binding, outer, scope)
+                    added.append(binding.var)
+        _hide(added, outer, scope)
+        result = _substituted(seq.body, self.renames)
+        if result is seq.body and all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
+            return seq
+        return SeqExpr([block for block in blocks if len(block)], result)
+
+    def _with_branches(self, block: BindingBlock, outer: dict[Var, Expr], scope: dict[Var, None]) -> BindingBlock:
+        """``block`` with the branches inside it rewritten."""
+        if isinstance(block, DataflowBlock) or not any(type(b.value) is If for b in block):
+            return block
+        bindings: list[Binding] = []
+        for binding in block:
+            value = binding.value
+            if type(binding) is VarBinding and type(value) is If:
+                yes = self._sequence(value.true_branch, outer, scope)
+                no = self._sequence(value.false_branch, outer, scope)
+                if yes is not value.true_branch or no is not value.false_branch:
+                    binding = VarBinding(binding.var, If(value.cond, yes, no))
+            bindings.append(binding)
+            _reveal(binding, outer, scope)
+        _hide([binding.var for binding in bindings], outer, scope)
+        same = all(a is b for a, b in zip(bindings, block, strict=True))
+        return block if same else BindingBlock(bindings)
+
+
+def _reveal(binding: Binding, outer: dict[Var, Expr], scope: dict[Var, None]) -> None:
+    scope[binding.var] = None
+    if type(binding) is VarBinding and _is_closed(binding.value):
+        outer[binding.var] = binding.value
+
+
+def _hide(variables: list[Var], outer: dict[Var, Expr], scope: dict[Var, None]) -> None:
+    for var in variables:
+        scope.pop(var, None)
+        outer.pop(var, None)
+
+
+def _is_closed(value: Expr) -> bool:
+    """Whether ``value`` may be looked through from a later block: pure, and nothing in it is local to its own."""
+    if type(value) is If or (type(value) is Call and not value.is_pure):
+        return False
+    return not any(type(leaf) is DataflowVar for leaf in leaves_of(value))
+
+
+def _last_uses(seq: SeqExpr) -> dict[Var, int]:
+    """The index of the last block that mentions each variable; the result counts as the very last."""
+    last: dict[Var, int] = {}
+    if len(seq.blocks) > 1:
+        for index, block in enumerate(seq.blocks):
+            for binding in block:
+                last.update((leaf, index) for leaf in leaves_of(binding.value) if isinstance(leaf, Var))
+    last.update((leaf, _IN_RESULT) for leaf in leaves_of(seq.body) if isinstance(leaf, Var))
+    return last
+
+
+def _substituted(expr: Expr, renames: Mapping[Var, Var]) -> Expr:
+    used = [leaf for leaf in leaves_of(expr) if leaf in renames]
+    if not used:
+        return expr
+    if isinstance(expr, Var):
+        return renames[expr]
+    return substitute(expr, renames)

@@ -1,0 +1,518 @@
+"""Programs that contain a match, made from the pattern itself.
+
+Each call pattern becomes a call, each wildcard a parameter (or a value computed from one, or one that is there
+already), whose type is found by search: small shapes are tried until the call's own type rule accepts them. Where the
+pattern leaves something open (an attribute, an alternative, the length of a repeat) it is drawn. A mutation breaks
+one thing on purpose. That the result matches is not promised: the matcher is asked, not imitated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from .. import ops
+from ..dpl.context import PatternContext
+from ..dpl.derived import duplicate
+from ..dpl.compile import shared_throughout
+from ..dpl.pattern import (
+    AndPattern,
+    AttrPattern,
+    CallPattern,
+    ConstantPattern,
+    ConstrainedPattern,
+    DataTypePattern,
+    DFPattern,
+    ExprPattern,
+    Extent,
+    NotPattern,
+    OrPattern,
+    PrimArrPattern,
+    RepeatPattern,
+    ShapePattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    TypePattern,
+    UnorderedTuplePattern,
+    VarPattern,
+    WildcardPattern,
+    all_patterns,
+)
+from ..ir.builder import BlockBuilder
+from ..ir.dims import Dim, SymVar, free_symvars, substitute
+from ..ir.errors import RegraftError
+from ..ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ..ir.op import Call, Op
+from ..ir.program import Function
+from ..ir.types import PrimType, TensorType, TupleType, Type, bind_type, substitute_type, type_symvars
+from ..ops.trials import random_array
+from .open_choices import draw_attributes, draw_shape_argument, draw_tensor_type
+
+_TRIES: Final = 150
+_LONGEST_REPEAT: Final = 3
+
+
+class Mutation(Enum):
+    """What a near miss does differently from the pattern."""
+
+    OPERATOR = "another operator"
+    ATTRIBUTE = "another attribute"
+    CONSTANT = "another constant"
+    DTYPE = "another dtype"
+    EXTRA_USER = "an extra user"
+
+
+class NoInstanceError(RegraftError):
+    """This draw came to nothing; another may do."""
+
+
+class UnsupportedPatternError(RegraftError):
+    """The pattern says something that no program made here can fulfil."""
+
+
+@dataclass(slots=True, eq=False)
+class _Hole:
+    """A value that the pattern leaves open, until the first call that uses it says what fits."""
+
+    conditions: list[ConstrainedPattern] = field(default_factory=list[ConstrainedPattern])
+    is_constant: bool = False
+    value: Expr | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Fields:
+    """A tuple some of whose fields may be open."""
+
+    fields: list[_Operand]
+
+
+@dataclass(slots=True, eq=False)
+class _Sizes:
+    """A shape argument whose sizes may still be open."""
+
+    dims: tuple[Dim, ...]
+
+
+_Operand: TypeAlias = "Expr | _Hole | _Fields | _Sizes"
+
+
+class Instance:
+    """Writes programs that contain what a pattern or a context describes; one use each."""
+
+    def __init__(self, random: Random, mutation: Mutation | None = None) -> None:
+        self.random = random
+        self.mutation = mutation
+        self.builder = BlockBuilder()
+        self.params: list[Var] = []
+        self.values: list[Var] = []
+        self.outputs: list[Var] = []
+        self.memo: dict[DFPattern, _Operand] = {}
+        self.sizes: dict[SymVar, Dim] = {}
+        self.extents: dict[Extent, int] = {}
+        self.outside: set[DFPattern] = set()
+        self.extra_arguments: dict[DFPattern, list[tuple[int, DFPattern]]] = {}
+        self.victim: DFPattern | None = None
+        self.dtypes = ("float32", "float32", "float64", "float16", "int64", "int32", "bool")
+        self.dtype = "float32"
+
+    def write(self, pattern: DFPattern | PatternContext) -> Function:
+        """A function ``main`` with one match, or two that overlap. Raises `NoInstanceError`."""
+        random = self.random
+        self.dtype = random.choice(self.dtypes) if self.mutation is Mutation.DTYPE else "float32"
+        in_dataflow = random.random() < 0.75
+        with self.builder.function("main"):
+            if in_dataflow:
+                with self.builder.dataflow():
+                    self._matches(pattern)
+            else:
+                self._matches(pattern)
+            self.builder.emit_func_output(self.outputs, params=self.params)
+        return self.builder.get()["main"]
+
+    def _matches(self, pattern: DFPattern | PatternContext) -> None:
+        for _ in range(2 if self.random.random() < 0.2 else 1):
+            self.memo, self.sizes, self.extents = {}, {}, {}
+            roots = self._roots(pattern)
+            self._choose_victim(roots)
+            for root in roots:
+                self._finish(self._filled(self._operand(root)))
+        users = [value for value in self.values if self.random.random() < 0.15]
+        if self.mutation is Mutation.EXTRA_USER:
+            users = [self.random.choice(self.values), *users]
+        for value in users:
+            self._use(value)
+        if not self.outputs:
+            self._use(self.values[-1])
+
+    # --- roots
+
+    def _roots(self, pattern: DFPattern | PatternContext) -> list[DFPattern]:
+        if isinstance(pattern, DFPattern):
+            self.outside = shared_throughout([pattern])
+            return [pattern]
+        roots = pattern.roots()
+        self.outside = shared_throughout(roots)
+        for use in pattern.uses:
+            user = _core(use.user)
+            inside = {part for arg in user.children() for part in all_patterns(arg)}
+            if use.source not in inside:
+                self.extra_arguments.setdefault(user, []).append((use.index, use.source))
+        found: list[DFPattern] = []
+        for root in roots:
+            found.extend(self._copies(root) if isinstance(root, RepeatPattern) else [root])
+        if self.random.random() < 0.5:
+            self.random.shuffle(found)
+        return found
+
+    def _copies(self, pattern: RepeatPattern) -> list[DFPattern]:
+        """As many patterns as the repeat shall stand for, over the same shared parts."""
+        count = self.extents.get(pattern.extent) if pattern.extent is not None else None
+        if count is None:
+            most = max(pattern.min, min(pattern.max or _LONGEST_REPEAT, pattern.min + _LONGEST_REPEAT))
+            count = self.random.randint(max(pattern.min, 1) if self.random.random() < 0.9 else pattern.min, most)
+        if pattern.extent is not None:
+            self.extents[pattern.extent] = count
+        shared = {part for one in pattern.shared for part in all_patterns(one)} | self.outside
+        return [duplicate(pattern.pattern, {part: part for part in shared}) for _ in range(count)]
+
+    def _choose_victim(self, roots: Sequence[DFPattern]) -> None:
+        kinds: tuple[type[DFPattern], ...] = (CallPattern,)
+        if self.mutation is Mutation.CONSTANT:
+            kinds = (ExprPattern, ConstantPattern)
+        parts = [p for root in roots for p in all_patterns(root) if isinstance(p, kinds) and not _is_operator(p)]
+        self.victim = self.random.choice(parts) if parts and self.mutation is not None else None
+
+    def _is_victim(self, pattern: DFPattern, mutation: Mutation) -> bool:
+        return pattern is self.victim and self.mutation is mutation
+
+    # --- from patterns to operands
+
+    def _operand(self, pattern: DFPattern, attrs: Mapping[str, Any] | None = None) -> _Operand:
+        known = self.memo.get(pattern)
+        if known is None:
+            known = self._new_operand(pattern, attrs or {})
+            self.memo[pattern] = known
+        return known
+
+    def _new_operand(self, pattern: DFPattern, attrs: Mapping[str, Any]) -> _Operand:
+        match pattern:
+            case WildcardPattern() | VarPattern() | NotPattern():
+                return _Hole()
+            case ConstantPattern():
+                return _Hole(is_constant=True)
+            case ExprPattern():
+                return self._exact(pattern)
+            case CallPattern():
+                return self._call(pattern, attrs)
+            case TuplePattern():
+                return _Fields([self._operand(part) for part in self._parts(pattern.fields)])
+            case UnorderedTuplePattern():
+                fields = self.random.sample(pattern.fields, len(pattern.fields))
+                return _Fields([self._operand(part) for part in fields])
+            case TupleGetItemPattern():
+                return self._projection(pattern)
+            case OrPattern():
+                return self._operand(self.random.choice((pattern.left, pattern.right)), attrs)
+            case AndPattern():
+                one, other = self.random.sample((pattern.left, pattern.right), 2)
+                first = other if isinstance(_core(one), WildcardPattern | NotPattern) else one
+                return self._operand(first, attrs)
+            case AttrPattern():
+                return self._operand(pattern.pattern, {**attrs, **pattern.attrs})
+            case ConstrainedPattern():
+                inner = self._operand(pattern.pattern, attrs)
+                if isinstance(inner, _Hole) and inner.value is None:
+                    inner.conditions.append(pattern)
+                return inner
+            case PrimArrPattern():
+                return _Sizes(pattern.fields)
+            case _:
+                raise UnsupportedPatternError(f"no program can be made for {pattern!r}")
+
+    def _parts(self, parts: Sequence[DFPattern]) -> list[DFPattern]:
+        found: list[DFPattern] = []
+        for part in parts:
+            found.extend(self._copies(part) if isinstance(part, RepeatPattern) else [part])
+        return found
+
+    def _exact(self, pattern: ExprPattern) -> Expr:
+        expr = pattern.expr
+        if isinstance(expr, Var):
+            raise UnsupportedPatternError(f"{pattern!r} stands for a variable of one program")
+        if isinstance(expr, Constant) and self._is_victim(pattern, Mutation.CONSTANT):
+            array = expr.data.numpy()
+            return Constant((~array if array.dtype == np.bool_ else array + np.ones((), array.dtype)))
+        return expr
+
+    def _projection(self, pattern: TupleGetItemPattern) -> Expr:
+        whole = self._operand(pattern.tuple)
+        if isinstance(whole, _Hole) and whole.value is None:
+            ty = TupleType([draw_tensor_type(self.random, [], self.dtype) for _ in range((pattern.index or 0) + 2)])
+            whole.value = self._parameter(ty)
+        value = self._filled(whole)
+        if not isinstance(value.ty, TupleType) or not value.ty.fields:
+            raise NoInstanceError("not a tuple")
+        count = len(value.ty.fields)
+        index = self.random.randrange(count) if pattern.index is None else pattern.index
+        if index >= count:
+            raise NoInstanceError("too short a tuple")
+        return self._emit(TupleGetItem(value if isinstance(value, Var) else self._emit(value), index))
+
+    # --- calls
+
+    def _call(self, pattern: CallPattern, attrs: Mapping[str, Any]) -> Expr:
+        op = self._callee(pattern)
+        extra = list(self.extra_arguments.get(pattern, ()))
+        args = [self._place_source(index, part, extra) for index, part in enumerate(self._parts(pattern.args))]
+        if pattern.varg_default_wildcard:
+            args.extend(self._operand(source) for _, source in extra)
+            least = sum(not operand.optional for operand in op.operands) - op.variadic
+            args.extend(_Hole() for _ in range(least - len(args)))
+        return self._emit(self._fit(pattern, op, args, attrs))
+
+    def _place_source(self, index: int, part: DFPattern, extra: list[tuple[int, DFPattern]]) -> _Operand:
+        """The operand for one argument; a value that a constraint wants used here takes an open place."""
+        for entry in extra:
+            if entry[0] in (-1, index) and isinstance(part, WildcardPattern) and part not in self.memo:
+                extra.remove(entry)
+                self.memo[part] = self._operand(entry[1])
+                break
+        return self._operand(part)
+
+    def _callee(self, pattern: CallPattern) -> Op:
+        choice = pattern.op
+        while isinstance(choice, OrPattern):
+            choice = self.random.choice((choice.left, choice.right))
+        if isinstance(choice, ExprPattern) and isinstance(choice.expr, Op):
+            op = choice.expr
+            if not self._is_victim(pattern, Mutation.OPERATOR):
+                return op
+        elif isinstance(choice, WildcardPattern | NotPattern):
+            op = None
+        else:
+            raise UnsupportedPatternError(f"no program can be made for a call of {choice!r}")
+        count = len(pattern.args)
+        others = [o for o in Op.all() if o.reference is not None and o.is_pure and o is not op and not o.variadic]
+        return self.random.choice([o for o in others if len(o.operands) == count])
+
+    def _fit(self, pattern: CallPattern, op: Op, args: list[_Operand], attrs: Mapping[str, Any]) -> Call:
+        """The call, with types for what is still open that its type rule accepts."""
+        break_attribute = self._is_victim(pattern, Mutation.ATTRIBUTE)
+        for _ in range(_TRIES):
+            trial: dict[_Hole, Expr] = {}
+            sizes = dict(self.sizes)
+            try:
+                filled = [self._tried(arg, trial, sizes, args) for arg in args]
+                wanted = {} if self._is_victim(pattern, Mutation.OPERATOR) else dict(attrs)
+                if break_attribute and wanted:
+                    wanted.pop(self.random.choice(list(wanted)))
+                given = draw_attributes(self.random, op, filled, wanted, open_rate=0.9 if break_attribute else 0.4)
+                call = Call(op, filled, given)
+            except (RegraftError, ValueError, TypeError, IndexError, ZeroDivisionError):
+                continue  # these types do not go together; others may
+            if _is_known(call.ty):
+                self.sizes = sizes
+                final = {hole: self._settled(value) for hole, value in trial.items()}
+                for hole, value in final.items():
+                    hole.value = value
+                return Call(op, [self._filled(arg) for arg in args], given)
+        raise NoInstanceError(f"no operands found for {op.name}")
+
+    def _tried(
+        self, operand: _Operand, trial: dict[_Hole, Expr], sizes: dict[SymVar, Dim], beside: Sequence[_Operand]
+    ) -> Expr:
+        match operand:
+            case _Hole(value=None):
+                if operand not in trial:
+                    trial[operand] = self._candidate(operand, trial, sizes, beside)
+                return trial[operand]
+            case _Hole():
+                return self._filled(operand)
+            case _Fields():
+                return Tuple([self._tried(item, trial, sizes, (*beside, *operand.fields)) for item in operand.fields])
+            case _Sizes():
+                return ShapeExpr([self._size(dim, sizes) for dim in operand.dims])
+            case _:
+                return operand
+
+    def _candidate(
+        self, hole: _Hole, trial: Mapping[_Hole, Expr], sizes: dict[SymVar, Dim], beside: Sequence[_Operand]
+    ) -> Expr:
+        """A stand-in for an open value, of a type that may fit beside what is known of the call."""
+        known = [t for t in (_known_type(item, trial) for item in beside) if t is not None]
+        wanted = [c for c in hole.conditions if isinstance(c, TypePattern)]
+        if not hole.is_constant and not wanted and self.random.random() < 0.15:
+            return self._unusual(known)
+        ty: Type = draw_tensor_type(self.random, known, self.dtype)
+        for condition in hole.conditions:
+            ty = self._constrained(ty, condition, sizes)
+        if isinstance(ty, PrimType):
+            return PrimValue(self._size(ty.value, sizes) if ty.value is not None else 1, ty.dtype)  # pyright: ignore[reportArgumentType]
+        if hole.is_constant:
+            return self._constant(ty)
+        return Var("candidate", ty)
+
+    def _unusual(self, known: Sequence[TensorType]) -> Expr:
+        """An operand that is no tensor: a shape, or a tuple of tensors."""
+        if self.random.random() < 0.6:
+            return ShapeExpr(draw_shape_argument(self.random, known))
+        first = draw_tensor_type(self.random, known, self.dtype)
+        types = [first, *(draw_tensor_type(self.random, [first], self.dtype) for _ in range(self.random.randint(0, 2)))]
+        return Var("candidate", TupleType(types))
+
+    def _constrained(self, drawn: Type, condition: ConstrainedPattern, sizes: dict[SymVar, Dim]) -> Type:
+        """``drawn``, changed where the pattern says what the type is."""
+        shape = drawn.shape if isinstance(drawn, TensorType) else None
+        dtype = drawn.dtype if isinstance(drawn, TensorType) else None
+        match condition:
+            case DataTypePattern():
+                return TensorType(shape, condition.dtype)
+            case ShapePattern():
+                return TensorType([self._size(dim, sizes) for dim in condition.shape], dtype)
+            case TypePattern(ty=TensorType() as ty):
+                if ty.shape is not None:
+                    shape = tuple([self._size(dim, sizes) for dim in ty.shape])
+                changed = TensorType(shape, ty.dtype or dtype)
+                if bind_type(ty, changed, dict(sizes)) is not True:
+                    raise NoInstanceError("another rank")
+                return changed
+            case TypePattern():
+                for symvar in type_symvars(condition.ty):
+                    self._size(symvar, sizes)
+                return substitute_type(condition.ty, sizes)
+            case _:
+                return drawn
+
+    def _size(self, dim: Dim, sizes: dict[SymVar, Dim]) -> Dim:
+        for symvar in free_symvars(dim):
+            if symvar not in sizes:
+                sizes[symvar] = self.random.choice((2, 3, 4, 5, 6, 7))
+        return substitute(dim, sizes)
+
+    # --- values
+
+    def _settled(self, candidate: Expr) -> Expr:
+        """A value of the program for a stand-in: one that is there, a parameter, or something computed from one."""
+        if not isinstance(candidate, Var):
+            return candidate
+        alike = [value for value in (*self.params, *self.values) if value.ty == candidate.ty]
+        if alike and self.random.random() < 0.2:
+            return self.random.choice(alike)
+        param = self._parameter(candidate.ty)
+        if isinstance(param.ty, TensorType) and self.random.random() < 0.25:
+            return self._emit(self._another(param))
+        return param
+
+    def _parameter(self, ty: Type) -> Var:
+        if not _is_simple(ty):
+            raise NoInstanceError("a parameter whose sizes follow from others")
+        param = Var(f"x{len(self.params)}", ty)
+        self.params.append(param)
+        return param
+
+    def _constant(self, ty: Type) -> Constant:
+        if not isinstance(ty, TensorType) or ty.dtype is None:
+            raise NoInstanceError("no tensor")
+        shape = [dim for dim in ty.shape or () if isinstance(dim, int)]
+        if len(shape) != ty.ndim or self.random.random() < 0.5:
+            shape = []
+        values = random_array(shape, ty.dtype, np.random.default_rng(self.random.getrandbits(32)))
+        if self.random.random() < 0.5:
+            special: Any = self.random.choice((0, 1, 2))
+            values = np.full(shape, special).astype(values.dtype)
+        return Constant(values)
+
+    def _filled(self, operand: _Operand) -> Expr:
+        match operand:
+            case _Hole(value=None):
+                ty: Type = draw_tensor_type(self.random, [], self.dtype)
+                for condition in operand.conditions:
+                    ty = self._constrained(ty, condition, self.sizes)
+                operand.value = self._constant(ty) if operand.is_constant else self._settled(Var("candidate", ty))
+                return operand.value
+            case _Hole(value=Expr() as value):
+                return value
+            case _Fields():
+                whole = Tuple([self._filled(item) for item in operand.fields])
+                return self._emit(whole) if self.random.random() < 0.2 else whole
+            case _Sizes():
+                return ShapeExpr([self._size(dim, self.sizes) for dim in operand.dims])
+            case Expr():
+                return operand
+            case _:
+                raise NoInstanceError("an open operand")
+
+    def _emit(self, value: Expr) -> Var:
+        """Bind ``value``; now and then as an output of the block."""
+        if self.random.random() < 0.12 and self.builder.current_block_is_dataflow():
+            var = self.builder.emit_output(value)
+            self.outputs.append(var)
+        else:
+            var = self.builder.emit(value)
+        self.values.append(var)
+        return var
+
+    def _finish(self, root: Expr) -> None:
+        """Make what the match computes count: an output itself, or an operand of one."""
+        value = root if isinstance(root, Var) else self._emit(root)
+        if self.random.random() < 0.4 or not isinstance(value.ty, TensorType):
+            self._output(value)
+        else:
+            self._use(value)
+
+    def _use(self, value: Var) -> None:
+        self._output(self._another(value) if isinstance(value.ty, TensorType) else value)
+
+    def _output(self, value: Expr) -> None:
+        if isinstance(value, Var) and value in self.outputs:
+            return
+        in_dataflow = self.builder.current_block_is_dataflow()
+        if isinstance(value, Var) and not isinstance(value, DataflowVar):
+            self.outputs.append(value)
+            return
+        self.outputs.append(self.builder.emit_output(value) if in_dataflow else self.builder.emit(value))
+
+    def _another(self, value: Var) -> Expr:
+        """Something simple computed from a tensor."""
+        dtype = value.ty.dtype if isinstance(value.ty, TensorType) else None
+        if dtype == "bool":
+            return ops.logical_not(value)
+        return self.random.choice((ops.negative, ops.abs, ops.square))(value)
+
+
+def _core(pattern: DFPattern) -> DFPattern:
+    """``pattern`` without the conditions around it."""
+    while isinstance(pattern, ConstrainedPattern):
+        pattern = pattern.pattern
+    return pattern
+
+
+def _is_operator(pattern: DFPattern) -> bool:
+    return isinstance(pattern, ExprPattern) and not isinstance(pattern.expr, Constant)
+
+
+def _is_simple(ty: Type) -> bool:
+    """Whether each size of ``ty`` is a number or a size variable."""
+    if isinstance(ty, TupleType):
+        return all(map(_is_simple, ty.fields))
+    return not isinstance(ty, TensorType) or all(isinstance(dim, int | SymVar) for dim in ty.shape or ())
+
+
+def _is_known(ty: Type) -> bool:
+    """Whether a value of ``ty`` can be told from another: shapes and dtypes known throughout."""
+    if isinstance(ty, TupleType):
+        return all(map(_is_known, ty.fields))
+    return not isinstance(ty, TensorType) or (ty.shape is not None and ty.dtype is not None)
+
+
+def _known_type(operand: _Operand, trial: Mapping[_Hole, Expr]) -> TensorType | None:
+    value: Any = operand
+    if isinstance(operand, _Hole):
+        value = trial.get(operand) if operand.value is None else operand.value
+    return value.ty if isinstance(value, Expr) and isinstance(value.ty, TensorType) else None
+

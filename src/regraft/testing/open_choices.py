@@ -1,0 +1,115 @@
+"""What a random call may be given where nothing says what: types of operands, shape arguments, attributes.
+
+Draws are guesses that fit often; the type rule of the operator decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any, Final
+
+from ..ir.dims import Dim, SymVar
+from ..ir.expr import Expr
+from ..ir.op import REQUIRED, Op
+from ..ir.types import TensorType
+
+_SIZES: Final = (2, 3, 4, 5, 6, 7)
+_OTHER_DTYPES: Final = ("int64", "bool", "float64", "int32", "float16")
+_ROWS: Final = SymVar("n")
+_COLUMNS: Final = SymVar("m")
+
+
+def draw_tensor_type(random: Random, known: Sequence[TensorType], dtype: str) -> TensorType:
+    """A type of known shape that may go together with operands of the types ``known``."""
+    beside = random.choice(known) if known else None
+    if beside is not None and beside.dtype is not None and random.random() < 0.85:
+        dtype = beside.dtype
+    elif random.random() < 0.15:
+        dtype = random.choice(_OTHER_DTYPES)
+    if beside is None or beside.shape is None or random.random() < 0.15:
+        return TensorType(_shape(random), dtype)
+    return TensorType(_related_shape(random, list(beside.shape)), dtype)
+
+
+def _shape(random: Random) -> list[Dim]:
+    """A new shape: sizes mostly different, some of them not known, some squares."""
+    rank = random.choice((0, 1, 2, 2, 2, 3, 3, 4))
+    dims: list[Dim] = list(random.sample(_SIZES, rank))
+    if rank > 1 and random.random() < 0.2:
+        dims[-1] = dims[-2]
+    if rank and random.random() < 0.2:
+        dims[random.randrange(rank)] = random.choice((_ROWS, _COLUMNS))
+    return dims
+
+
+def _related_shape(random: Random, shape: list[Dim]) -> list[Dim]:
+    """The same shape, one that broadcasts with it, one that multiplies with it, or one that differs in one axis."""
+    kind = random.random()
+    if kind < 0.45 or not shape:
+        return shape
+    if kind < 0.6:
+        start = random.randrange(len(shape) + 1)
+        return [1 if random.random() < 0.2 else dim for dim in shape[start:]]
+    if kind < 0.75:
+        other: Dim = random.choice(_SIZES)
+        products = ([*shape[:-2], shape[-1], other], [shape[-1], other], [*shape[:-2], other, shape[-2 % len(shape)]])
+        return list(random.choice(products))
+    if kind < 0.9:
+        axis = random.randrange(len(shape))
+        return [random.choice(_SIZES) if i == axis else dim for i, dim in enumerate(shape)]
+    return [random.choice(shape)]
+
+
+def draw_shape_argument(random: Random, known: Sequence[TensorType]) -> list[Dim]:
+    """Sizes for an operand that is a shape: the elements of a known tensor arranged anew, or more axes in front."""
+    shapes = [list(ty.shape) for ty in known if ty.shape is not None]
+    if not shapes:
+        return _shape(random)
+    shape = random.choice(shapes)
+    kind = random.random()
+    if kind < 0.3:
+        return random.sample(shape, len(shape))
+    if kind < 0.6 and len(shape) > 1:
+        at = random.randrange(len(shape) - 1)
+        return [*shape[:at], shape[at] * shape[at + 1], *shape[at + 2 :]]
+    if kind < 0.8:
+        for at, dim in enumerate(shape):
+            if isinstance(dim, int) and dim in (4, 6):
+                return [*shape[:at], 2, dim // 2, *shape[at + 1 :]]
+    return [random.choice(_SIZES), *shape] if random.random() < 0.5 else shape
+
+
+def draw_attributes(
+    random: Random, op: Op, operands: Sequence[Expr], wanted: Mapping[str, Any], open_rate: float
+) -> dict[str, Any]:
+    """Attributes for a call of ``op``: those of ``wanted``, and others drawn where that is needed or wished for."""
+    first = operands[0].ty if operands else None
+    rank = first.ndim if isinstance(first, TensorType) else 2
+    given: dict[str, Any] = {}
+    for name, default in op.attributes.items():
+        if name in wanted:
+            given[name] = wanted[name]
+        elif default is REQUIRED or random.random() < open_rate:
+            given[name] = _draw_attribute(random, name, default, max(rank, 1))
+    return given
+
+
+def _draw_attribute(random: Random, name: str, default: Any, rank: int) -> Any:
+    if isinstance(default, bool):
+        return random.random() < 0.5
+    if name in ("axis", "channel_axis", "seq_axis", "batch_axis"):
+        options: list[Any] = [*range(rank)]
+        if name == "axis" and random.random() < 0.3:
+            return (random.randrange(rank),)
+        return random.choice(options if default is REQUIRED else [*options, default])
+    if name == "axes":
+        drawn = tuple(random.sample(range(rank), random.choice((rank, rank, random.randint(1, rank)))))
+        return default if default is not REQUIRED and random.random() < 0.2 else drawn
+    if name in ("dtype", "out_dtype"):
+        return random.choice(("float32", "float64", "int32")) if default is REQUIRED else default
+    if name == "indices_or_sections":
+        return random.choice((1, 2, 3, (1,), (1, 2)))
+    if default is REQUIRED:
+        return random.choice((1, 2, 3))
+    return default

@@ -1,0 +1,154 @@
+"""Assertions about what programs compute: two of them the same, or one rewritten into another.
+
+Programs run on the NumPy engine, on inputs that respect every dtype and size; see `regraft.ops.trials` for how they
+are drawn and what rounding may change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from ..engine import ExecutionError, build
+from ..ir.equality_report import assert_structural_equal
+from ..ir.expr import Var
+from ..ir.module import IRModule
+from ..ir.program import Function
+from ..ir.types import TensorType, TupleType, Type
+from ..ops.evaluate import Evaluator
+from ..ops.trials import WHOLE, Sizes, difference, random_value
+
+_Program = TypeVar("_Program", Function, IRModule)
+
+_WHOLES: Final = (WHOLE, (0, 1), (0, 0))
+"""Ranges of integers to try in turn, until indices are in range."""
+
+
+class NotRunnableError(AssertionError):
+    """A program fails on every choice of random inputs, so nothing can be said of what it computes."""
+
+
+def random_arguments(
+    function: Function, seed: int = 0, *, whole: tuple[int, int] = WHOLE, divisible: bool = False
+) -> list[Any]:
+    """Arguments for ``function``: arrays, tuples of them, shapes, numbers; the same for the same ``seed``.
+
+    Floats are normally distributed, integers in the range ``whole``. Size variables get small sizes that differ from
+    each other and from the fixed ones (multiples of 12 if ``divisible``). Raises `NoValueError` for a parameter
+    whose type does not say enough.
+    """
+    random = np.random.default_rng(seed)
+    fixed = {size for param in function.params for size in _fixed_sizes(param.ty)}
+    sizes = Evaluator({}, _no_input, Sizes(fixed, seed, divisible=divisible).draw)
+    return [random_value(param.ty, sizes.size, random, whole) for param in function.params]
+
+
+def _no_input(var: Var) -> Any:
+    raise AssertionError(f"sizes depend on no variable, yet {var.name_hint} was asked for")
+
+
+def _fixed_sizes(ty: Type) -> Iterable[int]:
+    stack = [ty]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, TupleType):
+            stack.extend(current.fields)
+        elif isinstance(current, TensorType):
+            yield from (size for size in current.shape or () if isinstance(size, int))
+
+
+def assert_same_values(
+    before: _Program,
+    after: _Program,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    seeds: Iterable[int] = range(3),
+) -> None:
+    """Raise `AssertionError` unless both programs compute the same from the same random inputs, once per seed.
+
+    Modules must have the same public functions; each is run. Dtypes, shapes and whole numbers must be the same;
+    floats may differ by ``rtol`` relatively (what the dtype allows, if None) and ``atol`` absolutely. The message
+    gives the output, the largest error and both scripts. `NotRunnableError` if ``before`` runs on no inputs.
+    """
+    old, new = _as_module(before), _as_module(after)
+    names = [name for name, function in old.items() if not function.is_private or isinstance(before, Function)]
+    missing = [name for name in names if name not in new]
+    if missing:
+        raise AssertionError(f"the second program has no function {', '.join(missing)}; it has: {', '.join(new)}")
+    first, second = build(old, target="numpy"), build(new, target="numpy")
+    for name in names:
+        if len(old[name].params) != len(new[name].params):
+            raise AssertionError(
+                f"{name} takes {len(old[name].params)} parameters before and {len(new[name].params)} after"
+            )
+        for seed in seeds:
+            arguments, expected = _run_first(old[name], first[name], seed)
+            problem = _problem(second[name], arguments, expected, rtol, atol)
+            if problem is not None:
+                raise AssertionError(
+                    f"{name} computes something else after (inputs of seed {seed}): {problem}\n"
+                    f"--- before\n{_text(before)}\n--- after\n{_text(after)}"
+                )
+
+
+def _as_module(program: Function | IRModule) -> IRModule:
+    return program if isinstance(program, IRModule) else IRModule({"main": program})
+
+
+def _text(program: Function | IRModule) -> str:
+    return program.script().strip()
+
+
+def _run_first(function: Function, run: Callable[..., Any], seed: int) -> tuple[list[Any], Any]:
+    """Arguments that the program runs on, and what it gives."""
+    error: ExecutionError | None = None
+    for divisible in (False, True):
+        for whole in _WHOLES:
+            arguments = random_arguments(function, seed, whole=whole, divisible=divisible)
+            try:
+                return arguments, run(*arguments)
+            except ExecutionError as failed:
+                error = error or failed
+    raise NotRunnableError(f"{function.name or 'the first program'} runs on no random inputs: {error}") from error
+
+
+def _problem(
+    run: Callable[..., Any], arguments: list[Any], expected: Any, rtol: float | None, atol: float | None
+) -> str | None:
+    try:
+        actual = run(*arguments)
+    except ExecutionError as error:
+        return f"it fails: {error}"
+    found = difference(expected, actual, rtol=rtol, atol=atol)
+    return None if found is None else str(found)
+
+
+def assert_rewrites(
+    before: _Program,
+    rule: Callable[[_Program], _Program],
+    after: _Program,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    seeds: Iterable[int] = range(3),
+) -> None:
+    """Raise `AssertionError` unless ``rule`` makes ``after`` of ``before``, and both compute the same.
+
+    ``rule`` is a rule, a rule set, or anything that takes a program and gives one. The names of two functions may
+    differ. ``after=before`` says that the rule leaves the program alone, which must then be the very same object.
+    """
+    rewritten = rule(before)
+    if after is before:
+        if rewritten is not before:
+            raise AssertionError(f"the rule should leave this program alone, but made\n{_text(rewritten)}")
+        return
+    if rewritten is before:
+        raise AssertionError(f"the rule left the program as it is; see why with regraft.explain\n{_text(before)}")
+    wanted: Function | IRModule = after
+    if isinstance(after, Function) and isinstance(rewritten, Function) and not after.is_private:
+        wanted = after.with_attr("global_symbol", rewritten.attrs["global_symbol"]) if rewritten.name else after
+    assert_structural_equal(rewritten, wanted)
+    assert_same_values(before, rewritten, rtol=rtol, atol=atol, seeds=seeds)

@@ -1,0 +1,41 @@
+"""Going through a function block by block with an editing session open on each: what several passes share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..dpl.view import Definitions
+from ..ir.collection import collection_paused
+from ..ir.expr import Var
+from ..ir.program import BindingBlock, Function
+from ..rewrite.emission import Emission
+from ..rewrite.engine import FunctionWalk
+from ..rewrite.session import EditSession
+
+
+class SessionWalk(FunctionWalk):
+    """Opens a session on each block, those of branches included; `edit` says what happens in it.
+
+    Bindings that nothing needs go when a block is written again. Functions defined inside are left alone.
+    """
+
+    def transformed(self) -> Function:
+        """The function with each block edited; the same object if nothing changed. Cost: linear, plus the edits."""
+        with collection_paused():
+            return self.run()
+
+    def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
+        """Edit one block, and say whether anything changed. ``scope`` are the variables visible before it."""
+        raise NotImplementedError
+
+    def block(
+        self, block: BindingBlock, outer: Definitions, scope: Mapping[Var, None], later: Mapping[Var, None]
+    ) -> BindingBlock:
+        """What takes the place of ``block``."""
+        session = EditSession(block, outer, later, self.fresh_name)
+        if not self.edit(session, scope) and not self.renames:
+            return block
+        bindings = Emission(session, self.renames).run()
+        if len(bindings) == len(block) and all(a is b for a, b in zip(bindings, block, strict=True)):
+            return block
+        return type(block)(bindings)

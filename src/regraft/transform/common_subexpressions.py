@@ -1,0 +1,80 @@
+"""EliminateCommonSubexpr: what is computed twice is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ..ir.expr import DataflowVar, Expr, TupleGetItem, Var
+from ..ir.module import IRModule
+from ..ir.op import Call
+from ..ir.program import Function, If, is_leaf
+from ..ir.types import is_subtype
+from ..rewrite.session import EditSession, Key
+from .blocks import SessionWalk
+from .context import PassContext
+from .passes import FunctionPass, Pass
+
+
+class _Sharing(SessionWalk):
+    """Makes each value that was computed before an alias of the first one."""
+
+    def __init__(self, function: Function, wanted: Callable[[Expr], bool], context: PassContext | None) -> None:
+        super().__init__(function)
+        self._wanted = wanted
+        self._context = context
+        self._visible: dict[Key, Var] = {}
+        """Values of earlier blocks; those of branches that were left are no longer in scope, which is checked."""
+
+    def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
+        changed = False
+        here: dict[Key, Var] = {}
+        for var in session.original:
+            value = session.definitions.get(var)
+            if value is None or var in session.pinned or is_leaf(value) or isinstance(value, If | Function):
+                continue
+            if not self._wanted(value):
+                continue
+            key = session.key(value)
+            first = here.get(key) or self._before(key, scope)
+            if first is not None and is_subtype(first.ty, var.ty) is True:
+                session.replace(var, first)
+                changed = True
+                if self._context is not None:
+                    self._context.tell("eliminate_common_subexpr", var.name_hint, None)
+            elif first is None:
+                here[key] = var
+        for key, var in here.items():
+            if type(var) is not DataflowVar:
+                self._visible[key] = var
+        return changed
+
+    def _before(self, key: Key, scope: Mapping[Var, None]) -> Var | None:
+        found = self._visible.get(key)
+        if found is None:
+            return None
+        found = self.renames.get(found, found)
+        return found if found in scope else None
+
+
+def share_projections(function: Function) -> Function:
+    """``function`` with each field of a tuple taken once, so that one value has one name."""
+    return _Sharing(function, lambda value: type(value) is TupleGetItem, None).transformed()
+
+
+def EliminateCommonSubexpr(call_only: bool = False) -> Pass:
+    """Compute what is computed twice once: pure values of the same operator, operands and attributes.
+
+    Aliases of operands are looked through, constants of few elements compared by content. A value that is visible after
+    its block stays as an alias; others go. ``call_only`` leaves tuples and their fields alone.
+
+    Needs: nothing; commuted operands are not seen as the same. Guarantees: the same values to the bit; effects are
+    never shared, and a value computed in a branch is not used outside of it. Cost: linear.
+    """
+
+    def wanted(value: Expr) -> bool:
+        return isinstance(value, Call) or not call_only
+
+    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
+        return _Sharing(function, wanted, context).transformed()
+
+    return FunctionPass(transform, "EliminateCommonSubexpr")

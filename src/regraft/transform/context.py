@@ -1,0 +1,188 @@
+"""What is the same for all passes of a run: instruments, verification, and what the passes report.
+
+A `PassContext` is entered with ``with``; passes that run inside find it by themselves. Knows the rewriting engine and
+the vocabulary's reference semantics, and no pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, final
+
+from ..ir.errors import RegraftError
+from ..ir.module import IRModule
+from ..ir.program import Function
+from ..rewrite import Decline, Event, PatternMatchingRewriter, Rule, RuleSet, decline, rewrite
+
+if TYPE_CHECKING:
+    from .passes import Pass
+
+Program = TypeVar("Program", Function, IRModule)
+
+
+class PassError(RegraftError):
+    """A pass cannot do what it was asked, or did what it must not; the message names the pass."""
+
+
+class Step(NamedTuple):
+    """One decision of a pass: a rewrite (``reason`` is None), or a place that it left as it was, and why."""
+
+    pass_name: str
+    function: str
+    rule: str
+    binding: str
+    reason: str | None
+
+    def __str__(self) -> str:
+        what = "rewrote" if self.reason is None else "left"
+        why = "" if self.reason is None else f": {self.reason}"
+        return f"{self.pass_name}: {what} {self.function}.{self.binding} ({self.rule}){why}"
+
+
+class PassInstrument:
+    """Looks on while passes run; override the methods of interest. Sequences are not seen, only their passes."""
+
+    def enter_pass_ctx(self) -> None:
+        """The context is entered."""
+
+    def exit_pass_ctx(self) -> None:
+        """The context is left, also after an error."""
+
+    def should_run(self, mod: Function | IRModule, info: Pass) -> bool:
+        """Whether the pass runs at all; if not, the program stays as it is."""
+        return True
+
+    def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        """The pass is about to run on ``mod``."""
+
+    def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        """The pass has given ``mod``, which is the program that it got if it changed nothing."""
+
+    def step(self, step: Step) -> None:
+        """The running pass has rewritten a place, or left it and says why."""
+
+    @property
+    def wants_steps(self) -> bool:
+        """Whether `step` is to be called; passes run faster where nobody listens."""
+        return type(self).step is not PassInstrument.step
+
+
+class _Place:
+    """Which pass works on which function."""
+
+    __slots__ = ("function", "pass_name")
+
+    def __init__(self) -> None:
+        self.pass_name = ""
+        self.function = ""
+
+
+@final
+class PassContext:
+    """How passes run inside ``with PassContext(...)``.
+
+    ``instruments`` are told of each pass, in order. ``verify="values"`` checks each rewrite by value on random inputs
+    where that can be done, and after each pass that promises the same values runs each function that kept its
+    parameters, before and after, on random inputs: `PassValueError` names the pass, the function and the difference.
+    ``most_rewrites`` stops rewriting after that many rewrites; it is what `first_change` narrows down with.
+    """
+
+    def __init__(
+        self,
+        instruments: Iterable[PassInstrument] = (),
+        verify: Literal["values"] | None = None,
+        most_rewrites: int | None = None,
+    ) -> None:
+        if verify not in (None, "values"):
+            raise PassError(f'verify={verify!r} is not known; use "values" or None')
+        self.instruments: Final = tuple(instruments)
+        self.verify: Final = verify
+        self._left = most_rewrites
+        self._place = _Place()
+        self._tokens: list[Token[PassContext]] = []
+
+    @staticmethod
+    def current() -> PassContext:
+        """The innermost context that is entered; one that does nothing special if there is none."""
+        return _current.get()
+
+    def __enter__(self) -> PassContext:
+        self._tokens.append(_current.set(self))
+        for instrument in self.instruments:
+            instrument.enter_pass_ctx()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        _current.reset(self._tokens.pop())
+        for instrument in self.instruments:
+            instrument.exit_pass_ctx()
+
+    # --- what passes use
+
+    def rewrite(self, program: Program, rules: PatternMatchingRewriter, *, share: bool = True) -> Program:
+        """``program`` rewritten by ``rules``, with what this context asks for: see `regraft.rewrite.rewrite`."""
+        if self._left is not None:
+            rules = RuleSet(self._limited(rule) for rule in rules.rules())
+        listener = self._told if self._left is not None or self._listeners else None
+        return rewrite(program, rules, share=share, listener=listener, verify=self.verify)
+
+    def tell(self, rule: str, binding: str, reason: str | None) -> None:
+        """Report a decision that the rewriting engine does not see; ``reason`` None: the place was rewritten."""
+        for instrument in self._listeners:
+            instrument.step(Step(self._place.pass_name, self._place.function, rule, binding, reason))
+
+    @property
+    def _listeners(self) -> list[PassInstrument]:
+        return [instrument for instrument in self.instruments if instrument.wants_steps]
+
+    @property
+    def left(self) -> int | None:
+        """How many more rewrites may be made; None if any number may."""
+        return self._left
+
+    def _told(self, event: Event) -> None:
+        if event.reason is None and self._left is not None:
+            self._left -= 1
+        self.tell(event.rule, event.var.name_hint, event.reason)
+
+    def _limited(self, rule: Rule) -> Rule:
+        def rewriter(*arguments: Any) -> Any:
+            return _SPENT if self._left == 0 else rule.rewriter(*arguments)
+
+        return Rule(rule.pattern, rewriter, rule.name)
+
+    # --- what runs passes
+
+    @contextmanager
+    def on(self, function: str) -> Iterator[None]:
+        """Decisions inside are about the function of that name."""
+        before, self._place.function = self._place.function, function
+        try:
+            yield
+        finally:
+            self._place.function = before
+
+    def run(self, one: Pass, program: Program) -> Program:
+        """What ``one`` makes of ``program``, with the instruments told and the values verified."""
+        if not all(instrument.should_run(program, one) for instrument in self.instruments):
+            return program
+        for instrument in self.instruments:
+            instrument.run_before_pass(program, one)
+        before, self._place.pass_name = self._place.pass_name, one.name
+        try:
+            result = one.transform(program, self)
+        finally:
+            self._place.pass_name = before
+        if self.verify is not None and result is not program and one.keeps_values:
+            from .verification import check_same_values
+
+            check_same_values(one.name, program, result)
+        for instrument in self.instruments:
+            instrument.run_after_pass(result, one)
+        return result
+
+
+_SPENT: Final[Decline] = decline("no more rewrites are allowed")
+_current: ContextVar[PassContext] = ContextVar("regraft_pass_context", default=PassContext())  # noqa: B039

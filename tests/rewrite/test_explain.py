@@ -1,0 +1,617 @@
+"""`explain`: the text of every kind of reason, which failure it picks, and that it looks without touching."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+import regraft as rx
+from regraft import Rule, decline, explain
+from regraft.dpl import (
+    DataflowVarPattern,
+    Extent,
+    ExternFuncPattern,
+    FunctionPattern,
+    PatternContext,
+    is_const,
+    is_expr,
+    is_gv,
+    is_op,
+    is_shape,
+    is_tuple,
+    is_tuple_get_item,
+    is_var,
+    reasons,
+    repeat,
+    wildcard,
+)
+from regraft.dpl.reasons import KINDS
+from regraft.rewrite import Explanation, RewriteError
+from regraft.script import ir as I
+from regraft.script import relax as R
+
+add, multiply, matmul = is_op("relax.add"), is_op("relax.multiply"), is_op("relax.matmul")
+relu, exp, sigmoid = is_op("relax.nn.relu"), is_op("relax.exp"), is_op("relax.sigmoid")
+permute_dims, concat = is_op("relax.permute_dims"), is_op("relax.concat")
+
+
+@R.function
+def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")):
+    with R.dataflow():
+        total = R.add(x, y)
+        product = R.multiply(total, x)
+        turned = R.permute_dims(product, axes=[1, 0])
+        R.output(turned)
+    return turned
+
+
+@R.function
+def sized(x: R.Tensor(("n", 3), "float32"), w: R.Tensor((3, 4), "float32"), v: R.Tensor((3, 5), "float32")):
+    with R.dataflow():
+        first = R.matmul(x, w)
+        second = R.matmul(x, v)
+        third = R.matmul(x, w)
+        joined = R.concat((first, second, third), axis=1)
+        R.output(joined)
+    return joined
+
+
+@R.function
+def reused(x: R.Tensor((2, 3), "float32")):
+    with R.dataflow():
+        e = R.exp(x)
+        r = R.nn.relu(e)
+        s = R.sigmoid(e)
+        t = R.add(r, s)
+        R.output(t)
+    return t
+
+
+@I.ir_module
+class calls:
+    @R.function
+    def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        a = calls.helper(x)
+        b = R.call_pure_packed("outside", a, sinfo_args=R.Tensor((2,), "float32"))
+        return b
+
+    @R.function
+    def helper(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        y = R.exp(x)
+        return y
+
+
+@R.function
+def joined_twice(x: R.Tensor((2,), "float32"), y: R.Tensor((4,), "float32")):
+    with R.dataflow():
+        two = R.concat((y, x))
+        three = R.concat((x, x, x))
+        s = R.add(two, three)
+        R.output(s)
+    return s
+
+
+@R.function
+def scaled(x: R.Tensor((2, 3), "float32")):
+    with R.dataflow():
+        s = R.multiply(R.const(2.0), x)
+        R.output(s)
+    return s
+
+
+@R.function
+def reshaped(x: R.Tensor((2, 3), "float32")):
+    with R.dataflow():
+        s = R.reshape(x, (6,))
+        R.output(s)
+    return s
+
+
+@R.function
+def unused(x: R.Tensor((2, 3), "float32")):
+    with R.dataflow():
+        e = R.exp(x)
+        r = R.nn.relu(x)
+        t = R.add(e, r)
+        R.output(t)
+    return t
+
+
+@R.function
+def output(x: R.Tensor((2, 3), "float32")):
+    with R.dataflow():
+        e = R.exp(x)
+        r = R.nn.relu(e)
+        R.output(e, r)
+    return (e, r)
+
+
+def text(explanation: Explanation) -> str:
+    """The report without the origins, which name lines of this file."""
+    return re.sub(r"  \[source:[^]]*\]| \(from source:[^)]*\)", "", str(explanation))
+
+
+def context(fill: Callable[[], Any]) -> PatternContext:
+    with PatternContext() as ctx:
+        fill()
+    return ctx
+
+
+def alike(count: int) -> PatternContext:
+    """``count`` matmuls with one left side."""
+    left = wildcard()
+    return context(lambda: [matmul(left, wildcard()) for _ in range(count)])
+
+
+def parallel(**options: Any) -> PatternContext:
+    """Any number of matmuls with one left side."""
+    left = wildcard()
+    return context(lambda: repeat(matmul(left, wildcard()), shared=[left], **options))
+
+
+def used(only: bool, index: int = -1) -> PatternContext:
+    def fill() -> None:
+        source, user = exp(wildcard()), relu(wildcard())
+        if only:
+            source.only_used_by(user, index)
+        else:
+            source.used_by(user, index)
+
+    return context(fill)
+
+
+def shared_wildcard() -> Any:
+    same = wildcard()
+    return add(same, same)
+
+
+def two_runs() -> Any:
+    """A concat of two runs of one length."""
+    extent = Extent("n")
+    return concat(is_tuple([repeat(matmul(wildcard(), wildcard()), extent=extent), repeat(wildcard(), extent=extent)]))
+
+
+def runs_of_two_concats() -> Any:
+    """The sum of two concats of equally many values."""
+    extent = Extent("n")
+    return add(*(concat(is_tuple([repeat(wildcard(), extent=extent)])) for _ in range(2)))
+
+
+def runs_of_two_tuples() -> PatternContext:
+    """As many matmuls of one left side as there are fields in a concat."""
+    left, extent = wildcard(), Extent("n")
+
+    def fill() -> None:
+        concat(is_tuple([repeat(is_var(), extent=extent)]))
+        repeat(matmul(left, wildcard().has_shape((3, 4))), shared=[left], extent=extent)
+
+    return context(fill)
+
+
+def two_users() -> PatternContext:
+    """Two relus that use one exp, the second as well as the first."""
+
+    def fill() -> None:
+        source, user, other = exp(wildcard()), relu(wildcard()), relu(wildcard())
+        source.used_by(user, 0)
+        source.used_by(other)
+
+    return context(fill)
+
+
+def same_shapes() -> PatternContext:
+    def fill() -> None:
+        left = wildcard()
+        matmul(left, is_var("w")).same_shape_as(matmul(left, is_var("v")))
+
+    return context(fill)
+
+
+def elsewhere() -> Any:
+    hidden = rx.DataflowVar("hidden", rx.TensorType((2, 3), "float32"))
+    return Rule(add(wildcard(), wildcard()), lambda e, m: R.exp(hidden), "reach out")
+
+
+def swap() -> Rule:
+    def replace(m: Any, bindings: Any) -> Any:
+        return {m[first]: R.sigmoid(m[second]), m[second]: R.nn.relu(m[first])}
+
+    with PatternContext() as ctx:
+        first, second = exp(wildcard()), relu(wildcard())
+        first.used_by(second)
+    return Rule(ctx, replace, "swap")
+
+
+def rule(result: Callable[[Any, Any], Any], name: str = "try") -> Rule:
+    return Rule(add(wildcard(), wildcard()), result, name)
+
+
+CASES: dict[str, tuple[Callable[[], Any], Any]] = {
+    "op": (lambda: relu(add(wildcard(), wildcard())), reused),
+    "op: not defined here": (lambda: add(exp(wildcard()), wildcard()), main),
+    "arity": (lambda: add(wildcard(), wildcard(), wildcard()), main),
+    "arity: at least": (lambda: permute_dims(wildcard(), wildcard(), varg_default_wildcard=True), main),
+    "arity: fields": (lambda: concat(is_tuple([wildcard(), wildcard()])), sized),
+    "arity: fields in any order": (lambda: concat(is_tuple([wildcard()], unordered=True)), sized),
+    "attribute": (lambda: permute_dims(wildcard()).has_attr({"axes": [0, 1]}), main),
+    "attribute: unknown": (lambda: permute_dims(wildcard()).has_attr({"axis": 1}), main),
+    "attribute: no call": (lambda: add(wildcard().has_attr({"axis": 1}), wildcard()), main),
+    "dtype": (lambda: add(wildcard(), wildcard().has_dtype("float16")), main),
+    "shape": (lambda: add(wildcard(), wildcard().has_shape((2, 4))), main),
+    "shape: not certain": (lambda: matmul(wildcard().has_shape((2, 3)), is_var("w")), sized),
+    "shape: a literal": (lambda: is_op("relax.reshape")(wildcard(), is_shape((3, 2))), reshaped),
+    "shape: one for all": (same_shapes, sized),
+    "type": (lambda: relu(wildcard().has_ty(R.Tensor((2, 4), "float32"))), reused),
+    "type: not certain": (
+        lambda: concat(is_tuple([wildcard().has_ty(R.Tensor((2, 4), "float32")), repeat(wildcard())])),
+        sized,
+    ),
+    "type: of the replacement": (lambda: rule(lambda e, m: R.astype(e, "float16"), "halve"), main),
+    "constant": (lambda: add(wildcard(), is_const()), main),
+    "constant: another": (lambda: multiply(is_expr(rx.const(1.0)), is_var()), scaled),
+    "kind: a tuple": (lambda: is_tuple([wildcard()]), scaled),
+    "kind: a projection": (lambda: relu(is_tuple_get_item(wildcard(), 1)), reused),
+    "kind: an expression": (lambda: relu(is_expr(reused.params[0])), reused),
+    "kind: a variable": (lambda: multiply(is_var(), is_var()), scaled),
+    "kind: a variable of a block": (lambda: exp(DataflowVarPattern()), reused),
+    "kind: a function": (lambda: relu(FunctionPattern([wildcard()], wildcard())), reused),
+    "kind: a name of a function": (lambda: is_gv("helper")(wildcard()), reused),
+    "name": (lambda: add(is_var("x"), is_var("z")), main),
+    "name: of a function": (lambda: is_gv("other")(wildcard()), calls),
+    "name: of an outside function": (
+        lambda: is_op("relax.call_pure_packed")(ExternFuncPattern("inside"), wildcard()),
+        calls,
+    ),
+    "shared value": (shared_wildcard, main),
+    "rejected": (lambda: relu(~exp(wildcard())), reused),
+    "extent: no way to share out": (two_runs, sized),
+    "extent: fixed by another run": (runs_of_two_concats, joined_twice),
+    "extent: too short": (lambda: concat(is_tuple([repeat(wildcard(), min=4)])), sized),
+    "extent: too few": (lambda: parallel(min=4), sized),
+    "extent: another length": (runs_of_two_tuples, sized),
+    "not used": (lambda: used(False, 1), reused),
+    "no candidate": (lambda: used(False), unused),
+    "no candidate: alike": (lambda: alike(4), sized),
+    "extra user": (lambda: used(True), reused),
+    "extra user: output": (lambda: used(True), output),
+    "taken": (two_users, reused),
+    "declined": (lambda: rule(lambda e, m: decline("the sum is needed")), main),
+    "declined: itself": (lambda: rule(lambda e, m: e), main),
+    "cycle": (swap, reused),
+    "visible": (elsewhere, main),
+    "error": (lambda: rule(lambda e, m: m[None]), main),
+    "error: no expression": (lambda: rule(lambda e, m: "e"), main),
+}
+
+
+def expected() -> dict[str, str]:
+    """The texts of ``explanations.txt``: each under a line ``== name``."""
+    sections = re.split(r"^== (.*)\n", (Path(__file__).parent / "explanations.txt").read_text(), flags=re.MULTILINE)
+    return {name: body.strip("\n") for name, body in zip(sections[1::2], sections[2::2], strict=True)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_reason_reads_like_this(name: str) -> None:
+    make, program = CASES[name]
+    assert text(explain(make(), program)) == expected()[name]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_nearest_reason_is_of_the_kind_that_its_case_is_for(name: str) -> None:
+    make, program = CASES[name]
+    found = explain(make(), program)
+    assert (*found.matches, *found.misses)[0].kind == name.split(":")[0]
+
+
+def test_every_kind_of_reason_has_a_text_here() -> None:
+    assert {name.split(":")[0] for name in CASES} == set(KINDS)
+    assert list(expected()) == list(CASES)
+
+
+# --- which failure is reported
+
+
+def test_the_nearest_miss_comes_first_and_equals_stay_in_block_order() -> None:
+    @R.function
+    def program(x: R.Tensor((2, 3), "float32")):
+        with R.dataflow():
+            a = R.nn.relu(x)
+            b = R.nn.relu(R.exp(x))
+            c = R.nn.relu(a)
+            d = R.add(b, c)
+            R.output(d)
+        return d
+
+    found = explain(relu(exp(sigmoid(wildcard()))), program)
+    assert [miss.site.var.name_hint for miss in found.misses] == ["b", "a", "c"]
+    assert [miss.matched for miss in found.misses] == [2, 1, 1]
+
+
+def test_of_both_orders_of_commuted_arguments_the_one_that_gets_further_is_reported() -> None:
+    [miss] = explain(add(sigmoid(wildcard()), exp(wildcard())), reused).misses
+    assert (miss.place, miss.reason) == ("arg 1 of add", "a call of exp is wanted, but r = nn.relu(e)")
+    [miss] = explain(add(exp(wildcard()), relu(wildcard())), reused).misses
+    assert (miss.place, miss.reason) == ("arg 0 of add", "a call of exp is wanted, but r = nn.relu(e)")
+
+
+def test_of_several_alternatives_the_one_that_gets_further_is_reported() -> None:
+    short, long = concat(wildcard()), exp(sigmoid(wildcard()))
+    for either in (short | long, long | short):
+        [miss] = explain(relu(either), reused).misses
+        assert (miss.place, miss.kind) == ("arg 0 of exp", "op")
+        assert miss.reason == (
+            "a call of sigmoid is wanted, but x has no definition here: it is a parameter, a match_cast, or hidden "
+            "in another block"
+        )
+
+
+def test_a_failure_in_a_run_names_the_element_and_the_place_inside_it() -> None:
+    wide = matmul(wildcard(), wildcard().has_shape((3, 4)))
+    [miss] = explain(concat(is_tuple([repeat(wide)])), sized).misses
+    assert miss.place == "arg 1 of matmul, in element 1 of the repeat"
+    assert miss.reason == 'shape (3, 4) is wanted, but v is R.Tensor((3, 5), dtype="float32")'
+    [miss] = explain(concat(is_tuple([is_var("first"), repeat(exp(wildcard()))])), sized).misses
+    assert (miss.place, miss.kind) == ("element 0 of the repeat", "op")
+
+
+def test_a_failure_in_a_run_with_alternatives_names_the_furthest_element() -> None:
+    first, second = is_var("first") | is_var("other"), is_var("second") | is_var("another")
+    [miss] = explain(concat(is_tuple([repeat(first | second)])), sized).misses
+    assert miss.place == "element 2 of the repeat"
+    assert miss.reason.endswith("but here is third = matmul(x, w)")
+
+
+def test_a_match_is_not_reported_as_a_miss_of_what_failed_on_the_way_to_it() -> None:
+    found = explain(add(is_var("s"), is_var("r")), reused)
+    assert (len(found.matches), found.misses) == (1, ())
+
+
+def test_a_group_is_no_miss_for_the_other_bindings_that_it_is_made_of() -> None:
+    for ctx in (parallel(), alike(3)):
+        [finding] = explain(ctx, sized).findings
+        assert (finding.match_count, finding.miss_count) == (1, 0)
+        assert [var.name_hint for var in finding.matches[0].matched] == ["first", "second", "third"]
+
+
+def test_a_miss_of_a_context_names_the_binding_that_came_closest_to_the_open_root() -> None:
+    def fill() -> None:
+        exp(wildcard()).used_by(relu(sigmoid(wildcard())))
+
+    [miss] = explain(context(fill), reused).misses
+    assert miss.tried is not None
+    assert (miss.site.var.name_hint, miss.tried.name_hint, miss.place) == ("e", "r", "arg 0 of nn.relu")
+
+
+# --- how much is reported
+
+
+def test_the_limit_bounds_what_is_shown_and_not_what_is_counted() -> None:
+    for limit in (0, 1, 2, 3, 9):
+        [finding] = explain(matmul(exp(wildcard()), wildcard()), sized, limit=limit).findings
+        assert (len(finding.misses), finding.miss_count) == (min(limit, 3), 3)
+        [finding] = explain(matmul(wildcard(), wildcard()), sized, limit=limit).findings
+        assert (len(finding.matches), finding.match_count) == (min(limit, 3), 3)
+    assert text(explain(matmul(wildcard(), wildcard()), sized, limit=1)) == dedent(
+        """\
+        pattern matmul(*, *)
+         3 matches, the first 1 here:
+          sized, dataflow block 0: first = R.matmul(x, w, out_dtype=None)"""
+    )
+
+
+def test_a_negative_limit_is_refused() -> None:
+    with pytest.raises(RewriteError, match=r"explain needs a limit of 0 or more, got -1"):
+        explain(wildcard(), main, limit=-1)
+
+
+def test_matches_that_a_rule_leaves_alone_come_before_those_that_it_rewrites() -> None:
+    def only_narrow(expr: Any, _matchings: Any) -> Any:
+        return R.multiply(expr.args[0], expr.args[0]) if expr.args[1] is reused.params[0] else decline("not x")
+
+    found = explain(Rule(matmul(wildcard(), wildcard()), only_third, "pick"), sized)
+    assert text(found) == dedent(
+        """\
+        rule 'pick', pattern matmul(*, *)
+         3 matches, 1 left alone:
+          sized, dataflow block 0: second = R.matmul(x, v, out_dtype=None)
+            declined: not w
+          sized, dataflow block 0: first = R.matmul(x, w, out_dtype=None)
+            would be rewritten
+          sized, dataflow block 0: third = R.matmul(x, w, out_dtype=None)
+            would be rewritten"""
+    )
+
+
+def test_a_rule_that_declines_one_way_to_match_is_asked_about_the_next() -> None:
+    left = wildcard()
+    rule_over_commuted = Rule(
+        add(left, wildcard()), lambda e, m: e if m[left].name_hint == "x" else R.subtract(e.args[1], e.args[0])
+    )
+    [match] = explain(rule_over_commuted, main).matches
+    assert match.reason is None
+
+
+def test_a_rule_set_is_explained_rule_by_rule() -> None:
+    rules = rule(lambda e, m: decline("no"), "first") | Rule(relu(wildcard()), lambda e, m: e, "second")
+    assert text(explain(rules, main)) == dedent(
+        """\
+        rule 'first', pattern add(*, *)
+         1 match, 1 left alone:
+          main, dataflow block 0: total = R.add(x, y)
+            declined: no
+        rule 'second', pattern nn.relu(*)
+         no call of nn.relu to try it at
+         operators that occur: add (1), multiply (1), permute_dims (1)"""
+    )
+
+
+def test_an_operator_that_does_not_occur_is_said_with_those_of_like_name_that_do() -> None:
+    assert text(explain(is_op("relax.nn.gelu")(wildcard()), reused)) == dedent(
+        """\
+        pattern nn.gelu(*)
+         no call of nn.gelu to try it at; did you mean nn.relu?
+         operators that occur: add (1), exp (1), nn.relu (1), sigmoid (1)"""
+    )
+    either = (is_op("relax.cos") | is_op("relax.sin"))(wildcard())
+    assert " no call of cos or sin to try it at\n" in text(explain(either, reused))
+
+
+def test_a_program_without_bindings_to_try_says_so() -> None:
+    @R.function
+    def nothing(x: R.Tensor((2, 3), "float32")):
+        with R.dataflow():
+            y = x
+            R.output(y)
+        return y
+
+    assert text(explain(wildcard().has_dtype("float16"), nothing)) == dedent(
+        """\
+        pattern *: float16
+         no binding to try it at"""
+    )
+
+
+# --- where it looks
+
+
+def test_functions_of_a_module_plain_blocks_and_branches_are_looked_at_and_named() -> None:
+    @I.ir_module
+    class module:
+        @R.function
+        def main(c: R.Tensor((), "bool"), x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+            a = R.exp(x)
+            with R.dataflow():
+                b = R.exp(a)
+                R.output(b)
+            if c:
+                d = R.exp(b)
+                y = R.add(d, d)
+            else:
+                with R.dataflow():
+                    e = R.exp(b)
+                    R.output(e)
+                y = R.exp(e)
+            return y
+
+        @R.function
+        def other(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+            f = R.exp(x)
+            return f
+
+    found = explain(exp(wildcard()), module, limit=9)
+    assert [(m.site.function, m.site.block, m.site.var.name_hint) for m in found.matches] == [
+        ("main", "block 0", "a"),
+        ("main", "dataflow block 1", "b"),
+        ("main", "block 0 of the true branch of y", "d"),
+        ("main", "dataflow block 0 of the false branch of y", "e"),
+        ("main", "block 1 of the false branch of y", "y"),
+        ("other", "block 0", "f"),
+    ]
+    assert found.occurring == {"add": 1, "exp": 6}
+
+
+def test_a_site_names_the_line_that_the_binding_was_written_at() -> None:
+    @R.function
+    def program(x: R.Tensor((2, 3), "float32")):
+        y = R.exp(x)
+        return y
+
+    line = program.body.blocks[0].bindings[0].var.origins[0].name
+    assert Path(line.split(":")[0]).name == "test_explain.py"
+    assert str(explain(exp(is_const()), program)).splitlines()[3] == (
+        f"  program, block 0: y = R.exp(x)  [source:{line}]"
+    )
+
+
+def test_something_else_than_a_pattern_or_a_program_is_refused_by_name() -> None:
+    with pytest.raises(RewriteError, match=r"explain needs a pattern, a PatternContext, a rule or a rule set, got 3"):
+        explain(3, main)
+    with pytest.raises(RewriteError, match=r"explain looks at a function or a module, got DataflowBlock"):
+        explain(wildcard(), main.body.blocks[0])
+
+
+# --- as data, and without a trace
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_explanation_as_plain_data_goes_through_json(name: str) -> None:
+    make, program = CASES[name]
+    data = explain(make(), program).to_dict()
+    assert json.loads(json.dumps(data)) == data
+
+
+def test_an_explanation_as_plain_data_says_what_the_text_says() -> None:
+    data = explain(add(wildcard(), is_const()), main).to_dict()
+    [finding] = data["findings"]
+    [miss] = finding["misses"]
+    assert miss.pop("origins")[0].startswith("source:")
+    assert miss == {
+        "function": "main",
+        "block": "dataflow block 0",
+        "var": "total",
+        "binding": "total = R.add(x, y)",
+        "pattern": "const",
+        "place": "arg 1 of add",
+        "kind": "constant",
+        "reason": "a constant is wanted, but here is y",
+        "matched": 2,
+        "parts": 4,
+        "root": "add(*, const)",
+        "tried": None,
+    }
+    assert data["occurring"] == {"add": 1, "multiply": 1, "permute_dims": 1}
+
+
+def test_explaining_a_rule_that_would_rewrite_changes_nothing() -> None:
+    def expand(expr: Any, _matchings: Any) -> Any:
+        return R.multiply(R.exp(expr.args[0]), R.exp(expr.args[1]))
+
+    expanding = Rule(add(wildcard(), wildcard()), expand, "expand")
+    before, after = str(reused), str(expanding(reused))
+    first = str(explain(expanding, reused))
+    assert str(explain(expanding, reused)) == first
+    assert str(reused) == before != after == str(expanding(reused))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_matching_builds_no_reason_when_nobody_listens(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, program = CASES[name]
+    if name.split(":")[0] in {"type", "visible", "error"} and isinstance(make(), Rule):
+        pytest.skip("an error of the rule stops rewriting")
+
+    def refuse(*_args: object) -> Any:
+        raise AssertionError("a reason was built")
+
+    for reason in [attribute for attribute, value in vars(reasons).items() if callable(value) and attribute.islower()]:
+        monkeypatch.setattr(reasons, reason, refuse)
+    subject = make()
+    subject = subject if isinstance(subject, Rule) else Rule(subject, lambda *_: decline("only looking"))
+    assert subject(program) is program
+
+
+def test_sentences_are_made_for_the_misses_that_are_reported_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = rx.BlockBuilder()
+    x = rx.Var("x", rx.TensorType((2,), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            value = x
+            for _ in range(50):
+                value = builder.emit(R.exp(value))
+            value = builder.emit_output(value)
+        builder.emit_func_output(value)
+    made: list[str] = []
+    wrong_call = reasons.wrong_call
+
+    def counted(*args: Any) -> Any:
+        made.append("one")
+        return wrong_call(*args)
+
+    monkeypatch.setattr(reasons, "wrong_call", counted)
+    [finding] = explain(exp(sigmoid(wildcard())), builder.get()["main"], limit=3).findings
+    assert (finding.miss_count, len(finding.misses), len(made)) == (50, 3, 3)
