@@ -81,7 +81,7 @@ class RandomBlock:
 
     def values(self) -> list[Var]:
         """The values that are bound, each under one name."""
-        return [var for var in self.definitions if resolve(self.definitions, var) is var]
+        return [var for var in self.definitions if resolve(self.definitions, var) is var] or list(self.definitions)
 
     def _tensor(self, like: Expr | None = None) -> Expr:
         pool = [v for v in self.visible if isinstance(v.ty, TensorType) and (like is None or v.ty == like.ty)]
@@ -254,7 +254,7 @@ class PatternWriter:
         """A pattern for some value: the same one as elsewhere in the pattern, or one for another value."""
         if self.met and self.happens(0.5):
             return self.random.choice(list(self.met.values()))
-        values = list(self.definitions) or [const(1.0)]
+        values = list(self.definitions)
         return self.pattern(self.random.choice(values), depth - 1)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -13,281 +12,32 @@ import pytest
 
 import regraft as rx
 from regraft import Rule, decline, explain
-from regraft.dpl import (
-    DataflowVarPattern,
-    Extent,
-    ExternFuncPattern,
-    FunctionPattern,
-    PatternContext,
-    is_const,
-    is_expr,
-    is_gv,
-    is_op,
-    is_shape,
-    is_tuple,
-    is_tuple_get_item,
-    is_var,
-    reasons,
-    repeat,
-    wildcard,
-)
+from regraft.dpl import is_const, is_op, is_tuple, is_var, reasons, repeat, wildcard
 from regraft.dpl.reasons import KINDS
 from regraft.rewrite import Explanation, RewriteError
 from regraft.script import ir as I
 from regraft.script import relax as R
-
-add, multiply, matmul = is_op("relax.add"), is_op("relax.multiply"), is_op("relax.matmul")
-relu, exp, sigmoid = is_op("relax.nn.relu"), is_op("relax.exp"), is_op("relax.sigmoid")
-permute_dims, concat = is_op("relax.permute_dims"), is_op("relax.concat")
-
-
-@R.function
-def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")):
-    with R.dataflow():
-        total = R.add(x, y)
-        product = R.multiply(total, x)
-        turned = R.permute_dims(product, axes=[1, 0])
-        R.output(turned)
-    return turned
-
-
-@R.function
-def sized(x: R.Tensor(("n", 3), "float32"), w: R.Tensor((3, 4), "float32"), v: R.Tensor((3, 5), "float32")):
-    with R.dataflow():
-        first = R.matmul(x, w)
-        second = R.matmul(x, v)
-        third = R.matmul(x, w)
-        joined = R.concat((first, second, third), axis=1)
-        R.output(joined)
-    return joined
-
-
-@R.function
-def reused(x: R.Tensor((2, 3), "float32")):
-    with R.dataflow():
-        e = R.exp(x)
-        r = R.nn.relu(e)
-        s = R.sigmoid(e)
-        t = R.add(r, s)
-        R.output(t)
-    return t
-
-
-@I.ir_module
-class calls:
-    @R.function
-    def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
-        a = calls.helper(x)
-        b = R.call_pure_packed("outside", a, sinfo_args=R.Tensor((2,), "float32"))
-        return b
-
-    @R.function
-    def helper(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
-        y = R.exp(x)
-        return y
-
-
-@R.function
-def joined_twice(x: R.Tensor((2,), "float32"), y: R.Tensor((4,), "float32")):
-    with R.dataflow():
-        two = R.concat((y, x))
-        three = R.concat((x, x, x))
-        s = R.add(two, three)
-        R.output(s)
-    return s
-
-
-@R.function
-def scaled(x: R.Tensor((2, 3), "float32")):
-    with R.dataflow():
-        s = R.multiply(R.const(2.0), x)
-        R.output(s)
-    return s
-
-
-@R.function
-def reshaped(x: R.Tensor((2, 3), "float32")):
-    with R.dataflow():
-        s = R.reshape(x, (6,))
-        R.output(s)
-    return s
-
-
-@R.function
-def unused(x: R.Tensor((2, 3), "float32")):
-    with R.dataflow():
-        e = R.exp(x)
-        r = R.nn.relu(x)
-        t = R.add(e, r)
-        R.output(t)
-    return t
-
-
-@R.function
-def output(x: R.Tensor((2, 3), "float32")):
-    with R.dataflow():
-        e = R.exp(x)
-        r = R.nn.relu(e)
-        R.output(e, r)
-    return (e, r)
+from tests.rewrite.explain_cases import (
+    CASES,
+    add,
+    alike,
+    concat,
+    context,
+    exp,
+    main,
+    matmul,
+    parallel,
+    relu,
+    reused,
+    rule,
+    sigmoid,
+    sized,
+)
 
 
 def text(explanation: Explanation) -> str:
     """The report without the origins, which name lines of this file."""
     return re.sub(r"  \[source:[^]]*\]| \(from source:[^)]*\)", "", str(explanation))
-
-
-def context(fill: Callable[[], Any]) -> PatternContext:
-    with PatternContext() as ctx:
-        fill()
-    return ctx
-
-
-def alike(count: int) -> PatternContext:
-    """``count`` matmuls with one left side."""
-    left = wildcard()
-    return context(lambda: [matmul(left, wildcard()) for _ in range(count)])
-
-
-def parallel(**options: Any) -> PatternContext:
-    """Any number of matmuls with one left side."""
-    left = wildcard()
-    return context(lambda: repeat(matmul(left, wildcard()), shared=[left], **options))
-
-
-def used(only: bool, index: int = -1) -> PatternContext:
-    def fill() -> None:
-        source, user = exp(wildcard()), relu(wildcard())
-        if only:
-            source.only_used_by(user, index)
-        else:
-            source.used_by(user, index)
-
-    return context(fill)
-
-
-def shared_wildcard() -> Any:
-    same = wildcard()
-    return add(same, same)
-
-
-def two_runs() -> Any:
-    """A concat of two runs of one length."""
-    extent = Extent("n")
-    return concat(is_tuple([repeat(matmul(wildcard(), wildcard()), extent=extent), repeat(wildcard(), extent=extent)]))
-
-
-def runs_of_two_concats() -> Any:
-    """The sum of two concats of equally many values."""
-    extent = Extent("n")
-    return add(*(concat(is_tuple([repeat(wildcard(), extent=extent)])) for _ in range(2)))
-
-
-def runs_of_two_tuples() -> PatternContext:
-    """As many matmuls of one left side as there are fields in a concat."""
-    left, extent = wildcard(), Extent("n")
-
-    def fill() -> None:
-        concat(is_tuple([repeat(is_var(), extent=extent)]))
-        repeat(matmul(left, wildcard().has_shape((3, 4))), shared=[left], extent=extent)
-
-    return context(fill)
-
-
-def two_users() -> PatternContext:
-    """Two relus that use one exp, the second as well as the first."""
-
-    def fill() -> None:
-        source, user, other = exp(wildcard()), relu(wildcard()), relu(wildcard())
-        source.used_by(user, 0)
-        source.used_by(other)
-
-    return context(fill)
-
-
-def same_shapes() -> PatternContext:
-    def fill() -> None:
-        left = wildcard()
-        matmul(left, is_var("w")).same_shape_as(matmul(left, is_var("v")))
-
-    return context(fill)
-
-
-def elsewhere() -> Any:
-    hidden = rx.DataflowVar("hidden", rx.TensorType((2, 3), "float32"))
-    return Rule(add(wildcard(), wildcard()), lambda e, m: R.exp(hidden), "reach out")
-
-
-def swap() -> Rule:
-    def replace(m: Any, bindings: Any) -> Any:
-        return {m[first]: R.sigmoid(m[second]), m[second]: R.nn.relu(m[first])}
-
-    with PatternContext() as ctx:
-        first, second = exp(wildcard()), relu(wildcard())
-        first.used_by(second)
-    return Rule(ctx, replace, "swap")
-
-
-def rule(result: Callable[[Any, Any], Any], name: str = "try") -> Rule:
-    return Rule(add(wildcard(), wildcard()), result, name)
-
-
-CASES: dict[str, tuple[Callable[[], Any], Any]] = {
-    "op": (lambda: relu(add(wildcard(), wildcard())), reused),
-    "op: not defined here": (lambda: add(exp(wildcard()), wildcard()), main),
-    "arity": (lambda: add(wildcard(), wildcard(), wildcard()), main),
-    "arity: at least": (lambda: permute_dims(wildcard(), wildcard(), varg_default_wildcard=True), main),
-    "arity: fields": (lambda: concat(is_tuple([wildcard(), wildcard()])), sized),
-    "arity: fields in any order": (lambda: concat(is_tuple([wildcard()], unordered=True)), sized),
-    "attribute": (lambda: permute_dims(wildcard()).has_attr({"axes": [0, 1]}), main),
-    "attribute: unknown": (lambda: permute_dims(wildcard()).has_attr({"axis": 1}), main),
-    "attribute: no call": (lambda: add(wildcard().has_attr({"axis": 1}), wildcard()), main),
-    "dtype": (lambda: add(wildcard(), wildcard().has_dtype("float16")), main),
-    "shape": (lambda: add(wildcard(), wildcard().has_shape((2, 4))), main),
-    "shape: not certain": (lambda: matmul(wildcard().has_shape((2, 3)), is_var("w")), sized),
-    "shape: a literal": (lambda: is_op("relax.reshape")(wildcard(), is_shape((3, 2))), reshaped),
-    "shape: one for all": (same_shapes, sized),
-    "type": (lambda: relu(wildcard().has_ty(R.Tensor((2, 4), "float32"))), reused),
-    "type: not certain": (
-        lambda: concat(is_tuple([wildcard().has_ty(R.Tensor((2, 4), "float32")), repeat(wildcard())])),
-        sized,
-    ),
-    "type: of the replacement": (lambda: rule(lambda e, m: R.astype(e, "float16"), "halve"), main),
-    "constant": (lambda: add(wildcard(), is_const()), main),
-    "constant: another": (lambda: multiply(is_expr(rx.const(1.0)), is_var()), scaled),
-    "kind: a tuple": (lambda: is_tuple([wildcard()]), scaled),
-    "kind: a projection": (lambda: relu(is_tuple_get_item(wildcard(), 1)), reused),
-    "kind: an expression": (lambda: relu(is_expr(reused.params[0])), reused),
-    "kind: a variable": (lambda: multiply(is_var(), is_var()), scaled),
-    "kind: a variable of a block": (lambda: exp(DataflowVarPattern()), reused),
-    "kind: a function": (lambda: relu(FunctionPattern([wildcard()], wildcard())), reused),
-    "kind: a name of a function": (lambda: is_gv("helper")(wildcard()), reused),
-    "name": (lambda: add(is_var("x"), is_var("z")), main),
-    "name: of a function": (lambda: is_gv("other")(wildcard()), calls),
-    "name: of an outside function": (
-        lambda: is_op("relax.call_pure_packed")(ExternFuncPattern("inside"), wildcard()),
-        calls,
-    ),
-    "shared value": (shared_wildcard, main),
-    "rejected": (lambda: relu(~exp(wildcard())), reused),
-    "extent: no way to share out": (two_runs, sized),
-    "extent: fixed by another run": (runs_of_two_concats, joined_twice),
-    "extent: too short": (lambda: concat(is_tuple([repeat(wildcard(), min=4)])), sized),
-    "extent: too few": (lambda: parallel(min=4), sized),
-    "extent: another length": (runs_of_two_tuples, sized),
-    "not used": (lambda: used(False, 1), reused),
-    "no candidate": (lambda: used(False), unused),
-    "no candidate: alike": (lambda: alike(4), sized),
-    "extra user": (lambda: used(True), reused),
-    "extra user: output": (lambda: used(True), output),
-    "taken": (two_users, reused),
-    "declined": (lambda: rule(lambda e, m: decline("the sum is needed")), main),
-    "declined: itself": (lambda: rule(lambda e, m: e), main),
-    "cycle": (swap, reused),
-    "visible": (elsewhere, main),
-    "error": (lambda: rule(lambda e, m: m[None]), main),
-    "error: no expression": (lambda: rule(lambda e, m: "e"), main),
-}
 
 
 def expected() -> dict[str, str]:
@@ -411,10 +161,10 @@ def test_a_negative_limit_is_refused() -> None:
 
 
 def test_matches_that_a_rule_leaves_alone_come_before_those_that_it_rewrites() -> None:
-    def only_narrow(expr: Any, _matchings: Any) -> Any:
-        return R.multiply(expr.args[0], expr.args[0]) if expr.args[1] is reused.params[0] else decline("not x")
+    def with_w_only(expr: Any, _matchings: Any) -> Any:
+        return R.nn.relu(expr) if expr.args[1] is sized.params[1] else decline("not w")
 
-    found = explain(Rule(matmul(wildcard(), wildcard()), only_third, "pick"), sized)
+    found = explain(Rule(matmul(wildcard(), wildcard()), with_w_only, "pick"), sized)
     assert text(found) == dedent(
         """\
         rule 'pick', pattern matmul(*, *)
@@ -510,7 +260,7 @@ def test_functions_of_a_module_plain_blocks_and_branches_are_looked_at_and_named
         ("main", "dataflow block 1", "b"),
         ("main", "block 0 of the true branch of y", "d"),
         ("main", "dataflow block 0 of the false branch of y", "e"),
-        ("main", "block 1 of the false branch of y", "y"),
+        ("main", "block 1 of the false branch of y", "y_else"),
         ("other", "block 0", "f"),
     ]
     assert found.occurring == {"add": 1, "exp": 6}
@@ -582,8 +332,6 @@ def test_explaining_a_rule_that_would_rewrite_changes_nothing() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_matching_builds_no_reason_when_nobody_listens(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make, program = CASES[name]
-    if name.split(":")[0] in {"type", "visible", "error"} and isinstance(make(), Rule):
-        pytest.skip("an error of the rule stops rewriting")
 
     def refuse(*_args: object) -> Any:
         raise AssertionError("a reason was built")
@@ -591,8 +339,8 @@ def test_matching_builds_no_reason_when_nobody_listens(name: str, monkeypatch: p
     for reason in [attribute for attribute, value in vars(reasons).items() if callable(value) and attribute.islower()]:
         monkeypatch.setattr(reasons, reason, refuse)
     subject = make()
-    subject = subject if isinstance(subject, Rule) else Rule(subject, lambda *_: decline("only looking"))
-    assert subject(program) is program
+    pattern = subject.pattern if isinstance(subject, Rule) else subject
+    assert Rule(pattern, lambda *_: decline("only looking"))(program) is program
 
 
 def test_sentences_are_made_for_the_misses_that_are_reported_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,7 +86,7 @@ class Compiler:
     def __init__(self, roots: Sequence[DFPattern]) -> None:
         self.standing: set[DFPattern] = {part for root in roots for part in bindable(root)}
         self.standing_sizes = {size for part in self.standing for size in size_variables(part)}
-        self._deferred: list[tuple[NotPattern, int]] = []
+        self._deferred: dict[NotPattern, int] = {}
         self.place = Place()
         self.code = self._new_code()
         self.slots: dict[DFPattern, int] = {}
@@ -137,9 +137,7 @@ class Compiler:
     def _compile(self, pattern: DFPattern, source: int) -> Steps[None]:
         outer = self.place
         self.place = outer.enter(pattern, source)
-        if fixed_op(pattern) is not None:
-            self._leaf(pattern, source)
-        elif pattern in self.bound:
+        if pattern in self.bound:
             self._same(pattern, source)
         elif pattern in self.maybe:
             yield self._once(pattern, source)
@@ -420,9 +418,12 @@ class Compiler:
         """Match each value of the list in register ``elements``; what the parts stand for is gathered in lists."""
         outer = self.place
         self.place = outer.enter(pattern, elements)
+        first_here = [p for p in all_patterns(pattern.pattern) if p not in self.bound and p not in self.maybe]
+        callees = [self.slot(p) for p in first_here if fixed_op(p) is not None]
         body = yield self._element_code(pattern.pattern, pattern.shared, self.outside_repeats)
         slot, after = self.slot(pattern), len(self.code.steps) + 1
         gathered = body.gathered
+        undone = (slot, *gathered, *callees)
 
         def run(r: Registers) -> Iterator[int]:
             values: list[Any] = r[elements]
@@ -432,7 +433,11 @@ class Compiler:
                     r[register] = [row[index][0] for row in rows]
                     r[register + 1] = [row[index][1] for row in rows]
                 yield after
-                r[slot] = r[slot + 1] = UNSET
+                # A shorter run may be tried next, or another alternative.
+                for register in undone:
+                    r[register] = r[register + 1] = UNSET
+            for register in undone:
+                r[register] = r[register + 1] = UNSET
 
         self.code.add_choice(run, pattern, reasons.never)
         self.place = outer
@@ -456,7 +461,7 @@ class Compiler:
         inside = [p for p in all_patterns(pattern) if fixed_op(p) is None]
         shared = {p for p in inside if p in outside or (p in self.bound and p not in self.repeated)}
         for one in agreed:
-            shared.update(all_patterns(one))
+            shared.update(p for p in all_patterns(one) if fixed_op(p) is None)
         own = [p for p in inside if p not in shared]
         for part in own:
             if part in self.repeated and part in self.bound:
@@ -464,9 +469,13 @@ class Compiler:
                     f"{part!r} stands in two repeats, so it would have to stand for two runs; give the second a "
                     "pattern of its own (dup()), or list it in `shared` if it is one value"
                 )
+        # An operator means the same in all elements; only alternatives can forget one that another element has met.
+        of_alternatives = {p for p in all_patterns(pattern) if fixed_op(p) is not None} - set(
+            _reached(pattern, OrPattern)
+        )
         outer = self.code, self.bound, self.maybe, self._deferred
-        self.code, self.bound, self._deferred = self._new_code(), set(self.bound), []
-        self.maybe = (self.maybe - set(own)) | (shared - self.bound)
+        self.code, self.bound, self._deferred = self._new_code(), set(self.bound), {}
+        self.maybe = (self.maybe - set(own)) | ((shared | of_alternatives) - self.bound)
         entry = self.register()
         yield self._compile(pattern, entry)
         self._refuse_rejections_by_what_follows(own)
@@ -569,7 +578,8 @@ class Compiler:
     def _not(self, pattern: NotPattern, source: int) -> Steps[None]:
         """Reject at once if all that the rejected pattern shares with the rest is known, else at the end."""
         if self._unknown_to(pattern):
-            slot, after, definitions = self.slot(pattern), len(self.code.steps) + 1, self.register()
+            slot, after = self.slot(pattern), len(self.code.steps) + 1
+            definitions = self._deferred.setdefault(pattern, self.register())
 
             def note(r: Registers) -> int:
                 r[slot] = r[slot + 1] = r[source]
@@ -577,7 +587,6 @@ class Compiler:
                 return after
 
             self.code.add_test(note, pattern, reasons.never)
-            self._deferred.append((pattern, definitions))
         else:
             yield self._reject(pattern, source, DEFINITIONS)
 
@@ -590,7 +599,7 @@ class Compiler:
         return unknown + [size for p in inside for size in size_variables(p) if size in self.standing_sizes]
 
     def _refuse_rejections_by_what_follows(self, own: Sequence[DFPattern]) -> None:
-        for pattern, _definitions in self._deferred:
+        for pattern in self._deferred:
             later = [part for part in self._unknown_to(pattern) if part not in own]
             if later:
                 raise PatternError(
@@ -599,13 +608,13 @@ class Compiler:
                 )
 
     def _reject_deferred(self) -> Steps[None]:
-        for pattern, definitions in self._deferred:
+        for pattern, definitions in self._deferred.items():
             yield self._reject(pattern, self.slot(pattern), definitions)
-        self._deferred = []
+        self._deferred = {}
 
     def _reject(self, pattern: NotPattern, source: int, definitions: int) -> Steps[None]:
         outer = self.code, self.bound, self.maybe, self._deferred, self.standing
-        self.code, self.bound, self.maybe, self._deferred = self._new_code(), set(self.bound), set(self.maybe), []
+        self.code, self.bound, self.maybe, self._deferred = self._new_code(), set(self.bound), set(self.maybe), {}
         self.standing = {*self.standing, *bindable(pattern.reject)}
         yield self._compile(pattern.reject, source)
         yield self._reject_deferred()

@@ -38,6 +38,10 @@ class _Planner:
         self.compiler = Compiler(self.roots)
         if not self.roots:
             raise PatternError("the context has no pattern: make patterns inside `with PatternContext() as ctx:`")
+        if all(isinstance(root, RepeatPattern) and root.min == 0 for root in self.roots):
+            raise PatternError(
+                "every root of the context is a repeat with min=0, which nothing would match; give one min=1"
+            )
         self.entry = self.compiler.register()
         self.placed: list[DFPattern] = []
         self.pending_uses = list(context.uses)
@@ -46,18 +50,14 @@ class _Planner:
         self._refuse_constraints_on_rejected()
 
     def _refuse_constraints_on_repeated(self) -> None:
-        tied = {p for use in self.context.uses for p in (use.source, use.user)}
-        tied.update(p for constraint in self.context.same_shapes for p in constraint.args)
-        for root in self.roots:
-            if not isinstance(root, RepeatPattern):
-                continue
-            shared = {p for one in root.shared for p in all_patterns(one)} | self.compiler.outside_repeats
-            for part in (root, *all_patterns(root.pattern)):
-                if part in tied and part not in shared:
-                    raise PatternError(
-                        f"{part!r} is part of a repeat, so it stands for many values and cannot be in a constraint; "
-                        "put it in `shared`, or check it in the rewriter"
-                    )
+        tied = [p for use in self.context.uses for p in (use.source, use.user)]
+        tied.extend(p for constraint in self.context.same_shapes for p in constraint.args)
+        for part in tied:
+            if part not in self.compiler.outside_repeats:
+                raise PatternError(
+                    f"{part!r} is part of a repeat, so it stands for many values and cannot be in a constraint; "
+                    "put it in `shared`, or check it in the rewriter"
+                )
 
     def _refuse_constraints_on_rejected(self) -> None:
         standing = {part for root in self.roots for part in bindable(root)}
@@ -68,13 +68,13 @@ class _Planner:
 
     def plan(self) -> None:
         """Place the anchor, then every other root next to what is placed; repeats after all others."""
-        anchor = min(self.roots, key=lambda root: (isinstance(root, RepeatPattern), root_ops(root) is None))
+        anchor = min(self.roots, key=_reluctance)
         waiting = [root for root in self.roots if root is not anchor]
         self._place_anchor(anchor)
         self._check_what_can_be()
         while waiting:
             plain = [root for root in waiting if not isinstance(root, RepeatPattern)]
-            link, root = self._nearest(plain or waiting)
+            link, root = self._nearest(plain or [min(waiting, key=_reluctance)])
             alike = [other for other in waiting if other is root or self._alike(root, other)]
             if isinstance(root, RepeatPattern):
                 self._place_repeat(root, link)
@@ -268,6 +268,13 @@ class _Planner:
             return after if same else -1
 
         self.compiler.code.add_test(run, patterns[0], lambda r: reasons.same_shape([r[slot] for slot in slots]))
+
+
+def _reluctance(root: DFPattern) -> tuple[bool, bool, bool]:
+    """How late a root is to be placed: first single ones, best with a known operator, then repeats, best not empty."""
+    if isinstance(root, RepeatPattern):
+        return True, root.min == 0, False
+    return False, False, root_ops(root) is None
 
 
 def _same_form(first: DFPattern, second: DFPattern, mapping: dict[DFPattern, DFPattern]) -> bool:

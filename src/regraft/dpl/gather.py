@@ -46,6 +46,9 @@ class RepeatRoot:
         """The choice between the sets that the binding in register ``entry`` belongs to, each once in a sweep."""
 
         def run(r: Registers) -> Iterator[int]:
+            view: BlockView = r[VIEW]
+            if r[entry] not in view.position:
+                return
             r[self.body.entry] = r[entry]
             for key in self._agreements(r):
                 if key in r[SEEN]:
@@ -64,10 +67,11 @@ class RepeatRoot:
             if all(r[key] is not UNSET for key in self.keys) and not self.binds_sizes:
                 yield from self._gather(r, self.link, after)
                 return
+            view: BlockView = r[VIEW]
             seen: set[Any] = set()
             taken = taken_by(r, self.others)
             for candidate in self.link.candidates(r):
-                if candidate in taken:
+                if candidate in taken or candidate not in view.position:
                     continue
                 r[self.body.entry] = candidate
                 for key in self._agreements(r):
@@ -92,11 +96,12 @@ class RepeatRoot:
         return min(near, key=lambda one: len(view.users.get(r[one[0]], ())))[1]
 
     def _gather(self, r: Registers, around: Link, after: int) -> Iterator[int]:
+        view: BlockView = r[VIEW]
         taken = taken_by(r, self.others)
         leaves: list[Expr] = []
         rows: list[Row] = []
         for candidate in around.candidates(r):
-            if candidate in taken or len(rows) == self.root.max:
+            if candidate in taken or candidate not in view.position or len(rows) == self.root.max:
                 continue
             row = first_row(self.body, candidate, self.body.gathered, r)
             if row is not None:

@@ -153,7 +153,7 @@ def holds(definitions: Definitions, expr: Expr, source: Expr, beside: Expr | Non
 def other_users(view: BlockView, source: Expr, user: Expr) -> tuple[list[Var], bool]:
     """What computes with ``source`` beside ``user``, and whether it is handed out of the block beside it.
 
-    Aliases, and tuples that hold it, are not uses by themselves. Cost: linear in its users.
+    Aliases, and tuples that hold it, are not uses by themselves. Cost: linear in the users of its names.
     """
     definitions = view.definitions
     others: dict[Var, None] = {}
@@ -162,16 +162,16 @@ def other_users(view: BlockView, source: Expr, user: Expr) -> tuple[list[Var], b
     pending = list(names)
     while pending:
         name = pending.pop()
-        is_output = is_output or name in view.outputs
+        # A field taken out of `user`, where that is a tuple, may be the source again, so names of it are followed too.
+        is_source = holds(definitions, name, source, beside=user)
+        is_output = is_output or (is_source and name in view.outputs)
         for other in view.users.get(name, ()):
-            if other is user or other in names:
-                continue
             is_name = resolve(definitions, other) is not other or type(definitions.get(other)) is Tuple
-            if not is_name:
-                others[other] = None
-            elif holds(definitions, other, source, beside=user):
+            if is_name and other not in names:
                 names[other] = None
                 pending.append(other)
+            elif is_source and not is_name and other is not user:
+                others[other] = None
     return list(others), is_output
 
 

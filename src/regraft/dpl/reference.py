@@ -350,16 +350,18 @@ def context_matches(context: PatternContext, block: BindingBlock) -> Iterator[di
     """Each way in which the context matches in ``block``: from each pattern to the leaf that it stands for.
 
     The roots that are no repeats stand for different values of the block, and every choice of them is tried. Then each
-    repeat, in the order in which they were made, takes the largest set of the bindings that are left and agree.
+    repeat takes the largest set of the bindings that are left and agree: first those that need some, then those that
+    may have none (``min=0``), each kind in the order in which they were made.
     """
     definitions = {b.var: b.value for b in block if isinstance(b, VarBinding)}
+    bound = {binding.var for binding in block}
     roots = context.roots()
     plain = [root for root in roots if not isinstance(root, RepeatPattern)]
-    repeats = [root for root in roots if isinstance(root, RepeatPattern)]
+    repeats = sorted((root for root in roots if isinstance(root, RepeatPattern)), key=lambda root: root.min == 0)
     world = World(definitions, _shared(roots))
     values = _values_of(block, definitions)
     for placed, left in _place_roots(plain, values, Known(), world):
-        for known in _place_repeats(repeats, [v for v in left if v in definitions], placed, world):
+        for known in _place_repeats(repeats, [v for v in left if v in bound], placed, world):
             holds = all(_use_holds(use, known, block, definitions) for use in context.uses)
             holds = holds and all(_one_shape([known.leaves.get(p) for p in c.args]) for c in context.same_shapes)
             if holds and _nothing_rejected_matches(known, world):

@@ -32,7 +32,10 @@ class Target:
     extra: str | None = None
 
 
-_targets: Final[dict[str, Target]] = {"numpy": Target(f"{__package__}.numpy_engine")}
+_targets: Final[dict[str, Target]] = {
+    "onnxruntime": Target(f"{__package__}.onnxruntime_engine", package="onnxruntime"),
+    "numpy": Target(f"{__package__}.numpy_engine"),
+}
 
 
 def register_target(name: str, target: Target) -> None:

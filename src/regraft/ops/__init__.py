@@ -5,7 +5,9 @@ Python's operators on expressions what they mean.
 """
 
 from . import grad, image, nn
+from . import indexing_gradients as indexing_gradients
 from . import operators as operators
+from . import selection_gradients as selection_gradients
 from .binary import (
     add,
     atan2,

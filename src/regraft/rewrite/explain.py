@@ -15,6 +15,7 @@ from functools import partial
 from heapq import heappush, heappushpop
 from typing import Any, Final, final
 
+from ..dpl.compile import bindable
 from ..dpl.context import PatternContext
 from ..dpl.context_match import CompiledContext
 from ..dpl.derived import describe
@@ -26,7 +27,6 @@ from ..dpl.pattern import (
     ConstrainedPattern,
     DFPattern,
     FunctionPattern,
-    NotPattern,
     OrPattern,
     RepeatPattern,
     TupleGetItemPattern,
@@ -191,7 +191,7 @@ class _Search:
         self.plan = Plan((self.rule,))
         pattern = self.rule.pattern
         roots = pattern.roots() if isinstance(pattern, PatternContext) else [pattern]
-        self.parts = len(_bindable(roots))
+        self.parts = len({part for root in roots for part in bindable(root)})
 
     # --- looking
 
@@ -308,19 +308,6 @@ class _Search:
             absent,
             tuple(near),
         )
-
-
-def _bindable(roots: Iterable[DFPattern]) -> set[DFPattern]:
-    """The patterns that a match can bind: all but what stands under ``~``."""
-    found: set[DFPattern] = set()
-    stack = list(roots)
-    while stack:
-        pattern = stack.pop()
-        if pattern not in found:
-            found.add(pattern)
-            if not isinstance(pattern, NotPattern):
-                stack.extend(pattern.children())
-    return found
 
 
 def _subject_text(pattern: DFPattern | PatternContext) -> str:

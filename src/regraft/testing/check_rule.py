@@ -111,7 +111,8 @@ class _Check:
         unsupported: UnsupportedPatternError | None = None
         try:
             self._search(examples)
-            self._search_near(near_misses)
+            if self.report.matches or self.failures:
+                self._search_near(near_misses)
         except UnsupportedPatternError as error:
             unsupported = error
         if self.failures:
@@ -122,12 +123,13 @@ class _Check:
 
     def _search(self, examples: int) -> None:
         for _ in range(examples):
+            matched = False
             for program in self._draw(None):
-                if self._try(program):
+                before = self.report.rewrites
+                matched = self._try(program) or matched
+                if self.report.rewrites > before or len(self.failures) >= _ENOUGH_FAILURES:
                     break
-            else:
-                return
-            if len(self.failures) >= _ENOUGH_FAILURES:
+            if not matched or len(self.failures) >= _ENOUGH_FAILURES:
                 return
 
     def _search_near(self, near_misses: int) -> None:

@@ -26,6 +26,7 @@ from ..dpl.pattern import (
     CallPattern,
     ConstantPattern,
     ConstrainedPattern,
+    DataflowVarPattern,
     DataTypePattern,
     DFPattern,
     ExprPattern,
@@ -81,6 +82,7 @@ class _Hole:
 
     conditions: list[ConstrainedPattern] = field(default_factory=list[ConstrainedPattern])
     is_constant: bool = False
+    variable: VarPattern | None = None
     value: Expr | None = None
 
 
@@ -116,6 +118,8 @@ class Instance:
         self.extents: dict[Extent, int] = {}
         self.outside: set[DFPattern] = set()
         self.extra_arguments: dict[DFPattern, list[tuple[int, DFPattern]]] = {}
+        self.sources: dict[DFPattern, bool] = {}
+        self.attributes: dict[Op, dict[str, Any]] = {}
         self.victim: DFPattern | None = None
         self.dtypes = ("float32", "float32", "float64", "float16", "int64", "int32", "bool")
         self.dtype = "float32"
@@ -140,7 +144,9 @@ class Instance:
             roots = self._roots(pattern)
             self._choose_victim(roots)
             for root in roots:
-                self._finish(self._filled(self._operand(root)))
+                value = self._filled(self._operand(root))
+                if root not in self.sources or (not self.sources[root] and self.random.random() < 0.3):
+                    self._finish(value)
         users = [value for value in self.values if self.random.random() < 0.15]
         if self.mutation is Mutation.EXTRA_USER:
             users = [self.random.choice(self.values), *users]
@@ -158,6 +164,7 @@ class Instance:
         roots = pattern.roots()
         self.outside = shared_throughout(roots)
         for use in pattern.uses:
+            self.sources[use.source] = self.sources.get(use.source, False) or use.only
             user = _core(use.user)
             inside = {part for arg in user.children() for part in all_patterns(arg)}
             if use.source not in inside:
@@ -201,7 +208,9 @@ class Instance:
 
     def _new_operand(self, pattern: DFPattern, attrs: Mapping[str, Any]) -> _Operand:
         match pattern:
-            case WildcardPattern() | VarPattern() | NotPattern():
+            case VarPattern():
+                return _Hole(variable=pattern)
+            case WildcardPattern() | NotPattern():
                 return _Hole()
             case ConstantPattern():
                 return _Hole(is_constant=True)
@@ -290,6 +299,8 @@ class Instance:
             choice = self.random.choice((choice.left, choice.right))
         if isinstance(choice, ExprPattern) and isinstance(choice.expr, Op):
             op = choice.expr
+            if op.reference is None:
+                raise UnsupportedPatternError(f"{op.name} cannot run without what it calls")
             if not self._is_victim(pattern, Mutation.OPERATOR):
                 return op
         elif isinstance(choice, WildcardPattern | NotPattern):
@@ -311,17 +322,24 @@ class Instance:
                 wanted = {} if self._is_victim(pattern, Mutation.OPERATOR) else dict(attrs)
                 if break_attribute and wanted:
                     wanted.pop(self.random.choice(list(wanted)))
-                given = draw_attributes(self.random, op, filled, wanted, open_rate=0.9 if break_attribute else 0.4)
+                given = self._attributes(op, filled, wanted, break_attribute)
                 call = Call(op, filled, given)
             except (RegraftError, ValueError, TypeError, IndexError, ZeroDivisionError):
                 continue  # these types do not go together; others may
             if _is_known(call.ty):
                 self.sizes = sizes
-                final = {hole: self._settled(value) for hole, value in trial.items()}
-                for hole, value in final.items():
-                    hole.value = value
+                for hole, value in trial.items():
+                    hole.value = self._settled(value, hole.variable)
+                self.attributes[op] = given
                 return Call(op, [self._filled(arg) for arg in args], given)
         raise NoInstanceError(f"no operands found for {op.name}")
+
+    def _attributes(
+        self, op: Op, operands: Sequence[Expr], wanted: Mapping[str, Any], break_attribute: bool
+    ) -> dict[str, Any]:
+        if op in self.attributes and not break_attribute and self.random.random() < 0.5:
+            return {**self.attributes[op], **wanted}
+        return draw_attributes(self.random, op, operands, wanted, open_rate=0.9 if break_attribute else 0.4)
 
     def _tried(
         self, operand: _Operand, trial: dict[_Hole, Expr], sizes: dict[SymVar, Dim], beside: Sequence[_Operand]
@@ -345,6 +363,10 @@ class Instance:
     ) -> Expr:
         """A stand-in for an open value, of a type that may fit beside what is known of the call."""
         known = [t for t in (_known_type(item, trial) for item in beside) if t is not None]
+        if not known and self.params and self.random.random() < 0.6:
+            # Parts of a pattern that are alike go together when their operands are alike.
+            ty = self.random.choice(self.params).ty
+            known = [ty] if isinstance(ty, TensorType) else []
         wanted = [c for c in hole.conditions if isinstance(c, TypePattern)]
         if not hole.is_constant and not wanted and self.random.random() < 0.15:
             return self._unusual(known)
@@ -396,10 +418,14 @@ class Instance:
 
     # --- values
 
-    def _settled(self, candidate: Expr) -> Expr:
+    def _settled(self, candidate: Expr, variable: VarPattern | None) -> Expr:
         """A value of the program for a stand-in: one that is there, a parameter, or something computed from one."""
         if not isinstance(candidate, Var):
             return candidate
+        if isinstance(variable, DataflowVarPattern):
+            return self.builder.emit(self._another(self._parameter(candidate.ty)), variable.name)
+        if variable is not None:
+            return self._parameter(candidate.ty, variable.name)
         alike = [value for value in (*self.params, *self.values) if value.ty == candidate.ty]
         if alike and self.random.random() < 0.2:
             return self.random.choice(alike)
@@ -408,10 +434,10 @@ class Instance:
             return self._emit(self._another(param))
         return param
 
-    def _parameter(self, ty: Type) -> Var:
+    def _parameter(self, ty: Type, name: str = "") -> Var:
         if not _is_simple(ty):
             raise NoInstanceError("a parameter whose sizes follow from others")
-        param = Var(f"x{len(self.params)}", ty)
+        param = Var(name or f"x{len(self.params)}", ty)
         self.params.append(param)
         return param
 
@@ -433,7 +459,7 @@ class Instance:
                 ty: Type = draw_tensor_type(self.random, [], self.dtype)
                 for condition in operand.conditions:
                     ty = self._constrained(ty, condition, self.sizes)
-                operand.value = self._constant(ty) if operand.is_constant else self._settled(Var("candidate", ty))
+                operand.value = self._constant(ty) if operand.is_constant else self._settled(Var("candidate", ty), operand.variable)
                 return operand.value
             case _Hole(value=Expr() as value):
                 return value
@@ -479,7 +505,9 @@ class Instance:
 
     def _another(self, value: Var) -> Expr:
         """Something simple computed from a tensor."""
-        dtype = value.ty.dtype if isinstance(value.ty, TensorType) else None
+        if not isinstance(value.ty, TensorType):
+            raise NoInstanceError("no tensor")
+        dtype = value.ty.dtype
         if dtype == "bool":
             return ops.logical_not(value)
         return self.random.choice((ops.negative, ops.abs, ops.square))(value)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..dpl.view import Definitions
 from ..ir.collection import collection_paused
-from ..ir.expr import Var
+from ..ir.expr import Expr, Var
 from ..ir.program import BindingBlock, Function
 from ..rewrite.emission import Emission
-from ..rewrite.engine import FunctionWalk
 from ..rewrite.session import EditSession
+from ..rewrite.walk import FunctionWalk
 
 
 class SessionWalk(FunctionWalk):
@@ -29,13 +28,13 @@ class SessionWalk(FunctionWalk):
         raise NotImplementedError
 
     def block(
-        self, block: BindingBlock, outer: Definitions, scope: Mapping[Var, None], later: Mapping[Var, None]
+        self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
     ) -> BindingBlock:
         """What takes the place of ``block``."""
         session = EditSession(block, outer, later, self.fresh_name)
-        if not self.edit(session, scope) and not self.renames:
-            return block
-        bindings = Emission(session, self.renames).run()
+        changed = self.edit(session, scope)
+        bindings = Emission(session, self.renames).run() if changed or self.renames else block.bindings
+        session.release()
         if len(bindings) == len(block) and all(a is b for a, b in zip(bindings, block, strict=True)):
             return block
         return type(block)(bindings)

@@ -35,7 +35,7 @@ class _Sharing(SessionWalk):
             if not self._wanted(value):
                 continue
             key = session.key(value)
-            first = here.get(key) or self._before(key, scope)
+            first = here[key] if key in here else self._before(key, scope)
             if first is not None and is_subtype(first.ty, var.ty) is True:
                 session.replace(var, first)
                 changed = True

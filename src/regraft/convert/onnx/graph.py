@@ -111,6 +111,8 @@ class GraphWriter:
         signature = _signature(op_type, self.opset, domain)
         bound: dict[str, str] = dict(signature.fixed)
         operands = list(inputs)
+        while operands and operands[-1] is None:  # ONNX Runtime 1.31 ends the process on some that are left in
+            operands.pop()
         for index, operand in enumerate(operands):
             parameter = signature.inputs[min(index, len(signature.inputs) - 1)]
             if operand is not None and _fixed_dtype(parameter) is None:
@@ -131,7 +133,7 @@ class GraphWriter:
             if element is None:
                 raise AssertionError(f"{op_type}: give the dtype of output {index}")
             narrowed = parameter == signature.main and computed not in (None, own)
-            given.append(self.value(computed if narrowed and computed else element))
+            given.append(self.value(computed if narrowed and computed else element, f"{self.hint}/{op_type}"))
             results.append(given[-1])
         self.add(op_type, operands, given, domain=domain, **attributes)
         if computed not in (None, own) and own is not None:
@@ -171,7 +173,7 @@ class GraphWriter:
         """``value`` converted to ``dtype``; itself if it has it."""
         if dtype_of(value) == dtype:
             return value
-        result = self.value(dtype)
+        result = self.value(dtype, f"{self.hint}/Cast")
         self.add("Cast", [value], [result], to=int(to_onnx_dtype(dtype)))
         return result
 

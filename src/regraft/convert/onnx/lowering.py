@@ -199,6 +199,7 @@ class Lowering:
                 if is_cast:
                     self.define_sizes(binding.ty, value)
                 self._describe(value, binding.var.ty)
+                self._name(value, binding.var.name_hint)
         return self.value(flatten(body.body, self.emit, keep_root=False))
 
     def _describe(self, value: Lowered, ty: Type) -> None:
@@ -208,6 +209,12 @@ class Lowering:
                     self._describe(field, field_type)
         elif value.shape is None and isinstance(ty, TensorType) and ty.shape is not None:
             value.shape = onnx_shape(ty.shape)
+
+    def _name(self, value: Lowered, name: str) -> None:
+        """Call what a binding's own nodes gave by the name of its variable."""
+        for leaf in flat(value):
+            if leaf.name is not None and leaf.name.startswith(f"{name}/"):
+                leaf.name = self.graph.names.fresh(name)
 
     def define_sizes(self, ty: Type, value: Lowered) -> None:
         """Let the size variables that ``ty`` is the first to mention be read off ``value``."""

@@ -108,7 +108,7 @@ def _rsqrt(lowering: Lowering, call: Call) -> Lowered:
 def _rounding(lowering: Lowering, call: Call) -> Lowered:
     x = lowering.tensor(call.args[0])
     if not is_float(operand_dtype(call)):
-        return lowering.graph.op("Identity", x)
+        return x
     return lowering.graph.op({"ceil": "Ceil", "floor": "Floor", "round": "Round"}[stem(call)], x)
 
 
@@ -116,7 +116,7 @@ def _rounding(lowering: Lowering, call: Call) -> Lowered:
 def _trunc(lowering: Lowering, call: Call) -> Lowered:
     x, graph = lowering.tensor(call.args[0]), lowering.graph
     if not is_float(operand_dtype(call)):
-        return graph.op("Identity", x)
+        return x
     negative = graph.op("Less", x, graph.constant(0, dtype_of(x)))
     return graph.op("Where", negative, graph.op("Ceil", x), graph.op("Floor", x))
 
@@ -147,7 +147,7 @@ def _astype(lowering: Lowering, call: Call) -> Lowered:
 def cast(graph: GraphWriter, x: ir.Value, dtype: str) -> ir.Value:
     """``x`` converted as NumPy does: what an 8-bit float cannot hold becomes NaN or infinity, not the greatest."""
     if dtype_of(x) == dtype:
-        return graph.op("Identity", x)
+        return x
     saturate = 0 if is_float(dtype) and itemsize(dtype) == 1 else None
     return graph.op("Cast", x, dtype=dtype, to=int(to_onnx_dtype(dtype)), saturate=saturate)
 

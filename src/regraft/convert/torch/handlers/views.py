@@ -7,7 +7,7 @@ from typing import Any
 
 from .... import ops as R
 from ....ir.dims import Dim, dims_equal
-from ....ir.expr import Expr
+from ....ir.expr import Expr, const
 from ..context import Context, axis_of, cast, converts, rank, shape_of
 
 
@@ -203,8 +203,6 @@ def _unfold(context: Context, x: Expr, dimension: int, size: int, step: int) -> 
     count = context.output_shape()[axis]
     if not isinstance(count, int):
         context.unsupported(f"the number of windows is symbolic, {count}")
-    from ....ir.expr import const
-
     places = [[window * step + i for i in range(size)] for window in range(count)]
     taken = R.take(x, const(places, "int64"), axis=axis)
     axes = [a for a in range(rank(x) + 1) if a != axis + 1]
@@ -245,9 +243,9 @@ def _diagonal(context: Context, x: Expr, offset: int = 0, dim1: int = 0, dim2: i
     return R.permute_dims(found, [*range(1, len(rest) + 1), 0]) if rest else found
 
 
-@converts("as_strided", "empty_strided")
+@converts("as_strided")
 def _as_strided(context: Context, x: Expr, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Any = None) -> Expr:
-    shape = shape_of(x) if isinstance(x, Expr) else ()  # pyright: ignore[reportUnnecessaryIsInstance]
+    shape = shape_of(x)
     expected: Dim = 1
     contiguous = not storage_offset and len(size) == len(shape)
     for want, step, have in zip(reversed(size), reversed(stride), reversed(shape), strict=False):

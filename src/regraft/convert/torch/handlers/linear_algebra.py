@@ -1,0 +1,90 @@
+"""Handlers of ATen's products of matrices; `linear` takes Relax's form: permute_dims, matmul, add."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .... import ops as R
+from ....ir.dtypes import is_integer
+from ....ir.expr import Expr
+from ..context import Context, cast, converts, dtype_of, rank
+
+
+@converts("linear")
+def _linear(context: Context, input: Expr, weight: Expr, bias: Expr | None = None) -> Expr:
+    right = R.permute_dims(weight, [1, 0]) if rank(weight) == 2 else weight
+    product = R.matmul(input, right)
+    return product if bias is None else R.add(product, bias)
+
+
+@converts("matmul", "mm", "bmm", "mv", "dot", "vdot", "inner")
+def _matmul(context: Context, x: Expr, other: Expr) -> Expr:
+    if context.node.target is _op("inner") and rank(x) and rank(other) > 1:  # contracts the last axes of both
+        other = R.permute_dims(other, [*range(rank(other) - 2), rank(other) - 1, rank(other) - 2])
+    if 0 in (rank(x), rank(other)):
+        return R.multiply(x, other)
+    return R.matmul(x, other)
+
+
+def _op(name: str) -> object:
+    import torch
+
+    return getattr(torch.ops.aten, name).default
+
+
+@converts("outer", "ger")
+def _outer(context: Context, x: Expr, vec2: Expr) -> Expr:
+    return R.outer(*context.promoted(x, vec2))
+
+
+@converts("addmm", "addmv", "baddbmm")
+def _addmm(context: Context, x: Expr, mat1: Expr, mat2: Expr, *, beta: float = 1, alpha: float = 1) -> Expr:
+    product = _scaled(R.matmul(mat1, mat2), alpha)
+    # With beta = 0 the first operand plays no part, NaN included.
+    return product if beta == 0 else R.add(product, _scaled(x, beta))
+
+
+@converts("addbmm")
+def _addbmm(context: Context, x: Expr, batch1: Expr, batch2: Expr, *, beta: float = 1, alpha: float = 1) -> Expr:
+    product = _scaled(R.sum(R.matmul(batch1, batch2), axis=0), alpha)
+    return product if beta == 0 else R.add(product, _scaled(x, beta))
+
+
+def _scaled(x: Expr, factor: float) -> Expr:
+    if factor == 1:
+        return x
+    return x * (int(factor) if is_integer(dtype_of(x)) else float(factor))
+
+
+@converts("einsum")
+def _einsum(context: Context, equation: str, tensors: Sequence[Expr], path: object = None) -> Expr:
+    dtype = context.output_dtype()
+    return R.einsum([cast(x, dtype) for x in tensors], equation.replace(" ", ""))
+
+
+@converts("linalg_multi_dot", "chain_matmul")
+def _multi_dot(context: Context, tensors: Sequence[Expr]) -> Expr:
+    result = tensors[0]
+    for x in tensors[1:]:
+        result = R.matmul(result, x)
+    return result
+
+
+@converts("trace")
+def _trace(context: Context, x: Expr) -> Expr:
+    return R.einsum([cast(x, context.output_dtype())], "ii->")
+
+
+@converts("_cdist_forward", "cdist")
+def _cdist(context: Context, x1: Expr, x2: Expr, p: float = 2.0, compute_mode: int | None = None) -> Expr:
+    rows, columns = R.expand_dims(x1, axis=-2), R.expand_dims(x2, axis=-3)
+    distance = R.abs(R.subtract(rows, columns))
+    if p == 1:
+        return R.sum(distance, axis=-1)
+    if p == 2:
+        return R.sqrt(R.sum(R.square(distance), axis=-1))
+    if p == float("inf"):
+        return R.max(distance, axis=-1)
+    if p == 0:
+        return R.sum(cast(R.not_equal(rows, columns), dtype_of(x1)), axis=-1)
+    return R.power(R.sum(R.power(distance, float(p)), axis=-1), 1.0 / p)

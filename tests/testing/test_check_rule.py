@@ -1,0 +1,344 @@
+"""`check_rule`: right rules pass with figures, wrong ones are caught with the program that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import regraft as rx
+from regraft.dpl import (
+    DFPattern,
+    Extent,
+    PatternContext,
+    has_attr,
+    has_dtype,
+    is_const,
+    is_dfv,
+    is_expr,
+    is_op,
+    is_shape,
+    is_tuple,
+    is_tuple_get_item,
+    is_var,
+    repeat,
+    wildcard,
+)
+from regraft.ir.dims import SymVar
+from regraft.rewrite import Rule, decline
+from regraft.script import relax as R
+from regraft.script import tir as T
+from regraft.testing import check_rule
+
+x, y, z, w = wildcard(), wildcard(), wildcard(), wildcard()
+number = is_const()
+inner = is_op("relax.permute_dims")(x)
+
+
+def swap_product(expr: Any, m: dict[DFPattern, Any]) -> Any:
+    if expr.attrs.axes not in (None, (1, 0)) or any(m[p].ty.ndim != 2 for p in (x, y)):
+        return decline("only matrices are swapped")
+    return R.matmul(R.permute_dims(m[y]), R.permute_dims(m[x]))
+
+
+# --- right rules
+
+
+def test_a_right_rule_passes_and_the_report_counts_what_was_tried() -> None:
+    report = check_rule(Rule(is_op("relax.permute_dims")(is_op("relax.matmul")(x, y)), swap_product, "swap"))
+    assert report.rewrites >= 40
+    assert report.matches == report.rewrites + report.declines
+    assert report.near_misses == 40
+    assert report.programs > 30
+    assert report.reasons["only matrices are swapped"] == report.declines > 0
+    assert str(report).startswith(f"swap: {report.matches} matches, of which {report.rewrites} rewritten and ")
+
+
+def test_one_seed_tries_the_same_programs() -> None:
+    def seen(seed: int) -> list[str]:
+        scripts: list[str] = []
+
+        def note(expr: Any, m: dict[DFPattern, Any]) -> Any:
+            scripts.append(repr(m[x].ty))
+            return R.negative(R.negative(m[x])) if expr.ty.dtype != "bool" else expr
+
+        check_rule(Rule(is_op("relax.negative")(is_op("relax.negative")(x)), note), examples=5, seed=seed)
+        return scripts
+
+    assert seen(0) == seen(0) != seen(1)
+
+
+def test_a_rule_written_as_functions_is_checked_through_its_size_variables() -> None:
+    @R.rewriter
+    class Flat:
+        @R.function
+        def pattern(a: R.Tensor(("n", "m"), "float32")):
+            n = T.int64()
+            m = T.int64()
+            return R.nn.relu(R.reshape(a, R.shape([m, n])))
+
+        @R.function
+        def replacement(a: R.Tensor(("n", "m"), "float32")):
+            n = T.int64()
+            m = T.int64()
+            return R.reshape(R.nn.relu(a), R.shape([m, n]))
+
+    assert check_rule(Flat).rewrites >= 40
+
+
+def test_a_rule_with_two_outputs_is_checked() -> None:
+    @R.rewriter
+    class SumAndDifference:
+        @R.function
+        def pattern(a: R.Tensor(dtype="float32"), b: R.Tensor(dtype="float32")):
+            return a + b, a - b
+
+        @R.function
+        def replacement(a: R.Tensor(dtype="float32"), b: R.Tensor(dtype="float32")):
+            minus = R.negative(b)
+            return a - minus, R.negative(minus - a)
+
+    with pytest.raises(AssertionError, match="is wrong: main computes something else after"):
+        check_rule(SumAndDifference)
+
+
+def combine(ctx: PatternContext, left: DFPattern, right: DFPattern, product: DFPattern, *, axis: int = 1) -> Rule:
+    def rewriter(m: dict[Any, Any], bindings: Any) -> Any:
+        weights = m[right]
+        if any(weight.ty.ndim != 2 for weight in weights):
+            return decline("weights that are no matrices")
+        if len({weight.ty for weight in weights}) > 1:
+            return decline("weights of different types")
+        if len({bindings[var].attrs.out_dtype for var in m[product]}) > 1:
+            return decline("results of different dtypes")
+        parts = R.split(R.matmul(m[left], R.concat(weights, axis=axis)), len(weights), axis=-1)
+        return {var: parts[i] for i, var in enumerate(m[product])}
+
+    return Rule(ctx, rewriter, "combine")
+
+
+def test_a_repeat_in_a_context_is_tried_at_several_lengths() -> None:
+    with PatternContext() as ctx:
+        left, right = wildcard(), wildcard()
+        product = is_op("relax.matmul")(left, right)
+        repeat(product, min=2, shared=[left])
+    report = check_rule(combine(ctx, left, right, product))
+    assert report.rewrites >= 25
+
+
+def test_given_programs_are_tried_too() -> None:
+    @R.function
+    def program(a: R.Tensor((2, 3), "float32")):
+        b = R.call_pure_packed("elsewhere", a, sinfo_args=R.Tensor((2, 3), "float32"))
+        c = R.nn.relu(b)
+        return c
+
+    rx.register_func("elsewhere", lambda a: a * 2, override=True)
+    pattern = is_op("relax.nn.relu")(is_op("relax.call_pure_packed")(wildcard(), wildcard()))
+    right = Rule(pattern, lambda e, _: R.maximum(e.args[0], R.const(0, "float32")), "relu is maximum")
+    with pytest.raises(AssertionError, match=r"no random program with a match was found.*check_rule\(rule, programs="):
+        check_rule(right)
+    assert check_rule(right, programs=[program]).rewrites == 1
+    wrong = Rule(pattern, lambda e, _: e.args[0], "no relu")
+    with pytest.raises(AssertionError, match="(?s)rule 'no relu' is wrong: .*R.call_pure_packed"):
+        check_rule(wrong, programs=[program])
+
+
+def test_each_rule_of_a_set_is_checked() -> None:
+    right = Rule(is_op("relax.negative")(is_op("relax.negative")(x)), lambda _, m: m[x], "twice")
+    wrong = Rule(is_op("relax.add")(x, y), lambda _, m: m[x] - m[y], "minus")
+    assert check_rule(right | Rule(is_op("relax.abs")(is_op("relax.abs")(y)), lambda _, m: R.abs(m[y]), "abs")).rewrites
+    with pytest.raises(AssertionError, match="rule 'minus' is wrong"):
+        check_rule(right | wrong)
+
+
+# --- wrong rules
+
+
+WRONG: dict[str, tuple[DFPattern, Callable[..., Any]]] = {
+    "an add becomes a subtract": (is_op("relax.add")(x, y), lambda _, m: R.subtract(m[x], m[y])),
+    "operands change sides": (is_op("relax.subtract")(x, y), lambda _, m: R.subtract(m[y], m[x])),
+    "axes are permuted where they look alike": (
+        is_op("relax.matmul")(x, y),
+        lambda e, m: R.matmul(R.permute_dims(m[x]), m[y])
+        if m[x].ty.ndim == 2 and m[x].ty.shape[0] == m[x].ty.shape[1]
+        else decline("no square"),
+    ),
+    "two permutations are taken for none": (
+        is_op("relax.permute_dims")(inner),
+        lambda e, m: m[x] if m[x].ty == e.ty else decline("another shape"),
+    ),
+    "an attribute is not looked at": (
+        is_op("relax.nn.softmax")(is_op("relax.nn.softmax")(x)),
+        lambda _, m: R.nn.softmax(R.nn.softmax(m[x], axis=-1), axis=-1),
+    ),
+    "any constant is taken for one": (
+        is_op("relax.multiply")(x, number),
+        lambda e, m: m[x] if m[x].ty == e.ty else decline("it broadcasts"),
+    ),
+    "a cast loses what it rounds": (
+        is_op("relax.astype")(is_op("relax.astype")(x)),
+        lambda e, m: R.astype(m[x], e.attrs.dtype),
+    ),
+    "the sign of small values is lost": (is_op("relax.nn.relu")(x), lambda _, m: R.abs(m[x])),
+    "division by itself is one": (
+        is_op("relax.divide")(x, x),
+        lambda e, m: R.full_like(m[x], R.const(0.999, "float32")) if e.ty.dtype == "float32" else decline("dtype"),
+    ),
+    "a maximum is a sum": (is_op("relax.maximum")(x, y), lambda _, m: m[x] + m[y]),
+    "fields of a tuple change places": (
+        is_op("relax.concat")(is_tuple([x, y])),
+        lambda e, m: R.concat((m[y], m[x]), axis=e.attrs.axis),
+    ),
+    "the wrong half is taken": (
+        is_tuple_get_item(is_op("relax.split")(x), 0),
+        lambda e, m: R.split(m[x], 2, axis=0)[1]
+        if m[x].ty.shape[0] == 6 and m[x].ty.ndim and e.ty.shape[0] == 3
+        else decline("no halves"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_rule_is_caught(name: str) -> None:
+    pattern, rewriter = WRONG[name]
+    with pytest.raises(AssertionError) as caught:
+        check_rule(Rule(pattern, rewriter, name))
+    message = str(caught.value)
+    assert message.startswith(f"rule '{name}' ")
+    assert "--- before\n" in message
+    assert "def main(" in message
+
+
+def test_a_two_output_rule_that_swaps_its_outputs_is_caught() -> None:
+    with PatternContext() as ctx:
+        left, right = wildcard(), wildcard()
+        product = is_op("relax.matmul")(left, right)
+        repeat(product, min=2, shared=[left])
+
+    rule = combine(ctx, left, right, product)
+
+    def turned(m: dict[Any, Any], bindings: Any) -> Any:
+        result = rule.rewriter(m, bindings)
+        if not isinstance(result, dict) or len({var.ty for var in result}) > 1:
+            return result
+        return dict(zip(result, [*result.values()][::-1], strict=True))
+
+    with pytest.raises(AssertionError, match="'turned' is wrong"):
+        check_rule(Rule(ctx, turned, "turned"))
+
+
+def test_the_program_of_a_failure_is_a_small_one() -> None:
+    with pytest.raises(AssertionError) as caught:
+        check_rule(Rule(is_op("relax.add")(x, y), lambda _, m: R.subtract(m[x], m[y]), "minus"))
+    before = str(caught.value).split("--- before\n")[1].split("--- after\n")[0]
+    assert before.count(" = ") <= 4
+
+
+def test_a_replacement_of_another_type_is_a_failure_that_shows_the_program() -> None:
+    rule = Rule(is_op("relax.exp")(x), lambda _, m: R.astype(R.exp(m[x]), "float16"), "narrow")
+    with pytest.raises(AssertionError, match=r"(?s)rule 'narrow' raises RewriteTypeError on a program.*old: .*def main"):
+        check_rule(rule)
+
+
+def test_an_error_of_the_rewriter_is_a_failure_that_shows_the_program() -> None:
+    rule = Rule(is_op("relax.matmul")(x, y), lambda _, m: {}[m[x]], "typo")
+    with pytest.raises(AssertionError, match=r"(?s)rule 'typo' raises KeyError on a program.*R\.matmul"):
+        check_rule(rule)
+
+
+def test_a_rule_that_declines_everything_never_fired() -> None:
+    rule = Rule(is_op("relax.exp")(x), lambda _, m: decline("not today"), "lazy")
+    with pytest.raises(AssertionError, match=r"(?s)rule 'lazy' never rewrote anything; .*times: not today"):
+        check_rule(rule)
+
+
+# --- every word of the language gives programs
+
+
+def keep(expr: Any, _: Any) -> Any:
+    """A replacement that is right for every pattern, and another expression."""
+    return R.where(R.const(value=True), expr, expr)
+
+
+n = SymVar("n")
+shared = wildcard()
+WORDS: dict[str, DFPattern] = {
+    "or": is_op("relax.exp")(is_op("relax.sin")(x) | is_op("relax.cos")(x)),
+    "or of callees": (is_op("relax.sin") | is_op("relax.cos"))(x),
+    "and": is_op("relax.exp")(wildcard() & is_op("relax.sin")(x)),
+    "not": is_op("relax.exp")(~is_op("relax.sin")(x)),
+    "any callee": wildcard()(x, number),
+    "attribute": is_op("relax.sum")(x).has_attr({"keepdims": True}),
+    "has_attr": has_attr({"axis": (0,)}, is_op("relax.sum")(x)),
+    "dtype": is_op("relax.exp")(has_dtype("float64")),
+    "shape": is_op("relax.exp")(wildcard().has_shape((n, 3, n))),
+    "type": is_op("relax.matmul")(x.has_ty(R.Tensor((2, n), "float32")), y.has_ty(R.Tensor((n, 4)))),
+    "exact constant": is_op("relax.multiply")(x, is_expr(rx.const(2.0))),
+    "constant": is_op("relax.add")(number, x),
+    "variable": is_op("relax.exp")(is_var("weight")),
+    "dataflow variable": is_op("relax.exp")(is_dfv()),
+    "unordered tuple": is_op("relax.concat")(is_tuple([x, is_op("relax.sin")(y)], unordered=True)),
+    "projection": is_op("relax.exp")(is_tuple_get_item(wildcard(), 1)),
+    "projection of a call": is_op("relax.exp")(is_tuple_get_item(is_op("relax.split")(x), 1)),
+    "shape argument": is_op("relax.reshape")(x.has_shape((2, n)), is_shape((n, 2))),
+    "any shape argument": is_op("relax.reshape")(is_op("relax.reshape")(x, wildcard()), wildcard()),
+    "further arguments": is_op("relax.take")(x, varg_default_wildcard=True),
+    "shared value": is_op("relax.add")(is_op("relax.sin")(shared), is_op("relax.cos")(shared)),
+    "repeat": is_op("relax.concat")(is_tuple([repeat(is_op("relax.exp")(wildcard()), min=2)])),
+    "deep": is_op("relax.matmul")(
+        is_op("relax.nn.softmax")(is_op("relax.multiply")(is_op("relax.matmul")(x, is_op("relax.permute_dims")(y)), number)),
+        z,
+    ),
+}
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_pattern_of_every_kind_gives_programs_that_match(word: str) -> None:
+    report = check_rule(Rule(WORDS[word], once_each(keep), word), examples=10, near_misses=12)
+    assert report.rewrites >= 10
+    assert report.near_misses >= 6
+
+
+def once_each(rewriter: Callable[..., Any]) -> Callable[..., Any]:
+    """``rewriter``, which declines where it has been before: what it makes contains what it matched."""
+
+    def limited(expr: Any, m: Any) -> Any:
+        return decline("done") if id(expr) in done else (done.append(id(expr)), kept.append(expr), rewriter(expr, m))[2]
+
+    done: list[int] = []
+    kept: list[Any] = []
+    return limited
+
+
+def test_constraints_between_bindings_give_programs_that_match() -> None:
+    def contexts() -> list[tuple[PatternContext, DFPattern]]:
+        with PatternContext() as used:
+            first, second = is_op("relax.exp")(wildcard()), is_op("relax.sin")(wildcard())
+            first.only_used_by(second)
+        with PatternContext() as indexed:
+            left, right = is_op("relax.exp")(wildcard()), is_op("relax.subtract")(wildcard(), wildcard())
+            left.used_by(right, 1)
+        with PatternContext() as alike:
+            one, other = is_op("relax.exp")(wildcard()), is_op("relax.sin")(wildcard())
+            one.same_shape_as(other)
+        with PatternContext() as extents:
+            length = Extent()
+            total = is_op("relax.add")(
+                is_op("relax.concat")(is_tuple([repeat(is_op("relax.exp")(wildcard()), extent=length)])),
+                is_op("relax.concat")(is_tuple([repeat(is_op("relax.sin")(wildcard()), extent=length)])),
+            )
+        return [(used, second), (indexed, right), (alike, one), (extents, total)]
+
+    for context, target in contexts():
+        done: list[Any] = []
+
+        def rewriter(m: dict[Any, Any], bindings: Any, target: DFPattern = target, done: list[Any] = done) -> Any:
+            value = bindings[m[target]]
+            if any(one is value.args[0] for one in done):
+                return decline("done")
+            done.append(value.args[0])
+            return {m[target]: keep(value, m)}
+
+        assert check_rule(Rule(context, rewriter, "context"), examples=10, near_misses=0).rewrites >= 10
