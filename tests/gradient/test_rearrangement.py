@@ -76,14 +76,13 @@ def test_an_empty_tensor_has_an_empty_gradient(name: str) -> None:
         lambda x: R.concat([x, x], 0),
         lambda x: R.max(x, 0),
         lambda x: R.prod(x, 0),
-        lambda x: R.split(x, [1], 0),
+        lambda x: R.split(x, [1], 0)[1],
         lambda x: x + R.sum(x, 0),
         lambda x: R.matmul(R.permute_dims(x), x),
     ],
-    ids=lambda build: "",
 )
 def test_symbolic_sizes_have_the_gradient_of_finite_differences(build) -> None:
-    check_gradient(lambda x: R.sin(build(x)) if not isinstance(build(x).ty, type(None)) and hasattr(build(x).ty, "shape") else build(x), numbers(5, 4), types=[TensorType((N, 4), "float64")])
+    check_gradient(lambda x: R.sin(build(x)), numbers(5, 4), types=[TensorType((N, 4), "float64")])
 
 
 @pytest.mark.parametrize("build", [R.sum, R.mean, R.flatten, lambda x: R.max(x, 0), lambda x: R.mean(x, 1), R.prod])

@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from random import Random
 from textwrap import dedent
 from typing import Any
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 import regraft as rx
 from regraft import Rule, decline, explain
-from regraft.dpl import is_const, is_op, is_tuple, is_var, reasons, repeat, wildcard
+from regraft.dpl import PatternError, is_const, is_op, is_tuple, is_var, reasons, repeat, wildcard
+from regraft.dpl.match import compiled
 from regraft.dpl.reasons import KINDS
 from regraft.rewrite import Explanation, RewriteError
 from regraft.script import ir as I
 from regraft.script import relax as R
+from tests.dpl.random_patterns import PatternWriter, RandomBlock
 from tests.rewrite.explain_cases import (
     CASES,
     add,
@@ -108,6 +113,8 @@ def test_a_failure_in_a_run_names_the_element_and_the_place_inside_it() -> None:
     assert miss.reason == 'shape (3, 4) is wanted, but v is R.Tensor((3, 5), dtype="float32")'
     [miss] = explain(concat(is_tuple([is_var("first"), repeat(exp(wildcard()))])), sized).misses
     assert (miss.place, miss.kind) == ("element 0 of the repeat", "op")
+    [miss] = explain(concat(is_tuple([repeat(is_var("first"))])), sized).misses
+    assert (miss.place, miss.kind) == ("element 1 of the repeat", "name")
 
 
 def test_a_failure_in_a_run_with_alternatives_names_the_furthest_element() -> None:
@@ -129,6 +136,24 @@ def test_a_group_is_no_miss_for_the_other_bindings_that_it_is_made_of() -> None:
         assert [var.name_hint for var in finding.matches[0].matched] == ["first", "second", "third"]
 
 
+def test_a_binding_of_several_groups_is_one_match_whoever_found_them_first() -> None:
+    @R.function
+    def program(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32"), z: R.Tensor((2,), "float32")):
+        with R.dataflow():
+            p = R.add(x, y)
+            q = R.add(y, z)
+            r = R.add(z, x)
+            R.output(p, q, r)
+        return (p, q, r)
+
+    side = wildcard()
+    sums = context(lambda: repeat(add(side, wildcard()), shared=[side]))
+    for subject in (sums, Rule(sums, lambda m, bindings: decline("no"))):
+        [finding] = explain(subject, program).findings
+        assert [match.site.var.name_hint for match in finding.matches] == ["p", "q", "r"]
+        assert finding.miss_count == 0
+
+
 def test_a_miss_of_a_context_names_the_binding_that_came_closest_to_the_open_root() -> None:
     def fill() -> None:
         exp(wildcard()).used_by(relu(sigmoid(wildcard())))
@@ -136,6 +161,32 @@ def test_a_miss_of_a_context_names_the_binding_that_came_closest_to_the_open_roo
     [miss] = explain(context(fill), reused).misses
     assert miss.tried is not None
     assert (miss.site.var.name_hint, miss.tried.name_hint, miss.place) == ("e", "r", "arg 0 of nn.relu")
+
+
+@settings(max_examples=200)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_every_candidate_of_a_random_search_is_a_match_or_a_miss_with_a_reason(seed: int) -> None:
+    random = Random(seed)
+    block = RandomBlock(random, random.randint(2, 7))
+    output = block.block.outputs[-1]
+    program = rx.Function(block.params, rx.SeqExpr([block.block], output))
+    root = random.choice(block.values())
+    try:
+        pattern = PatternWriter(random, block.definitions).pattern(root, random.randint(1, 4))
+        found = explain(pattern, program, limit=99)
+    except PatternError:
+        assume(False)
+
+    def matches(var: rx.Var) -> bool:
+        return next(compiled(pattern).matches(block.definitions, var), None) is not None
+
+    assert all(matches(match.site.var) for match in found.matches)
+    for miss in found.misses:
+        assert not matches(miss.site.var)
+        assert (miss.kind in KINDS, miss.reason != "") == (True, True)
+        assert 0 <= miss.matched <= miss.parts
+    progress = [miss.matched for miss in found.misses]
+    assert progress == sorted(progress, reverse=True)
 
 
 # --- how much is reported

@@ -487,7 +487,11 @@ def module(pattern: str, replacement: str, body: str = "") -> rx.IRModule:
             "output 0 is .*float32.* in pattern, but .*int32.* in replacement",
         ),
         ("x: R.Tensor, y: R.Tensor\nreturn R.exp(x)", "x: R.Tensor, y: R.Tensor\nreturn y", "does not use.* y"),
-        ("x: R.Tensor\nw = R.sin(x)\nreturn R.exp(x)", "x: R.Tensor\nreturn x", "computes w, which none of its outputs"),
+        (
+            "x: R.Tensor\nw = R.sin(x)\nreturn R.exp(x)",
+            "x: R.Tensor\nreturn x",
+            "computes w, which none of its outputs",
+        ),
         ("x: R.Tensor\nreturn x", "x: R.Tensor\nreturn R.exp(x)", "returns x as output 0"),
         ("x: R.Tensor\ny = R.exp(x)\nreturn y, y", "x: R.Tensor\nreturn x, x", "returns y twice"),
         (
@@ -535,12 +539,12 @@ def test_a_module_without_the_two_functions_is_refused() -> None:
 
 
 def test_a_rewriter_stands_on_a_class() -> None:
-    with pytest.raises(rx.RegraftError, match="@R.rewriter stands on a class"):
+    with pytest.raises(rx.RegraftError, match=r"@R\.rewriter stands on a class"):
         R.rewriter(AddSame)
 
 
 def test_a_wrong_attribute_in_either_function_points_at_its_line() -> None:
-    with pytest.raises(rx.ParseError, match="(?s)test_from_module.py.*R.permute_dims"):
+    with pytest.raises(rx.ParseError, match=r"(?s)test_from_module.py.*R.permute_dims"):
 
         @R.rewriter
         class Transposed:

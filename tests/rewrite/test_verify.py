@@ -96,9 +96,7 @@ def test_a_value_that_the_block_has_already_is_computed_from_the_same_inputs() -
             R.output(d, t)
         return d, t
 
-    right = Rule(
-        PRODUCT, lambda _, m: R.matmul(R.permute_dims(m[y], [1, 0]), R.permute_dims(m[x], [1, 0])), "share"
-    )
+    right = Rule(PRODUCT, lambda _, m: R.matmul(R.permute_dims(m[y], [1, 0]), R.permute_dims(m[x], [1, 0])), "share")
     assert rewrite(program, right, verify="values").script().count("permute_dims") == 2
 
 
@@ -214,7 +212,9 @@ def test_a_tuple_in_the_match_is_computed_from_its_fields() -> None:
     first, second = wildcard(), wildcard()
     joined = is_op("relax.concat")(is_tuple([first, second]))
     rule = Rule(
-        is_op("relax.sum")(joined), lambda e, m: R.sum(m[first]) + R.sum(m[second]) if e.attrs.axis is None else e, "sum"
+        is_op("relax.sum")(joined),
+        lambda e, m: R.sum(m[first]) + R.sum(m[second]) if e.attrs.axis is None else e,
+        "sum",
     )
 
     @R.function

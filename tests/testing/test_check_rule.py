@@ -99,7 +99,7 @@ def test_a_rule_with_two_outputs_is_checked() -> None:
             minus = R.negative(b)
             return a - minus, R.negative(minus - a)
 
-    with pytest.raises(AssertionError, match="is wrong: main computes something else after"):
+    with pytest.raises(AssertionError, match=r"is wrong: main computes something else after"):
         check_rule(SumAndDifference)
 
 
@@ -141,7 +141,7 @@ def test_given_programs_are_tried_too() -> None:
         check_rule(right)
     assert check_rule(right, programs=[program]).rewrites == 1
     wrong = Rule(pattern, lambda e, _: e.args[0], "no relu")
-    with pytest.raises(AssertionError, match="(?s)rule 'no relu' is wrong: .*R.call_pure_packed"):
+    with pytest.raises(AssertionError, match=r"(?s)rule 'no relu' is wrong: .*R.call_pure_packed"):
         check_rule(wrong, programs=[program])
 
 
@@ -161,9 +161,11 @@ WRONG: dict[str, tuple[DFPattern, Callable[..., Any]]] = {
     "operands change sides": (is_op("relax.subtract")(x, y), lambda _, m: R.subtract(m[y], m[x])),
     "axes are permuted where they look alike": (
         is_op("relax.matmul")(x, y),
-        lambda e, m: R.matmul(R.permute_dims(m[x]), m[y])
-        if m[x].ty.ndim == 2 and m[x].ty.shape[0] == m[x].ty.shape[1]
-        else decline("no square"),
+        lambda e, m: (
+            R.matmul(R.permute_dims(m[x]), m[y])
+            if m[x].ty.ndim == 2 and m[x].ty.shape[0] == m[x].ty.shape[1]
+            else decline("no square")
+        ),
     ),
     "two permutations are taken for none": (
         is_op("relax.permute_dims")(inner),
@@ -193,9 +195,11 @@ WRONG: dict[str, tuple[DFPattern, Callable[..., Any]]] = {
     ),
     "the wrong half is taken": (
         is_tuple_get_item(is_op("relax.split")(x), 0),
-        lambda e, m: R.split(m[x], 2, axis=0)[1]
-        if m[x].ty.shape[0] == 6 and m[x].ty.ndim and e.ty.shape[0] == 3
-        else decline("no halves"),
+        lambda e, m: (
+            R.split(m[x], 2, axis=0)[1]
+            if m[x].ty.shape[0] == 6 and m[x].ty.ndim and e.ty.shape[0] == 3
+            else decline("no halves")
+        ),
     ),
 }
 
@@ -238,7 +242,9 @@ def test_the_program_of_a_failure_is_a_small_one() -> None:
 
 def test_a_replacement_of_another_type_is_a_failure_that_shows_the_program() -> None:
     rule = Rule(is_op("relax.exp")(x), lambda _, m: R.astype(R.exp(m[x]), "float16"), "narrow")
-    with pytest.raises(AssertionError, match=r"(?s)rule 'narrow' raises RewriteTypeError on a program.*old: .*def main"):
+    with pytest.raises(
+        AssertionError, match=r"(?s)rule 'narrow' raises RewriteTypeError on a program.*old: .*def main"
+    ):
         check_rule(rule)
 
 
@@ -288,7 +294,9 @@ WORDS: dict[str, DFPattern] = {
     "shared value": is_op("relax.add")(is_op("relax.sin")(shared), is_op("relax.cos")(shared)),
     "repeat": is_op("relax.concat")(is_tuple([repeat(is_op("relax.exp")(wildcard()), min=2)])),
     "deep": is_op("relax.matmul")(
-        is_op("relax.nn.softmax")(is_op("relax.multiply")(is_op("relax.matmul")(x, is_op("relax.permute_dims")(y)), number)),
+        is_op("relax.nn.softmax")(
+            is_op("relax.multiply")(is_op("relax.matmul")(x, is_op("relax.permute_dims")(y)), number)
+        ),
         z,
     ),
 }

@@ -34,9 +34,7 @@ def test_three_projections_of_one_input_become_one_matmul() -> None:
 
 
 def test_the_result_is_a_concat_of_weights_a_matmul_and_a_split_by_indices() -> None:
-    before = program(
-        _signature(x=(2, 3), a=(3, 4), b=(3, 5)), "p = R.matmul(x, a)\nq = R.matmul(x, b)", "p, q"
-    )
+    before = program(_signature(x=(2, 3), a=(3, 4), b=(3, 5)), "p = R.matmul(x, a)\nq = R.matmul(x, b)", "p, q")
     after = CombineParallelMatmul()(before)
     values = [binding.value for binding in iter_bindings(after)]
     concat, product, split, first, second = values
@@ -103,9 +101,7 @@ def test_activations_that_differ_stay_behind_the_split() -> None:
     before = program(QKV, "q = R.nn.relu(R.matmul(x, wq))\nk = R.nn.gelu(R.matmul(x, wk))", "q, k")
     after = checked(CombineParallelMatmul(), before)
     assert counts(after) == {"matmul": 1, "nn.relu": 1, "nn.gelu": 1, "concat": 1, "split": 1}
-    before = program(
-        QKV, "q = R.nn.leakyrelu(R.matmul(x, wq), 0.1)\nk = R.nn.leakyrelu(R.matmul(x, wk), 0.2)", "q, k"
-    )
+    before = program(QKV, "q = R.nn.leakyrelu(R.matmul(x, wq), 0.1)\nk = R.nn.leakyrelu(R.matmul(x, wk), 0.2)", "q, k")
     assert counts(checked(CombineParallelMatmul(), before))["nn.leakyrelu"] == 2
 
 
@@ -157,9 +153,7 @@ def test_the_check_gets_the_group_and_declines_it_alone() -> None:
 
 
 def test_the_report_says_which_group_was_left_and_why() -> None:
-    before = program(
-        _signature(x=(2, 3), a=(3, 4), b=(3, 7)), "p = R.matmul(x, a)\nq = R.matmul(x, b)", "p, q"
-    )
+    before = program(_signature(x=(2, 3), a=(3, 4), b=(3, 7)), "p = R.matmul(x, a)\nq = R.matmul(x, b)", "p, q")
     found = report(CombineParallelMatmul(lambda *_: False), before)
     assert found.program is before
     assert "left main.p (combine_parallel_matmul): p, q: the check declined it" in str(found)

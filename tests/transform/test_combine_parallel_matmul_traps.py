@@ -258,9 +258,7 @@ def test_integers_multiplied_into_a_wider_dtype_keep_it() -> None:
 
 def test_right_sides_of_different_dtypes_are_not_combined() -> None:
     signature = f"{_signature('int8', x=(2, 3), w=(3, 4))}, {_signature('uint8', v=(3, 5))}"
-    before = program(
-        signature, 'p = R.matmul(x, w, out_dtype="int32")\nq = R.matmul(x, v, out_dtype="int32")', "p, q"
-    )
+    before = program(signature, 'p = R.matmul(x, w, out_dtype="int32")\nq = R.matmul(x, v, out_dtype="int32")', "p, q")
     assert CombineParallelMatmul()(before) is before
 
 
@@ -350,7 +348,9 @@ def test_symbolic_widths_are_split_where_they_end(widths: tuple[object, ...]) ->
 
 def test_a_width_of_zero_is_no_trap() -> None:
     before = program(
-        _signature(x=("m", 3), w=(3, "n"), v=(3, 5)), "p = R.matmul(x, w)\nq = R.matmul(x, v)", "p, q",
+        _signature(x=("m", 3), w=(3, "n"), v=(3, 5)),
+        "p = R.matmul(x, w)\nq = R.matmul(x, v)",
+        "p, q",
         "m = T.int64()\nn = T.int64()",
     )
     rng = np.random.default_rng(0)
@@ -386,7 +386,7 @@ def test_sizes_to_sum_over_that_are_not_known_to_agree_are_not_joined() -> None:
 
 def test_left_sides_under_several_names_are_one() -> None:
     before = program(
-        f'{_signature(x=(2, 3), w=(3, 4), v=(3, 5), u=(3, 6))}, '
+        f"{_signature(x=(2, 3), w=(3, 4), v=(3, 5), u=(3, 6))}, "
         't: R.Tuple(R.Tensor((2, 3), "float32"), R.Tensor((7, 3), "float32"))',
         """
 a = x
@@ -421,7 +421,7 @@ r = R.matmul(c, u)
 def test_a_left_side_may_be_a_constant() -> None:
     before = program(
         _signature(w=(2, 4), v=(2, 5)),
-        "c = R.const([[1.5, -2.0], [0.25, 3.0], [4.0, 7.0]], \"float32\")\np = R.matmul(c, w)\nq = R.matmul(c, v)",
+        'c = R.const([[1.5, -2.0], [0.25, 3.0], [4.0, 7.0]], "float32")\np = R.matmul(c, w)\nq = R.matmul(c, v)',
         "p, q",
     )
     assert _matmuls_after(before) == 1

@@ -87,6 +87,7 @@ class Compiler:
         self.standing: set[DFPattern] = {part for root in roots for part in bindable(root)}
         self.standing_sizes = {size for part in self.standing for size in size_variables(part)}
         self._deferred: dict[NotPattern, int] = {}
+        self._noted: dict[NotPattern, int] = {}
         self.place = Place()
         self.code = self._new_code()
         self.slots: dict[DFPattern, int] = {}
@@ -579,7 +580,10 @@ class Compiler:
         """Reject at once if all that the rejected pattern shares with the rest is known, else at the end."""
         if self._unknown_to(pattern):
             slot, after = self.slot(pattern), len(self.code.steps) + 1
-            definitions = self._deferred.setdefault(pattern, self.register())
+            definitions = self._noted.get(pattern)
+            if definitions is None:
+                definitions = self._noted[pattern] = self.register()
+            self._deferred[pattern] = definitions
 
             def note(r: Registers) -> int:
                 r[slot] = r[slot + 1] = r[source]
@@ -623,7 +627,7 @@ class Compiler:
         slot, after = self.slot(pattern), len(self.code.steps) + 1
 
         def run(r: Registers) -> int:
-            if r[source] is UNSET:
+            if r[source] is UNSET or r[definitions] is UNSET:
                 return after
             trial = list(r)
             trial[TRACER] = None

@@ -12,7 +12,7 @@ same value for all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any, NamedTuple
 
 from ..analysis import free_vars
@@ -54,7 +54,10 @@ from .view import Definitions, definition, resolve, same_value
 
 
 class Rejection(NamedTuple):
-    """A leaf that must not match ``pattern``, once everything else is known; ``own`` is known in its element only."""
+    """A leaf that must not match ``pattern``, once everything else is known.
+
+    ``own`` is what its element of a repeat says of the element's own patterns: their leaves, or None.
+    """
 
     pattern: DFPattern
     leaf: Expr
@@ -114,7 +117,8 @@ def _nothing_rejected_matches(known: Known, world: World) -> bool:
     """``~p``: the value has no match of ``p`` that agrees with the rest of the match. What ``p`` binds stays inside."""
     for pattern, leaf, definitions, own in known.rejections:
         inner = World(definitions, world.shared)
-        start = known._replace(leaves={**known.leaves, **own}, rejections=())
+        leaves = {p: found for p, found in {**known.leaves, **own}.items() if found is not None}
+        start = known._replace(leaves=leaves, rejections=())
         if any(_nothing_rejected_matches(found, inner) for found in _ways(pattern, leaf, start, inner)):
             return False
     return True
@@ -243,20 +247,28 @@ def _in_a_row(
     parts: Sequence[DFPattern], values: Sequence[Expr], known: Known, world: World, *, allow_rest: bool = False
 ) -> Iterator[Known]:
     """The values match the parts one after the other, repeats taking runs; none is left, unless ``allow_rest``."""
+    for lengths in _splits(parts, len(values), allow_rest=allow_rest):
+        yield from _split_so(list(zip(parts, lengths, strict=True)), values, known, world)
+
+
+def _splits(parts: Sequence[DFPattern], count: int, *, allow_rest: bool) -> Iterator[tuple[int, ...]]:
+    """How many of ``count`` values each part may take: most values in all first, then longer runs first."""
+    for total in range(count, -1 if allow_rest else count - 1, -1):
+        options = [range(total, -1, -1) if isinstance(part, RepeatPattern) else (1,) for part in parts]
+        yield from (lengths for lengths in product(*options) if sum(lengths) == total)
+
+
+def _split_so(
+    parts: Sequence[tuple[DFPattern, int]], values: Sequence[Expr], known: Known, world: World
+) -> Iterator[Known]:
     if not parts:
-        if not values or allow_rest:
-            yield known
+        yield known
         return
-    part, *rest = parts
-    if not isinstance(part, RepeatPattern):
-        if values:
-            for found in _ways(part, resolve(world.definitions, values[0]), known, world):
-                yield from _in_a_row(rest, values[1:], found, world, allow_rest=allow_rest)
-        return
-    for length in range(len(values), -1, -1):
-        leaves = [resolve(world.definitions, value) for value in values[:length]]
-        for found in _repeated(part, leaves, known, world):
-            yield from _in_a_row(rest, values[length:], found, world, allow_rest=allow_rest)
+    (part, length), *rest = parts
+    leaves = [resolve(world.definitions, value) for value in values[:length]]
+    is_run = isinstance(part, RepeatPattern)
+    for found in _repeated(part, leaves, known, world) if is_run else _ways(part, leaves[0], known, world):
+        yield from _split_so(rest, values[length:], found, world)
 
 
 # --- repeats
@@ -314,7 +326,7 @@ def _one_element(
     """Each way for one element: what it says of the shared patterns, and, apart, of its own."""
     for found in _ways(pattern, leaf, known, world):
         row = {p: (found.leaves[p], found.shown[p]) for p in own if p in found.leaves}
-        leaves = {p: leaf for p, (leaf, _shown) in row.items()}
+        leaves = {p: found.leaves.get(p) for p in own}
         fresh = found.rejections[len(known.rejections) :]
         rejections = (*known.rejections, *(one._replace(own={**one.own, **leaves}) for one in fresh))
         yield found.without(own)._replace(rejections=rejections), row
@@ -454,7 +466,9 @@ def _holds_value(expr: Expr, source: Expr, definitions: Definitions, beside: Exp
 
 
 def _has_other_use(source: Expr, user: Expr, block: BindingBlock, definitions: Definitions) -> bool:
-    """Whether anything but ``user`` computes with ``source``, or hands it out of the block."""
+    """Whether anything but ``user`` computes with ``source``, or hands it out of the block; constants are free."""
+    if not isinstance(source, Var):
+        return False
     is_dataflow = isinstance(block, DataflowBlock)
     for binding in block:
         is_seen_outside = not (is_dataflow and isinstance(binding.var, DataflowVar))

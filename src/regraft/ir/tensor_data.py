@@ -19,16 +19,19 @@ class TensorData:
     """A read-only tensor value of known shape and dtype.
 
     ``TensorData(array)`` shares the array's memory. ``TensorData.lazy(shape, dtype, load)`` calls ``load()``
-    when the numbers are first needed. ``numpy()`` never copies.
+    when the numbers are first needed. ``numpy()`` never copies. ``name`` is what the source model calls the tensor
+    (a key of the ``state_dict``, an initializer), None for one that is of the program alone.
     """
 
-    __slots__ = ("_array", "_load", "dtype", "shape")
+    __slots__ = ("_array", "_load", "dtype", "name", "shape")
     shape: tuple[int, ...]
     dtype: str
+    name: str | None
     _array: np.ndarray | None
     _load: Callable[[], np.ndarray] | None
 
-    def __init__(self, array: np.ndarray) -> None:
+    def __init__(self, array: np.ndarray, name: str | None = None) -> None:
+        self.name = name
         self.shape = array.shape
         self.dtype = as_dtype(array.dtype)
         if array.flags.writeable:
@@ -38,9 +41,12 @@ class TensorData:
         self._load = None
 
     @classmethod
-    def lazy(cls, shape: Iterable[int], dtype: str, load: Callable[[], np.ndarray]) -> TensorData:
+    def lazy(
+        cls, shape: Iterable[int], dtype: str, load: Callable[[], np.ndarray], name: str | None = None
+    ) -> TensorData:
         """A handle whose numbers ``load()`` brings on first use; it must give that shape and dtype."""
         handle = cls.__new__(cls)
+        handle.name = name
         handle.shape = tuple(shape)
         handle.dtype = as_dtype(dtype)
         handle._array = None

@@ -219,12 +219,11 @@ class _Search:
         self._match(block, var, (events[-1].matched if events else ()) or (var,), refusal)
 
     def _look_for_groups(self, block: _Block, form: CompiledContext) -> None:
-        traced: set[Any] = set()
-        tried: set[Any] = set()
+        seen: set[Any] = set()
         covered: dict[Var, None] = {}
         for anchor in block.session.candidates(form.anchor_ops):
             tracer = _Furthest()
-            matchings = next(form.at(block.session, anchor, traced, tracer), None)
+            matchings = next(form.at(block.session, anchor, seen, tracer), None)
             if matchings is None:
                 # A binding that belongs to a group found from another anchor has not been missed.
                 if not tracer.skipped and anchor not in covered:
@@ -236,7 +235,7 @@ class _Search:
             if self.is_rule:
                 events: list[Event] = []
                 run = BlockRun(block.session, Plan(()), block.gate, events.append)
-                refusal = self._refusal(partial(run.try_group, self.rule, form, anchor, tried), events)
+                refusal = self._refusal(partial(run.try_group, self.rule, form, anchor, set()), events)
             self._match(block, anchor, tuple(v for v in group if v in block.session.position), refusal)
 
     def _refusal(self, attempt: Callable[[], bool], events: list[Event]) -> Reason | None:

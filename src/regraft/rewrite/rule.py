@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .engine import Listener
 
 CallRewriter: TypeAlias = Callable[[Expr, dict[DFPattern, Any]], Any]
-BindingsRewriter: TypeAlias = Callable[[dict[DFPattern, Any], Mapping[Any, Expr]], Any]
+BindingsRewriter: TypeAlias = Callable[[dict[DFPattern, Any], Any], Any]
 _Program = TypeVar("_Program", Function, IRModule)
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final
+from typing import Any, Final, cast
 
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
@@ -155,7 +155,7 @@ class _Check:
         """Apply the rule and compare; whether there was a match."""
         events: list[Event] = []
         try:
-            after = self.rule(program, listener=events.append)
+            after: Function | IRModule = cast("Any", self.rule)(program, listener=events.append)
         except Exception as error:
             # Whatever the rewriter raises: the author gets it with the program it came from.
             self._fail(program, f"raises {type(error).__name__} on a program that contains a match: {error}")
@@ -193,7 +193,10 @@ class _Check:
             listed = "\n".join(f"  {count} times: {reason}" for reason, count in self.report.reasons.most_common(5))
             return f"{text}; its {self.report.declines} matches were declined:\n{listed}"
         why = f" ({unsupported})" if unsupported is not None else ""
-        return f"{text}: no random program with a match was found{why}; pass some of your own: check_rule(rule, programs=[...])"
+        return (
+            f"{text}: no random program with a match was found{why}; "
+            "pass some of your own: check_rule(rule, programs=[...])"
+        )
 
 
 def _size(program: Function | IRModule) -> int:

@@ -17,9 +17,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from .. import ops
+from ..dpl.compile import shared_throughout
 from ..dpl.context import PatternContext
 from ..dpl.derived import duplicate
-from ..dpl.compile import shared_throughout
 from ..dpl.pattern import (
     AndPattern,
     AttrPattern,
@@ -255,7 +255,7 @@ class Instance:
             raise UnsupportedPatternError(f"{pattern!r} stands for a variable of one program")
         if isinstance(expr, Constant) and self._is_victim(pattern, Mutation.CONSTANT):
             array = expr.data.numpy()
-            return Constant((~array if array.dtype == np.bool_ else array + np.ones((), array.dtype)))
+            return Constant(~array if array.dtype == np.bool_ else array + np.ones((), array.dtype))
         return expr
 
     def _projection(self, pattern: TupleGetItemPattern) -> Expr:
@@ -459,7 +459,9 @@ class Instance:
                 ty: Type = draw_tensor_type(self.random, [], self.dtype)
                 for condition in operand.conditions:
                     ty = self._constrained(ty, condition, self.sizes)
-                operand.value = self._constant(ty) if operand.is_constant else self._settled(Var("candidate", ty), operand.variable)
+                operand.value = (
+                    self._constant(ty) if operand.is_constant else self._settled(Var("candidate", ty), operand.variable)
+                )
                 return operand.value
             case _Hole(value=Expr() as value):
                 return value
@@ -543,4 +545,3 @@ def _known_type(operand: _Operand, trial: Mapping[_Hole, Expr]) -> TensorType | 
     if isinstance(operand, _Hole):
         value = trial.get(operand) if operand.value is None else operand.value
     return value.ty if isinstance(value, Expr) and isinstance(value.ty, TensorType) else None
-

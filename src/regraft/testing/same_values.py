@@ -20,7 +20,7 @@ from ..ir.types import TensorType, TupleType, Type
 from ..ops.evaluate import Evaluator
 from ..ops.trials import WHOLE, Sizes, difference, random_value
 
-_Program = TypeVar("_Program", Function, IRModule)
+_Program = TypeVar("_Program", bound=Function | IRModule)
 
 _WHOLES: Final = (WHOLE, (0, 1), (0, 0))
 """Ranges of integers to try in turn, until indices are in range."""

@@ -1,5 +1,6 @@
 """Passes: from a program to a better one, and what runs, watches and verifies them."""
 
+from .canonicalize_bindings import CanonicalizeBindings
 from .combine_parallel_matmul import CombineParallelMatmul
 from .common_subexpressions import EliminateCommonSubexpr
 from .context import PassContext, PassError, PassInstrument, Step
@@ -17,13 +18,19 @@ from .instruments import (
     op_counts,
     report,
 )
+from .layout import RemoveRedundantReshape, SimplifyTransposes
+from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum, ReorderTakeAfterMatmul
 from .passes import FunctionPass, ModulePass, Pass, Sequential, function_pass, module_pass
+from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
 from .verification import PassValueError
 
 __all__ = [
+    "AdjustMatmulOrder",
+    "CanonicalizeBindings",
     "CombineParallelMatmul",
     "Culprit",
     "EliminateCommonSubexpr",
+    "ExpandMatmulOfSum",
     "FunctionPass",
     "ModulePass",
     "Pass",
@@ -38,8 +45,12 @@ __all__ = [
     "PrintBefore",
     "PrintBeforeAll",
     "Recorder",
+    "RemoveRedundantReshape",
+    "ReorderPermuteDimsAfterConcat",
+    "ReorderTakeAfterMatmul",
     "Report",
     "Sequential",
+    "SimplifyTransposes",
     "Step",
     "first_change",
     "function_pass",

@@ -8,7 +8,7 @@ from ..dpl.view import resolve
 from ..ir.expr import DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
-from ..ir.program import Binding, DataflowBlock, Function, MatchCast, VarBinding, is_leaf
+from ..ir.program import Binding, Function, MatchCast, VarBinding, is_leaf
 from ..ir.types import TupleType, is_subtype
 from ..rewrite.session import EditSession
 from .blocks import SessionWalk
@@ -43,7 +43,8 @@ class _Aliases(SessionWalk):
                     changed = True
             elif type(leaf) is DataflowVar and leaf in session.definitions and leaf not in session.pinned:
                 session.replace(var, session.definitions[leaf])
-                session.replace(leaf, var)
+                if leaf in session.definitions:
+                    session.replace(leaf, var)
                 changed = True
             elif value is not leaf:
                 session.replace(var, leaf)
@@ -53,8 +54,7 @@ class _Aliases(SessionWalk):
     def _other_name(self, session: EditSession, var: Var, value: Expr) -> Expr | None:
         """The leaf that ``var`` is another name for, if it is one."""
         if type(value) is Tuple:
-            whole = _rebuilt(session, value)
-            return whole
+            return _rebuilt(session, value)
         if type(value) is not TupleGetItem and not is_leaf(value):
             return None
         leaf = resolve(session.definitions, var)

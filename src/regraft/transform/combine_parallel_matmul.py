@@ -83,7 +83,8 @@ def _groups(branches: Sequence[_Branch], bindings: Bindings) -> list[list[_Branc
     depths = bindings.depths([branch.var for branch in branches])
     for branch in branches:
         result = branch.call.ty
-        assert isinstance(result, TensorType) and branch.weight_type.shape is not None
+        assert isinstance(result, TensorType)
+        assert branch.weight_type.shape is not None
         key = (depths[branch.var], branch.weight_type.shape[:-1], branch.weight_type.dtype, result.dtype)
         groups.setdefault(key, []).append(branch)
     return list(groups.values())

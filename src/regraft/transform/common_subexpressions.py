@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from ..ir.expr import DataflowVar, Expr, TupleGetItem, Var
@@ -9,6 +10,7 @@ from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Function, If, is_leaf
 from ..ir.types import is_subtype
+from ..ir.visitor import iter_bindings
 from ..rewrite.session import EditSession, Key
 from .blocks import SessionWalk
 from .context import PassContext
@@ -58,6 +60,13 @@ class _Sharing(SessionWalk):
 
 def share_projections(function: Function) -> Function:
     """``function`` with each field of a tuple taken once, so that one value has one name."""
+    taken = Counter(
+        (binding.value.tuple_value, binding.value.index)
+        for binding in iter_bindings(function)
+        if type(binding.value) is TupleGetItem
+    )
+    if max(taken.values(), default=0) < 2:
+        return function
     return _Sharing(function, lambda value: type(value) is TupleGetItem, None).transformed()
 
 

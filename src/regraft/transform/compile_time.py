@@ -39,5 +39,3 @@ def known_before_inputs(function: Function) -> dict[Var, None]:
 def is_known(leaf: Expr, known: dict[Var, None]) -> bool:
     """Whether ``leaf`` is no variable, or one of ``known``."""
     return not isinstance(leaf, Var) or leaf in known
-
-

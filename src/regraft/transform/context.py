@@ -6,7 +6,7 @@ the vocabulary's reference semantics, and no pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, final
@@ -156,7 +156,7 @@ class PassContext:
     # --- what runs passes
 
     @contextmanager
-    def on(self, function: str) -> Iterator[None]:
+    def on(self, function: str) -> Generator[None]:
         """Decisions inside are about the function of that name."""
         before, self._place.function = self._place.function, function
         try:

@@ -36,9 +36,11 @@ class PassTimingInstrument(PassInstrument):
         self._started: list[float] = []
 
     def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        """Start the clock."""
         self._started.append(perf_counter())
 
     def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        """Stop it, and keep the time."""
         self.times.append(PassTime(info.name, perf_counter() - self._started.pop()))
 
     def render(self) -> str:
@@ -137,15 +139,18 @@ class Recorder(PassInstrument):
         self._before: Counter[str] = Counter()
 
     def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        """Begin a report."""
         self._steps = []
         self._before = op_counts(mod)
         self._started = perf_counter()
 
     def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        """End the report."""
         seconds = perf_counter() - self._started
         self.reports.append(PassReport(info.name, seconds, tuple(self._steps), self._before, op_counts(mod)))
 
     def step(self, step: Step) -> None:
+        """Add a decision to the report."""
         self._steps.append(step)
 
 
@@ -159,7 +164,7 @@ class Report(NamedTuple):
         return "\n".join(map(str, self.passes))
 
 
-def report(one: Pass, program: Function | IRModule) -> Report:
+def report(one: Pass, program: Program) -> Report:
     """Run ``one`` (a pass or a sequence) on ``program`` and say what each pass rewrote, what it left, and why."""
     outer, recorder = PassContext.current(), Recorder()
     with PassContext([*outer.instruments, recorder], outer.verify):
@@ -207,7 +212,7 @@ class _LastStep(PassInstrument):
             self.rewrites.append(step)
 
 
-def first_change(passes: Pass | Sequence[Pass], program: Function | IRModule) -> Culprit | None:
+def first_change(passes: Pass | Sequence[Pass], program: Program) -> Culprit | None:
     """The pass and the rewrite after which ``program`` computes other values on random inputs; None if none does.
 
     Cost: each pass and a run of the program after it, and as often again as bisecting the culprit's rewrites takes.
@@ -229,9 +234,7 @@ def _leaf_passes(passes: Pass | Sequence[Pass]) -> list[Pass]:
     return found
 
 
-def _bisect(
-    one: Pass, program: Function | IRModule, after: Function | IRModule, found: tuple[str, Difference]
-) -> Culprit:
+def _bisect(one: Pass, program: Program, after: Program, found: tuple[str, Difference]) -> Culprit:
     _, steps = _limited(one, program, None)
     if not steps:
         return Culprit(one.name, *found, None, None, program, after)

@@ -6,20 +6,21 @@ which floats are summed, which their docstrings say; integers stay exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from .. import ops
 from ..dpl import PatternContext, is_op, wildcard
 from ..dpl.pattern import DFPattern
 from ..dpl.view import resolve
-from ..ir.dims import Dim, dim_at_least, dim_product
+from ..ir.dims import Dim, dim_less, dim_product
 from ..ir.dtypes import is_bool
 from ..ir.expr import Expr, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Function
 from ..ir.types import TensorType, is_subtype
+from ..ops.manipulate import permutation
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
 from .compile_time import is_known, known_before_inputs
 from .context import PassContext
@@ -130,81 +131,89 @@ with PatternContext() as _permuted_right:
     _s_ut = is_op("relax.matmul")(_s, _tu_permuted)
 
 
-class _Cost(NamedTuple):
-    """Multiplications in the two orders of ``(rows, k) @ (k, m) @ (m, n)``."""
+class _Chain(NamedTuple):
+    """Three operands to multiply; ``known`` says of each whether it is known before the inputs."""
 
-    left_first: Dim
-    right_first: Dim
+    operands: tuple[Expr, Expr, Expr]
+    known: tuple[bool, bool, bool]
+
+    @staticmethod
+    def of(a: Expr, b: Expr, c: Expr, known: dict[Var, None], bindings: Bindings) -> _Chain:
+        first, second, third = (is_known(resolve(bindings, operand), known) for operand in (a, b, c))
+        return _Chain((a, b, c), (first, second, third))
 
 
-def _cost(a: Expr, b: Expr, c: Expr, known: dict[Var, None]) -> _Cost | str:
-    """What the two orders cost, or why that cannot be said. A product that is known before the inputs costs nothing."""
-    types = [a.ty, b.ty, c.ty]
-    shapes = [ty.shape if isinstance(ty, TensorType) else None for ty in types]
-    if shapes[0] is None or shapes[1] is None or shapes[2] is None:
+def _cost(chain: _Chain) -> tuple[Dim, Dim] | str:
+    """The multiplications of ``(a @ b) @ c`` and of ``a @ (b @ c)``, or why they cannot be counted.
+
+    A product that is known before the inputs costs nothing.
+    """
+    types = [operand.ty for operand in chain.operands]
+    a, b, c = (ty.shape if isinstance(ty, TensorType) else None for ty in types)
+    if a is None or b is None or c is None:
         return "a shape is not known"
-    if not shapes[0] or len(shapes[1]) != 2 or len(shapes[2]) not in (1, 2):
+    if not a or len(b) != 2 or len(c) not in (1, 2):
         return "only matrices are reordered (the first operand may be a stack of them)"
-    if len({ty.dtype for ty in types if isinstance(ty, TensorType)}) != 1:
-        return "the dtypes differ, so a product would be rounded elsewhere"
-    rows, k, m = dim_product(shapes[0][:-1]), shapes[1][0], shapes[1][1]
-    n = shapes[2][1] if len(shapes[2]) == 2 else 1
-    is_weight = [is_known(operand, known) for operand in (a, b, c)]
-    left = 0 if is_weight[0] and is_weight[1] else dim_product((rows, k, m))
-    right = 0 if is_weight[1] and is_weight[2] else dim_product((k, m, n))
-    return _Cost(left + dim_product((rows, m, n)), right + dim_product((rows, k, n)))
-
-
-def _is_less(first: Dim, second: Dim) -> bool | None:
-    """Whether ``first`` is less than ``second``, for all sizes, for none, or not known."""
-    return dim_at_least(second - first, 1)
+    rows, k, m = dim_product(a[:-1]), b[0], b[1]
+    n = c[1] if len(c) == 2 else 1
+    left = 0 if chain.known[0] and chain.known[1] else dim_product((rows, k, m))
+    right = 0 if chain.known[1] and chain.known[2] else dim_product((k, m, n))
+    return left + dim_product((rows, m, n)), right + dim_product((rows, k, n))
 
 
 def _reordered(
-    old: Var, inner: Var, operands: tuple[Expr, Expr, Expr], known: dict[Var, None], bindings: Bindings, *, left: bool
+    old: Var, inner: Sequence[Var], chain: _Chain, bindings: Bindings, *, left: bool
 ) -> dict[Var, Expr] | Decline:
-    """``old``, which multiplies the left two operands first if ``left``, in the other order if that is cheaper."""
-    a, b, c = operands
-    calls = [bindings[old], bindings[inner]]
-    dtypes = {ty.dtype for call in calls if isinstance(ty := call.ty, TensorType)}
-    if dtypes != {a.ty.dtype if isinstance(a.ty, TensorType) else None} or None in dtypes:
-        return decline("the dtypes of the products differ from those of the operands")
-    if len(bindings.users_of(inner)) != 1 or bindings.is_output(inner):
+    """``old`` multiplied in the other order than now (the left pair first, if ``left``), if that is cheaper.
+
+    ``inner`` are the values between the inner product and ``old``, that product first; only ``old`` may use them.
+    """
+    calls = [call for var in (old, inner[0]) if isinstance(call := bindings[var], Call)]
+    types = [call.ty for call in calls] + [operand.ty for operand in chain.operands]
+    dtypes = {ty.dtype if isinstance(ty, TensorType) else None for ty in types}
+    if len(dtypes) != 1 or None in dtypes:
+        return decline("the dtypes of operands and products differ, so a product would be rounded elsewhere")
+    if any(len(bindings.users_of(var)) != 1 or bindings.is_output(var) for var in inner):
         return decline("the inner product is used elsewhere, so it is computed anyway")
-    leaves = tuple(resolve(bindings, operand) for operand in operands)
-    cost = _cost(*leaves, known)
+    cost = _cost(chain)
     if isinstance(cost, str):
         return decline(cost)
-    old_cost, new_cost = cost if left else (cost.right_first, cost.left_first)
-    cheaper = _is_less(new_cost, old_cost)
+    old_cost, new_cost = cost if left else (cost[1], cost[0])
+    cheaper = dim_less(new_cost, old_cost)
     if cheaper is not True:
         why = "is not known to be cheaper for all sizes" if cheaper is None else "is not cheaper"
         return decline(f"the other order {why}: {new_cost} multiplications instead of {old_cost}")
-    outer_call, inner_call = calls
-    assert isinstance(outer_call, Call) and isinstance(inner_call, Call)
-    outer_dtype, inner_dtype = outer_call.attrs.out_dtype, inner_call.attrs.get("out_dtype")
-    if left:
-        result: Expr = ops.matmul(a, ops.matmul(b, c, inner_dtype), outer_dtype)
-    else:
-        result = ops.matmul(ops.matmul(a, b, inner_dtype), c, outer_dtype)
-    if is_subtype(result.ty, old.ty) is not True:
+    a, b, c = chain.operands
+    outer, first = (call.attrs.out_dtype for call in calls)
+    product = ops.matmul(a, ops.matmul(b, c, first), outer) if left else ops.matmul(ops.matmul(a, b, first), c, outer)
+    if is_subtype(product.ty, old.ty) is not True:
         return decline("the shape would be less precisely known")
-    return {old: result}
+    return {old: product}
 
 
 def _order_rules(known: dict[Var, None]) -> RuleSet:
-    def from_left(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-        operands = (matchings[_a], matchings[_b], matchings[_c])
-        return _reordered(matchings[_ab_c], matchings[_ab], operands, known, bindings, left=True)
+    def right_pair(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        chain = _Chain.of(matchings[_a], matchings[_b], matchings[_c], known, bindings)
+        return _reordered(matchings[_ab_c], [matchings[_ab]], chain, bindings, left=True)
 
-    def from_right(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-        operands = (matchings[_p], matchings[_q], matchings[_r])
-        return _reordered(matchings[_p_qr], matchings[_qr], operands, known, bindings, left=False)
+    def left_pair(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        chain = _Chain.of(matchings[_p], matchings[_q], matchings[_r], known, bindings)
+        return _reordered(matchings[_p_qr], [matchings[_qr]], chain, bindings, left=False)
+
+    def left_pair_permuted(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        permuted = bindings[matchings[_tu_permuted]]
+        if not isinstance(permuted, Call) or permutation(permuted) != (1, 0):
+            return decline("the inner product is permuted otherwise than by exchanging two axes")
+        chain = _Chain.of(matchings[_s], matchings[_u], matchings[_t], known, bindings)
+        turned = (chain.operands[0], ops.permute_dims(chain.operands[1]), ops.permute_dims(chain.operands[2]))
+        inner = [matchings[_tu], matchings[_tu_permuted]]
+        return _reordered(matchings[_s_ut], inner, chain._replace(operands=turned), bindings, left=False)
 
     return RuleSet(
         [
-            Rule(_left_first, from_left, "multiply_right_pair_first"),
-            Rule(_right_first, from_right, "multiply_left_pair_first"),
+            Rule(_left_first, right_pair, "multiply_right_pair_first"),
+            Rule(_right_first, left_pair, "multiply_left_pair_first"),
+            Rule(_permuted_right, left_pair_permuted, "multiply_left_pair_first"),
         ]
     )
 

@@ -8,6 +8,7 @@ passes of a run share (instruments, verification) is the `PassContext` around th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Final, TypeAlias, cast, final, overload
 
 from ..ir.module import IRModule
@@ -55,6 +56,7 @@ class FunctionPass(Pass):
         self._function = function
 
     def transform(self, program: Program, context: PassContext) -> Program:
+        """The function, or each of the module, transformed."""
         if isinstance(program, Function):
             with context.on(program.name or "main"):
                 return self._function(program, IRModule.from_expr(program), context)
@@ -78,6 +80,7 @@ class ModulePass(Pass):
         self._function = function
 
     def transform(self, program: Program, context: PassContext) -> Program:
+        """The module, or one of the function alone, transformed."""
         if isinstance(program, IRModule):
             return self._function(program, context)
         module = IRModule.from_expr(program)
@@ -116,6 +119,7 @@ class Sequential(Pass):
         return program
 
     def transform(self, program: Program, context: PassContext) -> Program:
+        """The program after all passes."""
         del context
         return self(program)
 
@@ -144,7 +148,7 @@ def function_pass(pass_func: Any = None, opt_level: int | None = None, name: str
     """
     del opt_level
     if pass_func is None:
-        return lambda decorated: _as_pass(decorated, FunctionPass, "transform_function", name)
+        return partial(_as_pass, kind=FunctionPass, method="transform_function", name=name)
     return _as_pass(pass_func, FunctionPass, "transform_function", name)
 
 
@@ -162,7 +166,7 @@ def module_pass(pass_func: Any = None, opt_level: int | None = None, name: str |
     """Make ``transform(mod, ctx) -> mod`` a pass, as `function_pass` does; for classes: ``transform_module``."""
     del opt_level
     if pass_func is None:
-        return lambda decorated: _as_pass(decorated, ModulePass, "transform_module", name)
+        return partial(_as_pass, kind=ModulePass, method="transform_module", name=name)
     return _as_pass(pass_func, ModulePass, "transform_module", name)
 
 

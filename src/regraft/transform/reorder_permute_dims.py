@@ -48,8 +48,10 @@ def _reorder(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
 
 
 def _is_as_precise(new: Expr, old: Expr) -> bool:
-    return isinstance(new.ty, TensorType) and isinstance(old.ty, TensorType) and (
-        old.ty.shape is None or new.ty.shape is not None
+    return (
+        isinstance(new.ty, TensorType)
+        and isinstance(old.ty, TensorType)
+        and (old.ty.shape is None or new.ty.shape is not None)
     )
 
 

@@ -33,7 +33,7 @@ def changed_value(before: Function | IRModule, after: Function | IRModule) -> tu
     """The first function that computes other values in ``after``, and how they differ; None if all agree."""
     old, new = _as_module(before), _as_module(after)
     for name, function in old.items():
-        if name not in new or new[name] is function and old is new:
+        if name not in new or (new[name] is function and old is new):
             continue
         other = new[name]
         if function.is_private or [p.ty for p in function.params] != [p.ty for p in other.params]:

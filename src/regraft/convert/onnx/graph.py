@@ -6,7 +6,7 @@ by its operator and operands alone. Knows ONNX's operator schemas; nothing of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from ...ir.builder import NameSupply
 from ...ir.dims import Dim, FloorDiv, FloorMod, Max, Min, Operation, SymExpr, SymVar
-from ...ir.dtypes import as_dtype, numpy_dtype
+from ...ir.dtypes import numpy_dtype
 from ...ir.origin import Origins
 from ...ir.tensor_data import TensorData
 from ..errors import ConvertError
@@ -187,6 +187,23 @@ class GraphWriter:
         finally:
             self.nodes, self._sizes = outer_nodes, outer_sizes
 
+    def branch(
+        self, condition: ir.Value, then: Callable[[], Sequence[ir.Value]], otherwise: Callable[[], Sequence[ir.Value]]
+    ) -> tuple[ir.Value, ...]:
+        """The values that ``then`` gives where the scalar ``condition`` holds, else those of ``otherwise``."""
+        hint = self.hint
+        bodies: list[ir.Graph] = []
+        for label, write in (("then", then), ("else", otherwise)):
+            with self.block() as nodes:
+                self.hint = f"{hint}_{label}"
+                # A value from outside is no output of a branch, nor is one value two outputs.
+                outputs = [self.op("Identity", value) for value in write()]
+            bodies.append(ir.Graph([], outputs, nodes=nodes, opset_imports={}, name=f"{hint}_{label}"))
+        self.hint = hint
+        results = tuple([self.value(dtype_of(value), f"{hint}/If") for value in bodies[0].outputs])
+        self.add("If", [condition], results, then_branch=bodies[0], else_branch=bodies[1])
+        return results
+
     # --- constants
 
     def constant(self, value: Any, dtype: str | None = None) -> ir.Value:
@@ -287,12 +304,3 @@ class GraphWriter:
         """A tensor of one element as one of rank 0."""
         return self.op("Reshape", value, self.integers([]))
 
-
-def constant_dtype(value: Any) -> str:
-    """The dtype that a Python number has as a constant: int64, float32 or bool."""
-    return "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
-
-
-def array_of(value: Any, dtype: Any) -> np.ndarray:
-    """``value`` as an array of the dtype with that name or NumPy dtype."""
-    return np.asarray(value, dtype=numpy_dtype(as_dtype(dtype)))

@@ -22,7 +22,7 @@ from ...ir.op import Call, Op
 from ...ir.program import Function, If, MatchCast, SeqExpr
 from ...ir.types import PrimType, ShapeType, TensorType, TupleType, Type
 from ..errors import ConvertError
-from .graph import GraphWriter, dtype_of
+from .graph import GraphWriter
 
 Lowered: TypeAlias = "ir.Value | tuple[Lowered, ...]"
 Lower: TypeAlias = "Callable[[Lowering, Call], Lowered]"
@@ -264,21 +264,13 @@ class Lowering:
         condition = self.tensor(branch.cond)
         if not isinstance(branch.cond.ty, TensorType) or branch.cond.ty.ndim != 0:
             condition = graph.scalar(condition)
-        name = graph.hint
-        bodies: list[ir.Graph] = []
         layouts: list[Lowered] = []
-        for label, body in (("then", branch.true_branch), ("else", branch.false_branch)):
-            with graph.block() as nodes:
-                graph.hint = f"{name}_{label}"
-                result = self.body(body)
-                # A value from outside is no output of a branch, nor is one value two outputs.
-                outputs = [graph.op("Identity", value) for value in flat(result)]
-            bodies.append(ir.Graph([], outputs, nodes=nodes, opset_imports={}, name=f"{name}_{label}"))
-            layouts.append(result)
-        graph.hint = name
-        dtypes = [dtype_of(value) for value in bodies[0].outputs]
-        results = [graph.value(dtype) for dtype in dtypes]
-        graph.add("If", [condition], results, then_branch=bodies[0], else_branch=bodies[1])
+
+        def write(body: SeqExpr) -> list[ir.Value]:
+            layouts.append(self.body(body))
+            return flat(layouts[-1])
+
+        results = graph.branch(condition, lambda: write(branch.true_branch), lambda: write(branch.false_branch))
         return _like(layouts[0], iter(results))
 
 

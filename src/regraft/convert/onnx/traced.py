@@ -134,6 +134,9 @@ class TracedArray:
     def __eq__(self, other: Any) -> TracedArray:  # type: ignore[override]
         return self._binary(ops.equal, other)
 
+    def __ne__(self, other: Any) -> TracedArray:  # type: ignore[override]
+        return self._binary(ops.not_equal, other)
+
     __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, index: Any) -> TracedArray:
@@ -353,6 +356,14 @@ class TracedNamespace:
         one = x + 1.0
         rest = one - 1.0
         return self.where(rest == 0.0, x, self.log(one) * x / self.where(rest == 0.0, self.ones_like(rest), rest))
+
+    def expm1(self, x: TracedArray) -> TracedArray:
+        """``exp(x) - 1``, exact for small ``x`` too: the rounding of ``exp(x)`` is divided out."""
+        power = self.exp(x)
+        rest = power - 1.0
+        near = self.abs(x) < 0.5
+        inner = self.where(self.logical_and(near, rest != 0.0), power, self.full_like(power, 2.0))
+        return self.where(near, self.where(rest == 0.0, x, rest * x / self.log(inner)), rest)
 
     def copysign(self, x1: TracedArray, x2: TracedArray) -> TracedArray:
         """The magnitude of ``x1`` with the sign of ``x2``."""

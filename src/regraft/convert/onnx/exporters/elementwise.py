@@ -20,7 +20,7 @@ from ....ir.op import Call, Op
 from ....ir.types import PrimType
 from ..element_types import to_onnx_dtype
 from ..graph import GraphWriter, dtype_of
-from ..kernels import has_kernel
+from ..kernels import carrier, has_kernel
 from ..lowering import LOWERINGS, Lower, Lowered, Lowering, known_dtype, lowers, tensor_type
 from ..traced import TracedArray, TracedNamespace, by_reference
 
@@ -130,13 +130,13 @@ def _sign(lowering: Lowering, call: Call) -> Lowered:
 
 @lowers("isnan", "isinf", "isfinite")
 def _test(lowering: Lowering, call: Call) -> Lowered:
-    x, graph, stem = lowering.tensor(call.args[0]), lowering.graph, stem(call)
+    x, graph, kind = lowering.tensor(call.args[0]), lowering.graph, stem(call)
     if not is_float(operand_dtype(call)):
         same = graph.op("Equal", x, x)
-        return same if stem == "isfinite" else graph.op("Not", same)
-    if stem == "isfinite":
+        return same if kind == "isfinite" else graph.op("Not", same)
+    if kind == "isfinite":
         return graph.op("Not", graph.op("Or", graph.op("IsInf", x), graph.op("IsNaN", x)))
-    return graph.op("IsNaN" if stem == "isnan" else "IsInf", x)
+    return graph.op("IsNaN" if kind == "isnan" else "IsInf", x)
 
 
 @lowers("astype", "wrap_param")
@@ -261,7 +261,8 @@ def _power(lowering: Lowering, call: Call) -> Lowered:
     graph = lowering.graph
     base, exponent = lowering.tensors(call.args)
     if is_float(dtype):
-        return graph.op("Pow", base, exponent)
+        work = carrier("Pow", dtype)  # the exponent has a type parameter of its own
+        return graph.cast(graph.op("Pow", graph.cast(base, work), graph.cast(exponent, work)), dtype)
     return _integer_power(graph, base, exponent, dtype)
 
 
@@ -441,6 +442,8 @@ def _prelu(lowering: Lowering, call: Call) -> Lowered:
 
 @lowers("nn.selu")
 def _selu(lowering: Lowering, call: Call) -> Lowered:
+    if not has_kernel("Selu", operand_dtype(call)) and operand_dtype(call) == "float64":
+        return by_reference(lowering, call)
     return lowering.graph.op("Selu", lowering.tensor(call.args[0]))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from ....ir.dims import Dim, SymExpr
+from ....ir.dims import Dim, SymExpr, dims_equal
 from ....ir.dtypes import is_float, itemsize
 from ....ir.op import Call
 from ..graph import dtype_of
@@ -83,7 +83,8 @@ def _instance_norm(lowering: Lowering, call: Call) -> Lowered:
 
 @lowers("nn.group_norm")
 def _group_norm(lowering: Lowering, call: Call) -> Lowered:
-    if not (_is_over_space(call) and _in_single(call, "InstanceNormalization")):
+    empty = 0 in (tensor_type(call.args[0]).shape or ())
+    if empty or not (_is_over_space(call) and _in_single(call, "InstanceNormalization")):
         return by_reference(lowering, call)
     graph, attrs = lowering.graph, call.attrs
     x, gamma, beta = lowering.tensors(call.args)
@@ -144,6 +145,10 @@ def _attention(lowering: Lowering, call: Call) -> Lowered:
     mask = _visible(lowering, call)
     if len(call.args) > 3:
         bias = graph.cast(lowering.tensor(call.args[3]), dtype)
+        # ONNX Runtime does not repeat one row for all queries by itself.
+        queries = (shapes[0] or ())[1]
+        if dims_equal((tensor_type(call.args[3]).shape or (0, 0, 1))[2], queries) is not True:
+            bias = graph.op("Expand", bias, graph.shape((1, 1, queries, 1)))
         if mask is not None:
             bias = graph.op("Where", mask, bias, graph.constant(float("-inf"), dtype))
         mask = bias

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
+from ....ir.dims import SymVar, dim_product
 from ....ir.dtypes import is_bool, is_float, is_integer, itemsize
 from ....ir.op import Call
+from ..element_types import to_onnx_dtype
 from ..graph import GraphWriter, dtype_of
 from ..lowering import Lowered, Lowering, known_rank, lowers, tensor_type
 from ..traced import by_reference
@@ -26,6 +29,25 @@ def unsigned_order(graph: GraphWriter, x: ir.Value, dtype: str) -> ir.Value:
     if dtype != "uint64":
         return x
     return graph.op("BitwiseXor", graph.cast(x, "uint64"), graph.constant(1 << 63, "uint64"))
+
+
+def sort_keys(graph: GraphWriter, x: ir.Value) -> ir.Value:
+    """Integers in the order of the elements: NaN last, -0 and 0 the same.
+
+    ONNX leaves open where NaN stands, and ONNX Runtime may end the process on it. The bits of floats, read as an
+    integer, are in order as they stand for positive numbers, and in reverse for negative ones. Before opset 26,
+    which brings the reading of bits, floats stay as they are.
+    """
+    dtype = dtype_of(x)
+    if not is_float(dtype) or graph.opset < 26:
+        return signed_order(graph, x)
+    work = "float64" if dtype == "float64" else "float32"
+    integer = "int64" if dtype == "float64" else "int32"
+    wide = graph.op("Add", graph.cast(x, work), graph.constant(0.0, work))
+    wide = graph.op("Where", graph.op("IsNaN", wide), graph.constant(np.nan, work), wide)
+    bits = graph.op("BitCast", wide, dtype=integer, to=int(to_onnx_dtype(integer)))
+    turned = graph.op("BitwiseXor", bits, graph.constant(np.iinfo(integer).max, integer))
+    return graph.op("Where", graph.op("Less", bits, graph.constant(0, integer)), turned, bits)
 
 
 def _folded(graph: GraphWriter, op_type: str, x: ir.Value, axes: Sequence[int] | None, keepdims: bool) -> ir.Value:
@@ -121,7 +143,7 @@ def _scan(lowering: Lowering, call: Call) -> Lowered:
 def _ordered(lowering: Lowering, call: Call, descending: bool, count: int | None) -> tuple[ir.Value, ir.Value]:
     """The first ``count`` elements (None: all) along the axis in order, and their places; equal ones in order."""
     graph = lowering.graph
-    dtype, axis = operand_dtype(call), call.attrs["axis"]
+    axis = call.attrs["axis"]
     x = lowering.tensor(call.args[0])
     rank = known_rank(call.args[0])
     shape = tensor_type(call.args[0]).shape
@@ -131,9 +153,8 @@ def _ordered(lowering: Lowering, call: Call, descending: bool, count: int | None
         size = graph.size(shape[axis])
     else:
         size = graph.op("Shape", x, start=axis % rank, end=axis % rank + 1)
-    keys = signed_order(graph, x)
-    values, places = graph.ops("TopK", [keys, size], 2, axis=axis, largest=int(descending), sorted=1)
-    return unsigned_order(graph, values, dtype), places
+    _, places = graph.ops("TopK", [sort_keys(graph, x), size], 2, axis=axis, largest=int(descending), sorted=1)
+    return graph.op("GatherElements", x, places, axis=axis), places
 
 
 @lowers("sort", "argsort")
@@ -156,13 +177,28 @@ def _topk(lowering: Lowering, call: Call) -> Lowered:
 
 @lowers("unique")
 def _unique(lowering: Lowering, call: Call) -> Lowered:
-    graph, dtype = lowering.graph, operand_dtype(call)
+    graph = lowering.graph
     is_sorted, *wanted = [bool(arg.ty.value) for arg in call.args[1:5]]  # type: ignore[attr-defined]
     axis = int(call.args[5].ty.value) if len(call.args) > 5 else None  # type: ignore[attr-defined]
-    keys = signed_order(graph, lowering.tensor(call.args[0]))
-    results = graph.ops("Unique", [keys], 4, sorted=int(is_sorted), axis=axis)
-    values = unsigned_order(graph, results[0], dtype)
-    extras = [result for result, is_wanted in zip(results[1:], wanted, strict=True) if is_wanted]
+    x = lowering.tensor(call.args[0])
+    if axis is None:
+        x = graph.op("Reshape", x, graph.integers([-1]))
+
+    def found() -> Sequence[ir.Value]:
+        return graph.ops("Unique", [sort_keys(graph, x)], 4, sorted=int(is_sorted), axis=axis)[1:]
+
+    def nothing() -> Sequence[ir.Value]:
+        return [graph.integers([])] * 3
+
+    # ONNX Runtime ends the process where there is nothing to look through.
+    count = dim_product(tensor_type(call.args[0]).shape or (SymVar("unknown"),))
+    if isinstance(count, int):
+        places = found() if count else nothing()
+    else:
+        is_empty = graph.op("Equal", graph.op("Size", sort_keys(graph, x)), graph.constant(0, "int64"))
+        places = graph.branch(is_empty, nothing, found)
+    values = graph.op("Gather", x, places[0], axis=axis or 0)
+    extras = [result for result, is_wanted in zip(places, wanted, strict=True) if is_wanted]
     return (values, *extras) if extras else values
 
 

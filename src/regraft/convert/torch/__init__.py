@@ -1,0 +1,26 @@
+"""PyTorch models in: `from_torch` reads what `torch.export` gives. Importing this room needs no PyTorch; calling does.
+
+Knows the language and the vocabulary. The way out, `regraft.to_torch`, is the torch engine's.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from ...ir.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from .importer import from_torch as from_torch
+
+__all__ = ["from_torch"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"regraft.convert.torch has no {name!r}")
+    if find_spec("torch") is None:
+        raise MissingDependencyError("PyTorch models need the package torch: pip install 'regraft[torch]'")
+    from .importer import from_torch
+
+    return from_torch

@@ -1,0 +1,117 @@
+"""From a module to a graph without side effects that has a handler for every operator, as far as PyTorch can give it.
+
+The graph is taken as it was exported, with `linear`, attention and the like whole. Only where there are in-place
+operators or regions (`no_grad`, autocast) is it made functional, and only operators without a handler are decomposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
+
+import torch
+from torch.export import ExportedProgram
+
+from ..errors import ConvertError
+from .context import HANDLERS
+
+_MOST_ROUNDS: Final = 4
+_REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
+IGNORED: Final = frozenset(
+    {
+        "aten._assert_async.msg",
+        "aten._assert_scalar.default",
+        "aten._assert_tensor_metadata.default",
+        "aten.sym_constrain_range.default",
+        "aten.sym_constrain_range_for_size.default",
+    }
+)
+"""Checks of what was promised to the exporter; the types of the program say the same."""
+
+
+def export(
+    module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Any
+) -> ExportedProgram:
+    """``module`` exported for the given example inputs; PyTorch's failures become `ConvertError`."""
+    try:
+        with torch.no_grad():
+            return torch.export.export(module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes)
+    except Exception as error:
+        raise ConvertError(f"torch.export cannot export {type(module).__name__}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).strip()
+    first = text.splitlines()[0] if text else type(error).__name__
+    hints = {
+        "GuardOnDataDependentSymNode": "control flow depends on the values of tensors; write it with torch.cond or "
+        "torch.where, or promise a bound with torch._check",
+        "ConstraintViolation": "a size was declared dynamic, but the model needs it fixed; leave it out of "
+        "dynamic_shapes",
+        "Constraints violated": "a size was declared dynamic, but the model needs it fixed; leave it out of "
+        "dynamic_shapes",
+    }
+    names = f"{type(error).__name__} {text}"
+    hint = next((hint for sign, hint in hints.items() if sign in names), None)
+    if hint is None and ("data-dependent" in names or "data dependent" in names):
+        hint = hints["GuardOnDataDependentSymNode"]
+    return f"{first} ({hint})" if hint else first
+
+
+def prepared(program: ExportedProgram) -> ExportedProgram:
+    """``program`` without in-place operators, and with operators that have no handler decomposed where PyTorch can."""
+    if not isinstance(program, ExportedProgram):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConvertError(f"expected a torch.nn.Module or an ExportedProgram, not a {type(program).__name__}")
+    if any(_has_effect(node) for node in program.graph.nodes):
+        program = _decomposed(program, {})
+    for _ in range(_MOST_ROUNDS):
+        missing = _without_handler(program)
+        table = _decompositions(missing) if missing else {}
+        if not table:
+            break
+        program = _decomposed(program, table)
+    return program
+
+
+def _decomposed(program: ExportedProgram, table: Mapping[Any, Callable[..., Any]]) -> ExportedProgram:
+    try:
+        return program.run_decompositions(cast(Any, dict(table)))
+    except Exception as error:
+        raise ConvertError(f"PyTorch cannot make the program functional: {_reason(error)}") from error
+
+
+def _has_effect(node: torch.fx.Node) -> bool:
+    if node.op != "call_function":
+        return False
+    schema = getattr(node.target, "_schema", None)
+    if getattr(schema, "is_mutable", False):
+        return True
+    return getattr(node.target, "__name__", "") in _REGIONS
+
+
+def _without_handler(program: ExportedProgram) -> list[Any]:
+    return list(
+        dict.fromkeys(
+            node.target
+            for node in program.graph.nodes
+            if node.op == "call_function"
+            and isinstance(node.target, torch._ops.OpOverload)
+            and str(node.target) not in HANDLERS
+            and str(node.target) not in IGNORED
+        )
+    )
+
+
+def _decompositions(operators: Sequence[Any]) -> dict[Any, Callable[..., Any]]:
+    from torch._decomp import decomposition_table
+    from torch.export import default_decompositions
+
+    composite = default_decompositions()
+    found: dict[Any, Callable[..., Any]] = {}
+    for operator in operators:
+        rule = decomposition_table.get(operator)
+        if rule is None and operator in composite:
+            rule = composite[operator]
+        if rule is not None:
+            found[operator] = rule
+    return found

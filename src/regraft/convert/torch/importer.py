@@ -1,0 +1,331 @@
+"""Reading an exported program: its inputs, its nodes in order, its outputs, as one function of the language."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+
+from ...ir.builder import BlockBuilder
+from ...ir.dims import Dim, SymExpr
+from ...ir.expr import Constant, Expr, PrimValue, Tuple, Var
+from ...ir.module import IRModule
+from ...ir.tensor_data import TensorData
+from ...ir.types import PrimType, TensorType, is_subtype
+from ..errors import ConvertError, UnsupportedOperatorError
+from . import handlers as handlers
+from .context import HANDLERS, Context, Unsupported
+from .exported import IGNORED, export, prepared
+from .origins import origin_of, place_of
+from .signature import ATTRIBUTE, VALUE, Kind, Leaf, Signature, constant_leaf, spec_text
+from .sizes import SizeTable
+from .tensors import dtype_name, to_numpy
+
+_MOST_PLACES: Final = 3
+_DATA_DEPENDENT: Final = "control flow that depends on the values of tensors"
+
+
+def from_torch(
+    source: ExportedProgram | torch.nn.Module,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    keep_params_as_input: bool = False,
+) -> IRModule:
+    """A PyTorch model as a module whose function ``main`` computes what the model's ``forward`` does.
+
+    Args:
+        source: an exported program, or a module, which is exported here for the example inputs ``args`` and
+            ``kwargs`` with `torch.export`'s ``dynamic_shapes``. Put it in eval mode first.
+        keep_params_as_input: whether the tensors of the model's state are parameters of ``main`` after its inputs,
+            rather than constants; the attribute ``num_input`` then counts the inputs.
+
+    Operators stay as the person wrote them: attention, normalizations and convolutions are one operator each, and
+    `linear` is ``permute_dims``, ``matmul``, ``add``, as in Relax. Dynamic sizes are symbolic. Every variable knows
+    the module of the model it came from (``origins``); tensors of the state share the model's memory, and have its
+    names as `TensorData.name`. Buffers that the model changes come first among the results. The attributes
+    ``torch_...`` of ``main`` say how the model was called; `regraft.to_torch` uses them to give the same model back.
+
+    Raises `UnsupportedOperatorError`, which lists all operators without counterpart, and `ConvertError` for anything
+    else that cannot be read. Cost: linear in the nodes, about 0.1 ms each, besides the export.
+    """
+    if isinstance(source, torch.nn.Module):
+        if args is None and kwargs is None:
+            raise ConvertError("a module needs example inputs: from_torch(module, args, kwargs)")
+        names = _dim_names(dynamic_shapes)
+        exported = export(source, args or (), kwargs, dynamic_shapes)
+    else:
+        if args is not None or kwargs is not None or dynamic_shapes is not None:
+            raise ConvertError("an exported program has its inputs and dynamic sizes already; give it alone")
+        names, exported = {}, source
+    return _Importer(prepared(exported), names, keep_params_as_input).module()
+
+
+def _dim_names(dynamic_shapes: Any) -> dict[Any, str]:
+    """The names of `torch.export.Dim` objects in ``dynamic_shapes``, by the object's own symbol name."""
+    found: dict[Any, str] = {}
+    stack = [dynamic_shapes]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, Mapping):
+            stack.extend(current.values())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        elif isinstance(current, tuple | list):
+            stack.extend(current)  # pyright: ignore[reportUnknownArgumentType]
+    return found
+
+
+class _Importer:
+    """One conversion under way."""
+
+    def __init__(self, program: ExportedProgram, names: Mapping[str, str], keep_params_as_input: bool) -> None:
+        self._program: Final = program
+        self._builder: Final = BlockBuilder()
+        self._sizes: Final = SizeTable(names)
+        self._context: Final = Context(self._builder, self._sizes)
+        self._values: Final[dict[torch.fx.Node, Any]] = {}
+        self._keep: Final = keep_params_as_input
+        self._problems: Final[dict[str, list[str]]] = {}
+        self._inputs: Final[list[Var]] = []
+        self._state: Final[list[Var]] = []
+        self._input_leaves: Final[list[Leaf]] = []
+        self._tensors: Final[dict[str, Kind]] = {}
+        self._mutated: Final[list[str]] = []
+        self._output_leaves: Final[list[Leaf]] = []
+
+    def module(self) -> IRModule:
+        """The whole program."""
+        self._list_missing()
+        self._placeholders()
+        params = [*self._inputs, *self._state]
+        with self._builder.function("main", params, attrs={"num_input": len(self._inputs)} if self._keep else {}):
+            with self._builder.dataflow():
+                for node in self._program.graph.nodes:
+                    if node.op == "call_function":
+                        self._call(node)
+                self._raise_problems()
+                results = self._outputs()
+            self._builder.emit_func_output(results[0] if len(results) == 1 else Tuple(results))
+        module = self._builder.get()
+        function = module["main"].with_attr(ATTRIBUTE, self._signature().text())
+        return module.with_function("main", function)
+
+    # --- problems
+
+    def _list_missing(self) -> None:
+        """Note every operator that has no handler, before any work is done."""
+        for node in self._program.graph.nodes:
+            if node.op == "call_function" and not _is_size(node) and node.target is not operator.getitem:
+                name = str(node.target)
+                if name not in HANDLERS and name not in IGNORED:
+                    self._note(node, name if isinstance(node.target, torch._ops.OpOverload) else f"{name} (region)")
+        self._raise_problems()
+
+    def _note(self, node: torch.fx.Node, what: str) -> None:
+        self._problems.setdefault(what, []).append(place_of(node))
+
+    def _raise_problems(self) -> None:
+        if not self._problems:
+            return
+        lines: list[str] = []
+        for what, places in self._problems.items():
+            more = f", and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+            lines.append(f"  {what}: at {'; '.join(places[:_MOST_PLACES])}{more}")
+        raise UnsupportedOperatorError("these operators of the model have no counterpart:\n" + "\n".join(lines))
+
+    # --- inputs
+
+    def _placeholders(self) -> None:
+        nodes = {node.name: node for node in self._program.graph.nodes if node.op == "placeholder"}
+        for spec in self._program.graph_signature.input_specs:
+            node = nodes[spec.arg.name]
+            match spec.kind:
+                case InputKind.USER_INPUT:
+                    self._user_input(node, spec.arg)
+                case InputKind.PARAMETER | InputKind.BUFFER | InputKind.CONSTANT_TENSOR:
+                    self._state_input(node, spec)
+                case _:
+                    raise ConvertError(f"the input {node.name} is a {spec.kind.name.lower()}, which has no counterpart")
+
+    def _user_input(self, node: torch.fx.Node, argument: Any) -> None:
+        value = node.meta.get("val")
+        origin = (origin_of(node),)
+        if isinstance(value, torch.Tensor):
+            variable = Var(node.name, TensorType(self._sizes.shape(value), dtype_name(value.dtype)), origin)
+            self._values[node] = variable
+        elif isinstance(value, torch.SymInt):
+            size = self._sizes.dim(value)
+            variable = Var(node.name, PrimType("int64", size), origin)
+            self._values[node] = size
+        else:
+            constant = getattr(argument, "value", value)
+            self._input_leaves.append(constant_leaf(constant, f"the input {node.name}"))
+            self._values[node] = constant
+            return
+        self._input_leaves.append((VALUE, len(self._inputs)))
+        self._inputs.append(variable)
+
+    def _state_input(self, node: torch.fx.Node, spec: Any) -> None:
+        tensor, kind = self._state_tensor(spec)
+        name = str(spec.target)
+        self._tensors[name] = kind
+        handle = TensorData(to_numpy(tensor, name), name)
+        if self._keep:
+            variable = Var(node.name, TensorType(handle.shape, handle.dtype), (origin_of(node),))
+            self._state.append(variable)
+            self._values[node] = variable
+        else:
+            self._values[node] = Constant(handle)
+
+    def _state_tensor(self, spec: Any) -> tuple[torch.Tensor, Kind]:
+        program, name = self._program, spec.target
+        if spec.kind is InputKind.PARAMETER:
+            parameter = program.state_dict[name]
+            return parameter, "parameter" if parameter.requires_grad else "frozen"
+        if spec.kind is InputKind.BUFFER and spec.persistent is not False:
+            return program.state_dict[name], "buffer"
+        tensor = program.constants.get(name, program.state_dict.get(name))
+        if not isinstance(tensor, torch.Tensor):
+            raise ConvertError(f"the exported program has no tensor for {name}")
+        return tensor, "temporary" if spec.kind is InputKind.BUFFER else "constant"
+
+    # --- nodes
+
+    def _call(self, node: torch.fx.Node) -> None:
+        if node.target is operator.getitem:
+            source, index = node.args
+            assert isinstance(source, torch.fx.Node)
+            self._values[node] = self._values[source][index]
+            return
+        name = str(node.target)
+        if name in IGNORED:
+            return
+        handler = HANDLERS.get(name)
+        if handler is None:
+            self._values[node] = self._size(node)
+            return
+        self._context.node = node
+        args, kwargs = [self._value(arg) for arg in node.args], {k: self._value(v) for k, v in node.kwargs.items()}
+        with self._builder.origin(origin_of(node)):
+            try:
+                result = handler(self._context, *args, **kwargs)
+                self._values[node] = self._bound(node, result)
+            except Unsupported as reason:
+                self._note(node, f"{name}: {reason}")
+                self._values[node] = self._stand_in(node)
+            except (ConvertError, RecursionError):
+                raise
+            except Exception as error:
+                raise ConvertError(f"{name} cannot be converted, at {place_of(node)}: {error}") from error
+
+    def _size(self, node: torch.fx.Node) -> Any:
+        """What a node that computes with sizes gives."""
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            return self._sizes.dim(value)
+        if isinstance(value, torch.SymBool | torch.SymFloat):
+            return None
+        return value
+
+    def _value(self, argument: Any) -> Any:
+        if isinstance(argument, torch.fx.Node):
+            value = self._values.get(argument)
+            if value is None and isinstance(argument.meta.get("val"), torch.SymFloat | torch.SymBool):
+                raise Unsupported(f"it computes with {argument.name}, a number made of symbolic sizes")
+            return value
+        if isinstance(argument, tuple | list):
+            return [self._value(item) for item in argument]
+        return argument
+
+    def _bound(self, node: torch.fx.Node, result: Any) -> Any:
+        fakes = node.meta.get("val")
+        if isinstance(fakes, list | tuple):
+            pairs = enumerate(zip(result, fakes, strict=False))
+            return tuple(
+                [None if one is None else self._checked(one, fake, f"{node.name}_{i}") for i, (one, fake) in pairs]
+            )
+        return self._checked(result, fakes, node.name) if isinstance(result, Expr) else result
+
+    def _checked(self, value: Expr, fake: Any, name: str) -> Expr:
+        """``value`` bound to a variable, of the type that PyTorch says it has: a wrong one here would be our mistake."""
+        variable = value if isinstance(value, Var | Constant) else self._builder.emit(value, name)
+        if not isinstance(fake, torch.Tensor):
+            return variable
+        stated = TensorType(self._sizes.shape(fake), dtype_name(fake.dtype))
+        verdict = is_subtype(variable.ty, stated)
+        if verdict is False:
+            raise ConvertError(f"the result would be {variable.ty!r}, but PyTorch has {stated!r}")
+        return variable if verdict else self._builder.match_cast(variable, stated, name)
+
+    def _stand_in(self, node: torch.fx.Node) -> Any:
+        """Something of the right type in place of a call that is reported later."""
+        fakes = node.meta.get("val")
+        if isinstance(fakes, list | tuple):
+            return tuple([self._dummy(fake) for fake in fakes])
+        return self._dummy(fakes)
+
+    def _dummy(self, fake: Any) -> Expr | None:
+        if not isinstance(fake, torch.Tensor):
+            return None
+        return Var("unsupported", TensorType(self._sizes.shape(fake), dtype_name(fake.dtype)))
+
+    # --- outputs
+
+    def _outputs(self) -> list[Expr]:
+        output = next(node for node in self._program.graph.nodes if node.op == "output")
+        changed: list[Expr] = []
+        results: list[Expr] = []
+        for spec, argument in zip(self._program.graph_signature.output_specs, output.args[0], strict=True):
+            value = self._value(argument)
+            match spec.kind:
+                case OutputKind.USER_OUTPUT:
+                    if not isinstance(value, Expr | SymExpr) and not (
+                        isinstance(argument, torch.fx.Node) and isinstance(value, int)
+                    ):
+                        self._output_leaves.append(constant_leaf(value, "an output"))
+                        continue
+                    self._output_leaves.append((VALUE, len(results)))
+                    results.append(self._output(value))
+                case OutputKind.BUFFER_MUTATION:
+                    self._mutated.append(str(spec.target))
+                    changed.append(self._output(value))
+                case _:
+                    raise ConvertError(
+                        f"the model changes its input {spec.target} in place; give it a copy: {spec.target}.clone()"
+                    )
+        return [*changed, *results]
+
+    def _output(self, value: Expr | Dim) -> Expr:
+        if not isinstance(value, Expr):
+            return PrimValue(value)
+        return self._builder.emit_output(value)
+
+    def _signature(self) -> Signature:
+        spec = self._program.call_spec
+        names = {id(tensor): name for name, tensor in self._program.state_dict.items() if name in self._tensors}
+        aliases = [
+            (name, names[id(tensor)])
+            for name, tensor in self._program.state_dict.items()
+            if name not in self._tensors and id(tensor) in names
+        ]
+        return Signature(
+            in_spec=spec_text(spec.in_spec),
+            out_spec=spec_text(spec.out_spec),
+            inputs=tuple(self._input_leaves),
+            outputs=tuple(self._output_leaves),
+            tensors=tuple(self._tensors.items()),
+            aliases=tuple(aliases),
+            mutated=tuple(self._mutated),
+        )
+
+
+def _is_size(node: torch.fx.Node) -> bool:
+    """Whether a node computes with sizes only, so that PyTorch's own symbols say what it gives."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        return False
+    value = node.meta.get("val")
+    return isinstance(value, int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool)
