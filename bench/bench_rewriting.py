@@ -229,7 +229,7 @@ def _rules_table(missed: list[str]) -> Table:
             _time(
                 _job(
                     lambda: _chain(RULES_BINDINGS),
-                    RuleSet([double(), *_idle_rules(count - 1, occurs=occurs)]),
+                    RuleSet([*_idle_rules(count - 1, occurs=occurs), double()]),
                     "relax.multiply",
                 ),
                 3,

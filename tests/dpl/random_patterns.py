@@ -13,10 +13,14 @@ from typing import Any
 
 from regraft import op
 from regraft.dpl import (
+    AndPattern,
+    CallPattern,
     DFPattern,
     Extent,
+    OrPattern,
     PatternContext,
     RepeatPattern,
+    UnorderedTuplePattern,
     UseConstraint,
     is_const,
     is_dfv,
@@ -29,7 +33,9 @@ from regraft.dpl import (
     repeat,
     wildcard,
 )
-from regraft.dpl.pattern import SameShapeConstraint
+from regraft.dpl.derived import duplicate
+from regraft.dpl.parts import fixed_op, inner_first
+from regraft.dpl.pattern import SameShapeConstraint, all_patterns
 from regraft.dpl.view import definition, resolve
 from regraft.ir import (
     BlockBuilder,
@@ -220,7 +226,7 @@ class PatternWriter:
 
     def around_repeat(self, inner: DFPattern, parts: list[DFPattern], length: int) -> RepeatPattern:
         """A repeat of ``inner`` that about ``length`` values match, sharing some of ``parts``."""
-        inside = [p for p in parts if p in every_part(inner)]
+        inside = [p for p in parts if p in all_patterns(inner)]
         shared = [p for p in inside if self.happens(0.4)]
         minimum = self.random.choice([0, 1, 1, length, length + 1] if self.happens(0.3) else [0, 1])
         maximum = self.random.choice([None, None, None, max(minimum, length), max(minimum, length - 1)])
@@ -258,17 +264,6 @@ class PatternWriter:
         return self.pattern(self.random.choice(values), depth - 1)
 
 
-def every_part(pattern: DFPattern) -> set[DFPattern]:
-    found: set[DFPattern] = set()
-    stack = [pattern]
-    while stack:
-        part = stack.pop()
-        if part not in found:
-            found.add(part)
-            stack.extend(part.children())
-    return found
-
-
 def random_context(random: Random, block: RandomBlock) -> PatternContext:
     """Up to four roots for values of ``block``, with alike ones, repeats and constraints among them."""
     writer = PatternWriter(random, block.definitions, repeats=random.random() < 0.3)
@@ -296,8 +291,6 @@ def random_context(random: Random, block: RandomBlock) -> PatternContext:
 
 def _alike(random: Random, root: DFPattern) -> Iterator[DFPattern]:
     """Copies of ``root`` that share some of its arguments, as patterns for parallel branches do."""
-    from regraft.dpl import CallPattern
-
     if isinstance(root, CallPattern) and random.random() < 0.4:
         kept = [random.random() < 0.6 for _ in root.args]
         for _ in range(random.randint(1, 2)):
@@ -315,3 +308,30 @@ def _uses(random: Random, block: RandomBlock, stands_for: list[tuple[DFPattern, 
                 continue
             index = operands.index(value) if value in operands and random.random() < 0.5 else random.choice([-1, -1, 0])
             yield UseConstraint(source, user, index, random.random() < 0.4)
+
+
+def reordered(random: Random, pattern: DFPattern) -> DFPattern:
+    """``pattern`` again, with alternatives, commuted arguments and unordered fields written in another order."""
+    done: dict[DFPattern, DFPattern] = {}
+    for part in inner_first(pattern):
+        swapped = random.random() < 0.7
+        match part:
+            case OrPattern() if swapped:
+                done[part] = done[part.right] | done[part.left]
+            case AndPattern() if swapped:
+                done[part] = done[part.right] & done[part.left]
+            case UnorderedTuplePattern():
+                fields = [done[field] for field in part.fields]
+                random.shuffle(fields)
+                done[part] = is_tuple(fields, unordered=True)
+            case CallPattern() if swapped and _commutes(part):
+                done[part] = done[part.op](done[part.args[1]], done[part.args[0]])
+            case _:
+                duplicate(part, done)
+    return done[pattern]
+
+
+def _commutes(call: CallPattern) -> bool:
+    op = fixed_op(call.op)
+    is_plain = not call.varg_default_wildcard and not any(isinstance(arg, RepeatPattern) for arg in call.args)
+    return op is not None and op.is_commutative and len(call.args) == 2 and is_plain

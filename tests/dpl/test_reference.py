@@ -16,7 +16,7 @@ from regraft.dpl.pattern import all_patterns
 from regraft.dpl.reference import context_matches, matches
 from regraft.dpl.view import BlockView
 from regraft.ir import Constant, Op
-from tests.dpl.random_patterns import PatternWriter, RandomBlock, random_context
+from tests.dpl.random_patterns import PatternWriter, RandomBlock, random_context, reordered
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -57,6 +57,22 @@ def test_a_compiled_pattern_has_the_matches_of_its_definition_in_the_same_order(
         assert not want or frozen(got[0]) == frozen(want[0]), f"another first match: {message}"
         found_any = found_any or bool(want)
     event(f"the pattern matches: {found_any}")
+
+
+@settings(max_examples=400)
+@given(seed=SEEDS)
+def test_the_order_of_alternatives_arguments_and_fields_never_decides_whether_a_pattern_matches(seed: int) -> None:
+    random = Random(seed)
+    block = RandomBlock(random, random.randint(2, 8))
+    root = random.choice(block.values())
+    try:
+        pattern = PatternWriter(random, block.definitions).pattern(root, random.randint(1, 3))
+        other = reordered(random, pattern)
+        for value in block.values():
+            message = f"{pattern!r} against {other!r} at {value.name_hint} in\n{block.block!r}"
+            assert pattern.match(value, block.definitions) == other.match(value, block.definitions), message
+    except PatternError:
+        assume(False)
 
 
 def shared_parts(context: PatternContext) -> list[DFPattern]:

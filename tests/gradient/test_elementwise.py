@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from ml_dtypes import finfo
 
 from regraft.gradient import Gradient
+from regraft.ir.dtypes import numpy_dtype
 from regraft.script import relax as R
 from tests.gradient.checks import (
     check_gradient,
@@ -90,6 +92,21 @@ def test_a_function_of_two_tensors_can_be_differentiated_twice(name: str) -> Non
     build, reference, (low, high) = BINARY[name]
     arrays = numbers(2, 3, low=low, high=high), numbers(3, low=low, high=high, seed=1)
     check_second_order(build, *arrays, reference=None if name in ("mod", "floor_mod") else reference)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", [*UNARY, *BINARY])
+def test_narrower_floats_have_the_gradient_of_their_own_dtype(name: str, dtype: str) -> None:
+    operands = 1 if name in UNARY else 2
+    build, _, (low, high) = (UNARY if name in UNARY else BINARY)[name]
+    kind = numpy_dtype(dtype)
+    arrays = [numbers(2, 3, low=low, high=high, seed=i).astype(kind) for i in range(operands)]
+    wide = [array.astype(np.float64) for array in arrays]
+    found = gradients(loss_module(lambda *x: R.astype(build(*x), "float64"), arrays), arrays)
+    expected = gradients(loss_module(build, wide), wide)
+    for got, want in zip(found, expected, strict=True):
+        assert got.dtype == kind
+        np.testing.assert_allclose(got.astype(np.float64), want, rtol=64 * float(finfo(kind).eps), atol=1e-2)
 
 
 def test_of_equal_operands_each_gets_half_of_a_maximum() -> None:
@@ -178,9 +195,7 @@ def test_steps_stop_the_gradient(name: str) -> None:
 def test_filling_gives_its_value_the_sum_of_the_adjoints() -> None:
     like = numbers(2, 3, seed=1)
     check_gradient(lambda v: R.full((2, 3), v, "float64"), numbers(), reference=lambda v: v.expand(2, 3))
-    check_gradient(
-        lambda x, v: R.full_like(x, v), like, numbers(), reference=lambda x, v: v.expand(2, 3) + 0 * x
-    )
+    check_gradient(lambda x, v: R.full_like(x, v), like, numbers(), reference=lambda x, v: v.expand(2, 3) + 0 * x)
 
 
 def test_one_hot_gives_its_values_the_adjoints_of_their_places() -> None:

@@ -102,9 +102,7 @@ def test_gathered_elements_add_up_where_they_came_from() -> None:
 
 def test_slices_gathered_by_all_their_indices_add_up_where_they_came_from() -> None:
     indices = np.array([[0, 2], [3, 1], [0, 2], [-1, 0]])
-    check_gradient(
-        lambda x: R.gather_nd(x, R.const(indices)), X, reference=lambda x: x[indices[:, 0], indices[:, 1]]
-    )
+    check_gradient(lambda x: R.gather_nd(x, R.const(indices)), X, reference=lambda x: x[indices[:, 0], indices[:, 1]])
     batched = np.array([[[0], [1]], [[2], [2]], [[0], [0]], [[1], [2]]])
     check_gradient(lambda x: R.gather_nd(x, R.const(batched), batch_dims=1), X)
     check_second_order(lambda x: R.sin(R.gather_nd(x, R.const(indices))), numbers(4, 3, 2))

@@ -44,9 +44,7 @@ def test_a_product_can_be_differentiated_twice(shapes: tuple) -> None:
 def test_a_product_of_symbolic_sizes_has_the_gradient_of_both_oracles() -> None:
     batch, rows = SymVar("batch"), SymVar("rows")
     types = [TensorType((batch, rows, 3), "float64"), TensorType((3, 4), "float64")]
-    check_gradient(
-        lambda x, w: R.sin(R.matmul(x, w)), numbers(5, 2, 3), numbers(3, 4, seed=1), types=types
-    )
+    check_gradient(lambda x, w: R.sin(R.matmul(x, w)), numbers(5, 2, 3), numbers(3, 4, seed=1), types=types)
 
 
 def test_one_matrix_for_a_batch_gets_its_gradient_from_one_product() -> None:
@@ -107,9 +105,7 @@ SUMS = {
 @pytest.mark.parametrize("subscripts", SUMS)
 def test_a_sum_of_products_has_the_gradient_of_both_oracles(subscripts: str) -> None:
     arrays = [numbers(*shape, seed=i) for i, shape in enumerate(SUMS[subscripts])]
-    check_gradient(
-        lambda *x: R.einsum(x, subscripts), *arrays, reference=lambda *x: torch.einsum(subscripts, *x)
-    )
+    check_gradient(lambda *x: R.einsum(x, subscripts), *arrays, reference=lambda *x: torch.einsum(subscripts, *x))
 
 
 @pytest.mark.parametrize("shapes", [((1, 3), (3, 4)), ((2, 1), (3, 4)), ((2, 3), (1, 4))], ids=str)

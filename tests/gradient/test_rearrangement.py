@@ -110,13 +110,18 @@ def test_joined_tensors_get_their_part_of_the_gradient(axis: int | None) -> None
 
 def test_a_tensor_that_is_joined_twice_gets_both_parts() -> None:
     check_gradient(
-        lambda x, y: R.concat([x, y, x], 1), numbers(2, 3), numbers(2, 1), reference=lambda x, y: torch.cat([x, y, x], 1)
+        lambda x, y: R.concat([x, y, x], 1),
+        numbers(2, 3),
+        numbers(2, 1),
+        reference=lambda x, y: torch.cat([x, y, x], 1),
     )
     check_gradient(lambda x: R.concat([x], 1), numbers(2, 3), reference=lambda x: x)
 
 
 def test_an_empty_part_of_a_join_gets_an_empty_gradient() -> None:
-    check_gradient(lambda x, y: R.concat([x, y], 0), numbers(2, 3), numbers(0, 3), reference=lambda x, y: torch.cat([x, y]))
+    check_gradient(
+        lambda x, y: R.concat([x, y], 0), numbers(2, 3), numbers(0, 3), reference=lambda x, y: torch.cat([x, y])
+    )
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
@@ -146,6 +151,4 @@ def test_turned_sequences_get_the_gradient_turned_back() -> None:
 
 
 def test_a_sum_to_the_shape_of_another_tensor_gives_that_tensor_no_gradient() -> None:
-    check_gradient(
-        R.collapse_sum_like, X, numbers(3, 1), reference=lambda x, y: x.sum((0, 2))[:, None] + 0 * y
-    )
+    check_gradient(R.collapse_sum_like, X, numbers(3, 1), reference=lambda x, y: x.sum((0, 2))[:, None] + 0 * y)

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from regraft.gradient import Gradient, GradientError
+from regraft.ir.dtypes import numpy_dtype
 from regraft.script import relax as R
-from tests.gradient.checks import apart, check_gradient, check_second_order, loss_module, numbers
+from tests.gradient.checks import apart, check_gradient, check_second_order, gradients, loss_module, numbers, weights
 
 AXES = [None, (0,), (1,), (-1,), (0, 2), (0, 1, 2), (-3, -1)]
 
@@ -46,7 +47,9 @@ def test_a_reduction_has_the_gradient_of_both_oracles(name: str, axes: tuple | N
 @pytest.mark.parametrize("name", ["sum", "mean", "variance", "std"])
 def test_a_reduction_can_be_differentiated_twice(name: str) -> None:
     build, reference = FOLDS[name]
-    check_second_order(lambda x: build(x * x, 1), numbers(2, 3), reference=lambda x: reference(x * x, dim=1, keepdim=False))
+    check_second_order(
+        lambda x: build(x * x, 1), numbers(2, 3), reference=lambda x: reference(x * x, dim=1, keepdim=False)
+    )
 
 
 @pytest.mark.parametrize("name", ["max", "min"])
@@ -55,7 +58,10 @@ def test_equal_extremes_share_the_gradient_evenly_as_in_pytorch(name: str) -> No
     x = np.array([[1.0, 1.0, 0.0], [2.0, -2.0, 2.0], [3.0, 3.0, 3.0]])
     for axes in ((1,), (0,), (0, 1)):
         check_gradient(
-            lambda x, axes=axes: build(x, axes), x, reference=lambda x, axes=axes: reference(x, dim=axes), differences=False
+            lambda x, axes=axes: build(x, axes),
+            x,
+            reference=lambda x, axes=axes: reference(x, dim=axes),
+            differences=False,
         )
 
 
@@ -128,6 +134,15 @@ def test_the_gradient_of_a_running_product_along_a_symbolic_axis_says_what_it_ne
     module = loss_module(lambda x: R.cumprod(x, 0), [numbers(3)], [TensorType((SymVar("n"),), "float64")])
     with pytest.raises(GradientError, match=r"(?s)relax.cumprod: the gradient needs the size of axis 0.*match_cast"):
         Gradient("main")(module)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_mean_over_more_elements_than_a_narrow_float_counts_has_the_right_gradient(dtype: str) -> None:
+    x = np.ones(70000).astype(numpy_dtype(dtype))
+    module = loss_module(lambda x: R.astype(R.mean(x), "float64") * 1024.0, [x])
+    (found,) = gradients(module, [x])
+    assert found.dtype == x.dtype
+    np.testing.assert_allclose(found.astype(float), 1024.0 / 70000 * float(weights(())), rtol=1e-2)
 
 
 def test_a_median_gives_the_gradient_to_the_element_that_it_is() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 import regraft as rx
 from regraft.analysis import check_well_formed
-from regraft.gradient import Gradient, GradientError, register_gradient
-from regraft.ir import BlockBuilder, IRModule, Op, Origin, TensorType, Var, iter_bindings
+from regraft.gradient import Gradient, GradientError
+from regraft.ir import BlockBuilder, IRModule, Origin, TensorType, Var, iter_bindings
 from regraft.script import ir as I
 from regraft.script import relax as R
 from regraft.script import tir as T
@@ -200,7 +200,11 @@ def test_the_gradient_of_an_unused_parameter_is_zeros() -> None:
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((4,), "float64"), unused: R.Tensor(("n", 3), "float64"), other: R.Tensor(ndim=2, dtype="float64")):
+        def main(
+            x: R.Tensor((4,), "float64"),
+            unused: R.Tensor(("n", 3), "float64"),
+            other: R.Tensor(ndim=2, dtype="float64"),
+        ):
             with R.dataflow():
                 gv = R.sum(x)
                 R.output(gv)
@@ -226,7 +230,7 @@ def test_an_integer_parameter_has_no_gradient_and_no_place_in_the_result() -> No
     after = Gradient("main")(Before)
     _, found = run(after, "main_adjoint", [np.arange(4, dtype="f4"), np.array([1, 1, 3]), np.ones(3, "f4")])
     assert [gradient.tolist() for gradient in found] == [[0, 2, 0, 1], [1, 1, 3]]
-    with pytest.raises(GradientError, match="require_grads has i, which is .*int64.*expected a tensor of floating"):
+    with pytest.raises(GradientError, match=r"require_grads has i, which is .*int64.*expected a tensor of floating"):
         Gradient("main", require_grads=Before["main"].params[1])(Before)
 
 
@@ -459,114 +463,22 @@ def test_adjoints_carry_the_origins_of_their_forward_values() -> None:
     assert origins["x_adjoint"] == (Origin("torch", "layer.1"),)
 
 
-# --- errors
-
-
-def _module(build, shape=(3,), dtype="float32") -> IRModule:
-    x = Var("x", TensorType(shape, dtype))
-    builder = BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            out = builder.emit_output(build(x), "loss")
-        builder.emit_func_output(out)
-    return builder.get()
-
-
-def test_a_target_that_is_no_floating_scalar_is_named_with_the_remedy() -> None:
-    with pytest.raises(GradientError, match=r"(?s)the target, loss, is .*3,.*expected a floating scalar.*R.sum"):
-        Gradient("main")(_module(R.sin))
-    with pytest.raises(GradientError, match=r"the target, loss, is .*int32"):
-        Gradient("main")(_module(R.sum, dtype="int32"))
-
-
-def test_a_target_index_that_is_not_there_says_how_many_results_there_are() -> None:
-    with pytest.raises(GradientError, match="target_index=1; the function has 1 result, counted from 0"):
-        Gradient("main", target_index=1)(_module(R.sum))
-    with pytest.raises(GradientError, match="target_index=-1"):
-        Gradient("main", target_index=-1)(_module(R.sum))
-
-
-def test_a_parameter_that_is_named_twice_or_is_not_there_is_an_error() -> None:
-    module = _module(R.sum)
-    with pytest.raises(GradientError, match="require_grads has x twice"):
-        Gradient("main", ["x", module["main"].params[0]])(module)
-    with pytest.raises(GradientError, match="require_grads has w, no parameter; the parameters are: x"):
-        Gradient("main", ["w"])(module)
-
-
-def test_a_function_that_is_not_there_or_was_differentiated_already_is_an_error() -> None:
-    module = _module(R.sum)
-    with pytest.raises(GradientError, match="the module has no function 'loss'; it has: main"):
-        Gradient("loss")(module)
-    with pytest.raises(GradientError, match="the module has a function 'main_adjoint' already"):
-        Gradient("main")(Gradient("main")(module))
-
-
-def test_an_operator_without_a_rule_is_named_with_its_binding_its_origin_and_the_remedy() -> None:
-    op = Op("test.cube", ("x",), infer=lambda call: call.args[0].ty, reference=lambda xp, x: x**3)
-    x = Var("x", TensorType((3,), "float32"))
-    builder = BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow(), builder.origin(Origin("onnx", "Cube_7")):
-            cube = builder.emit(op(x), "cube")
-            loss = builder.emit_output(R.sum(cube))
-        builder.emit_func_output(loss)
-    module = builder.get()
-    with pytest.raises(GradientError) as failure:
-        Gradient("main")(module)
-    for part in ("test.cube has no gradient rule", "cube = ", "onnx:Cube_7", 'register_gradient("test.cube")', "no_grad"):
-        assert part in str(failure.value)
-
-    @register_gradient("test.cube")
-    def _cube(call, output, adjoint):
-        return [adjoint * (call.args[0] * call.args[0] * 3.0)]
-
-    _, (found,) = run(Gradient("main")(module), "main_adjoint", [np.array([1.0, 2.0, -1.0], "f4")])
-    assert found.tolist() == [3.0, 12.0, 3.0]
-
-    register_gradient("test.cube")(lambda call, output, adjoint: [R.sum(adjoint)])
-    with pytest.raises(GradientError, match=r"rule of test.cube returned a share of type .*operand x, which is .*3,"):
-        Gradient("main")(module)
-    register_gradient("test.cube")(lambda call, output, adjoint: [])
-    with pytest.raises(GradientError, match="returned 0 shares for the 1 operands"):
-        Gradient("main")(module)
-
-
-def test_a_branch_on_the_way_says_what_to_do_instead() -> None:
+def test_an_adjoint_can_be_differentiated_again() -> None:
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((), "float32"), flag: R.Tensor((), "bool")):
-            if flag:
-                y = R.sin(x)
-            else:
-                y = R.cos(x)
-            return y
-
-    with pytest.raises(GradientError, match=r"(?s)no gradient passes through a branch.*y = if.*R.where"):
-        Gradient("main")(Before)
-
-
-def test_a_call_of_a_function_on_the_way_says_what_to_do_instead() -> None:
-    @I.ir_module
-    class Before:
-        @R.function(private=True)
-        def square(x: R.Tensor((), "float32")) -> R.Tensor((), "float32"):
+        def main(x: R.Tensor((3,), "float64")):
             with R.dataflow():
-                gv = R.multiply(x, x)
+                gv = R.sum(R.exp(x))
                 R.output(gv)
             return gv
 
-        @R.function
-        def main(x: R.Tensor((), "float32")) -> R.Tensor((), "float32"):
-            cls = Before
-            with R.dataflow():
-                gv = cls.square(x)
-                R.output(gv)
-            return gv
-
-    with pytest.raises(GradientError, match=r"(?s)a call of the function square.*inline"):
-        Gradient("main")(Before)
+    twice = Gradient("main_adjoint")(Gradient("main")(Before))
+    check_well_formed(twice)
+    (loss, (first,)), (again,) = run(twice, "main_adjoint_adjoint", [numbers(3)])
+    np.testing.assert_allclose(loss, np.exp(numbers(3)).sum())
+    np.testing.assert_allclose(first, np.exp(numbers(3)))
+    np.testing.assert_allclose(again, np.exp(numbers(3)))
 
 
 # --- cost
@@ -609,5 +521,5 @@ def test_the_cost_of_a_gradient_grows_with_the_program_and_not_with_its_square(m
             best = min(best, time.perf_counter() - start)
         return best
 
-    small, large = seconds(500), seconds(5000)
+    small, large = seconds(300), seconds(3000)
     assert large < 25 * small

@@ -10,7 +10,8 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from regraft.ir import Call, Constant, Expr, Op, PrimValue, ShapeExpr, TensorType, Tuple, TupleType, Var
+from regraft.engine import build as build_program
+from regraft.ir import Call, Constant, Expr, Function, Op, PrimValue, ShapeExpr, TensorType, Tuple, TupleType, Var
 from regraft.ir.dtypes import as_dtype
 
 TOLERANCES = {
@@ -98,8 +99,9 @@ def check(
 ) -> None:
     """``build(*variables)`` has the type and the value of ``expected``, the oracle's answer for ``arrays``.
 
-    An item of ``arrays`` that is a tuple is one tuple operand. The same reference text also runs on PyTorch's arrays
-    unless ``torch_too`` is False (say why at the call) or PyTorch lacks a dtype.
+    An item of ``arrays`` that is a tuple is one tuple operand. The same reference text also runs on PyTorch's arrays,
+    and the torch engine with its own kernels, unless ``torch_too`` is False (say why at the call) or PyTorch lacks a
+    dtype.
     """
     variables: list[Expr] = []
     values: dict[Var, Any] = {}
@@ -121,6 +123,8 @@ def check(
     tensors = {var: _to_torch(value) for var, value in values.items()}
     on_torch = evaluate(call, tensors, torch_namespace)
     assert_close(_to_numpy(on_torch), expected, tolerance)
+    with_kernels = build_program(Function(list(tensors), call), target="torch")["main"]
+    assert_close(_to_numpy(with_kernels(*tensors.values())), expected, tolerance)
 
 
 def is_foreign_to_torch(dtype: np.dtype) -> bool:

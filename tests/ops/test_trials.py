@@ -67,7 +67,7 @@ def test_errors_are_measured_against_the_largest_value() -> None:
     found = difference(small, small + np.array([0, 1], dtype=np.float32))
     assert found is not None
     assert (found.absolute, found.relative) == (1.0, 1.0)
-    assert str(found).startswith("output: 1 of 2 elements differ; the most at (1,): 2.0 instead of 1.0")
+    assert str(found).startswith("output: 1 of 2 elements differ; the most at (1,): 2 instead of 1, an error of 1")
 
 
 def test_nan_infinity_and_their_absence_are_told_apart() -> None:

@@ -12,6 +12,7 @@ import regraft as rx
 from regraft.analysis import check_well_formed
 from regraft.ir import Call, Function, IRModule, Op, Var
 from regraft.ir.visitor import iter_bindings
+from regraft.ops.trials import difference
 from regraft.testing.random_programs import random_inputs
 
 
@@ -31,31 +32,29 @@ def _flat(value: Any) -> list[np.ndarray]:
 def assert_rewritten(
     before: Function, after: Function, *, exact: bool = False, inputs: Sequence[Any] | None = None
 ) -> None:
-    """``after`` is another program than ``before``, well formed, and computes the same values.
+    """``after`` is another program than ``before``, well formed, and computes the same on ``inputs``, random if None.
 
-    Values agree to the bit if ``exact``, else to a small multiple of what their dtype can tell apart.
+    Values agree to the bit if ``exact``, else as far as rounding allows.
     """
     assert after is not before
-    assert_same_values(before, after, exact=exact, inputs=inputs)
-
-
-def assert_same_values(
-    before: Function, after: Function, *, exact: bool = False, inputs: Sequence[Any] | None = None
-) -> None:
-    """Both programs are well formed and compute the same; see `assert_rewritten`."""
     check_well_formed(before)
     check_well_formed(after)
     given = random_inputs(before) if inputs is None else inputs
     expected, got = run(before, given), run(after, given)
-    assert len(expected) == len(got)
+    if exact:
+        assert_same_bits(expected, got)
+    else:
+        found = difference(tuple(expected), tuple(got))
+        assert found is None, str(found)
+
+
+def assert_same_bits(expected: Sequence[np.ndarray], got: Sequence[np.ndarray]) -> None:
+    """The same tensors, to the bit."""
+    assert [(t.dtype, t.shape) for t in got] == [(t.dtype, t.shape) for t in expected]
     for left, right in zip(expected, got, strict=True):
-        assert (left.dtype, left.shape) == (right.dtype, right.shape)
-        if exact or left.dtype.kind not in "fc":
-            assert left.tobytes() == right.tobytes()
-        else:
-            step = float(np.finfo(left.dtype).eps)
-            scale = float(np.max(np.abs(left), initial=0.0, where=np.isfinite(left)))
-            np.testing.assert_allclose(right, left, rtol=64 * step, atol=64 * step * scale)
+        if left.tobytes() != right.tobytes():
+            np.testing.assert_array_equal(right, left)
+            raise AssertionError(f"the same numbers, but other bits: {left!r} and {right!r}")
 
 
 def op_counts(function: Function) -> Counter[str]:

@@ -12,6 +12,7 @@ from regraft.rewrite import Event, RewriteError, Rule, rule_from_module
 from regraft.script import ir as I
 from regraft.script import relax as R
 from regraft.script import tir as T
+from regraft.testing import check_rule
 
 
 def run(program: rx.Function, *arrays: np.ndarray) -> Any:
@@ -309,6 +310,12 @@ def test_a_weight_that_is_bound_between_the_two_comes_first_in_the_result() -> N
     after = CombineTwoMatmuls(before)
     assert after.script().count("R.matmul") == 1
     assert_same(before, after, array(2, 3), array(3, 4), array(4, 3))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_programs_with_several_products_keep_their_values(seed: int) -> None:
+    report = check_rule(CombineTwoMatmuls, seed=seed)
+    assert report.rewrites >= 40
 
 
 def test_dependent_outputs_make_no_cycle() -> None:

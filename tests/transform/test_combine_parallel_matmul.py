@@ -8,8 +8,8 @@ import pytest
 from regraft.analysis import check_well_formed
 from regraft.ir import BlockBuilder, Call, Function, TensorType, TupleGetItem, Var, iter_bindings
 from regraft.script import relax as R
+from regraft.testing import assert_same_values
 from regraft.transform import CombineParallelMatmul, PassContext, report
-from tests.rewrite.harness import assert_same_values
 from tests.transform.harness import checked, counts, program
 
 F32 = '"float32"'

@@ -11,23 +11,22 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
 from ..ir.dims import SymVar
-from ..ir.expr import ShapeExpr, Tuple, TupleGetItem
-from ..ir.op import Call, Op
+from ..ir.expr import TupleGetItem
+from ..ir.op import Call
 from ..ir.program import Function, VarBinding
 from ..ir.steps import Steps, run_steps
-from ..ir.types import ShapeType, bind_type
 from . import reasons
-from .conditions import anything, attr_check, certainly_of_type, dtype_check, leaf_check, size_variables
-from .elements import ElementCode, element_rows, share_out
-from .machine import DEFINITIONS, FIRST_FREE, SIZES, TRACER, UNSET, Code, Place, Registers, succeeds
+from .conditions import size_variables
+from .elements import ElementCode, element_rows
+from .emit import StepWriter
+from .machine import DEFINITIONS, TRACER, UNSET, Registers, succeeds
+from .parts import bindable, fixed_op, reached, shared_throughout
 from .pattern import (
     AndPattern,
     AttrPattern,
     CallPattern,
     DataTypePattern,
     DFPattern,
-    ExprPattern,
-    Extent,
     FunctionPattern,
     NotPattern,
     OrPattern,
@@ -44,88 +43,18 @@ from .pattern import (
 from .view import definition, resolve, same_value
 
 
-def fixed_op(pattern: DFPattern) -> Op | None:
-    """The operator that ``pattern`` stands for, if it is one."""
-    return pattern.expr if isinstance(pattern, ExprPattern) and isinstance(pattern.expr, Op) else None
-
-
-def bindable(root: DFPattern) -> list[DFPattern]:
-    """``root`` and the patterns inside it that a match may bind: all but those that are only rejected."""
-    return _reached(root, NotPattern)
-
-
-def shared_throughout(roots: Iterable[DFPattern]) -> set[DFPattern]:
-    """The patterns that stand outside of every repeat, or that a repeat lists as shared: one value each."""
-    found: set[DFPattern] = set()
-    for root in roots:
-        for part in _reached(root, RepeatPattern):
-            if not isinstance(part, RepeatPattern):
-                found.add(part)
-                continue
-            for one in part.shared:
-                found.update(all_patterns(one))
-    return found
-
-
-def _reached(root: DFPattern, closed: type[DFPattern]) -> list[DFPattern]:
-    """What is reached from ``root`` without looking into patterns of the kind ``closed``."""
-    seen: dict[DFPattern, None] = {}
-    stack = [root]
-    while stack:
-        pattern = stack.pop()
-        if pattern not in seen:
-            seen[pattern] = None
-            if not isinstance(pattern, closed):
-                stack.extend(reversed(pattern.children()))
-    return list(seen)
-
-
-class Compiler:
+class Compiler(StepWriter):
     """Turns patterns into `Code`; one compiler for all patterns that share registers."""
 
     def __init__(self, roots: Sequence[DFPattern]) -> None:
+        super().__init__()
         self.standing: set[DFPattern] = {part for root in roots for part in bindable(root)}
         self.standing_sizes = {size for part in self.standing for size in size_variables(part)}
         self._deferred: dict[NotPattern, int] = {}
         self._noted: dict[NotPattern, int] = {}
-        self.place = Place()
-        self.code = self._new_code()
-        self.slots: dict[DFPattern, int] = {}
-        self.register_count = FIRST_FREE
-        self.bound: set[DFPattern] = set()
         self.maybe: set[DFPattern] = set()
         self.repeated: set[DFPattern] = set()
         self.outside_repeats = shared_throughout(roots)
-        self._extents: dict[Extent, int] = {}
-
-    def _new_code(self) -> Code:
-        return Code(lambda: (self.place, len(self.bound)))
-
-    # --- registers
-
-    def register(self) -> int:
-        """A register for an operand."""
-        self.register_count += 1
-        return self.register_count - 1
-
-    def slot(self, pattern: DFPattern) -> int:
-        """The first of the two registers of ``pattern``: its leaf, and after it what a rewriter is shown."""
-        found = self.slots.get(pattern)
-        if found is None:
-            found = self.slots[pattern] = self.register_count
-            self.register_count += 2
-        return found
-
-    def fresh_registers(self, template: dict[int, Any]) -> Registers:
-        """Registers for one run, with those of ``template`` set."""
-        r: Registers = [UNSET] * self.register_count
-        r[TRACER] = None
-        r[SIZES] = {}
-        for index, value in template.items():
-            r[index] = value
-        return r
-
-    # --- patterns
 
     def compile(self, pattern: DFPattern, source: int) -> None:
         """Steps that match the value in register ``source``, a resolved leaf, against ``pattern``."""
@@ -146,18 +75,6 @@ class Compiler:
             yield self._structure(pattern, source)
         self.bound.add(pattern)
         self.place = outer
-
-    def _same(self, pattern: DFPattern, source: int) -> None:
-        slot, after = self.slot(pattern), len(self.code.steps) + 1
-
-        def run(r: Registers) -> int:
-            have, want = r[source], r[slot]
-            return after if have is want or same_value(r[DEFINITIONS], have, want) else -1
-
-        def why(r: Registers) -> tuple[str, str]:
-            return reasons.shared_value(pattern, r[slot], r[source])
-
-        self.code.add_test(run, pattern, why)
 
     def _once(self, pattern: DFPattern, source: int) -> Steps[None]:
         """Match the structure if no earlier place has, else check that the value is the same."""
@@ -214,36 +131,6 @@ class Compiler:
             case _:
                 self._leaf(pattern, source)
 
-    def _leaf(self, pattern: DFPattern, source: int) -> None:
-        slot, after = self.slot(pattern), len(self.code.steps) + 1
-        accepts = leaf_check(pattern)
-
-        def bind(r: Registers) -> int:
-            r[slot] = r[slot + 1] = r[source]
-            return after
-
-        def run(r: Registers) -> int:
-            leaf = r[source]
-            if not accepts(r, leaf):
-                return -1
-            r[slot] = r[slot + 1] = leaf
-            return after
-
-        def why(r: Registers) -> tuple[str, str]:
-            return reasons.wrong_leaf(pattern, r[source], r[DEFINITIONS])
-
-        self.code.add_test(bind if accepts is anything else run, pattern, why)
-
-    def _copy(self, outer: DFPattern, inner: DFPattern) -> None:
-        """``outer`` stands for what ``inner`` stands for."""
-        slot, other, after = self.slot(outer), self.slot(inner), len(self.code.steps) + 1
-
-        def run(r: Registers) -> int:
-            r[slot], r[slot + 1] = r[other], r[other + 1]
-            return after
-
-        self.code.add_test(run, outer, reasons.never)
-
     def _call(self, pattern: CallPattern, source: int) -> Steps[None]:
         slot, after = self.slot(pattern), len(self.code.steps) + 1
         op = fixed_op(pattern.op)
@@ -287,56 +174,10 @@ class Compiler:
         for arg, register in zip(pattern.args, registers, strict=True):
             yield self._compile(arg, register)
 
-    def _commute(self, pattern: CallPattern, slot: int, registers: tuple[int, ...]) -> None:
-        first, second = registers
-        after = len(self.code.steps) + 1
-
-        def run(r: Registers) -> Iterator[int]:
-            a, b = r[first], r[second]
-            yield after
-            op = r[slot + 1].op
-            if type(op) is Op and op.is_commutative and a is not b:
-                r[first], r[second] = b, a
-                yield after
-                r[first], r[second] = a, b
-
-        self.code.add_choice(run, pattern, reasons.never)
-
-    def _commute_list(self, pattern: CallPattern, slot: int, arguments: int) -> None:
-        after = len(self.code.steps) + 1
-
-        def run(r: Registers) -> Iterator[int]:
-            values = r[arguments]
-            yield after
-            op = r[slot + 1].op
-            if type(op) is Op and op.is_commutative and len(values) == 2 and values[0] is not values[1]:
-                r[arguments] = values[::-1]
-                yield after
-                r[arguments] = values
-
-        self.code.add_choice(run, pattern, reasons.never)
-
     def _tuple(self, pattern: TuplePattern, source: int) -> Steps[None]:
         fields = self.register()
         self._fields(pattern, source, fields)
         yield self._run_of(pattern, pattern.fields, fields, allow_rest=False)
-
-    def _fields(self, pattern: DFPattern, source: int, fields: int) -> None:
-        slot, after = self.slot(pattern), len(self.code.steps) + 1
-
-        def run(r: Registers) -> int:
-            definitions = r[DEFINITIONS]
-            whole = definitions.get(r[source], r[source])
-            if type(whole) is not Tuple:
-                return -1
-            r[slot], r[slot + 1] = r[source], whole
-            r[fields] = [resolve(definitions, field) for field in whole.fields]
-            return after
-
-        def why(r: Registers) -> tuple[str, str]:
-            return reasons.not_a_tuple(pattern, r[source], r[DEFINITIONS])
-
-        self.code.add_test(run, pattern, why)
 
     def _run_of(self, owner: DFPattern, parts: Sequence[DFPattern], elements: int, *, allow_rest: bool) -> Steps[None]:
         """Match the list in register ``elements`` against ``parts``, of which repeats take runs."""
@@ -362,58 +203,6 @@ class Compiler:
                 yield self._repeat(part, register)
             else:
                 yield self._compile(part, register)
-
-    def _elastic_split(
-        self,
-        owner: DFPattern,
-        parts: Sequence[DFPattern],
-        elements: int,
-        registers: tuple[int, ...],
-        *,
-        allow_rest: bool,
-    ) -> None:
-        after = len(self.code.steps) + 1
-        repeats = [part for part in parts if isinstance(part, RepeatPattern)]
-        extents = [self.extent_register(part.extent) for part in repeats]
-        fixed = len(parts) - len(repeats)
-        slot = self.slot(owner)
-
-        def run(r: Registers) -> Iterator[int]:
-            values: list[Any] = r[elements]
-            known = {e: r[e] for e in extents if e is not None and r[e] is not UNSET}
-            totals = range(len(values) - fixed, -1, -1) if allow_rest else (len(values) - fixed,)
-            for total in totals:
-                for lengths in share_out(repeats, extents, total, known):
-                    assigned = iter(lengths)
-                    at = 0
-                    for part, register in zip(parts, registers, strict=True):
-                        if isinstance(part, RepeatPattern):
-                            length = next(assigned)
-                            r[register] = values[at : at + length]
-                            at += length
-                        else:
-                            r[register] = values[at]
-                            at += 1
-                    for extent, length in zip(extents, lengths, strict=True):
-                        if extent is not None:
-                            r[extent] = length
-                    yield after
-            for extent in extents:
-                if extent is not None and extent not in known:
-                    r[extent] = UNSET
-
-        def why(r: Registers) -> tuple[str, str]:
-            return reasons.wrong_run(owner, r[slot], len(r[elements]), parts, [e and r[e] for e in extents])
-
-        self.code.add_choice(run, owner, why)
-
-    def extent_register(self, extent: Extent | None) -> int | None:
-        """The register that holds the length that ``extent`` has in this match."""
-        if extent is None:
-            return None
-        if extent not in self._extents:
-            self._extents[extent] = self.register()
-        return self._extents[extent]
 
     def _repeat(self, pattern: RepeatPattern, elements: int) -> Steps[None]:
         """Match each value of the list in register ``elements``; what the parts stand for is gathered in lists."""
@@ -472,7 +261,7 @@ class Compiler:
                 )
         # An operator means the same in all elements; only alternatives can forget one that another element has met.
         of_alternatives = {p for p in all_patterns(pattern) if fixed_op(p) is not None} - set(
-            _reached(pattern, OrPattern)
+            reached(pattern, OrPattern)
         )
         outer = self.code, self.bound, self.maybe, self._deferred
         self.code, self.bound, self._deferred = self._new_code(), set(self.bound), {}
@@ -565,17 +354,6 @@ class Compiler:
         self.bound = outcomes[0] & outcomes[1]
         self.maybe |= (outcomes[0] | outcomes[1]) - self.bound
 
-    def _copy_and_jump(self, outer: DFPattern, inner: DFPattern) -> list[int]:
-        slot, other = self.slot(outer), self.slot(inner)
-        target = [0]
-
-        def run(r: Registers) -> int:
-            r[slot], r[slot + 1] = r[other], r[other + 1]
-            return target[0]
-
-        self.code.add_test(run, outer, reasons.never)
-        return target
-
     def _not(self, pattern: NotPattern, source: int) -> Steps[None]:
         """Reject at once if all that the rejected pattern shares with the rest is known, else at the end."""
         if self._unknown_to(pattern):
@@ -638,49 +416,6 @@ class Compiler:
             return after
 
         self.code.add_test(run, pattern, lambda r: reasons.rejected(pattern, r[source]))
-
-    def _condition(self, pattern: DFPattern) -> None:
-        """The condition of a constrained pattern, once its inner pattern has matched."""
-        slot, after = self.slot(pattern), len(self.code.steps) + 1
-
-        def why(r: Registers) -> tuple[str, str]:
-            return reasons.condition(pattern, r[slot], definition(r[DEFINITIONS], r[slot]), r[SIZES])
-
-        if isinstance(pattern, TypePattern | ShapePattern):
-            ty = pattern.ty if isinstance(pattern, TypePattern) else None
-            shape = pattern.shape if isinstance(pattern, ShapePattern) else None
-
-            def bind(r: Registers) -> Iterator[int]:
-                before = r[SIZES]
-                sizes = dict(before)
-                if certainly_of_type(r[slot].ty, ty, shape, sizes):
-                    r[SIZES] = sizes
-                    yield after
-                    r[SIZES] = before
-
-            self.code.add_choice(bind, pattern, why)
-            return
-        holds = dtype_check(pattern) if isinstance(pattern, DataTypePattern) else attr_check(pattern)
-
-        def run(r: Registers) -> int:
-            return after if holds(r[slot], definition(r[DEFINITIONS], r[slot])) else -1
-
-        self.code.add_test(run, pattern, why)
-
-    def _shape_literal(self, pattern: PrimArrPattern, source: int) -> None:
-        slot, after = self.slot(pattern), len(self.code.steps) + 1
-        expected = ShapeType(pattern.fields)
-
-        def run(r: Registers) -> Iterator[int]:
-            leaf, before = r[source], r[SIZES]
-            sizes = dict(before)
-            if isinstance(leaf, ShapeExpr) and bind_type(expected, leaf.ty, sizes) is True:
-                r[slot] = r[slot + 1] = leaf
-                r[SIZES] = sizes
-                yield after
-                r[SIZES] = before
-
-        self.code.add_choice(run, pattern, lambda r: reasons.wrong_leaf(pattern, r[source], r[DEFINITIONS]))
 
     def _function(self, pattern: FunctionPattern, source: int) -> Steps[None]:
         slot, after = self.slot(pattern), len(self.code.steps) + 1

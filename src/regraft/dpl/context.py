@@ -28,7 +28,7 @@ from .pattern import (
 
 @dataclass(frozen=True, slots=True)
 class UseConstraint:
-    """The value of ``source`` is operand ``index`` (any, if -1) of ``user``'s value; and of nothing else, if ``only``."""
+    """The value of ``source`` is operand ``index`` (any, if -1) of ``user``; if ``only``, of nothing else."""
 
     source: DFPattern
     user: DFPattern

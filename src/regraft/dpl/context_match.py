@@ -12,19 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 from ..ir.expr import Var
 from ..ir.types import TensorType, shapes_equal
 from . import reasons
-from .compile import Compiler, bindable, fixed_op
+from .compile import Compiler
 from .conditions import size_variables
 from .context import PatternContext, UseConstraint
 from .elements import first_row
 from .gather import RepeatRoot
 from .links import Link, heights_above, other_users, taken_by, uses, values_of
 from .machine import DEFINITIONS, SEEN, SIZES, TRACER, UNSET, VIEW, Registers, Tracer, solutions
-from .match import matchings_in, root_ops
+from .match import matchings_in
+from .parts import bindable, fixed_op, root_ops
 from .pattern import DFPattern, PatternError, RepeatPattern, all_patterns
 from .view import BlockView, resolve
 
@@ -300,10 +301,12 @@ def _same_form(first: DFPattern, second: DFPattern, mapping: dict[DFPattern, DFP
 
 def _own_fields(pattern: DFPattern) -> list[Any]:
     names = [name for kind in type(pattern).__mro__ for name in getattr(kind, "__slots__", ())]
-    values = [getattr(pattern, name) for name in names if name != "compiled_form"]
-    return [v for v in values if not isinstance(v, DFPattern | tuple)] + [
-        v for v in values if isinstance(v, tuple) and not any(isinstance(i, DFPattern) for i in v)
-    ]
+    values: list[Any] = [getattr(pattern, name) for name in names if name != "compiled_form"]
+    return [v for v in values if not isinstance(v, DFPattern) and not _holds_patterns(v)]
+
+
+def _holds_patterns(value: object) -> bool:
+    return isinstance(value, tuple) and any(isinstance(item, DFPattern) for item in cast("tuple[Any, ...]", value))
 
 
 def _parallel(model: DFPattern, other: DFPattern, own: Sequence[DFPattern]) -> list[DFPattern]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from ..ir.op import Op
+from .parts import inner_first
 from .pattern import (
     AndPattern,
     AttrPattern,
@@ -32,13 +36,15 @@ from .pattern import (
 
 def duplicate(pattern: DFPattern, done: dict[DFPattern, DFPattern]) -> DFPattern:
     """A copy of ``pattern`` with new identities; parts that stand in several places stay one part."""
-    known = done.get(pattern)
-    if known is not None:
-        return known
+    for part in inner_first(pattern):
+        if part not in done:
+            done[part] = _copy(part, done)
+    return done[pattern]
 
-    def again(part: DFPattern) -> DFPattern:
-        return duplicate(part, done)
 
+def _copy(pattern: DFPattern, done: Mapping[DFPattern, DFPattern]) -> DFPattern:
+    """``pattern`` again, over the copies of its parts."""
+    again = done.__getitem__
     match pattern:
         case WildcardPattern():
             copy: DFPattern = WildcardPattern()
@@ -82,12 +88,23 @@ def duplicate(pattern: DFPattern, done: dict[DFPattern, DFPattern]) -> DFPattern
             copy = RepeatPattern(body, pattern.min, pattern.max, shared, pattern.extent)
         case _:
             raise PatternError(f"cannot duplicate {type(pattern).__name__}")
-    done[pattern] = copy
     return copy
+
+
+_LONGEST_PART: Final = 200
+"""How many characters of a part are shown; parts that stand in many places would make the text grow without limit."""
 
 
 def describe(pattern: DFPattern) -> str:
     """A short text: ``add(*, const)``; for messages, not for parsing."""
+    texts: dict[DFPattern, str] = {}
+    for part in inner_first(pattern):
+        text = _text(part, texts)
+        texts[part] = text if len(text) <= _LONGEST_PART or part is pattern else text[: _LONGEST_PART - 3] + "..."
+    return texts[pattern]
+
+
+def _text(pattern: DFPattern, texts: Mapping[DFPattern, str]) -> str:
     match pattern:
         case WildcardPattern():
             return "*"
@@ -104,35 +121,35 @@ def describe(pattern: DFPattern) -> str:
         case ConstantPattern():
             return "const"
         case CallPattern():
-            args = [*map(describe, pattern.args), *(["..."] if pattern.varg_default_wildcard else [])]
-            return f"{describe(pattern.op)}({', '.join(args)})"
+            args = [*map(texts.__getitem__, pattern.args), *(["..."] if pattern.varg_default_wildcard else [])]
+            return f"{texts[pattern.op]}({', '.join(args)})"
         case FunctionPattern():
-            return f"function({', '.join(map(describe, pattern.params))}) -> {describe(pattern.body)}"
+            return f"function({', '.join(map(texts.__getitem__, pattern.params))}) -> {texts[pattern.body]}"
         case TuplePattern():
-            return f"({', '.join(map(describe, pattern.fields))}{',' if len(pattern.fields) == 1 else ''})"
+            return f"({', '.join(map(texts.__getitem__, pattern.fields))}{',' if len(pattern.fields) == 1 else ''})"
         case UnorderedTuplePattern():
-            return f"unordered({', '.join(map(describe, pattern.fields))})"
+            return f"unordered({', '.join(map(texts.__getitem__, pattern.fields))})"
         case TupleGetItemPattern():
-            return f"{describe(pattern.tuple)}[{'any' if pattern.index is None else pattern.index}]"
+            return f"{texts[pattern.tuple]}[{'any' if pattern.index is None else pattern.index}]"
         case OrPattern():
-            return f"({describe(pattern.left)} | {describe(pattern.right)})"
+            return f"({texts[pattern.left]} | {texts[pattern.right]})"
         case AndPattern():
-            return f"({describe(pattern.left)} & {describe(pattern.right)})"
+            return f"({texts[pattern.left]} & {texts[pattern.right]})"
         case NotPattern():
-            return f"~{describe(pattern.reject)}"
+            return f"~{texts[pattern.reject]}"
         case TypePattern():
-            return f"{describe(pattern.pattern)}: {pattern.ty!r}"
+            return f"{texts[pattern.pattern]}: {pattern.ty!r}"
         case DataTypePattern():
-            return f"{describe(pattern.pattern)}: {pattern.dtype}"
+            return f"{texts[pattern.pattern]}: {pattern.dtype}"
         case ShapePattern():
-            return f"{describe(pattern.pattern)}: ({', '.join(map(str, pattern.shape))})"
+            return f"{texts[pattern.pattern]}: ({', '.join(map(str, pattern.shape))})"
         case AttrPattern():
             attrs = ", ".join(f"{name}={value!r}" for name, value in pattern.attrs.items())
-            return f"{describe(pattern.pattern)}{{{attrs}}}"
+            return f"{texts[pattern.pattern]}{{{attrs}}}"
         case PrimArrPattern():
             return f"shape({', '.join(map(str, pattern.fields))})"
         case RepeatPattern():
             most = "" if pattern.max is None else pattern.max
-            return f"repeat({describe(pattern.pattern)}, {pattern.min}..{most})"
+            return f"repeat({texts[pattern.pattern]}, {pattern.min}..{most})"
         case _:
             return type(pattern).__name__

@@ -8,11 +8,12 @@ from typing import Any
 
 from ..ir.expr import Expr, Var
 from . import reasons
-from .compile import Compiler, fixed_op
+from .compile import Compiler
 from .conditions import size_variables
 from .elements import ElementCode, first_row, undisturbed
 from .links import Link, heights_above, taken_by
 from .machine import SEEN, SIZES, TRACER, UNSET, VIEW, Choice, Registers, Step, Tracer
+from .parts import fixed_op
 from .pattern import RepeatPattern, all_patterns
 from .view import BlockView
 

@@ -6,68 +6,27 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from ..ir.expr import Expr, Var
-from ..ir.op import Op
-from .compile import Compiler, fixed_op
+from .compile import Compiler
 from .machine import DEFINITIONS, SIZES, TRACER, UNSET, Registers, Tracer, solutions, succeeds
+from .parts import inner_first, root_ops
 from .pattern import (
     AndPattern,
-    CallPattern,
     ConstrainedPattern,
     DFPattern,
     NotPattern,
     OrPattern,
     RepeatPattern,
-    all_patterns,
 )
 from .view import Definitions, resolve
 
 
-def root_ops(pattern: DFPattern) -> tuple[Op, ...] | None:
-    """The operators that a call must have to match ``pattern``; None when it need not be one of a known few."""
-    match pattern:
-        case CallPattern():
-            return callee_ops(pattern.op)
-        case OrPattern():
-            left, right = root_ops(pattern.left), root_ops(pattern.right)
-            return None if left is None or right is None else tuple(dict.fromkeys((*left, *right)))
-        case AndPattern():
-            left, right = root_ops(pattern.left), root_ops(pattern.right)
-            return left if right is None else right if left is None else tuple(op for op in left if op in right)
-        case ConstrainedPattern():
-            return root_ops(pattern.pattern)
-        case RepeatPattern():
-            return root_ops(pattern.pattern)
-        case _:
-            return None
-
-
-def callee_ops(pattern: DFPattern) -> tuple[Op, ...] | None:
-    """The operators that a callee must be one of to match ``pattern``; None when that is not known."""
-    op = fixed_op(pattern)
-    if op is not None:
-        return (op,)
-    if isinstance(pattern, OrPattern):
-        left, right = callee_ops(pattern.left), callee_ops(pattern.right)
-        return None if left is None or right is None else tuple(dict.fromkeys((*left, *right)))
-    return None
-
-
 def depth(pattern: DFPattern) -> int:
     """How many definitions below the root a match may read: what an edit there can change is no further up."""
+    same_value = (OrPattern, AndPattern, NotPattern, ConstrainedPattern, RepeatPattern)
     levels: dict[DFPattern, int] = {}
-    for part in reversed(all_patterns(pattern)):
-        levels[part] = 0
-    changed = True
-    while changed:
-        changed = False
-        for part in levels:
-            step = (
-                0 if isinstance(part, OrPattern | AndPattern | NotPattern | ConstrainedPattern | RepeatPattern) else 1
-            )
-            level = max((levels[child] + step for child in part.children()), default=0)
-            if level > levels[part]:
-                levels[part] = level
-                changed = True
+    for part in inner_first(pattern):
+        step = 0 if isinstance(part, same_value) else 1
+        levels[part] = max((levels[child] + step for child in part.children()), default=0)
     return levels[pattern]
 
 

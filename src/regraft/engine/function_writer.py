@@ -25,13 +25,14 @@ from ..ir.expr import (
     TupleGetItem,
     Var,
 )
+from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.program import Function, If, SeqExpr
 from ..ir.types import TensorType, Type, erase_unbound, is_subtype, type_symvars
 from .checks import TypeCheck
 from .errors import BuildError
 from .liveness import Statement, last_reads, statements_of, variables_of
-from .python_source import ModuleWriter, Place, identifier
+from .python_source import Dialect, ModuleWriter, Place, PythonModule, identifier
 
 _MOST_INDENT: Final = 40
 """Python refuses more than 100 levels of indentation."""
@@ -42,6 +43,16 @@ class _MovedBranch(NamedTuple):
     body: SeqExpr
     variables: tuple[Var, ...]
     sizes: tuple[tuple[SymVar, str], ...]
+
+
+def write_module(module: IRModule, dialect: Dialect, filename: str, *, verify_types: bool) -> PythonModule:
+    """A whole module as Python, compiled under ``filename``. Cost: linear in the bindings."""
+    writer = ModuleWriter(module, dialect)
+    for name, function in module.items():
+        if writer.lines:
+            writer.lines.extend(("", ""))
+        FunctionWriter(writer, name, verify_types=verify_types).write(function)
+    return writer.finish(filename)
 
 
 class FunctionWriter:
@@ -239,18 +250,21 @@ class FunctionWriter:
         lowering = self.module.dialect.lowerings.get(op.name)
         if lowering is not None:
             return lowering.write(self, value)
-        name = self.module.operator(op, self.name)
-        arguments = self.operands(value.args)
-        if not op.variadic:
-            arguments += ["None"] * (len(op.operands) - len(arguments))
-        arguments += [f"{key}={self.literal(item)}" for key, item in value.attrs.items()]
-        return f"{name}({', '.join(arguments)})"
+        return self.applied(self.module.operator(op, self.name), value)
 
     def _is_untrusted(self, call: Call) -> bool:
         if isinstance(call.op, ExternFunc):
             return True
         lowering = self.module.dialect.lowerings.get(call.op.name) if isinstance(call.op, Op) else None
         return lowering is not None and lowering.untrusted
+
+    def applied(self, name: str, call: Call) -> str:
+        """The text of a call of the Python function ``name`` that takes what the operator's reference takes."""
+        arguments = self.operands(call.args)
+        if isinstance(call.op, Op) and not call.op.variadic:
+            arguments += ["None"] * (len(call.op.operands) - len(arguments))
+        arguments += [f"{key}={self.literal(item)}" for key, item in call.attrs.items()]
+        return f"{name}({', '.join(arguments)})"
 
     def operands(self, operands: Iterable[Expr]) -> list[str]:
         """The text of several operands."""

@@ -24,9 +24,9 @@ from .arrays import array_dtype, as_argument, as_result
 from .errors import ExecutionError, TypeCheckError
 from .executable import Entry, Executable
 from .failures import located
-from .function_writer import FunctionWriter
+from .function_writer import write_module
 from .packed import LOWERINGS, helpers
-from .python_source import Dialect, ModuleWriter, PythonModule
+from .python_source import Dialect, PythonModule
 
 _serial: Final = itertools.count()
 
@@ -50,12 +50,7 @@ def compile_module(module: IRModule, *, verify_types: bool = False) -> Executabl
     an operator whose meaning and type rule disagree. Cost: linear in the bindings, some 20 µs each.
     """
     with collection_paused():
-        writer = ModuleWriter(module, DIALECT)
-        for name, function in module.items():
-            if writer.lines:
-                writer.lines.extend(("", ""))
-            FunctionWriter(writer, name, verify_types=verify_types).write(function)
-        program = writer.finish(f"<regraft numpy {next(_serial)}>")
+        program = write_module(module, DIALECT, f"<regraft numpy {next(_serial)}>", verify_types=verify_types)
     entries = {name: _entry(program, name, function) for name, function in module.items()}
     return Executable("numpy", entries, program.source)
 

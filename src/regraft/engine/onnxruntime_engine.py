@@ -41,6 +41,9 @@ _LEVELS: Final = {
     "all": "ORT_ENABLE_ALL",
 }
 
+_ROUNDING_OPTIMIZERS: Final = ["MatMulScaleFusion"]
+"""Of ONNX Runtime's rewrites those that keep a double in single precision."""
+
 
 def runs(op: Op) -> bool:
     """Whether calls of ``op`` run here."""
@@ -185,12 +188,23 @@ def _open_session(lowered: LoweredFunction, name: str, options: _Options) -> tup
     shared = _share_constants(lowered.graph, settings)
     proto = ir.to_proto(as_model(lowered.graph))
     try:
-        session = ort.InferenceSession(proto.SerializeToString(), settings, providers=list(options.providers))
+        session = ort.InferenceSession(
+            proto.SerializeToString(),
+            settings,
+            providers=list(options.providers),
+            disabled_optimizers=_ROUNDING_OPTIMIZERS if _computes_in_double(lowered.graph) else [],
+        )
     except Exception as error:  # ONNX Runtime's errors share no base but this
         raise BuildError(
             f'{name}: ONNX Runtime {ort.__version__} cannot run this program: {error} (target="numpy" does)'
         ) from error
     return _Session(session, shared), onnx.printer.to_text(proto)
+
+
+def _computes_in_double(graph: ir.Graph) -> bool:
+    import onnx_ir as ir
+
+    return any(value.dtype == ir.DataType.DOUBLE for node in graph for value in node.outputs)
 
 
 class _Session:

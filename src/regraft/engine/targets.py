@@ -35,6 +35,7 @@ class Target:
 _targets: Final[dict[str, Target]] = {
     "onnxruntime": Target(f"{__package__}.onnxruntime_engine", package="onnxruntime"),
     "numpy": Target(f"{__package__}.numpy_engine"),
+    "torch": Target(f"{__package__}.torch_engine", package="torch", extra="torch"),
 }
 
 

@@ -28,9 +28,7 @@ def values_to_recompute(function: Function) -> dict[Var, None]:
     Values that cannot be computed again (calls with effects, branches, inner functions) are kept instead. Cost: linear
     in the bindings, times how deep stages nest.
     """
-    definitions = {
-        binding.var: binding.value for block in function.body.blocks for binding in block.bindings
-    }
+    definitions = {binding.var: binding.value for block in function.body.blocks for binding in block.bindings}
     inside: dict[Var, None] = {}
     seen: set[tuple[Var, int]] = set()
     for value in definitions.values():

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, NoReturn, TypeAlias
 
-from ..analysis import free_vars
 from ..dpl.view import leaves_of
 from ..ir.builder import NameSupply, operands_of, with_operands
 from ..ir.expr import DataflowVar, Expr, ExternFunc, GlobalVar, Tuple, TupleGetItem, Var
@@ -21,7 +20,7 @@ from ..ir.node import print_node
 from ..ir.op import Call, Op, Trait
 from ..ir.origin import Origins
 from ..ir.program import Binding, Function, If, MatchCast, VarBinding, is_leaf
-from ..ir.types import TensorType, TupleType, Type, is_subtype
+from ..ir.types import FuncType, ObjectType, TensorType, TupleType, Type, is_subtype
 from ..ops.adjoints import GradientError, is_differentiable, zeros_of
 from ..ops.binary import add
 from ..ops.create import ones
@@ -45,14 +44,32 @@ def active_values(function: Function, required: Iterable[Var]) -> set[Var]:
     for block in function.body.blocks:
         for binding in block.bindings:
             value = binding.value
-            if isinstance(value, Call) and type(value.op) is Op and Trait.STOPS_GRADIENT in value.op.traits:
+            if isinstance(value, Call) and type(value.op) is Op and _stops(value.op):
                 continue
-            if not is_differentiable(binding.var.ty):
+            if not _may_carry(binding.var.ty):
                 continue
-            used = free_vars(value) if isinstance(value, If | Function) else leaves_of(value)
-            if any(leaf in active for leaf in used):
+            if any(leaf in active for leaf in leaves_of(value)):
                 active.add(binding.var)
     return active
+
+
+def _stops(op: Op) -> bool:
+    """Whether no gradient passes through ``op``; a rule that a user registers for it lets one through."""
+    return Trait.STOPS_GRADIENT in op.traits and op.gradient is None
+
+
+def _may_carry(ty: Type) -> bool:
+    """Whether values of type ``ty`` hold floating numbers, or may do so without saying, as objects and functions."""
+    pending = [ty]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, ObjectType | FuncType):
+            return True
+        if isinstance(current, TupleType):
+            pending.extend(current.fields)
+        elif is_differentiable(current):
+            return True
+    return False
 
 
 class ReversePass:
@@ -147,12 +164,13 @@ class ReversePass:
             )
         shares: list[_Share] = []
         for index, (operand, share) in enumerate(zip(call.args, given, strict=True)):
-            if share is None or not any(leaf in self._active for leaf in leaves_of_operand(operand)):
+            if share is None or not any(leaf in self._active for leaf in leaves_of(operand)):
                 continue
             if is_subtype(share.ty, operand.ty) is False:
                 raise GradientError(
                     f"the gradient rule of {call.op.name} returned a share of type {share.ty!r} for its operand "
-                    f"{call.op.operand_name(index)}, which is {operand.ty!r}, in {_described(binding)}; expected that type"
+                    f"{call.op.operand_name(index)}, which is {operand.ty!r}: expected that type, in "
+                    f"{_described(binding)}"
                 )
             shares.extend(self._shares(operand, (), share))
         return shares
@@ -271,19 +289,6 @@ class ReversePass:
             self.bindings.append(MatchCast(copy, value, binding.ty))
             return copy
         return value if is_leaf(value) else self.emit(value, f"{var.name_hint}_cp", var.origins)
-
-
-def leaves_of_operand(operand: Expr) -> list[Expr]:
-    """``operand`` itself, or what the tuple that it is holds, at any depth."""
-    found: list[Expr] = []
-    pending = [operand]
-    while pending:
-        current = pending.pop()
-        if isinstance(current, Tuple):
-            pending.extend(current.fields)
-        else:
-            found.append(current)
-    return found
 
 
 # --- errors

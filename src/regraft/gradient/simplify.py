@@ -20,7 +20,7 @@ from ..dpl.pattern import DFPattern
 from ..ir.expr import Expr, Var
 from ..ir.op import Call, is_call_of
 from ..ir.program import Function
-from ..ir.types import TensorType, shapes_equal
+from ..ir.types import TensorType, is_subtype, shapes_equal
 from ..ops.linear_algebra import matmul
 from ..ops.manipulate import permute_dims
 from ..rewrite import Decline, Rule, RuleSet, decline, rewrite
@@ -61,6 +61,8 @@ def _cancel_transposes() -> Rule:
     def cancel_transposes(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         if not (is_transpose(expr) and is_transpose(matchings[inner])):
             return decline("the two permutations are not both swaps of the last two axes")
+        if is_subtype(matchings[matrix].ty, expr.ty) is not True:
+            return decline("less is known of the type of what is transposed twice")
         return matchings[matrix]
 
     return Rule(is_op("relax.permute_dims")(inner), cancel_transposes, "permute_dims(permute_dims(a)) -> a")
@@ -73,9 +75,7 @@ def _transpose_factors() -> Rule:
         swap = is_op("relax.permute_dims")(product)
         product.only_used_by(swap)
 
-    def transpose_factors(
-        matchings: dict[DFPattern, Any], bindings: Mapping[Any, Expr]
-    ) -> dict[Var, Expr] | Decline:
+    def transpose_factors(matchings: dict[DFPattern, Any], bindings: Mapping[Any, Expr]) -> dict[Var, Expr] | Decline:
         if not is_transpose(bindings[matchings[swap]]):
             return decline("the permutation is no swap of the last two axes")
         a, b = matchings[left], matchings[right]
@@ -83,7 +83,10 @@ def _transpose_factors() -> Rule:
             return decline("the factors are no matrices, or their leading axes may broadcast")
         call = bindings[matchings[product]]
         assert isinstance(call, Call)
-        return {matchings[swap]: matmul(transposed(b), transposed(a), call.attrs.out_dtype)}
+        rewritten = matmul(transposed(b), transposed(a), call.attrs.out_dtype)
+        if is_subtype(rewritten.ty, matchings[swap].ty) is not True:
+            return decline("less would be known of the type of the product")
+        return {matchings[swap]: rewritten}
 
     name = "permute_dims(matmul(a, b)) -> matmul(permute_dims(b), permute_dims(a))"
     return Rule(context, transpose_factors, name)
@@ -95,8 +98,9 @@ def _same_batches(left: TensorType, right: TensorType) -> bool:
         return False
     if left.ndim == 2:
         return True
-    known = left.shape is not None and right.shape is not None
-    return known and shapes_equal(left.shape[:-2], right.shape[:-2]) is True
+    if left.shape is None or right.shape is None:
+        return False
+    return shapes_equal(left.shape[:-2], right.shape[:-2]) is True
 
 
 GRADIENT_RULES: Final = RuleSet([_cancel_transposes(), _transpose_factors()])

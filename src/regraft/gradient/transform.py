@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..analysis import free_vars, remove_all_unused
+from ..dpl.view import leaves_of
 from ..ir.builder import NameSupply, operands_of, with_operands
 from ..ir.dtypes import is_float
 from ..ir.expr import DataflowVar, Expr, Tuple, Var
@@ -29,7 +30,7 @@ from ..ir.types import TensorType, TupleType, Type
 from ..ir.visitor import iter_bindings
 from ..ops.adjoints import GradientError, is_differentiable
 from .checkpoint import is_marker, values_to_recompute
-from .reverse import Path, ReversePass, leaves_of_operand
+from .reverse import Path, ReversePass
 from .simplify import simplify_gradient
 
 
@@ -74,7 +75,13 @@ class Gradient:
         return f"Gradient({self.func_name!r})"
 
     def __call__(self, module: IRModule) -> IRModule:
+        """``module`` with the adjoint of the function added."""
         name = self.func_name
+        if not isinstance(module, IRModule):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise GradientError(
+                f"Gradient of {name!r} is applied to a {type(module).__name__}; expected a module: "
+                f"IRModule({{{name!r}: function}})"
+            )
         if name not in module:
             raise GradientError(f"Gradient: the module has no function {name!r}; it has: {', '.join(module) or 'none'}")
         adjoint_name = f"{name}_adjoint"
@@ -232,8 +239,7 @@ def _with_outputs(function: Function, backward: Iterable[Binding]) -> Function:
     """``function`` with those variables of dataflow blocks that ``backward`` uses made visible after their blocks."""
     used: dict[Expr, None] = {}
     for binding in backward:
-        for operand in operands_of(binding.value) or (binding.value,):
-            used.update(dict.fromkeys(leaves_of_operand(operand)))
+        used.update(dict.fromkeys(leaves_of(binding.value)))
     own = {binding.var for binding in backward}
     hidden = {var for var in used if type(var) is DataflowVar and var not in own}
     return _Publication(hidden).mutate(function) if hidden else function

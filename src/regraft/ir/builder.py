@@ -126,14 +126,18 @@ class NameSupply:
         self._taken.add(name)
 
     def fresh(self, prefix: str) -> str:
-        """``prefix`` itself if it is free, else with the smallest number that makes it so; takes it."""
+        """``prefix`` itself if it is free, else its stem with the smallest number that makes it so; takes it.
+
+        The stem is ``prefix`` without the digits it ends with, so that names made from names do not grow.
+        """
         if prefix not in self._taken:
             self._taken.add(prefix)
             return prefix
-        count = self._next.get(prefix, 1)
-        while (name := f"{prefix}{count}" if not prefix[-1:].isdigit() else f"{prefix}_{count}") in self._taken:
+        stem = prefix.rstrip("0123456789").rstrip("_") or "lv"
+        count = self._next.get(stem, 1)
+        while (name := f"{stem}{count}") in self._taken:
             count += 1
-        self._next[prefix] = count + 1
+        self._next[stem] = count + 1
         self._taken.add(name)
         return name
 

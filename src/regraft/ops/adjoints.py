@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.dims import Dim, dim_product
-from ..ir.dtypes import is_float
+from ..ir.dtypes import is_float, itemsize
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, const
 from ..ir.op import Call, Op
-from ..ir.types import TensorType, TupleType, Type, shapes_equal
+from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type, shapes_equal
+
 # Modules rather than names: the operators in these files have gradients, so they import this one, too.
 from . import broadcast, create, datatype, reduction, reshaping, shape
 
@@ -54,6 +55,18 @@ def known_shape(call: Call, operand: Expr, name: str) -> tuple[Dim, ...]:
             "give it one with R.match_cast"
         )
     return dims
+
+
+def known_rank(call: Call, operand: Expr, name: str) -> int:
+    """How many dimensions ``operand`` has, without which the rule cannot say which axes are which."""
+    ndim = tensor_type(operand).ndim
+    if ndim == UNKNOWN_NDIM:
+        assert isinstance(call.op, Op)
+        raise GradientError(
+            f"{call.op.name}: the gradient needs the rank of {name}, which is {operand.ty!r}; "
+            "give it one with R.match_cast"
+        )
+    return ndim
 
 
 def number_of(value: Expr) -> float | None:
@@ -108,6 +121,13 @@ def reshape_like(share: Expr, operand: Expr) -> Expr:
     return share if has_shape_of(share, operand) else reshaping.reshape(share, shape_like(operand))
 
 
+def widened(value: Expr) -> Expr:
+    """``value`` in the dtype that sums over it are kept in: float32 for narrower floats, else its own."""
+    dtype = tensor_type(value).dtype
+    is_narrow = dtype is not None and is_float(dtype) and itemsize(dtype) < 4
+    return datatype.astype(value, "float32") if is_narrow else value
+
+
 def converted_like(share: Expr, operand: Expr) -> Expr:
     """``share`` in the dtype of ``operand``."""
     dtype = tensor_type(operand).dtype
@@ -134,6 +154,13 @@ def ones_of(value: Expr) -> Expr:
     if dims is None or dtype is None:
         return create.ones_like(value)
     return create.ones(ShapeExpr(dims), dtype)
+
+
+def widened(share: Expr) -> Expr:
+    """``share`` in float32 where its own dtype is narrower: what counts of elements fit into, and divide in."""
+    dtype = tensor_type(share).dtype
+    narrow = dtype is not None and is_float(dtype) and itemsize(dtype) < 4
+    return datatype.astype(share, "float32") if narrow else share
 
 
 def count_of(dims: Sequence[Dim], dtype: str | None) -> Expr:

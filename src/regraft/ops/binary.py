@@ -13,6 +13,7 @@ from typing import Any
 from ..ir.dtypes import is_bool, is_float, is_integer, is_unsigned
 from ..ir.expr import Expr
 from ..ir.op import Call, Op, Trait
+from . import unary
 from .adjoints import collapse_to, number_of
 from .comparison import equal, greater, greater_equal, less
 from .elementary import log, sigmoid
@@ -20,7 +21,6 @@ from .logical import logical_and
 from .rules import broadcast_rule, has_order, require_dtype
 from .semantics import array_function, cast, dtype_name, rounded_once, standard, truncated_divide
 from .ternary import where
-from .unary import trunc
 
 __all__ = [
     "add",
@@ -44,9 +44,7 @@ _ORDERED = require_dtype(
     has_order,
     "real numbers or bool",
 )
-_FLOATING = require_dtype(
-    broadcast_rule, is_float, 'a floating dtype; convert it first: R.astype(x, "float32")'
-)
+_FLOATING = require_dtype(broadcast_rule, is_float, 'a floating dtype; convert it first: R.astype(x, "float32")')
 _ARITHMETIC = (Trait.ELEMENTWISE,)
 _SYMMETRIC = (Trait.ELEMENTWISE, Trait.COMMUTATIVE, Trait.ASSOCIATIVE)
 _EXTREME = (*_SYMMETRIC, Trait.IDEMPOTENT)
@@ -63,9 +61,7 @@ def add(x1: Expr | float, x2: Expr | float) -> Call:
     return ADD(x1, x2)
 
 
-SUBTRACT = Op(
-    "relax.subtract", ("x1", "x2"), infer=_NUMERIC, reference=standard("subtract"), traits=_ARITHMETIC
-)
+SUBTRACT = Op("relax.subtract", ("x1", "x2"), infer=_NUMERIC, reference=standard("subtract"), traits=_ARITHMETIC)
 
 
 def subtract(x1: Expr | float, x2: Expr | float) -> Call:
@@ -77,9 +73,7 @@ def subtract(x1: Expr | float, x2: Expr | float) -> Call:
     return SUBTRACT(x1, x2)
 
 
-MULTIPLY = Op(
-    "relax.multiply", ("x1", "x2"), infer=broadcast_rule, reference=standard("multiply"), traits=_SYMMETRIC
-)
+MULTIPLY = Op("relax.multiply", ("x1", "x2"), infer=broadcast_rule, reference=standard("multiply"), traits=_SYMMETRIC)
 
 
 def multiply(x1: Expr | float, x2: Expr | float) -> Call:
@@ -153,9 +147,7 @@ def mod(x1: Expr | float, x2: Expr | float) -> Call:
     return MOD(x1, x2)
 
 
-FLOOR_MOD = Op(
-    "relax.floor_mod", ("x1", "x2"), infer=_REAL, reference=standard("remainder"), traits=_ARITHMETIC
-)
+FLOOR_MOD = Op("relax.floor_mod", ("x1", "x2"), infer=_REAL, reference=standard("remainder"), traits=_ARITHMETIC)
 
 
 def floor_mod(x1: Expr | float, x2: Expr | float) -> Call:
@@ -291,13 +283,12 @@ def _divide_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | Non
 @MOD.define_gradient
 def _mod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x1, x2 = call.args
-    return [collapse_to(adjoint, x1), -collapse_to(adjoint * trunc(x1 / x2), x2)]
+    # The quotient that was taken off, from what it left: dividing again could round to the next one.
+    quotient = unary.round((x1 - output) / x2)
+    return [collapse_to(adjoint, x1), -collapse_to(adjoint * quotient, x2)]
 
 
-@FLOOR_MOD.define_gradient
-def _floor_mod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    x1, x2 = call.args
-    return [collapse_to(adjoint, x1), -collapse_to(adjoint * floor_divide(x1, x2), x2)]
+FLOOR_MOD.define_gradient(_mod_gradient)
 
 
 @POWER.define_gradient

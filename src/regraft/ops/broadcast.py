@@ -179,9 +179,7 @@ def _repeat(xp: Any, data: Any, repeats: int, axis: int | None) -> Any:
     return xp.repeat(data, repeats, axis=axis)
 
 
-REPEAT = Op(
-    "relax.repeat", ("data",), {"repeats": REQUIRED, "axis": None}, infer=_repeat_type, reference=_repeat
-)
+REPEAT = Op("relax.repeat", ("data",), {"repeats": REQUIRED, "axis": None}, infer=_repeat_type, reference=_repeat)
 
 
 def repeat(data: Expr, repeats: int, axis: int | None = None) -> Call:

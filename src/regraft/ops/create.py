@@ -99,9 +99,7 @@ def _full_like(xp: Any, x: Any, fill_value: Any, dtype: str | None) -> Any:
     return _full(xp, x.shape, fill_value, dtype or dtype_name(x.dtype))
 
 
-FULL_LIKE = Op(
-    "relax.full_like", ("x", "fill_value"), {"dtype": None}, infer=_full_like_type, reference=_full_like
-)
+FULL_LIKE = Op("relax.full_like", ("x", "fill_value"), {"dtype": None}, infer=_full_like_type, reference=_full_like)
 
 
 def full_like(x: Expr, fill_value: Expr | float, dtype: Any = None) -> Call:
@@ -372,18 +370,12 @@ ONE_HOT = Op(
 def _as_scalar_constant(value: Any) -> Any:
     """A number, or a `PrimValue` of one, as a constant of the dtype that it has as a scalar."""
     scalar = as_prim_value(value)
-    if (
-        isinstance(scalar, PrimValue)
-        and isinstance(scalar.ty, PrimType)
-        and not isinstance(scalar.value, SymExpr)
-    ):
+    if isinstance(scalar, PrimValue) and isinstance(scalar.ty, PrimType) and not isinstance(scalar.value, SymExpr):
         return const(scalar.value, scalar.ty.dtype)
     return scalar
 
 
-def one_hot(
-    indices: Expr, on_value: Expr | float, off_value: Expr | float, depth: int, axis: int = -1
-) -> Call:
+def one_hot(indices: Expr, on_value: Expr | float, off_value: Expr | float, depth: int, axis: int = -1) -> Call:
     """``on_value`` where each index points along a new axis of size ``depth``, ``off_value`` elsewhere.
 
     Follows ONNX ``OneHot``, save that indices count from 0 only: one that is out of range is off everywhere.

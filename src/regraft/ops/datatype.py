@@ -23,9 +23,7 @@ def _converted_type(call: Call) -> Type:
     if dtype is None:
         raise wrong_attribute(call, "dtype", 'a dtype, such as "float32"')
     if ty.dtype is not None and ty.dtype.startswith("complex") and not dtype.startswith("complex"):
-        raise wrong_attribute(
-            call, "dtype", f"a complex dtype: x is {ty.dtype}, and its imaginary part would be lost"
-        )
+        raise wrong_attribute(call, "dtype", f"a complex dtype: x is {ty.dtype}, and its imaginary part would be lost")
     return ty.with_dtype(dtype)
 
 

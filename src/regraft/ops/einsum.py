@@ -37,9 +37,7 @@ def _einsum_type(call: Call) -> Type:
             spread = UNKNOWN_NDIM if _DOTS in term else spread
         elif field.ndim < named or (field.ndim > named and _DOTS not in term):
             least = f"{named} axes or more" if _DOTS in term else f"{named} axes"
-            raise wrong_operand(
-                call, 0, f"{least} for {''.join(term)!r}, not the {field.ndim} of tensor {number}"
-            )
+            raise wrong_operand(call, 0, f"{least} for {''.join(term)!r}, not the {field.ndim} of tensor {number}")
         elif spread != UNKNOWN_NDIM:
             spread = max(spread, field.ndim - named)
         for label, dims in _labelled(term, field):
@@ -50,9 +48,7 @@ def _einsum_type(call: Call) -> Type:
     for label in output:
         dims = sizes[label]
         if dims is None:
-            return TensorType(
-                None, dtype, len(output) - (_DOTS in output) + (spread if _DOTS in output else 0)
-            )
+            return TensorType(None, dtype, len(output) - (_DOTS in output) + (spread if _DOTS in output else 0))
         shape.extend(dims)
     return TensorType(shape, dtype)
 
@@ -88,9 +84,7 @@ def _parse_subscripts(call: Call, count: int) -> tuple[list[list[str]], list[str
     left, arrow, right = str(call.attrs.subscripts).replace(" ", "").partition("->")
     terms = [_labels(call, term) for term in left.split(",")]
     if len(terms) != count:
-        raise wrong_attribute(
-            call, "subscripts", f"a term for each of the {count} operands, not {len(terms)}"
-        )
+        raise wrong_attribute(call, "subscripts", f"a term for each of the {count} operands, not {len(terms)}")
     flat = [label for term in terms for label in term]
     if not arrow:
         once = sorted(label for label in set(flat) if flat.count(label) == 1 and label != _DOTS)
@@ -145,9 +139,7 @@ def _einsum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | Non
     operands = fields_of(call.args[0])
     shapes = [known_shape(call, operand, f"operand {i}") for i, operand in enumerate(operands)]
     terms, result = _spelled_out(call, [len(shape) for shape in shapes])
-    return [
-        Tuple([_einsum_share(adjoint, operands, shapes, terms, result, number) for number in range(len(operands))])
-    ]
+    return [Tuple([_einsum_share(adjoint, operands, shapes, terms, result, number) for number in range(len(operands))])]
 
 
 def _spelled_out(call: Call, ndims: Sequence[int]) -> tuple[list[list[str]], list[str]]:
@@ -158,7 +150,9 @@ def _spelled_out(call: Call, ndims: Sequence[int]) -> tuple[list[list[str]], lis
     free = [letter for letter in ascii_letters if letter not in used]
     needed = max(widths, default=0)
     if needed > len(free):
-        raise GradientError(f"relax.einsum: the gradient of {call.attrs.subscripts!r} needs more letters than there are")
+        raise GradientError(
+            f"relax.einsum: the gradient of {call.attrs.subscripts!r} needs more letters than there are"
+        )
     dots = free[:needed]
 
     def spelled(term: Sequence[str], width: int) -> list[str]:

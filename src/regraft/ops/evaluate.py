@@ -54,10 +54,11 @@ class Evaluator:
 
     ``definitions`` say what variables are bound to. A variable without one, or for which ``is_input`` holds, takes
     its value from ``draw``. A size variable takes its from ``draw_size``. ``values`` and ``sizes`` hold what is known.
-    At most ``most`` values are computed. Cost: the operators' own; nothing recurses along bindings.
+    At most ``most`` values of at most ``most_elements`` elements are computed. Cost: the operators' own; nothing
+    recurses along bindings.
     """
 
-    __slots__ = ("definitions", "draw", "draw_size", "is_input", "left", "sizes", "values")
+    __slots__ = ("definitions", "draw", "draw_size", "is_input", "left", "most_elements", "sizes", "values")
 
     def __init__(
         self,
@@ -66,12 +67,14 @@ class Evaluator:
         draw_size: Callable[[SymVar], int],
         is_input: Callable[[Var, Expr], bool] = lambda _var, _value: False,
         most: int = 1000,
+        most_elements: int = MOST_ELEMENTS,
     ) -> None:
         self.definitions = definitions
         self.draw = draw
         self.draw_size = draw_size
         self.is_input = is_input
         self.left = most
+        self.most_elements = most_elements
         self.values: dict[Var, Any] = {}
         self.sizes: dict[SymVar, int] = {}
 
@@ -134,9 +137,11 @@ class Evaluator:
             raise EvaluationError(f"a call of {name} cannot be computed outside of an engine")
         if isinstance(call.ty, TensorType) and call.ty.shape is not None:
             elements = prod(self.size(dim) for dim in call.ty.shape)
-            if elements > MOST_ELEMENTS:
+            if elements > self.most_elements:
                 raise EvaluationError(f"the result of {op.name} has {elements} elements")
         operands = [self._compute(arg) for arg in call.args]
+        if not op.variadic:
+            operands += [None] * (len(op.operands) - len(operands))
         attributes = {name: self._plain(value) for name, value in call.attrs.items()}
         with np.errstate(all="ignore"):
             return op.reference(np, *operands, **attributes)

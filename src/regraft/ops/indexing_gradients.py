@@ -73,10 +73,11 @@ def _take_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Exp
 @STRIDED_SLICE.define_gradient
 def _strided_slice_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     """Axis by axis from the last: the slice along it is put where it stood among zeros."""
-    axes, begins, ends = (fields_of(operand) for operand in call.args[1:4])
-    strides = fields_of(call.args[4]) if len(call.args) > 4 else (PrimValue(1),) * len(axes)
+    x, *parts = call.args
+    axes, begins, ends, *given = (fields_of(part) for part in parts)
+    strides = given[0] if given else (PrimValue(1),) * len(axes)
     steps = list(zip(axes, begins, ends, strides, strict=True))
-    wholes: list[Expr] = [call.args[0]]
+    wholes = [x]
     for axis, begin, end, stride in steps[:-1]:
         wholes.append(strided_slice(wholes[-1], [axis], [begin], [end], [stride]))
     share = adjoint
@@ -184,9 +185,7 @@ def _scatter_nd_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr |
     return _scatter_shares(call, output, adjoint, scatter, gather)
 
 
-def _scatter_shares(
-    call: Call, output: Expr, adjoint: Expr, scatter: _Scatter, gather: _Gather
-) -> list[Expr | None]:
+def _scatter_shares(call: Call, output: Expr, adjoint: Expr, scatter: _Scatter, gather: _Gather) -> list[Expr | None]:
     data, _, updates = call.args
     match call.attrs.reduction:
         case "update":

@@ -181,9 +181,7 @@ def _split_type(call: Call) -> Type:
         return TupleType([ty] * count)
     extent = ty.shape[axis]
     sizes = section_sizes(extent, cuts) if isinstance(cuts, int) else _cut_sizes(extent, cuts)
-    return TupleType(
-        [TensorType([*ty.shape[:axis], size, *ty.shape[axis + 1 :]], ty.dtype) for size in sizes]
-    )
+    return TupleType([TensorType([*ty.shape[:axis], size, *ty.shape[axis + 1 :]], ty.dtype) for size in sizes])
 
 
 def section_sizes(extent: Dim, sections: int) -> list[Dim]:
@@ -214,9 +212,7 @@ def _split(xp: Any, x: Any, indices_or_sections: int | tuple[int, ...], axis: in
     return tuple(x[(*before, slice(start, end))] for start, end in zip(starts, ends, strict=True))
 
 
-SPLIT = Op(
-    "relax.split", ("x",), {"indices_or_sections": REQUIRED, "axis": 0}, infer=_split_type, reference=_split
-)
+SPLIT = Op("relax.split", ("x",), {"indices_or_sections": REQUIRED, "axis": 0}, infer=_split_type, reference=_split)
 
 
 def split(x: Expr, indices_or_sections: int | Sequence[Dim | Expr], axis: int = 0) -> Call:
@@ -301,7 +297,8 @@ def meshgrid(tensors: Expr | Sequence[Expr], indexing: str = "ij") -> Call:
 
 @CONCAT.define_gradient
 def _concat_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    tensors, axis = adjoints.fields_of(call.args[0]), call.attrs.axis
+    tensors = adjoints.fields_of(call.args[0])
+    axis: int | None = call.attrs.axis
     if len(tensors) == 1:
         return [Tuple([adjoints.reshape_like(adjoint, tensors[0])])]
     shapes = [adjoints.known_shape(call, tensor, f"tensor {i}") for i, tensor in enumerate(tensors)]

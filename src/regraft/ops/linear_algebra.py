@@ -32,9 +32,7 @@ def _matmul_type(call: Call) -> Type:
     dtype = common_dtype(call) if out_dtype is None else out_dtype
     for index, ty in enumerate((left, right)):
         if ty.ndim == 0:
-            raise wrong_operand(
-                call, index, "a tensor of rank 1 or more; multiply by a scalar with R.multiply"
-            )
+            raise wrong_operand(call, index, "a tensor of rank 1 or more; multiply by a scalar with R.multiply")
     if UNKNOWN_NDIM in (left.ndim, right.ndim):
         return TensorType(None, dtype)
     ndim = max(left.ndim, right.ndim, 2) - (left.ndim == 1) - (right.ndim == 1)
@@ -157,7 +155,10 @@ def _right_share(left: Expr, right: Expr, adjoint: Expr) -> Expr:
     rows, dims = tensor_type(left), tensor_type(adjoint).shape
     if rows.shape is not None and dims is not None and rows.ndim > 2 and tensor_type(right).ndim == 2:
         count = dim_product(rows.shape[:-1])
-        left, adjoint = reshape(left, ShapeExpr([count, rows.shape[-1]])), reshape(adjoint, ShapeExpr([count, dims[-1]]))
+        left, adjoint = (
+            reshape(left, ShapeExpr([count, rows.shape[-1]])),
+            reshape(adjoint, ShapeExpr([count, dims[-1]])),
+        )
     return matmul(_transposed(left), adjoint)
 
 

@@ -71,9 +71,7 @@ def _layout_transform_type(call: Call) -> Type:
     ty = tensor_operand(call, 0)
     order: tuple[int, ...] = call.attrs.index_map
     if sorted(order) != list(range(len(order))):
-        raise wrong_attribute(
-            call, "index_map", "the axes of x from 0, each once: other maps of indices are not known"
-        )
+        raise wrong_attribute(call, "index_map", "the axes of x from 0, each once: other maps of indices are not known")
     if ty.ndim not in (UNKNOWN_NDIM, len(order)):
         raise wrong_attribute(call, "index_map", f"a permutation of the {ty.ndim} axes of x")
     return TensorType(None if ty.shape is None else [ty.shape[axis] for axis in order], ty.dtype, len(order))

@@ -12,8 +12,10 @@ import ml_dtypes
 from ..ir.dims import dims_equal
 from ..ir.dtypes import as_dtype, is_bool, is_float, is_integer, itemsize, numpy_dtype
 from ..ir.expr import Expr
-from ..ir.op import Call, Op, wrong_attribute, wrong_operand
+from ..ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type
+from .adjoints import collapse_to, converted_like, is_differentiable, known_rank, reshape_like
+from .reshaping import expand_dims, reshape
 from .rules import normalize_axis, require_float, tensor_operand
 from .semantics import cast, dtype_name, integer_range, widened
 
@@ -78,6 +80,7 @@ QUANTIZE = Op(
     {"out_dtype": "int8", "axis": -1},
     infer=_quantize_type,
     reference=_quantize,
+    traits=(Trait.STOPS_GRADIENT,),
 )
 
 
@@ -87,7 +90,7 @@ def quantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dtyp
     Operands: ``data``, floating; ``scale``, floating, and ``zero_point``, numbers: scalars, or one element
     for each of ``axis``. Attributes: ``axis``; ``out_dtype``, an integer dtype of at most 32 bits, or an
     8-bit float (which is not rounded to whole numbers first). Result: ``data``'s shape. Halves are rounded to
-    even; NaN becomes the zero point in integers. Raises `OpTypeError` for dtypes or shapes that do not agree.
+    even; NaN becomes the zero point in integers. No gradient passes: it is flat where it does not jump. Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
     return QUANTIZE(data, scale, zero_point, out_dtype=as_dtype(out_dtype), axis=int(axis))
 
@@ -132,3 +135,31 @@ def dequantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dt
     Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
     return DEQUANTIZE(data, scale, zero_point, out_dtype=as_dtype(out_dtype), axis=int(axis))
+
+
+@DEQUANTIZE.define_gradient
+def _dequantize_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    """The scale has a gradient; data and zero point too, where they are floating."""
+    data, scale, zero_point = call.args
+    factor, offset = [converted_like(_along_expr(call, operand), adjoint) for operand in (scale, zero_point)]
+    distance = converted_like(data, adjoint) - offset
+    scaled = adjoint * factor
+    return [
+        converted_like(scaled, data) if is_differentiable(data.ty) else None,
+        _summed_for(call, scale, adjoint * distance),
+        _summed_for(call, zero_point, -scaled) if is_differentiable(zero_point.ty) else None,
+    ]
+
+
+def _along_expr(call: Call, parameter: Expr) -> Expr:
+    """What `_along` is to arrays."""
+    ndim, own = known_rank(call, call.args[0], "data"), known_rank(call, parameter, "scale and zero_point")
+    if own == 0 or ndim == 0:
+        return reshape(parameter, [1] * ndim)
+    axis = call.attrs.axis % ndim
+    others = [other for other in range(ndim) if other != axis]
+    return expand_dims(parameter, others) if others else parameter
+
+
+def _summed_for(call: Call, parameter: Expr, share: Expr) -> Expr:
+    return converted_like(reshape_like(collapse_to(share, _along_expr(call, parameter)), parameter), parameter)

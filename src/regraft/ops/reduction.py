@@ -111,9 +111,7 @@ def sum(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False
     return SUM(x, **_attributes("relax.sum", axis, keepdims))
 
 
-PROD = Op(
-    "relax.prod", ("x",), _SCHEMA, infer=_any_type, reference=_folding("prod", "all"), traits=_REDUCTION
-)
+PROD = Op("relax.prod", ("x",), _SCHEMA, infer=_any_type, reference=_folding("prod", "all"), traits=_REDUCTION)
 
 
 def prod(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
@@ -126,9 +124,7 @@ def prod(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = Fals
     return PROD(x, **_attributes("relax.prod", axis, keepdims))
 
 
-MAX = Op(
-    "relax.max", ("x",), _SCHEMA, infer=_extreme_type, reference=_folding("max", "any"), traits=_REDUCTION
-)
+MAX = Op("relax.max", ("x",), _SCHEMA, infer=_extreme_type, reference=_folding("max", "any"), traits=_REDUCTION)
 
 
 def max(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
@@ -141,9 +137,7 @@ def max(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False
     return MAX(x, **_attributes("relax.max", axis, keepdims))
 
 
-MIN = Op(
-    "relax.min", ("x",), _SCHEMA, infer=_extreme_type, reference=_folding("min", "all"), traits=_REDUCTION
-)
+MIN = Op("relax.min", ("x",), _SCHEMA, infer=_extreme_type, reference=_folding("min", "all"), traits=_REDUCTION)
 
 
 def min(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
@@ -251,9 +245,7 @@ def _median(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> An
     along = axis[0] % x.ndim
     keys = widened(xp, x)
     middle = (x.shape[along] - 1) // 2
-    places = xp.take(
-        xp.argsort(keys, axis=along, stable=True), xp.asarray([middle], dtype=xp.int64), axis=along
-    )
+    places = xp.take(xp.argsort(keys, axis=along, stable=True), xp.asarray([middle], dtype=xp.int64), axis=along)
     missing = xp.isnan(keys)
     first_missing = xp.argmax(xp.astype(missing, xp.int8), axis=along, keepdims=True)
     places = xp.where(xp.any(missing, axis=along, keepdims=True), first_missing, places)
@@ -284,15 +276,21 @@ def kept_axes(call: Call, folded: Expr) -> Expr:
     return folded if call.attrs.keepdims or axes is None else reshaping.expand_dims(folded, axes)
 
 
-def _folded_count(call: Call) -> Expr:
-    """How many elements are folded into each one of the result."""
+def _per_element(call: Call, folded: Expr) -> Expr:
+    """``folded`` divided by how many elements were folded, of a shape that broadcasts to the operand.
+
+    Narrow floats cannot hold large counts, so they are divided in float32.
+    """
     x = call.args[0]
     ty = adjoints.tensor_type(x)
     axes: tuple[int, ...] | None = call.attrs.axis
-    if ty.shape is not None:
+    wide = adjoints.widened(kept_axes(call, folded))
+    if ty.shape is None:
+        count = sum(adjoints.widened(adjoints.ones_of(x)), axes, keepdims=axes is not None)
+    else:
         places = range(ty.ndim) if axes is None else axes
-        return adjoints.count_of([ty.shape[place] for place in places], ty.dtype)
-    return sum(adjoints.ones_of(x), axes, keepdims=axes is not None)
+        count = adjoints.count_of([ty.shape[place] for place in places], adjoints.tensor_type(wide).dtype)
+    return adjoints.converted_like(wide / count, x)
 
 
 @SUM.define_gradient
@@ -302,7 +300,7 @@ def _sum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
 
 @MEAN.define_gradient
 def _mean_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [adjoints.broadcast_like(kept_axes(call, adjoint) / _folded_count(call), call.args[0])]
+    return [adjoints.broadcast_like(_per_element(call, adjoint), call.args[0])]
 
 
 def _deviation(call: Call) -> Expr:
@@ -312,14 +310,14 @@ def _deviation(call: Call) -> Expr:
 
 @VARIANCE.define_gradient
 def _variance_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [(kept_axes(call, adjoint) * 2.0 / _folded_count(call)) * _deviation(call)]
+    return [_per_element(call, adjoint * 2.0) * _deviation(call)]
 
 
 @STD.define_gradient
 def _std_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     # Where all elements are equal the deviation is zero, and so is the gradient, as in PyTorch.
     spread = ternary.where(comparison.equal(output, 0.0), 1.0, output)
-    return [kept_axes(call, adjoint / spread) / _folded_count(call) * _deviation(call)]
+    return [_per_element(call, adjoint / spread) * _deviation(call)]
 
 
 def extreme_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
@@ -327,8 +325,9 @@ def extreme_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | Non
     x = call.args[0]
     axes: tuple[int, ...] | None = call.attrs.axis
     chosen = comparison.equal(x, kept_axes(call, output))
-    ties = sum(adjoints.converted_like(chosen, x), axes, keepdims=axes is not None)
-    return [ternary.where(chosen, kept_axes(call, adjoint) / ties, 0.0)]
+    wide = adjoints.widened(kept_axes(call, adjoint))
+    ties = sum(adjoints.converted_like(chosen, wide), axes, keepdims=axes is not None)
+    return [ternary.where(chosen, adjoints.converted_like(wide / ties, x), 0.0)]
 
 
 MAX.define_gradient(extreme_gradient)

@@ -65,9 +65,7 @@ def reshape(x: Expr, shape: Expr | Sequence[Dim | Expr] | int) -> Call:
     if isinstance(shape, Expr):
         return RESHAPE(x, as_shape_expr(shape, RESHAPE.name))
     sizes: Iterable[Any] = [shape] if isinstance(shape, int) or not isinstance(shape, Iterable) else shape  # pyright: ignore[reportUnnecessaryIsInstance]
-    return RESHAPE(
-        x, ShapeExpr(_resolve_sizes(x, [v.value if isinstance(v, PrimValue) else v for v in sizes]))
-    )
+    return RESHAPE(x, ShapeExpr(_resolve_sizes(x, [v.value if isinstance(v, PrimValue) else v for v in sizes])))
 
 
 def _without_zeros(x: Expr, shape: ShapeExpr) -> ShapeExpr:
@@ -132,9 +130,7 @@ def _flatten(xp: Any, x: Any) -> Any:
     return xp.reshape(x, (-1,))
 
 
-FLATTEN = Op(
-    "relax.flatten", ("x",), infer=_flatten_type, reference=_flatten, traits=(Trait.VIEW, Trait.IDEMPOTENT)
-)
+FLATTEN = Op("relax.flatten", ("x",), infer=_flatten_type, reference=_flatten, traits=(Trait.VIEW, Trait.IDEMPOTENT))
 
 
 def flatten(x: Expr) -> Call:
@@ -224,9 +220,7 @@ def _squeeze(xp: Any, x: Any, axis: tuple[int, ...] | None) -> Any:
     return xp.squeeze(x, axis=dropped)
 
 
-SQUEEZE = Op(
-    "relax.squeeze", ("x",), {"axis": None}, infer=_squeeze_type, reference=_squeeze, traits=(Trait.VIEW,)
-)
+SQUEEZE = Op("relax.squeeze", ("x",), {"axis": None}, infer=_squeeze_type, reference=_squeeze, traits=(Trait.VIEW,))
 
 
 def squeeze(x: Expr, axis: int | Sequence[int] | None = None) -> Call:

@@ -125,9 +125,7 @@ def _ewise_fma_type(call: Call) -> Type:
     for index in (1, 2):
         ty = tensor_operand(call, index)
         if UNKNOWN_NDIM not in (ty.ndim, known.ndim) and ty.ndim != known.ndim:
-            raise wrong_operand(
-                call, index, f"a tensor of {known.ndim} axes, as before: nothing is broadcast"
-            )
+            raise wrong_operand(call, index, f"a tensor of {known.ndim} axes, as before: nothing is broadcast")
         if known.shape is not None and ty.shape is not None and shapes_equal(known.shape, ty.shape) is False:
             raise wrong_operand(call, index, f"the shape {format_dims(known.shape)}: nothing is broadcast")
         if known.ndim == UNKNOWN_NDIM or (known.shape is None and ty.shape is not None):
@@ -164,7 +162,11 @@ def ewise_fma(x1: Expr, x2: Expr, x3: Expr) -> Call:
 @WHERE.define_gradient
 def _where_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     condition, x1, x2 = call.args
-    return [None, adjoints.collapse_to(where(condition, adjoint, 0.0), x1), adjoints.collapse_to(where(condition, 0.0, adjoint), x2)]
+    return [
+        None,
+        adjoints.collapse_to(where(condition, adjoint, 0.0), x1),
+        adjoints.collapse_to(where(condition, 0.0, adjoint), x2),
+    ]
 
 
 @CLIP.define_gradient

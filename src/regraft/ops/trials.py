@@ -180,14 +180,20 @@ def _array_difference(
     largest = float(errors[worst])
     share = largest / float(magnitude[worst]) if magnitude[worst] else float("inf")
     index = f" at {tuple(int(i) for i in worst)}" if want.ndim else ""
+    instead = f"{_shown(got[worst])} instead of {_shown(want[worst])}"
     return Difference(
         place,
-        f"{int(wrong.sum())} of {want.size} elements differ; the most{index}: {got[worst]} instead of {want[worst]}, "
+        f"{int(wrong.sum())} of {want.size} elements differ; the most{index}: {instead}, "
         f"an error of {largest:.3g} ({share:.3g} relative), where {dtype} allows {relative:.3g}",
         largest,
         share,
         relative,
     )
+
+
+def _shown(element: Any) -> str:
+    number = element.item()
+    return f"{number:.6g}" if isinstance(number, float | complex) else str(number)
 
 
 def _kind(value: Any) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..analysis import free_vars
-from ..dpl.view import leaves_of, resolve
+from ..dpl.view import leaves_of
 from ..ir.builder import operands_of, with_operands
 from ..ir.expr import Expr, Tuple, Var
 from ..ir.op import Call
@@ -35,7 +35,13 @@ class Emission:
         session = self.session
         original = session.original
         session.drop_unused(original)
-        alive = [var for var in original if var in session.definitions or var in session.pinned]
+        # Users of a value that an edit made an alias are written with what it stands for: it is left to outputs only.
+        alive = [
+            var
+            for var in original
+            if (var in session.definitions or var in session.pinned)
+            and (var not in session.aliased or var in session.outputs)
+        ]
         may_wait = not session.is_dataflow
         for var in alive:
             if var not in self._done:
@@ -76,19 +82,25 @@ class Emission:
     def _needs(self, var: Var) -> list[Var]:
         """The values of this block that must be written before the binding of ``var``, and are not yet."""
         session, done = self.session, self._done
-        position, aliased = session.position, session.aliased
+        position = session.position
         value = session.value_of(var)
         found: list[Var] = []
         for leaf in leaves_of(value):
             if leaf in done:
                 continue
-            if leaf in aliased:
-                leaf = resolve(session.definitions, leaf)
+            leaf = self._stands_for(leaf)
             if leaf in position and leaf not in done:
                 found.append(leaf)  # pyright: ignore[reportArgumentType]
         if session.symvar_binders:
             found.extend(binder for binder in self._size_binders(value) if binder is not var and binder not in done)
         return found
+
+    def _stands_for(self, leaf: Expr) -> Expr:
+        """What is written for ``leaf``: what an edit made it an alias of. Aliases that were there before stay."""
+        session = self.session
+        while leaf in session.aliased:
+            leaf = session.definitions[leaf]  # pyright: ignore[reportArgumentType]
+        return leaf
 
     def _size_binders(self, value: Expr) -> Iterator[Var]:
         """The match_casts of this block that define size variables which ``value`` mentions."""
@@ -122,7 +134,7 @@ class Emission:
         """``value`` with variables replaced that are aliases since an edit, or that came out as new ones."""
         session, renames = self.session, self.renames
         if isinstance(value, Var):
-            leaf = resolve(session.definitions, value) if value in session.aliased else value
+            leaf = self._stands_for(value)
             return renames.get(leaf, leaf) if isinstance(leaf, Var) else leaf
         if isinstance(value, If | Function):
             table: dict[Var, Expr] = {}

@@ -15,12 +15,12 @@ from functools import partial
 from heapq import heappush, heappushpop
 from typing import Any, Final, final
 
-from ..dpl.compile import bindable
 from ..dpl.context import PatternContext
 from ..dpl.context_match import CompiledContext
 from ..dpl.derived import describe
 from ..dpl.machine import Place, Registers, Step
 from ..dpl.match import CompiledPattern
+from ..dpl.parts import bindable
 from ..dpl.pattern import (
     AndPattern,
     CallPattern,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, cast
@@ -22,7 +23,7 @@ from .same_values import NotRunnableError, assert_same_values
 _DRAWS: Final = 40
 """How many programs are drawn for one that contains a match."""
 
-_ENOUGH_FAILURES: Final = 4
+_ENOUGH_FAILURES: Final = 6
 _SEEDS: Final = range(2)
 
 
@@ -123,13 +124,12 @@ class _Check:
 
     def _search(self, examples: int) -> None:
         for _ in range(examples):
-            matched = False
-            for program in self._draw(None):
+            for seed, program in self._draw(None):
                 before = self.report.rewrites
-                matched = self._try(program) or matched
+                self._try_drawn(seed, None, program)
                 if self.report.rewrites > before or len(self.failures) >= _ENOUGH_FAILURES:
                     break
-            if not matched or len(self.failures) >= _ENOUGH_FAILURES:
+            if not self.report.matches or len(self.failures) >= _ENOUGH_FAILURES:
                 return
 
     def _search_near(self, near_misses: int) -> None:
@@ -137,41 +137,48 @@ class _Check:
         for index in range(near_misses):
             if len(self.failures) >= _ENOUGH_FAILURES:
                 return
-            program = next(self._draw(mutations[index % len(mutations)]), None)
-            if program is not None:
+            mutation = mutations[index % len(mutations)]
+            for seed, program in self._draw(mutation):
                 before = self.report.rewrites
-                self._try(program, near=True)
+                self._try_drawn(seed, mutation, program)
                 self.report.near_misses += 1
                 self.report.near_miss_rewrites += self.report.rewrites > before
+                break
 
-    def _draw(self, mutation: Mutation | None) -> Iterator[Function]:
+    def _draw(self, mutation: Mutation | None) -> Iterator[tuple[int, Function]]:
         for _ in range(_DRAWS):
-            try:
-                yield Instance(Random(self.random.getrandbits(64)), mutation).write(self.rule.pattern)
-            except NoInstanceError:
-                continue
+            seed = self.random.getrandbits(64)
+            with suppress(NoInstanceError):
+                yield seed, Instance(seed, mutation).write(self.rule.pattern)
 
-    def _try(self, program: Function | IRModule, *, near: bool = False) -> bool:
-        """Apply the rule and compare; whether there was a match."""
+    def _try_drawn(self, seed: int, mutation: Mutation | None, program: Function) -> None:
+        """`_try`; a failure is tried again with nothing around the match, which is easier to read."""
+        failures = len(self.failures)
+        self._try(program)
+        if len(self.failures) > failures:
+            with suppress(NoInstanceError):
+                self._try(Instance(seed, mutation, plain=True).write(self.rule.pattern))
+
+    def _try(self, program: Function | IRModule) -> None:
+        """Apply the rule and compare."""
         events: list[Event] = []
         try:
             after: Function | IRModule = cast("Any", self.rule)(program, listener=events.append)
         except Exception as error:
             # Whatever the rewriter raises: the author gets it with the program it came from.
             self._fail(program, f"raises {type(error).__name__} on a program that contains a match: {error}")
-            return True
+            return
         if after is not program:
             try:
                 assert_same_values(program, after, rtol=self.rtol, atol=self.atol, seeds=_SEEDS)
                 self.report.programs += 1
             except NotRunnableError:
-                return False
+                return
             except RegraftError as error:
                 self._fail(program, f"makes a program that cannot run: {error}\n--- after\n{after.script().strip()}")
             except AssertionError as error:
                 self._fail(None, str(error), _size(program))
         self._count(events)
-        return bool(events)
 
     def _count(self, events: Iterable[Event]) -> None:
         for event in events:

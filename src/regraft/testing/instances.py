@@ -17,9 +17,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from .. import ops
-from ..dpl.compile import shared_throughout
 from ..dpl.context import PatternContext
 from ..dpl.derived import duplicate
+from ..dpl.parts import shared_throughout
 from ..dpl.pattern import (
     AndPattern,
     AttrPattern,
@@ -104,11 +104,17 @@ _Operand: TypeAlias = "Expr | _Hole | _Fields | _Sizes"
 
 
 class Instance:
-    """Writes programs that contain what a pattern or a context describes; one use each."""
+    """Writes programs that contain what a pattern or a context describes; one use each.
 
-    def __init__(self, random: Random, mutation: Mutation | None = None) -> None:
-        self.random = random
+    A ``plain`` one has nothing around the match: no second one, no further users, no operands computed. With the same
+    ``seed`` it has the same match as the other.
+    """
+
+    def __init__(self, seed: int, mutation: Mutation | None = None, *, plain: bool = False) -> None:
+        self.random = Random(seed)
+        self.around = Random(seed + 1)
         self.mutation = mutation
+        self.plain = plain
         self.builder = BlockBuilder()
         self.params: list[Var] = []
         self.values: list[Var] = []
@@ -126,9 +132,8 @@ class Instance:
 
     def write(self, pattern: DFPattern | PatternContext) -> Function:
         """A function ``main`` with one match, or two that overlap. Raises `NoInstanceError`."""
-        random = self.random
-        self.dtype = random.choice(self.dtypes) if self.mutation is Mutation.DTYPE else "float32"
-        in_dataflow = random.random() < 0.75
+        self.dtype = self.random.choice(self.dtypes) if self.mutation is Mutation.DTYPE else "float32"
+        in_dataflow = self.plain or self.around.random() < 0.75
         with self.builder.function("main"):
             if in_dataflow:
                 with self.builder.dataflow():
@@ -139,21 +144,25 @@ class Instance:
         return self.builder.get()["main"]
 
     def _matches(self, pattern: DFPattern | PatternContext) -> None:
-        for _ in range(2 if self.random.random() < 0.2 else 1):
+        for _ in range(2 if self._chance(0.2) else 1):
             self.memo, self.sizes, self.extents = {}, {}, {}
             roots = self._roots(pattern)
             self._choose_victim(roots)
             for root in roots:
                 value = self._filled(self._operand(root))
-                if root not in self.sources or (not self.sources[root] and self.random.random() < 0.3):
+                if root not in self.sources or (not self.sources[root] and self._chance(0.3)):
                     self._finish(value)
-        users = [value for value in self.values if self.random.random() < 0.15]
+        users = [value for value in self.values if self._chance(0.15)]
         if self.mutation is Mutation.EXTRA_USER:
-            users = [self.random.choice(self.values), *users]
+            users = [self.around.choice(self.values), *users]
         for value in users:
             self._use(value)
         if not self.outputs:
             self._use(self.values[-1])
+
+    def _chance(self, rate: float) -> bool:
+        """Whether to add something around the match."""
+        return not self.plain and self.around.random() < rate
 
     # --- roots
 
@@ -172,8 +181,8 @@ class Instance:
         found: list[DFPattern] = []
         for root in roots:
             found.extend(self._copies(root) if isinstance(root, RepeatPattern) else [root])
-        if self.random.random() < 0.5:
-            self.random.shuffle(found)
+        if self._chance(0.5):
+            self.around.shuffle(found)
         return found
 
     def _copies(self, pattern: RepeatPattern) -> list[DFPattern]:
@@ -337,7 +346,7 @@ class Instance:
     def _attributes(
         self, op: Op, operands: Sequence[Expr], wanted: Mapping[str, Any], break_attribute: bool
     ) -> dict[str, Any]:
-        if op in self.attributes and not break_attribute and self.random.random() < 0.5:
+        if op in self.attributes and not break_attribute and self.random.random() < 0.4:
             return {**self.attributes[op], **wanted}
         return draw_attributes(self.random, op, operands, wanted, open_rate=0.9 if break_attribute else 0.4)
 
@@ -427,10 +436,10 @@ class Instance:
         if variable is not None:
             return self._parameter(candidate.ty, variable.name)
         alike = [value for value in (*self.params, *self.values) if value.ty == candidate.ty]
-        if alike and self.random.random() < 0.2:
-            return self.random.choice(alike)
+        if alike and self._chance(0.2):
+            return self.around.choice(alike)
         param = self._parameter(candidate.ty)
-        if isinstance(param.ty, TensorType) and self.random.random() < 0.25:
+        if isinstance(param.ty, TensorType) and self._chance(0.25):
             return self._emit(self._another(param))
         return param
 
@@ -467,7 +476,7 @@ class Instance:
                 return value
             case _Fields():
                 whole = Tuple([self._filled(item) for item in operand.fields])
-                return self._emit(whole) if self.random.random() < 0.2 else whole
+                return self._emit(whole) if self._chance(0.2) else whole
             case _Sizes():
                 return ShapeExpr([self._size(dim, self.sizes) for dim in operand.dims])
             case Expr():
@@ -477,7 +486,7 @@ class Instance:
 
     def _emit(self, value: Expr) -> Var:
         """Bind ``value``; now and then as an output of the block."""
-        if self.random.random() < 0.12 and self.builder.current_block_is_dataflow():
+        if self._chance(0.12) and self.builder.current_block_is_dataflow():
             var = self.builder.emit_output(value)
             self.outputs.append(var)
         else:
@@ -488,7 +497,7 @@ class Instance:
     def _finish(self, root: Expr) -> None:
         """Make what the match computes count: an output itself, or an operand of one."""
         value = root if isinstance(root, Var) else self._emit(root)
-        if self.random.random() < 0.4 or not isinstance(value.ty, TensorType):
+        if self.plain or self.around.random() < 0.4 or not isinstance(value.ty, TensorType):
             self._output(value)
         else:
             self._use(value)
@@ -512,7 +521,7 @@ class Instance:
         dtype = value.ty.dtype
         if dtype == "bool":
             return ops.logical_not(value)
-        return self.random.choice((ops.negative, ops.abs, ops.square))(value)
+        return self.around.choice((ops.negative, ops.abs, ops.square))(value)
 
 
 def _core(pattern: DFPattern) -> DFPattern:

@@ -36,8 +36,10 @@ def _shape(random: Random) -> list[Dim]:
     """A new shape: sizes mostly different, some of them not known, some squares."""
     rank = random.choice((0, 1, 2, 2, 2, 3, 3, 4))
     dims: list[Dim] = list(random.sample(_SIZES, rank))
-    if rank > 1 and random.random() < 0.2:
+    if rank > 1 and random.random() < 0.3:
         dims[-1] = dims[-2]
+    if random.random() < 0.1:
+        dims = dims[:1] * rank
     if rank and random.random() < 0.2:
         dims[random.randrange(rank)] = random.choice((_ROWS, _COLUMNS))
     return dims

@@ -47,3 +47,38 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str) -> None:
         raise ConvertError(f"{path}: {error.strerror or error}; nothing was written") from error
     except onnx.checker.ValidationError as error:
         raise ConvertError(f"{path}: the model is not valid ONNX: {error}; nothing was written") from error
+
+
+def check_external_data(graph: ir.Graph, folder: str) -> None:
+    """Let every constant outside the model file be found, in ``folder`` or below it.
+
+    Raises `ConvertError` for a file that is missing, too short, or reached by leaving the folder.
+    """
+    root = os.path.realpath(folder)
+    for scope in (graph, *_inner_graphs(graph)):
+        for name, value in scope.initializers.items():
+            tensor = value.const_value
+            if not isinstance(tensor, ir.ExternalTensor):
+                continue
+            location = os.fspath(tensor.location)
+            path = os.path.realpath(os.path.join(root, location))
+            if os.path.isabs(location) or os.path.commonpath([root, path]) != root:
+                raise ConvertError(f"constant {name}: its data is in {location}, outside of the model's folder; refused")
+            if not os.path.isfile(path):
+                raise ConvertError(f"constant {name}: its data should be in {path}, and there is no such file")
+            end = (tensor.offset or 0) + (tensor.length or tensor.nbytes)
+            if os.path.getsize(path) < end:
+                raise ConvertError(f"constant {name}: {path} ends before byte {end}; the file is damaged")
+            tensor.base_dir = root
+
+
+def _inner_graphs(graph: ir.Graph) -> list[ir.Graph]:
+    found: list[ir.Graph] = []
+    stack = [graph]
+    while stack:
+        for node in stack.pop():
+            for attribute in node.attributes.values():
+                if isinstance(attribute, ir.Attr) and attribute.type == ir.AttributeType.GRAPH:
+                    stack.append(attribute.as_graph())
+                    found.append(stack[-1])
+    return found

@@ -15,8 +15,8 @@ import numpy as np
 
 from ... import ops
 from ...ir.dims import Dim, SymExpr
-from ...ir.dtypes import DTYPES, as_dtype, is_integer
-from ...ir.expr import Expr, PrimValue, ShapeExpr, Tuple, Var, const
+from ...ir.dtypes import DTYPES, as_dtype, numpy_dtype
+from ...ir.expr import Expr, PrimValue, ShapeExpr, Tuple, const
 from ...ir.op import Call, Op
 from ...ir.types import PrimType, ShapeType, TensorType, TupleType
 from ..errors import ConvertError
@@ -75,6 +75,10 @@ class TracedArray:
         return const(np.asarray(other), self.dtype)
 
     def _binary(self, function: Callable[..., Expr], other: Any) -> TracedArray:
+        if isinstance(other, TracedArray) and other.dtype != self.dtype:
+            common = as_dtype(np.result_type(numpy_dtype(self.dtype), numpy_dtype(other.dtype)))
+            left, right = (x._call(lambda e: ops.astype(e, common), x.expr) for x in (self, other))
+            return left._call(function, left.expr, right.expr)
         return self._call(function, self.expr, self._beside(other))
 
     def _reflected(self, function: Callable[..., Expr], other: Any) -> TracedArray:
@@ -282,7 +286,7 @@ class TracedNamespace:
         """A function of two arrays, of which one may be a number."""
         if not isinstance(x1, TracedArray):
             return self.emit(function(x2._beside(x1), x2.expr))
-        return self.emit(function(x1.expr, x1._beside(x2)))
+        return x1._binary(function, x2)
 
     # --- making arrays
 

@@ -306,11 +306,12 @@ class _Importer:
 
     def _signature(self) -> Signature:
         spec = self._program.call_spec
-        names = {id(tensor): name for name, tensor in self._program.state_dict.items() if name in self._tensors}
+        state = self._program.state_dict
+        first = {_memory(tensor): name for name, tensor in state.items() if name in self._tensors}
         aliases = [
-            (name, names[id(tensor)])
-            for name, tensor in self._program.state_dict.items()
-            if name not in self._tensors and id(tensor) in names
+            (name, first[_memory(tensor)])
+            for name, tensor in state.items()
+            if name not in self._tensors and _memory(tensor) in first
         ]
         return Signature(
             in_spec=spec_text(spec.in_spec),
@@ -321,6 +322,13 @@ class _Importer:
             aliases=tuple(aliases),
             mutated=tuple(self._mutated),
         )
+
+
+def _memory(tensor: torch.Tensor) -> tuple[object, ...]:
+    """What two names of one tensor share."""
+    if not tensor.numel():
+        return (id(tensor),)
+    return (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
 
 
 def _is_size(node: torch.fx.Node) -> bool:

@@ -59,13 +59,23 @@ class Signature:
         facts = cast("dict[str, Any]", json.loads(text))
         return Signature(**{name: _as_tuples(value) for name, value in facts.items()})
 
-    # --- calls
+
+class Nesting:
+    """Calls of one program: its own flat arguments out of nested ones, and nested results out of its own."""
+
+    def __init__(self, signature: Signature) -> None:
+        self._inputs: Final = signature.inputs
+        self._outputs: Final = signature.outputs
+        self._in_spec: Final = _loaded(signature.in_spec)
+        self._out_spec: Final = _loaded(signature.out_spec)
+        self.is_nested: Final = bool(signature.outputs)
+        """Whether there is anything to nest: whether the program came from PyTorch."""
 
     def flatten(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The function's own arguments out of a nested call; raises `ConvertError` for another nesting."""
-        if self.in_spec is None:
+        expected = self._in_spec
+        if expected is None:
             return list(args)
-        expected = pytree.treespec_loads(self.in_spec)
         named = _in_order(kwargs, expected)
         leaves, found = pytree.tree_flatten((tuple(args), named))
         if found != expected:
@@ -73,19 +83,36 @@ class Signature:
                 f"the arguments are nested as {_shape_text(found)}; the program was exported for {_shape_text(expected)}"
             )
         values: list[Any] = []
-        for leaf, (kind, fact) in zip(leaves, self.inputs, strict=True):
+        for leaf, (kind, fact) in zip(leaves, self._inputs, strict=True):
             if kind == VALUE:
                 values.append(leaf)
             elif leaf != fact:
                 raise ConvertError(f"an argument is {leaf!r}; the program was exported for {fact!r}")
         return values
 
+    def nested(self, values: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """The nested call, args and kwargs, out of the function's own arguments."""
+        if self._in_spec is None:
+            return values, {}
+        leaves = [values[fact] if kind == VALUE else fact for kind, fact in self._inputs]
+        return pytree.tree_unflatten(leaves, self._in_spec)
+
     def unflatten(self, results: Sequence[Any]) -> Any:
         """The nested result out of the function's own results (without the new values of buffers)."""
-        leaves = [results[fact] if kind == VALUE else fact for kind, fact in self.outputs]
-        if self.out_spec is None:
+        leaves = [results[fact] if kind == VALUE else fact for kind, fact in self._outputs]
+        if self._out_spec is None:
             return leaves[0] if len(leaves) == 1 else tuple(leaves)
-        return pytree.tree_unflatten(leaves, pytree.treespec_loads(self.out_spec))
+        return pytree.tree_unflatten(leaves, self._out_spec)
+
+
+def _loaded(text: str | None) -> pytree.TreeSpec | None:
+    """The tree of a JSON text; None for none, and for a class that this process has not registered."""
+    if text is None:
+        return None
+    try:
+        return pytree.treespec_loads(text)
+    except NotImplementedError:
+        return None
 
 
 def spec_text(spec: pytree.TreeSpec | None) -> str | None:

@@ -217,8 +217,7 @@ def affine_grid(data: Expr, size: Expr | Dim | Sequence[Dim], align_corners: boo
     """The grid, for `grid_sample`, of an affine map of an image; follows ``torch.nn.functional.affine_grid``.
 
     Operands: ``data`` (batch, 2, 3), floating, the map from (x, y, 1) in the result to (x, y) in the image
-    (or
-    (batch, 3, 4) for volumes); ``size``, height and width of the result, or one int for both.
+    (or (batch, 3, 4) for volumes); ``size``, height and width of the result, or one int for both.
     Attributes: ``align_corners``: see `grid_sample`. Result: (batch, 2, height, width), of ``data``'s dtype,
     with the coordinates on axis 1. Raises `OpTypeError` for another shape of ``data``, or another number of
     sizes.

@@ -12,12 +12,17 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from ...ir.dims import Dim
 from ...ir.dtypes import as_optional_dtype, is_float
 from ...ir.errors import OpTypeError
 from ...ir.expr import Expr, PrimValue
 from ...ir.op import Call, Op, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ..adjoints import converted_like, known_shape
+from ..adjoints import widened as widened_expr
+from ..axis_maps import map_axis, rearranged, static_size
 from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, size_operand, to_canonical
 from ..rules import shape_operand, tensor_operand
 from ..semantics import cast, constant_array, dtype_name, index_array, widened
@@ -112,6 +117,12 @@ def _neighbours(place: Fraction, size: int, alpha: float | None, exclude: bool) 
     return [(min(max(tap, 0), size - 1), weight) for tap, weight in taps]
 
 
+def _nearest(mode: str, rounding_method: str, place: Fraction, size: int) -> int:
+    """The element of an axis that stands for ``place``."""
+    rounded = _ROUNDING[rounding_method or ("round" if mode == "align_corners" else "floor")]
+    return min(max(rounded(place), 0), size - 1)
+
+
 def _mixed(xp: Any, x: Any, axis: int, neighbours: Sequence[Sequence[tuple[int, float]]]) -> Any:
     """For each list of ``neighbours``, the sum of those elements of ``axis`` times their weights."""
     total = 0
@@ -177,15 +188,13 @@ def _resize(
         x = widened(xp, x) if is_float(name) else cast(xp, x, "float64")
     coordinate = _COORDINATES[coordinate_transformation_mode]
     alpha = cubic_alpha if method == "cubic" else None
-    default = "round" if coordinate_transformation_mode == "align_corners" else "floor"
-    rounded = _ROUNDING[rounding_method or default]
     beyond = xp.asarray(False)
     for axis in range(2, rank + 2):
         extent, target = x.shape[axis], size[axis - 2]
         along = _Axis(extent, target, roi[axis - 2], roi[axis - 2 + rank])
         places = [coordinate(along, place) for place in range(target)]
         if method == "nearest_neighbor":
-            sources = [min(max(rounded(place), 0), extent - 1) for place in places]
+            sources = [_nearest(coordinate_transformation_mode, rounding_method, place, extent) for place in places]
             x = xp.take(x, index_array(xp, sources, x), axis=axis)
         else:
             x = _mixed(xp, x, axis, [_neighbours(place, extent, alpha, bool(cubic_exclude)) for place in places])
@@ -314,3 +323,38 @@ def resize3d(
         extrapolation_value=extrapolation_value,
         out_dtype=out_dtype,
     )
+
+
+# --- gradients
+
+
+def _weights(attrs: Any, axis: int, size: int, target: int) -> np.ndarray:
+    """How much each element of spatial ``axis`` (columns) makes up of each element of the result (rows)."""
+    along = _Axis(size, target, attrs.roi[axis], attrs.roi[axis + len(attrs.roi) // 2])
+    alpha = attrs.cubic_alpha if attrs.method == "cubic" else None
+    weights = np.zeros((target, size))
+    for row in range(target):
+        place = _COORDINATES[attrs.coordinate_transformation_mode](along, row)
+        if attrs.coordinate_transformation_mode == _CROP and not 0 <= place <= size - 1:
+            continue
+        if attrs.method == "nearest_neighbor":
+            weights[row, _nearest(attrs.coordinate_transformation_mode, attrs.rounding_method, place, size)] = 1.0
+            continue
+        for column, weight in _neighbours(place, size, alpha, bool(attrs.cubic_exclude)):
+            weights[row, column] += weight
+    return weights
+
+
+@RESIZE2D.define_gradient
+@RESIZE3D.define_gradient
+def _resize_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    """Each axis by itself, with the transposed weights."""
+    data, layout = call.args[0], call.attrs.layout
+    letters = data_letters(len(layout) - 2)
+    sizes, targets = known_shape(call, data, "data"), known_shape(call, output, "its result")
+    share = widened_expr(converted_like(rearranged(adjoint, layout, letters), data))
+    for axis, letter in enumerate(letters[2:]):
+        place, what = layout.index(letter), f"the size of axis {letter}"
+        size, target = static_size(call, sizes[place], what), static_size(call, targets[place], what)
+        share = map_axis(call, share, axis + 2, _weights(call.attrs, axis, size, target))
+    return [rearranged(converted_like(share, data), letters, layout), None]

@@ -13,6 +13,11 @@ from ...ir.dtypes import is_bool
 from ...ir.expr import Expr
 from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, Type
+from ..adjoints import collapse_to, known_rank, reshape_like
+from ..comparison import greater, less_equal
+from ..elementary import erf, exp, sigmoid, tanh
+from ..reduction import sum
+from ..reshaping import expand_dims
 from ..rules import (
     common_dtype,
     normalize_axis,
@@ -23,7 +28,7 @@ from ..rules import (
     tensor_operand,
 )
 from ..semantics import normalized_exponentials, rounded_once, special_function
-from ..ternary import clip
+from ..ternary import clip, where
 
 __all__ = [
     "gelu",
@@ -173,9 +178,12 @@ def gelu(data: Expr) -> Call:
     return GELU(data)
 
 
+_GELU_TANH_FLAT: Final = 20.0
+"""Beyond this the tanh is 1 to the last bit, and a cube would overflow."""
+
+
 def _gelu_tanh(xp: Any, x: Any) -> Any:
-    # beyond 20 the tanh is 1 to the last bit, and a cube would overflow
-    near = xp.clip(x, -20.0, 20.0)
+    near = xp.clip(x, -_GELU_TANH_FLAT, _GELU_TANH_FLAT)
     return x * 0.5 * (xp.tanh((near + near * near * near * 0.044715) * sqrt(2 / pi)) + 1.0)
 
 
@@ -295,3 +303,76 @@ def log_softmax(data: Expr, axis: int = -1) -> Call:
     shape and dtype. Raises `OpTypeError` for other dtypes or an axis out of range.
     """
     return LOG_SOFTMAX(data, axis=int(axis))
+
+
+# --- gradients
+
+
+@RELU.define_gradient
+def _relu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    # From the output, which is kept anyway: at 0 the gradient is 0, as in PyTorch.
+    return [where(less_equal(output, 0.0), 0.0, adjoint)]
+
+
+@LEAKYRELU.define_gradient
+def _leakyrelu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [where(greater(call.args[0], 0.0), adjoint, adjoint * call.attrs.alpha)]
+
+
+@PRELU.define_gradient
+def _prelu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    data, alpha = call.args
+    slopes, ndim = alpha, known_rank(call, data, "data")
+    channel = call.attrs.axis % ndim
+    if ndim > 1:
+        slopes = expand_dims(alpha, [axis for axis in range(ndim) if axis != channel])
+    is_kept = greater(data, 0.0)
+    slope_share = collapse_to(where(is_kept, 0.0, adjoint * data), slopes)
+    return [where(is_kept, adjoint, adjoint * slopes), reshape_like(slope_share, alpha)]
+
+
+@SELU.define_gradient
+def _selu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    # Below 0 the slope, scale * alpha * exp(x), is how far the output is above its limit.
+    slope = where(greater(call.args[0], 0.0), _SELU_SCALE, output + _SELU_SCALE * _SELU_ALPHA)
+    return [adjoint * slope]
+
+
+@GELU.define_gradient
+def _gelu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x = call.args[0]
+    below = (erf(x * sqrt(0.5)) + 1.0) * 0.5
+    density = exp(x * x * -0.5) * (1 / sqrt(2 * pi))
+    return [adjoint * (below + x * density)]
+
+
+@GELU_TANH.define_gradient
+def _gelu_tanh_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x = call.args[0]
+    near = clip(x, -_GELU_TANH_FLAT, _GELU_TANH_FLAT)
+    bent = tanh((near + near * near * near * 0.044715) * sqrt(2 / pi))
+    inner_slope = (near * near * (3 * 0.044715) + 1.0) * sqrt(2 / pi)
+    return [adjoint * ((bent + 1.0) * 0.5 + near * 0.5 * (1.0 - bent * bent) * inner_slope)]
+
+
+@SILU.define_gradient
+def _silu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x = call.args[0]
+    gate = sigmoid(x)
+    return [adjoint * gate * (x * (1.0 - gate) + 1.0)]
+
+
+@SOFTPLUS.define_gradient
+def _softplus_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    scaled = call.args[0] * call.attrs.beta
+    return [where(greater(scaled, call.attrs.threshold), adjoint, adjoint * sigmoid(scaled))]
+
+
+@SOFTMAX.define_gradient
+def _softmax_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [output * (adjoint - sum(adjoint * output, call.attrs.axis, keepdims=True))]
+
+
+@LOG_SOFTMAX.define_gradient
+def _log_softmax_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoint - exp(output) * sum(adjoint, call.attrs.axis, keepdims=True)]

@@ -33,13 +33,18 @@ def _adaptive_type(call: Call) -> Type:
     return arranged_type(call, "out_layout", letters, dims, ty.dtype)
 
 
+def adaptive_spans(size: int, target: int) -> list[tuple[int, int]]:
+    """Where each of ``target`` windows over an axis of ``size`` elements starts, and where it ends."""
+    return [(index * size // target, -(-(index + 1) * size // target)) for index in range(target)]
+
+
 def _adaptive_avg_pool(xp: Any, data: Any, output_size: tuple[int, ...] | None, layout: str, out_layout: str) -> Any:
     letters = data_letters(len(layout) - 2)
     x = summable(xp, to_canonical(xp, data, layout, letters))
     count = index_array(xp, [1], x)
     for axis, target in enumerate(x.shape[2:] if output_size is None else output_size, 2):
         size = x.shape[axis]
-        spans = [(index * size // target, -(-(index + 1) * size // target)) for index in range(target)]
+        spans = adaptive_spans(size, target)
         lead = [slice(None)] * axis
         sums = [xp.sum(x[(*lead, slice(*span), ...)], axis=axis, keepdims=True) for span in spans]
         x = xp.concat([cast(xp, total, dtype_name(x.dtype)) for total in sums], axis=axis)

@@ -10,14 +10,29 @@ from collections.abc import Sequence
 from math import sqrt
 from typing import Any, Final
 
-from ...ir.dims import Dim, dims_equal
+from ...ir.dims import Dim, dim_product, dims_equal, exact_divide, floordiv
 from ...ir.dtypes import is_integer
 from ...ir.errors import OpTypeError
 from ...ir.expr import Expr, PrimValue
 from ...ir.op import Call, Op, wrong_attribute, wrong_operand
-from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
+from ..adjoints import collapse_to, converted_like, count_of, known_shape, tensor_type
+from ..adjoints import widened as widened_expr
+from ..comparison import equal, greater_equal, less, less_equal
+from ..create import arange, zeros
+from ..datatype import astype
+from ..elementary import rsqrt
+from ..indexing import strided_slice, take
+from ..join import concat
+from ..linear_algebra import matmul
+from ..logical import logical_and
+from ..manipulate import permute_dims
+from ..reduction import max, sum
+from ..reshaping import expand_dims, reshape
 from ..rules import common_dtype, require_float, tensor_operand
 from ..semantics import cast, dtype_name, normalized_exponentials, positions, widened
+from ..ternary import where
+from .activation import softmax
 
 __all__ = ["attention", "attention_bias", "attention_var_len"]
 
@@ -297,3 +312,96 @@ def attention_var_len(
 
 def _is_rank(operand: Expr, ndim: int) -> bool:
     return isinstance(operand.ty, TensorType) and operand.ty.ndim == ndim
+
+
+# --- gradients
+
+
+def _attention_shares(call: Call, adjoint: Expr, bias: Expr | None, visible: Expr | None) -> list[Expr]:
+    """The shares of query, key and value, and that of the bias if there is one; the weights are computed again."""
+    (query, key, value), scale = call.args[:3], call.attrs.scale
+    batch, queries, heads, size = known_shape(call, query, "query")
+    keys, groups = known_shape(call, key, "key")[1:3]
+    columns = known_shape(call, value, "value")[3]
+    rows = dim_product([queries, exact_divide(heads, groups) or floordiv(heads, groups)])
+    apart, together = (batch, heads, queries), (batch, groups, rows)
+    q, k, v, share = [permute_dims(widened_expr(operand), (0, 2, 1, 3)) for operand in (query, key, value, adjoint)]
+    q, share = _in_shape(q, (*together, size)), _in_shape(share, (*together, columns))
+    factor = scale if scale is not None else rsqrt(count_of([size], tensor_type(q).dtype))
+    scores = _in_shape(matmul(q, _transposed(k)) * factor, (*apart, keys))
+    weights = _attention_weights(scores, None if bias is None else converted_like(bias, scores), visible)
+    value_share = matmul(_transposed(_in_shape(weights, (*together, keys))), share)
+    weights_share = _in_shape(matmul(share, _transposed(v)), (*apart, keys))
+    scores_share = weights * (weights_share - sum(weights_share * weights, -1, keepdims=True))
+    products_share = _in_shape(scores_share * factor, (*together, keys))
+    query_share = _in_shape(matmul(products_share, k), (*apart, size))
+    shares = (query_share, matmul(_transposed(products_share), q), value_share)
+    found = [converted_like(permute_dims(part, (0, 2, 1, 3)), query) for part in shares]
+    return found if bias is None else [*found, converted_like(collapse_to(scores_share, bias), bias)]
+
+
+def _attention_weights(scores: Expr, bias: Expr | None, visible: Expr | None) -> Expr:
+    """The softmax of the scores, zeros for a query that sees no key."""
+    if bias is not None:
+        scores = scores + bias
+    if visible is not None:
+        scores = where(visible, scores, float("-inf"))
+    if bias is None and visible is None:
+        return softmax(scores)
+    sees_none = equal(max(scores, -1, keepdims=True), float("-inf"))
+    return where(sees_none, 0.0, softmax(where(sees_none, 0.0, scores)))
+
+
+def _transposed(value: Expr) -> Expr:
+    return permute_dims(value, (0, 1, 3, 2))
+
+
+def _in_shape(value: Expr, dims: Sequence[Dim]) -> Expr:
+    shape = tensor_type(value).shape
+    return value if shape is not None and shapes_equal(shape, dims) is True else reshape(value, dims)
+
+
+def _within_expr(distance: Expr, window_size: int | None) -> Expr:
+    """What `_within` is to arrays."""
+    seen = greater_equal(distance, 0)
+    return seen if window_size is None else logical_and(seen, less(distance, window_size))
+
+
+@ATTENTION.define_gradient
+@ATTENTION_BIAS.define_gradient
+def _attention_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    visible, causal = None, call.attrs.causal_mask
+    if causal is not None:
+        queries, keys = known_shape(call, call.args[0], "query")[1], known_shape(call, call.args[1], "key")[1]
+        first = keys - queries if causal == "BottomRight" else 0
+        distance = expand_dims(arange(first, first + queries), 1) - arange(keys)
+        visible = _within_expr(distance, call.attrs.window_size)
+    return [*_attention_shares(call, adjoint, call.args[3] if len(call.args) > 3 else None, visible)]
+
+
+def _places_expr(starts: Expr, count: Dim, sequences: Dim) -> tuple[Expr, Expr]:
+    """What `_places` is to arrays."""
+    elements = arange(count)
+    begun = less_equal(strided_slice(starts, [0], [1], [sequences + 1]), expand_dims(elements, 1))
+    sequence = sum(astype(begun, "int64"), 1)
+    return sequence, elements - take(starts, sequence, 0)
+
+
+@ATTENTION_VAR_LEN.define_gradient
+def _attention_var_len_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    starts_q, starts_k = [astype(call.args[index], "int64") for index in (3, 5)]
+    sequences = known_shape(call, starts_q, "seqstart_q")[0] - 1
+    sequence_q, place_q = _places_expr(starts_q, known_shape(call, call.args[0], "queries")[1], sequences)
+    sequence_k, place_k = _places_expr(starts_k, known_shape(call, call.args[1], "keys")[1], sequences)
+    own = expand_dims(sequence_q, 1)
+    visible = logical_and(equal(own, sequence_k), less(own, count_of([sequences], "int64")))
+    if call.attrs.causal_mask is not None:
+        if call.attrs.causal_mask == "BottomRight":
+            lengths_q, lengths_k = [
+                strided_slice(starts, [0], [1], [sequences + 1]) - strided_slice(starts, [0], [0], [sequences])
+                for starts in (starts_q, starts_k)
+            ]
+            surplus = concat([lengths_k - lengths_q, zeros((1,), "int64")])
+            place_q = place_q + take(surplus, sequence_q, 0)
+        visible = logical_and(visible, _within_expr(expand_dims(place_q, 1) - place_k, call.attrs.window_size))
+    return [*_attention_shares(call, adjoint, None, visible), None, None, None, None]

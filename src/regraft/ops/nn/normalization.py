@@ -10,12 +10,29 @@ declared whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from functools import reduce
+from typing import Any, Final, NamedTuple
 
-from ...ir.dims import Dim, dims_equal
+from ...ir.dims import Dim, dims_equal, exact_divide
 from ...ir.expr import Expr
-from ...ir.op import REQUIRED, Call, Op, wrong_attribute, wrong_operand
+from ...ir.op import REQUIRED, Call, Op, is_call_of, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from ..adjoints import (
+    broadcast_like,
+    converted_like,
+    count_of,
+    fields_of,
+    known_rank,
+    known_shape,
+    reshape_like,
+    tensor_type,
+)
+from ..adjoints import widened as widened_expr
+from ..binary import add
+from ..elementary import rsqrt
+from ..manipulate import permute_dims
+from ..reduction import mean, sum, variance
+from ..reshaping import expand_dims, reshape
 from ..rules import (
     as_int_tuple,
     common_dtype,
@@ -377,3 +394,162 @@ def batch_norm(
         momentum=float(momentum),
         training=bool(training),
     )
+
+
+# --- gradients
+
+
+class _Standardized(NamedTuple):
+    """Data with mean 0 and variance 1 over some axes, as it was computed."""
+
+    normal: Expr
+    inverse_deviation: Expr
+    axes: tuple[int, ...]
+
+    @staticmethod
+    def of(x: Expr, axes: Sequence[int], epsilon: float) -> _Standardized:
+        inverse = rsqrt(variance(x, axes, keepdims=True) + epsilon)
+        return _Standardized((x - mean(x, axes, keepdims=True)) * inverse, inverse, tuple(axes))
+
+    def share(self, adjoint: Expr) -> Expr:
+        """From the adjoint of the standardized data, that of the data."""
+        along = self.normal * mean(adjoint * self.normal, self.axes, keepdims=True)
+        return self.inverse_deviation * (adjoint - mean(adjoint, self.axes, keepdims=True) - along)
+
+
+def _parameter_on_axes(parameter: Expr, axes: Sequence[int], ndim: int) -> Expr:
+    """What `_on_axes` is to arrays: ``parameter`` with its axes where ``axes`` of data are, to broadcast."""
+    places = [axis % ndim for axis in axes]
+    order = sorted(range(len(places)), key=places.__getitem__)
+    ordered = parameter if order == list(range(len(order))) else permute_dims(parameter, order)
+    others = [axis for axis in range(ndim) if axis not in places]
+    return expand_dims(ordered, others) if others else ordered
+
+
+def _summed_for(parameter: Expr, share: Expr, axes: Sequence[int], ndim: int) -> Expr:
+    """``share``, of the shape of data, summed to that of ``parameter``, whose axes are ``axes`` of data."""
+    places = [axis % ndim for axis in axes]
+    others = [axis for axis in range(ndim) if axis not in places]
+    total = sum(share, others) if others else share
+    order = [sorted(places).index(place) for place in places]
+    total = total if order == list(range(len(order))) else permute_dims(total, order)
+    return converted_like(total, parameter)
+
+
+def _scale_and_shift_shares(
+    call: Call, adjoint: Expr, normal: Expr, axes: Sequence[int], ndim: int
+) -> tuple[Expr, Expr | None, Expr | None]:
+    """The shares of the standardized data, of gamma and of beta, operands 1 and 2, in ``normal * gamma + beta``."""
+    gamma, beta = call.args[1:3]
+    gamma_share = _summed_for(gamma, adjoint * normal, axes, ndim) if call.attrs.scale else None
+    beta_share = _summed_for(beta, adjoint, axes, ndim) if call.attrs.center else None
+    if call.attrs.scale:
+        adjoint = adjoint * _parameter_on_axes(widened_expr(gamma), axes, ndim)
+    return adjoint, gamma_share, beta_share
+
+
+@LAYER_NORM.define_gradient
+def _layer_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    data, axes = call.args[0], call.attrs.axes
+    ndim = known_rank(call, data, "data")
+    whole = _Standardized.of(widened_expr(data), axes, call.attrs.epsilon)
+    share, gamma, beta = _scale_and_shift_shares(call, widened_expr(adjoint), whole.normal, axes, ndim)
+    return [converted_like(whole.share(share), data), gamma, beta]
+
+
+@INSTANCE_NORM.define_gradient
+def _instance_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    data, channel = call.args[0], (call.attrs.channel_axis,)
+    ndim = known_rank(call, data, "data")
+    whole = _Standardized.of(widened_expr(data), call.attrs.axes, call.attrs.epsilon)
+    share, gamma, beta = _scale_and_shift_shares(call, widened_expr(adjoint), whole.normal, channel, ndim)
+    return [converted_like(whole.share(share), data), gamma, beta]
+
+
+@GROUP_NORM.define_gradient
+def _group_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    data, groups = call.args[0], call.attrs.num_groups
+    dims = known_shape(call, data, "data")
+    ndim = len(dims)
+    channel = call.attrs.channel_axis % ndim
+    split = (*dims[:channel], groups, exact_divide(dims[channel], groups) or -1, *dims[channel + 1 :])
+    axes = [axis + (axis > channel) for axis in [axis % ndim for axis in call.attrs.axes]]
+    whole = _Standardized.of(reshape(widened_expr(data), split), (channel + 1, *axes), call.attrs.epsilon)
+    normal = reshape_like(whole.normal, data)
+    share, gamma, beta = _scale_and_shift_shares(call, widened_expr(adjoint), normal, (channel,), ndim)
+    return [converted_like(reshape_like(whole.share(reshape(share, split)), data), data), gamma, beta]
+
+
+@RMS_NORM.define_gradient
+def _rms_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    (data, weight), axes = call.args, call.attrs.axes
+    ndim = known_rank(call, data, "data")
+    x, adjoint = widened_expr(data), widened_expr(adjoint)
+    inverse = rsqrt(mean(x * x, axes, keepdims=True) + call.attrs.epsilon)
+    normal = x * inverse
+    share = adjoint * _parameter_on_axes(widened_expr(weight), axes, ndim)
+    along = normal * mean(share * normal, axes, keepdims=True)
+    return [converted_like(inverse * (share - along), data), _summed_for(weight, adjoint * normal, axes, ndim)]
+
+
+@BATCH_NORM.define_gradient
+def _batch_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    adjoints = [None if _is_zero(field) else widened_expr(field) for field in fields_of(adjoint)]
+    return _training_shares(call, *adjoints) if call.attrs.training else _inference_shares(call, *adjoints)
+
+
+def _is_zero(adjoint: Expr) -> bool:
+    """Whether nothing has come for this result: the moving statistics are seldom part of a loss."""
+    return is_call_of(adjoint, "relax.zeros") or is_call_of(adjoint, "relax.zeros_like")
+
+
+def _training_shares(
+    call: Call, normalized: Expr | None, moving_mean: Expr | None, moving_variance: Expr | None
+) -> list[Expr | None]:
+    data, attrs = call.args[0], call.attrs
+    ndim = known_rank(call, data, "data")
+    channel = (attrs.axis % ndim,)
+    others = [axis for axis in range(ndim) if axis not in channel]
+    x = widened_expr(data)
+    shares: list[Expr | None] = [None] * 5
+    parts: list[Expr] = []
+    if normalized is not None:
+        whole = _Standardized.of(x, others, attrs.epsilon)
+        share, shares[1], shares[2] = _scale_and_shift_shares(call, normalized, whole.normal, channel, ndim)
+        parts.append(whole.share(share))
+    if moving_mean is not None or moving_variance is not None:
+        dims = known_shape(call, data, "data")
+        rate = attrs.momentum / count_of([dims[axis] for axis in others], tensor_type(x).dtype)
+        if moving_mean is not None:
+            shares[3] = converted_like(moving_mean * (1.0 - attrs.momentum), call.args[3])
+            parts.append(broadcast_like(_parameter_on_axes(moving_mean * rate, channel, ndim), data))
+        if moving_variance is not None:
+            shares[4] = converted_like(moving_variance * (1.0 - attrs.momentum), call.args[4])
+            slope = _parameter_on_axes(moving_variance * rate * 2.0, channel, ndim)
+            parts.append(slope * (x - mean(x, others, keepdims=True)))
+    if parts:
+        shares[0] = converted_like(reduce(add, parts), data)
+    return shares
+
+
+def _inference_shares(
+    call: Call, normalized: Expr | None, moving_mean: Expr | None, moving_variance: Expr | None
+) -> list[Expr | None]:
+    data, _, _, mean_operand, variance_operand = call.args
+    shares: list[Expr | None] = [None, None, None, moving_mean, moving_variance]
+    if normalized is not None:
+        ndim = known_rank(call, data, "data")
+        channel = (call.attrs.axis % ndim,)
+        inverse = rsqrt(_parameter_on_axes(widened_expr(variance_operand), channel, ndim) + call.attrs.epsilon)
+        normal = (widened_expr(data) - _parameter_on_axes(widened_expr(mean_operand), channel, ndim)) * inverse
+        share, shares[1], shares[2] = _scale_and_shift_shares(call, normalized, normal, channel, ndim)
+        scaled = share * inverse
+        shares[0] = converted_like(scaled, data)
+        shares[3] = _plus(moving_mean, _summed_for(mean_operand, -scaled, channel, ndim))
+        spread = _summed_for(variance_operand, scaled * normal * inverse * -0.5, channel, ndim)
+        shares[4] = _plus(moving_variance, spread)
+    return [None if s is None else converted_like(s, operand) for s, operand in zip(shares, call.args, strict=True)]
+
+
+def _plus(first: Expr | None, second: Expr) -> Expr:
+    return second if first is None else add(converted_like(first, second), second)

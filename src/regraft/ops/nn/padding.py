@@ -39,7 +39,7 @@ def _pad_type(call: Call) -> Type:
     return TensorType(dims, ty.dtype)
 
 
-def _source(place: int, size: int, mode: str) -> int:
+def pad_source(place: int, size: int, mode: str) -> int:
     """The index of the element that stands at ``place`` (0: the first element) of an axis of ``size``."""
     if mode == "replicate":
         return min(max(place, 0), size - 1)
@@ -57,7 +57,7 @@ def _pad(xp: Any, x: Any, pad_width: tuple[int, ...], pad_mode: str, pad_value: 
     for axis, (before, after) in enumerate(pairs):
         if before or after:
             size = x.shape[axis]
-            sources = [_source(place, size, pad_mode) for place in range(-before, size + after)]
+            sources = [pad_source(place, size, pad_mode) for place in range(-before, size + after)]
             x = xp.take(x, index_array(xp, sources, x), axis=axis)
     return x
 

@@ -9,6 +9,9 @@ from ...ir.dims import dim_product, exact_divide
 from ...ir.expr import Expr
 from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ..adjoints import known_shape, reshape_like
+from ..manipulate import permute_dims
+from ..reshaping import reshape
 from ..rules import tensor_operand
 
 __all__ = ["batch_flatten", "pixel_shuffle"]
@@ -87,3 +90,21 @@ def batch_flatten(data: Expr) -> Call:
     rank.
     """
     return BATCH_FLATTEN(data)
+
+
+# --- gradients
+
+
+@PIXEL_SHUFFLE.define_gradient
+def _pixel_shuffle_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    data, factor = call.args[0], call.attrs.upscale_factor
+    *lead, _, height, width = known_shape(call, data, "data")
+    deep, rank = known_shape(call, output, "its result")[-3], len(lead)
+    split = reshape(adjoint, [*lead, deep, height, factor, width, factor])
+    order = (*range(rank + 1), rank + 2, rank + 4, rank + 1, rank + 3)
+    return [reshape_like(permute_dims(split, order), data)]
+
+
+@BATCH_FLATTEN.define_gradient
+def _batch_flatten_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [reshape_like(adjoint, call.args[0])]

@@ -7,6 +7,7 @@ from typing import Any
 from ...ir.expr import Expr
 from ...ir.op import Call, Op, wrong_attribute
 from ...ir.types import TupleType, Type
+from ..adjoints import fields_of
 from ..rules import tensor_operand
 
 __all__ = ["dropout"]
@@ -34,3 +35,8 @@ def dropout(data: Expr, rate: float = 0.5) -> Call:
     Result: a tuple (``data``, mask), both of ``data``'s shape and dtype.
     """
     return DROPOUT(data, rate=float(rate))
+
+
+@DROPOUT.define_gradient
+def _dropout_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [fields_of(adjoint)[0]]

@@ -18,6 +18,7 @@ from ....ir.dtypes import is_bool, is_float, is_integer, is_unsigned, itemsize
 from ....ir.expr import Constant, Expr
 from ....ir.op import Call, Op
 from ....ir.types import PrimType
+from ....ops.semantics import integer_range
 from ..element_types import to_onnx_dtype
 from ..graph import GraphWriter, dtype_of
 from ..kernels import carrier, has_kernel
@@ -383,8 +384,10 @@ def _where(lowering: Lowering, call: Call) -> Lowered:
 
 @lowers("ewise_fma")
 def _ewise_fma(lowering: Lowering, call: Call) -> Lowered:
-    x1, x2, x3 = lowering.tensors(call.args)
-    return lowering.graph.op("Add", lowering.graph.op("Mul", x1, x2), x3)
+    graph, dtype = lowering.graph, operand_dtype(call)
+    work = "float32" if is_float(dtype) and itemsize(dtype) < 4 else dtype
+    x1, x2, x3 = (graph.cast(x, work) for x in lowering.tensors(call.args))
+    return graph.cast(graph.op("Add", graph.op("Mul", x1, x2), x3), dtype)
 
 
 def _limit(lowering: Lowering, expr: Expr, dtype: str) -> ir.Value:
@@ -392,8 +395,8 @@ def _limit(lowering: Lowering, expr: Expr, dtype: str) -> ir.Value:
     if value is None or isinstance(value, SymExpr):
         return lowering.graph.cast(lowering.tensor(expr), dtype)
     if is_integer(dtype):
-        limits = np.iinfo(dtype)
-        value = int(min(max(value, int(limits.min)), int(limits.max)))
+        least, greatest = integer_range(dtype)
+        value = int(min(max(value, least), greatest))
     return lowering.graph.constant(value, dtype)
 
 

@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from ....ir.dtypes import is_bool, is_float, itemsize
 from ....ir.op import Call
+from ....ir.types import TensorType, TupleType
 from ..graph import dtype_of
 from ..lowering import Lowered, Lowering, lowers
 from .elementwise import operand_dtype
@@ -37,13 +38,14 @@ def _matmul(lowering: Lowering, call: Call) -> Lowered:
 @lowers("einsum")
 def _einsum(lowering: Lowering, call: Call) -> Lowered:
     graph = lowering.graph
-    tensors = lowering.fields(call.args[0])
+    equation = _equation(call)
+    tensors = _of_one_width(lowering, call, equation)
     result = dtype_of(tensors[0])
     if is_bool(result):
-        found = graph.op("Einsum", *[graph.cast(x, "float32") for x in tensors], equation=_equation(call))
+        found = graph.op("Einsum", *[graph.cast(x, "float32") for x in tensors], equation=equation)
         return graph.op("Greater", found, graph.constant(0, "float32"))
     work = "float32" if is_float(result) and itemsize(result) < 4 else result
-    found = graph.op("Einsum", *[graph.cast(x, work) for x in tensors], equation=_equation(call))
+    found = graph.op("Einsum", *[graph.cast(x, work) for x in tensors], equation=equation)
     return graph.cast(found, result)
 
 
@@ -55,6 +57,25 @@ def _equation(call: Call) -> str:
     labels = [label for label in text.replace("...", "") if label.isalpha()]
     once = sorted(label for label in set(labels) if labels.count(label) == 1)
     return f"{text}->{'...' if '...' in text else ''}{''.join(once)}"
+
+
+def _of_one_width(lowering: Lowering, call: Call, equation: str) -> list[ir.Value]:
+    """The operands, with as many axes under each "..." as the widest has: ONNX does not broadcast ranks there."""
+    graph = lowering.graph
+    tensors = list(lowering.fields(call.args[0]))
+    terms = equation.partition("->")[0].split(",")
+    if "..." not in equation:
+        return tensors
+    assert isinstance(call.args[0].ty, TupleType)
+    ranks = [field.ndim if isinstance(field, TensorType) else -1 for field in call.args[0].ty.fields]
+    spreads = [rank - len(term.replace("...", "")) for rank, term in zip(ranks, terms, strict=True)]
+    widest = max(spread for spread, term in zip(spreads, terms, strict=True) if "..." in term)
+    for place, (spread, term) in enumerate(zip(spreads, terms, strict=True)):
+        if "..." in term and spread < widest:
+            first = term.index("...")
+            axes = graph.integers(range(first, first + widest - spread))
+            tensors[place] = graph.op("Unsqueeze", tensors[place], axes)
+    return tensors
 
 
 @lowers("outer")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from .... import ops
-from ....ir.dims import Dim, SymExpr
+from ....ir.dims import Dim, SymExpr, dims_equal
 from ....ir.dtypes import is_float, itemsize
 from ....ir.expr import Expr, ShapeExpr
 from ....ir.op import Call
@@ -115,7 +115,12 @@ def _split(lowering: Lowering, call: Call) -> Lowered:
         assert isinstance(field, TensorType)
         if field.shape is not None:
             sizes.append(field.shape[axis])
-    if len(sizes) == len(call.ty.fields):
+    extent = (tensor_type(call.args[0]).shape or {axis: -1})[axis]
+    total: Dim = 0
+    for size in sizes:
+        total = total + size
+    # Cuts that go back or past the end leave parts that do not add up.
+    if len(sizes) == len(call.ty.fields) and dims_equal(total, extent) is True:
         return graph.ops("Split", [x, graph.shape(sizes)], len(sizes), axis=axis)
     cuts = call.attrs["indices_or_sections"]
     if isinstance(cuts, int):
@@ -237,8 +242,37 @@ def _index_tensor(lowering: Lowering, call: Call) -> Lowered:
 @lowers("strided_slice")
 def _strided_slice(lowering: Lowering, call: Call) -> Lowered:
     graph = lowering.graph
+    known = _known_slices(call)
+    if known is not None:
+        bounds = [graph.integers(values) for values in zip(*known, strict=True)]
+        return graph.op("Slice", lowering.tensor(call.args[0]), *bounds) if bounds else lowering.tensor(call.args[0])
     axes, begins, ends, *strides = [_scalars(lowering, arg) for arg in call.args[1:]]
     return graph.op("Slice", lowering.tensor(call.args[0]), begins, ends, axes, *strides)
+
+
+def _known_slices(call: Call) -> list[tuple[int, int, int, int]] | None:
+    """Begin, end, axis and stride for each axis as ONNX reads them, where all is known; None where not.
+
+    Bounds outside the axis mean something else in ONNX when the stride is negative: they are brought inside.
+    """
+    shape = tensor_type(call.args[0]).shape
+    columns: list[list[int]] = []
+    for arg in call.args[1:]:
+        assert isinstance(arg.ty, TupleType)
+        values = [field.value if isinstance(field, PrimType) else None for field in arg.ty.fields]
+        if shape is None or not all(isinstance(value, int) for value in values):
+            return None
+        columns.append([value for value in values if isinstance(value, int)])
+    columns += [[1] * len(columns[0])] * (4 - len(columns))
+    rows: list[tuple[int, int, int, int]] = []
+    for axis, begin, end, stride in zip(*columns, strict=True):
+        size = (shape or ())[axis]
+        if not isinstance(size, int):
+            return None
+        places = range(*slice(begin, end, stride).indices(size))
+        stop = _LAST if places.stop < 0 else places.stop
+        rows.append((places.start, stop, axis, stride) if places else (0, 0, axis, 1))
+    return rows
 
 
 def _scalars(lowering: Lowering, expr: Expr) -> ir.Value:

@@ -43,7 +43,8 @@ def sort_keys(graph: GraphWriter, x: ir.Value) -> ir.Value:
         return signed_order(graph, x)
     work = "float64" if dtype == "float64" else "float32"
     integer = "int64" if dtype == "float64" else "int32"
-    wide = graph.op("Add", graph.cast(x, work), graph.constant(0.0, work))
+    wide, zero = graph.cast(x, work), graph.constant(0.0, work)
+    wide = graph.op("Where", graph.op("Equal", wide, zero), zero, wide)
     wide = graph.op("Where", graph.op("IsNaN", wide), graph.constant(np.nan, work), wide)
     bits = graph.op("BitCast", wide, dtype=integer, to=int(to_onnx_dtype(integer)))
     turned = graph.op("BitwiseXor", bits, graph.constant(np.iinfo(integer).max, integer))
@@ -63,16 +64,38 @@ def _sum(lowering: Lowering, call: Call) -> Lowered:
     if is_bool(operand_dtype(call)):
         op_type = "ReduceMax" if is_sum else "ReduceMin"
     x = lowering.tensor(call.args[0])
+    if op_type == "ReduceProd" and is_integer(operand_dtype(call)):
+        return _integer_product(lowering, call)
     return _folded(lowering.graph, op_type, x, call.attrs["axis"], call.attrs["keepdims"])
+
+
+def _integer_product(lowering: Lowering, call: Call) -> ir.Value:
+    """The last of the running products, which wrap; ONNX Runtime's product of integers goes through floats."""
+    graph, keepdims = lowering.graph, call.attrs["keepdims"]
+    x = lowering.tensor(call.args[0])
+    shape = tensor_type(call.args[0]).shape
+    axes = call.attrs["axis"]
+    places = range(len(shape)) if shape is not None and axes is None else axes
+    if shape is None or places is None or graph.opset < 26 or 0 in [shape[axis] for axis in places]:
+        return _folded(graph, "ReduceProd", x, axes, keepdims)
+    for axis in places:
+        running = graph.op("CumProd", x, graph.constant(axis, "int64"))
+        x = graph.op("Gather", running, graph.integers([-1]), axis=axis)
+    return x if keepdims or not places else graph.op("Squeeze", x, graph.integers(places))
 
 
 @lowers("max", "min")
 def _extreme(lowering: Lowering, call: Call) -> Lowered:
     graph = lowering.graph
+    dtype, axes, keepdims = operand_dtype(call), call.attrs["axis"], call.attrs["keepdims"]
     x = signed_order(graph, lowering.tensor(call.args[0]))
     op_type = "ReduceMax" if stem(call) == "max" else "ReduceMin"
-    folded = _folded(graph, op_type, x, call.attrs["axis"], call.attrs["keepdims"])
-    return unsigned_order(graph, folded, operand_dtype(call))
+    folded = _folded(graph, op_type, x, axes, keepdims)
+    if not is_float(dtype):
+        return unsigned_order(graph, folded, dtype)
+    # A NaN is the result wherever there is one; ONNX Runtime passes over it.
+    missing = _folded(graph, "ReduceMax", graph.op("IsNaN", x), axes, keepdims)
+    return graph.op("Where", missing, graph.constant(np.nan, dtype), folded)
 
 
 @lowers("mean")

@@ -204,7 +204,8 @@ def _dequantize(lowering: Lowering, call: Call) -> Lowered:
     fits = dtype_of(scale) == call.attrs["out_dtype"] == "float32"
     if not fits or dtype_of(data) not in _QUANTIZED or dtype_of(zero_point) != dtype_of(data) or not _is_even(call):
         return by_reference(lowering, call)
-    return lowering.graph.op("DequantizeLinear", data, scale, zero_point, axis=call.attrs["axis"])
+    axis = call.attrs["axis"]
+    return lowering.graph.op("DequantizeLinear", data, scale, zero_point, dtype="float32", axis=axis)
 
 
 def _is_even(call: Call) -> bool:

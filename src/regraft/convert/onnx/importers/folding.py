@@ -1,0 +1,61 @@
+"""Computing what constants alone decide: sizes, axes, masks and the like that models write out as nodes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ....ir.dims import SymExpr
+from ....ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple
+from ....ir.op import Call, Op
+from ....ir.tensor_data import TensorData
+from ....ir.types import TensorType
+
+_MOST_ELEMENTS: Final = 4096
+"""Constants of more elements are weights, and stay as the model has them."""
+
+
+def folded(call: Call) -> Constant | None:
+    """The constant that a pure call of small constants gives; None for any other call."""
+    op = call.op
+    if not isinstance(op, Op) or not op.is_pure or op.reference is None or not isinstance(call.ty, TensorType):
+        return None
+    if not call.args or not all(_is_small(arg) for arg in call.args):
+        return None
+    shape = call.ty.shape
+    if shape is not None and int(np.prod([size for size in shape if isinstance(size, int)])) > _MOST_ELEMENTS:
+        return None
+    operands: list[Any] = [_value(arg) for arg in call.args]
+    if not op.variadic:
+        operands += [None] * (len(op.operands) - len(operands))
+    with np.errstate(all="ignore"):
+        return Constant(TensorData(np.asarray(op.reference(np, *operands, **call.attrs))))
+
+
+def _is_small(expr: Expr) -> bool:
+    match expr:
+        case Constant():
+            return expr.data.size <= _MOST_ELEMENTS and expr.data.is_loaded
+        case ShapeExpr():
+            return not any(isinstance(size, SymExpr) for size in expr.values)
+        case PrimValue():
+            return not isinstance(expr.value, SymExpr)
+        case Tuple():
+            return all(_is_small(field) for field in expr.fields)
+        case _:
+            return False
+
+
+def _value(expr: Expr) -> Any:
+    match expr:
+        case Constant():
+            return expr.data.numpy()
+        case ShapeExpr():
+            return expr.values
+        case PrimValue():
+            return expr.value
+        case Tuple():
+            return tuple([_value(field) for field in expr.fields])
+        case _:
+            raise AssertionError(type(expr))

@@ -1,0 +1,352 @@
+"""An ONNX model as a module.
+
+`from_onnx` opens the model; `GraphImporter` walks its nodes in order and asks `importing.IMPORTERS`, the table by
+operator that `importers` fills, for the expression of each. An operator that is not in the table but that ONNX
+defines by a function of others is read by that function.
+
+Sizes are followed through the arithmetic that models do on shapes, so that a reshape to computed sizes has a shape
+with names in it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, Final
+
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes import common as passes
+
+from ...ir.builder import BlockBuilder
+from ...ir.dims import Dim, SymVar
+from ...ir.expr import Constant, Expr, Tuple, Var
+from ...ir.module import IRModule
+from ...ir.op import Call
+from ...ir.origin import Origin
+from ...ir.types import TensorType
+from ..errors import ConvertError, UnsupportedOperatorError
+from . import importers
+from .element_types import from_onnx_dtype
+from .external_data import check_external_data
+from .importing import IMPORTERS, Imported, NodeImporter, Sizes, UnsupportedNodeError, constant_of
+from .writer import INPUT_NAMES, METADATA, OUTPUT_NAMES
+
+assert importers.FAMILIES  # what importing them entered into IMPORTERS
+
+OLDEST_OPSET: Final = 7
+"""Models before opset 13 are read as far as their operators mean the same today."""
+
+_STANDARD: Final = ("", "ai.onnx")
+
+
+def from_onnx(model: str | os.PathLike[str] | onnx.ModelProto) -> IRModule:
+    """An ONNX model as a module with one function, ``main``.
+
+    Weights stay in their files until they are read. Names of inputs, outputs and symbolic sizes are kept, as are
+    the model's metadata; every variable knows the node that it came from. Functions of the model are written in
+    place. Inputs that have an initializer of their name take its value.
+
+    Raises `ConvertError` for what is no model or refers to files outside its folder, and `UnsupportedOperatorError`
+    with all operators that cannot be read. Cost: linear in the nodes, some 100 µs each; weights are not read.
+    """
+    opened = _deserialized(model) if isinstance(model, onnx.ModelProto) else _opened(os.fspath(model))
+    opset = _opset_of(opened)
+    if opened.functions:
+        passes.InlinePass()(opened)
+    importer = GraphImporter(opset, dict(opened.opset_imports))
+    return importer.module(opened)
+
+
+def _opened(path: str) -> ir.Model:
+    if not os.path.isfile(path):
+        raise ConvertError(f"{path}: there is no such file")
+    try:
+        proto = onnx.load(path, load_external_data=False)
+    except OSError as error:
+        raise ConvertError(f"{path}: {error.strerror or error}") from error
+    except Exception as error:  # protobuf's errors share no base but this
+        raise ConvertError(f"{path}: this is no ONNX model, or it is damaged: {error}") from error
+    folder = os.path.dirname(os.path.abspath(path))
+    opened = _deserialized(proto, path)
+    check_external_data(opened.graph, folder)
+    return opened
+
+
+def _deserialized(proto: onnx.ModelProto, where: str = "the model") -> ir.Model:
+    if not proto.HasField("graph") or not (proto.opset_import or proto.ir_version):
+        raise ConvertError(f"{where}: this is no ONNX model, or it is damaged: it has no graph")
+    try:
+        return ir.from_proto(proto)
+    except Exception as error:  # onnx-ir raises whatever its parts raise
+        raise ConvertError(f"{where}: the model is damaged: {error}") from error
+
+
+def _opset_of(model: ir.Model) -> int:
+    opset = max((model.opset_imports.get(domain, 0) for domain in _STANDARD), default=0)
+    newest = onnx.defs.onnx_opset_version()
+    if opset > newest:
+        raise ConvertError(
+            f"the model is of opset {opset}; onnx {onnx.__version__} knows up to {newest}: pip install -U onnx"
+        )
+    if 0 < opset < OLDEST_OPSET:
+        raise ConvertError(f"the model is of opset {opset}; expected {OLDEST_OPSET} or newer: onnx.version_converter")
+    return opset or newest
+
+
+class GraphImporter:
+    """The state of reading one model: the program so far, and what each value became."""
+
+    def __init__(self, opset: int, opset_imports: dict[str, int]) -> None:
+        self.opset: Final = opset
+        self.opset_imports: Final = opset_imports
+        self.builder: Final = BlockBuilder()
+        self.values: dict[str, Imported] = {}
+        self._dims: dict[str, SymVar] = {}
+        self._unsupported: list[str] = []
+
+    # --- the whole
+
+    def module(self, model: ir.Model) -> IRModule:
+        """The module of a model. Raises `UnsupportedOperatorError`."""
+        graph = model.graph
+        given = [value for value in graph.inputs if value.name not in graph.initializers]
+        params = [self._parameter(value) for value in given]
+        self._unsupported = _unreadable(graph, self)
+        self._refuse_unsupported()
+        attrs: dict[str, Any] = {
+            INPUT_NAMES: tuple(value.name or "" for value in given),
+            OUTPUT_NAMES: tuple(value.name or "" for value in graph.outputs),
+        }
+        self._constants(graph)
+        builder = self.builder
+        with builder.function("main", params, attrs):
+            if any(node.op_type in ("If", "Loop", "Scan") for node in graph):
+                self._nodes(graph)
+                outputs = [self.expression(value) for value in graph.outputs]
+            else:
+                with builder.dataflow():
+                    self._nodes(graph)
+                    outputs = [self._output(value) for value in graph.outputs]
+            self._refuse_unsupported()
+            builder.emit_func_output(outputs[0] if len(outputs) == 1 else Tuple(outputs))
+        module = builder.get()
+        metadata = tuple(sorted(model.metadata_props.items()))
+        return module.with_attr(METADATA, metadata) if metadata else module
+
+    def _refuse_unsupported(self) -> None:
+        if self._unsupported:
+            listed = "\n".join(f"  {line}" for line in self._unsupported)
+            raise UnsupportedOperatorError(f"the model has nodes that cannot be read:\n{listed}")
+
+    def _parameter(self, value: ir.Value) -> Var:
+        name = value.name or "input"
+        if value.type is not None and not isinstance(value.type, ir.TensorType):
+            raise ConvertError(f"input {name}: sequences, maps and optionals are not supported, only tensors")
+        dtype = None if value.dtype is None else from_onnx_dtype(value.dtype, f"input {name}")
+        if value.shape is None:
+            ty = TensorType(None, dtype)
+        else:
+            ty = TensorType([self._dim(dim, name, axis) for axis, dim in enumerate(value.shape)], dtype)
+        var = Var(name, ty)
+        self.values[name] = var
+        return var
+
+    def _dim(self, dim: int | ir.SymbolicDim, name: str, axis: int) -> Dim:
+        if isinstance(dim, int):
+            if dim < 0:
+                raise ConvertError(f"input {name}: axis {axis} is {dim}; a size cannot be negative")
+            return dim
+        label = dim.value or f"{name}_{axis}"
+        return self._dims.setdefault(label, SymVar(label))
+
+    def _constants(self, graph: ir.Graph) -> None:
+        for name, value in graph.initializers.items():
+            if value.const_value is not None:
+                self.values[name] = constant_of(value.const_value, name)
+
+    def _output(self, value: ir.Value) -> Expr:
+        expr = self.expression(value)
+        bound = self.builder.lookup_binding(expr) if isinstance(expr, Var) else None
+        # What is an output of the block has to be bound to a variable that is visible outside of it.
+        return self.builder.emit_output(bound if bound is not None else expr, value.name or "")
+
+    # --- nodes
+
+    def _nodes(self, nodes: ir.Graph | list[ir.Node]) -> None:
+        for node in nodes:
+            try:
+                self.node(node)
+            except UnsupportedNodeError as error:
+                self._unsupported.append(f"{_place(node)}: {error}")
+                for value in node.outputs:
+                    self.values.pop(value.name or "", None)
+                self._refuse_unsupported()
+
+    def node(self, node: ir.Node) -> None:
+        """Read one node: bind what it gives to the names of its outputs."""
+        domain = "" if node.domain in _STANDARD else node.domain
+        read = IMPORTERS.get((domain, node.op_type))
+        if read is None:
+            self._by_function(node)
+            return
+        with self.builder.origin(Origin("onnx", node.name or f"{node.op_type}:{_first_name(node)}")):
+            importer = NodeImporter(self, node)
+            try:
+                found = read(importer)
+            except (ConvertError, UnsupportedNodeError):
+                raise
+            except Exception as error:
+                raise ConvertError(f"{_place(node)}: {error}") from error
+            results = found if isinstance(found, tuple) else (found,)
+            for value, result in zip(node.outputs, results, strict=False):
+                if value.name and result is not None:
+                    self.values[value.name] = self._named(result, value)
+            missing = [value.name for value in node.outputs[len(results) :] if value.name and list(value.uses())]
+            if missing:
+                raise UnsupportedNodeError(f"its output {missing[0]} is not computed here")
+
+    def _named(self, result: Imported, value: ir.Value) -> Imported:
+        if isinstance(result, Sizes | Constant | Var):
+            return result
+        return self.emit(result, value.name or "")
+
+    def emit(self, expr: Expr, name: str = "") -> Expr:
+        """``expr`` bound to a variable, or the constant that it is."""
+        folded = importers.folded(expr) if isinstance(expr, Call) else None
+        if folded is not None:
+            return folded
+        return expr if isinstance(expr, Var | Constant) else self.builder.emit(expr, name)
+
+    def expression(self, value: ir.Value) -> Expr:
+        """What a value became, as an expression."""
+        name = value.name or ""
+        found = self.values.get(name)
+        if found is None:
+            raise ConvertError(f"the value {name!r} is used before anything gives it")
+        if isinstance(found, Sizes):
+            found = self.values[name] = self.emit(found.expression(), name)
+        return found
+
+    def branch(self, graph: ir.Graph) -> Expr:
+        """The body of a branch as an expression with blocks of its own."""
+        outer = dict(self.values)
+        self.builder.begin_scope()
+        self._constants(graph)
+        self._nodes(graph)
+        outputs = [self.expression(value) for value in graph.outputs]
+        body = self.builder.end_scope(outputs[0] if len(outputs) == 1 else Tuple(outputs))
+        self.values = outer
+        return body
+
+    # --- operators that ONNX defines by others
+
+    def _by_function(self, node: ir.Node) -> None:
+        body = function_body(node, self.opset_imports)
+        if body is None:
+            raise UnsupportedNodeError("the operator is not supported")
+        inner = {}
+        for formal, actual in zip(body.inputs, node.inputs, strict=False):
+            if actual is not None:
+                inner[formal.name or ""] = self.values[actual.name or ""]
+        outer, self.values = self.values, inner
+        results: list[Imported | None] = []
+        try:
+            nodes = list(body)
+            for step in nodes:
+                step.name = node.name
+                self.node(step)
+            results = [inner.get(value.name or "") for value in body.outputs]
+        except UnsupportedNodeError as error:
+            raise UnsupportedNodeError(f"{error} (in the function that defines {node.op_type})") from error
+        finally:
+            self.values = outer
+        for value, result in zip(node.outputs, results, strict=False):
+            if value.name and result is not None:
+                self.values[value.name] = result
+
+
+def function_body(node: ir.Node, opset_imports: dict[str, int]) -> ir.Function | None:
+    """The function by which ONNX defines the operator of ``node``, its attributes filled in; None without one."""
+    version = opset_imports.get(node.domain, 1)
+    try:
+        schema = onnx.defs.get_schema(node.op_type, version, node.domain)
+    except onnx.defs.SchemaError:
+        return None
+    if schema.has_function:
+        proto = onnx.FunctionProto()
+        proto.ParseFromString(schema.function_body.SerializeToString())
+    elif schema.has_context_dependent_function:
+        text = _context_body(schema, node, version)
+        if not text:
+            return None
+        proto = onnx.FunctionProto()
+        proto.ParseFromString(text)
+    else:
+        return None
+    defaults = {name: attr.default_value for name, attr in schema.attributes.items() if attr.default_value.type}
+    given = {attr.name: attr for attr in ir.to_proto(node).attribute}
+    _fill_attributes(proto.node, defaults | given)
+    return ir.from_proto(proto)
+
+
+def _context_body(schema: onnx.defs.OpSchema, node: ir.Node, version: int) -> bytes | None:
+    types = []
+    for value in node.inputs:
+        proto = onnx.TypeProto()
+        if value is not None and value.dtype is not None:
+            proto.tensor_type.elem_type = int(value.dtype)
+        types.append(proto.SerializeToString())
+    text = ir.to_proto(node).SerializeToString()
+    versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]
+    try:
+        if versions:
+            return schema.get_context_dependent_function_with_opset_version(max(versions), text, types)
+        return schema.get_context_dependent_function(text, types)
+    except Exception:  # what onnx raises for a node that it cannot build a body for has no type of its own
+        return None
+
+
+def _fill_attributes(nodes: Any, values: dict[str, onnx.AttributeProto]) -> None:
+    """Put the values of the node's attributes where the body of a function refers to them."""
+    for node in nodes:
+        kept = []
+        for attribute in node.attribute:
+            if attribute.ref_attr_name:
+                value = values.get(attribute.ref_attr_name)
+                if value is None:
+                    continue
+                copy = onnx.AttributeProto()
+                copy.CopyFrom(value)
+                copy.name = attribute.name
+                kept.append(copy)
+                continue
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                _fill_attributes(attribute.g.node, values)
+            kept.append(attribute)
+        del node.attribute[:]
+        node.attribute.extend(kept)
+
+
+def _unreadable(graph: ir.Graph, importer: GraphImporter) -> list[str]:
+    """The nodes of operators that are neither in the table nor defined by a function, by name."""
+    lines: list[str] = []
+    for node in _with_branches(graph):
+        domain = "" if node.domain in _STANDARD else node.domain
+        known = (domain, node.op_type) in IMPORTERS
+        if not known and function_body(node, importer.opset_imports) is None:
+            lines.append(f"{_place(node)}: the operator is not supported")
+    return lines
+
+
+def _with_branches(graph: ir.Graph) -> Iterator[ir.Node]:
+    return iter(ir.traversal.RecursiveGraphIterator(graph))
+
+
+def _first_name(node: ir.Node) -> str:
+    return next((value.name for value in node.outputs if value.name), "")
+
+
+def _place(node: ir.Node) -> str:
+    domain = f"{node.domain}." if node.domain not in _STANDARD else ""
+    return f"{domain}{node.op_type} (node {node.name or _first_name(node) or 'without a name'})"

@@ -1,0 +1,288 @@
+"""Steps that look at one value, and the registers that they use; `compile` strings them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..ir.expr import Expr, ShapeExpr, Tuple
+from ..ir.op import Call, Op
+from ..ir.types import ShapeType, bind_type
+from . import reasons
+from .conditions import anything, attr_check, certainly_of_type, dtype_check, leaf_check
+from .elements import share_out
+from .machine import DEFINITIONS, FIRST_FREE, SIZES, TRACER, UNSET, Code, Place, Registers
+from .parts import Ops, root_ops
+from .pattern import (
+    CallPattern,
+    DataTypePattern,
+    DFPattern,
+    Extent,
+    PrimArrPattern,
+    RepeatPattern,
+    ShapePattern,
+    TypePattern,
+)
+from .view import Definitions, definition, resolve, same_value
+
+
+class StepWriter:
+    """Appends steps to `code`. Each pattern has two registers: its leaf, and after it what a rewriter is shown."""
+
+    def __init__(self) -> None:
+        self.place = Place()
+        self.code = self._new_code()
+        self.slots: dict[DFPattern, int] = {}
+        self.register_count = FIRST_FREE
+        self.bound: set[DFPattern] = set()
+        self._extents: dict[Extent, int] = {}
+
+    def _new_code(self) -> Code:
+        return Code(lambda: (self.place, len(self.bound)))
+
+    def register(self) -> int:
+        """A register for an operand."""
+        self.register_count += 1
+        return self.register_count - 1
+
+    def slot(self, pattern: DFPattern) -> int:
+        """The first of the two registers of ``pattern``: its leaf, and after it what a rewriter is shown."""
+        found = self.slots.get(pattern)
+        if found is None:
+            found = self.slots[pattern] = self.register_count
+            self.register_count += 2
+        return found
+
+    def extent_register(self, extent: Extent | None) -> int | None:
+        """The register that holds the length that ``extent`` has in this match."""
+        if extent is None:
+            return None
+        if extent not in self._extents:
+            self._extents[extent] = self.register()
+        return self._extents[extent]
+
+    def fresh_registers(self, template: dict[int, Any]) -> Registers:
+        """Registers for one run, with those of ``template`` set."""
+        r: Registers = [UNSET] * self.register_count
+        r[TRACER] = None
+        r[SIZES] = {}
+        for index, value in template.items():
+            r[index] = value
+        return r
+
+    def _same(self, pattern: DFPattern, source: int) -> None:
+        slot, after = self.slot(pattern), len(self.code.steps) + 1
+
+        def run(r: Registers) -> int:
+            have, want = r[source], r[slot]
+            return after if have is want or same_value(r[DEFINITIONS], have, want) else -1
+
+        def why(r: Registers) -> tuple[str, str]:
+            return reasons.shared_value(pattern, r[slot], r[source])
+
+        self.code.add_test(run, pattern, why)
+
+    def _leaf(self, pattern: DFPattern, source: int) -> None:
+        slot, after = self.slot(pattern), len(self.code.steps) + 1
+        accepts = leaf_check(pattern)
+
+        def bind(r: Registers) -> int:
+            r[slot] = r[slot + 1] = r[source]
+            return after
+
+        def run(r: Registers) -> int:
+            leaf = r[source]
+            if not accepts(r, leaf):
+                return -1
+            r[slot] = r[slot + 1] = leaf
+            return after
+
+        def why(r: Registers) -> tuple[str, str]:
+            return reasons.wrong_leaf(pattern, r[source], r[DEFINITIONS])
+
+        self.code.add_test(bind if accepts is anything else run, pattern, why)
+
+    def _shape_literal(self, pattern: PrimArrPattern, source: int) -> None:
+        slot, after = self.slot(pattern), len(self.code.steps) + 1
+        expected = ShapeType(pattern.fields)
+
+        def run(r: Registers) -> Iterator[int]:
+            leaf, before = r[source], r[SIZES]
+            sizes = dict(before)
+            if isinstance(leaf, ShapeExpr) and bind_type(expected, leaf.ty, sizes) is True:
+                r[slot] = r[slot + 1] = leaf
+                r[SIZES] = sizes
+                yield after
+                r[SIZES] = before
+
+        self.code.add_choice(run, pattern, lambda r: reasons.wrong_leaf(pattern, r[source], r[DEFINITIONS]))
+
+    def _condition(self, pattern: DFPattern) -> None:
+        """The condition of a constrained pattern, once its inner pattern has matched."""
+        slot, after = self.slot(pattern), len(self.code.steps) + 1
+
+        def why(r: Registers) -> tuple[str, str]:
+            return reasons.condition(pattern, r[slot], definition(r[DEFINITIONS], r[slot]), r[SIZES])
+
+        if isinstance(pattern, TypePattern | ShapePattern):
+            ty = pattern.ty if isinstance(pattern, TypePattern) else None
+            shape = pattern.shape if isinstance(pattern, ShapePattern) else None
+
+            def bind(r: Registers) -> Iterator[int]:
+                before = r[SIZES]
+                sizes = dict(before)
+                if certainly_of_type(r[slot].ty, ty, shape, sizes):
+                    r[SIZES] = sizes
+                    yield after
+                    r[SIZES] = before
+
+            self.code.add_choice(bind, pattern, why)
+            return
+        holds = dtype_check(pattern) if isinstance(pattern, DataTypePattern) else attr_check(pattern)
+
+        def run(r: Registers) -> int:
+            return after if holds(r[slot], definition(r[DEFINITIONS], r[slot])) else -1
+
+        self.code.add_test(run, pattern, why)
+
+    def _copy(self, outer: DFPattern, inner: DFPattern) -> None:
+        """``outer`` stands for what ``inner`` stands for."""
+        slot, other, after = self.slot(outer), self.slot(inner), len(self.code.steps) + 1
+
+        def run(r: Registers) -> int:
+            r[slot], r[slot + 1] = r[other], r[other + 1]
+            return after
+
+        self.code.add_test(run, outer, reasons.never)
+
+    def _copy_and_jump(self, outer: DFPattern, inner: DFPattern) -> list[int]:
+        slot, other = self.slot(outer), self.slot(inner)
+        target = [0]
+
+        def run(r: Registers) -> int:
+            r[slot], r[slot + 1] = r[other], r[other + 1]
+            return target[0]
+
+        self.code.add_test(run, outer, reasons.never)
+        return target
+
+    def _fields(self, pattern: DFPattern, source: int, fields: int) -> None:
+        slot, after = self.slot(pattern), len(self.code.steps) + 1
+
+        def run(r: Registers) -> int:
+            definitions = r[DEFINITIONS]
+            whole = definitions.get(r[source], r[source])
+            if type(whole) is not Tuple:
+                return -1
+            r[slot], r[slot + 1] = r[source], whole
+            r[fields] = [resolve(definitions, field) for field in whole.fields]
+            return after
+
+        def why(r: Registers) -> tuple[str, str]:
+            return reasons.not_a_tuple(pattern, r[source], r[DEFINITIONS])
+
+        self.code.add_test(run, pattern, why)
+
+    def _commute(self, pattern: CallPattern, slot: int, registers: tuple[int, ...]) -> None:
+        first, second = registers
+        after = len(self.code.steps) + 1
+
+        def run(r: Registers) -> Iterator[int]:
+            a, b = r[first], r[second]
+            yield after
+            op = r[slot + 1].op
+            if type(op) is Op and op.is_commutative and a is not b:
+                r[first], r[second] = b, a
+                yield after
+                r[first], r[second] = a, b
+
+        self.code.add_choice(run, pattern, reasons.never)
+
+    def _commute_list(self, pattern: CallPattern, slot: int, arguments: int) -> None:
+        after = len(self.code.steps) + 1
+
+        def run(r: Registers) -> Iterator[int]:
+            values = r[arguments]
+            yield after
+            op = r[slot + 1].op
+            if type(op) is Op and op.is_commutative and len(values) == 2 and values[0] is not values[1]:
+                r[arguments] = values[::-1]
+                yield after
+                r[arguments] = values
+
+        self.code.add_choice(run, pattern, reasons.never)
+
+    def _elastic_split(
+        self,
+        owner: DFPattern,
+        parts: Sequence[DFPattern],
+        elements: int,
+        registers: tuple[int, ...],
+        *,
+        allow_rest: bool,
+    ) -> None:
+        after = len(self.code.steps) + 1
+        repeats = [part for part in parts if isinstance(part, RepeatPattern)]
+        extents = [self.extent_register(part.extent) for part in repeats]
+        fixed = len(parts) - len(repeats)
+        slot = self.slot(owner)
+        ops = [root_ops(part) if isinstance(part, RepeatPattern) else None for part in parts]
+        can_differ = len(repeats) > 1 or allow_rest
+
+        def run(r: Registers) -> Iterator[int]:
+            values: list[Any] = r[elements]
+            # Runs that meet a wrong operator are passed over at once; they are tried only to say why they fail.
+            prune = can_differ and r[TRACER] is None
+            reaches = [_callees_ahead(one, values, r[DEFINITIONS]) if prune else None for one in ops]
+            known = {e: r[e] for e in extents if e is not None and r[e] is not UNSET}
+            totals = range(len(values) - fixed, -1, -1) if allow_rest else (len(values) - fixed,)
+            for total in totals:
+                for lengths in share_out(repeats, extents, total, known):
+                    if prune and not _within_reach(parts, lengths, reaches):
+                        continue
+                    assigned = iter(lengths)
+                    at = 0
+                    for part, register in zip(parts, registers, strict=True):
+                        if isinstance(part, RepeatPattern):
+                            length = next(assigned)
+                            r[register] = values[at : at + length]
+                            at += length
+                        else:
+                            r[register] = values[at]
+                            at += 1
+                    for extent, length in zip(extents, lengths, strict=True):
+                        if extent is not None:
+                            r[extent] = length
+                    yield after
+            for extent in extents:
+                if extent is not None and extent not in known:
+                    r[extent] = UNSET
+
+        def why(r: Registers) -> tuple[str, str]:
+            return reasons.wrong_run(owner, r[slot], len(r[elements]), parts, [e and r[e] for e in extents])
+
+        self.code.add_choice(run, owner, why)
+
+
+def _callees_ahead(ops: Ops, values: Sequence[Expr], definitions: Definitions) -> list[int] | None:
+    """For each of ``values``, how many in a row from there on are calls of one of ``ops``; None if any will do."""
+    if ops is None:
+        return None
+    ahead = [0] * (len(values) + 1)
+    for at in range(len(values) - 1, -1, -1):
+        value = definition(definitions, values[at])
+        if isinstance(value, Call) and value.op in ops:
+            ahead[at] = ahead[at + 1] + 1
+    return ahead
+
+
+def _within_reach(parts: Sequence[DFPattern], lengths: Sequence[int], reaches: Sequence[list[int] | None]) -> bool:
+    """Whether each repeat among ``parts`` may have its length, by the operators ahead of where it begins."""
+    assigned = iter(lengths)
+    at = 0
+    for part, reach in zip(parts, reaches, strict=True):
+        length = next(assigned) if isinstance(part, RepeatPattern) else 1
+        if reach is not None and reach[at] < length:
+            return False
+        at += length
+    return True

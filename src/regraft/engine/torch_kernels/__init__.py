@@ -1,0 +1,37 @@
+"""PyTorch's own kernels for operators that it has as one: what runs in place of reference semantics.
+
+A kernel takes the operands and attributes of its operator as the reference does, without ``xp``, and gives
+`NotImplemented` for a case that PyTorch's function does not cover, which the reference then computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import array_api_compat.torch as xp
+
+from ...ir.op import Op
+from . import attention, convolution, elementwise, images, normalization, pooling, products
+
+Kernel: TypeAlias = Callable[..., Any]
+
+
+def _with_reference(name: str, kernel: Kernel) -> Kernel:
+    reference = Op.get(name).reference
+    assert reference is not None
+
+    def run(*operands: Any, **attributes: Any) -> Any:
+        result = kernel(*operands, **attributes)
+        return reference(xp, *operands, **attributes) if result is NotImplemented else result
+
+    run.__name__ = run.__qualname__ = name
+    return run
+
+
+KERNELS: Final[dict[str, Kernel]] = {
+    name: _with_reference(name, kernel)
+    for family in (attention, convolution, elementwise, images, normalization, pooling, products)
+    for name, kernel in family.KERNELS.items()
+}
+"""The kernels, by the names of their operators."""

@@ -1,0 +1,65 @@
+"""Activations, elementary functions and softmax, each one kernel of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import torch
+from torch.nn import functional as F
+
+_FLOATING: Final[dict[str, Callable[..., Any]]] = {
+    "relax.acos": torch.acos,
+    "relax.acosh": torch.acosh,
+    "relax.asin": torch.asin,
+    "relax.asinh": torch.asinh,
+    "relax.atan": torch.atan,
+    "relax.atanh": torch.atanh,
+    "relax.cos": torch.cos,
+    "relax.cosh": torch.cosh,
+    "relax.erf": torch.erf,
+    "relax.exp": torch.exp,
+    "relax.log": torch.log,
+    "relax.rsqrt": torch.rsqrt,
+    "relax.sigmoid": torch.sigmoid,
+    "relax.sin": torch.sin,
+    "relax.sinh": torch.sinh,
+    "relax.sqrt": torch.sqrt,
+    "relax.tan": torch.tan,
+    "relax.tanh": torch.tanh,
+    "relax.nn.gelu": F.gelu,
+    "relax.nn.gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "relax.nn.selu": F.selu,
+    "relax.nn.silu": F.silu,
+}
+
+
+def _relu(data: Any) -> Any:
+    return NotImplemented if data.dtype in (torch.uint16, torch.uint32, torch.uint64) else torch.relu(data)
+
+
+def _leakyrelu(data: Any, *, alpha: float) -> Any:
+    return F.leaky_relu(data, alpha)
+
+
+def _softplus(data: Any, *, beta: float, threshold: float) -> Any:
+    return F.softplus(data, beta, threshold)
+
+
+def _softmax(data: Any, *, axis: int) -> Any:
+    return torch.softmax(data, axis)
+
+
+def _log_softmax(data: Any, *, axis: int) -> Any:
+    return torch.log_softmax(data, axis)
+
+
+KERNELS: Final[dict[str, Callable[..., Any]]] = {
+    **_FLOATING,
+    "relax.nn.relu": _relu,
+    "relax.nn.leakyrelu": _leakyrelu,
+    "relax.nn.softplus": _softplus,
+    "relax.nn.softmax": _softmax,
+    "relax.nn.log_softmax": _log_softmax,
+}

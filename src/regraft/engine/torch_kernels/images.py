@@ -1,0 +1,68 @@
+"""Resizing and padding of images, where PyTorch and ONNX place the elements alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from torch.nn import functional as F
+
+from .convolution import arranged
+
+_LINEAR: Final = {1: "linear", 2: "bilinear", 3: "trilinear"}
+
+
+def _resize(
+    rank: int,
+    data: Any,
+    size: tuple[int, ...],
+    *,
+    roi: tuple[float, ...],
+    layout: str,
+    method: str,
+    coordinate_transformation_mode: str,
+    rounding_method: str,
+    cubic_alpha: float,
+    cubic_exclude: int,
+    extrapolation_value: float,
+    out_dtype: str | None,
+) -> Any:
+    same_dtype = out_dtype in (None, str(data.dtype).removeprefix("torch."))
+    if not data.dtype.is_floating_point or not same_dtype or 0 in (*data.shape, *size):
+        return NotImplemented
+    letters = "NCHW" if rank == 2 else "NCDHW"
+    x = arranged(data, layout, letters)
+    # PyTorch rounds the ratio of sizes once where ours divides exactly, so only whole ratios give the same nearest.
+    whole = all(int(new) % int(old) == 0 for new, old in zip(size, x.shape[2:], strict=True))
+    if method == "nearest_neighbor":
+        if coordinate_transformation_mode != "asymmetric" or rounding_method not in ("floor", "") or not whole:
+            return NotImplemented
+        result = F.interpolate(x, size, mode="nearest")
+    elif coordinate_transformation_mode not in ("half_pixel", "align_corners"):
+        return NotImplemented
+    elif method == "linear":
+        result = F.interpolate(
+            x, size, mode=_LINEAR[rank], align_corners=coordinate_transformation_mode == "align_corners"
+        )
+    elif method == "cubic" and rank == 2 and cubic_alpha == -0.75 and not cubic_exclude:
+        result = F.interpolate(
+            x, size, mode="bicubic", align_corners=coordinate_transformation_mode == "align_corners"
+        )
+    else:
+        return NotImplemented
+    return arranged(result, letters, layout)
+
+
+def _pad(data: Any, *, pad_width: tuple[int, ...], pad_mode: str, pad_value: float) -> Any:
+    if pad_mode != "constant" or not data.dtype.is_floating_point:
+        return NotImplemented
+    axes = reversed(range(data.ndim))
+    return F.pad(data, [width for axis in axes for width in pad_width[2 * axis : 2 * axis + 2]], value=pad_value)
+
+
+KERNELS: Final[dict[str, Callable[..., Any]]] = {
+    "relax.image.resize2d": partial(_resize, 2),
+    "relax.image.resize3d": partial(_resize, 3),
+    "relax.nn.pad": _pad,
+}

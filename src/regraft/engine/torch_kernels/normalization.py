@@ -1,0 +1,83 @@
+"""Layer, group, instance, batch and root-mean-square normalization, for the axes that PyTorch normalizes over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from torch.nn import functional as F
+
+
+def _are_last(axes: Sequence[int], ndim: int) -> bool:
+    places = [axis % ndim for axis in axes]
+    return places == list(range(ndim - len(places), ndim))
+
+
+def _layer_norm(
+    data: Any, gamma: Any, beta: Any, *, axes: tuple[int, ...], epsilon: float, center: bool, scale: bool
+) -> Any:
+    if not _are_last(axes, data.ndim):
+        return NotImplemented
+    shape = tuple(data.shape[data.ndim - len(axes) :])
+    return F.layer_norm(data, shape, gamma if scale else None, beta if center else None, epsilon)
+
+
+def _group_norm(
+    data: Any,
+    gamma: Any,
+    beta: Any,
+    *,
+    num_groups: int,
+    channel_axis: int,
+    axes: tuple[int, ...],
+    epsilon: float,
+    center: bool,
+    scale: bool,
+) -> Any:
+    others = sorted(axis % data.ndim for axis in axes)
+    if channel_axis % data.ndim != 1 or others != list(range(2, data.ndim)) or 0 in data.shape:
+        return NotImplemented
+    return F.group_norm(data, num_groups, gamma if scale else None, beta if center else None, epsilon)
+
+
+def _instance_norm(data: Any, gamma: Any, beta: Any, *, channel_axis: int, **attributes: Any) -> Any:
+    channels = data.shape[channel_axis]
+    return _group_norm(data, gamma, beta, num_groups=channels, channel_axis=channel_axis, **attributes)
+
+
+def _rms_norm(data: Any, weight: Any, *, axes: tuple[int, ...], epsilon: float) -> Any:
+    if not _are_last(axes, data.ndim):
+        return NotImplemented
+    return F.rms_norm(data, tuple(data.shape[data.ndim - len(axes) :]), weight, epsilon)
+
+
+def _batch_norm(
+    data: Any,
+    gamma: Any,
+    beta: Any,
+    moving_mean: Any,
+    moving_var: Any,
+    *,
+    axis: int,
+    epsilon: float,
+    center: bool,
+    scale: bool,
+    momentum: float,
+    training: bool,
+) -> Any:
+    # In training PyTorch updates the statistics in place, and by another formula.
+    if training or axis % data.ndim != 1 or 0 in data.shape:
+        return NotImplemented
+    normal = F.batch_norm(
+        data, moving_mean, moving_var, gamma if scale else None, beta if center else None, False, momentum, epsilon
+    )
+    return normal, moving_mean, moving_var
+
+
+KERNELS: Final[dict[str, Callable[..., Any]]] = {
+    "relax.nn.layer_norm": _layer_norm,
+    "relax.nn.group_norm": _group_norm,
+    "relax.nn.instance_norm": _instance_norm,
+    "relax.nn.rms_norm": _rms_norm,
+    "relax.nn.batch_norm": _batch_norm,
+}

@@ -1,0 +1,122 @@
+"""The constants of a program as parameters of its functions, so that a module that owns them can hand them over.
+
+A function takes the constants that it reads, and those of the functions that it calls, after its own parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from ..ir.builder import NameSupply
+from ..ir.expr import Constant, Expr, GlobalVar, Tuple, Var
+from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.op import Call, is_call_of
+from ..ir.program import Function
+from ..ir.tensor_data import TensorData
+from ..ir.types import FuncType
+from ..ir.visitor import walk
+from .errors import BuildError
+
+Key: TypeAlias = "tuple[object, ...]"
+
+
+def constant_key(data: TensorData) -> Key:
+    """What makes two constants one tensor: the same handle, or the same number."""
+    if data.shape or data.name is not None:
+        return (id(data),)
+    return (data.dtype, data.numpy().tobytes())
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """A module whose functions have no constants, and the constants that each function takes after its parameters."""
+
+    module: IRModule
+    taken: Mapping[str, tuple[TensorData, ...]]
+
+
+def lift_constants(module: IRModule) -> Lifted:
+    """``module`` with every constant a parameter. Cost: linear in the program, times its depth of calls."""
+    own: dict[str, dict[Key, TensorData]] = {}
+    callees: dict[str, dict[str, None]] = {}
+    for name, function in module.items():
+        found, called = own.setdefault(name, {}), callees.setdefault(name, {})
+        for expr in walk(function):
+            if isinstance(expr, Constant):
+                found.setdefault(constant_key(expr.data), expr.data)
+            elif isinstance(expr, GlobalVar):
+                called[expr.name_hint] = None
+    needed = _with_callees(own, callees)
+    variables = {name: _globals(name, function, needed[name].values()) for name, function in module.items()}
+    functions = {
+        variables[name]: _Lifting(variables, needed).function(name, function) for name, function in module.items()
+    }
+    lifted = IRModule(functions, module.attrs)
+    return Lifted(lifted, {name: tuple(constants.values()) for name, constants in needed.items()})
+
+
+def _with_callees(
+    own: Mapping[str, dict[Key, TensorData]], callees: Mapping[str, Iterable[str]]
+) -> dict[str, dict[Key, TensorData]]:
+    """For each function its own constants and those of all functions that it may reach."""
+    needed = {name: dict(constants) for name, constants in own.items()}
+    changed = True
+    while changed:
+        changed = False
+        for name, called in callees.items():
+            before = len(needed[name])
+            for callee in called:
+                for key, data in needed.get(callee, {}).items():
+                    needed[name].setdefault(key, data)
+            changed = changed or len(needed[name]) > before
+    return needed
+
+
+def _globals(name: str, function: Function, constants: Iterable[TensorData]) -> GlobalVar:
+    params = [*[param.ty for param in function.params], *[Constant(data).ty for data in constants]]
+    return GlobalVar(name, FuncType(params, function.ret_ty, function.is_pure))
+
+
+class _Lifting(ExprMutator):
+    """Puts variables in place of the constants of one function, and hands them on to the functions that it calls."""
+
+    def __init__(
+        self, variables: Mapping[str, GlobalVar], needed: Mapping[str, Mapping[Key, TensorData]]
+    ) -> None:
+        super().__init__()
+        self._globals: Final = variables
+        self._needed: Final = needed
+        self._weights: Final[dict[Key, Var]] = {}
+
+    def function(self, name: str, function: Function) -> Function:
+        """``function`` with its constants as further parameters."""
+        supply = NameSupply(param.name_hint for param in function.params)
+        for key, data in self._needed[name].items():
+            hint = "weight" if data.name is None else data.name
+            self._weights[key] = Var(supply.fresh(hint), Constant(data).ty)
+        inner = self.mutate(function)
+        params = [*inner.params, *self._weights.values()]
+        return Function(params, inner.body, function.ret_ty, function.is_pure, function.attrs)
+
+    def visit_constant_(self, constant: Constant) -> Expr:
+        return self._weights[constant_key(constant.data)]
+
+    def visit_call_(self, call: Call) -> Expr:
+        if isinstance(call.op, GlobalVar):
+            return Call(self._globals[call.op.name_hint], [*call.args, *self._extra(call.op)], call.attrs, call.ty_args)
+        functions = [arg for arg in call.args if isinstance(arg, GlobalVar) and self._extra(arg)]
+        if not functions:
+            return call
+        captured = call.args[1] if len(call.args) > 1 else None
+        if not is_call_of(call, "relax.make_closure") or not isinstance(captured, Tuple):
+            raise BuildError(
+                f"{functions[0].name_hint} has constants and is used as a value; call it, or make a closure of it"
+            )
+        fields = [*captured.fields, *self._extra(functions[0])]
+        return Call(call.op, [self._globals[functions[0].name_hint], Tuple(fields)], call.attrs, call.ty_args)
+
+    def _extra(self, function: GlobalVar) -> list[Var]:
+        return [self._weights[key] for key in self._needed.get(function.name_hint, {})]

@@ -1,0 +1,48 @@
+"""DeadCodeElimination: without what nothing needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..analysis import all_global_vars, remove_all_unused
+from ..ir.module import IRModule
+from .context import PassContext, PassError
+from .passes import ModulePass, Pass
+
+
+def reachable(module: IRModule, roots: Iterable[str]) -> set[str]:
+    """The functions that ``roots`` mention, themselves or through others; names that are not there are left out."""
+    pending = [name for name in roots if name in module]
+    found = set(pending)
+    while pending:
+        for called in all_global_vars(module[pending.pop()]):
+            if called in module and called.name_hint not in found:
+                found.add(called.name_hint)
+                pending.append(called.name_hint)
+    return found
+
+
+def DeadCodeElimination(entry_functions: Sequence[str] | None = None) -> Pass:
+    """Take out bindings that no result or effect needs, and private functions that no public one reaches.
+
+    ``entry_functions`` are private functions to keep as well. A function given alone stays.
+
+    Needs: nothing. Guarantees: effects and casts that check something stay, in order. Raises `PassError` for an entry
+    function that does not exist. Cost: linear.
+    """
+    entries = tuple(entry_functions or ())
+
+    def transform(module: IRModule, _context: PassContext) -> IRModule:
+        for name in entries:
+            if name not in module:
+                raise PassError(f"entry function {name!r} is not in the module; there are: {', '.join(module)}")
+        public = [name for name, function in module.items() if not function.is_private]
+        needed = reachable(module, [*public, *entries]) if public or entries else set(module)
+        dead = {name for name in module if name not in needed}
+        if dead:
+            module = module.without_functions(dead)
+        live = {name: remove_all_unused(function) for name, function in module.items()}
+        changed = {name: function for name, function in live.items() if function is not module[name]}
+        return module.with_functions(changed) if changed else module
+
+    return ModulePass(transform, "DeadCodeElimination")
