@@ -128,14 +128,18 @@ class NameSupply:
     def fresh(self, prefix: str) -> str:
         """``prefix`` itself if it is free, else its stem with the smallest number that makes it so; takes it.
 
-        The stem is ``prefix`` without the digits it ends with, so that names made from names do not grow.
+        A number follows a name that ends with a digit after an underscore; one that is there already gives way, so
+        that names made from names do not grow.
         """
         if prefix not in self._taken:
             self._taken.add(prefix)
             return prefix
-        stem = prefix.rstrip("0123456789").rstrip("_") or "lv"
+        stem, _, number = prefix.rpartition("_")
+        if not (stem and number.isdigit()):
+            stem = prefix
+        joint = "_" if stem[-1].isdigit() else ""
         count = self._next.get(stem, 1)
-        while (name := f"{stem}{count}") in self._taken:
+        while (name := f"{stem}{joint}{count}") in self._taken:
             count += 1
         self._next[stem] = count + 1
         self._taken.add(name)
