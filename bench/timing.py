@@ -14,9 +14,7 @@ def seconds(step: Callable[[], Any], runs: int, *, collect: bool = True) -> floa
     return seconds_on(lambda _: step(), lambda: None, runs, collect=collect)
 
 
-def seconds_on(
-    step: Callable[[Any], Any], fresh: Callable[[], Any], runs: int, *, collect: bool = True
-) -> float:
+def seconds_on(step: Callable[[Any], Any], fresh: Callable[[], Any], runs: int, *, collect: bool = True) -> float:
     """The median time of a run of ``step`` on what ``fresh`` makes anew for each run, which is not timed.
 
     What is alive before a run is out of the cyclic collector's sight; ``collect`` says whether it runs at all.

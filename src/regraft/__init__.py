@@ -69,6 +69,9 @@ from .script import ParseError, load_script, parse, save_script
 if TYPE_CHECKING:
     from . import op as op
     from . import script as script
+    from .convert.torch import from_torch as from_torch
+    from .engine.torch_out import save_torch as save_torch
+    from .engine.torch_out import to_torch as to_torch
 
 _ROOMS = (
     "analysis",
@@ -87,14 +90,25 @@ _ROOMS = (
 )
 
 
+_ON_DEMAND = {
+    "from_torch": "convert.torch",
+    "save_torch": "engine.torch_out",
+    "to_torch": "engine.torch_out",
+}
+"""Names whose home imports a framework."""
+
+
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"{__name__}.{name}")
+    home = _ON_DEMAND.get(name)
+    if home is not None:
+        return getattr(import_module(f"{__name__}.{home}"), name)
     raise AttributeError(f"regraft has no {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_ROOMS])
+    return sorted([*__all__, *_ROOMS, *_ON_DEMAND])
 
 
 __all__ = [

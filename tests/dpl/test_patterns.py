@@ -11,16 +11,12 @@ from regraft import op
 from regraft.analysis import get_var2val
 from regraft.dpl import *
 from regraft.dpl import (
-    CallPattern,
-    DFPattern,
-    Extent,
     ExternFuncPattern,
     FunctionPattern,
     PatternContext,
     PatternError,
     TuplePattern,
 )
-from regraft.dpl.match import compiled
 from regraft.ir import (
     BlockBuilder,
     Call,
@@ -41,28 +37,7 @@ from regraft.ir import (
     const,
 )
 from regraft.script import relax as R
-
-MATRIX = TensorType((2, 3), "float32")
-
-
-def tensor(name: str = "x", shape: tuple[object, ...] = (2, 3), dtype: str = "float32") -> Var:
-    return Var(name, TensorType(shape, dtype))  # type: ignore[arg-type]
-
-
-def program(params: list[Var], write: Callable[[BlockBuilder], Expr]) -> tuple[Expr, dict[Var, Expr]]:
-    """The result of a one-block function, and what its variables are bound to."""
-    builder = BlockBuilder()
-    with builder.function("main", params):
-        with builder.dataflow():
-            result = builder.emit_output(write(builder))
-        builder.emit_func_output(result)
-    function = builder.get()["main"]
-    return function.body.body, get_var2val(function)
-
-
-def matches(pattern: DFPattern, result: tuple[Expr, dict[Var, Expr]]) -> bool:
-    return pattern.match(*result)
-
+from tests.dpl.programs import MATRIX, matches, program, tensor
 
 # --- leaves
 
@@ -497,302 +472,6 @@ def test_a_function_pattern_matches_parameters_and_result() -> None:
     assert not FunctionPattern([p, q], body).match(a)
 
 
-# --- matches
-
-
-def test_a_match_has_calls_and_tuples_as_expressions_and_wildcards_as_they_stand() -> None:
-    x, y = tensor("x"), tensor("y")
-    result, definitions = program([x, y], lambda b: op.exp(b.emit(op.add(b.emit(op.sin(x)), y))))
-    operand, other = wildcard(), wildcard()
-    add = is_op("relax.add")
-    call = add(operand, other)
-    pattern = is_op("relax.exp")(call)
-    found = pattern.extract_matched_expr(result, definitions)
-    assert found is not None
-    assert found[pattern] is definitions[result]  # type: ignore[index]
-    assert found[call].op.name == "relax.add"
-    assert found[add] is found[call].op
-    assert isinstance(found[operand], Var)
-    assert definitions[found[operand]].op.name == "relax.sin"  # type: ignore[attr-defined]
-    assert found[other] is y
-    assert is_op("relax.cos")(wildcard()).extract_matched_expr(result, definitions) is None
-
-
-def test_one_pattern_in_two_places_stands_for_one_value() -> None:
-    x, y = tensor("x"), tensor("y")
-    value = wildcard()
-    double = is_op("relax.add")(value, value)
-    assert double.match(op.add(x, x))
-    assert not double.match(op.add(x, y))
-    assert is_op("relax.add")(value, value.dup()).match(op.add(x, y))
-    assert double.match(op.add(const(1.0), const(1.0)))
-    assert not double.match(op.add(const(1.0), const(2.0)))
-
-
-def test_a_duplicate_keeps_what_stands_in_several_places_together() -> None:
-    x, y = tensor("x"), tensor("y")
-    value = wildcard()
-    copy = is_op("relax.add")(value, value).dup()
-    assert isinstance(copy, CallPattern)
-    assert copy.args[0] is copy.args[1]
-    assert copy.args[0] is not value
-    assert copy.match(op.add(x, x))
-    assert not copy.match(op.add(x, y))
-
-
-def every_pattern() -> list[tuple[DFPattern, str]]:
-    n = SymVar("n")
-    star = wildcard()
-    return [
-        (wildcard(), "*"),
-        (is_const(), "const"),
-        (is_var("x"), "var(x)"),
-        (is_dfv(), "dfv()"),
-        (is_gv("f"), "gv(f)"),
-        (ExternFuncPattern("my.func"), "extern(my.func)"),
-        (is_op("relax.nn.relu"), "nn.relu"),
-        (is_expr(const(1.0)), 'is_expr(R.const(1.0, "float32"))'),
-        (is_op("relax.add")(star, is_const()), "add(*, const)"),
-        (is_op("relax.add")(star, varg_default_wildcard=True), "add(*, ...)"),
-        (is_tuple([star]), "(*,)"),
-        (is_tuple([star, is_const()]), "(*, const)"),
-        (is_tuple([star, is_const()], unordered=True), "unordered(*, const)"),
-        (is_tuple_get_item(star, 1), "*[1]"),
-        (is_tuple_get_item(star), "*[any]"),
-        (star | is_const(), "(* | const)"),
-        (star & is_const(), "(* & const)"),
-        (~is_const(), "~const"),
-        (star.has_attr({"axis": 1}), "*{axis=1}"),
-        (star.has_dtype("float32"), "*: float32"),
-        (star.has_shape([2, n]), "*: (2, n)"),
-        (star.has_ty(TensorType((2,), "float32")), '*: R.Tensor((2,), dtype="float32")'),
-        (is_shape([2, n]), "shape(2, n)"),
-        (FunctionPattern([star], is_const()), "function(*) -> const"),
-        (repeat(star, min=2, max=4), "repeat(*, 2..4)"),
-        (repeat(star), "repeat(*, 1..)"),
-    ]
-
-
-def test_every_pattern_has_a_text_and_a_duplicate_of_its_own_kind() -> None:
-    kinds = set()
-    for pattern, text in every_pattern():
-        assert repr(pattern) == text
-        copy = pattern.dup()
-        assert copy is not pattern
-        assert type(copy) is type(pattern)
-        assert repr(copy) == text
-        kinds.add(type(pattern))
-    leaves = {kind for kind in all_kinds(DFPattern) if not kind.__subclasses__()}
-    assert leaves <= kinds
-
-
-def all_kinds(kind: type) -> set[type]:
-    return {kind}.union(*(all_kinds(below) for below in kind.__subclasses__()))
-
-
-def test_a_text_does_not_grow_with_how_often_its_parts_stand() -> None:
-    pattern: DFPattern = wildcard()
-    for _ in range(60):
-        pattern = is_op("relax.add")(pattern, pattern)
-    assert len(repr(pattern)) < 1000
-
-
-def test_deep_patterns_match_and_duplicate_without_recursion() -> None:
-    x = tensor()
-    depth = 3000
-
-    def chain(b: BlockBuilder) -> Expr:
-        value: Expr = x
-        for _ in range(depth):
-            value = b.emit(op.exp(value))
-        return value
-
-    result = program([x], chain)
-    inner = is_var("x")
-    pattern: DFPattern = inner
-    for _ in range(depth):
-        pattern = is_op("relax.exp")(pattern)
-    assert matches(pattern, result)
-    assert matches(pattern.dup(), result)
-    assert not matches(is_op("relax.exp")(pattern), result)
-    assert repr(pattern).startswith("exp(exp(")
-
-
-def test_many_alternatives_match_without_recursion() -> None:
-    callee: DFPattern = is_op("relax.exp")
-    for _ in range(1200):
-        callee = callee | is_op("relax.sin")
-    assert callee(wildcard()).match(op.exp(tensor()))
-    assert compiled(callee(wildcard())).ops == (op.exp(tensor()).op, op.sin(tensor()).op)  # type: ignore[attr-defined]
-
-
-# --- repeats in rows
-
-
-def concat_of(count: int, other: int = 0) -> tuple[Expr, dict[Var, Expr]]:
-    """The concat of ``count`` permuted values and then ``other`` plain ones."""
-    params = [tensor(f"x{i}") for i in range(count)] + [tensor(f"y{i}", (3, 2)) for i in range(other)]
-    return program(
-        params,
-        lambda b: op.concat([*(b.emit(op.permute_dims(x)) for x in params[:count]), *params[count:]]),
-    )
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 12, 13, 200, 10_000])
-def test_a_repeat_takes_any_number_of_fields_and_gives_lists_in_order(count: int) -> None:
-    result, definitions = concat_of(count)
-    value = wildcard()
-    permuted = is_op("relax.permute_dims")(value)
-    run = repeat(permuted)
-    found = is_op("relax.concat")(is_tuple([run])).extract_matched_expr(result, definitions)
-    assert found is not None
-    assert [var.name_hint for var in found[value]] == [f"x{i}" for i in range(count)]
-    assert [definitions[var] for var in found[run]] == found[permuted]
-
-
-def test_a_repeat_matches_only_if_all_of_its_elements_do() -> None:
-    run = repeat(is_op("relax.permute_dims")(wildcard()))
-    result = concat_of(3, other=1)
-    assert not matches(is_op("relax.concat")(is_tuple([run])), result)
-    assert matches(is_op("relax.concat")(is_tuple([run, wildcard()])), result)
-    assert matches(is_op("relax.concat")(is_tuple([run, repeat(is_var())])), result)
-
-
-def test_a_repeat_keeps_within_its_bounds() -> None:
-    value = Tuple([tensor("a"), tensor("b"), tensor("c")])
-    assert is_tuple([repeat(wildcard(), min=3, max=3)]).match(value)
-    assert not is_tuple([repeat(wildcard(), min=4)]).match(value)
-    assert not is_tuple([repeat(wildcard(), max=2)]).match(value)
-    assert not is_tuple([repeat(wildcard())]).match(Tuple([]))
-    assert is_tuple([repeat(wildcard(), min=0)]).match(Tuple([]))
-    assert not is_tuple([repeat(wildcard(), max=2), is_var("d")]).match(value)
-    assert is_tuple([repeat(wildcard(), max=2), is_var("c")]).match(value)
-
-
-def test_a_run_is_as_long_as_the_rest_allows() -> None:
-    a, b, c = tensor("a"), tensor("b"), tensor("c")
-    first, second = wildcard(), wildcard()
-    found = is_tuple([repeat(first), repeat(second)]).extract_matched_expr(Tuple([a, b, c]))
-    assert found is not None
-    assert (found[first], found[second]) == ([a, b], [c])
-
-
-def test_a_shared_pattern_is_one_value_in_all_elements() -> None:
-    x, y, z = tensor("x"), tensor("y"), tensor("z")
-    left, right = wildcard(), wildcard()
-    pattern = is_tuple([repeat(is_op("relax.subtract")(left, right), shared=[left])])
-    found = pattern.extract_matched_expr(Tuple([op.subtract(x, y), op.subtract(x, z)]))
-    assert found is not None
-    assert found[left] is x
-    assert found[right] == [y, z]
-    assert not pattern.match(Tuple([op.subtract(x, y), op.subtract(z, y)]))
-
-
-def test_a_pattern_that_also_stands_outside_of_the_repeat_is_shared() -> None:
-    x, y, z = tensor("x"), tensor("y"), tensor("z")
-    left = wildcard()
-    for fields in ([repeat(is_op("relax.subtract")(left, wildcard())), left],):
-        assert is_tuple(fields).match(Tuple([op.subtract(x, y), op.subtract(x, z), x]))
-        assert not is_tuple(fields).match(Tuple([op.subtract(x, y), op.subtract(x, z), y]))
-        assert not is_tuple(fields).match(Tuple([op.subtract(x, y), op.subtract(y, z), x]))
-
-
-def test_elements_of_a_run_are_tried_again_when_a_shared_value_differs() -> None:
-    x, y, z = tensor("x"), tensor("y"), tensor("z")
-    common, rest = wildcard(), wildcard()
-    pattern = is_tuple([repeat(is_op("relax.add")(common, rest), shared=[common])])
-    found = pattern.extract_matched_expr(Tuple([op.add(x, y), op.add(z, y), op.add(y, x)]))
-    assert found is not None
-    assert found[common] is y
-    assert found[rest] == [x, z, x]
-
-
-def test_each_way_of_an_element_is_found_with_its_own_values() -> None:
-    x, y, z = tensor("x"), tensor("y"), tensor("z")
-    outer, p, q = wildcard(), wildcard(), wildcard()
-    body = is_op("relax.subtract")(outer, is_op("relax.add")(p, q))
-    value = Tuple([op.subtract(x, op.add(y, z)), op.subtract(y, op.add(z, x))])
-    found = [(m[outer], m[p], m[q]) for m in compiled(is_tuple([repeat(body)])).matches({}, value)]
-    assert found == [
-        ([x, y], [y, z], [z, x]),
-        ([x, y], [y, x], [z, z]),
-        ([x, y], [z, z], [y, x]),
-        ([x, y], [z, x], [y, z]),
-    ]
-
-
-def test_elements_that_took_another_alternative_have_none_in_the_list() -> None:
-    x, y = tensor("x"), tensor("y")
-    sine = is_op("relax.sin")(wildcard())
-    value = Tuple([x, op.sin(y)])
-    found = is_tuple([repeat(is_var() | sine)]).extract_matched_expr(value)
-    assert found is not None
-    assert found[sine] == [None, value.fields[1]]
-
-
-def test_an_operator_may_stand_in_two_repeats_but_other_patterns_may_not() -> None:
-    x, y = tensor("x"), tensor("y")
-    exponential = is_op("relax.exp")
-    value = Tuple([op.exp(x), const(1.0), op.exp(y), op.exp(x)])
-    first, second = wildcard(), wildcard()
-    found = is_tuple([repeat(exponential(first)), is_const(), repeat(exponential(second))]).extract_matched_expr(value)
-    assert found is not None
-    assert (found[first], found[second]) == ([x], [y, x])
-    assert found[exponential].name == "relax.exp"
-    with pytest.raises(PatternError, match=r"stands in two repeats.*give the second a pattern of its own"):
-        is_tuple([repeat(exponential(first)), is_const(), repeat(first)]).match(value)
-
-
-def test_repeats_of_one_extent_have_one_length() -> None:
-    a, b = tensor("a"), tensor("b")
-    extent = Extent("n")
-
-    def rows(first: int, second: int) -> Tuple:
-        return Tuple([Tuple([op.exp(a)] * first), Tuple([op.sin(b)] * second)])
-
-    def pattern(one: Extent | None, two: Extent | None) -> DFPattern:
-        left = repeat(is_op("relax.exp")(wildcard()), extent=one)
-        right = repeat(is_op("relax.sin")(wildcard()), extent=two)
-        return is_tuple([is_tuple([left]), is_tuple([right])])
-
-    assert pattern(extent, extent).match(rows(3, 3))
-    assert not pattern(extent, extent).match(rows(3, 2))
-    assert pattern(Extent(), Extent()).match(rows(3, 2))
-    assert pattern(None, None).match(rows(3, 2))
-
-
-def test_an_extent_shares_out_one_row_evenly_and_is_new_in_each_match() -> None:
-    extent = Extent()
-    first, second = wildcard(), wildcard()
-    pattern = is_tuple([repeat(first, extent=extent), repeat(second, extent=extent)])
-    for half in (1, 3):
-        found = pattern.extract_matched_expr(Tuple([tensor(f"x{i}") for i in range(2 * half)]))
-        assert found is not None
-        assert (len(found[first]), len(found[second])) == (half, half)
-    assert not pattern.match(Tuple([tensor("a"), tensor("b"), tensor("c")]))
-
-
-def test_two_long_runs_of_different_operators_are_told_apart_at_once() -> None:
-    count = 5000
-    value = Tuple([*(op.exp(tensor(f"x{i}")) for i in range(count)), *(op.sin(tensor(f"y{i}")) for i in range(count))])
-    first, second = wildcard(), wildcard()
-    found = is_tuple([repeat(is_op("relax.exp")(first)), repeat(is_op("relax.sin")(second))]).extract_matched_expr(
-        value
-    )
-    assert found is not None
-    assert (len(found[first]), len(found[second])) == (count, count)
-
-
-def test_a_repeat_stands_among_the_arguments_of_a_call() -> None:
-    x, y = tensor("x"), tensor("y")
-    rest = wildcard()
-    found = is_call_packed("my.func", [is_var("x"), repeat(rest)]).extract_matched_expr(
-        R.call_packed("my.func", x, y, y, sinfo_args=MATRIX)
-    )
-    assert found is not None
-    assert found[rest] == [y, y]
-
-
 # --- misuse
 
 
@@ -817,7 +496,7 @@ def test_a_repeat_stands_among_the_arguments_of_a_call() -> None:
         (lambda: repeat(wildcard()).match(tensor()), "or by itself in a PatternContext"),
         (
             lambda: wildcard() ^ wildcard(),
-            "used_by (^) is a constraint between bindings: write it inside `with PatternC",
+            "used_by (^) is a constraint between bindings: write it inside",
         ),
         (lambda: wildcard() >> wildcard(), "only_used_by (>>) is a constraint between bindings"),
         (lambda: wildcard().same_shape_as(wildcard()), "same_shape_as is a constraint between bindings"),
@@ -831,17 +510,6 @@ def test_a_pattern_that_cannot_mean_anything_says_so_where_it_is_written(
         write()
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_rejection_in_a_repeat_by_what_follows_the_repeat_is_refused() -> None:
-    value = wildcard()
-    pattern = is_tuple([repeat(wildcard() & ~value), value])
-    with pytest.raises(PatternError, match="rejects by .* which may be known only after the repeat"):
-        pattern.match(Tuple([tensor("a"), tensor("b")]))
-    before = is_tuple([value, repeat(wildcard() & ~value)])
-    a, b = tensor("a"), tensor("b")
-    assert before.match(Tuple([a, b, b]))
-    assert not before.match(Tuple([a, b, a]))
 
 
 # --- composed

@@ -70,6 +70,7 @@ def test_the_deviation_of_equal_elements_has_no_slope() -> None:
     check_gradient(lambda x: R.std(x, 1), x, reference=lambda x: torch.std(x, dim=1, correction=0), differences=False)
 
 
+@pytest.mark.filterwarnings("ignore:var.*degrees of freedom")  # PyTorch's, about the empty axis
 @pytest.mark.parametrize("name", ["sum", "mean", "variance"])
 def test_a_reduction_over_other_axes_than_an_empty_one_has_an_empty_gradient(name: str) -> None:
     build, reference = FOLDS[name]

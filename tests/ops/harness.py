@@ -96,12 +96,13 @@ def check(
     *,
     tolerance: float | None = None,
     torch_too: bool = True,
+    kernels_too: bool = True,
 ) -> None:
     """``build(*variables)`` has the type and the value of ``expected``, the oracle's answer for ``arrays``.
 
     An item of ``arrays`` that is a tuple is one tuple operand. The same reference text also runs on PyTorch's arrays,
-    and the torch engine with its own kernels, unless ``torch_too`` is False (say why at the call) or PyTorch lacks a
-    dtype.
+    and the torch engine with PyTorch's own kernels, unless ``torch_too`` or ``kernels_too`` is False (say why at the
+    call) or PyTorch lacks a dtype.
     """
     variables: list[Expr] = []
     values: dict[Var, Any] = {}
@@ -122,9 +123,10 @@ def check(
         return
     tensors = {var: _to_torch(value) for var, value in values.items()}
     on_torch = evaluate(call, tensors, torch_namespace)
-    assert_close(_to_numpy(on_torch), expected, tolerance)
-    with_kernels = build_program(Function(list(tensors), call), target="torch")["main"]
-    assert_close(_to_numpy(with_kernels(*tensors.values())), expected, tolerance)
+    assert_close(to_numpy(on_torch), expected, tolerance)
+    if kernels_too:
+        with_kernels = build_program(Function(list(tensors), call), target="torch")["main"]
+        assert_close(to_numpy(with_kernels(*tensors.values())), expected, tolerance)
 
 
 def is_foreign_to_torch(dtype: np.dtype) -> bool:
@@ -138,9 +140,9 @@ def _to_torch(value: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(np.array(value))
 
 
-def _to_numpy(value: Any) -> Any:
+def to_numpy(value: Any) -> Any:
     if isinstance(value, tuple | list):
-        return tuple(_to_numpy(v) for v in value)
+        return tuple(to_numpy(v) for v in value)
     if not isinstance(value, torch.Tensor):
         return np.asarray(value)
     if value.dtype == torch.bfloat16:

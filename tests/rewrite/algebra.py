@@ -112,11 +112,7 @@ def _layouts(add: Callable[..., None]) -> None:
     )
     add("reshape nothing", is_op("relax.reshape")(x, wildcard()), lambda e, m: m[x] if m[x].ty == e.ty else e)
     for name in LAYOUT:
-        add(
-            f"{name} before permute",
-            is_op(name)(plain),
-            lambda _, m, op=Op.get(name): R.permute_dims(Call(op, [m[x]]), axes=_order(m[plain])),
-        )
+        add(f"{name} before permute", is_op(name)(plain), _before_permute(Op.get(name), plain, x))
     other = is_op("relax.permute_dims")(y)
 
     def join(expr: Any, m: Any) -> Any:
@@ -125,6 +121,10 @@ def _layouts(add: Callable[..., None]) -> None:
         return R.permute_dims(R.maximum(m[x], m[y]), axes=_order(m[plain]))
 
     add("maximum before permute", is_op("relax.maximum")(plain, other), join)
+
+
+def _before_permute(op: Op, permuted: DFPattern, x: DFPattern) -> Callable[[Any, Any], Any]:
+    return lambda _, m: R.permute_dims(Call(op, [m[x]]), axes=_order(m[permuted]))
 
 
 def _choices(add: Callable[..., None]) -> None:

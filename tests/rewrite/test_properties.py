@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from regraft import BlockBuilder, Expr, Function, IRModule, TensorType, Var
 from regraft.analysis import check_well_formed
-from regraft.ops.trials import difference
 from regraft.dpl import DFPattern
+from regraft.ops.trials import difference
 from regraft.rewrite import RuleSet
 from regraft.script import relax as R
 from regraft.testing import Options, programs, random_inputs, random_module
@@ -126,7 +126,7 @@ def test_sharing_computes_no_more_and_the_same(random: Random, size: int) -> Non
 
 def test_the_random_programs_meet_the_rules() -> None:
     met: set[str] = set()
-    for seed in range(40):
+    for seed in range(100):
         for program in (dense_program(Random(seed), 40), random_module(seed, 60, WHOLE)):
             for rule in RULES:
                 if rule.name not in met:

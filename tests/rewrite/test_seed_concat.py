@@ -42,7 +42,9 @@ def _reorder():
     def rewriter(concat, matchings):
         rank = concat.ty.ndim
         orders = {
-            tuple(range(rank))[::-1] if call.attrs["axes"] is None else tuple(axis % rank for axis in call.attrs["axes"])
+            tuple(range(rank))[::-1]
+            if call.attrs["axes"] is None
+            else tuple(axis % rank for axis in call.attrs["axes"])
             for call in matchings[permuted]
         }
         if len(orders) > 1:
@@ -194,9 +196,11 @@ def test_an_extent_divides_one_tuple_into_two_runs_of_one_length(sines: int, cos
     pattern = is_op("relax.concat")(TuplePattern(runs))
 
     def rewriter(_, matchings):
-        return R.concat(
-            [R.sin(R.concat(matchings[s], axis=1)), R.cos(R.concat(matchings[c], axis=1))], axis=1
-        ) if len(matchings[s]) > 1 else None
+        return (
+            R.concat([R.sin(R.concat(matchings[s], axis=1)), R.cos(R.concat(matchings[c], axis=1))], axis=1)
+            if len(matchings[s]) > 1
+            else None
+        )
 
     after = rewrite_call(pattern, rewriter, before)
     if sines == cosines and sines > 1:

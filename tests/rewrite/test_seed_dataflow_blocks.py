@@ -225,9 +225,7 @@ def test_a_repeat_combines_groups_of_different_sizes_each_by_its_own_left_side()
 
 def test_the_second_weight_may_depend_on_the_first_result_and_is_then_left_alone() -> None:
     @R.function
-    def dependent(
-        x: R.Tensor((5, 7), "float32"), w1: R.Tensor((7, 3), "float32"), w3: R.Tensor((7, 2), "float32")
-    ):
+    def dependent(x: R.Tensor((5, 7), "float32"), w1: R.Tensor((7, 3), "float32"), w3: R.Tensor((7, 2), "float32")):
         with R.dataflow():
             y1 = R.matmul(x, w1)
             w2 = R.nn.relu(R.matmul(R.permute_dims(x), y1))
@@ -249,9 +247,7 @@ def test_the_second_weight_may_depend_on_the_first_result_and_is_then_left_alone
 
 def test_a_rewriter_can_leave_out_what_depends_on_the_rest_and_combine_the_others() -> None:
     @R.function
-    def dependent(
-        x: R.Tensor((5, 7), "float32"), w1: R.Tensor((7, 3), "float32"), w3: R.Tensor((7, 2), "float32")
-    ):
+    def dependent(x: R.Tensor((5, 7), "float32"), w1: R.Tensor((7, 3), "float32"), w3: R.Tensor((7, 2), "float32")):
         with R.dataflow():
             y1 = R.matmul(x, w1)
             w2 = R.nn.relu(R.matmul(R.permute_dims(x), y1))

@@ -235,8 +235,7 @@ def test_a_commutative_operator_matches_its_constant_on_either_side(const_first:
         const = matches[pattern_const].data.numpy()
         if const.shape == () and const[()] == 1.0:
             return rx.Call(op, [arg, rx.const(2.0)])
-        else:
-            return expr
+        return expr
 
     after = rewrite_call(pattern, rewriter, const_left if const_first else const_right)
 
@@ -282,9 +281,7 @@ def test_a_product_is_distributed_over_sums_until_nothing_is_left_to_do() -> Non
     after = rewrite_call(pattern, rewriter, before)
 
     @R.function(private=True)
-    def expected(
-        x: R.Tensor((1024,)), y: R.Tensor((1024,)), z: R.Tensor((1024,))
-    ) -> R.Tensor((1024,)):
+    def expected(x: R.Tensor((1024,)), y: R.Tensor((1024,)), z: R.Tensor((1024,))) -> R.Tensor((1024,)):
         with R.dataflow():
             lv3: R.Tensor((1024,)) = R.multiply(x, R.const(5.0, "float32"))
             lv4: R.Tensor((1024,)) = R.multiply(y, R.const(5.0, "float32"))

@@ -161,7 +161,9 @@ def test_a_cycle_through_two_edits_is_found_though_neither_makes_one_alone() -> 
     assert session.find_cycle({v["d"]: R.add(x, v["b"]), v["b"]: R.negative(v["d"])}) is not None
 
 
-@pytest.mark.parametrize(("value", "others", "expected"), [("d", "a", True), ("c", "ab", True), ("a", "bcd", False), ("b", "d", False)])
+@pytest.mark.parametrize(
+    ("value", "others", "expected"), [("d", "a", True), ("c", "ab", True), ("a", "bcd", False), ("b", "d", False)]
+)
 def test_depends_on_follows_operands_all_the_way(value: str, others: str, expected: bool) -> None:
     session = open_session(straight)
     v = variables(straight)

@@ -22,7 +22,6 @@ from tests.rewrite.harness import (
     assert_rewritten,
     bound_names,
     op_counts,
-    run,
 )
 
 if TYPE_CHECKING:
@@ -278,9 +277,7 @@ def test_a_replacement_may_be_a_constant() -> None:
         return out
 
     p = wildcard()
-    after = rewrite_call(
-        is_op("relax.subtract")(p, p), lambda e, m: R.const(np.zeros(e.ty.shape, e.ty.dtype)), before
-    )
+    after = rewrite_call(is_op("relax.subtract")(p, p), lambda e, m: R.const(np.zeros(e.ty.shape, e.ty.dtype)), before)
     assert op_counts(after) == {"relax.negative": 1}
     assert_rewritten(before, after, exact=True)
 

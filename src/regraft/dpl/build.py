@@ -132,7 +132,10 @@ def repeat(
     In a tuple or argument list: a run of neighbouring elements, as long as the rest allows. In a `PatternContext`:
     the largest set of bindings that match ``pattern`` and agree on every pattern in ``shared``; a pattern that also
     stands outside of the repeat is shared by itself. In a match, a pattern inside a repeat gives the list of what it
-    stood for, in order; a shared one gives the one value.
+    stood for, in order, with None for elements that took an alternative without it; a shared one gives the one value.
+    Operators are shared by themselves. No other pattern may stand in two repeats without being shared: use `dup`.
+
+    In a context, other roots are placed first, then repeats, those with ``min=0`` last; each takes what is left.
 
     ``min`` and ``max`` bound the length. Repeats with the same ``extent`` have the same length.
     """

@@ -1,4 +1,4 @@
-"""Programs as PyTorch modules: `to_torch`, and `save_torch` for files that `torch.export` reads.
+"""A program as a PyTorch module, and as a program that `torch.export` writes to a file.
 
 The module owns the program's constants as parameters and buffers, under the names of the source model, so that
 ``state_dict``, ``.to(device)``, autograd, `torch.compile` and `torch.export` work on it as on any other.
@@ -7,10 +7,7 @@ The module owns the program's constants as parameters and buffers, under the nam
 from __future__ import annotations
 
 import itertools
-import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -21,7 +18,6 @@ from ..convert.torch.signature import Kind, Nesting, Signature
 from ..convert.torch.tensors import torch_dtype
 from ..ir.collection import collection_paused
 from ..ir.module import IRModule
-from ..ir.program import Function
 from ..ir.tensor_data import TensorData
 from ..ir.types import PrimType, TensorType
 from .failures import located
@@ -33,23 +29,8 @@ from .torch_weights import lift_constants
 _FLAT: Final = Signature(None, None, (), (), ())
 
 
-def to_torch(module: IRModule | Function, name: str = "main", *, share_memory: bool = False) -> RegraftModule:
-    """``module`` as a `torch.nn.Module` whose ``forward`` runs the function ``name``.
-
-    Named constants are parameters and buffers under their dotted names (nested modules are made for the dots), as
-    they were in the model that `from_torch` read; those of other sources that have no name are buffers. ``forward``
-    takes and gives what that model's did, nested the same way; for other programs it takes the function's parameters,
-    in order or by name. Tensors that no binding reads are not in it. ``share_memory`` leaves the numbers where they
-    are, for use without training: an optimizer would write into the program's constants.
-
-    Raises `BuildError` for what PyTorch cannot hold. Cost: linear in the program, and one copy of the weights.
-    """
-    whole = IRModule.from_expr(module) if isinstance(module, Function) else module
-    return RegraftModule(whole, name, share_memory=share_memory)
-
-
 class RegraftModule(torch.nn.Module):
-    """A program that runs on PyTorch; made by `to_torch`."""
+    """A program that runs on PyTorch; made by `regraft.to_torch`."""
 
     def __init__(self, module: IRModule, name: str = "main", *, share_memory: bool = False) -> None:
         super().__init__()
@@ -112,20 +93,17 @@ class RegraftModule(torch.nn.Module):
     def example_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments of the right shapes and dtypes, all zeros, with 2 for each dynamic size; for `torch.export`."""
         values = [_example(ty) for ty in self._example]
-        if self._nesting.is_nested:
-            args, kwargs = self._nesting.nested(values)
-            return tuple(args), dict(kwargs)
-        return tuple(values), {}
+        args, kwargs = self._nesting.nested(values)
+        return tuple(args), dict(kwargs)
 
     def dynamic_shapes(self) -> Any:
         """What `torch.export` needs to keep symbolic sizes dynamic; None where there are none."""
         marks = [_dynamic_axes(ty) for ty in self._example]
         if not any(marks):
             return None
-        if not self._nesting.is_nested:
-            return {"args": tuple(marks), "kwargs": {}}
         args, kwargs = self._nesting.nested(marks)
-        return {"args": tuple(args), "kwargs": dict(kwargs)}
+        shapes: dict[str, Any] = {"args": tuple(args)} if args else {}
+        return {**shapes, "kwargs": dict(kwargs)} if kwargs else shapes
 
 
 def _dynamic_axes(ty: Any) -> Any:
@@ -213,23 +191,6 @@ class _State:
 
 def _is_trainable(data: TensorData) -> bool:
     return "float" in data.dtype and bool(data.shape)
-
-
-def save_torch(module: IRModule | RegraftModule, path: str | Path) -> None:
-    """Write a program as a ``.pt2`` file, which `torch.export.load` reads; whole, or not at all.
-
-    Symbolic sizes stay dynamic. Raises `ConvertError` when `torch.export` declines the program.
-    """
-    target = Path(path)
-    program = export_torch(module if isinstance(module, RegraftModule) else to_torch(module, share_memory=True))
-    handle, name = tempfile.mkstemp(suffix=target.suffix, prefix=f".{target.stem}.", dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        torch.export.save(program, temporary)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def export_torch(module: RegraftModule) -> torch.export.ExportedProgram:

@@ -83,9 +83,7 @@ def _globals(name: str, function: Function, constants: Iterable[TensorData]) -> 
 class _Lifting(ExprMutator):
     """Puts variables in place of the constants of one function, and hands them on to the functions that it calls."""
 
-    def __init__(
-        self, variables: Mapping[str, GlobalVar], needed: Mapping[str, Mapping[Key, TensorData]]
-    ) -> None:
+    def __init__(self, variables: Mapping[str, GlobalVar], needed: Mapping[str, Mapping[Key, TensorData]]) -> None:
         super().__init__()
         self._globals: Final = variables
         self._needed: Final = needed

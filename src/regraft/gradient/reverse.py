@@ -244,7 +244,7 @@ class ReversePass:
             if id(current) in memo:
                 continue
             operands = operands_of(current)
-            if not operands:
+            if not operands and is_leaf(current):
                 flat = self._refer(current)
             elif not expanded:
                 stack.append((current, True))

@@ -8,6 +8,7 @@ from . import grad, image, nn
 from . import indexing_gradients as indexing_gradients
 from . import operators as operators
 from . import selection_gradients as selection_gradients
+from .image import grid_gradients as grid_gradients
 from .nn import conv_gradients as conv_gradients
 from .nn import loss_gradients as loss_gradients
 from .nn import sampling_gradients as sampling_gradients

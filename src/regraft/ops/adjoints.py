@@ -156,13 +156,6 @@ def ones_of(value: Expr) -> Expr:
     return create.ones(ShapeExpr(dims), dtype)
 
 
-def widened(share: Expr) -> Expr:
-    """``share`` in float32 where its own dtype is narrower: what counts of elements fit into, and divide in."""
-    dtype = tensor_type(share).dtype
-    narrow = dtype is not None and is_float(dtype) and itemsize(dtype) < 4
-    return datatype.astype(share, "float32") if narrow else share
-
-
 def count_of(dims: Sequence[Dim], dtype: str | None) -> Expr:
     """The product of ``dims`` as a scalar of ``dtype``; of sizes that are not known yet, worked out as it runs."""
     count = dim_product(dims)

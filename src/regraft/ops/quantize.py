@@ -90,7 +90,8 @@ def quantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dtyp
     Operands: ``data``, floating; ``scale``, floating, and ``zero_point``, numbers: scalars, or one element
     for each of ``axis``. Attributes: ``axis``; ``out_dtype``, an integer dtype of at most 32 bits, or an
     8-bit float (which is not rounded to whole numbers first). Result: ``data``'s shape. Halves are rounded to
-    even; NaN becomes the zero point in integers. No gradient passes: it is flat where it does not jump. Raises `OpTypeError` for dtypes or shapes that do not agree.
+    even; NaN becomes the zero point in integers. No gradient passes: it is flat
+    where it does not jump. Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
     return QUANTIZE(data, scale, zero_point, out_dtype=as_dtype(out_dtype), axis=int(axis))
 

@@ -297,7 +297,7 @@ class _FunctionRun(FunctionWalk):
     def block(
         self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
     ) -> BindingBlock:
-        session = EditSession(block, outer, later, self.fresh_name, share=self.share)
+        session = EditSession(block, outer, later, self.fresh_name, sizes=self.sizes, share=self.share)
         gate = Gate(session, scope, len(block), verify=self.verify)
         changed = BlockRun(session, self.plan, gate, self.listener).run()
         edited = changed or (bool(self.renames) and _mentions(block, self.renames))

@@ -100,7 +100,7 @@ class _Visit(FunctionWalk):
     def block(
         self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
     ) -> BindingBlock:
-        session = EditSession(block, outer, later, self.fresh_name)
+        session = EditSession(block, outer, later, self.fresh_name, sizes=self.sizes)
         for op, calls in session.by_op.items():
             if isinstance(op, Op):
                 self.occurring[op.name.removeprefix("relax.")] += len(calls)

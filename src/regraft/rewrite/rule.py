@@ -7,7 +7,7 @@ Applying a rule or a set is the engine's work (`engine`); this module knows only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
 from ..dpl.context import PatternContext

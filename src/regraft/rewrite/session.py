@@ -34,7 +34,11 @@ _SMALL_CONSTANT: Final = 64
 
 
 class EditSession(BlockView):
-    """A block under rewriting. ``outputs`` are the variables that must survive, ``outer`` what stands before it."""
+    """A block under rewriting.
+
+    ``outputs`` are the variables that must survive, ``outer`` what stands before the block, and ``sizes`` the size
+    variables that are defined before it.
+    """
 
     __slots__ = (
         "aliased",
@@ -62,6 +66,7 @@ class EditSession(BlockView):
         outputs: Iterable[Var],
         fresh_name: Callable[[str], str],
         *,
+        sizes: Collection[SymVar] = (),
         share: bool = True,
     ) -> None:
         super().__init__(block, outer)
@@ -91,15 +96,30 @@ class EditSession(BlockView):
         self._by_key: dict[Key, Var] = {}
         self._indexed_ops: set[Expr] = set()
         self._edited: set[Var] = set()
+        casts = False
         for binding in block:
             var, value = binding.var, binding.value
             self.original[var] = binding
             if type(binding) is MatchCast:
                 self.pinned[var] = None
-                for symvar in type_symvars(binding.ty):
-                    self.symvar_binders.setdefault(symvar, var)
+                casts = True
             elif (type(value) is Call and not value.is_pure) or type(value) is If:
                 self.pinned[var] = None
+
+        if casts:
+            self._find_symvar_binders(block, sizes)
+
+    def _find_symvar_binders(self, block: BindingBlock, sizes: Collection[SymVar]) -> None:
+        """Note which casts define size variables: those that are not known before and that nothing yet mentions."""
+        mentioned: set[SymVar] = set()
+        for binding in block:
+            for leaf in leaves_of(binding.value):
+                mentioned.update(type_symvars(leaf.ty))
+            if type(binding) is MatchCast:
+                for symvar in type_symvars(binding.ty):
+                    if symvar not in mentioned and symvar not in sizes:
+                        self.symvar_binders.setdefault(symvar, binding.var)
+            mentioned.update(type_symvars(binding.var.ty))
 
     # --- asking
 

@@ -7,14 +7,16 @@ whole walk: a block adds its own while it is looked at, and takes them out again
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ..dpl.view import leaves_of
 from ..ir.builder import NameSupply
+from ..ir.dims import SymVar
 from ..ir.expr import DataflowVar, Expr, Var
 from ..ir.op import Call
-from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
+from ..ir.types import type_symvars
 from ..ir.visitor import iter_bindings
 from .session import substitute
 
@@ -25,12 +27,14 @@ _IN_RESULT: Final = 1 << 62
 class FunctionWalk:
     """Goes through one function: its blocks in order, and the branches inside them; `block` says what becomes of each.
 
-    ``renames`` are the variables that blocks gave new ones for.
+    ``renames`` are the variables that blocks gave new ones for, ``sizes`` the size variables that are defined before
+    the block at hand.
     """
 
     def __init__(self, function: Function) -> None:
         self.function = function
         self.renames: dict[Var, Var] = {}
+        self.sizes: dict[SymVar, None] = {s: None for param in function.params for s in type_symvars(param.ty)}
         self._names: NameSupply | None = None
 
     def block(
@@ -61,6 +65,7 @@ class FunctionWalk:
         """``seq`` with its blocks replaced; ``outer`` and ``scope`` are as before when this returns."""
         blocks: list[BindingBlock] = []
         added: list[Var] = []
+        sizes: list[SymVar] = []
         last_use = _last_uses(seq)
         for index, block in enumerate(seq.blocks):
             block = self._with_branches(block, outer, scope)
@@ -72,11 +77,33 @@ class FunctionWalk:
                 if not hidden or type(binding.var) is not DataflowVar:
                     _reveal(binding, outer, scope)
                     added.append(binding.var)
+                if type(binding) is MatchCast:
+                    sizes.extend(self._define_sizes(binding))
+            if new is not block:
+                added.extend(self._reveal_renamed(block, outer, scope))
         _hide(added, outer, scope)
+        for size in sizes:
+            self.sizes.pop(size, None)
         result = _substituted(seq.body, self.renames)
         if result is seq.body and all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
             return seq
         return SeqExpr([block for block in blocks if len(block)], result)
+
+    def _define_sizes(self, cast: MatchCast) -> Iterator[SymVar]:
+        """Note the size variables that ``cast`` is the first to mention, and give them."""
+        for size in type_symvars(cast.ty):
+            if size not in self.sizes:
+                self.sizes[size] = None
+                yield size
+
+    def _reveal_renamed(self, block: BindingBlock, outer: dict[Var, Expr], scope: dict[Var, None]) -> Iterator[Var]:
+        """Let the variables of ``block`` that came out as new ones be seen as aliases of those."""
+        for binding in block:
+            renamed = self.renames.get(binding.var)
+            if renamed is not None and type(renamed) is not DataflowVar:
+                outer[binding.var] = renamed
+                scope[binding.var] = None
+                yield binding.var
 
     def _with_branches(self, block: BindingBlock, outer: dict[Var, Expr], scope: dict[Var, None]) -> BindingBlock:
         """``block`` with the branches inside it rewritten."""

@@ -18,6 +18,11 @@ class SessionWalk(FunctionWalk):
     Bindings that nothing needs go when a block is written again. Functions defined inside are left alone.
     """
 
+    def __init__(self, function: Function) -> None:
+        super().__init__(function)
+        self.merged: dict[Var, Var] = {}
+        """Variables of the block under edit that later blocks are to know under another name, that of a plain `Var`."""
+
     def transformed(self) -> Function:
         """The function with each block edited; the same object if nothing changed. Cost: linear, plus the edits."""
         with collection_paused():
@@ -31,10 +36,13 @@ class SessionWalk(FunctionWalk):
         self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
     ) -> BindingBlock:
         """What takes the place of ``block``."""
-        session = EditSession(block, outer, later, self.fresh_name)
+        session = EditSession(block, outer, later, self.fresh_name, sizes=self.sizes)
         changed = self.edit(session, scope)
         bindings = Emission(session, self.renames).run() if changed or self.renames else block.bindings
         session.release()
+        for var, other in self.merged.items():
+            self.renames[var] = self.renames.get(other, other)
+        self.merged.clear()
         if len(bindings) == len(block) and all(a is b for a, b in zip(bindings, block, strict=True)):
             return block
         return type(block)(bindings)

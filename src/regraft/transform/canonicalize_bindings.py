@@ -37,18 +37,20 @@ class _Aliases(SessionWalk):
             leaf = self._other_name(session, var, value)
             if leaf is None or not (isinstance(leaf, Var) and is_subtype(leaf.ty, var.ty) is True):
                 continue
-            if var not in session.outputs:
-                if value is not leaf or session.users.get(var):
-                    session.replace(var, leaf)
-                    changed = True
-            elif type(leaf) is DataflowVar and leaf in session.definitions and leaf not in session.pinned:
+            if type(leaf) is DataflowVar and var in session.outputs:
+                if leaf in session.pinned or leaf not in session.definitions:
+                    continue
                 session.replace(var, session.definitions[leaf])
                 if leaf in session.definitions:
                     session.replace(leaf, var)
-                changed = True
-            elif value is not leaf:
+            else:
+                if var in session.outputs:
+                    del session.outputs[var]
+                    self.merged[var] = leaf
+                    if session.is_bound_here(leaf):
+                        session.outputs[leaf] = None
                 session.replace(var, leaf)
-                changed = True
+            changed = True
         return changed
 
     def _other_name(self, session: EditSession, var: Var, value: Expr) -> Expr | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Literal
 
@@ -139,14 +139,14 @@ class _Graph:
             for need in needs:
                 self.users[need].append(index)
 
-    def from_inputs(self, inputs: Iterable[Var], *, depth_first: bool) -> list[int]:
-        """Each binding as soon as all that it needs is there, starting from ``inputs`` in order."""
+    def from_inputs(self, rank: Mapping[Var, int], *, depth_first: bool) -> list[int]:
+        """Each binding as soon as all that it needs is there, starting from what stands outside, in order of rank."""
         waiting = [len(needs) for needs in self.needs]
         first_users: dict[Var, list[int]] = {}
         for index, variables in enumerate(self.outside):
             for var in dict.fromkeys(variables):
                 first_users.setdefault(var, []).append(index)
-        order = [*inputs, *(var for var in first_users)]
+        order = sorted(first_users, key=lambda var: rank[var])
         starts = dict.fromkeys(index for var in order for index in first_users.get(var, ()) if not self.needs[index])
         starts.update((index, None) for index, needs in enumerate(self.needs) if not needs)
         pending = deque(starts)
@@ -165,11 +165,10 @@ class _Graph:
         return done
 
     def from_outputs(self, *, depth_first: bool) -> list[int]:
-        """What the outputs need, output by output, just before it; or, breadth first, level by level."""
-        roots = [index for index, binding in enumerate(self.bindings) if type(binding.var) is not DataflowVar]
-        roots += [index for index, users in enumerate(self.users) if not users and index not in set(roots)]
+        """What the last values need, one after the other, just before it; or, breadth first, level by level."""
         if not depth_first:
             return self._levels()
+        roots = [index for index, users in enumerate(self.users) if not users]
         done: dict[int, None] = {}
         for root in roots:
             stack = [(root, False)]
@@ -196,16 +195,27 @@ class _Graph:
 class _Sorting(ExprMutator):
     def __init__(self, params: Sequence[Var], order: Order, direction: Direction) -> None:
         super().__init__()
-        self._params = params
+        self._rank = {param: place for place, param in enumerate(params)}
+        """Where each variable was defined, in the order that the sorted program has."""
         self._depth_first = order == "depth-first"
         self._from_inputs = direction == "from-inputs"
 
     def visit_block_(self, block: BindingBlock) -> BindingBlock:
         if not isinstance(block, DataflowBlock):
             return block
+        block = self._sorted(block)
+        ranks = sorted(self._rank[binding.var] for binding in block)
+        self._rank.update((binding.var, rank) for binding, rank in zip(block, ranks, strict=True))
+        return block
+
+    def visit_var_def_(self, var: Var) -> Var:
+        self._rank[var] = len(self._rank)
+        return var
+
+    def _sorted(self, block: DataflowBlock) -> DataflowBlock:
         graph = _Graph(block)
         if self._from_inputs:
-            order = graph.from_inputs(self._params, depth_first=self._depth_first)
+            order = graph.from_inputs(self._rank, depth_first=self._depth_first)
         else:
             order = graph.from_outputs(depth_first=self._depth_first)
         if order == sorted(order):

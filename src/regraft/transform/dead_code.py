@@ -36,13 +36,14 @@ def DeadCodeElimination(entry_functions: Sequence[str] | None = None) -> Pass:
         for name in entries:
             if name not in module:
                 raise PassError(f"entry function {name!r} is not in the module; there are: {', '.join(module)}")
-        public = [name for name, function in module.items() if not function.is_private]
-        needed = reachable(module, [*public, *entries]) if public or entries else set(module)
-        dead = {name for name in module if name not in needed}
-        if dead:
-            module = module.without_functions(dead)
+        # Bindings first: what only dead ones call is dead, too.
         live = {name: remove_all_unused(function) for name, function in module.items()}
         changed = {name: function for name, function in live.items() if function is not module[name]}
-        return module.with_functions(changed) if changed else module
+        if changed:
+            module = module.with_functions(changed)
+        roots = [name for name, function in module.items() if not function.is_private or name in entries]
+        needed = reachable(module, roots) if roots else set(module)
+        dead = {name for name in module if name not in needed}
+        return module.without_functions(dead) if dead else module
 
     return ModulePass(transform, "DeadCodeElimination")

@@ -5,6 +5,7 @@ Both go through onnx-ir. The `GraphWriter` and the table of lowerings are shared
 
 from __future__ import annotations
 
+from .reader import from_onnx
 from .writer import to_onnx
 
-__all__ = ["to_onnx"]
+__all__ = ["from_onnx", "to_onnx"]

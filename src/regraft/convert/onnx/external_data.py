@@ -82,3 +82,12 @@ def _inner_graphs(graph: ir.Graph) -> list[ir.Graph]:
                     stack.append(attribute.as_graph())
                     found.append(stack[-1])
     return found
+
+
+def external_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
+    """The files beside the model file ``path`` that hold constants of its, each once; the model must be readable."""
+    folder = Path(path).resolve().parent
+    graph = ir.load(path).graph
+    tensors = [value.const_value for scope in (graph, *_inner_graphs(graph)) for value in scope.initializers.values()]
+    locations = dict.fromkeys(os.fspath(one.location) for one in tensors if isinstance(one, ir.ExternalTensor))
+    return tuple(folder / location for location in locations)

@@ -7,7 +7,8 @@ several, or `Sizes`: a small tensor of integers that is known, if only by the na
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -28,18 +29,23 @@ class UnsupportedNodeError(Exception):
     """A node that cannot be read; the message says why. The reader adds where, and reports all together."""
 
 
-class Sizes(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Sizes:
     """A tensor of integers of rank 0 or 1 whose elements are sizes, or differences of sizes."""
 
     values: tuple[Dim, ...]
     is_scalar: bool = False
     dtype: str = "int64"
 
+    def of(self, values: Iterable[Dim], *, is_scalar: bool = False) -> Sizes:
+        """Other sizes in the same dtype."""
+        return replace(self, values=tuple(values), is_scalar=is_scalar)
+
     def expression(self) -> Expr:
         """The tensor itself."""
         if all(isinstance(value, int) for value in self.values):
             numbers = np.asarray(self.values, dtype=self.dtype)
-            return const(numbers.reshape(()) if self.is_scalar else numbers)
+            return const(numbers.reshape(()) if self.is_scalar else numbers, self.dtype)
         tensor: Expr = ops.shape_to_tensor(ShapeExpr(self.values))
         if self.is_scalar:
             tensor = ops.reshape(tensor, ShapeExpr(()))
@@ -197,7 +203,10 @@ class NodeImporter:
         found = self.sizes(index)
         if found is not None:
             return ShapeExpr(found.values)
-        tensor = self.operand(index)
+        return self.named_shape(self.operand(index))
+
+    def named_shape(self, tensor: Expr) -> Expr:
+        """A tensor of sizes as a shape, with a name for each of them if their number is known."""
         builder = self.graph.builder
         ty = tensor.ty
         length = ty.shape[0] if isinstance(ty, TensorType) and ty.shape else None
@@ -238,6 +247,10 @@ class NodeImporter:
     def like(self, number: float, index: int = 0) -> Constant:
         """A number as a constant in the dtype of operand ``index``."""
         return const(np.asarray(number), self.dtype(index))
+
+    def by_function(self) -> tuple[Imported | None, ...]:
+        """What the node gives by the function that ONNX defines its operator by."""
+        return self.graph.by_function(self.node)
 
     def refuse(self, why: str) -> UnsupportedNodeError:
         """The error for a form of the operator that cannot be read."""

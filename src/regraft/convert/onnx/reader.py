@@ -11,23 +11,24 @@ with names in it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx_ir.passes import common as passes
 
 from ...ir.builder import BlockBuilder
 from ...ir.dims import Dim, SymVar
-from ...ir.expr import Constant, Expr, Tuple, Var
+from ...ir.expr import Constant, Expr, Tuple, Var, const
 from ...ir.module import IRModule
 from ...ir.op import Call
 from ...ir.origin import Origin
 from ...ir.types import TensorType
 from ..errors import ConvertError, UnsupportedOperatorError
 from . import importers
-from .element_types import from_onnx_dtype
+from .element_types import from_onnx_dtype, to_onnx_dtype
 from .external_data import check_external_data
 from .importing import IMPORTERS, Imported, NodeImporter, Sizes, UnsupportedNodeError, constant_of
 from .writer import INPUT_NAMES, METADATA, OUTPUT_NAMES
@@ -40,12 +41,19 @@ OLDEST_OPSET: Final = 7
 _STANDARD: Final = ("", "ai.onnx")
 
 
-def from_onnx(model: str | os.PathLike[str] | onnx.ModelProto) -> IRModule:
+def from_onnx(
+    model: str | os.PathLike[str] | onnx.ModelProto, *, constants: Mapping[str, Any] | None = None
+) -> IRModule:
     """An ONNX model as a module with one function, ``main``.
 
     Weights stay in their files until they are read. Names of inputs, outputs and symbolic sizes are kept, as are
     the model's metadata; every variable knows the node that it came from. Functions of the model are written in
     place. Inputs that have an initializer of their name take its value.
+
+    Args:
+        model: A path, or the model itself.
+        constants: Values for inputs by name, which are then no parameters of ``main``. An operator that takes axes,
+            a shape or the like from an input can only be read when the input's value is known.
 
     Raises `ConvertError` for what is no model or refers to files outside its folder, and `UnsupportedOperatorError`
     with all operators that cannot be read. Cost: linear in the nodes, some 100 µs each; weights are not read.
@@ -55,7 +63,7 @@ def from_onnx(model: str | os.PathLike[str] | onnx.ModelProto) -> IRModule:
     if opened.functions:
         passes.InlinePass()(opened)
     importer = GraphImporter(opset, dict(opened.opset_imports))
-    return importer.module(opened)
+    return importer.module(opened, constants or {})
 
 
 def _opened(path: str) -> ir.Model:
@@ -107,10 +115,15 @@ class GraphImporter:
 
     # --- the whole
 
-    def module(self, model: ir.Model) -> IRModule:
+    def module(self, model: ir.Model, constants: Mapping[str, Any]) -> IRModule:
         """The module of a model. Raises `UnsupportedOperatorError`."""
         graph = model.graph
-        given = [value for value in graph.inputs if value.name not in graph.initializers]
+        for name, value in constants.items():
+            if name not in {known.name for known in graph.inputs}:
+                raise ConvertError(f"there is no input {name!r} to take a constant")
+            self.values[name] = const(np.asarray(value))
+        fixed = {*graph.initializers, *constants}
+        given = [value for value in graph.inputs if value.name not in fixed]
         params = [self._parameter(value) for value in given]
         self._unsupported = _unreadable(graph, self)
         self._refuse_unsupported()
@@ -188,7 +201,7 @@ class GraphImporter:
         domain = "" if node.domain in _STANDARD else node.domain
         read = IMPORTERS.get((domain, node.op_type))
         if read is None:
-            self._by_function(node)
+            self._take(node, self.by_function(node))
             return
         with self.builder.origin(Origin("onnx", node.name or f"{node.op_type}:{_first_name(node)}")):
             importer = NodeImporter(self, node)
@@ -241,33 +254,58 @@ class GraphImporter:
 
     # --- operators that ONNX defines by others
 
-    def _by_function(self, node: ir.Node) -> None:
-        body = function_body(node, self.opset_imports)
-        if body is None:
+    def by_function(self, node: ir.Node) -> tuple[Imported | None, ...]:
+        """What a node gives by the function that ONNX defines its operator by."""
+        found = function_body(node, self.opset_imports, self._input_types(node))
+        if found is None:
             raise UnsupportedNodeError("the operator is not supported")
-        inner = {}
+        body, names = found
+        inner: dict[str, Imported] = {}
         for formal, actual in zip(body.inputs, node.inputs, strict=False):
-            if actual is not None:
-                inner[formal.name or ""] = self.values[actual.name or ""]
+            if actual is not None and actual.name:
+                inner[formal.name or ""] = self.values[actual.name]
         outer, self.values = self.values, inner
-        results: list[Imported | None] = []
         try:
-            nodes = list(body)
-            for step in nodes:
+            for step in body:
                 step.name = node.name
                 self.node(step)
-            results = [inner.get(value.name or "") for value in body.outputs]
+            return tuple([inner.get(name) for name in names])
         except UnsupportedNodeError as error:
             raise UnsupportedNodeError(f"{error} (in the function that defines {node.op_type})") from error
         finally:
             self.values = outer
+
+    def _take(self, node: ir.Node, results: tuple[Imported | None, ...]) -> None:
         for value, result in zip(node.outputs, results, strict=False):
             if value.name and result is not None:
                 self.values[value.name] = result
 
+    def _input_types(self, node: ir.Node) -> list[bytes]:
+        """The types of a node's inputs as far as they are known, as ONNX reads them."""
+        return [_type_text(self.values.get(value.name or "") if value is not None else None) for value in node.inputs]
 
-def function_body(node: ir.Node, opset_imports: dict[str, int]) -> ir.Function | None:
-    """The function by which ONNX defines the operator of ``node``, its attributes filled in; None without one."""
+
+def _type_text(value: Imported | None) -> bytes:
+    proto = onnx.TypeProto()
+    ty = value.ty if isinstance(value, Expr) else None
+    if isinstance(value, Sizes):
+        ty = TensorType(() if value.is_scalar else (len(value.values),), value.dtype)
+    if isinstance(ty, TensorType) and ty.dtype is not None:
+        proto.tensor_type.elem_type = int(to_onnx_dtype(ty.dtype))
+        for size in ty.shape or ():
+            dim = proto.tensor_type.shape.dim.add()
+            if isinstance(size, int):
+                dim.dim_value = size
+    return proto.SerializeToString()
+
+
+def function_body(
+    node: ir.Node, opset_imports: dict[str, int], types: list[bytes]
+) -> tuple[ir.Function, tuple[str, ...]] | None:
+    """The function by which ONNX defines the operator of ``node``, its attributes filled in; None without one.
+
+    With it come the names of its outputs, some of which the node may not ask for and nothing gives.
+    """
     version = opset_imports.get(node.domain, 1)
     try:
         schema = onnx.defs.get_schema(node.op_type, version, node.domain)
@@ -277,7 +315,7 @@ def function_body(node: ir.Node, opset_imports: dict[str, int]) -> ir.Function |
         proto = onnx.FunctionProto()
         proto.ParseFromString(schema.function_body.SerializeToString())
     elif schema.has_context_dependent_function:
-        text = _context_body(schema, node, version)
+        text = _context_body(schema, node, version, types)
         if not text:
             return None
         proto = onnx.FunctionProto()
@@ -287,16 +325,14 @@ def function_body(node: ir.Node, opset_imports: dict[str, int]) -> ir.Function |
     defaults = {name: attr.default_value for name, attr in schema.attributes.items() if attr.default_value.type}
     given = {attr.name: attr for attr in ir.to_proto(node).attribute}
     _fill_attributes(proto.node, defaults | given)
-    return ir.from_proto(proto)
+    names = tuple(proto.output)
+    produced = {name for step in proto.node for name in step.output}
+    del proto.output[:]
+    proto.output.extend(name for name in names if name in produced)
+    return ir.from_proto(proto), names
 
 
-def _context_body(schema: onnx.defs.OpSchema, node: ir.Node, version: int) -> bytes | None:
-    types = []
-    for value in node.inputs:
-        proto = onnx.TypeProto()
-        if value is not None and value.dtype is not None:
-            proto.tensor_type.elem_type = int(value.dtype)
-        types.append(proto.SerializeToString())
+def _context_body(schema: onnx.defs.OpSchema, node: ir.Node, version: int, types: list[bytes]) -> bytes | None:
     text = ir.to_proto(node).SerializeToString()
     versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]
     try:
@@ -333,10 +369,17 @@ def _unreadable(graph: ir.Graph, importer: GraphImporter) -> list[str]:
     lines: list[str] = []
     for node in _with_branches(graph):
         domain = "" if node.domain in _STANDARD else node.domain
-        known = (domain, node.op_type) in IMPORTERS
-        if not known and function_body(node, importer.opset_imports) is None:
+        if (domain, node.op_type) not in IMPORTERS and not _has_function(node, importer.opset_imports):
             lines.append(f"{_place(node)}: the operator is not supported")
     return lines
+
+
+def _has_function(node: ir.Node, opset_imports: dict[str, int]) -> bool:
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opset_imports.get(node.domain, 1), node.domain)
+    except onnx.defs.SchemaError:
+        return False
+    return schema.has_function or schema.has_context_dependent_function
 
 
 def _with_branches(graph: ir.Graph) -> Iterator[ir.Node]:

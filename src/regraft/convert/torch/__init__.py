@@ -13,14 +13,19 @@ from ...ir.errors import MissingDependencyError
 if TYPE_CHECKING:
     from .importer import from_torch as from_torch
 
-__all__ = ["from_torch"]
+__all__ = ["from_torch", "require_torch"]
+
+
+def require_torch() -> None:
+    """Raise `MissingDependencyError` unless PyTorch is installed."""
+    if find_spec("torch") is None:
+        raise MissingDependencyError("PyTorch models need the package torch: pip install 'regraft[torch]'")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name != "from_torch":
         raise AttributeError(f"regraft.convert.torch has no {name!r}")
-    if find_spec("torch") is None:
-        raise MissingDependencyError("PyTorch models need the package torch: pip install 'regraft[torch]'")
+    require_torch()
     from .importer import from_torch
 
     return from_torch

@@ -43,7 +43,7 @@ def converts(*names: str) -> Callable[[_Decorated], _Decorated]:
     return register
 
 
-class Unsupported(Exception):  # noqa: N818 - it is caught where all of a model's are collected, and never seen
+class Unsupported(Exception):
     """This call of an operator has no counterpart; the message says why."""
 
 
@@ -72,6 +72,10 @@ class Context:
     def output_dtype(self, index: int = 0) -> str:
         """The dtype of a result."""
         return dtype_name(self.results()[index].dtype)
+
+    def operator(self) -> str:
+        """The name of the ATen operator, without its overload: ``clamp``."""
+        return str(self.node.target).split(".")[1]
 
     # --- building
 
@@ -163,6 +167,12 @@ def axes_of(axes: int | Sequence[int] | None, ndim: int) -> list[int]:
         return list(range(ndim))
     listed = [axes] if isinstance(axes, int) else list(axes)
     return [axis_of(axis, ndim) for axis in listed] if listed else list(range(ndim))
+
+
+def each_axis(value: int | Sequence[int], count: int) -> list[int]:
+    """An argument of a layer, one number for each of ``count`` spatial axes; a single one stands for all."""
+    listed = [value] if isinstance(value, int) else list(value)
+    return listed * count if len(listed) == 1 else listed
 
 
 def fields_of(value: Expr) -> tuple[Expr, ...]:

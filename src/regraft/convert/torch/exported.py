@@ -6,6 +6,7 @@ operators or regions (`no_grad`, autocast) is it made functional, and only opera
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -40,22 +41,24 @@ def export(
         raise ConvertError(f"torch.export cannot export {type(module).__name__}: {_reason(error)}") from error
 
 
+_HINTS: Final = {
+    "GuardOnDataDependent": "control flow depends on the values of tensors; write it with torch.cond or torch.where, "
+    "or promise a bound with torch._check",
+    "data-dependent": "control flow depends on the values of tensors; write it with torch.cond or torch.where, or "
+    "promise a bound with torch._check",
+    "Constraints violated": "a size was declared dynamic, but the model needs it fixed; leave it out of dynamic_shapes",
+}
+_RAISED_AT: Final = re.compile(r'following call raised this error:\n\s*File "([^"]+)", line (\d+)')
+
+
 def _reason(error: Exception) -> str:
+    """The first line of PyTorch's message, the line of the model, and what to do where that is known."""
     text = str(error).strip()
     first = text.splitlines()[0] if text else type(error).__name__
-    hints = {
-        "GuardOnDataDependentSymNode": "control flow depends on the values of tensors; write it with torch.cond or "
-        "torch.where, or promise a bound with torch._check",
-        "ConstraintViolation": "a size was declared dynamic, but the model needs it fixed; leave it out of "
-        "dynamic_shapes",
-        "Constraints violated": "a size was declared dynamic, but the model needs it fixed; leave it out of "
-        "dynamic_shapes",
-    }
-    names = f"{type(error).__name__} {text}"
-    hint = next((hint for sign, hint in hints.items() if sign in names), None)
-    if hint is None and ("data-dependent" in names or "data dependent" in names):
-        hint = hints["GuardOnDataDependentSymNode"]
-    return f"{first} ({hint})" if hint else first
+    place = _RAISED_AT.search(text)
+    where = f", at {place[1]}:{place[2]}" if place else ""
+    hint = next((hint for sign, hint in _HINTS.items() if sign in f"{type(error).__name__} {text}"), None)
+    return f"{first}{where}{f' ({hint})' if hint else ''}"
 
 
 def prepared(program: ExportedProgram) -> ExportedProgram:

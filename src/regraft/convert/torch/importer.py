@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Final, cast
 
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from ...ir.builder import BlockBuilder
-from ...ir.dims import Dim, SymExpr
+from ...ir.dims import SymExpr
 from ...ir.expr import Constant, Expr, PrimValue, Tuple, Var
 from ...ir.module import IRModule
+from ...ir.program import If, SeqExpr
 from ...ir.tensor_data import TensorData
 from ...ir.types import PrimType, TensorType, is_subtype
+from ...transform import ConvertToDataflow
 from ..errors import ConvertError, UnsupportedOperatorError
 from . import handlers as handlers
-from .context import HANDLERS, Context, Unsupported
+from .context import HANDLERS, Context, Unsupported, fields_of
 from .exported import IGNORED, export, prepared
 from .origins import origin_of, place_of
 from .signature import ATTRIBUTE, VALUE, Kind, Leaf, Signature, constant_leaf, spec_text
@@ -26,7 +29,6 @@ from .sizes import SizeTable
 from .tensors import dtype_name, to_numpy
 
 _MOST_PLACES: Final = 3
-_DATA_DEPENDENT: Final = "control flow that depends on the values of tensors"
 
 
 def from_torch(
@@ -57,8 +59,8 @@ def from_torch(
     if isinstance(source, torch.nn.Module):
         if args is None and kwargs is None:
             raise ConvertError("a module needs example inputs: from_torch(module, args, kwargs)")
-        names = _dim_names(dynamic_shapes)
         exported = export(source, args or (), kwargs, dynamic_shapes)
+        names = _dim_names(exported, dynamic_shapes)
     else:
         if args is not None or kwargs is not None or dynamic_shapes is not None:
             raise ConvertError("an exported program has its inputs and dynamic sizes already; give it alone")
@@ -66,16 +68,25 @@ def from_torch(
     return _Importer(prepared(exported), names, keep_params_as_input).module()
 
 
-def _dim_names(dynamic_shapes: Any) -> dict[Any, str]:
-    """The names of `torch.export.Dim` objects in ``dynamic_shapes``, by the object's own symbol name."""
-    found: dict[Any, str] = {}
-    stack = [dynamic_shapes]
-    while stack:
-        current = stack.pop()
-        if isinstance(current, Mapping):
-            stack.extend(current.values())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        elif isinstance(current, tuple | list):
-            stack.extend(current)  # pyright: ignore[reportUnknownArgumentType]
+def _dim_names(program: ExportedProgram, dynamic_shapes: Any) -> dict[str, str]:
+    """The names that people gave sizes with `torch.export.Dim`, by PyTorch's own symbols."""
+    nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
+    inputs = nodes[len(nodes) - len(program.graph_signature.user_inputs) :]
+    if isinstance(dynamic_shapes, Mapping):
+        shapes = cast("Mapping[str, Any]", dynamic_shapes)
+        given = [(node, shapes.get(node.name)) for node in inputs]
+    else:
+        given = list(zip(inputs, dynamic_shapes or (), strict=False))
+    found: dict[str, str] = {}
+    for node, axes in given:
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            continue
+        pairs = axes.items() if isinstance(axes, Mapping) else enumerate(axes or ())
+        for axis, size in cast("Iterable[tuple[int, Any]]", pairs):
+            symbol = value.shape[axis]
+            if isinstance(symbol, torch.SymInt) and symbol.node.expr.is_Symbol and isinstance(size, torch.export.Dim):
+                found[str(symbol.node.expr.name)] = size.__name__
     return found
 
 
@@ -99,31 +110,23 @@ class _Importer:
 
     def module(self) -> IRModule:
         """The whole program."""
-        self._list_missing()
         self._placeholders()
         params = [*self._inputs, *self._state]
+        branches = any(_is_branch(node) for node in self._program.graph.nodes)
         with self._builder.function("main", params, attrs={"num_input": len(self._inputs)} if self._keep else {}):
-            with self._builder.dataflow():
-                for node in self._program.graph.nodes:
-                    if node.op == "call_function":
-                        self._call(node)
+            # Branches stand outside dataflow blocks, which are made around them afterwards.
+            with nullcontext() if branches else self._builder.dataflow():
+                self._nodes(self._program.graph)
                 self._raise_problems()
-                results = self._outputs()
+                results = self._outputs(self._builder.emit if branches else self._builder.emit_output)
             self._builder.emit_func_output(results[0] if len(results) == 1 else Tuple(results))
         module = self._builder.get()
+        if branches:
+            module = ConvertToDataflow()(module)
         function = module["main"].with_attr(ATTRIBUTE, self._signature().text())
         return module.with_function("main", function)
 
     # --- problems
-
-    def _list_missing(self) -> None:
-        """Note every operator that has no handler, before any work is done."""
-        for node in self._program.graph.nodes:
-            if node.op == "call_function" and not _is_size(node) and node.target is not operator.getitem:
-                name = str(node.target)
-                if name not in HANDLERS and name not in IGNORED:
-                    self._note(node, name if isinstance(node.target, torch._ops.OpOverload) else f"{name} (region)")
-        self._raise_problems()
 
     def _note(self, node: torch.fx.Node, what: str) -> None:
         self._problems.setdefault(what, []).append(place_of(node))
@@ -195,18 +198,31 @@ class _Importer:
 
     # --- nodes
 
+    def _nodes(self, graph: torch.fx.Graph) -> None:
+        for node in graph.nodes:
+            if node.op == "call_function":
+                self._call(node)
+
     def _call(self, node: torch.fx.Node) -> None:
         if node.target is operator.getitem:
             source, index = node.args
             assert isinstance(source, torch.fx.Node)
             self._values[node] = self._values[source][index]
             return
+        if _is_branch(node):
+            self._values[node] = self._branch(node)
+            return
         name = str(node.target)
         if name in IGNORED:
             return
         handler = HANDLERS.get(name)
-        if handler is None:
+        if handler is None and _is_size(node):
             self._values[node] = self._size(node)
+            return
+        if handler is None:
+            # What PyTorch made of an operator says less than the operator that the person wrote.
+            self._note(node, str(node.meta.get("original_aten", name)))
+            self._values[node] = self._stand_in(node)
             return
         self._context.node = node
         args, kwargs = [self._value(arg) for arg in node.args], {k: self._value(v) for k, v in node.kwargs.items()}
@@ -221,6 +237,28 @@ class _Importer:
                 raise
             except Exception as error:
                 raise ConvertError(f"{name} cannot be converted, at {place_of(node)}: {error}") from error
+
+    def _branch(self, node: torch.fx.Node) -> Any:
+        """`torch.cond` as a branch, of which each side is a body of its own."""
+        predicate, when_true, when_false, operands = node.args
+        condition = self._value(predicate)
+        if not isinstance(condition, Expr):
+            self._note(node, "torch.cond on a condition about sizes")
+            return self._stand_in(node)
+        values = self._value(operands)
+        sides = [self._side(node, cast(torch.fx.Node, side), values) for side in (when_true, when_false)]
+        with self._builder.origin(origin_of(node)):
+            chosen = self._builder.emit(If(condition, *sides), node.name)
+            return self._bound(node, fields_of(chosen))
+
+    def _side(self, node: torch.fx.Node, side: torch.fx.Node, operands: Sequence[Any]) -> SeqExpr:
+        graph = cast(torch.fx.GraphModule, self._program.graph_module.get_submodule(str(side.target))).graph
+        parameters = [inner for inner in graph.nodes if inner.op == "placeholder"]
+        self._values.update(zip(parameters, operands, strict=True))
+        self._builder.begin_scope()
+        self._nodes(graph)
+        results = self._value(next(inner for inner in graph.nodes if inner.op == "output").args[0])
+        return self._builder.end_scope(Tuple(results))
 
     def _size(self, node: torch.fx.Node) -> Any:
         """What a node that computes with sizes gives."""
@@ -251,7 +289,7 @@ class _Importer:
         return self._checked(result, fakes, node.name) if isinstance(result, Expr) else result
 
     def _checked(self, value: Expr, fake: Any, name: str) -> Expr:
-        """``value`` bound to a variable, of the type that PyTorch says it has: a wrong one here would be our mistake."""
+        """``value`` bound to a variable of the type that PyTorch says it has; another one would be our mistake."""
         variable = value if isinstance(value, Var | Constant) else self._builder.emit(value, name)
         if not isinstance(fake, torch.Tensor):
             return variable
@@ -275,7 +313,7 @@ class _Importer:
 
     # --- outputs
 
-    def _outputs(self) -> list[Expr]:
+    def _outputs(self, emit: Callable[[Expr], Var]) -> list[Expr]:
         output = next(node for node in self._program.graph.nodes if node.op == "output")
         changed: list[Expr] = []
         results: list[Expr] = []
@@ -289,20 +327,15 @@ class _Importer:
                         self._output_leaves.append(constant_leaf(value, "an output"))
                         continue
                     self._output_leaves.append((VALUE, len(results)))
-                    results.append(self._output(value))
+                    results.append(emit(value) if isinstance(value, Expr) else PrimValue(value))
                 case OutputKind.BUFFER_MUTATION:
                     self._mutated.append(str(spec.target))
-                    changed.append(self._output(value))
+                    changed.append(emit(value))
                 case _:
                     raise ConvertError(
                         f"the model changes its input {spec.target} in place; give it a copy: {spec.target}.clone()"
                     )
         return [*changed, *results]
-
-    def _output(self, value: Expr | Dim) -> Expr:
-        if not isinstance(value, Expr):
-            return PrimValue(value)
-        return self._builder.emit_output(value)
 
     def _signature(self) -> Signature:
         spec = self._program.call_spec
@@ -322,6 +355,10 @@ class _Importer:
             aliases=tuple(aliases),
             mutated=tuple(self._mutated),
         )
+
+
+def _is_branch(node: torch.fx.Node) -> bool:
+    return node.target is torch.ops.higher_order.cond
 
 
 def _memory(tensor: torch.Tensor) -> tuple[object, ...]:

@@ -26,7 +26,9 @@ def dtype_name(dtype: torch.dtype) -> str:
     """The Relax name of a PyTorch dtype; raises `ConvertError` for quantized and other exotic ones."""
     name = _NAMES.get(dtype)
     if name is None:
-        raise ConvertError(f"a tensor of {dtype} has no counterpart here; convert it to one of {', '.join(_NAMES.values())}")
+        raise ConvertError(
+            f"a tensor of {dtype} has no counterpart here; convert it to one of {', '.join(_NAMES.values())}"
+        )
     return name
 
 

@@ -46,9 +46,7 @@ def _resize(
             x, size, mode=_LINEAR[rank], align_corners=coordinate_transformation_mode == "align_corners"
         )
     elif method == "cubic" and rank == 2 and cubic_alpha == -0.75 and not cubic_exclude:
-        result = F.interpolate(
-            x, size, mode="bicubic", align_corners=coordinate_transformation_mode == "align_corners"
-        )
+        result = F.interpolate(x, size, mode="bicubic", align_corners=coordinate_transformation_mode == "align_corners")
     else:
         return NotImplemented
     return arranged(result, letters, layout)

@@ -65,7 +65,9 @@ def _avg_pool(
     return arranged(pooled, letters, out_layout)
 
 
-def _adaptive_avg_pool(rank: int, data: Any, *, output_size: tuple[int, ...] | None, layout: str, out_layout: str) -> Any:
+def _adaptive_avg_pool(
+    rank: int, data: Any, *, output_size: tuple[int, ...] | None, layout: str, out_layout: str
+) -> Any:
     if output_size is None or not data.dtype.is_floating_point or 0 in data.shape:
         return NotImplemented
     letters = data_letters(rank)

@@ -65,9 +65,13 @@ def _padded(xp: Any, place: Any, size: int, padding_mode: str, align_corners: bo
     return xp.clip(place, 0.0, size - 1.0)
 
 
+CUBIC_ALPHA: Final = -0.75
+"""PyTorch's choice of the parameter of Keys' cubic."""
+
+
 def _cubic_weights(share: Any) -> list[Any]:
-    """Keys' weights of the elements at -1, 0, 1 and 2 from the left one, with PyTorch's alpha of -0.75."""
-    alpha = -0.75
+    """Keys' weights of the elements at -1, 0, 1 and 2 from the left one."""
+    alpha = CUBIC_ALPHA
 
     def outer(distance: Any) -> Any:
         return ((distance - 5.0) * distance + 8.0) * distance * alpha - 4.0 * alpha
@@ -185,7 +189,7 @@ def _affine_grid_type(call: Call) -> Type:
     return TensorType((batch, rows, *size.values), theta.dtype)
 
 
-def _spread(size: int, align_corners: bool) -> list[float]:
+def spread_places(size: int, align_corners: bool) -> list[float]:
     """The places of ``size`` elements across -1 to 1; a single one is in the middle."""
     if align_corners:
         return [(2 * place - (size - 1)) / max(size - 1, 1) for place in range(size)]
@@ -199,7 +203,9 @@ def _affine_grid(xp: Any, theta: Any, size: tuple[int, ...], align_corners: bool
     ending = (1,) * rank
     total = xp.reshape(wide[:, :, rank], (*shape[:2], *ending))
     for axis, extent in enumerate(size):
-        places = xp.reshape(constant_array(xp, _spread(extent, align_corners), wide), (-1, *(1,) * (rank - 1 - axis)))
+        places = xp.reshape(
+            constant_array(xp, spread_places(extent, align_corners), wide), (-1, *(1,) * (rank - 1 - axis))
+        )
         total = total + xp.reshape(wide[:, :, rank - 1 - axis], (*shape[:2], *ending)) * places
     return cast(xp, xp.broadcast_to(total, shape), dtype_name(theta.dtype))
 

@@ -354,7 +354,8 @@ def _resize_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | Non
     sizes, targets = known_shape(call, data, "data"), known_shape(call, output, "its result")
     share = widened_expr(converted_like(rearranged(adjoint, layout, letters), data))
     for axis, letter in enumerate(letters[2:]):
-        place, what = layout.index(letter), f"the size of axis {letter}"
+        what = f"the size of axis {letter}"
+        place: int = layout.index(letter)
         size, target = static_size(call, sizes[place], what), static_size(call, targets[place], what)
         share = map_axis(call, share, axis + 2, _weights(call.attrs, axis, size, target))
     return [rearranged(converted_like(share, data), letters, layout), None]

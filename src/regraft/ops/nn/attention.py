@@ -327,7 +327,9 @@ def _attention_shares(call: Call, adjoint: Expr, bias: Expr | None, visible: Exp
     apart, together = (batch, heads, queries), (batch, groups, rows)
     q, k, v, share = [permute_dims(widened_expr(operand), (0, 2, 1, 3)) for operand in (query, key, value, adjoint)]
     q, share = _in_shape(q, (*together, size)), _in_shape(share, (*together, columns))
-    factor = scale if scale is not None else rsqrt(count_of([size], tensor_type(q).dtype))
+    factor = scale
+    if factor is None:
+        factor = 1.0 / sqrt(size) if isinstance(size, int) and size else rsqrt(count_of([size], tensor_type(q).dtype))
     scores = _in_shape(matmul(q, _transposed(k)) * factor, (*apart, keys))
     weights = _attention_weights(scores, None if bias is None else converted_like(bias, scores), visible)
     value_share = matmul(_transposed(_in_shape(weights, (*together, keys))), share)

@@ -1,19 +1,19 @@
 """Gradients of convolutions and of transposed ones, which are each other's.
 
-They stand apart from the operators, in `conv` and `conv_transpose`, because each needs both. Nothing is moved to bring a
-tensor into the order that a rule needs: layouts say which axis plays which part, and a convolution takes any. So the
-gradient of the kernel is a convolution in which channels and batch have changed places.
+They stand apart from the operators, in `conv` and `conv_transpose`, because each needs both. Nothing is moved to bring
+a tensor into the order that a rule needs: layouts say which axis plays which part, and a convolution takes any. So
+the gradient of the kernel is a convolution in which channels and batch have changed places.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ...ir.dims import Dim, dims_equal
 from ...ir.expr import Expr
-from ...ir.op import Call, Op
-from ..adjoints import converted_like, known_shape, tensor_type
+from ...ir.op import Call
+from ..adjoints import known_shape, tensor_type
 from ..indexing import strided_slice
 from ..layouts import SPATIAL, data_letters
 from ..manipulate import permute_dims
@@ -53,9 +53,7 @@ def _out_dtype(operand: Expr, *operands: Expr) -> str | None:
     return None if all(tensor_type(other).dtype == dtype for other in operands) else dtype
 
 
-def _kernel_share(
-    call: Call, moving: Expr, moving_layout: str, fixed: Expr, fixed_layout: str, letters: str
-) -> Expr:
+def _kernel_share(call: Call, moving: Expr, moving_layout: str, fixed: Expr, fixed_layout: str, letters: str) -> Expr:
     """The share of the kernel: how ``moving``, which windows slide over, goes with ``fixed``, an element per window.
 
     ``letters`` are those of the kernel's channels: first of those in ``fixed``, then of those in ``moving``.

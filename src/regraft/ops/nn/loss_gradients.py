@@ -11,14 +11,14 @@ from ..adjoints import converted_like, count_of, known_rank, known_shape, tensor
 from ..comparison import equal, greater_equal, less
 from ..datatype import astype
 from ..gather import gather_elements
-from ..grad.backward import NLL_LOSS_BACKWARD, nll_loss_backward, take_backward
+from ..grad.backward import NLL_LOSS_BACKWARD, take_backward
 from ..indexing import take
 from ..logical import logical_and
 from ..reduction import sum
 from ..reshaping import expand_dims, flatten, squeeze
 from ..ternary import where
 from ..unary import logical_not
-from .loss import CROSS_ENTROPY_WITH_LOGITS, NLL_LOSS, nll_loss
+from .loss import CROSS_ENTROPY_WITH_LOGITS, NLL_LOSS
 
 
 @CROSS_ENTROPY_WITH_LOGITS.define_gradient
@@ -33,7 +33,7 @@ def _cross_entropy_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Exp
 
 @NLL_LOSS.define_gradient
 def _nll_loss_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    share = nll_loss_backward(adjoint, *call.args, **call.attrs)
+    share = NLL_LOSS_BACKWARD(adjoint, *call.args, **call.attrs)
     if len(call.args) < 3:
         return [share, None]
     predictions, targets, weights = call.args
@@ -43,17 +43,15 @@ def _nll_loss_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | N
 @NLL_LOSS_BACKWARD.define_gradient
 def _nll_loss_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     """It is linear in the adjoint of the loss, as the loss is in the predictions, with the same coefficients."""
-    output_grad, predictions, *rest = call.args
-    share = nll_loss(adjoint, *rest, **call.attrs)
+    output_grad, _, *rest = call.args
+    share = NLL_LOSS(adjoint, *rest, **call.attrs)
     if len(rest) < 2:
         return [share, None, None]
     targets, weights = rest
     return [share, None, None, _weights_share(call, output_grad, adjoint, targets, weights, share)]
 
 
-def _weights_share(
-    call: Call, adjoint: Expr, predictions: Expr, targets: Expr, weights: Expr, loss: Expr
-) -> Expr:
+def _weights_share(call: Call, adjoint: Expr, predictions: Expr, targets: Expr, weights: Expr, loss: Expr) -> Expr:
     """The share of the weights of the classes in ``nll_loss(predictions, targets, weights)``, which is ``loss``."""
     axis = min(1, known_rank(call, predictions, "predictions") - 1)
     classes = known_shape(call, weights, "weights")[0]

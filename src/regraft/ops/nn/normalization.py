@@ -471,7 +471,7 @@ def _group_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr |
     data, groups = call.args[0], call.attrs.num_groups
     dims = known_shape(call, data, "data")
     ndim = len(dims)
-    channel = call.attrs.channel_axis % ndim
+    channel: int = call.attrs.channel_axis % ndim
     split = (*dims[:channel], groups, exact_divide(dims[channel], groups) or -1, *dims[channel + 1 :])
     axes = [axis + (axis > channel) for axis in [axis % ndim for axis in call.attrs.axes]]
     whole = _Standardized.of(reshape(widened_expr(data), split), (channel + 1, *axes), call.attrs.epsilon)

@@ -132,14 +132,15 @@ def _max_pool2d_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> li
     data = rearranged(call.args[1], attrs.layout, "NCHW")
     adjoint = rearranged(adjoint, attrs.layout, "NCHW")
     dims = known_shape(call, call.args[0], "output_grad")
-    counts = [dims[attrs.out_layout.index(letter)] for letter in "HW"]
+    out_layout: str = attrs.out_layout
+    counts = [dims[out_layout.index(letter)] for letter in "HW"]
     patches = zip(_patches(data, attrs, counts, float("-inf")), _patches(adjoint, attrs, counts, 0.0), strict=True)
     greatest, share = next(patches)
     for patch, candidate in patches:
         is_first_nan = logical_and(isnan(patch), logical_not(isnan(greatest)))
         wins = logical_or(greater(patch, greatest), is_first_nan)
         greatest, share = where(wins, patch, greatest), where(wins, candidate, share)
-    return [rearranged(share, "NCHW", attrs.out_layout), None]
+    return [rearranged(share, "NCHW", out_layout), None]
 
 
 def _patches(value: Expr, attrs: Any, counts: Sequence[Dim], padding_value: float) -> Iterator[Expr]:
@@ -166,7 +167,8 @@ def _adaptive_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | N
     if attrs.output_size is not None:
         dims = known_shape(call, data, "data")
         for axis, target in enumerate(attrs.output_size, 2):
-            size = static_size(call, dims[attrs.layout.index(letters[axis])], f"the size of data's axis {letters[axis]}")
+            place: int = attrs.layout.index(letters[axis])
+            size = static_size(call, dims[place], f"the size of data's axis {letters[axis]}")
             weights = np.zeros((target, size))
             for window, (start, end) in enumerate(adaptive_spans(size, target)):
                 weights[window, start:end] = 1 / max(1, end - start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 from typing import Any, Final
 
@@ -204,7 +205,7 @@ def _cast_like(node: NodeImporter) -> Imported:
 def _converted(node: NodeImporter, target: str) -> Imported:
     known = node.sizes(0)
     if known is not None and target in ("int32", "int64"):
-        return known._replace(dtype=target)
+        return replace(known, dtype=target)
     x, own = node.operand(0), node.dtype(0)
     is_narrow = is_float(target) and itemsize(target) == 1 and target != "float4_e2m1fn"
     if is_narrow and node.attr("saturate", 1) and is_float(own) and target not in ("float8_e8m0fnu",):

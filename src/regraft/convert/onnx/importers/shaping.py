@@ -54,11 +54,10 @@ def _reshape(node: NodeImporter) -> Imported:
     given = node.attr("shape")
     known = Sizes(given) if given is not None else node.sizes(1)
     if known is None:
-        shape = node.shape_operand(1)
-        return ops.reshape(node.operand(0), shape)
+        return ops.reshape(node.operand(0), node.named_shape(_resolved(node)))
     own = node.sizes(0)
     if own is not None and len(known.values) <= 1 and len(own.values) == 1:
-        return own._replace(is_scalar=not known.values)
+        return own.of(own.values, is_scalar=not known.values)
     allow_zero = node.attr("allowzero", 0)
     sizes = list(known.values)
     if not allow_zero and 0 in sizes:
@@ -67,6 +66,22 @@ def _reshape(node: NodeImporter) -> Imported:
     if not negative or node.ty(0).shape is not None:
         return ops.reshape(node.operand(0), ShapeExpr(sizes) if not negative else sizes)
     return ops.reshape(node.operand(0), _worked_out(node, sizes))
+
+
+def _resolved(node: NodeImporter) -> Expr:
+    """The sizes of a reshape, computed at run time, with those of 0 and -1 put in their place there."""
+    sizes, x = ops.astype(node.operand(1), "int64"), node.operand(0)
+    sizes = node.emit(sizes)
+    length = node.shape(1)[0]
+    zero, unknown, one = (const(number, "int64") for number in (0, -1, 1))
+    shape = node.ty(0).shape
+    if not node.attr("allowzero", 0) and isinstance(length, int) and shape is not None:
+        own = Sizes((*shape, *[0] * length)[:length]).expression()
+        sizes = node.emit(ops.where(ops.equal(sizes, zero), node.emit(own), sizes))
+    open_size = node.emit(ops.equal(sizes, unknown))
+    rest = ops.prod(ops.where(open_size, one, sizes))
+    missing = node.emit(ops.floor_divide(ops.size(x), ops.maximum(rest, one)))
+    return node.emit(ops.where(open_size, missing, sizes))
 
 
 def _worked_out(node: NodeImporter, sizes: list[Dim]) -> Expr:
@@ -95,10 +110,10 @@ def _squeeze(node: NodeImporter) -> Imported:
     axes, known = node.axes(), node.sizes(0)
     if node.op_type == "Unsqueeze":
         if known is not None and known.is_scalar and axes in ([0], [-1]):
-            return known._replace(is_scalar=False)
+            return known.of(known.values)
         return ops.expand_dims(node.operand(0), axes or [])
     if known is not None and not known.is_scalar and len(known.values) == 1:
-        return known._replace(is_scalar=True)
+        return known.of(known.values, is_scalar=True)
     if axes is None and node.ty(0).shape is None:
         raise node.refuse("which axes have size 1 is known at run time only")
     return ops.squeeze(node.operand(0), axes)
@@ -184,7 +199,8 @@ def _space_to_depth(node: NodeImporter) -> Imported:
     size = node.attr("blocksize")
     batch, channels, height, width = node.shape()
     apart = ops.reshape(node.operand(0), [batch, channels, height // size, size, width // size, size])
-    moved = node.emit(ops.permute_dims(node.emit(apart), [0, 3, 5, 1, 2, 4]))
+    order = [0, 1, 3, 5, 2, 4] if node.attr("mode", "DCR") == "CRD" else [0, 3, 5, 1, 2, 4]
+    moved = node.emit(ops.permute_dims(node.emit(apart), order))
     return ops.reshape(moved, [batch, channels * size**2, height // size, width // size])
 
 
@@ -284,7 +300,7 @@ def _center_crop_pad(node: NodeImporter) -> Imported:
 
 def sliced_sizes(known: Sizes, begin: int, end: int, step: int) -> Sizes:
     """The elements of a known tensor of sizes between two bounds."""
-    return known._replace(values=known.values[slice(*_python_bounds(begin, end, step, len(known.values)))])
+    return known.of(known.values[slice(*_python_bounds(begin, end, step, len(known.values)))])
 
 
 def _python_bounds(begin: int, end: int, step: int, size: int) -> tuple[int, int | None, int]:

@@ -35,7 +35,12 @@ def _leaky_relu(context: Context, x: Expr, negative_slope: float = 0.01) -> Expr
 
 @converts("rrelu")
 def _rrelu(
-    context: Context, x: Expr, lower: float = 0.125, upper: float = 1 / 3, training: bool = False, generator: None = None
+    context: Context,
+    x: Expr,
+    lower: float = 0.125,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: None = None,
 ) -> Expr:
     if training:
         context.unsupported("random slopes have no counterpart; export the model in eval mode: model.eval()")
@@ -143,7 +148,7 @@ def _softmax(context: Context, x: Expr, dim: int, dtype_or_half: object = None, 
     if rank(x) == 0:
         return R.ones_like(x, dtype=context.output_dtype())
     result = R.nn.softmax(cast(x, context.output_dtype()), axis=dim)
-    if context.node.target._opname == "_safe_softmax":  # pyright: ignore[reportAttributeAccessIssue, reportFunctionMemberAccess]
+    if context.operator() == "_safe_softmax":
         nothing = R.equal(R.max(x, axis=dim, keepdims=True), float("-inf"))
         result = R.where(nothing, R.zeros_like(result), result)
     return result
@@ -154,5 +159,3 @@ def _log_softmax(context: Context, x: Expr, dim: int, dtype_or_half: object = No
     if rank(x) == 0:
         return R.zeros_like(x, dtype=context.output_dtype())
     return R.nn.log_softmax(cast(x, context.output_dtype()), axis=dim)
-
-

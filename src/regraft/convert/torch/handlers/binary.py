@@ -225,7 +225,7 @@ def _masked_fill(context: Context, x: Expr, mask: Expr, value: Operand) -> Expr:
 @converts("clamp", "clip", "hardtanh")
 def _clamp(context: Context, x: Expr, min: float | None = None, max: float | None = None, **limits: float) -> Expr:
     low, high = limits.get("min_val", min), limits.get("max_val", max)
-    if context.node.target._opname == "hardtanh":  # pyright: ignore[reportAttributeAccessIssue, reportFunctionMemberAccess]
+    if context.operator() == "hardtanh":
         low, high = -1.0 if low is None else low, 1.0 if high is None else high
     x = cast(x, context.output_dtype())
     if low is not None and high is not None and not isinstance(low, SymExpr) and not isinstance(high, SymExpr):

@@ -98,7 +98,9 @@ def _one_hot(context: Context, x: Expr, num_classes: int = -1) -> Expr:
     return R.one_hot(x, const(1, "int64"), const(0, "int64"), num_classes)
 
 
-@converts("hamming_window", "hamming_window.periodic", "hamming_window.periodic_alpha", "hamming_window.periodic_alpha_beta")
+@converts(
+    "hamming_window", "hamming_window.periodic", "hamming_window.periodic_alpha", "hamming_window.periodic_alpha_beta"
+)
 def _hamming_window(
     context: Context, count: Dim, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, **_how: Any
 ) -> Expr:

@@ -107,7 +107,9 @@ def _take_along(context: Context, x: Expr, indices: Expr, dim: int | None = None
     result = context.output_shape()
     full = [shape_of(x)[axis] if place == axis else size for place, size in enumerate(result)]
     wide = x if tuple(full) == shape_of(x) else R.broadcast_to(x, full)
-    return R.gather_elements(wide, indices if shape_of(indices) == result else R.broadcast_to(indices, result), axis=axis)
+    return R.gather_elements(
+        wide, indices if shape_of(indices) == result else R.broadcast_to(indices, result), axis=axis
+    )
 
 
 @converts("take")
@@ -145,8 +147,7 @@ def _scattered(context: Context, x: Expr, dim: int, index: Expr, src: Expr, redu
 
 @converts("scatter.src", "scatter_add")
 def _scatter(context: Context, x: Expr, dim: int, index: Expr, src: Expr) -> Expr:
-    adds = str(context.node.target).startswith("aten.scatter_add")
-    return _scattered(context, x, dim, index, src, "add" if adds else "update")
+    return _scattered(context, x, dim, index, src, "add" if context.operator() == "scatter_add" else "update")
 
 
 @converts("scatter.value")
@@ -164,9 +165,7 @@ def _scatter_reduced(context: Context, x: Expr, dim: int, index: Expr, src: Expr
 
 
 @converts("scatter.value_reduce")
-def _scatter_value_reduced(
-    context: Context, x: Expr, dim: int, index: Expr, value: Operand, *, reduce: str
-) -> Expr:
+def _scatter_value_reduced(context: Context, x: Expr, dim: int, index: Expr, value: Operand, *, reduce: str) -> Expr:
     return _scattered(context, x, dim, index, _filled(context, value, x, index), _REDUCTIONS[reduce])
 
 
@@ -242,9 +241,7 @@ def _index(context: Context, x: Expr, indices: Sequence[Expr | None]) -> Expr:
     return R.permute_dims(found, axes)
 
 
-def _without_masks(
-    context: Context, x: Expr, indices: Sequence[Expr | None]
-) -> tuple[list[Expr | None], Expr]:
+def _without_masks(context: Context, x: Expr, indices: Sequence[Expr | None]) -> tuple[list[Expr | None], Expr]:
     """The indices with each mask replaced by the places where it is true."""
     listed: list[Expr | None] = []
     for index in indices:
@@ -286,6 +283,8 @@ def _index_put(
 @converts("masked_select")
 def _masked_select(context: Context, x: Expr, mask: Expr) -> Expr:
     shape: Any = shape_of(x) if rank(x) >= rank(mask) else shape_of(mask)
-    wide = [R.flatten(R.broadcast_to(operand, shape) if shape_of(operand) != shape else operand) for operand in (x, mask)]
+    wide = [
+        R.flatten(R.broadcast_to(operand, shape) if shape_of(operand) != shape else operand) for operand in (x, mask)
+    ]
     rows = R.nonzero(wide[1])
     return R.take(wide[0], R.squeeze(rows, axis=0), axis=0)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from .... import ops as R
 from ....ir.dims import Dim
 from ....ir.expr import Expr, const
-from ..context import Context, cast, converts, dtype_of, fields_of, rank, shape_of
+from ..context import Context, cast, converts, dtype_of, each_axis, fields_of, rank, shape_of
 
 # --- convolutions
 
@@ -17,11 +17,6 @@ _CONVOLUTIONS: Final[list[tuple[Callable[..., Expr], Callable[..., Expr]]]] = [
     (R.nn.conv2d, R.nn.conv2d_transpose),
     (R.nn.conv3d, R.nn.conv3d_transpose),
 ]
-
-
-def _each(value: int | Sequence[int], count: int) -> list[int]:
-    listed = [value] if isinstance(value, int) else list(value)
-    return listed * count if len(listed) == 1 else listed
 
 
 def _same_padding(size: int, step: int) -> tuple[int, int]:
@@ -45,23 +40,23 @@ def _convolved(
     single = rank(x) == count + 1
     if single:
         x = R.expand_dims(x, axis=0)
-    steps = _each(dilation, count)
+    steps = each_axis(dilation, count)
     if isinstance(padding, str):
         pairs = [(0, 0)] * count
         if padding == "same":
             sizes = [size for size in shape_of(weight)[2:] if isinstance(size, int)]
             pairs = [_same_padding(size, step) for size, step in zip(sizes, steps, strict=True)]
     else:
-        pairs = [(width, width) for width in _each(padding, count)]
+        pairs = [(width, width) for width in each_axis(padding, count)]
     widths = [before for before, _ in pairs] + [after for _, after in pairs]
     attributes: dict[str, Any] = {
-        "strides": _each(stride, count),
+        "strides": each_axis(stride, count),
         "padding": widths,
         "dilation": steps,
         "groups": groups,
     }
     if transposed:
-        attributes["output_padding"] = _each(output_padding, count)
+        attributes["output_padding"] = each_axis(output_padding, count)
     result = _CONVOLUTIONS[count - 1][transposed](x, weight, **attributes)
     if bias is not None:
         result = R.add(result, R.reshape(bias, [1, -1, *[1] * count]))
@@ -302,18 +297,13 @@ def _batch_norm_training(
 ) -> tuple[Expr, ...]:
     *moving, training, momentum, eps = rest
     running_mean, running_var = moving or (None, None)
-    result, mean, var = _batch_normalized(
-        context, x, weight, bias, running_mean, running_var, training, momentum, eps
-    )
+    result, mean, var = _batch_normalized(context, x, weight, bias, running_mean, running_var, training, momentum, eps)
     axes = [axis for axis in range(rank(x)) if axis != 1]
     saved = [R.squeeze(value, axis=axes) for value in _statistics(x, axes, eps)]
     return (result, *saved, mean, var)[: len(context.results())]
 
 
 # --- padding
-
-
-_MODES: Final = {"constant": "constant", "reflect": "reflect", "replicate": "replicate", "circular": "circular"}
 
 
 def _padded(context: Context, x: Expr, pad: Sequence[Dim], mode: str, value: float | None = None) -> Expr:
@@ -326,7 +316,7 @@ def _padded(context: Context, x: Expr, pad: Sequence[Dim], mode: str, value: flo
         widths[2 * axis], widths[2 * axis + 1] = before, after
     if not any(widths):
         return x
-    return R.nn.pad(x, widths, _MODES[mode], 0.0 if value is None else float(value))
+    return R.nn.pad(x, widths, mode, 0.0 if value is None else float(value))
 
 
 @converts("pad")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .... import ops as R
+from ....ir.dims import dim_min
 from ....ir.dtypes import is_integer
 from ....ir.expr import Expr
-from ..context import Context, cast, converts, dtype_of, rank
+from ..context import Context, cast, converts, dtype_of, rank, shape_of
 
 
 @converts("linear")
@@ -17,19 +18,20 @@ def _linear(context: Context, input: Expr, weight: Expr, bias: Expr | None = Non
     return product if bias is None else R.add(product, bias)
 
 
-@converts("matmul", "mm", "bmm", "mv", "dot", "vdot", "inner")
+@converts("matmul", "mm", "bmm", "mv", "dot", "vdot")
 def _matmul(context: Context, x: Expr, other: Expr) -> Expr:
-    if context.node.target is _op("inner") and rank(x) and rank(other) > 1:  # contracts the last axes of both
-        other = R.permute_dims(other, [*range(rank(other) - 2), rank(other) - 1, rank(other) - 2])
-    if 0 in (rank(x), rank(other)):
-        return R.multiply(x, other)
     return R.matmul(x, other)
 
 
-def _op(name: str) -> object:
-    import torch
-
-    return getattr(torch.ops.aten, name).default
+@converts("inner")
+def _inner(context: Context, x: Expr, other: Expr) -> Expr:
+    if 0 in (rank(x), rank(other)):
+        return R.multiply(x, other)
+    if rank(other) < 2:
+        return R.matmul(x, other)
+    # The last axes of both are summed over, and the others of the second come after those of the first.
+    columns = R.permute_dims(R.reshape(other, [-1, shape_of(other)[-1]]), [1, 0])
+    return R.reshape(R.matmul(x, columns), context.output_shape())
 
 
 @converts("outer", "ger")
@@ -72,7 +74,8 @@ def _multi_dot(context: Context, tensors: Sequence[Expr]) -> Expr:
 
 @converts("trace")
 def _trace(context: Context, x: Expr) -> Expr:
-    return R.einsum([cast(x, context.output_dtype())], "ii->")
+    places = R.arange(0, dim_min(*shape_of(x)), 1, "int64")
+    return R.sum(R.index_tensor(cast(x, context.output_dtype()), [places, places]))
 
 
 @converts("_cdist_forward", "cdist")

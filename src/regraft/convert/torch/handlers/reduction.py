@@ -165,7 +165,9 @@ def _vector_norm(
 
 
 @converts("norm.ScalarOpt_dim", "norm.Scalar", "norm.ScalarOpt_dim_dtype")
-def _norm_of(context: Context, x: Expr, p: float | None = 2, dim: Axes = None, keepdim: bool = False, **_how: Any) -> Expr:
+def _norm_of(
+    context: Context, x: Expr, p: float | None = 2, dim: Axes = None, keepdim: bool = False, **_how: Any
+) -> Expr:
     return _norm(cast(x, context.output_dtype()), 2 if p is None else p, dim, keepdim)
 
 
@@ -242,7 +244,9 @@ def _argsort(context: Context, x: Expr, dim: int = -1, descending: bool = False,
 
 
 @converts("topk")
-def _topk(context: Context, x: Expr, k: Dim, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Expr, ...]:
+def _topk(
+    context: Context, x: Expr, k: Dim, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[Expr, ...]:
     if not isinstance(k, int):
         context.unsupported(f"the number of elements to take is symbolic, k={k}")
     if rank(x) == 0:

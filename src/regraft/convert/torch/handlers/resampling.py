@@ -8,7 +8,7 @@ from typing import Any, Final
 from .... import ops as R
 from ....ir.dims import Dim
 from ....ir.expr import Expr
-from ..context import Context, converts, rank, shape_of
+from ..context import Context, converts, each_axis, rank, shape_of
 
 # --- pooling
 
@@ -23,12 +23,7 @@ _ADAPTIVE: Final[list[Callable[..., Expr]]] = [
 
 def _spatial_axes(context: Context) -> int:
     """How many axes a layer works along: the digit in its name."""
-    return next(int(letter) for letter in str(context.node.target) if letter.isdigit())
-
-
-def _each(value: int | Sequence[int], count: int) -> list[int]:
-    listed = [value] if isinstance(value, int) else list(value)
-    return listed * count if len(listed) == 1 else listed
+    return next(int(letter) for letter in context.operator() if letter.isdigit())
 
 
 def _batched(x: Expr, count: int, function: Callable[[Expr], Expr]) -> Expr:
@@ -49,11 +44,11 @@ def _pooled(
     **attributes: Any,
 ) -> Expr:
     count = _spatial_axes(context)
-    kernel = _each(kernel_size, count)
-    widths = _each(padding, count)
+    kernel = each_axis(kernel_size, count)
+    widths = each_axis(padding, count)
     attributes |= {
         "pool_size": kernel,
-        "strides": _each(stride, count) if stride not in (None, []) else kernel,
+        "strides": each_axis(stride, count) if stride not in (None, []) else kernel,
         "padding": [*widths, *widths],
         "ceil_mode": ceil_mode,
     }
@@ -71,7 +66,7 @@ def _max_pool(
     ceil_mode: bool = False,
 ) -> Expr:
     count = _spatial_axes(context)
-    steps = _each(dilation, count)
+    steps = each_axis(dilation, count)
     return _pooled(context, _MAX[count - 1], x, kernel_size, stride, padding, ceil_mode, dilation=steps)
 
 
@@ -185,9 +180,7 @@ def _smooth(context: Context, x: Expr, method: str, align_corners: bool, scales:
 
 
 @converts("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
-def _upsample_linear_by(
-    context: Context, x: Expr, output_size: Any, align_corners: bool, scale_factors: Any
-) -> Expr:
+def _upsample_linear_by(context: Context, x: Expr, output_size: Any, align_corners: bool, scale_factors: Any) -> Expr:
     return _smooth(context, x, "linear", align_corners, scale_factors)
 
 
@@ -197,9 +190,7 @@ def _upsample_linear(context: Context, x: Expr, output_size: Any, align_corners:
 
 
 @converts("upsample_bicubic2d.vec")
-def _upsample_bicubic_by(
-    context: Context, x: Expr, output_size: Any, align_corners: bool, scale_factors: Any
-) -> Expr:
+def _upsample_bicubic_by(context: Context, x: Expr, output_size: Any, align_corners: bool, scale_factors: Any) -> Expr:
     return _smooth(context, x, "cubic", align_corners, scale_factors)
 
 

@@ -244,7 +244,9 @@ def _diagonal(context: Context, x: Expr, offset: int = 0, dim1: int = 0, dim2: i
 
 
 @converts("as_strided")
-def _as_strided(context: Context, x: Expr, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Any = None) -> Expr:
+def _as_strided(
+    context: Context, x: Expr, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Any = None
+) -> Expr:
     shape = shape_of(x)
     expected: Dim = 1
     contiguous = not storage_offset and len(size) == len(shape)

@@ -1,0 +1,102 @@
+"""Models of other formats run as they are, by their own framework, without being read into a program.
+
+It is what a program that was read, rewritten and written is held against: nothing of ours stands between the file and
+its values. Inputs are those of the program that was read from the model, in order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+
+from ..ir.program import Function
+from .errors import BuildError, ExecutionError
+
+if TYPE_CHECKING:
+    import onnx
+
+RunOriginal: TypeAlias = Callable[[Sequence[Any]], list[np.ndarray]]
+"""Arrays (and Python numbers for scalars) in, arrays out, both flat."""
+
+
+def onnx_original(model: str | os.PathLike[str] | onnx.ModelProto, *, threads: int | None = None) -> RunOriginal:
+    """An ONNX file or model on ONNX Runtime. Raises `BuildError` when ONNX Runtime does not open it."""
+    import onnxruntime as ort
+
+    settings = ort.SessionOptions()
+    settings.log_severity_level = 3
+    if threads is not None:
+        settings.intra_op_num_threads = threads
+    content = os.fspath(model) if isinstance(model, str | os.PathLike) else model.SerializeToString()
+    try:
+        session = ort.InferenceSession(content, settings, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's errors share no base but this
+        raise BuildError(f"ONNX Runtime {ort.__version__} cannot open the model: {error}") from error
+    inputs = cast("list[Any]", session.get_inputs())
+
+    def run(arrays: Sequence[Any]) -> list[np.ndarray]:
+        feeds = {one.name: _as_ort(array) for one, array in zip(inputs, arrays, strict=True)}
+        try:
+            found = session.run_with_ort_values(None, feeds)
+        except Exception as error:  # ONNX Runtime's errors share no base but this
+            raise ExecutionError(f"ONNX Runtime failed: {error}") from error
+        return [_as_array(value) for value in found]
+
+    return run
+
+
+def _as_ort(array: np.ndarray) -> Any:
+    import onnx_ir as ir
+    import onnxruntime as ort
+
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    if array.dtype.isbuiltin == 1:
+        return ort.OrtValue.ortvalue_from_numpy(array)
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, int(ir.DataType.from_numpy(array.dtype)))
+
+
+def _as_array(value: Any) -> np.ndarray:
+    import onnx_ir as ir
+
+    kind = ir.DataType(value.element_type())
+    found = np.asarray(value.numpy())
+    # ONNX Runtime gives the formats that NumPy lacks as plain bits.
+    return found if found.dtype == kind.numpy() else found.view(kind.numpy())
+
+
+def torch_original(model: Any, function: Function) -> RunOriginal:
+    """An exported program, or a module, of PyTorch; ``function`` is what `from_torch` made of it.
+
+    Results are the tensors of the model's own result; new values of buffers are not among them.
+    """
+    from ..convert.torch import require_torch
+
+    require_torch()
+    import torch
+    from torch.utils import _pytree as pytree
+
+    from ..convert.torch.signature import Nesting, Signature
+    from ..convert.torch.tensors import from_numpy, to_numpy
+    from ..ir.dtypes import as_dtype
+
+    signature = Signature.of(function)
+    if signature is None:
+        raise BuildError("the program does not come from PyTorch")
+    nesting = Nesting(signature)
+    call = cast("Callable[..., Any]", model.module() if isinstance(model, torch.export.ExportedProgram) else model)
+
+    def run(arrays: Sequence[Any]) -> list[np.ndarray]:
+        values = [from_numpy(x, as_dtype(x.dtype)) if isinstance(x, np.ndarray) else x for x in arrays]
+        args, kwargs = nesting.nested(values)
+        try:
+            with torch.no_grad():
+                result = call(*args, **kwargs)
+        except Exception as error:  # PyTorch raises whatever its operators raise
+            raise ExecutionError(f"PyTorch failed: {str(error).strip().splitlines()[0]}") from error
+        leaves = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        return [to_numpy(leaf, f"output {index}") for index, leaf in enumerate(leaves)]
+
+    return run

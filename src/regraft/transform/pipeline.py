@@ -1,0 +1,129 @@
+"""What `regraft.optimize` does to a model, by level; and the passes that can be asked for by name.
+
+Knows the passes, and of the rest only what a check needs to see: what a value is computed from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Final
+
+from ..dpl.view import leaves_of, resolve
+from ..ir.expr import Constant, Expr, Var
+from .canonicalize_bindings import CanonicalizeBindings
+from .combine_parallel_matmul import CombineParallelMatmul
+from .common_subexpressions import EliminateCommonSubexpr
+from .context import PassError
+from .dataflow import ConvertToDataflow, TopologicalSort
+from .dead_code import DeadCodeElimination
+from .fold_constant import FoldConstant
+from .layout import RemoveRedundantReshape, SimplifyTransposes
+from .lift_transform_params import LiftTransformParams
+from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum, ReorderTakeAfterMatmul
+from .passes import Pass, Sequential
+from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
+
+LEVELS: Final = ("canonical", "safe", "default", "aggressive")
+"""The names of the levels 0 to 3."""
+
+_BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
+    make.__name__: make
+    for make in (
+        AdjustMatmulOrder,
+        CanonicalizeBindings,
+        CombineParallelMatmul,
+        ConvertToDataflow,
+        DeadCodeElimination,
+        EliminateCommonSubexpr,
+        ExpandMatmulOfSum,
+        FoldConstant,
+        LiftTransformParams,
+        RemoveRedundantReshape,
+        ReorderPermuteDimsAfterConcat,
+        ReorderTakeAfterMatmul,
+        SimplifyTransposes,
+        TopologicalSort,
+    )
+}
+
+
+def available_passes() -> Mapping[str, Callable[[], Pass]]:
+    """The passes that need no arguments, by name, in alphabetical order."""
+    return _BY_NAME
+
+
+def named_passes(names: str) -> Sequential:
+    """The passes of a list such as ``"FoldConstant,DeadCodeElimination"``, in that order.
+
+    Raises `PassError` for a name that is none, with the nearest one that is.
+    """
+    chosen: list[Pass] = []
+    for name in (part.strip() for part in names.split(",")):
+        make = _BY_NAME.get(name)
+        if make is None:
+            near = get_close_matches(name, _BY_NAME, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(_BY_NAME)}"
+            raise PassError(f"there is no pass {name!r}; {hint}")
+        chosen.append(make())
+    return Sequential(chosen, name="passes")
+
+
+def level_number(level: int | str) -> int:
+    """A level as its number, given by number or by name; raises `PassError` for one that does not exist."""
+    text = str(level)
+    if text in LEVELS:
+        return LEVELS.index(text)
+    if text.isdecimal() and int(text) < len(LEVELS):
+        return int(text)
+    known = ", ".join(f"{number} ({name})" for number, name in enumerate(LEVELS))
+    raise PassError(f"there is no level {level!r}; there are: {known}")
+
+
+def pipeline(level: int | str = "default") -> Sequential:
+    """The passes of a level, in order. A level does all that the one below it does.
+
+    0, ``"canonical"``: one name for one value, nothing that nothing needs. Same values to the bit.
+    1, ``"safe"``: what depends on constants only is computed, what is computed twice is computed once, axes and shapes
+    change at most once in a row. Same values to the bit, but that constants are computed by the reference semantics.
+    2, ``"default"``: matmuls of one left side whose right sides are known before the inputs become one. Each element
+    is the same sum of products as before; an engine may add them up in another order for a wider matrix.
+    3, ``"aggressive"``: matmuls are combined also where their right sides have to be joined in every run, ``x @ (a +
+    b)`` is expanded, and products of three are done in the cheaper order: other sums of the same terms, so float
+    results may differ by more than the last digits.
+    """
+    number = level_number(level)
+    first: list[Pass] = [CanonicalizeBindings()]
+    if number >= 1:
+        first += [FoldConstant(), EliminateCommonSubexpr(), RemoveRedundantReshape(), SimplifyTransposes()]
+    if number >= 3:
+        first += [ExpandMatmulOfSum(), AdjustMatmulOrder()]
+    if number >= 2:
+        check = None if number >= 3 else right_sides_are_known
+        first += [CombineParallelMatmul(check), ReorderPermuteDimsAfterConcat(), FoldConstant()]
+    return Sequential([*first, DeadCodeElimination()], name=f"level {number}")
+
+
+def right_sides_are_known(
+    _left: Expr, rights: list[Expr], _biases: dict[int, Expr], bindings: Mapping[Var, Expr]
+) -> bool:
+    """Whether all of ``rights`` are computed from constants only, so that joining them costs nothing in a run.
+
+    A check for `CombineParallelMatmul`. Cost: the bindings that they are computed from.
+    """
+    pending = list(rights)
+    seen: set[Var] = set()
+    while pending:
+        leaf = resolve(bindings, pending.pop())
+        if isinstance(leaf, Constant):
+            continue
+        if not isinstance(leaf, Var):
+            return False
+        if leaf in seen:
+            continue
+        seen.add(leaf)
+        value = bindings.get(leaf)
+        if value is None:
+            return False
+        pending.extend(leaves_of(value))
+    return True

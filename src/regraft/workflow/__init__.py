@@ -1,0 +1,29 @@
+"""The main job in one call: a model in, the same kind of model out, rewritten, checked, and with a report.
+
+`optimize` is what people call; `models` knows the formats, `files` writes whole or not at all, `verification` compares
+a model with what became of it. Stands on every other room but the command line, which is built on this one.
+"""
+
+from .comparison import OutputDifference
+from .errors import OutputError, UsageError, VerificationError
+from .inputs import read_inputs
+from .models import Model, describe_model, open_model
+from .optimizing import optimize, optimize_module
+from .report import OptimizationReport
+from .timing import EngineTime, time_engine
+
+__all__ = [
+    "EngineTime",
+    "Model",
+    "OptimizationReport",
+    "OutputDifference",
+    "OutputError",
+    "UsageError",
+    "VerificationError",
+    "describe_model",
+    "open_model",
+    "optimize",
+    "optimize_module",
+    "read_inputs",
+    "time_engine",
+]

@@ -1,0 +1,26 @@
+"""The errors of working on whole models; each is one message that says what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ir.errors import RegraftError
+
+if TYPE_CHECKING:
+    from .comparison import OutputDifference
+
+
+class UsageError(RegraftError, ValueError):
+    """What was asked for cannot be done as it was asked: a wrong file, suffix, input or option."""
+
+
+class OutputError(RegraftError, OSError):
+    """A file could not be written: no such folder, no permission, a full disk. Nothing was left behind."""
+
+
+class VerificationError(RegraftError):
+    """A model and what became of it give different values, by more than rounding explains; nothing was written."""
+
+    def __init__(self, message: str, differences: tuple[OutputDifference, ...]) -> None:
+        super().__init__(message)
+        self.differences = differences

@@ -1,0 +1,101 @@
+"""Output files that appear whole or not at all, and never over an input."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from ..ir.errors import RegraftError
+from .errors import OutputError, UsageError
+
+_WEIGHT_SUFFIXES: Final = (".data", ".weights")
+"""What is appended to the name of a model for the file of its weights."""
+
+
+def companions(output: Path) -> tuple[Path, ...]:
+    """The files that may be written beside ``output``."""
+    return tuple(output.with_name(output.name + suffix) for suffix in _WEIGHT_SUFFIXES)
+
+
+def check_output(output: Path, inputs: Iterable[Path]) -> None:
+    """Raise unless ``output`` can be written without touching any of ``inputs``.
+
+    `UsageError` for an input's path, however it is spelled or linked, and for a folder; `OutputError` where the folder
+    does not exist or may not be written to.
+    """
+    if output.is_dir():
+        raise UsageError(f"{output} is a folder; give the name of a file in it")
+    read = [path for path in inputs if path.exists()]
+    for written in (output, *companions(output)):
+        if written.exists() and any(written.samefile(path) for path in read):
+            raise UsageError(f"writing {output} would overwrite the input {written}; give another name")
+    folder = output.parent
+    if not folder.is_dir():
+        raise OutputError(f"{output} cannot be written: there is no folder {folder}; make it first")
+    if not os.access(folder, os.W_OK):
+        raise OutputError(f"{output} cannot be written: no permission to write in {folder}")
+
+
+@contextmanager
+def staged(output: Path) -> Generator[Path]:
+    """A path to write to in place of ``output``; what is there at the end takes its place, with its companions.
+
+    Whatever is raised inside, nothing is left behind, and a file that was at ``output`` stays as it was. Raises
+    `OutputError` where writing fails. Files are on one file system, so each takes its place at once, weights first.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder:
+            staging = Path(folder) / output.name
+            with _writing(output):
+                yield staging
+            for suffix in (*_WEIGHT_SUFFIXES, ""):
+                part = staging.with_name(staging.name + suffix)
+                if part.exists():
+                    _flush_to_disk(part)
+                    os.replace(part, output.with_name(output.name + suffix))
+    except OutputError:
+        raise
+    except OSError as error:
+        raise _refused(output, error) from error
+
+
+@contextmanager
+def _writing(output: Path) -> Generator[None]:
+    """Failures to write, whatever library reports them, as `OutputError`."""
+    try:
+        yield
+    except OutputError:
+        raise
+    except RegraftError as error:
+        if isinstance(error.__cause__, OSError):
+            raise _refused(output, error.__cause__) from error
+        raise
+    except OSError as error:
+        raise _refused(output, error) from error
+    except RuntimeError as error:
+        # PyTorch's archive writer has no error of its own, and does not say what went wrong.
+        if "PytorchStreamWriter" in str(error):
+            raise OutputError(f"{output} cannot be written: is the disk full? Nothing was written") from error
+        raise
+
+
+def _refused(output: Path, error: OSError) -> OutputError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return OutputError(f"{output} cannot be written: there is no room ({error.strerror}). Nothing was written")
+    return OutputError(f"{output} cannot be written: {error.strerror or error}. Nothing was written")
+
+
+def _flush_to_disk(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def write_text(output: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    with staged(output) as path:
+        path.write_text(text, encoding="utf-8")

@@ -1,0 +1,129 @@
+"""Inputs for a model: random ones that respect its types, or those of NumPy files.
+
+How random values are drawn, and sizes that hide no transpose, is `regraft.testing`'s; this room finds a choice on which
+the model runs and its results are numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ..engine import ExecutionError
+from ..ir.errors import RegraftError
+from ..ir.module import IRModule
+from ..ir.op import OpTypeError
+from ..ir.program import Function
+from ..ops.trials import NoValueError
+from ..testing.same_values import random_arguments
+from ..transform import BindSymbolicVars
+from .errors import UsageError
+
+_RANGES: Final = ((0, 7), (-3, 3), (0, 1), (0, 0))
+"""Ranges of integers to try in turn: most are indices, some are masks, for which only 0 and 1 make sense."""
+
+
+class Trial(NamedTuple):
+    """Inputs on which a model runs, and what it gives for them."""
+
+    inputs: list[Any]
+    outputs: list[np.ndarray]
+    is_finite: bool
+    """Whether all results are numbers: a comparison of NaN with NaN says nothing."""
+
+
+def with_sizes(function: Function, dims: Mapping[str, int]) -> Function:
+    """``function`` with its symbolic sizes of those names fixed; raises `UsageError` for a name that it lacks."""
+    if not dims:
+        return function
+    module = IRModule({"main": function})
+    try:
+        bound = BindSymbolicVars(dict(dims), "main")(module)
+    except RegraftError as error:
+        raise UsageError(f"sizes cannot be set: {error}") from error
+    return bound["main"]
+
+
+def candidate_inputs(function: Function, seed: int, dims: Mapping[str, int]) -> Iterator[list[Any]]:
+    """Random inputs for ``function``, one choice after another, the same for the same ``seed``.
+
+    Floats are normally distributed; integers come from ever smaller ranges; symbolic sizes that ``dims`` does not
+    set are small and all different, then such that they can be divided. Raises `UsageError` where a type does not
+    say enough.
+    """
+    typed = with_sizes(function, dims)
+    for divisible in (False, True):
+        for whole in _RANGES:
+            try:
+                yield random_arguments(typed, seed, whole=whole, divisible=divisible)
+            except NoValueError as error:
+                raise UsageError(f"no random inputs can be made: {error}; give them: --input FILE.npz") from error
+
+
+def first_that_runs(
+    function: Function, run: Callable[[Sequence[Any]], list[np.ndarray]], seed: int = 0, dims: Mapping[str, int] | None = None
+) -> Trial:
+    """Random inputs on which ``run`` succeeds with finite results; if none are finite, the first that run.
+
+    Raises `UsageError`, with the first failure, where it runs on none.
+    """
+    fallback: Trial | None = None
+    failure: Exception | None = None
+    for inputs in candidate_inputs(function, seed, dims or {}):
+        try:
+            outputs = run(inputs)
+        except (ExecutionError, OpTypeError) as error:
+            failure = failure or error
+            continue
+        trial = Trial(inputs, outputs, all(_is_finite(output) for output in outputs))
+        if trial.is_finite:
+            return trial
+        fallback = fallback or trial
+    if fallback is None:
+        raise UsageError(
+            f"the model runs on no random inputs: {failure}; set its sizes (--dim name=size) or give inputs (--input)"
+        ) from failure
+    return fallback
+
+
+def _is_finite(array: np.ndarray) -> bool:
+    with np.errstate(all="ignore"):
+        return array.dtype.kind in "biu" or bool(np.isfinite(array.astype(np.complex128)).all())
+
+
+def read_inputs(function: Function, paths: Sequence[Path]) -> list[Any]:
+    """The inputs of ``function`` from NumPy files: ``.npz`` by name, ``.npy`` in order.
+
+    Raises `UsageError` for files that cannot be read, and for inputs that are missing or not asked for.
+    """
+    names = [param.name_hint for param in function.params]
+    found: dict[str, np.ndarray] = {}
+    for path in paths:
+        loaded = _loaded(path)
+        if isinstance(loaded, np.ndarray):
+            free = next((name for name in names if name not in found), None)
+            if free is None:
+                raise UsageError(f"{path} is one input too many; the model has: {', '.join(names) or 'none'}")
+            found[free] = loaded
+        else:
+            found.update(loaded)
+    unknown = [name for name in found if name not in names]
+    missing = [name for name in names if name not in found]
+    if unknown or missing:
+        wrong = [f"no input is named {', '.join(unknown)}"] if unknown else []
+        wrong += [f"{', '.join(missing)} not given"] if missing else []
+        raise UsageError(f"{'; '.join(wrong)}; the model's inputs are: {', '.join(names) or 'none'}")
+    return [found[name] for name in names]
+
+
+def _loaded(path: Path) -> np.ndarray | dict[str, np.ndarray]:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # damaged archives raise whatever zipfile and zlib raise
+        raise UsageError(f"{path} is no file of NumPy arrays (.npy, .npz), or it is damaged: {error}") from error
