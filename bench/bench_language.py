@@ -11,16 +11,14 @@ our users; the table has it, and the gate is on the growth without it as well as
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
-from statistics import median
-from time import process_time
 from typing import Any
 
 import numpy as np
 
 import regraft
 from bench.table import Table
+from bench.timing import seconds
 from regraft import BlockBuilder, Expr, IRModule, TensorType, Var
 from regraft.analysis import check_well_formed
 from regraft.ir import structural_equal, structural_hash
@@ -105,23 +103,6 @@ def _check(steps: dict[str, Callable[[], Any]], module: IRModule, argument: np.n
     assert float(result.flat[0]) in (2.0, len(module["main"].body.blocks[0]) + 1.0)
 
 
-def _seconds(step: Callable[[], Any], runs: int, *, collect: bool) -> float:
-    """The median time of a run; what is alive before it is out of the collector's sight."""
-    times: list[float] = []
-    for _ in range(runs):
-        gc.collect()
-        gc.freeze()
-        if not collect:
-            gc.disable()
-        start = process_time()
-        result = step()
-        times.append(process_time() - start)
-        gc.enable()
-        del result
-        gc.unfreeze()
-    return median(times)
-
-
 def _measure(make: Callable[[int], IRModule]) -> dict[str, list[float]]:
     """For each step, µs a binding at each size, then the growth from the first to the last, with and without
     collector.
@@ -131,9 +112,9 @@ def _measure(make: Callable[[int], IRModule]) -> dict[str, list[float]]:
     for count in SIZES:
         for name, step in _steps(make, count).items():
             scale = 1e6 / count
-            costs[name].append(_seconds(step, RUNS[count], collect=True) * scale)
+            costs[name].append(seconds(step, RUNS[count], collect=True) * scale)
             if count in (SIZES[0], SIZES[-1]):
-                without[name].append(_seconds(step, RUNS[count], collect=False) * scale)
+                without[name].append(seconds(step, RUNS[count], collect=False) * scale)
     for name, figures in costs.items():
         figures += [figures[-1] / figures[0], without[name][-1] / without[name][0]]
     return costs

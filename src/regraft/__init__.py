@@ -69,9 +69,12 @@ from .script import ParseError, load_script, parse, save_script
 if TYPE_CHECKING:
     from . import op as op
     from . import script as script
+    from .convert.onnx import from_onnx as from_onnx
+    from .convert.onnx import to_onnx as to_onnx
     from .convert.torch import from_torch as from_torch
     from .engine.torch_out import save_torch as save_torch
     from .engine.torch_out import to_torch as to_torch
+    from .workflow import optimize as optimize
 
 _ROOMS = (
     "analysis",
@@ -87,12 +90,16 @@ _ROOMS = (
     "testing",
     "training",
     "transform",
+    "workflow",
 )
 
 
 _ON_DEMAND = {
+    "from_onnx": "convert.onnx",
     "from_torch": "convert.torch",
+    "optimize": "workflow",
     "save_torch": "engine.torch_out",
+    "to_onnx": "convert.onnx",
     "to_torch": "engine.torch_out",
 }
 """Names whose home imports a framework."""

@@ -8,10 +8,25 @@ from typing import Any
 import array_api_compat.torch as torch_namespace
 import ml_dtypes
 import numpy as np
+import pytest
 import torch
 
+from regraft.engine import BuildError
 from regraft.engine import build as build_program
-from regraft.ir import Call, Constant, Expr, Function, Op, PrimValue, ShapeExpr, TensorType, Tuple, TupleType, Var
+from regraft.ir import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    IRModule,
+    Op,
+    PrimValue,
+    ShapeExpr,
+    TensorType,
+    Tuple,
+    TupleType,
+    Var,
+)
 from regraft.ir.dtypes import as_dtype
 
 TOLERANCES = {
@@ -97,12 +112,14 @@ def check(
     tolerance: float | None = None,
     torch_too: bool = True,
     kernels_too: bool = True,
+    onnx_too: bool = True,
 ) -> None:
     """``build(*variables)`` has the type and the value of ``expected``, the oracle's answer for ``arrays``.
 
     An item of ``arrays`` that is a tuple is one tuple operand. The same reference text also runs on PyTorch's arrays,
     and the torch engine with PyTorch's own kernels, unless ``torch_too`` or ``kernels_too`` is False (say why at the
-    call) or PyTorch lacks a dtype.
+    call) or PyTorch lacks a dtype. ONNX Runtime computes the call too, unless ``onnx_too`` is False (say why at the
+    call) or it has no arithmetic for a dtype (`check_on_onnxruntime`).
     """
     variables: list[Expr] = []
     values: dict[Var, Any] = {}
@@ -119,6 +136,8 @@ def check(
     actual = evaluate(call, values)
     _assert_typed(call.ty, actual)
     assert_close(actual, expected, tolerance)
+    if onnx_too:
+        check_on_onnxruntime(call, values, expected, tolerance)
     if not torch_too or any(is_foreign_to_torch(value.dtype) for value in values.values()):
         return
     tensors = {var: _to_torch(value) for var, value in values.items()}
@@ -127,6 +146,32 @@ def check(
     if kernels_too:
         with_kernels = build_program(Function(list(tensors), call), target="torch")["main"]
         assert_close(to_numpy(with_kernels(*tensors.values())), expected, tolerance)
+
+
+_PACKED = {"int2", "uint2", "int4", "uint4", "float4_e2m1fn"}
+_SINGLE_ONLY = {"erf", "nn.gelu"}
+"""Functions that ONNX Runtime has in single precision only, and that nothing else that it has makes up."""
+
+
+def is_foreign_to_onnxruntime(call: Call, dtypes: set[str]) -> bool:
+    """Whether ONNX Runtime computes nothing of the kind: complex numbers, packed integers, some functions."""
+    if any(dtype.startswith("complex") for dtype in dtypes) or dtypes & _PACKED:
+        return True
+    assert isinstance(call.op, Op)
+    return "float64" in dtypes and call.op.name.removeprefix("relax.") in _SINGLE_ONLY
+
+
+def check_on_onnxruntime(call: Call, values: dict[Var, Any], expected: Any, tolerance: float | None) -> None:
+    """ONNX Runtime gives what is expected, or the program is refused when it is built."""
+    module = IRModule.from_expr(Function(list(values), call))
+    dtypes = {as_dtype(value.dtype) for value in values.values()}
+    dtypes |= {dtype for dtype in (call.attrs.get("dtype"), call.attrs.get("out_dtype")) if dtype is not None}
+    if is_foreign_to_onnxruntime(call, dtypes):
+        with pytest.raises(BuildError):
+            build_program(module, target="onnxruntime")
+        return
+    found = build_program(module, target="onnxruntime", threads=1)["main"](*values.values())
+    assert_close(found, expected, tolerance)
 
 
 def is_foreign_to_torch(dtype: np.dtype) -> bool:

@@ -57,7 +57,9 @@ def test_one_scale_holds_for_the_whole_tensor(dtype: str) -> None:
 def test_halves_go_to_even_and_what_does_not_fit_to_the_limits() -> None:
     x = np.array([0.5, 1.5, 2.5, -0.5, 1e30, -1e30, np.inf, -np.inf, np.nan], np.float32)
     one, zero = np.array(1.0, np.float32), np.array(0, np.int8)
-    check(quantize, [x, one, zero], np.array([0, 2, 2, 0, 127, -128, 127, -128, 0], np.int8))
+    whole = np.array([0, 2, 2, 0, 127, -128, 127, -128, 0], np.int8)
+    check(quantize, [x, one, zero], whole, onnx_too=False)  # ONNX does not say what NaN becomes
+    check(quantize, [x[:-1], one, zero], whole[:-1])
     limits = np.iinfo(np.int32)
     expected = np.array([3, 5, 5, 3, limits.max, limits.min, limits.max, limits.min, 3], np.int32)
     check(lambda *args: quantize(*args, out_dtype="int32"), [x, one, np.array(3, np.int32)], expected)

@@ -69,7 +69,8 @@ def test_nan_is_one_value_and_nothing_has_no_values():
     none = np.zeros((0,), "int64")
     check(lambda v: R.unique(v, True, True, True, True), [empty], (empty, none, none, none))
     rows = np.zeros((3, 0), "float32")
-    check(lambda v: R.unique(v, return_counts=True, axis=0), [rows], (rows[:1], np.array([3])))
+    by_row = (rows[:1], np.array([3]))
+    check(lambda v: R.unique(v, return_counts=True, axis=0), [rows], by_row, onnx_too=False)  # no rows in ONNX Runtime
 
 
 def test_types_of_distinct_values_have_a_rank_but_no_shape():

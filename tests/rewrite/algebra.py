@@ -20,6 +20,16 @@ LAYOUT = ("relax.negative", "relax.abs", "relax.nn.relu")
 """Elementwise operators that compute the same bits whatever the layout of their operand."""
 
 
+def double() -> Rule:
+    """x + x -> x * 2, exact."""
+    p = wildcard()
+
+    def twice(expr: Expr, m: Any) -> Any:
+        return R.multiply(m[p], R.const(2, expr.ty.dtype)) if _is_known(expr) else decline("of what dtype?")
+
+    return Rule(is_op("relax.add")(p, p), twice, "double")
+
+
 def _order(permute: Expr) -> list[int]:
     assert isinstance(permute, Call)
     rank = permute.args[0].ty.ndim
@@ -43,7 +53,7 @@ def rules() -> list[Rule]:
     _signs(add)
     _layouts(add)
     _choices(add)
-    made += [_one_negation(), _same_absolute_values()]
+    made += [double(), _one_negation(), _same_absolute_values()]
     return made
 
 
@@ -86,11 +96,6 @@ def _signs(add: Callable[..., None]) -> None:
         return R.add(m[x], R.negative(m[y]))
 
     add("subtract is add of a negative", is_op("relax.subtract")(x, y), plus)
-
-    def twice(expr: Expr, m: Any) -> Any:
-        return R.multiply(m[x], R.const(2, expr.ty.dtype)) if _is_known(expr) else expr
-
-    add("double", is_op("relax.add")(x, x), twice)
 
 
 def _layouts(add: Callable[..., None]) -> None:

@@ -19,6 +19,7 @@ from regraft.rewrite import Rule
 from regraft.script import ir as I
 from regraft.script import relax as R
 from regraft.script import tir as T
+from tests.rewrite.algebra import double
 from tests.rewrite.harness import (
     assert_rewritten,
     bound_names,
@@ -26,12 +27,6 @@ from tests.rewrite.harness import (
     op_counts,
     run,
 )
-
-
-def double() -> Rule:
-    """x + x -> x * 2, exact."""
-    p = wildcard()
-    return Rule(is_op("relax.add")(p, p), lambda _, m: R.multiply(m[p], R.const(2.0)), "double")
 
 
 def exp_of_sin() -> Rule:
@@ -553,58 +548,3 @@ def test_values_that_differ_only_in_a_constants_sign_bit_are_not_shared() -> Non
         if b.var.name_hint != "out" and b.value.op.name == "relax.multiply"
     ]
     assert [bool(np.signbit(c)) for c in constants] == [False, True]
-
-
-# --- size
-
-
-def test_one_value_with_ten_thousand_users_is_replaced_once() -> None:
-    x = rx.Var("x", rx.TensorType((2, 3), "float32"))
-    builder = rx.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            shared = builder.emit(R.add(x, x))
-            users = [builder.emit(R.multiply(shared, R.const(float(i)))) for i in range(10_000)]
-            result = builder.emit_output(R.concat(users, axis=0))
-        builder.emit_func_output(result)
-    before = builder.get()["main"]
-    after = double()(before)
-    assert op_counts(after) == {"relax.multiply": 10_001, "relax.concat": 1}
-    assert len(after.body.blocks[0]) == len(before.body.blocks[0])
-    assert_rewritten(before, after, exact=True)
-
-
-@pytest.mark.slow
-def test_a_chain_of_100_000_bindings_is_rewritten() -> None:
-    x = rx.Var("x", rx.TensorType((2, 3), "float32"))
-    builder = rx.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            value = x
-            for _ in range(50_000):
-                value = builder.emit(R.maximum(builder.emit(R.add(value, value)), x))
-            result = builder.emit_output(R.negative(value))
-        builder.emit_func_output(result)
-    before = builder.get()["main"]
-    after = double()(before)
-    assert op_counts(after) == {"relax.multiply": 50_000, "relax.maximum": 50_000, "relax.negative": 1}
-    assert check_well_formed(after)
-
-
-@pytest.mark.slow
-def test_a_match_that_spans_a_chain_of_100_000_bindings_removes_it_all() -> None:
-    x = rx.Var("x", rx.TensorType((2, 3), "float32"))
-    builder = rx.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            value = x
-            for _ in range(100_000):
-                value = builder.emit(R.nn.relu(value))
-            result = builder.emit_output(value)
-        builder.emit_func_output(result)
-    before = builder.get()["main"]
-    p = wildcard()
-    twice = is_op("relax.nn.relu")(is_op("relax.nn.relu")(p))
-    after = rewrite_call(twice, lambda _, m: R.nn.relu(m[p]), before)
-    assert op_counts(after) == {"relax.nn.relu": 1}
-    assert_rewritten(before, after, exact=True)

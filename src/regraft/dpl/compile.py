@@ -27,6 +27,7 @@ from .pattern import (
     CallPattern,
     DataTypePattern,
     DFPattern,
+    Extent,
     FunctionPattern,
     NotPattern,
     OrPattern,
@@ -43,13 +44,26 @@ from .pattern import (
 from .view import definition, resolve, same_value
 
 
+def in_two_repeats(part: DFPattern) -> PatternError:
+    """The error for a pattern that would have to stand for two runs."""
+    return PatternError(
+        f"{part!r} stands in two repeats, so it would have to stand for two runs; give the second a "
+        "pattern of its own (dup()), or list it in `shared` if it is one value"
+    )
+
+
+def _sizes_and_extents(part: DFPattern) -> list[SymVar | Extent]:
+    extent = [part.extent] if isinstance(part, RepeatPattern) and part.extent is not None else []
+    return [*size_variables(part), *extent]
+
+
 class Compiler(StepWriter):
     """Turns patterns into `Code`; one compiler for all patterns that share registers."""
 
     def __init__(self, roots: Sequence[DFPattern]) -> None:
         super().__init__()
         self.standing: set[DFPattern] = {part for root in roots for part in bindable(root)}
-        self.standing_sizes = {size for part in self.standing for size in size_variables(part)}
+        self.standing_sizes = {size for part in self.standing for size in _sizes_and_extents(part)}
         self._deferred: dict[NotPattern, int] = {}
         self._noted: dict[NotPattern, int] = {}
         self.maybe: set[DFPattern] = set()
@@ -255,14 +269,10 @@ class Compiler(StepWriter):
         own = [p for p in inside if p not in shared]
         for part in own:
             if part in self.repeated and part in self.bound:
-                raise PatternError(
-                    f"{part!r} stands in two repeats, so it would have to stand for two runs; give the second a "
-                    "pattern of its own (dup()), or list it in `shared` if it is one value"
-                )
+                raise in_two_repeats(part)
         # An operator means the same in all elements; only alternatives can forget one that another element has met.
-        of_alternatives = {p for p in all_patterns(pattern) if fixed_op(p) is not None} - set(
-            reached(pattern, OrPattern)
-        )
+        ops = {p for p in all_patterns(pattern) if fixed_op(p) is not None}
+        of_alternatives = ops - set(reached(pattern, OrPattern))
         outer = self.code, self.bound, self.maybe, self._deferred
         self.code, self.bound, self._deferred = self._new_code(), set(self.bound), {}
         self.maybe = (self.maybe - set(own)) | ((shared | of_alternatives) - self.bound)
@@ -273,7 +283,7 @@ class Compiler(StepWriter):
         code, certain, met = self.code, self.bound, self.bound | self.maybe
         self.code, self.bound, self.maybe, self._deferred = outer
         kept = [self.slot(p) for p in own if p in met]
-        return ElementCode(code, entry, kept, set(own), shared, certain)
+        return ElementCode(code, entry, kept, set(own), shared | ops, certain)
 
     def _unordered(self, pattern: UnorderedTuplePattern, source: int) -> Steps[None]:
         fields = self.register()
@@ -372,13 +382,13 @@ class Compiler(StepWriter):
         else:
             yield self._reject(pattern, source, DEFINITIONS)
 
-    def _unknown_to(self, pattern: NotPattern) -> list[DFPattern | SymVar]:
+    def _unknown_to(self, pattern: NotPattern) -> list[DFPattern | SymVar | Extent]:
         """What ``pattern`` rejects by and the rest of the match may yet decide."""
         inside = all_patterns(pattern.reject)
-        unknown: list[DFPattern | SymVar] = [
+        unknown: list[DFPattern | SymVar | Extent] = [
             p for p in inside if p in self.standing and p not in self.bound and fixed_op(p) is None
         ]
-        return unknown + [size for p in inside for size in size_variables(p) if size in self.standing_sizes]
+        return unknown + [size for p in inside for size in _sizes_and_extents(p) if size in self.standing_sizes]
 
     def _refuse_rejections_by_what_follows(self, own: Sequence[DFPattern]) -> None:
         for pattern in self._deferred:

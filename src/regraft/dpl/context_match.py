@@ -17,7 +17,7 @@ from typing import Any, cast
 from ..ir.expr import Var
 from ..ir.types import TensorType, shapes_equal
 from . import reasons
-from .compile import Compiler
+from .compile import Compiler, in_two_repeats
 from .conditions import size_variables
 from .context import PatternContext, UseConstraint
 from .elements import first_row
@@ -47,6 +47,7 @@ class _Planner:
         self.placed: list[DFPattern] = []
         self.pending_uses = list(context.uses)
         self.pending_shapes = list(context.same_shapes)
+        self._refuse_runs_of_two_roots()
         self._refuse_constraints_on_repeated()
         self._refuse_constraints_on_rejected()
 
@@ -59,6 +60,13 @@ class _Planner:
                     f"{part!r} is part of a repeat, so it stands for many values and cannot be in a constraint; "
                     "put it in `shared`, or check it in the rewriter"
                 )
+
+    def _refuse_runs_of_two_roots(self) -> None:
+        for root in self.roots:
+            others = {part for other in self.roots if other is not root for part in all_patterns(other)}
+            for part in all_patterns(root) if isinstance(root, RepeatPattern) else ():
+                if part in others and part not in self.compiler.outside_repeats and fixed_op(part) is None:
+                    raise in_two_repeats(part)
 
     def _refuse_constraints_on_rejected(self) -> None:
         standing = {part for root in self.roots for part in bindable(root)}

@@ -12,7 +12,7 @@ same value for all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import permutations, product
+from itertools import product
 from typing import Any, NamedTuple
 
 from ..analysis import free_vars
@@ -140,9 +140,8 @@ def _ways(pattern: DFPattern, leaf: Expr, known: Known, world: World) -> Iterato
                     yield found.bind(pattern, leaf, bound)
         case UnorderedTuplePattern():  # A tuple written out whose fields match in some order.
             if isinstance(bound, Tuple) and len(bound.fields) == len(pattern.fields):
-                for fields in permutations(bound.fields):
-                    for found in _in_a_row(pattern.fields, fields, known, world):
-                        yield found.bind(pattern, leaf, bound)
+                for found in _in_any_order(pattern.fields, bound.fields, known, world):
+                    yield found.bind(pattern, leaf, bound)
         case TupleGetItemPattern():  # A projection, of that index if one is given, of a tuple that matches.
             if isinstance(bound, TupleGetItem) and pattern.index in (None, bound.index):
                 whole = resolve(world.definitions, bound.tuple_value)
@@ -249,6 +248,17 @@ def _in_a_row(
     """The values match the parts one after the other, repeats taking runs; none is left, unless ``allow_rest``."""
     for lengths in _splits(parts, len(values), allow_rest=allow_rest):
         yield from _split_so(list(zip(parts, lengths, strict=True)), values, known, world)
+
+
+def _in_any_order(parts: Sequence[DFPattern], values: Sequence[Expr], known: Known, world: World) -> Iterator[Known]:
+    """Each part matches a value of its own."""
+    if not parts:
+        yield known
+        return
+    for at, value in enumerate(values):
+        left = (*values[:at], *values[at + 1 :])
+        for found in _ways(parts[0], resolve(world.definitions, value), known, world):
+            yield from _in_any_order(parts[1:], left, found, world)
 
 
 def _splits(parts: Sequence[DFPattern], count: int, *, allow_rest: bool) -> Iterator[tuple[int, ...]]:

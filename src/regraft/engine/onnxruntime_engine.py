@@ -135,6 +135,8 @@ class _CompiledFunction:
         except ConvertError as error:
             raise BuildError(f'{error} (target="numpy" runs every program)') from error
         self._inputs: Final = [(port.value.name or "", _onnx_type(port.value, name)) for port in lowered.inputs]
+        for port in lowered.outputs:
+            _onnx_type(port.value, name)
         self._outputs: Final = [port.value.name or "" for port in lowered.outputs]
         self._session, self.text = _open_session(lowered, name, options)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from ..ir.program import Function
+from .arrays import array_dtype
 from .errors import BuildError, ExecutionError
 
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ RunOriginal: TypeAlias = Callable[[Sequence[Any]], list[np.ndarray]]
 
 def onnx_original(model: str | os.PathLike[str] | onnx.ModelProto, *, threads: int | None = None) -> RunOriginal:
     """An ONNX file or model on ONNX Runtime. Raises `BuildError` when ONNX Runtime does not open it."""
-    import onnxruntime as ort
+    import onnxruntime
 
+    ort = cast("Any", onnxruntime)
     settings = ort.SessionOptions()
     settings.log_severity_level = 3
     if threads is not None:
@@ -34,18 +36,24 @@ def onnx_original(model: str | os.PathLike[str] | onnx.ModelProto, *, threads: i
     try:
         session = ort.InferenceSession(content, settings, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's errors share no base but this
-        raise BuildError(f"ONNX Runtime {ort.__version__} cannot open the model: {error}") from error
-    inputs = cast("list[Any]", session.get_inputs())
+        raise BuildError(f"ONNX Runtime {ort.__version__} cannot open the model: {_reason(error)}") from error
+    inputs: list[Any] = session.get_inputs()
 
     def run(arrays: Sequence[Any]) -> list[np.ndarray]:
         feeds = {one.name: _as_ort(array) for one, array in zip(inputs, arrays, strict=True)}
         try:
             found = session.run_with_ort_values(None, feeds)
         except Exception as error:  # ONNX Runtime's errors share no base but this
-            raise ExecutionError(f"ONNX Runtime failed: {error}") from error
+            raise ExecutionError(f"ONNX Runtime failed: {_reason(error)}") from error
         return [_as_array(value) for value in found]
 
     return run
+
+
+def _reason(error: Exception) -> str:
+    """What a framework says, on one line and without the frames of its own that follow."""
+    text, _, _ = str(error).partition("\nStacktrace")
+    return " ".join(text.split()) or type(error).__name__
 
 
 def _as_ort(array: np.ndarray) -> Any:
@@ -68,7 +76,7 @@ def _as_array(value: Any) -> np.ndarray:
 
 
 def torch_original(model: Any, function: Function) -> RunOriginal:
-    """An exported program, or a module, of PyTorch; ``function`` is what `from_torch` made of it.
+    """An exported program, or a module, of PyTorch; ``function`` is what `from_torch` made of it, or it was made of.
 
     Results are the tensors of the model's own result; new values of buffers are not among them.
     """
@@ -80,22 +88,19 @@ def torch_original(model: Any, function: Function) -> RunOriginal:
 
     from ..convert.torch.signature import Nesting, Signature
     from ..convert.torch.tensors import from_numpy, to_numpy
-    from ..ir.dtypes import as_dtype
 
     signature = Signature.of(function)
-    if signature is None:
-        raise BuildError("the program does not come from PyTorch")
-    nesting = Nesting(signature)
+    nesting = None if signature is None else Nesting(signature)
     call = cast("Callable[..., Any]", model.module() if isinstance(model, torch.export.ExportedProgram) else model)
 
     def run(arrays: Sequence[Any]) -> list[np.ndarray]:
-        values = [from_numpy(x, as_dtype(x.dtype)) if isinstance(x, np.ndarray) else x for x in arrays]
-        args, kwargs = nesting.nested(values)
+        values = [from_numpy(x, dtype) if (dtype := array_dtype(x)) else x for x in arrays]
+        args, kwargs = (values, {}) if nesting is None else nesting.nested(values)
         try:
             with torch.no_grad():
                 result = call(*args, **kwargs)
         except Exception as error:  # PyTorch raises whatever its operators raise
-            raise ExecutionError(f"PyTorch failed: {str(error).strip().splitlines()[0]}") from error
+            raise ExecutionError(f"PyTorch failed: {_reason(error)}") from error
         leaves = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
         return [to_numpy(leaf, f"output {index}") for index, leaf in enumerate(leaves)]
 

@@ -20,7 +20,7 @@ from ..ir.program import Function
 from .errors import BuildError
 from .executable import Executable
 
-DEFAULT_TARGET: Final = "numpy"
+DEFAULT_TARGET: Final = "onnxruntime"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,36 +6,65 @@ The module owns the program's constants as parameters and buffers, under the nam
 
 from __future__ import annotations
 
-import itertools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from contextlib import nullcontext
+from typing import Any, cast
 
 import torch
 
 from ..convert.errors import ConvertError
 from ..convert.torch.exported import export
-from ..convert.torch.signature import Kind, Nesting, Signature
+from ..convert.torch.signature import VALUE, Nesting, Signature
 from ..convert.torch.tensors import torch_dtype
+from ..ir.builder import NameSupply
 from ..ir.collection import collection_paused
 from ..ir.module import IRModule
-from ..ir.tensor_data import TensorData
+from ..ir.program import Function
 from ..ir.types import PrimType, TensorType
+from .errors import ExecutionError, TypeCheckError
 from .failures import located
 from .function_writer import write_module
-from .torch_arrays import as_constant
+from .python_source import identifier
 from .torch_engine import dialect, serial
+from .torch_state import State
 from .torch_weights import lift_constants
 
-_FLAT: Final = Signature(None, None, (), (), ())
+
+def as_torch_module(module: IRModule, name: str, *, share_memory: bool) -> RegraftModule:
+    """The program as a module whose ``forward`` has the arguments of the model that it came from."""
+    function = module[name]
+    signature = Signature.of(function) or _flat_signature(function)
+    nesting = Nesting(signature)
+
+    def forward(self: RegraftModule, *args: Any, **kwargs: Any) -> Any:
+        return self.run_program(args, kwargs)
+
+    names = ["self", *nesting.arguments]
+    parameters = [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in names]
+    forward.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
+    forward.__doc__ = "Run the program; nested arguments in, nested results out."
+    kind = type("RegraftModule", (RegraftModule,), {"forward": forward, "__module__": __name__})
+    return kind(module, name, signature, nesting, share_memory)
+
+
+def _flat_signature(function: Function) -> Signature:
+    """The signature of a program that did not come from PyTorch: its parameters in order, its result as it is."""
+    supply = NameSupply(["self"])
+    names = tuple([supply.fresh(identifier(param.name_hint)) for param in function.params])
+    inputs = tuple([(VALUE, i) for i in range(len(names))])
+    return Signature(None, None, inputs, (), (), arguments=names)
 
 
 class RegraftModule(torch.nn.Module):
-    """A program that runs on PyTorch; made by `regraft.to_torch`."""
+    """A program that runs on PyTorch; made by `regraft.to_torch`. ``source`` is its text, for reading."""
 
-    def __init__(self, module: IRModule, name: str = "main", *, share_memory: bool = False) -> None:
+    source: str
+
+    def __init__(
+        self, module: IRModule, name: str, signature: Signature, nesting: Nesting, share_memory: bool
+    ) -> None:
         super().__init__()
-        function = module[name]
-        signature = Signature.of(function)
         with collection_paused():
             lifted = lift_constants(module)
             filename = f"<regraft torch module {next(serial)}>"
@@ -46,64 +75,64 @@ class RegraftModule(torch.nn.Module):
 
         self._run: Callable[..., Any] = program.namespace[program.functions[name]]
         self._explain: Callable[[Exception], Exception] = explain
-        self._nesting = Nesting(signature or _FLAT)
-        self._inputs = tuple(param.name_hint for param in function.params)
-        self._tuple = len(getattr(function.ret_ty, "fields", ())) if signature is None else 0
-        self._mutated = () if signature is None else signature.mutated
-        self._example = tuple(param.ty for param in function.params)
+        self._nesting = nesting
+        self._restores = bool(signature.outputs)
+        self._mutated = signature.mutated
+        self._types = tuple([param.ty for param in module[name].params])
         self.source = program.source
-        state = _State(self, signature, share_memory)
+        state = State(self, signature, share_memory)
         self._places = [state.place(data) for data in lifted.taken[name]]
         state.add_aliases()
+        unread = {each for each, _ in signature.tensors} - state.names
+        self.register_load_state_dict_pre_hook(_without(unread))
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the program; nested arguments in, nested results out."""
-        inputs = self._nesting.flatten(args, kwargs) if self._nesting.is_nested else self._in_order(args, kwargs)
+    def run_program(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What ``forward`` does, whatever its arguments are called."""
+        inputs = self._own_inputs(args, kwargs)
         weights = [getattr(owner, attribute) for owner, attribute in self._places]
         device = next((x.device for x in (*weights, *inputs) if isinstance(x, torch.Tensor)), None)
-        if device is None or device.type == "cpu":
+        with nullcontext() if device is None or device.type == "cpu" else device:
             result = self._computed(inputs, weights)
-        else:
-            with device:
-                result = self._computed(inputs, weights)
-        if not self._nesting.is_nested:
+        if not self._restores:
             return result
-        results = list(result) if isinstance(result, tuple) else [result]
+        results = _as_list(result)
         count = len(self._mutated)
         for buffer, value in zip(self._mutated, results[:count], strict=True):
             self.get_buffer(buffer).copy_(value.detach())
         return self._nesting.unflatten(results[count:])
+
+    def _own_inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        names = self._nesting.arguments
+        values = {**dict(zip(names, args, strict=False)), **kwargs}
+        if len(args) + len(kwargs) != len(names) or len(values) != len(names) or any(n not in values for n in names):
+            given = ", ".join([f"{len(args)} in order", *[f"{each}=" for each in kwargs]])
+            raise ExecutionError(f"forward takes ({', '.join(names)}), but got {given}")
+        try:
+            return self._nesting.flatten(values)
+        except ConvertError as error:
+            raise ExecutionError(str(error)) from None
 
     def _computed(self, inputs: Sequence[Any], weights: Sequence[Any]) -> Any:
         if torch.compiler.is_compiling():
             return self._run(*inputs, *weights)
         try:
             return self._run(*inputs, *weights)
+        except TypeCheckError:
+            raise
         except Exception as error:
             raise self._explain(error) from error
 
-    def _in_order(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        names = self._inputs
-        rest = names[len(args) :]
-        if len(args) > len(names) or set(kwargs) != set(rest):
-            given = ", ".join([f"{len(args)} in order", *kwargs])
-            raise ConvertError(f"forward takes ({', '.join(names)}), but got {given}")
-        return [*args, *[kwargs[name] for name in rest]]
-
     def example_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments of the right shapes and dtypes, all zeros, with 2 for each dynamic size; for `torch.export`."""
-        values = [_example(ty) for ty in self._example]
-        args, kwargs = self._nesting.nested(values)
-        return tuple(args), dict(kwargs)
+        return self._nesting.nested([_example(ty) for ty in self._types])
 
     def dynamic_shapes(self) -> Any:
         """What `torch.export` needs to keep symbolic sizes dynamic; None where there are none."""
-        marks = [_dynamic_axes(ty) for ty in self._example]
+        marks = [_dynamic_axes(ty) for ty in self._types]
         if not any(marks):
             return None
         args, kwargs = self._nesting.nested(marks)
-        shapes: dict[str, Any] = {"args": tuple(args)} if args else {}
-        return {**shapes, "kwargs": dict(kwargs)} if kwargs else shapes
+        return {**dict(zip(self._nesting.arguments, args, strict=False)), **kwargs}
 
 
 def _dynamic_axes(ty: Any) -> Any:
@@ -123,74 +152,18 @@ def _example(ty: Any) -> Any:
             raise ConvertError(f"no example can be made for a parameter of type {ty!r}; give inputs")
 
 
-class _State:
-    """Puts constants into a module as parameters and buffers, each once."""
-
-    def __init__(self, root: torch.nn.Module, signature: Signature | None, share_memory: bool) -> None:
-        self._root: Final = root
-        self._kinds: Final[dict[str, Kind]] = dict(signature.tensors) if signature else {}
-        self._aliases: Final = signature.aliases if signature else ()
-        self._is_foreign: Final = signature is None
-        self._share: Final = share_memory
-        self._count: Final = itertools.count()
-
-    def place(self, data: TensorData) -> tuple[torch.nn.Module, str]:
-        """Register a constant; where it is from now on."""
-        tensor = as_constant(data, None)
-        if not self._share:
-            tensor = tensor.clone()
-        name = data.name if data.name is not None else f"constant_{next(self._count)}"
-        owner, attribute = self._owner(name)
-        kind = self._kind(data)
-        if kind in ("parameter", "frozen"):
-            owner.register_parameter(attribute, torch.nn.Parameter(tensor, requires_grad=kind == "parameter"))
-        else:
-            owner.register_buffer(attribute, tensor, persistent=kind == "buffer")
-        return owner, attribute
-
-    def _kind(self, data: TensorData) -> Kind:
-        if data.name is None:
-            # Single numbers are part of the code; whole tensors are what rewriting made of weights.
-            return "buffer" if data.shape else "constant"
-        known = self._kinds.get(data.name)
-        if known is not None:
-            return known
-        return "parameter" if self._is_foreign and _is_trainable(data) else "buffer"
-
-    def _owner(self, name: str) -> tuple[torch.nn.Module, str]:
-        """The nested module that a dotted name belongs to, made where it does not exist, and the last part."""
-        *path, attribute = [part or "_" for part in name.split(".")]
-        owner = self._root
-        for part in path:
-            if part not in owner._modules:
-                owner.add_module(self._free(owner, part), torch.nn.Module())
-            found = owner._modules.get(part) or owner._modules[f"{part}_"]
-            assert found is not None
-            owner = found
-        return owner, self._free(owner, attribute)
-
-    def _free(self, owner: torch.nn.Module, name: str) -> str:
-        while hasattr(owner, name):
-            name = f"{name}_"
-        return name
-
-    def add_aliases(self) -> None:
-        """Give tied tensors their further names."""
-        for alias, name in self._aliases:
-            *path, last = name.split(".")
-            try:
-                tensor = getattr(self._root.get_submodule(".".join(path)), last)
-            except AttributeError:
-                continue  # the program no longer reads it
-            owner, attribute = self._owner(alias)
-            if isinstance(tensor, torch.nn.Parameter):
-                owner.register_parameter(attribute, tensor)
-            else:
-                owner.register_buffer(attribute, tensor)
+def _as_list(result: Any) -> list[Any]:
+    return list(cast("tuple[Any, ...]", result)) if isinstance(result, tuple) else [result]
 
 
-def _is_trainable(data: TensorData) -> bool:
-    return "float" in data.dtype and bool(data.shape)
+def _without(names: set[str]) -> Callable[..., None]:
+    """A hook that leaves out of a checkpoint what the program no longer reads."""
+
+    def drop(module: torch.nn.Module, state_dict: dict[str, Any], prefix: str, *_more: Any) -> None:
+        for name in names:
+            state_dict.pop(prefix + name, None)
+
+    return drop
 
 
 def export_torch(module: RegraftModule) -> torch.export.ExportedProgram:

@@ -27,10 +27,10 @@ def to_torch(module: IRModule | Function, name: str = "main", *, share_memory: b
     Raises `BuildError` for what PyTorch cannot hold. Cost: linear in the program, and one copy of the weights.
     """
     require_torch()
-    from .torch_module import RegraftModule
+    from .torch_module import as_torch_module
 
     whole = IRModule.from_expr(module) if isinstance(module, Function) else module
-    return RegraftModule(whole, name, share_memory=share_memory)
+    return as_torch_module(whole, name, share_memory=share_memory)
 
 
 def save_torch(module: IRModule | RegraftModule, path: str | Path) -> None:

@@ -146,5 +146,8 @@ class Emission:
         operands = operands_of(value)
         for operand in operands:
             if type(operand) is Tuple or operand in renames or operand in session.aliased:
-                return with_operands(value, [self._renamed(operand) for operand in operands])
+                renamed = [self._renamed(operand) for operand in operands]
+                if type(value) is Call and operands is value.args:
+                    return value.with_args(renamed)
+                return with_operands(value, renamed)
         return value

@@ -207,7 +207,7 @@ class BlockRun:
         for matchings in form.at(self.session, anchor, seen):
             result = rule.rewriter(matchings, self.bindings)
             matched = tuple(vars_of(matchings.values()))
-            if result is None or (isinstance(result, Mapping) and not result):
+            if _is_nothing(result):
                 self._tell(rule, anchor, "the rewriter returned no replacement", matched)
                 continue
             reason = self.gate.apply(rule, result, matched, computed_by(matchings))
@@ -261,6 +261,11 @@ class BlockRun:
                         above.append(user)
                         self._enqueue(user)
             frontier = above
+
+
+def _is_nothing(result: Any) -> bool:
+    """Whether a rewriter over bindings returned no replacement; an expression, its mistake, has no truth value."""
+    return result is None or (isinstance(result, Mapping) and not result)
 
 
 _NOTHING_KNOWN: Final[dict[int, Var]] = {}

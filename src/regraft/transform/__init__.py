@@ -7,7 +7,9 @@ from .common_subexpressions import EliminateCommonSubexpr
 from .context import PassContext, PassError, PassInstrument, Step
 from .dataflow import ConvertToDataflow, TopologicalSort
 from .dead_code import DeadCodeElimination
+from .fold_batchnorm import FoldBatchnormToConv2D
 from .fold_constant import FoldConstant
+from .fuse_by_pattern import FuseOpsByPattern, FusionPattern, PatternCheckContext
 from .instruments import (
     Culprit,
     PassReport,
@@ -25,7 +27,10 @@ from .instruments import (
 from .layout import RemoveRedundantReshape, SimplifyTransposes
 from .lift_transform_params import LiftTransformParams
 from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum, ReorderTakeAfterMatmul
+from .merge_composite import MergeCompositeFunctions
+from .mixed_precision import ToMixedPrecision
 from .passes import FunctionPass, ModulePass, Pass, Sequential, function_pass, module_pass
+from .private_functions import InlinePrivateFunctions, RemoveUnusedOutputs, RemoveUnusedParameters
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
 from .verification import PassValueError
 
@@ -40,9 +45,14 @@ __all__ = [
     "DeadCodeElimination",
     "EliminateCommonSubexpr",
     "ExpandMatmulOfSum",
+    "FoldBatchnormToConv2D",
     "FoldConstant",
     "FunctionPass",
+    "FuseOpsByPattern",
+    "FusionPattern",
+    "InlinePrivateFunctions",
     "LiftTransformParams",
+    "MergeCompositeFunctions",
     "ModulePass",
     "Pass",
     "PassContext",
@@ -51,18 +61,22 @@ __all__ = [
     "PassReport",
     "PassTimingInstrument",
     "PassValueError",
+    "PatternCheckContext",
     "PrintAfter",
     "PrintAfterAll",
     "PrintBefore",
     "PrintBeforeAll",
     "Recorder",
     "RemoveRedundantReshape",
+    "RemoveUnusedOutputs",
+    "RemoveUnusedParameters",
     "ReorderPermuteDimsAfterConcat",
     "ReorderTakeAfterMatmul",
     "Report",
     "Sequential",
     "SimplifyTransposes",
     "Step",
+    "ToMixedPrecision",
     "TopologicalSort",
     "first_change",
     "function_pass",

@@ -60,6 +60,9 @@ class PassInstrument:
     def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
         """The pass has given ``mod``, which is the program that it got if it changed nothing."""
 
+    def run_before_rewrite(self, program: Function | IRModule, rules: PatternMatchingRewriter) -> None:
+        """The running pass is about to rewrite ``program`` by ``rules``."""
+
     def step(self, step: Step) -> None:
         """The running pass has rewritten a place, or left it and says why."""
 
@@ -123,6 +126,8 @@ class PassContext:
 
     def rewrite(self, program: Program, rules: PatternMatchingRewriter, *, share: bool = True) -> Program:
         """``program`` rewritten by ``rules``, with what this context asks for: see `regraft.rewrite.rewrite`."""
+        for instrument in self.instruments:
+            instrument.run_before_rewrite(program, rules)
         if self._left is not None:
             rules = RuleSet(self._limited(rule) for rule in rules.rules())
         listener = self._told if self._left is not None or self._listeners else None

@@ -13,7 +13,7 @@ from ..ir.builder import with_operands
 from ..ir.dims import SymVar
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
-from ..ir.op import Call, Op
+from ..ir.op import Call, Op, Trait
 from ..ir.program import Function
 from ..ir.tensor_data import TensorData
 from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type, is_subtype
@@ -29,10 +29,11 @@ _ANY_SIZE: Final = 1 << 62
 class _Folding(SessionWalk):
     """Puts constants in the place of calls of constants, in order, so that whole chains fold."""
 
-    def __init__(self, function: Function, context: PassContext, most_grown: int) -> None:
+    def __init__(self, function: Function, context: PassContext, most_grown: int, keep_named: bool) -> None:
         super().__init__(function)
         self._context = context
         self._most_grown = most_grown
+        self._keep_named = keep_named
 
     def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
         changed = False
@@ -66,6 +67,9 @@ class _Folding(SessionWalk):
     def _computed(self, var: Var, call: Expr) -> Expr | None:
         assert isinstance(call, Call)
         constants = _constants(call.args)
+        if self._keep_named and _is_view(call) and any(constant.data.name is not None for constant in constants):
+            self._context.tell("fold_constant", var.name_hint, "it is only a view of a tensor that the model names")
+            return None
         size = _size(call.ty)
         if size is None or size > max(self._most_grown, sum(constant.data.size for constant in constants)):
             self._context.tell("fold_constant", var.name_hint, "the result is larger than the constants it is made of")
@@ -81,6 +85,10 @@ class _Folding(SessionWalk):
             reason = f"{type(error).__name__}: {error}"
         self._context.tell("fold_constant", var.name_hint, reason)
         return None
+
+
+def _is_view(call: Call) -> bool:
+    return isinstance(call.op, Op) and Trait.VIEW in call.op.traits
 
 
 def _stated(ty: Type) -> Expr | None:
@@ -160,18 +168,19 @@ def _later(call: Call) -> Constant:
     return Constant(TensorData.lazy(shape, ty.dtype, lambda: np.ascontiguousarray(_evaluate(call)).reshape(shape)))
 
 
-def FoldConstant(most_grown: int = 1024) -> Pass:
+def FoldConstant(most_grown: int = 1024, *, keep_named: bool = False) -> Pass:
     """Compute what depends on constants only, by the operators' reference semantics.
 
     A result that has more elements than the constants it is made of (zeros, a constant broadcast) is folded up to
     ``most_grown`` elements only, so that the program does not grow. Constants that are not in memory are not read:
-    what is made of them is computed when it is first read. Shapes and scalars that types say in full are written down.
+    what is made of them is computed when it is first read. With ``keep_named``, a tensor that the source model names is
+    not replaced by one that is merely arranged otherwise, so that a weight stays the model's own. Shapes and scalars that types say in full are written down.
 
     Needs: weights as constants (`BindParams`). Guarantees: the same values as the reference engine computes; calls
     whose reference refuses its operands stay. Cost: linear, and the folded operators' own.
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return _Folding(function, context, most_grown).transformed()
+        return _Folding(function, context, most_grown, keep_named).transformed()
 
     return FunctionPass(transform, "FoldConstant")

@@ -86,8 +86,10 @@ def pipeline(level: int | str = "default") -> Sequential:
     0, ``"canonical"``: one name for one value, nothing that nothing needs. Same values to the bit.
     1, ``"safe"``: what depends on constants only is computed, what is computed twice is computed once, axes and shapes
     change at most once in a row. Same values to the bit, but that constants are computed by the reference semantics.
+    Weights stay under their names.
     2, ``"default"``: matmuls of one left side whose right sides are known before the inputs become one. Each element
-    is the same sum of products as before; an engine may add them up in another order for a wider matrix.
+    is the same sum of products as before; an engine may add them up in another order for a wider matrix. The combined
+    weights are new ones, without the names of the old.
     3, ``"aggressive"``: matmuls are combined also where their right sides have to be joined in every run, ``x @ (a +
     b)`` is expanded, and products of three are done in the cheaper order: other sums of the same terms, so float
     results may differ by more than the last digits.
@@ -95,12 +97,17 @@ def pipeline(level: int | str = "default") -> Sequential:
     number = level_number(level)
     first: list[Pass] = [CanonicalizeBindings()]
     if number >= 1:
-        first += [FoldConstant(), EliminateCommonSubexpr(), RemoveRedundantReshape(), SimplifyTransposes()]
+        first += [
+            FoldConstant(keep_named=True),
+            EliminateCommonSubexpr(),
+            RemoveRedundantReshape(),
+            SimplifyTransposes(),
+        ]
     if number >= 3:
         first += [ExpandMatmulOfSum(), AdjustMatmulOrder()]
     if number >= 2:
         check = None if number >= 3 else right_sides_are_known
-        first += [CombineParallelMatmul(check), ReorderPermuteDimsAfterConcat(), FoldConstant()]
+        first += [CombineParallelMatmul(check), ReorderPermuteDimsAfterConcat(), FoldConstant(keep_named=True)]
     return Sequential([*first, DeadCodeElimination()], name=f"level {number}")
 
 

@@ -6,11 +6,13 @@ a model with what became of it. Stands on every other room but the command line,
 
 from .comparison import OutputDifference
 from .errors import OutputError, UsageError, VerificationError
+from .files import check_output, staged, write_text
 from .inputs import read_inputs
-from .models import Model, describe_model, open_model
+from .models import Model, describe_model, form_of, open_model, output_names, write_model
 from .optimizing import optimize, optimize_module
 from .report import OptimizationReport
 from .timing import EngineTime, time_engine
+from .verification import Verification, verify
 
 __all__ = [
     "EngineTime",
@@ -19,11 +21,19 @@ __all__ = [
     "OutputDifference",
     "OutputError",
     "UsageError",
+    "Verification",
     "VerificationError",
+    "check_output",
     "describe_model",
+    "form_of",
     "open_model",
     "optimize",
     "optimize_module",
+    "output_names",
     "read_inputs",
+    "staged",
     "time_engine",
+    "verify",
+    "write_model",
+    "write_text",
 ]

@@ -13,7 +13,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ..engine import ExecutionError
+from ..ir.dims import Dim, SymVar
 from ..ir.errors import RegraftError
+from ..ir.expr import Expr, PrimValue
 from ..ir.module import IRModule
 from ..ir.op import OpTypeError
 from ..ir.program import Function
@@ -40,8 +42,9 @@ def with_sizes(function: Function, dims: Mapping[str, int]) -> Function:
     if not dims:
         return function
     module = IRModule({"main": function})
+    sizes: dict[str | SymVar, Dim | PrimValue | Expr] = {**dims}
     try:
-        bound = BindSymbolicVars(dict(dims), "main")(module)
+        bound = BindSymbolicVars(sizes, "main")(module)
     except RegraftError as error:
         raise UsageError(f"sizes cannot be set: {error}") from error
     return bound["main"]
@@ -64,7 +67,10 @@ def candidate_inputs(function: Function, seed: int, dims: Mapping[str, int]) -> 
 
 
 def first_that_runs(
-    function: Function, run: Callable[[Sequence[Any]], list[np.ndarray]], seed: int = 0, dims: Mapping[str, int] | None = None
+    function: Function,
+    run: Callable[[Sequence[Any]], list[np.ndarray]],
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
 ) -> Trial:
     """Random inputs on which ``run`` succeeds with finite results; if none are finite, the first that run.
 
@@ -121,8 +127,8 @@ def read_inputs(function: Function, paths: Sequence[Path]) -> list[Any]:
 
 def _loaded(path: Path) -> np.ndarray | dict[str, np.ndarray]:
     try:
-        loaded = np.load(path, allow_pickle=False)
-        return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
+        loaded: Any = np.load(path, allow_pickle=False)
+        return {name: loaded[name] for name in loaded.files} if hasattr(loaded, "files") else loaded
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     except Exception as error:  # damaged archives raise whatever zipfile and zlib raise

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from ..engine.originals import RunOriginal, onnx_original, torch_original
 from ..ir.expr import Constant
@@ -78,7 +78,7 @@ def open_model(
     what cannot be read, `MissingDependencyError` where PyTorch is not installed. Cost: linear; weights are not read.
     """
     if isinstance(source, str | os.PathLike):
-        return _from_file(Path(source), function)
+        return _from_file(Path(cast("str | os.PathLike[str]", source)), function)
     if isinstance(source, Function):
         return Model(IRModule({"main": source}), "main", "relax", source)
     if isinstance(source, IRModule):

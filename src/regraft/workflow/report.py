@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..transform import PassReport
-from .comparison import OutputDifference
+from .verification import Verification
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class OptimizationReport:
     ops_before: Mapping[str, int]
     ops_after: Mapping[str, int]
     passes: tuple[PassReport, ...]
-    differences: tuple[OutputDifference, ...] | None
+    verification: Verification | None
     seconds: Mapping[str, float]
 
     @property
@@ -42,13 +42,17 @@ class OptimizationReport:
             "ops_before": dict(self.ops_before),
             "ops_after": dict(self.ops_after),
             "passes": [_pass_to_dict(one) for one in self.passes],
-            "verification": None if self.differences is None else [one.to_dict() for one in self.differences],
+            "verification": None if self.verification is None else _verification_to_dict(self.verification),
             "seconds": dict(self.seconds),
         }
 
     def to_json(self) -> str:
         """The same as a JSON text."""
         return json.dumps(self.to_dict(), indent=2) + "\n"
+
+
+def _verification_to_dict(done: Verification) -> dict[str, Any]:
+    return {"against": done.against, "outputs": [one.to_dict() for one in done.differences]}
 
 
 def _pass_to_dict(one: PassReport) -> dict[str, Any]:

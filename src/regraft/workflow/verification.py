@@ -1,24 +1,27 @@
 """Whether a model and what became of it give the same values, each run in the form in which people have it.
 
 A model that came from ONNX runs on ONNX Runtime, one from PyTorch on PyTorch, unread: reading, rewriting and writing
-are all inside what is compared. Programs of ours run on the default engine.
+are all inside what is compared. Programs of ours run on the default engine, and a model that its framework does not
+open, as it was read, on the reference engine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ..engine import build
+from ..engine import BuildError, build
 from ..engine.originals import RunOriginal
 from ..ir.module import IRModule
 from .comparison import OutputDifference, compare_outputs, problems_of
 from .errors import UsageError, VerificationError
 from .inputs import first_that_runs
-from .models import Form, Model, form_of, open_model, output_names, run_as_it_is
+from .models import Model, form_of, open_model, output_names, run_as_it_is
+
+_FRAMEWORKS: Final[Mapping[str, str]] = {"onnx": "ONNX Runtime", "torch": "PyTorch"}
 
 
 def run_program(module: IRModule, name: str, target: str = "onnxruntime") -> RunOriginal:
@@ -44,6 +47,13 @@ def flat_arrays(result: Any) -> list[np.ndarray]:
     return found
 
 
+class Verification(NamedTuple):
+    """The differences, output by output, and what the result was held against."""
+
+    differences: tuple[OutputDifference, ...]
+    against: str
+
+
 def verify(
     model: Model,
     result: Model,
@@ -51,7 +61,7 @@ def verify(
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     allowed: float | None = None,
-) -> tuple[OutputDifference, ...]:
+) -> Verification:
     """How far ``result`` is from ``model``, on random inputs.
 
     Args:
@@ -64,31 +74,48 @@ def verify(
     Raises `VerificationError` where an output differs by more than is allowed, `UsageError` where no random inputs
     can be found on which the model gives numbers.
     """
-    before = run_as_it_is(model) or run_program(model.module, model.name)
+    before, against = _reference(model)
     trial = first_that_runs(model.function, before, seed, dims)
     if not trial.is_finite:
         raise UsageError(
-            "the model gives NaN or infinities on every choice of random inputs, so there is nothing to compare; set its "
-            "sizes (--dim name=size), or leave out --verify"
+            "the model gives NaN or infinities on every choice of random inputs, so there is nothing to compare; set "
+            "its sizes (--dim name=size), or leave out --verify"
         )
     after = run_as_it_is(result) or run_program(result.module, result.name)
-    found = after(trial.inputs)
-    names = output_names(model.function)
-    if len(names) != len(trial.outputs):
-        names = tuple(f"output{index}" for index in range(len(trial.outputs)))
-    differences = compare_outputs(names, trial.outputs, found, allowed)
+    # The new values of buffers come first where the form has no buffers to put them into.
+    found = after(trial.inputs)[-len(trial.outputs) :]
+    differences = compare_outputs(_names(model, len(trial.outputs)), trial.outputs, found, allowed)
     problems = problems_of(differences)
     if problems:
         raise VerificationError(f"the result computes something else: {problems}", differences)
-    return differences
+    return Verification(differences, against)
+
+
+def _reference(model: Model) -> tuple[RunOriginal, str]:
+    """What says which values are right: the model's own framework, if there is one and it opens the model."""
+    read = "the model as it was read"
+    try:
+        before = run_as_it_is(model)
+    except BuildError as error:
+        return run_program(model.module, model.name, "numpy"), f"{read}, since {error}"
+    if before is None:
+        return run_program(model.module, model.name), read
+    return before, f"the model itself, on {_FRAMEWORKS[model.form]}"
+
+
+def _names(model: Model, count: int) -> tuple[str, ...]:
+    names = output_names(model.function)
+    return names if len(names) == count else tuple(f"output{index}" for index in range(count))
 
 
 def written(path: Path, model: Model, module: IRModule) -> Model:
-    """The model in the file ``path``, to be verified: read again only in the formats that no framework runs unread.
+    """What was made of ``model``, ``module``, as it stands in the file ``path``, to be verified.
 
-    ``module`` is what was written there.
+    Programs of ours may take tuples and shapes, which other formats flatten; they are run as programs of ours.
     """
-    form: Form = form_of(path)
+    form = form_of(path)
     if form == "relax":
         return open_model(path, function=model.name)
+    if model.form == "relax":
+        return Model(module, model.name, "relax", module)
     return Model(module, model.name, form, path)

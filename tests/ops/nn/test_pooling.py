@@ -148,7 +148,8 @@ def test_means_of_integers_do_not_overflow_and_are_rounded_towards_zero(dtype: A
 def test_a_nan_reaches_its_windows_only() -> None:
     x = random((1, 1, 6))
     x[0, 0, 2] = np.nan
-    check(lambda x: nn.max_pool1d(x, 2, 2), [x], functional.max_pool1d(wide(x), 2, 2).numpy().astype(np.float32))
+    expected = functional.max_pool1d(wide(x), 2, 2).numpy().astype(np.float32)
+    check(lambda x: nn.max_pool1d(x, 2, 2), [x], expected, onnx_too=False)  # ONNX Runtime passes over NaN
     x[0, 0, 2] = np.inf
     for build, oracle in (
         (lambda x: nn.avg_pool1d(x, 2, 2), functional.avg_pool1d(wide(x), 2, 2)),

@@ -88,6 +88,7 @@ class GraphWriter:
         self.origins: Origins = ()
         self._shared: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
         self._sizes: dict[SymExpr, ir.Value] = {}
+        self._readers: dict[SymVar, Callable[[], ir.Value]] = {}
 
     # --- nodes
 
@@ -180,12 +181,12 @@ class GraphWriter:
     @contextmanager
     def block(self) -> Iterator[list[ir.Node]]:
         """Nodes that are added inside go to a list of their own: the body of a branch."""
-        outer_nodes, outer_sizes = self.nodes, dict(self._sizes)
+        outer_nodes, outer_sizes, outer_readers = self.nodes, dict(self._sizes), dict(self._readers)
         self.nodes = []
         try:
             yield self.nodes
         finally:
-            self.nodes, self._sizes = outer_nodes, outer_sizes
+            self.nodes, self._sizes, self._readers = outer_nodes, outer_sizes, outer_readers
 
     def branch(
         self, condition: ir.Value, then: Callable[[], Sequence[ir.Value]], otherwise: Callable[[], Sequence[ir.Value]]
@@ -239,13 +240,13 @@ class GraphWriter:
 
     # --- sizes: tensors of int64 with one element, from which shapes are joined
 
-    def define_size(self, variable: SymExpr, value: ir.Value) -> None:
-        """Let ``value``, of shape (1,) and int64, be what ``variable`` stands for."""
-        self._sizes[variable] = value
+    def define_size(self, variable: SymVar, read: Callable[[], ir.Value]) -> None:
+        """Let ``read()``, of shape (1,) and int64, be what ``variable`` stands for; called when it is first needed."""
+        self._readers[variable] = read
 
     def knows_size(self, variable: SymVar) -> bool:
-        """Whether a value for ``variable`` is at hand."""
-        return variable in self._sizes
+        """Whether a value for ``variable`` can be had."""
+        return variable in self._readers
 
     def size(self, dim: Dim) -> ir.Value:
         """A size as a tensor of shape (1,) and int64. Raises `ConvertError` if one of its variables is unknown."""
@@ -258,6 +259,9 @@ class GraphWriter:
 
     def _compute_size(self, dim: SymExpr) -> ir.Value:
         if isinstance(dim, SymVar):
+            read = self._readers.get(dim)
+            if read is not None:
+                return read()
             raise ConvertError(f"the size {dim} is used, but no input and no earlier value says what it is")
         if isinstance(dim, Operation):
             operands = [self.size(operand) for operand in dim.operands]

@@ -221,7 +221,7 @@ class Lowering:
         for dim, read in self._readings(ty, value):
             if isinstance(dim, SymVar):
                 if not self.graph.knows_size(dim):
-                    self.graph.define_size(dim, read())
+                    self.graph.define_size(dim, read)
             elif isinstance(dim, SymExpr):
                 self._solve(dim, read)
 
@@ -237,8 +237,12 @@ class Lowering:
             return
         graph = self.graph
         assert rest is not None
-        distance = graph.op("Sub", read(), graph.size(rest))
-        graph.define_size(variable, graph.op("Div", distance, graph.integers([factor])))
+
+        def solved() -> ir.Value:
+            distance = graph.op("Sub", read(), graph.size(rest))
+            return graph.op("Div", distance, graph.integers([factor]))
+
+        graph.define_size(variable, solved)
 
     def _readings(self, ty: Type, value: Lowered) -> Iterable[tuple[Dim, Callable[[], ir.Value]]]:
         graph = self.graph

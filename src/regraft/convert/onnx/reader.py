@@ -20,8 +20,8 @@ import onnx_ir as ir
 from onnx_ir.passes import common as passes
 
 from ...ir.builder import BlockBuilder
-from ...ir.dims import Dim, SymVar
-from ...ir.expr import Constant, Expr, Tuple, Var, const
+from ...ir.dims import Dim, SymVar, dims_equal
+from ...ir.expr import Constant, DataflowVar, Expr, Tuple, Var, const
 from ...ir.module import IRModule
 from ...ir.op import Call
 from ...ir.origin import Origin
@@ -112,6 +112,7 @@ class GraphImporter:
         self.values: dict[str, Imported] = {}
         self._dims: dict[str, SymVar] = {}
         self._unsupported: list[str] = []
+        self._outputs: frozenset[str] = frozenset()
 
     # --- the whole
 
@@ -132,6 +133,7 @@ class GraphImporter:
             OUTPUT_NAMES: tuple(value.name or "" for value in graph.outputs),
         }
         self._constants(graph)
+        self._outputs = frozenset(value.name or "" for value in graph.outputs)
         builder = self.builder
         with builder.function("main", params, attrs):
             if any(node.op_type in ("If", "Loop", "Scan") for node in graph):
@@ -180,9 +182,10 @@ class GraphImporter:
 
     def _output(self, value: ir.Value) -> Expr:
         expr = self.expression(value)
-        bound = self.builder.lookup_binding(expr) if isinstance(expr, Var) else None
+        if isinstance(expr, Var) and type(expr) is not DataflowVar:
+            return expr
         # What is an output of the block has to be bound to a variable that is visible outside of it.
-        return self.builder.emit_output(bound if bound is not None else expr, value.name or "")
+        return self.builder.emit_output(expr, value.name or "")
 
     # --- nodes
 
@@ -222,14 +225,38 @@ class GraphImporter:
     def _named(self, result: Imported, value: ir.Value) -> Imported:
         if isinstance(result, Sizes | Constant | Var):
             return result
-        return self.emit(result, value.name or "")
+        found = self.emit(result, value.name or "")
+        declared = self._declared(value, found)
+        return found if declared is None else self.builder.match_cast(found, declared, value.name or "")
+
+    def _declared(self, value: ir.Value, found: Expr) -> TensorType | None:
+        """The type that the model states for a value, where it says more than could be worked out."""
+        ty = found.ty
+        if value.shape is None or not isinstance(ty, TensorType) or ty.ndim not in (-1, len(value.shape)):
+            return None
+        dims: list[Dim] = []
+        for dim in value.shape:
+            known = dim if isinstance(dim, int) else self._dims.get(dim.value or "")
+            if known is None:
+                return None
+            dims.append(known)
+        if ty.shape is not None and not any(
+            type(own) not in (int, SymVar) and dims_equal(own, stated) is None
+            for own, stated in zip(ty.shape, dims, strict=True)
+        ):
+            return None
+        return TensorType(dims, ty.dtype)
 
     def emit(self, expr: Expr, name: str = "") -> Expr:
         """``expr`` bound to a variable, or the constant that it is."""
         folded = importers.folded(expr) if isinstance(expr, Call) else None
         if folded is not None:
             return folded
-        return expr if isinstance(expr, Var | Constant) else self.builder.emit(expr, name)
+        if isinstance(expr, Var | Constant):
+            return expr
+        if name in self._outputs and self.builder.current_block_is_dataflow():
+            return self.builder.emit_output(expr, name)
+        return self.builder.emit(expr, name)
 
     def expression(self, value: ir.Value) -> Expr:
         """What a value became, as an expression."""

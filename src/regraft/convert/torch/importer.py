@@ -105,6 +105,9 @@ class _Importer:
         self._state: Final[list[Var]] = []
         self._input_leaves: Final[list[Leaf]] = []
         self._tensors: Final[dict[str, Kind]] = {}
+        self._owners: Final[dict[tuple[object, ...], str]] = {}
+        self._constants: Final[dict[str, Constant]] = {}
+        self._aliases: Final[dict[str, str]] = {}
         self._mutated: Final[list[str]] = []
         self._output_leaves: Final[list[Leaf]] = []
 
@@ -175,6 +178,11 @@ class _Importer:
     def _state_input(self, node: torch.fx.Node, spec: Any) -> None:
         tensor, kind = self._state_tensor(spec)
         name = str(spec.target)
+        first = self._owners.setdefault(_memory(tensor), name)
+        if first != name and not self._keep:
+            self._aliases[name] = first
+            self._values[node] = self._constants[first]
+            return
         self._tensors[name] = kind
         handle = TensorData(to_numpy(tensor, name), name)
         if self._keep:
@@ -182,7 +190,7 @@ class _Importer:
             self._state.append(variable)
             self._values[node] = variable
         else:
-            self._values[node] = Constant(handle)
+            self._values[node] = self._constants[name] = Constant(handle)
 
     def _state_tensor(self, spec: Any) -> tuple[torch.Tensor, Kind]:
         program, name = self._program, spec.target
@@ -339,22 +347,27 @@ class _Importer:
 
     def _signature(self) -> Signature:
         spec = self._program.call_spec
-        state = self._program.state_dict
-        first = {_memory(tensor): name for name, tensor in state.items() if name in self._tensors}
-        aliases = [
-            (name, first[_memory(tensor)])
-            for name, tensor in state.items()
-            if name not in self._tensors and _memory(tensor) in first
-        ]
+        for name, tensor in self._program.state_dict.items():
+            owner = self._owners.get(_memory(tensor), name)
+            if owner != name and name not in self._tensors:
+                self._aliases[name] = owner
         return Signature(
             in_spec=spec_text(spec.in_spec),
             out_spec=spec_text(spec.out_spec),
             inputs=tuple(self._input_leaves),
             outputs=tuple(self._output_leaves),
             tensors=tuple(self._tensors.items()),
-            aliases=tuple(aliases),
+            aliases=tuple(self._aliases.items()),
             mutated=tuple(self._mutated),
+            arguments=_argument_names(self._program),
         )
+
+
+def _argument_names(program: ExportedProgram) -> tuple[str, ...]:
+    """The names of the arguments of the model's ``forward``, as far as they were exported with it."""
+    entries = program.module_call_graph
+    signature = entries[0].signature if entries else None
+    return tuple(signature.forward_arg_names or ()) if signature is not None else ()
 
 
 def _is_branch(node: torch.fx.Node) -> bool:

@@ -33,9 +33,9 @@ class Signature:
     """The calling convention of one program.
 
     ``tensors`` gives each tensor of the model's state its kind, by dotted name; ``aliases`` further names of the same
-    tensor. ``mutated`` are the buffers that the first results of the function are new values of. ``inputs`` and
-    ``outputs`` list the leaves of the nested arguments and results, whose nesting is ``in_spec`` and ``out_spec``
-    (PyTorch's JSON for trees; None: flat).
+    tensor. ``mutated`` are the buffers that the first results of the function are new values of. ``arguments`` are
+    the names of ``forward``'s arguments. ``inputs`` and ``outputs`` list the leaves of the nested arguments and results,
+    whose nesting is ``in_spec`` and ``out_spec`` (PyTorch's JSON for trees; None: flat).
     """
 
     in_spec: str | None
@@ -45,6 +45,7 @@ class Signature:
     tensors: tuple[tuple[str, Kind], ...]
     aliases: tuple[tuple[str, str], ...] = ()
     mutated: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
 
     def text(self) -> str:
         """The facts as the value of an attribute."""
@@ -68,34 +69,43 @@ class Nesting:
         self._outputs: Final = signature.outputs
         self._in_spec: Final = _loaded(signature.in_spec)
         self._out_spec: Final = _loaded(signature.out_spec)
-        self.is_nested: Final = bool(signature.outputs)
-        """Whether there is anything to nest: whether the program came from PyTorch."""
+        self._in_order, self._keywords = _counts(self._in_spec, len(signature.inputs))
+        names = signature.arguments
+        count = self._in_order + len(self._keywords)
+        if len(names) != count or not all(name.isidentifier() for name in names):
+            names = (*[f"arg{i}" for i in range(self._in_order)], *self._keywords)
+        self.arguments: Final = names
+        """The names of the arguments of a call, in order."""
 
-    def flatten(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The function's own arguments out of a nested call; raises `ConvertError` for another nesting."""
-        expected = self._in_spec
-        if expected is None:
-            return list(args)
-        named = _in_order(kwargs, expected)
-        leaves, found = pytree.tree_flatten((tuple(args), named))
-        if found != expected:
+    def flatten(self, values: Mapping[str, Any]) -> list[Any]:
+        """The function's own arguments out of the nested ones, by name.
+
+        Raises `ConvertError` for arguments that are nested in another way than when the program was exported.
+        """
+        args, kwargs = self._grouped([values[name] for name in self.arguments])
+        leaves, found = (args, None) if self._in_spec is None else pytree.tree_flatten((args, kwargs))
+        if found != self._in_spec:
             raise ConvertError(
-                f"the arguments are nested as {_shape_text(found)}; the program was exported for {_shape_text(expected)}"
+                f"the arguments are nested as {_shape_text(found)}; the program was exported for "
+                f"{_shape_text(self._in_spec)}"
             )
-        values: list[Any] = []
+        own: list[Any] = []
         for leaf, (kind, fact) in zip(leaves, self._inputs, strict=True):
             if kind == VALUE:
-                values.append(leaf)
+                own.append(leaf)
             elif leaf != fact:
                 raise ConvertError(f"an argument is {leaf!r}; the program was exported for {fact!r}")
-        return values
+        return own
 
-    def nested(self, values: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    def nested(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The nested call, args and kwargs, out of the function's own arguments."""
-        if self._in_spec is None:
-            return values, {}
         leaves = [values[fact] if kind == VALUE else fact for kind, fact in self._inputs]
+        if self._in_spec is None:
+            return tuple(leaves), {}
         return pytree.tree_unflatten(leaves, self._in_spec)
+
+    def _grouped(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return tuple(values[: self._in_order]), dict(zip(self._keywords, values[self._in_order :], strict=True))
 
     def unflatten(self, results: Sequence[Any]) -> Any:
         """The nested result out of the function's own results (without the new values of buffers)."""
@@ -139,14 +149,16 @@ def _as_tuples(value: Any) -> Any:
     return tuple([_as_tuples(item) for item in cast("list[Any]", value)]) if isinstance(value, list) else value
 
 
-def _in_order(kwargs: Mapping[str, Any], spec: pytree.TreeSpec) -> dict[str, Any]:
-    """Keyword arguments in the order of the exported call, which is part of the tree."""
-    names: list[str] = list(spec.child(1).context) if spec.num_children == 2 else []
-    known = {name: kwargs[name] for name in names if name in kwargs}
-    return known | {name: value for name, value in kwargs.items() if name not in known}
+def _counts(spec: pytree.TreeSpec | None, leaves: int) -> tuple[int, tuple[str, ...]]:
+    """How many arguments a call gives in order, and the names of those that it gives by name."""
+    if spec is None:
+        return leaves, ()
+    in_order, by_name = spec.children()
+    return in_order.num_children, tuple(by_name.context)
 
 
-def _shape_text(spec: pytree.TreeSpec) -> str:
+def _shape_text(spec: pytree.TreeSpec | None) -> str:
+    assert spec is not None
     dummy = pytree.tree_unflatten([...] * spec.num_leaves, spec)
     args, kwargs = dummy
     texts = [repr(arg).replace("Ellipsis", "...") for arg in args]

@@ -24,6 +24,7 @@ from ..graph import GraphWriter, dtype_of
 from ..kernels import carrier, has_kernel
 from ..lowering import LOWERINGS, Lower, Lowered, Lowering, known_dtype, lowers, tensor_type
 from ..traced import TracedArray, TracedNamespace, by_reference
+from .double import in_double
 
 _SAME: Final = {
     "add": "Add",
@@ -65,6 +66,10 @@ _SAME: Final = {
 
 def _node(op_type: str) -> Lower:
     def lower(lowering: Lowering, call: Call) -> Lowered:
+        if len(call.args) == 1 and operand_dtype(call) == "float64" and not has_kernel(op_type, "float64"):
+            found = in_double(lowering, call, stem(call))
+            if found is not None:
+                return found
         return lowering.graph.op(op_type, *lowering.tensors(call.args))
 
     return lower

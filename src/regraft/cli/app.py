@@ -1,0 +1,120 @@
+"""The command as a whole: its subcommands, and what becomes of errors: one message and an exit code.
+
+The exit codes are part of the interface: scripts rely on them, `docs/cli.md` lists them, and the tests hold them.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+import traceback
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from . import INTERRUPTED, looking, running, transforming
+
+VERIFICATION_FAILED: Final = 1
+WRONG_INPUT: Final = 2
+MISSING_EXTRA: Final = 3
+NOT_WRITTEN: Final = 4
+DEFECT: Final = 70
+
+
+class _Commands(TyperGroup):
+    """The group of all commands; turns errors into messages and exit codes."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take ``--traceback`` wherever it stands, as it is mostly added to a command that has just failed."""
+        if "--traceback" in args:
+            args = ["--traceback", *[arg for arg in args if arg != "--traceback"]]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; no error leaves here but those that Typer shows itself."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            _say("interrupted; nothing was left half-written")
+            raise typer.Exit(INTERRUPTED) from error
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            # Typer shows its own errors, and a reader that has gone away is no error.
+            if hasattr(error, "exit_code") or (isinstance(error, OSError) and error.errno == errno.EPIPE):
+                raise
+            if ctx.params.get("traceback"):
+                traceback.print_exception(error)
+            raise typer.Exit(_report(error)) from error
+
+
+def _report(error: Exception) -> int:
+    """Say what went wrong; returns the exit code."""
+    from ..ir.errors import MissingDependencyError, RegraftError
+    from ..workflow.errors import OutputError, VerificationError
+
+    if isinstance(error, MemoryError):
+        _say(f"error: out of memory{f': {error}' if str(error) else ''}")
+        return WRONG_INPUT
+    if not isinstance(error, RegraftError):
+        _say(
+            f"internal error: {type(error).__name__}: {error}. This is a defect of regraft: --traceback shows where; "
+            "please report it"
+        )
+        return DEFECT
+    _say(f"error: {str(error).strip()}")
+    for kind, code in (
+        (VerificationError, VERIFICATION_FAILED),
+        (MissingDependencyError, MISSING_EXTRA),
+        (OutputError, NOT_WRITTEN),
+    ):
+        if isinstance(error, kind):
+            return code
+    return WRONG_INPUT
+
+
+def _say(message: str) -> None:
+    typer.echo(f"regraft: {message}", err=True)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            own = version("regraft")
+        except PackageNotFoundError:
+            own = "not installed, run from its source"
+        typer.echo(f"regraft {own} (Python {sys.version.split()[0]})")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=_Commands,
+    name="regraft",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+@app.callback()
+def regraft(
+    traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error was raised.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version, and stop.")
+    ] = False,
+) -> None:
+    """Rewrite tensor programs by pattern: models in, the same models out, rewritten and checked.
+
+    A MODEL is a file that ends in .onnx, .pt2 or .relax.
+
+    Exit codes: 0 done; 1 the result computes something else; 2 wrong usage, or a model or input that cannot be read or
+    run; 3 a package is not installed; 4 the output cannot be written; 70 a defect of regraft; 130 interrupted.
+    """
+
+
+for add in (transforming.add_to, looking.add_to, running.add_to):
+    add(app)

@@ -1,0 +1,93 @@
+"""What the commands show: tables on standard output, progress on standard error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from threading import Timer
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from ..workflow.progress import Progress
+
+_FILE_WIDTH: Final = 120
+_PATIENCE: Final = 1.0
+"""Seconds that a job may take before its progress is shown."""
+
+
+def output() -> Console:
+    """Standard output; wide where it is no terminal and nothing says how wide it is."""
+    plain = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(width=_FILE_WIDTH if plain else None, highlight=False)
+
+
+def print_line(text: str) -> None:
+    """One line, as it is."""
+    output().print(Text(text), soft_wrap=True)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int = 0) -> None:
+    """A table below its title; the last ``numbers`` columns are aligned to the right."""
+    table = Table()
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="right" if index >= len(columns) - numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*[Text(cell) for cell in row])
+    shown = output()
+    shown.print(Text(title, style="bold"), soft_wrap=True)
+    shown.print(table)
+
+
+@contextmanager
+def shown_progress() -> Generator[Progress]:
+    """What shows how far a job has come, on a terminal and if it takes longer than a second."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    bar = Progress(*columns, console=console, transient=True)
+    task = bar.add_task("", total=None)
+    start = Timer(_PATIENCE, bar.start)
+    start.daemon = True
+
+    def show(stage: str, done: int, total: int) -> None:
+        bar.update(task, description=stage, completed=done, total=total)
+
+    if console.is_terminal:
+        start.start()
+    try:
+        yield show
+    finally:
+        start.cancel()
+        if start.is_alive():
+            start.join()
+        bar.stop()
+
+
+def seconds_text(seconds: float) -> str:
+    """A time in a unit that suits it."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def bytes_text(count: int) -> str:
+    """An amount of memory in a unit that suits it."""
+    size = float(count)
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.2f} GB"

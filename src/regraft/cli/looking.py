@@ -1,0 +1,100 @@
+"""The commands that only look: inspect, passes, explain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import console
+from .options import FunctionName, ModelPath
+
+if TYPE_CHECKING:
+    from ..rewrite import Explanation
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command()(inspect)
+    app.command()(passes)
+    app.command()(explain)
+
+
+def inspect(
+    model: ModelPath,
+    text: Annotated[
+        bool, typer.Option("--text", help="Print the program, without the numbers of its weights.")
+    ] = False,
+    function: FunctionName = None,
+) -> None:
+    """Show a model's inputs, outputs, symbolic dims, weights, and how often each operator occurs."""
+    from ..workflow import describe_model, open_model
+
+    with console.shown_progress() as progress:
+        progress("reading", 0, 1)
+        opened = open_model(model, function=function)
+    if text:
+        typer.echo(opened.module.script(show_meta=False))
+        return
+    found = describe_model(opened)
+    ports = [("input", *row) for row in found.inputs] + [("output", *row) for row in found.outputs]
+    console.print_table(str(model), ("", "name", "type"), ports)
+    console.print_line(f"Symbolic dims: {', '.join(found.dims) or 'none'}")
+    size = console.bytes_text(found.weight_bytes)
+    console.print_line(f"Weights: {found.weight_count} tensors, {found.weight_elements:,} numbers, {size}")
+    for key, value in found.metadata.items():
+        console.print_line(f"Metadata: {key} = {value}")
+    ops = sorted(found.ops.items(), key=lambda pair: (-pair[1], pair[0]))
+    rows = [(name.removeprefix("relax."), str(count)) for name, count in ops]
+    console.print_table("Operators", ("operator", "calls"), [*rows, ("all", str(sum(found.ops.values())))], numbers=1)
+
+
+def passes() -> None:
+    """List the passes, what each does, and the levels that it is part of."""
+    from ..transform.pipeline import LEVELS, available_passes, pipeline
+
+    levels = [{one.name for one in pipeline(level)} for level in range(len(LEVELS))]
+    rows: list[tuple[str, str, str]] = []
+    for name, make in available_passes().items():
+        within = ", ".join(str(level) for level, names in enumerate(levels) if name in names)
+        rows.append((name, within or "-", (make.__doc__ or "").strip().split("\n", maxsplit=1)[0].replace("``", "")))
+    console.print_table(
+        "Passes, and the levels of `regraft optimize` that they are part of", ("pass", "levels", "what it does"), rows
+    )
+
+
+def explain(
+    model: ModelPath,
+    name: Annotated[str, typer.Option("--pass", metavar="PASS", help="One of `regraft passes`.")],
+    limit: Annotated[int, typer.Option(min=0, help="How many matches and misses of each rule to show.")] = 5,
+    function: FunctionName = None,
+) -> None:
+    """Say why a pass rewrites what it does: where its rules match, where they nearly do, and what it leaves and why."""
+    from ..ir.module import IRModule
+    from ..ir.program import Function
+    from ..rewrite import PatternMatchingRewriter
+    from ..rewrite import explain as explain_rules
+    from ..transform import PassContext, PassInstrument
+    from ..transform import report as report_passes
+    from ..transform.pipeline import named_passes
+    from ..workflow import open_model
+
+    explanations: list[Explanation] = []
+
+    class Explaining(PassInstrument):
+        """Explains each search of a pass before it is made."""
+
+        def run_before_rewrite(self, program: Function | IRModule, rules: PatternMatchingRewriter) -> None:
+            explanations.append(explain_rules(rules, program, limit=limit))
+
+    chosen = named_passes(name)
+    with console.shown_progress() as progress:
+        progress("reading", 0, 2)
+        opened = open_model(model, function=function)
+        progress("explaining", 1, 2)
+        with PassContext([Explaining()]):
+            done = report_passes(chosen, opened.module)
+    for explanation in explanations:
+        typer.echo(str(explanation))
+    for one in done.passes:
+        typer.echo(str(one))

@@ -1,0 +1,42 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+ModelPath: TypeAlias = Annotated[Path, typer.Argument(metavar="MODEL", help="A file ending in .onnx, .pt2 or .relax.")]
+OutputPath: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        "--output", "-o", metavar="OUT", help="The file to write, in the format of its suffix. Never the input."
+    ),
+]
+FunctionName: TypeAlias = Annotated[
+    str | None, typer.Option("--function", help="The function to take, of a .relax file with several.")
+]
+DimSizes: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--dim", metavar="NAME=SIZE", help="The size of a symbolic dim for random inputs; may be repeated."),
+]
+Seed: TypeAlias = Annotated[int, typer.Option("--seed", min=0, help="Chooses the random inputs.")]
+InputFiles: TypeAlias = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--input", metavar="FILE", help="Inputs: an .npz by name, or .npy files in order; without it, random ones."
+    ),
+]
+
+
+def parse_sizes(texts: Iterable[str] | None) -> dict[str, int]:
+    """The sizes that ``--dim NAME=SIZE`` gives; raises `typer.BadParameter` for anything else."""
+    sizes: dict[str, int] = {}
+    for text in texts or ():
+        name, equals, size = text.partition("=")
+        if not (name and equals and size.isdecimal()):
+            raise typer.BadParameter(f"{text!r} is no NAME=SIZE, such as batch=4", param_hint="--dim")
+        sizes[name] = int(size)
+    return sizes

@@ -1,0 +1,158 @@
+"""The commands that write a model: optimize, convert, grad."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import console
+from .options import DimSizes, FunctionName, ModelPath, OutputPath, Seed, parse_sizes
+
+if TYPE_CHECKING:
+    from ..workflow import OptimizationReport
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command()(optimize)
+    app.command()(convert)
+    app.command()(grad)
+
+
+def optimize(
+    model: ModelPath,
+    output: OutputPath,
+    level: Annotated[str, typer.Option(help="0 canonical, 1 safe, 2 default, 3 aggressive.")] = "default",
+    passes: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="Passes to run in place of a level; `regraft passes` lists them."),
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Run model and result on random inputs; write nothing if they differ.")
+    ] = False,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="The relative difference that --verify allows; by default the dtype's."),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write what was done, and left and why, as JSON.")] = None,
+    dim: DimSizes = None,
+    seed: Seed = 0,
+    function: FunctionName = None,
+) -> None:
+    """Rewrite a model and write it to OUT: the main job."""
+    sizes = parse_sizes(dim)
+    from ..workflow import optimize as run
+    from ..workflow import write_text
+
+    made: list[OptimizationReport] = []
+    if report is not None:
+        _check_report(report, model, output)
+    with console.shown_progress() as progress:
+        run(
+            model,
+            output=output,
+            level=level,
+            passes=passes,
+            verify=verify,
+            report=made.append,
+            dims=sizes,
+            seed=seed,
+            tolerance=tolerance,
+            function=function,
+            progress=progress,
+        )
+    if report is not None:
+        write_text(report, made[0].to_json())
+    _show(made[0])
+    before, after = (console.bytes_text(path.stat().st_size) for path in (model, output))
+    console.print_line(f"Wrote {output} ({after}; {model} has {before})")
+
+
+def _check_report(report: Path, model: Path, output: Path) -> None:
+    from ..workflow import UsageError, check_output
+
+    if report.resolve() == output.resolve():
+        raise UsageError(f"--report and --output are both {report}; give the report another name")
+    check_output(report, [model])
+
+
+def _show(made: OptimizationReport) -> None:
+    changed = made.changed_ops
+    rows = [(name.removeprefix("relax."), str(old), str(new)) for name, (old, new) in changed.items()]
+    rows.append(("all", str(sum(made.ops_before.values())), str(sum(made.ops_after.values()))))
+    console.print_table("Operators whose number changed", ("operator", "before", "after"), rows, numbers=2)
+    console.print_table(
+        "Passes",
+        ("pass", "rewrites", "left", "time"),
+        [
+            (one.name, str(len(one.rewrote)), str(len(one.declined)), console.seconds_text(one.seconds))
+            for one in made.passes
+        ],
+        numbers=3,
+    )
+    if made.verification is not None:
+        console.print_table(
+            f"Verified against {made.verification.against}",
+            ("output", "dtype", "shape", "largest difference", "relative", "allowed"),
+            [
+                (
+                    one.name,
+                    one.dtype,
+                    str(one.shape),
+                    f"{one.absolute:.3g}",
+                    f"{one.relative:.3g}",
+                    f"{one.tolerance:.3g}",
+                )
+                for one in made.verification.differences
+            ],
+            numbers=3,
+        )
+
+
+def convert(model: ModelPath, output: OutputPath, function: FunctionName = None) -> None:
+    """Write a model in another format, as it is."""
+    from ..workflow import check_output, form_of, open_model, staged, write_model
+
+    form_of(output)
+    with console.shown_progress() as progress:
+        progress("reading", 0, 2)
+        opened = open_model(model, function=function)
+        check_output(output, opened.files)
+        progress("writing", 1, 2)
+        with staged(output) as path:
+            write_model(opened.module, opened.name, path)
+    console.print_line(f"Wrote {output} ({console.bytes_text(output.stat().st_size)})")
+
+
+def grad(
+    model: ModelPath,
+    output: OutputPath,
+    wrt: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="The inputs to differentiate by; by default all floating ones."),
+    ] = None,
+    target: Annotated[int, typer.Option(min=0, help="Which output is differentiated; it has to be one number.")] = 0,
+    function: FunctionName = None,
+) -> None:
+    """Write a model that gives its outputs and then their gradients with respect to its inputs."""
+    from ..gradient import Gradient
+    from ..ir.module import IRModule
+    from ..workflow import check_output, form_of, open_model, staged, write_model
+
+    form_of(output)
+    with console.shown_progress() as progress:
+        progress("reading", 0, 3)
+        opened = open_model(model, function=function)
+        check_output(output, opened.files)
+        progress("differentiating", 1, 3)
+        names = [name.strip() for name in wrt.split(",")] if wrt is not None else None
+        with_gradient = Gradient(opened.name, require_grads=names, target_index=target)(opened.module)
+        adjoint = with_gradient[f"{opened.name}_adjoint"]
+        result = with_gradient.without_functions({opened.name, f"{opened.name}_adjoint"})
+        result = IRModule({"main": adjoint}, result.attrs).with_functions(dict(result.items()))
+        progress("writing", 2, 3)
+        with staged(output) as path:
+            write_model(result, "main", path)
+    console.print_line(f"Wrote {output} ({console.bytes_text(output.stat().st_size)})")

@@ -1,0 +1,31 @@
+"""Training: losses and optimizers as programs, the pass that puts them together, and what runs the result.
+
+`SetupTrainer` makes a module that can be trained out of one that predicts; `Trainer` runs it on any engine. Knows the
+language, the vocabulary, the gradient and the engines, through `build` alone. Names follow ``relax.training``.
+"""
+
+from .append_loss import AppendLoss, append_loss
+from .errors import TrainingError
+from .loss import CategoricalCrossEntropyLoss, CrossEntropyLoss, L1Loss, Loss, MSELoss, NLLLoss
+from .optimizer import SGD, Adam, AdamW, MomentumSGD, Optimizer
+from .setup_trainer import SetupTrainer
+from .trainer import Trainer
+
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "AppendLoss",
+    "CategoricalCrossEntropyLoss",
+    "CrossEntropyLoss",
+    "L1Loss",
+    "Loss",
+    "MSELoss",
+    "MomentumSGD",
+    "NLLLoss",
+    "Optimizer",
+    "SetupTrainer",
+    "Trainer",
+    "TrainingError",
+    "append_loss",
+]

@@ -1,0 +1,121 @@
+"""Putting a loss behind a model: one function that predicts and then judges."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from ..ir.builder import NameSupply
+from ..ir.expr import DataflowVar, Expr, Tuple, TupleGetItem, Var
+from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.program import Binding, DataflowBlock, Function, SeqExpr, VarBinding
+from ..ir.types import TupleType, bind_type
+from ..ir.visitor import iter_bindings
+from ..transform.bind_values import bind_sizes
+from ..transform.context import PassContext
+from ..transform.passes import ModulePass
+from .errors import TrainingError
+
+
+def append_loss(function: Function, loss: Function, num_backbone_outputs: int = 1) -> Function:
+    """``function`` followed by ``loss`` of its first ``num_backbone_outputs`` results, in one dataflow block.
+
+    The new function takes the parameters of ``function``, then those of ``loss`` that are no predictions, and returns
+    the loss, alone or, where ``function`` has more results (states), in a tuple with these. It has no name. Raises
+    `TrainingError` when there are too few results, when they are not what the loss takes, or when one of the functions
+    has bindings outside of dataflow blocks. Cost: linear.
+    """
+    for part, what in ((function, "the model"), (loss, "the loss")):
+        if any(not isinstance(block, DataflowBlock) for block in part.body.blocks):
+            raise TrainingError(f"{what} has bindings outside of dataflow blocks; use transform.ConvertToDataflow first")
+    names = NameSupply()
+    results = _results(function.body.body)
+    predictions, states = results[:num_backbone_outputs], results[num_backbone_outputs:]
+    if len(predictions) < num_backbone_outputs or len(loss.params) < num_backbone_outputs:
+        raise TrainingError(
+            f"the loss has {num_backbone_outputs} predictions; the model has {len(results)} results, and the loss takes "
+            f"{len(loss.params)} operands"
+        )
+    loss = _fitted(loss, predictions)
+    visible = {leaf for leaf in (*states, loss.body.body) if isinstance(leaf, Var)}
+    copy = _Copy(names, visible)
+    params = [copy.renewed_param(param) for param in function.params]
+    bindings = [*copy.bindings(function.body)]
+    for param, prediction in zip(loss.params, predictions, strict=False):
+        copy.remap(param, _bound(copy.mutate(prediction), bindings, names))
+    params += [copy.renewed_param(param) for param in loss.params[num_backbone_outputs:]]
+    bindings += copy.bindings(loss.body)
+    outcome = copy.mutate(loss.body.body)
+    if states:
+        outcome = Tuple([outcome, *[_bound(copy.mutate(state), bindings, names, Var) for state in states]])
+    body = SeqExpr([DataflowBlock(bindings)] if bindings else [], outcome)
+    return Function(params, body, None, function.is_pure, {k: v for k, v in function.attrs.items() if k != "global_symbol"})
+
+
+def AppendLoss(  # noqa: N802 -- the name that Relax gives this pass
+    func_name: str, loss_function: Function, num_backbone_outputs: int = 1, new_func_name: str | None = None
+) -> ModulePass:
+    """A pass that adds ``new_func_name`` (by default ``<func_name>_loss``): `append_loss` of the function."""
+    name = new_func_name or f"{func_name}_loss"
+
+    def run(module: IRModule, context: PassContext) -> IRModule:
+        del context
+        if func_name not in module:
+            raise TrainingError(f"AppendLoss: there is no function {func_name!r}; there are: {', '.join(module)}")
+        appended = append_loss(module[func_name], loss_function, num_backbone_outputs)
+        return module.with_function(name, appended.with_attr("global_symbol", name))
+
+    return ModulePass(run, f"AppendLoss({func_name!r})", keeps_values=False)
+
+
+def _results(result: Expr) -> list[Expr]:
+    """What a function returns, one by one."""
+    if isinstance(result, Tuple):
+        return list(result.fields)
+    if isinstance(result.ty, TupleType):
+        return [TupleGetItem(result, index) for index in range(len(result.ty.fields))]
+    return [result]
+
+
+def _fitted(loss: Function, predictions: Sequence[Expr]) -> Function:
+    """``loss`` for sizes that are the model's."""
+    sizes = {}
+    for param, prediction in zip(loss.params, predictions, strict=False):
+        if bind_type(param.ty, prediction.ty, sizes) is False:
+            raise TrainingError(
+                f"the loss takes {param.name_hint} of type {param.ty!r}, but the model gives {prediction.ty!r}; "
+                "build the loss for the model's type"
+            )
+    return bind_sizes(loss, {size: dim for size, dim in sizes.items() if size is not dim})
+
+
+def _bound(value: Expr, bindings: list[Binding], names: NameSupply, make: type[Var] = DataflowVar) -> Expr:
+    """``value`` as a leaf; a field of a tuple gets a binding."""
+    if not isinstance(value, TupleGetItem):
+        return value
+    var = make(names.fresh("lv" if make is DataflowVar else "gv"), value.ty)
+    bindings.append(VarBinding(var, value))
+    return var
+
+
+class _Copy(ExprMutator):
+    """Copies bodies over new variables, of which only ``visible`` ones are seen after the block."""
+
+    def __init__(self, names: NameSupply, visible: Collection[Var]) -> None:
+        super().__init__()
+        self._supply = names
+        self._visible = visible
+
+    def renewed_param(self, param: Var) -> Var:
+        new = Var(self._supply.fresh(param.name_hint), param.ty, param.origins)
+        self.remap(param, new)
+        return new
+
+    def bindings(self, body: SeqExpr) -> Iterable[Binding]:
+        """The bindings of all blocks of ``body``, copied."""
+        copied = self.mutate(body)
+        return [binding for block in copied.blocks for binding in block]
+
+    def visit_var_def_(self, var: Var) -> Var:
+        make = Var if var in self._visible else DataflowVar
+        return make(self._supply.fresh(var.name_hint), var.ty, var.origins)

@@ -1,0 +1,9 @@
+"""The error of this room."""
+
+from __future__ import annotations
+
+from ..ir.errors import RegraftError
+
+
+class TrainingError(RegraftError, ValueError):
+    """A model, loss, optimizer or saved state that training cannot work with; the message says what to do."""

@@ -1,0 +1,183 @@
+"""Losses: from the types of predictions and targets to a program that computes a scalar, or one number per sample.
+
+Each class is a builder with Relax's names and arguments; ``reduction`` is "mean", "sum" or "none". What they compute is
+PyTorch's losses of the same names. Classes stand on axis 1 of predictions, or on axis 0 when there is only that one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal, TypeAlias
+
+from .. import ops
+from ..ir.builder import BlockBuilder
+from ..ir.dtypes import is_integer
+from ..ir.expr import Expr, Var
+from ..ir.program import Function
+from ..ir.types import TensorType, Type
+from .errors import TrainingError
+
+Reduction: TypeAlias = Literal["mean", "sum", "none"]
+
+
+class Loss(ABC):
+    """A loss: call it with the types of its operands (or variables of these types) to get its program.
+
+    ``num_backbone_outputs`` says how many results of the model are its predictions. A subclass says in `compute` what
+    is computed. Raises `TrainingError` for an unknown reduction, and for operands that are no tensors.
+    """
+
+    __slots__ = ("loss_name", "num_backbone_outputs", "reduction")
+
+    def __init__(self, loss_name: str, reduction: Reduction = "mean", num_backbone_outputs: int = 1) -> None:
+        if reduction not in ("mean", "sum", "none"):
+            raise TrainingError(f'{type(self).__name__}: reduction={reduction!r}; expected "mean", "sum" or "none"')
+        self.loss_name = loss_name
+        self.reduction: Reduction = reduction
+        self.num_backbone_outputs = num_backbone_outputs
+
+    @abstractmethod
+    def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
+        """The loss as an expression."""
+
+    def __call__(self, predictions: Var | Type, targets: Var | Type, weights: Var | Type | None = None) -> Function:
+        """The program ``loss(predictions, targets[, weights])``, public under the name of the loss."""
+        given = {"predictions": predictions, "targets": targets, "weights": weights}
+        params = [self._parameter(name, value) for name, value in given.items() if value is not None]
+        builder = BlockBuilder()
+        with builder.function(self.loss_name, params):
+            with builder.dataflow():
+                result = builder.emit_output(self.compute(params[0], params[1], params[2] if params[2:] else None))
+            builder.emit_func_output(result)
+        return builder.get()[self.loss_name]
+
+    def _parameter(self, name: str, value: Var | Type) -> Var:
+        param = value if isinstance(value, Var) else Var(name, value)
+        if not isinstance(param.ty, TensorType):
+            raise TrainingError(f"{type(self).__name__}: {name} is {param.ty!r}; expected a tensor")
+        return param
+
+    def reduced(self, losses: Expr) -> Expr:
+        """``losses`` as the reduction says."""
+        if self.reduction == "none":
+            return losses
+        return ops.mean(losses) if self.reduction == "mean" else ops.sum(losses)
+
+    def without_weights(self, weights: Expr | None) -> None:
+        """Raise unless there are no weights."""
+        if weights is not None:
+            raise TrainingError(f"{type(self).__name__} takes predictions and targets; it has no weights")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(reduction={self.reduction!r})"
+
+
+class L1Loss(Loss):
+    """``|predictions - targets|``, elementwise; as ``torch.nn.L1Loss``."""
+
+    __slots__ = ()
+
+    def __init__(self, reduction: Reduction = "mean") -> None:
+        super().__init__("l1_loss", reduction)
+
+    def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
+        """The loss as an expression."""
+        self.without_weights(weights)
+        return self.reduced(ops.abs(ops.subtract(predictions, targets)))
+
+
+class MSELoss(Loss):
+    """``(predictions - targets) ** 2``, elementwise; as ``torch.nn.MSELoss``."""
+
+    __slots__ = ()
+
+    def __init__(self, reduction: Reduction = "mean") -> None:
+        super().__init__("mse_loss", reduction)
+
+    def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
+        """The loss as an expression."""
+        self.without_weights(weights)
+        return self.reduced(ops.square(ops.subtract(predictions, targets)))
+
+
+class NLLLoss(Loss):
+    """The negative log likelihood of integer targets, from logarithms of probabilities; as ``torch.nn.NLLLoss``.
+
+    ``weights`` has one weight for each class; targets of ``ignore_index`` count for nothing.
+    """
+
+    __slots__ = ("ignore_index",)
+
+    def __init__(self, reduction: Reduction = "mean", ignore_index: int = -100) -> None:
+        super().__init__("nll_loss", reduction)
+        self.ignore_index = ignore_index
+
+    def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
+        """The loss as an expression."""
+        return ops.nn.nll_loss(predictions, targets, weights, self.reduction, self.ignore_index)
+
+
+class CrossEntropyLoss(Loss):
+    """`NLLLoss` of the `log_softmax` of predictions that are not normalized; as ``torch.nn.CrossEntropyLoss``.
+
+    Targets are integers: the numbers of the classes.
+    """
+
+    __slots__ = ("ignore_index",)
+
+    def __init__(self, reduction: Reduction = "mean", ignore_index: int = -100) -> None:
+        super().__init__("cross_entropy_loss", reduction)
+        self.ignore_index = ignore_index
+
+    def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
+        """The loss as an expression."""
+        logarithms = ops.nn.log_softmax(predictions, _class_axis(self, predictions))
+        return ops.nn.nll_loss(logarithms, targets, weights, self.reduction, self.ignore_index)
+
+
+class CategoricalCrossEntropyLoss(Loss):
+    """Cross entropy of predictions that are not normalized, where targets have a number for each class.
+
+    Targets are one-hot or probabilities, of the shape of the predictions and of any dtype; ``weights`` has one weight
+    for each class. "none" gives a number for each sample, "mean" is the sum of these over their count, as in
+    ``torch.nn.CrossEntropyLoss`` with probabilities (Relax divides by the number of classes, too). With an
+    ``ignore_index`` of 0 or more, targets are one-hot, samples of that class count for nothing, and "mean" divides by
+    the weights of the others.
+    """
+
+    __slots__ = ("ignore_index",)
+
+    def __init__(self, reduction: Reduction = "mean", ignore_index: int = -100) -> None:
+        super().__init__("categorical_cross_entropy_loss", reduction)
+        self.ignore_index = ignore_index
+
+    def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
+        """The loss as an expression."""
+        axis = _class_axis(self, predictions)
+        logarithms = ops.nn.log_softmax(predictions, axis)
+        if self.ignore_index >= 0:
+            classes = ops.argmax(targets, axis)
+            return ops.nn.nll_loss(logarithms, classes, weights, self.reduction, self.ignore_index)
+        ty = predictions.ty
+        assert isinstance(ty, TensorType)
+        shares = targets if _dtype(targets) == ty.dtype else ops.astype(targets, ty.dtype)
+        losses = ops.multiply(ops.negative(logarithms), shares)
+        if weights is not None:
+            others = list(range(1, ty.ndim - axis))
+            losses = ops.multiply(losses, ops.expand_dims(weights, others) if others else weights)
+        return self.reduced(ops.sum(losses, axis))
+
+
+def _dtype(value: Expr) -> str | None:
+    return value.ty.dtype if isinstance(value.ty, TensorType) else None
+
+
+def _class_axis(loss: Loss, predictions: Expr) -> int:
+    ty = predictions.ty
+    assert isinstance(ty, TensorType)
+    if ty.ndim < 1 or is_integer(ty.dtype):
+        raise TrainingError(
+            f"{type(loss).__name__}: predictions is {ty!r}; expected a floating tensor of known rank, "
+            "(classes,) or (batch, classes, ...)"
+        )
+    return min(1, ty.ndim - 1)

@@ -1,0 +1,303 @@
+"""Optimizers: from the parameters of a model to a program that takes one step.
+
+Each class is a builder with Relax's names and arguments: ``init`` says for which parameters, ``get_function`` gives the
+program ``(params, gradients, optim_states) -> (new params, new optim_states)``, all of them tuples. The first state is
+always the number of steps taken. Steps are those of PyTorch's optimizers of the same names; factors that belong to the
+step and not to a parameter, such as Adam's bias corrections, are kept in float64, so that they do not drift.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from .. import ops
+from ..ir.builder import BlockBuilder
+from ..ir.dtypes import is_float, numpy_dtype
+from ..ir.expr import Expr, ShapeExpr, Tuple, TupleGetItem, Var, const
+from ..ir.program import Function
+from ..ir.types import TensorType, TupleType
+from .errors import TrainingError
+
+
+class _State(NamedTuple):
+    """One tensor that the optimizer keeps from step to step: ``fill`` throughout, to begin with."""
+
+    ty: TensorType
+    fill: float
+
+
+class Optimizer(ABC):
+    """What all optimizers share: their parameters and states, and the frame of their programs.
+
+    After `init`, ``param_list`` and ``dtype`` say what is optimized, and ``state`` is the state to begin with.
+    """
+
+    name: str
+    param_list: tuple[Var, ...]
+    dtype: str | None
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.param_list = ()
+        self.dtype = None
+
+    def init(self, params: Var | Sequence[Var]) -> Self:
+        """Optimize ``params``, variables of floating tensors of known sizes and one dtype; returns the optimizer.
+
+        Raises `TrainingError` for anything else, and for a parameter that is given twice.
+        """
+        given = (params,) if isinstance(params, Var) else tuple(params)
+        dtypes: dict[str | None, Var] = {}
+        for param in given:
+            ty = param.ty
+            if not isinstance(ty, TensorType) or not is_float(ty.dtype) or not _is_static(ty):
+                raise TrainingError(
+                    f"{self.name}: parameter {param.name_hint} is {ty!r}; expected a floating tensor of known sizes"
+                )
+            dtypes.setdefault(ty.dtype, param)
+        if not given or len(set(given)) < len(given):
+            raise TrainingError(f"{self.name}: expected one or more parameters, each of them once")
+        if len(dtypes) > 1:
+            kinds = ", ".join(f"{param.name_hint} is {dtype}" for dtype, param in dtypes.items())
+            raise TrainingError(f"{self.name}: parameters must have one dtype, but {kinds}; convert some of them")
+        self.param_list, self.dtype = given, next(iter(dtypes))
+        return self
+
+    @property
+    def state(self) -> tuple[np.ndarray, ...]:
+        """The states to begin with, as arrays."""
+        return tuple([np.full(_sizes(s.ty), s.fill, numpy_dtype(s.ty.dtype or "")) for s in self._states()])
+
+    def get_function(self) -> Function:
+        """The program of one step, public under the optimizer's name. Raises `TrainingError` before `init`."""
+        states = self._states()
+        own = TupleType([param.ty for param in self.param_list])
+        kept = TupleType([state.ty for state in states])
+        operands = [Var("params", own), Var("gradients", own), Var("optim_states", kept)]
+        builder = BlockBuilder()
+        with builder.function(self.name, operands):
+            with builder.dataflow():
+                fields = [
+                    [builder.emit(TupleGetItem(operand, index), f"{name}") for index, name in enumerate(names)]
+                    for operand, names in zip(operands, self._names(len(states)), strict=True)
+                ]
+                step = _Step(self, builder, fields[0], fields[1], fields[2])
+                new_states = self.take_step(step)
+                new_params = builder.emit_output(Tuple(step.new_params), "params_new")
+                new_states = builder.emit_output(Tuple(new_states), "optim_states_new")
+            builder.emit_func_output(Tuple([new_params, new_states]))
+        return builder.get()[self.name]
+
+    def get_state_function(self) -> Function:
+        """A program without parameters that gives the states to begin with: what `state` holds, on any engine."""
+        builder = BlockBuilder()
+        with builder.function(f"{self.name}_state", []):
+            with builder.dataflow():
+                values = [
+                    builder.emit(ops.full(ShapeExpr(state.ty.shape or ()), const(state.fill, state.ty.dtype)))
+                    for state in self._states()
+                ]
+                result = builder.emit_output(Tuple(values))
+            builder.emit_func_output(result)
+        return builder.get()[f"{self.name}_state"]
+
+    def _names(self, states: int) -> tuple[list[str], list[str], list[str]]:
+        names = [param.name_hint for param in self.param_list]
+        return names, [f"{name}_grad" for name in names], ["num_steps", *[f"state_{i}" for i in range(1, states)]]
+
+    def _states(self) -> list[_State]:
+        if not self.param_list:
+            raise TrainingError(f"{self.name}: call init with the parameters to optimize first")
+        return [_State(TensorType((), "int64"), 0), *self.further_states()]
+
+    def per_param(self) -> list[_State]:
+        """A state of zeros for each parameter, of its type."""
+        return [_State(param.ty, 0.0) for param in self.param_list if isinstance(param.ty, TensorType)]
+
+    @abstractmethod
+    def further_states(self) -> list[_State]:
+        """The states after the number of steps."""
+
+    @abstractmethod
+    def take_step(self, step: _Step) -> list[Expr]:
+        """Give each parameter its new value, with ``step.update``; returns the new states."""
+
+
+class _Step:
+    """One step in the making: what there is, and what becomes of the parameters, in order."""
+
+    __slots__ = ("_builder", "_dtype", "grads", "new_params", "num_steps", "params", "states")
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        builder: BlockBuilder,
+        params: Sequence[Expr],
+        grads: Sequence[Expr],
+        states: Sequence[Expr],
+    ) -> None:
+        self._builder = builder
+        self._dtype = optimizer.dtype
+        self.params = params
+        self.grads = grads
+        self.num_steps = builder.emit(ops.add(states[0], 1), "num_steps_new")
+        self.states = states[1:]
+        self.new_params: list[Expr] = []
+
+    def update(self, param: Expr) -> None:
+        """``param`` is the new value of the next parameter."""
+        self.new_params.append(self.emit(param))
+
+    def emit(self, value: Expr) -> Expr:
+        """``value`` bound to a variable of its own."""
+        return self._builder.emit(value)
+
+    def scalar(self, value: Expr) -> Expr:
+        """A float64 scalar in the dtype of the parameters."""
+        return self.emit(value if self._dtype == "float64" else ops.astype(value, self._dtype))
+
+
+def _decayed(grad: Expr, param: Expr, weight_decay: float) -> Expr:
+    """The gradient of the loss with the L2 penalty ``weight_decay / 2 * param ** 2``."""
+    return ops.add(grad, ops.multiply(param, weight_decay)) if weight_decay else grad
+
+
+def _is_static(ty: TensorType) -> bool:
+    return ty.shape is not None and all(isinstance(dim, int) for dim in ty.shape)
+
+
+def _sizes(ty: TensorType) -> tuple[int, ...]:
+    return tuple([dim for dim in ty.shape or () if isinstance(dim, int)])
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent, ``param -= lr * (grad + weight_decay * param)``; as ``torch.optim.SGD``.
+
+    States: the number of steps.
+    """
+
+    def __init__(self, lr: float, weight_decay: float = 0) -> None:
+        super().__init__("SGD")
+        self.lr = float(lr)
+        self.weight_decay = float(weight_decay)
+
+    def further_states(self) -> list[_State]:
+        """The states after the number of steps."""
+        return []
+
+    def take_step(self, step: _Step) -> list[Expr]:
+        """What one step does."""
+        for param, grad in zip(step.params, step.grads, strict=True):
+            step.update(param - _decayed(grad, param, self.weight_decay) * self.lr)
+        return [step.num_steps]
+
+
+class MomentumSGD(Optimizer):
+    """Stochastic gradient descent along a running sum of gradients, ``velocity``.
+
+    ``velocity = momentum * velocity + (1 - dampening) * grad``, then ``param -= lr * velocity``, or, with ``nesterov``,
+    ``param -= lr * (grad + momentum * velocity)``; ``weight_decay`` as for `SGD`. As ``torch.optim.SGD``, but for
+    ``dampening``, which holds in the first step, too, as in Relax. States: the number of steps, the velocities.
+    """
+
+    def __init__(
+        self,
+        lr: float,
+        momentum: float,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+    ) -> None:
+        super().__init__("MomentumSGD")
+        self.lr = float(lr)
+        self.momentum = float(momentum)
+        self.dampening = float(dampening)
+        self.weight_decay = float(weight_decay)
+        self.nesterov = bool(nesterov)
+
+    def further_states(self) -> list[_State]:
+        """The states after the number of steps."""
+        return self.per_param()
+
+    def take_step(self, step: _Step) -> list[Expr]:
+        """What one step does."""
+        velocities: list[Expr] = []
+        for param, grad, velocity in zip(step.params, step.grads, step.states, strict=True):
+            grad = _decayed(grad, param, self.weight_decay)
+            share = grad * (1.0 - self.dampening) if self.dampening else grad
+            velocities.append(step.emit(velocity * self.momentum + share))
+            direction = grad + velocities[-1] * self.momentum if self.nesterov else velocities[-1]
+            step.update(param - direction * self.lr)
+        return [step.num_steps, *velocities]
+
+
+class Adam(Optimizer):
+    """Steps by the running mean of gradients, over the root of that of their squares; as ``torch.optim.Adam``.
+
+    Kingma and Ba, "Adam: A Method for Stochastic Optimization" (2015), with both means corrected for their start at
+    zero. ``weight_decay`` is an L2 penalty, as for `SGD`. States: the number of steps, each beta to its power
+    (float64), the means of the gradients, the means of their squares.
+    """
+
+    decouples_decay = False
+
+    def __init__(
+        self,
+        lr: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        name: str = "Adam",
+    ) -> None:
+        super().__init__(name)
+        self.lr = float(lr)
+        self.beta1, self.beta2 = map(float, betas)
+        self.eps = float(eps)
+        self.weight_decay = float(weight_decay)
+
+    def further_states(self) -> list[_State]:
+        """The states after the number of steps."""
+        power = _State(TensorType((), "float64"), 1.0)
+        return [power, power, *self.per_param(), *self.per_param()]
+
+    def take_step(self, step: _Step) -> list[Expr]:
+        """What one step does."""
+        powers = [step.emit(step.states[i] * beta) for i, beta in enumerate((self.beta1, self.beta2))]
+        # The corrections belong to the step: worked out once, in float64, where 1 - beta ** n keeps its digits.
+        rate = step.scalar(self.lr / (1.0 - powers[0]))
+        root = step.scalar(ops.sqrt(1.0 - powers[1]))
+        count = len(step.params)
+        means, squares = step.states[2 : 2 + count], step.states[2 + count :]
+        new_means: list[Expr] = []
+        new_squares: list[Expr] = []
+        for param, grad, mean, square in zip(step.params, step.grads, means, squares, strict=True):
+            if self.decouples_decay:
+                param = param * (1.0 - self.lr * self.weight_decay)
+            else:
+                grad = _decayed(grad, param, self.weight_decay)
+            new_means.append(step.emit(mean * self.beta1 + grad * (1.0 - self.beta1)))
+            new_squares.append(step.emit(square * self.beta2 + grad * grad * (1.0 - self.beta2)))
+            step.update(param - new_means[-1] * rate / (ops.sqrt(new_squares[-1]) / root + self.eps))
+        return [step.num_steps, *powers, *new_means, *new_squares]
+
+
+class AdamW(Adam):
+    """`Adam` whose ``weight_decay`` shrinks parameters by itself, ``param *= 1 - lr * weight_decay``, before the step.
+
+    Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019); as ``torch.optim.AdamW``. States as for `Adam`.
+    """
+
+    decouples_decay = True
+
+    def __init__(
+        self,
+        lr: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
+    ) -> None:
+        super().__init__(lr, betas, eps, weight_decay, "AdamW")

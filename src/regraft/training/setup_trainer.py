@@ -1,0 +1,129 @@
+"""From a module that predicts to one that can be trained: loss, gradient and optimizer, as functions beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, final
+
+from ..analysis import check_well_formed
+from ..gradient import Gradient
+from ..ir.expr import Expr, Tuple
+from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.op import Call, is_call_of
+from ..ir.program import Function
+from ..ir.types import TupleType, Type
+from ..transform.context import PassContext, Program
+from ..transform.passes import Pass
+from .append_loss import append_loss
+from .errors import TrainingError
+from .loss import Loss
+from .optimizer import Optimizer
+
+BACKBONE: Final = "backbone"
+BACKBONE_LOSS: Final = "backbone_loss"
+ADJOINT: Final = "backbone_loss_adjoint"
+OPTIMIZER: Final = "optimizer"
+OPTIMIZER_STATE: Final = "optimizer_state"
+
+
+@final
+class SetupTrainer(Pass):
+    """A pass that makes a module that `Trainer` can train.
+
+    The module has a function ``backbone(inputs..., parameters..., states...) -> predictions..., states...`` over
+    dataflow blocks, and attributes ``param_num`` and ``state_num``: how many of its last parameters are parameters of
+    the model, and how many are states, such as a batch norm's moving statistics, which it returns anew. The pass keeps
+    ``backbone``, for use, and adds
+
+    - ``backbone_loss(inputs..., parameters..., states..., targets...) -> loss, states...``, for training;
+    - ``backbone_loss_adjoint``, its `Gradient` with respect to the parameters;
+    - ``optimizer``, the optimizer's program, and ``optimizer_state``, which gives its states to begin with;
+    - the attribute ``input_num``.
+
+    ``loss_args`` are the types of what the loss takes: predictions, targets, perhaps weights. Batch norms use their
+    moving statistics in ``backbone``, and those of the batch in ``backbone_loss``, whatever they say themselves.
+    ``legalize`` is Relax's and has no effect: engines take every operator. Raises `TrainingError` for a module that is
+    not of this form, and what `append_loss`, `Gradient` and the optimizer raise. Cost: linear.
+    """
+
+    __slots__ = ("_loss", "_loss_args", "_optimizer")
+
+    def __init__(self, loss: Loss, optimizer: Optimizer, loss_args: Sequence[Type], legalize: bool = True) -> None:
+        super().__init__("SetupTrainer", keeps_values=False)
+        del legalize
+        self._loss: Final = loss
+        self._optimizer: Final = optimizer
+        self._loss_args: Final = tuple(loss_args)
+
+    def transform(self, program: Program, context: PassContext) -> Program:
+        """The module with the functions that training needs."""
+        del context
+        if not isinstance(program, IRModule):
+            raise TrainingError(f"SetupTrainer works on a module with a function {BACKBONE!r}, not on a function")
+        check_well_formed(program)
+        backbone, params, states = _parts(program)
+        inputs = len(backbone.params) - params - states
+        module = program.with_function(BACKBONE, _BatchNorms(training=False).mutate(backbone))
+        training = _BatchNorms(training=True).mutate(backbone)
+        judged = append_loss(training, self._loss(*self._loss_args), self._loss.num_backbone_outputs)
+        judged = judged.with_attr("global_symbol", BACKBONE_LOSS)
+        module = module.with_function(BACKBONE_LOSS, judged)
+        required = judged.params[inputs : inputs + params]
+        module = Gradient(BACKBONE_LOSS, require_grads=required, target_index=0)(module)
+        self._optimizer.init(required)
+        step, start = self._optimizer.get_function(), self._optimizer.get_state_function()
+        module = module.with_functions(
+            {
+                OPTIMIZER: step.with_attr("global_symbol", OPTIMIZER),
+                OPTIMIZER_STATE: start.with_attr("global_symbol", OPTIMIZER_STATE),
+            }
+        )
+        return module.with_attr("input_num", inputs)
+
+
+def _parts(module: IRModule) -> tuple[Function, int, int]:
+    """The backbone, and how many parameters and states it has."""
+    if BACKBONE not in module:
+        raise TrainingError(f"SetupTrainer: the module has no function {BACKBONE!r}; it has: {', '.join(module)}")
+    function = module[BACKBONE]
+    counts: list[int] = []
+    for name in ("param_num", "state_num"):
+        count = module.attrs.get(name)
+        if not isinstance(count, int) or count < 0:
+            raise TrainingError(
+                f"SetupTrainer: the module's attribute {name} is {count!r}; expected how many of the last parameters of "
+                f'{BACKBONE} it counts: I.module_attrs({{"param_num": 2, "state_num": 0}})'
+            )
+        counts.append(count)
+    params, states = counts
+    if params == 0 or params + states > len(function.params):
+        raise TrainingError(
+            f"SetupTrainer: {BACKBONE} has {len(function.params)} parameters, of which param_num={params} and "
+            f"state_num={states} are to be parameters and states of the model; expected at least 1 and no more than all"
+        )
+    if len(_fields(function.body.body)) <= states:
+        raise TrainingError(
+            f"SetupTrainer: {BACKBONE} returns {function.ret_ty!r}; expected a tuple of predictions and then "
+            f"the {states} new states"
+        )
+    return function, params, states
+
+
+def _fields(result: Expr) -> Sequence[object]:
+    if isinstance(result, Tuple):
+        return result.fields
+    return result.ty.fields if isinstance(result.ty, TupleType) else (result,)
+
+
+class _BatchNorms(ExprMutator):
+    """Tells batch norms whether the model is being trained."""
+
+    def __init__(self, *, training: bool) -> None:
+        super().__init__()
+        self._training = training
+
+    def visit_call_(self, call: Call) -> Expr:
+        if not is_call_of(call, "relax.nn.batch_norm") or call.attrs.training is self._training:
+            return call
+        return Call(call.op, call.args, {**call.attrs, "training": self._training})

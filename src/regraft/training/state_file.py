@@ -1,0 +1,73 @@
+"""Files of named arrays that appear whole or not at all: what a trainer saves.
+
+The format is NumPy's ``.npz``, without pickles. Dtypes that NumPy does not know (bfloat16, float8) are stored as
+unsigned integers of their bits, with their names beside them.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from ..ir.dtypes import numpy_dtype
+from .errors import TrainingError
+
+_FORMAT: Final = "regraft-training-1"
+_FORMAT_KEY: Final = "format"
+_DTYPES_KEY: Final = "dtypes"
+
+
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write ``arrays`` to ``path``. Interrupted at any moment, the file that was there stays as it was.
+
+    Raises `TrainingError` where the file cannot be written.
+    """
+    target = Path(path)
+    content: dict[str, np.ndarray] = {_FORMAT_KEY: np.array(_FORMAT)}
+    foreign: list[tuple[str, str]] = []
+    for name, array in arrays.items():
+        if array.dtype.kind == "V" or not array.dtype.isbuiltin:
+            foreign.append((name, array.dtype.name))
+            array = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
+        content[f"array/{name}"] = array
+    content[_DTYPES_KEY] = np.array(foreign, dtype="U").reshape(-1, 2)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise TrainingError(f"{target} cannot be written: {error.strerror}") from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, allow_pickle=False, **content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        raise TrainingError(f"{target} cannot be written: {error.strerror}; what was there is unchanged") from error
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """What `write_arrays` wrote. Raises `TrainingError` for a file that is missing, damaged or of another kind."""
+    target = Path(path)
+    try:
+        with np.load(target, allow_pickle=False) as file:
+            content: dict[str, np.ndarray] = {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise TrainingError(f"{target} cannot be read as the saved state of a trainer: {error}") from error
+    if _FORMAT_KEY not in content or str(content[_FORMAT_KEY]) != _FORMAT:
+        raise TrainingError(f"{target} is not the saved state of a trainer; give a file that Trainer.save wrote")
+    dtypes = {str(name): str(dtype) for name, dtype in content[_DTYPES_KEY]}
+    arrays = {name.removeprefix("array/"): array for name, array in content.items() if name.startswith("array/")}
+    return {
+        name: array.view(numpy_dtype(dtypes[name])).reshape(array.shape) if name in dtypes else array
+        for name, array in arrays.items()
+    }

@@ -1,0 +1,296 @@
+"""Running a module that `SetupTrainer` made: steps, predictions, and the state between them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from ..engine import Executable, VirtualMachine, build
+from ..engine.arrays import as_argument
+from ..ir.dtypes import numpy_dtype
+from ..ir.expr import Var
+from ..ir.module import IRModule
+from ..ir.types import TensorType
+from .errors import TrainingError
+from .progress import StepProgress
+from .setup_trainer import ADJOINT, BACKBONE, OPTIMIZER, OPTIMIZER_STATE
+from .state_file import read_arrays, write_arrays
+
+Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
+"""Arrays in the order of the parameters (or states) that they are for, or by name."""
+
+
+class Trainer:
+    """Trains a module that `SetupTrainer` made, on any engine; with Relax's names.
+
+    ``vm`` is the module, built: an `Executable` or a `VirtualMachine`. None builds it, for ``target`` (by default the
+    default one). ``device`` is Relax's and has no effect. Parameters and states start as zeros, or, with
+    ``zero_init_param_state=False``, as nothing: then they must be set before anything runs.
+
+    Parameters, states and the optimizer's state change together, at the end of a step: a step that fails or is
+    interrupted changes nothing.
+    """
+
+    def __init__(
+        self,
+        train_mod: IRModule,
+        vm: Executable | VirtualMachine | None = None,
+        device: object = None,
+        zero_init_param_state: bool = True,
+        *,
+        target: str | None = None,
+    ) -> None:
+        del device
+        missing = [name for name in (BACKBONE, ADJOINT, OPTIMIZER, OPTIMIZER_STATE) if name not in train_mod]
+        if missing or "input_num" not in train_mod.attrs:
+            raise TrainingError(f"Trainer: the module has no {', '.join(missing) or 'input_num'}; use SetupTrainer first")
+        if vm is not None and target is not None:
+            raise TrainingError(f"Trainer: target={target!r} and a module that is built already; give one of them")
+        self.mod: Final = train_mod
+        self.vm: Final = vm or (build(train_mod) if target is None else build(train_mod, target=target))
+        inputs, params, states = [train_mod.attrs[name] for name in ("input_num", "param_num", "state_num")]
+        own = train_mod[ADJOINT].params
+        self._input_num: Final[int] = inputs
+        self._params: Final = _Store("parameter", "load_params", own[inputs : inputs + params])
+        self._states: Final = _Store("state", "load_states", own[inputs + params : inputs + params + states])
+        self._target_num: Final = len(own) - inputs - params - states
+        self._optimizer_state: tuple[Any, ...] = tuple(self.vm[OPTIMIZER_STATE]())
+        if zero_init_param_state:
+            self.zero_init_params()
+            self.zero_init_states()
+
+    # --- what the model holds
+
+    def zero_init_params(self) -> None:
+        """Set all parameters to zeros."""
+        self._params.set({name: np.zeros(shape, dtype) for name, (shape, dtype) in self._params.types().items()})
+
+    def zero_init_states(self) -> None:
+        """Set all states of the model to zeros."""
+        self._states.set({name: np.zeros(shape, dtype) for name, (shape, dtype) in self._states.types().items()})
+
+    def xavier_uniform_init_params(self, seed: int | None = None) -> None:
+        """Set all parameters at random, such that signals keep their size: Glorot and Bengio (2010).
+
+        A parameter of two dimensions or more, (m, n, ...), gets numbers up to ``sqrt(6 / ((m + n) * size of the
+        rest))``; others get zeros. ``seed`` makes the numbers the same each time.
+        """
+        random = np.random.default_rng(seed)
+        values: dict[str, np.ndarray] = {}
+        for name, (shape, dtype) in self._params.types().items():
+            if len(shape) < 2:
+                values[name] = np.zeros(shape, dtype)
+                continue
+            limit = float(np.sqrt(6 / max(1, (shape[0] + shape[1]) * int(np.prod(shape[2:])))))
+            values[name] = random.uniform(-limit, limit, shape).astype(dtype)
+        self._params.set(values)
+
+    xaiver_uniform_init_params = xavier_uniform_init_params
+    """`xavier_uniform_init_params`, as Relax spells it."""
+
+    def load_params(self, params: Values) -> None:
+        """Set parameters: all of them in order, or some by name. Raises `TrainingError` for what does not fit."""
+        self._params.set(params)
+
+    def load_states(self, states: Values) -> None:
+        """Set states of the model, as `load_params` does parameters."""
+        self._states.set(states)
+
+    def export_params(self) -> dict[str, np.ndarray]:
+        """The parameters by name, as copies."""
+        return self._params.arrays()
+
+    def export_states(self) -> dict[str, np.ndarray]:
+        """The states of the model by name, as copies."""
+        return self._states.arrays()
+
+    @property
+    def num_steps(self) -> int:
+        """How many steps have been taken."""
+        return int(np.asarray(self._optimizer_state[0]))
+
+    # --- files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write parameters, states and the optimizer's state to ``path``: all that `load` needs to go on as before.
+
+        The file appears whole or not at all: interrupted at any moment, what was there before is still there.
+        """
+        arrays = {f"param/{name}": array for name, array in self.export_params().items()}
+        arrays |= {f"state/{name}": array for name, array in self.export_states().items()}
+        for index, value in enumerate(self._optimizer_state):
+            arrays[f"optimizer/{index}"] = _as_array(value)
+        write_arrays(path, arrays)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Go on from what `save` wrote. Raises `TrainingError`, and changes nothing, where it does not fit."""
+        arrays = read_arrays(path)
+        parts: dict[str, dict[str, np.ndarray]] = {"param": {}, "state": {}, "optimizer": {}}
+        for name, array in arrays.items():
+            kind, _, rest = name.partition("/")
+            parts.setdefault(kind, {})[rest] = array
+        state = [parts["optimizer"].get(str(index)) for index in range(len(self._optimizer_state))]
+        if len(parts["optimizer"]) != len(state) or any(
+            new is None or new.shape != np.shape(_as_array(old)) or new.dtype != _as_array(old).dtype
+            for new, old in zip(state, self._optimizer_state, strict=True)
+        ):
+            raise TrainingError(f"{os.fspath(path)} was saved with another optimizer, or for another model")
+        params, states = self._params.checked(parts["param"], all_of_them=True), self._states.checked(
+            parts["state"], all_of_them=True
+        )
+        self._params.values.update(params)
+        self._states.values.update(states)
+        self._optimizer_state = tuple(state)
+
+    # --- running
+
+    def predict(self, *input_instances: Any) -> Any:
+        """What the backbone gives for these inputs, without its new states, in the engine's own form."""
+        self._check_count("inputs", len(input_instances), self._input_num)
+        result = self.vm[BACKBONE](*input_instances, *self._params.in_order(), *self._states.in_order())
+        count = len(self._states.values)
+        if count:
+            result = result[:-count]
+            return result[0] if len(result) == 1 else result
+        return result
+
+    def update(self, input_instances: Any, targets: Any) -> Any:
+        """Take one step, on a batch; returns the loss before it, a scalar in the engine's own form.
+
+        A list (or tuple) stands for several inputs, or targets.
+        """
+        inputs, goals = _as_list(input_instances), _as_list(targets)
+        self._check_count("inputs", len(inputs), self._input_num)
+        self._check_count("targets", len(goals), self._target_num)
+        params = tuple(self._params.in_order())
+        result, gradients = self.vm[ADJOINT](*inputs, *params, *self._states.in_order(), *goals)
+        new_params, new_state = self.vm[OPTIMIZER](params, tuple(gradients), self._optimizer_state)
+        loss, new_states = (result[0], result[1:]) if self._states.values else (result, ())
+        self._params.replace(new_params)
+        self._states.replace(new_states)
+        self._optimizer_state = tuple(new_state)
+        return loss
+
+    def train(
+        self,
+        batches: Iterable[tuple[Any, Any]],
+        epochs: int = 1,
+        *,
+        progress: bool = False,
+        on_step: Callable[[int, float], None] | None = None,
+        save_to: str | os.PathLike[str] | None = None,
+        save_every: int = 0,
+    ) -> list[float]:
+        """Take a step on each of ``batches``, pairs of inputs and targets; returns the losses.
+
+        ``batches`` is gone through once per epoch, so for several it must be one that starts anew, such as a list.
+        ``progress`` shows a bar with the latest loss. ``on_step(step, loss)`` is called after each step, steps counted
+        from 1. With ``save_to`` the state is saved there every ``save_every`` steps, and in any case at the end: when
+        the last batch is done, when a step fails, and when the user interrupts. Then `load` goes on from the last
+        complete step.
+        """
+        if iter(batches) is batches and epochs > 1:
+            raise TrainingError("Trainer.train: batches is an iterator, which gives one epoch only; give a list")
+        losses: list[float] = []
+        try:
+            with StepProgress(batches, epochs, shown=progress) as steps:
+                for inputs, targets in steps:
+                    loss = float(_as_array(self.update(inputs, targets)))
+                    losses.append(loss)
+                    steps.report(loss)
+                    if on_step is not None:
+                        on_step(len(losses), loss)
+                    if save_to is not None and save_every and len(losses) % save_every == 0:
+                        self.save(save_to)
+        finally:
+            if save_to is not None:
+                self.save(save_to)
+        return losses
+
+    def _check_count(self, what: str, count: int, expected: int) -> None:
+        if count != expected:
+            raise TrainingError(f"Trainer: {count} {what} given; the model takes {expected}")
+
+
+class _Store:
+    """Values by name, each of the type of its variable."""
+
+    __slots__ = ("_kind", "_setter", "_vars", "values")
+
+    def __init__(self, kind: str, setter: str, variables: Sequence[Var]) -> None:
+        self._kind = kind
+        self._setter = setter
+        self._vars = {var.name_hint: var for var in variables}
+        if len(self._vars) < len(variables):
+            raise TrainingError(f"Trainer: two {kind}s have one name: {[var.name_hint for var in variables]}")
+        self.values: dict[str, Any] = dict.fromkeys(self._vars)
+
+    def types(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+        """Shape and dtype of each value."""
+        found: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+        for name, var in self._vars.items():
+            ty = var.ty
+            if not isinstance(ty, TensorType) or ty.shape is None or ty.dtype is None:
+                raise TrainingError(f"Trainer: {self._kind} {name} is {ty!r}; expected a tensor of known sizes and dtype")
+            dims = tuple([dim for dim in ty.shape if isinstance(dim, int)])
+            if len(dims) < len(ty.shape):
+                raise TrainingError(f"Trainer: {self._kind} {name} is {ty!r}; expected known sizes")
+            found[name] = dims, numpy_dtype(ty.dtype)
+        return found
+
+    def checked(self, given: Values, *, all_of_them: bool = False) -> dict[str, np.ndarray]:
+        """``given`` by name, as arrays of the right types."""
+        names = list(self._vars)
+        if not isinstance(given, Mapping):
+            if len(given) != len(names):
+                raise TrainingError(f"Trainer: {len(given)} {self._kind}s given; there are {len(names)}")
+            given = dict(zip(names, given, strict=True))
+        unknown = [name for name in given if name not in self._vars]
+        missing = [name for name in names if name not in given] if all_of_them else []
+        if unknown or missing:
+            wrong = f"there is no {self._kind} {unknown[0]!r}" if unknown else f"{self._kind} {missing[0]!r} is not given"
+            raise TrainingError(f"Trainer: {wrong}; the {self._kind}s are: {', '.join(names) or 'none'}")
+        types = self.types()
+        found: dict[str, np.ndarray] = {}
+        for name, value in given.items():
+            array = _as_array(value, self._vars[name].ty)
+            shape, dtype = types[name]
+            if array.shape != shape or array.dtype != dtype:
+                raise TrainingError(
+                    f"Trainer: {self._kind} {name} is {array.dtype} {array.shape}; expected {dtype} {shape}"
+                )
+            found[name] = array
+        return found
+
+    def set(self, given: Values) -> None:
+        """Set some values, or, given in order, all; all fit or none is set."""
+        self.values.update({name: array.copy() for name, array in self.checked(given).items()})
+
+    def replace(self, values: Sequence[Any]) -> None:
+        """Set all values, in order, to what an engine gave."""
+        self.values = dict(zip(self._vars, values, strict=True))
+
+    def in_order(self) -> list[Any]:
+        """All values; raises `TrainingError` when one is not set."""
+        for name, value in self.values.items():
+            if value is None:
+                raise TrainingError(f"Trainer: {self._kind} {name} is not set; set it first, as with {self._setter}")
+        return list(self.values.values())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Copies of all values."""
+        return {name: np.array(_as_array(value)) for name, value in zip(self._vars, self.in_order(), strict=True)}
+
+
+def _as_list(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, list | tuple) else [values]
+
+
+def _as_array(value: Any, ty: TensorType | Any = None) -> np.ndarray:
+    """An array that an engine gave, or a user gives, as NumPy's."""
+    moved = value.cpu() if hasattr(value, "cpu") else value
+    dtype = ty.dtype if isinstance(ty, TensorType) else None
+    return np.asarray(as_argument(moved, TensorType(None, dtype), "value"))

@@ -1,0 +1,25 @@
+"""Small models learn real data: scikit-learn's handwritten digits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from regraft import training
+from tests.training.models import LABELS, LOGITS, MODELS, batches, digits
+
+
+@pytest.mark.parametrize("target", ["numpy", "onnxruntime"])
+@pytest.mark.parametrize(("name", "epochs"), [("perceptron", 25), ("convolutional", 10)])
+def test_a_small_model_reads_over_97_percent_of_digits_it_has_not_seen(name: str, epochs: int, target: str) -> None:
+    images, labels, unseen, answers = digits()
+    setup = training.SetupTrainer(training.CrossEntropyLoss(), training.Adam(0.005), [LOGITS, LABELS])
+    trainer = training.Trainer(setup(MODELS[name].module), target=target)
+    trainer.xavier_uniform_init_params(seed=0)
+    if name == "convolutional":
+        trainer.load_params({"gamma": np.ones(8, "float32")})
+        trainer.load_states({"variance": np.ones(8, "float32")})
+    for epoch in range(epochs):
+        trainer.train(batches(images, labels, 50, seed=epoch))
+    accuracy = (np.argmax(trainer.predict(unseen), axis=1) == answers).mean()
+    assert accuracy > 0.97, f"{name} on {target}: {accuracy:.4f}"
