@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from regraft import engine
 from regraft.ir import BlockBuilder, IRModule, TensorType, Type, Var
+
+build = partial(engine.build, target="numpy")
+"""`regraft.build` for the engine that these tests are of, the reference."""
 
 
 def tensor(name: str, shape: Sequence[Any] | None, dtype: str | None = "float32", ndim: int = -1) -> Var:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import regraft.ops as R
-from regraft.engine import Executable, ExecutionError, TypeCheckError, build
+from regraft.engine import Executable, ExecutionError, TypeCheckError
 from regraft.ir import (
     FuncType,
     ObjectType,
@@ -28,7 +28,7 @@ from regraft.ir import (
     const,
 )
 
-from .programs import of_type, program, tensor
+from .programs import build, of_type, program, tensor
 
 
 def _double(shape: Any, dtype: str | None = "float32") -> Executable:

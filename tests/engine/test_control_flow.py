@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import regraft.ops as R
-from regraft.engine import BuildError, ExecutionError, build
+from regraft.engine import BuildError, ExecutionError
 from regraft.ir import (
     BindingBlock,
     BlockBuilder,
@@ -26,7 +26,7 @@ from regraft.ir import (
     const,
 )
 
-from .programs import add_function, tensor
+from .programs import add_function, build, tensor
 
 
 def _branch(bb: BlockBuilder, value: Expr) -> SeqExpr:

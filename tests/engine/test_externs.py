@@ -13,7 +13,6 @@ from regraft.engine import (
     BuildError,
     ExecutionError,
     TypeCheckError,
-    build,
     get_global_func,
     register_func,
     remove_global_func,
@@ -32,7 +31,7 @@ from regraft.ir import (
     Var,
 )
 
-from .programs import add_function, program, tensor
+from .programs import add_function, build, program, tensor
 
 Register = Callable[[str, Callable[..., Any]], None]
 

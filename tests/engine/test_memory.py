@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 import regraft.ops as R
-from regraft.engine import build, register_func, remove_global_func
+from regraft.engine import register_func, remove_global_func
 from regraft.ir import BlockBuilder, Call, Expr, ExternFunc, IRModule, TensorType, Tuple, Var, const
 
-from .programs import program, tensor
+from .programs import build, program, tensor
 
 MEGABYTE = 1 << 20
 SIDE = 512  # float32 SIDE x SIDE is one megabyte

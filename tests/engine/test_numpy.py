@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import regraft.ops as R
-from regraft.engine import BuildError, build
+from regraft.engine import BuildError
 from regraft.ir import (
     BlockBuilder,
     Call,
@@ -32,7 +32,7 @@ from regraft.ir import (
 from regraft.ir.dims import dim_max, dim_min
 from regraft.ir.types import OBJECT
 
-from .programs import of_type, program, tensor
+from .programs import build, of_type, program, tensor
 
 
 def _numbers(*shape: int, dtype: str = "float32", seed: int = 0) -> np.ndarray:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regraft.engine import build
 from regraft.ir import (
     Call,
     Constant,
@@ -33,6 +32,8 @@ from regraft.ir import (
 )
 from regraft.ir.dims import Dim, evaluate, match_dim
 from regraft.testing import random_inputs, random_module
+
+from .programs import build
 
 
 class _Interpreter:

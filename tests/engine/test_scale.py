@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import regraft.ops as R
-from regraft.engine import build
 from regraft.ir import BlockBuilder, Expr, If, ShapeExpr, SymVar, Tuple, TupleGetItem, Var, const
 
-from .programs import program, tensor
+from .programs import build, program, tensor
 
 MANY = 100_000
 

@@ -4,6 +4,7 @@ Under Relax's names where Relax has one. Knows the language and the vocabulary; 
 but for `remove_all_unused`. Every question costs time linear in the program.
 """
 
+from .cost import Cost, bytes_of, call_cost, constant_bytes, elements_of, estimate_cost
 from .purity import contains_impure_call, find_impure_call
 from .unused import live_bindings, remove_all_unused
 from .uses import DirectUses, direct_uses, udchain, used_vars, users_of
@@ -21,15 +22,21 @@ from .variables import (
 from .well_formed import WellFormedError, check_well_formed, well_formed
 
 __all__ = [
+    "Cost",
     "DirectUses",
     "WellFormedError",
     "all_global_vars",
     "all_vars",
     "bound_vars",
+    "bytes_of",
+    "call_cost",
     "check_well_formed",
+    "constant_bytes",
     "contains_impure_call",
     "defined_symbolic_vars",
     "direct_uses",
+    "elements_of",
+    "estimate_cost",
     "find_impure_call",
     "free_symbolic_vars",
     "free_vars",

@@ -34,6 +34,8 @@ class _Folding(SessionWalk):
         self._context = context
         self._most_grown = most_grown
         self._keep_named = keep_named
+        self._views: dict[Var, Constant] = {}
+        """What stays in the program as a view of a named tensor, and is known to what is computed from it."""
 
     def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
         changed = False
@@ -59,16 +61,33 @@ class _Folding(SessionWalk):
         stated = _stated(value.ty)
         if stated is not None:
             return stated
-        operands = [_opened(session, arg) for arg in value.args]
+        operands = [self._opened(session, arg) for arg in value.args]
         if any(operand is None for operand in operands):
             return None
         return self._computed(var, with_operands(value, [operand for operand in operands if operand is not None]))
 
+    def _opened(self, session: EditSession, operand: Expr) -> Expr | None:
+        """``operand`` with constants in the place of their names; None if a part of it is not known."""
+        leaf = resolve(session.definitions, operand)
+        if isinstance(leaf, Var):
+            if leaf in self._views:
+                return self._views[leaf]
+            whole = session.definitions.get(leaf)
+            if type(whole) is not Tuple:
+                return None
+            leaf = whole
+        if not isinstance(leaf, Tuple):
+            return leaf
+        fields = [self._opened(session, field) for field in leaf.fields]
+        known = [field for field in fields if field is not None]
+        return Tuple(known) if len(known) == len(fields) else None
+
     def _computed(self, var: Var, call: Expr) -> Expr | None:
         assert isinstance(call, Call)
         constants = _constants(call.args)
-        if self._keep_named and _is_view(call) and any(constant.data.name is not None for constant in constants):
-            self._context.tell("fold_constant", var.name_hint, "it is only a view of a tensor that the model names")
+        named = next((constant.data.name for constant in constants if constant.data.name is not None), None)
+        if self._keep_named and named is not None and _is_view(call) and _size(call.ty) is not None:
+            self._views[var] = _later(call, named)
             return None
         size = _size(call.ty)
         if size is None or size > max(self._most_grown, sum(constant.data.size for constant in constants)):
@@ -98,21 +117,6 @@ def _stated(ty: Type) -> Expr | None:
     if isinstance(ty, PrimType) and ty.value is not None:
         return PrimValue(ty.value, ty.dtype)
     return None
-
-
-def _opened(session: EditSession, operand: Expr) -> Expr | None:
-    """``operand`` with constants in the place of their names; None if a part of it is not known."""
-    leaf = resolve(session.definitions, operand)
-    if isinstance(leaf, Var):
-        whole = session.definitions.get(leaf)
-        if type(whole) is not Tuple:
-            return None
-        leaf = whole
-    if not isinstance(leaf, Tuple):
-        return leaf
-    fields = [_opened(session, field) for field in leaf.fields]
-    known = [field for field in fields if field is not None]
-    return Tuple(known) if len(known) == len(fields) else None
 
 
 def _constants(operands: tuple[Expr, ...]) -> list[Constant]:
@@ -158,14 +162,16 @@ def _constant_of(value: Any) -> Expr:
     return Constant(np.ascontiguousarray(value).reshape(np.shape(value)))
 
 
-def _later(call: Call) -> Constant:
-    """A constant that is computed when it is first read: its operands are not in memory, and stay where they are."""
+def _later(call: Call, name: str | None = None) -> Constant:
+    """A constant that is computed when it is first read, so that its operands stay where they are until then."""
     ty = call.ty
     assert isinstance(ty, TensorType)
     assert ty.shape is not None
     assert ty.dtype is not None
     shape = [dim for dim in ty.shape if isinstance(dim, int)]
-    return Constant(TensorData.lazy(shape, ty.dtype, lambda: np.ascontiguousarray(_evaluate(call)).reshape(shape)))
+    return Constant(
+        TensorData.lazy(shape, ty.dtype, lambda: np.ascontiguousarray(_evaluate(call)).reshape(shape), name)
+    )
 
 
 def FoldConstant(most_grown: int = 1024, *, keep_named: bool = False) -> Pass:
@@ -174,7 +180,8 @@ def FoldConstant(most_grown: int = 1024, *, keep_named: bool = False) -> Pass:
     A result that has more elements than the constants it is made of (zeros, a constant broadcast) is folded up to
     ``most_grown`` elements only, so that the program does not grow. Constants that are not in memory are not read:
     what is made of them is computed when it is first read. With ``keep_named``, a tensor that the source model names is
-    not replaced by one that is merely arranged otherwise, so that a weight stays the model's own. Shapes and scalars that types say in full are written down.
+    not replaced by one that is merely arranged otherwise, so that a weight stays the model's own. Shapes and scalars
+    that types say in full are written down.
 
     Needs: weights as constants (`BindParams`). Guarantees: the same values as the reference engine computes; calls
     whose reference refuses its operands stay. Cost: linear, and the folded operators' own.

@@ -226,7 +226,8 @@ def LiftTransformParams(shared_transform: bool | Sequence[str] = False) -> Pass:
     """
 
     def transform(module: IRModule, _context: PassContext) -> IRModule:
-        with_weights = [name for name, function in module.items() if weights_of(function)]
+        # A function of weights alone is what this pass makes.
+        with_weights = [n for n, f in module.items() if 0 < len(weights_of(f)) < len(f.params)]
         if shared_transform is False:
             for name in with_weights:
                 module = _lift(module, [name], f"{name}_transform_params")
@@ -234,7 +235,9 @@ def LiftTransformParams(shared_transform: bool | Sequence[str] = False) -> Pass:
         names = with_weights if shared_transform is True else list(shared_transform)
         for name in names:
             if name not in with_weights:
-                raise PassError(f"LiftTransformParams: {name!r} has no weights; its attribute num_input tells them")
+                raise PassError(
+                    f"LiftTransformParams: {name!r} has no weights beside inputs; its attribute num_input tells them"
+                )
         if not names:
             return module
         types = {name: [weight.ty for weight in weights_of(module[name])] for name in names}

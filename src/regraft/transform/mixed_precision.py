@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from .. import ops
+from ..analysis import free_vars
 from ..ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.op import Call, Op, Trait
@@ -80,13 +81,15 @@ class _Block:
         """Write one binding, in the precision that its operator has."""
         value, var = binding.value, binding.var
         if isinstance(binding, MatchCast):
-            self.bindings.append(MatchCast(var, self._high(value), binding.ty))
+            high = self._high(value)
+            self.bindings.append(binding if high is value else MatchCast(var, high, binding.ty))
         elif isinstance(value, Call) and _leads(value.op) and _is(value.ty, _HIGH) and self._all(value.args, _HIGH):
             self._lead(var, value)
         elif self._is_followed(value):
             self._define(var, self._over(value, self._low))
         else:
-            self.bindings.append(VarBinding(var, self._over(value, self._high)))
+            high = self._over(value, self._high)
+            self.bindings.append(binding if high is value else VarBinding(var, high))
 
     def _all(self, operands: Sequence[Expr], dtype: str) -> bool:
         return all(_is(operand.ty, dtype) for operand in operands)
@@ -140,10 +143,11 @@ class _Block:
                     value.with_args(args) if any(a is not b for a, b in zip(args, value.args, strict=True)) else value
                 )
             case TupleGetItem():
-                return TupleGetItem(convert(value.tuple_value), value.index)
+                whole = convert(value.tuple_value)
+                return value if whole is value.tuple_value else TupleGetItem(whole, value.index)
             case Function():
-                table: dict[Var, Expr] = {var: self._high(var) for var in self.low}
-                return substitute(value, table)
+                table: dict[Var, Expr] = {var: self._high(var) for var in free_vars(value) if var in self.low}
+                return substitute(value, table) if table else value
             case _:
                 return convert(value)
 
@@ -158,7 +162,9 @@ class _Block:
     def _high(self, operand: Expr) -> Expr:
         """``operand`` in the precision that it had."""
         if isinstance(operand, Tuple):
-            return Tuple([self._high(item) for item in operand.fields])
+            fields = [self._high(item) for item in operand.fields]
+            same = all(a is b for a, b in zip(fields, operand.fields, strict=True))
+            return operand if same else Tuple(fields)
         if type(operand) is DataflowVar and operand in self.low:
             return self._to(operand, self.low[operand], _HIGH)
         return operand if operand not in self.low else self._outer(operand)
@@ -197,7 +203,8 @@ def _mixed(function: Function, out_dtype: str, names: Sequence[str]) -> Function
         written = _Block(given, out_dtype)
         for binding in block:
             written.write(binding)
-        if any(a is not b for a, b in zip(written.bindings, block.bindings, strict=False)):
+        same = len(written.bindings) == len(block)
+        if not same or any(a is not b for a, b in zip(written.bindings, block.bindings, strict=True)):
             block = DataflowBlock(written.bindings)
         blocks.append(block)
     outside = any(not isinstance(block, DataflowBlock) for block in function.body.blocks)

@@ -17,11 +17,15 @@ from .common_subexpressions import EliminateCommonSubexpr
 from .context import PassError
 from .dataflow import ConvertToDataflow, TopologicalSort
 from .dead_code import DeadCodeElimination
+from .fold_batchnorm import FoldBatchnormToConv2D
 from .fold_constant import FoldConstant
 from .layout import RemoveRedundantReshape, SimplifyTransposes
 from .lift_transform_params import LiftTransformParams
 from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum, ReorderTakeAfterMatmul
+from .merge_composite import MergeCompositeFunctions
+from .mixed_precision import ToMixedPrecision
 from .passes import Pass, Sequential
+from .private_functions import InlinePrivateFunctions, RemoveUnusedOutputs, RemoveUnusedParameters
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
 
 LEVELS: Final = ("canonical", "safe", "default", "aggressive")
@@ -37,12 +41,18 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
         DeadCodeElimination,
         EliminateCommonSubexpr,
         ExpandMatmulOfSum,
+        FoldBatchnormToConv2D,
         FoldConstant,
+        InlinePrivateFunctions,
         LiftTransformParams,
+        MergeCompositeFunctions,
         RemoveRedundantReshape,
+        RemoveUnusedOutputs,
+        RemoveUnusedParameters,
         ReorderPermuteDimsAfterConcat,
         ReorderTakeAfterMatmul,
         SimplifyTransposes,
+        ToMixedPrecision,
         TopologicalSort,
     )
 }
@@ -85,8 +95,8 @@ def pipeline(level: int | str = "default") -> Sequential:
 
     0, ``"canonical"``: one name for one value, nothing that nothing needs. Same values to the bit.
     1, ``"safe"``: what depends on constants only is computed, what is computed twice is computed once, axes and shapes
-    change at most once in a row. Same values to the bit, but that constants are computed by the reference semantics.
-    Weights stay under their names.
+    change at most once in a row, a batch norm goes into the convolution before it. Same values, but for rounding where
+    constants are computed by the reference semantics or a batch norm is folded. Other weights keep their names.
     2, ``"default"``: matmuls of one left side whose right sides are known before the inputs become one. Each element
     is the same sum of products as before; an engine may add them up in another order for a wider matrix. The combined
     weights are new ones, without the names of the old.

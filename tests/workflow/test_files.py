@@ -1,0 +1,84 @@
+"""Output files appear whole or not at all, and never over an input."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from regraft.convert import ConvertError
+from regraft.workflow import OutputError, UsageError, check_output, staged
+from tests.workflow.models import files
+
+
+def test_a_file_takes_its_place_when_it_is_complete(tmp_path: Path) -> None:
+    target = tmp_path / "out.onnx"
+    target.write_text("old")
+    with staged(target) as path:
+        path.write_text("new")
+        assert target.read_text() == "old"
+    assert files(tmp_path) == {"out.onnx": b"new"}
+
+
+def test_weights_come_along(tmp_path: Path) -> None:
+    with staged(tmp_path / "out.onnx") as path:
+        path.write_text("model")
+        path.with_name("out.onnx.data").write_text("weights")
+    assert files(tmp_path) == {"out.onnx": b"model", "out.onnx.data": b"weights"}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ValueError, ConvertError])
+def test_nothing_is_left_of_a_file_that_was_not_finished(tmp_path: Path, error: type[BaseException]) -> None:
+    target = tmp_path / "out.onnx"
+    target.write_text("old")
+    with pytest.raises(error), staged(target) as path:
+        path.write_text("half")
+        raise error
+    assert files(tmp_path) == {"out.onnx": b"old"}
+    assert os.listdir(tmp_path) == ["out.onnx"]
+
+
+@pytest.mark.parametrize("number", [28, 27, 122])
+def test_a_full_disk_is_an_output_error_whoever_reports_it(tmp_path: Path, number: int) -> None:
+    full = OSError(number, os.strerror(number))
+    with pytest.raises(OutputError, match="there is no room"), staged(tmp_path / "out.onnx"):
+        raise full
+    with pytest.raises(OutputError, match="there is no room"), staged(tmp_path / "out.onnx"):
+        raise ConvertError("wrapped") from full
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="there is no folder .*nowhere; make it first"):
+        check_output(tmp_path / "nowhere" / "out.onnx", [])
+
+
+def test_a_folder_cannot_be_the_output(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder"):
+        check_output(tmp_path, [])
+
+
+@pytest.mark.parametrize("spelling", ["same", "dotted", "symbolic link", "hard link"])
+def test_the_input_is_refused_however_it_is_spelled(tmp_path: Path, spelling: str) -> None:
+    source = tmp_path / "model.onnx"
+    source.write_text("model")
+    output = {
+        "same": source,
+        "dotted": tmp_path / "." / ".." / tmp_path.name / "model.onnx",
+        "symbolic link": tmp_path / "soft.onnx",
+        "hard link": tmp_path / "hard.onnx",
+    }[spelling]
+    if spelling == "symbolic link":
+        output.symlink_to(source)
+    if spelling == "hard link":
+        output.hardlink_to(source)
+    with pytest.raises(UsageError, match="would overwrite the input"):
+        check_output(output, [source])
+
+
+def test_a_weights_file_of_the_input_is_refused_too(tmp_path: Path) -> None:
+    weights = tmp_path / "out.onnx.data"
+    weights.write_text("weights")
+    with pytest.raises(UsageError, match=r"writing .*out\.onnx would overwrite the input .*out\.onnx\.data"):
+        check_output(tmp_path / "out.onnx", [weights])
