@@ -164,7 +164,9 @@ def test_private_functions_are_made_ready_when_first_called() -> None:
 def test_options_do_not_change_results(optimization: str) -> None:
     arrays = _arrays(5)
     exe = build(_mlp(), target=TARGET, threads=1, optimization=optimization)
-    np.testing.assert_allclose(exe["main"](*arrays), build(_mlp(), target="numpy")["main"](*arrays), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        exe["main"](*arrays), build(_mlp(), target="numpy")["main"](*arrays), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_an_unknown_level_of_optimization_is_named() -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-
 from ..ir.dims import SymVar
 from ..ir.dtypes import numpy_dtype
 from ..ir.module import IRModule
@@ -304,4 +303,3 @@ def _assembled(ty: Type, found: Iterator[Any]) -> Any:
             return _from_ort(next(found), dtype)
         case _:
             return next(found).numpy()
-

@@ -107,12 +107,8 @@ def pipeline(level: int | str = "default") -> Sequential:
     number = level_number(level)
     first: list[Pass] = [CanonicalizeBindings()]
     if number >= 1:
-        first += [
-            FoldConstant(keep_named=True),
-            EliminateCommonSubexpr(),
-            RemoveRedundantReshape(),
-            SimplifyTransposes(),
-        ]
+        first += [FoldBatchnormToConv2D(), FoldConstant(keep_named=True), EliminateCommonSubexpr()]
+        first += [RemoveRedundantReshape(), SimplifyTransposes()]
     if number >= 3:
         first += [ExpandMatmulOfSum(), AdjustMatmulOrder()]
     if number >= 2:

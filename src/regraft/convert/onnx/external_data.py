@@ -63,7 +63,9 @@ def check_external_data(graph: ir.Graph, folder: str) -> None:
             location = os.fspath(tensor.location)
             path = os.path.realpath(os.path.join(root, location))
             if os.path.isabs(location) or os.path.commonpath([root, path]) != root:
-                raise ConvertError(f"constant {name}: its data is in {location}, outside of the model's folder; refused")
+                raise ConvertError(
+                    f"constant {name}: its data is in {location}, outside of the model's folder; refused"
+                )
             if not os.path.isfile(path):
                 raise ConvertError(f"constant {name}: its data should be in {path}, and there is no such file")
             end = (tensor.offset or 0) + (tensor.length or tensor.nbytes)

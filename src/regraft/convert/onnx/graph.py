@@ -307,4 +307,3 @@ class GraphWriter:
     def scalar(self, value: ir.Value) -> ir.Value:
         """A tensor of one element as one of rank 0."""
         return self.op("Reshape", value, self.integers([]))
-

@@ -115,7 +115,8 @@ _TABLE: Final = {
     "TopK": "i8 i16 i32 i64 u8 f32 f64",
     "Trilu": "bool i32 i64 f32 f64",
     "Unique": "i8 i64 f32 f64",
-    "Where": "i8 i32 i64 u8 u32 f32 f64",}
+    "Where": "i8 i32 i64 u8 u32 f32 f64",
+}
 
 KERNELS: Final[dict[str, frozenset[str]]] = {
     op_type: frozenset(_LONG[short] for short in text.split()) for op_type, text in _TABLE.items()
@@ -146,7 +147,9 @@ def carrier(op_type: str, dtype: str) -> str:
         signed = ("int16", "int32", "int64")
         unsigned = ("uint16", "uint32", "uint64") if is_unsigned(dtype) else ()
         wider = tuple(name for name in (*signed, *unsigned) if itemsize(name) > itemsize(dtype))
-        wider = (*wider, *(("float32",) if itemsize(dtype) < 4 else ()), "float64") if itemsize(dtype) < 8 else ("int64",)
+        wider = (
+            (*wider, *(("float32",) if itemsize(dtype) < 4 else ()), "float64") if itemsize(dtype) < 8 else ("int64",)
+        )
     else:
         wider = ()
     return next((name for name in wider if name in types), dtype)

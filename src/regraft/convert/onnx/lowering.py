@@ -62,8 +62,9 @@ def known_rank(expr: Expr) -> int:
     """The rank of a tensor operand, where its nodes depend on it."""
     rank = tensor_type(expr).ndim
     if rank < 0:
-        raise ConvertError(f"{expr!r} is {expr.ty!r}, and how it is written in ONNX depends on its rank; "
-                           f"state it with a match_cast")
+        raise ConvertError(
+            f"{expr!r} is {expr.ty!r}, and how it is written in ONNX depends on its rank; state it with a match_cast"
+        )
     return rank
 
 

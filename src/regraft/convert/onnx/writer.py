@@ -109,7 +109,9 @@ def _chosen(module: IRModule, function: str | None) -> str:
         return "main"
     public = [name for name, candidate in module.items() if not candidate.is_private]
     if len(public) != 1:
-        raise ConvertError(f"an ONNX model holds one function; say which: function=... of {', '.join(module) or 'none'}")
+        raise ConvertError(
+            f"an ONNX model holds one function; say which: function=... of {', '.join(module) or 'none'}"
+        )
     return public[0]
 
 
@@ -172,7 +174,9 @@ def _all_nodes(nodes: Sequence[ir.Node]) -> Iterator[ir.Node]:
 def _inputs(lowering: Lowering, function: Function) -> tuple[Port, ...]:
     ports: list[Port] = []
     for param in function.params:
-        lowering.values[param] = _input(lowering.graph, param.name_hint, param.ty, ports, f"parameter {param.name_hint}")
+        lowering.values[param] = _input(
+            lowering.graph, param.name_hint, param.ty, ports, f"parameter {param.name_hint}"
+        )
     names: tuple[str, ...] = function.attrs.get(INPUT_NAMES, ())
     if len(names) == len(ports):
         for port, name in zip(ports, names, strict=True):
@@ -252,4 +256,3 @@ def _leaf_types(ty: Type) -> list[Type]:
     if not isinstance(ty, TupleType):
         return [ty]
     return [leaf for field in ty.fields for leaf in _leaf_types(field)]
-

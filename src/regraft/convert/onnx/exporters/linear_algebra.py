@@ -84,5 +84,3 @@ def _outer(lowering: Lowering, call: Call) -> Lowered:
     left, right = lowering.tensors(call.args)
     column: ir.Value = graph.op("Unsqueeze", left, graph.integers([1]))
     return graph.op("And" if is_bool(operand_dtype(call)) else "Mul", column, right)
-
-

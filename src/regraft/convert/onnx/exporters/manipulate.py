@@ -353,9 +353,7 @@ def _scattered_mean(lowering: Lowering, call: Call) -> Lowered:
 @lowers("scatter_nd")
 def _scatter_nd(lowering: Lowering, call: Call) -> Lowered:
     data, updates = lowering.tensor(call.args[0]), lowering.tensor(call.args[2])
-    return _scattered(
-        lowering, "ScatterND", data, as_indices(lowering, call.args[1]), updates, call.attrs["reduction"]
-    )
+    return _scattered(lowering, "ScatterND", data, as_indices(lowering, call.args[1]), updates, call.attrs["reduction"])
 
 
 @lowers("index_put")

@@ -209,4 +209,3 @@ lowers(
     "grad.avg_pool2d_backward",
     "grad.take_backward",
 )(by_reference)
-

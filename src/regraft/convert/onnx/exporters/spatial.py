@@ -216,5 +216,3 @@ def _is_even(call: Call) -> bool:
     if scale.ndim != 1 or zero_point.ndim != 1 or data.shape is None or not data.shape:
         return False
     return scale.shape == zero_point.shape == (data.shape[call.attrs["axis"]],)
-
-

@@ -2,7 +2,17 @@
 
 from typing import Final
 
-from . import control_flow, convolution, elementwise, indexing, linear_algebra, normalization, reduction, resize, shaping
+from . import (
+    control_flow,
+    convolution,
+    elementwise,
+    indexing,
+    linear_algebra,
+    normalization,
+    reduction,
+    resize,
+    shaping,
+)
 from .folding import folded
 
 FAMILIES: Final = (

@@ -115,9 +115,7 @@ def _step_lstm(cell: _Recurrence, x: Expr, state: list[Expr], activations: list[
     peephole: list[Expr] = []
     if node.has(7):
         row = cell.part(7)
-        peephole = [
-            node.emit(ops.strided_slice(row, [0], [p * cell.size], [(p + 1) * cell.size])) for p in range(3)
-        ]
+        peephole = [node.emit(ops.strided_slice(row, [0], [p * cell.size], [(p + 1) * cell.size])) for p in range(3)]
 
     def seen(gate: Expr, place: int, what: Expr) -> Expr:
         return ops.add(gate, ops.multiply(peephole[place], what)) if peephole else gate
@@ -173,5 +171,3 @@ def _recurrence(node: NodeImporter) -> tuple[Imported | None, ...]:
         found = node.emit(ops.permute_dims(found, [2, 0, 1, 3]))
         lasts = [node.emit(ops.permute_dims(last, [1, 0, 2])) for last in lasts]
     return found, *lasts
-
-

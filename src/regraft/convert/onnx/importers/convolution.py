@@ -61,9 +61,7 @@ def _conv(node: NodeImporter) -> Imported:
     strides, dilations = node.attr("strides") or (1,) * rank, node.attr("dilations") or (1,) * rank
     kernel = node.shape(1)[2:] if node.attr("kernel_shape") is None else node.attr("kernel_shape")
     padding = _padding(node, kernel, strides, dilations)
-    x = _CONV[rank](
-        node.operand(0), node.operand(1), strides, padding, dilations, groups=node.attr("group", 1)
-    )
+    x = _CONV[rank](node.operand(0), node.operand(1), strides, padding, dilations, groups=node.attr("group", 1))
     return with_bias(node, x, node.optional(2), rank)
 
 
@@ -79,9 +77,7 @@ def _conv_transpose(node: NodeImporter) -> Imported:
     extra = tuple(more - over for more, over in zip(extra, beyond, strict=True))
     cut = [max(-pad, 0) for pad in padding]
     padding = tuple(max(pad, 0) for pad in padding)
-    x: Expr = _CONV_TRANSPOSE[rank](
-        node.operand(0), node.operand(1), strides, padding, extra, dilations, groups=groups
-    )
+    x: Expr = _CONV_TRANSPOSE[rank](node.operand(0), node.operand(1), strides, padding, extra, dilations, groups=groups)
     if any(cut) or any(beyond):
         widths = [0] * 4
         for axis in range(rank):
@@ -200,9 +196,7 @@ def _lp_pool(node: NodeImporter) -> Imported:
     kernel, strides, dilations, padding = _window(node, rank)
     power = float(node.attr("p", 2))
     x = ops.power(ops.abs(node.operand(0)), node.like(power))
-    mean = _AVG_POOL[rank](
-        node.emit(x), kernel, strides, padding, dilations, bool(node.attr("ceil_mode", 0)), True
-    )
+    mean = _AVG_POOL[rank](node.emit(x), kernel, strides, padding, dilations, bool(node.attr("ceil_mode", 0)), True)
     count = float(np.prod(kernel))
     return ops.power(ops.multiply(mean, node.like(count)), node.like(1 / power))
 
@@ -224,9 +218,7 @@ def _max_unpool(node: NodeImporter) -> Imported:
     rank = len(sizes) - 2
     kernel, strides = node.attr("kernel_shape"), node.attr("strides") or (1,) * rank
     pads = node.attr("pads") or (0,) * (2 * rank)
-    natural = [
-        (sizes[2 + i] - 1) * strides[i] + kernel[i] - pads[i] - pads[i + rank] for i in range(rank)
-    ]
+    natural = [(sizes[2 + i] - 1) * strides[i] + kernel[i] - pads[i] - pads[i + rank] for i in range(rank)]
     inner = [*sizes[:2], *natural]
     given = node.integers(2, "its shape") or inner
     flat = ops.zeros([int(np.prod(inner))], node.dtype())

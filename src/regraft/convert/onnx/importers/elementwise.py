@@ -220,7 +220,6 @@ def _converted(node: NodeImporter, target: str) -> Imported:
 def _saturated(x: Expr, own: str, target: str) -> Expr:
     """Conversion to an 8-bit float that takes what is too large, infinities too, to the greatest number."""
 
-
     greatest = float(ml_dtypes.finfo(numpy_dtype(target)).max)
     if itemsize(own) == 1:
         x, own = ops.astype(x, "float32"), "float32"
@@ -387,5 +386,3 @@ def _dropout(node: NodeImporter) -> tuple[Imported | None, ...]:
     x = node.operand(0)
     mask = ops.ones_like(x, "bool") if len(node.node.outputs) > 1 else None
     return x, mask
-
-

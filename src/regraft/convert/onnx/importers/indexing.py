@@ -122,4 +122,3 @@ def _reverse_sequence(node: NodeImporter) -> Imported:
     return ops.reverse_sequence(
         node.operand(0), node.operand(1), seq_axis=node.attr("time_axis", 0), batch_axis=node.attr("batch_axis", 1)
     )
-

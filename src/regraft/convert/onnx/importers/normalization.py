@@ -61,9 +61,7 @@ def _batch_norm(node: NodeImporter) -> tuple[Imported | None, ...]:
     # ONNX's momentum is the share of the old value that is kept.
     momentum = 1.0 - node.attr("momentum", 0.9)
     found = node.emit(
-        ops.nn.batch_norm(
-            *operands, axis=1, epsilon=node.attr("epsilon", 1e-5), momentum=momentum, training=training
-        )
+        ops.nn.batch_norm(*operands, axis=1, epsilon=node.attr("epsilon", 1e-5), momentum=momentum, training=training)
     )
     if not training:
         return (found[0],)
@@ -137,8 +135,7 @@ def _attention(node: NodeImporter) -> tuple[Imported | None, ...]:
         return node.by_function()
     dtype = node.dtype()
     query, key, value = (
-        _heads(node, index, name)
-        for index, name in ((0, "q_num_heads"), (1, "kv_num_heads"), (2, "kv_num_heads"))
+        _heads(node, index, name) for index, name in ((0, "q_num_heads"), (1, "kv_num_heads"), (2, "kv_num_heads"))
     )
     present: list[Expr] = []
     past = 0
@@ -228,5 +225,3 @@ def _angles(node: NodeImporter, index: int, half: int) -> Expr:
         table = node.emit(ops.take(table, node.operand(3), axis=0))
     table = node.emit(ops.strided_slice(table, [2], [0], [half]))
     return node.emit(ops.expand_dims(table, 2))
-
-

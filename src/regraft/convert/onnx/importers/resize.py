@@ -123,8 +123,10 @@ def _resized(
         lead = [lead[0], total]
     while len(lead) < 2:
         lead.insert(0, 1)
-    flat = moved if [*lead, *spatial] == [shape[axis] for axis in order] else node.emit(
-        ops.reshape(moved, [*lead, *spatial])
+    flat = (
+        moved
+        if [*lead, *spatial] == [shape[axis] for axis in order]
+        else node.emit(ops.reshape(moved, [*lead, *spatial]))
     )
     function: Any = ops.image.resize3d if width == 3 else ops.image.resize2d
     layout = "NCDHW" if width == 3 else "NCHW"

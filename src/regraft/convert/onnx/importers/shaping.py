@@ -361,4 +361,3 @@ def _dynamic_slice(node: NodeImporter) -> Imported:
     steps = node.optional(4) or const(np.ones(rank, np.int64))
     operands = [ops.astype(bound, "int64") for bound in (node.operand(1), node.operand(2), steps)]
     return ops.dynamic_strided_slice(node.operand(0), *operands)
-
