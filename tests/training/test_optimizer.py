@@ -30,15 +30,16 @@ def params(dtype: str = "float32") -> list[Var]:
 @pytest.mark.parametrize("target", ["numpy", "onnxruntime"])
 def test_a_step_keeps_the_types_of_parameters_and_states(optimizer: Any, dtype: str, target: str) -> None:
     optimizer.init(params(dtype))
-    module = rx.IRModule({"step": optimizer.get_function(), "start": optimizer.get_state_function()})
+    step, start = optimizer.get_function(), optimizer.get_state_function()
+    module = rx.IRModule({step.name: step, start.name: start})
     check_well_formed(module)
     built = rx.build(module, target=target)
-    state = built["start"]()
+    state = built[start.name]()
     assert [(s.shape, s.dtype) for s in state] == [(s.shape, s.dtype) for s in optimizer.state]
     for got, want in zip(state, optimizer.state, strict=True):
         np.testing.assert_array_equal(got.astype("float64"), want.astype("float64"))
     values = tuple(np.ones(p.ty.shape).astype(rx.ir.dtypes.numpy_dtype(dtype)) for p in optimizer.param_list)
-    new_values, new_state = built["step"](values, values, tuple(state))
+    new_values, new_state = built[step.name](values, values, tuple(state))
     assert [(v.shape, v.dtype) for v in new_values] == [(v.shape, v.dtype) for v in values]
     assert [(s.shape, s.dtype) for s in new_state] == [(s.shape, s.dtype) for s in state]
     assert int(new_state[0]) == 1
@@ -94,7 +95,7 @@ def test_adam_corrects_its_means_exactly_even_in_single_precision() -> None:
     values: Any = (np.zeros(1, "float32"),)
     state: Any = optimizer.state
     for count in range(1, 200):
-        values, state = step(values, (np.full(1, 0.5, "float32"),), state)
+        values, state = step(values, (np.full(1, 0.5, "float32"),), tuple(state))
         # The gradient is the same each time, so every step is one of the learning rate.
         np.testing.assert_allclose(values[0], -0.001 * count, rtol=2e-6)
 

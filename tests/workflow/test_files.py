@@ -50,7 +50,7 @@ def test_a_full_disk_is_an_output_error_whoever_reports_it(tmp_path: Path, numbe
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="there is no folder .*nowhere; make it first"):
+    with pytest.raises(OutputError, match=r"there is no folder .*nowhere; make it first"):
         check_output(tmp_path / "nowhere" / "out.onnx", [])
 
 

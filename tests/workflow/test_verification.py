@@ -77,7 +77,7 @@ def test_sizes_of_the_random_inputs_can_be_set() -> None:
 
 
 def test_a_size_that_the_model_lacks_is_refused() -> None:
-    with pytest.raises(UsageError, match="sizes cannot be set: .*nobody"):
+    with pytest.raises(UsageError, match=r"sizes cannot be set: .*nobody"):
         optimize(projections(), verify=True, dims={"nobody": 4})
 
 

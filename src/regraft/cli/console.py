@@ -47,33 +47,31 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 @contextmanager
 def shown_progress() -> Generator[Progress]:
     """What shows how far a job has come, on a terminal and if it takes longer than a second."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from ..workflow.progress import unseen
 
     console = Console(stderr=True)
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
+    if not console.is_terminal:
+        yield unseen
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=console, transient=True)
     task = bar.add_task("", total=None)
     start = Timer(_PATIENCE, bar.start)
     start.daemon = True
+    start.start()
 
     def show(stage: str, done: int, total: int) -> None:
         bar.update(task, description=stage, completed=done, total=total)
 
-    if console.is_terminal:
-        start.start()
     try:
         yield show
     finally:
         start.cancel()
-        if start.is_alive():
-            start.join()
-        bar.stop()
+        start.join()
+        if bar.live.is_started:
+            bar.stop()
 
 
 def seconds_text(seconds: float) -> str:

@@ -177,9 +177,11 @@ def _promise(function: Function, name: str, known: tuple[SymVar, ...]) -> TypeCh
 def _open_session(lowered: LoweredFunction, name: str, options: _Options) -> tuple[Any, str]:
     import onnx
     import onnx_ir as ir
-    import onnxruntime as ort
+    import onnxruntime
 
     from ..convert.onnx.writer import as_model
+
+    ort: Any = onnxruntime  # it ships no types
 
     settings = ort.SessionOptions()
     settings.log_severity_level = 3
@@ -233,7 +235,7 @@ def _share_constants(graph: ir.Graph, settings: Any) -> list[Any]:
             continue
         values.append(_as_ort(tensor.numpy(), int(tensor.dtype)))
         names.append(name)
-        shape = ir.Shape(tuple(tensor.shape))
+        shape = ir.Shape([int(size) for size in tensor.numpy().shape])
         value.const_value = ir.ExternalTensor(
             "memory", 0, tensor.nbytes, tensor.dtype, shape=shape, name=name, base_dir=""
         )
@@ -286,8 +288,8 @@ def _from_ort(value: Any, dtype: str | None) -> np.ndarray:
     count = int(np.prod(shape)) * target.itemsize
     if count == 0:
         return np.empty(shape, target)
-    memory = (ctypes.c_char * count).from_address(value.data_ptr())
-    memory.owner = value  # type: ignore[attr-defined]  # what the array keeps alive
+    memory: Any = (ctypes.c_char * count).from_address(value.data_ptr())
+    memory.owner = value  # what the array keeps alive
     return np.frombuffer(memory, dtype=target).reshape(shape)
 
 

@@ -58,10 +58,10 @@ def compile_module(module: IRModule, *, device: Any = None, verify_types: bool =
 
 def dialect(device: torch.device | None) -> Dialect:
     """How programs are written for PyTorch, with constants and new tensors on ``device``."""
-    import array_api_compat.torch as xp
     import torch
 
     from ..convert.torch.tensors import torch_dtype
+    from . import torch_namespace as xp
     from .torch_arrays import as_constant, tensor_dtype
     from .torch_kernels import KERNELS
 

@@ -61,9 +61,7 @@ class RegraftModule(torch.nn.Module):
 
     source: str
 
-    def __init__(
-        self, module: IRModule, name: str, signature: Signature, nesting: Nesting, share_memory: bool
-    ) -> None:
+    def __init__(self, module: IRModule, name: str, signature: Signature, nesting: Nesting, share_memory: bool) -> None:
         super().__init__()
         with collection_paused():
             lifted = lift_constants(module)
@@ -84,7 +82,7 @@ class RegraftModule(torch.nn.Module):
         self._places = [state.place(data) for data in lifted.taken[name]]
         state.add_aliases()
         unread = {each for each, _ in signature.tensors} - state.names
-        self.register_load_state_dict_pre_hook(_without(unread))
+        cast(Any, self).register_load_state_dict_pre_hook(_without(unread))
 
     def run_program(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What ``forward`` does, whatever its arguments are called."""

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from ..dpl.view import leaves_of
 from ..ir.errors import IRError
-from ..ir.expr import DataflowVar, Expr, Var, as_expr
+from ..ir.expr import Constant, DataflowVar, Expr, Var, as_expr
 from ..ir.node import print_node
 from ..ir.op import Call
 from ..ir.origin import Origin, Origins, merge_origins
@@ -79,9 +79,37 @@ class Gate:
         """
         if type(result) is Decline:
             return result.reason
+        if type(result) is Call and self._is_plain(var, result):
+            self._replace_plainly(rule, var, result, matched)
+            return None
         return self._make(
             rule, {var: self._expression(rule, var, result)}, known, self._origins(rule, matched), matched
         )
+
+    def _is_plain(self, var: Var, value: Call) -> bool:
+        """Whether ``value`` is a pure call of another operator over operands that the old call has, of the old type.
+
+        Such a value is visible, typed, another one, and cannot depend on itself, so none of the wider checks apply.
+        """
+        old = self.session.definitions[var]
+        if value.ty is not var.ty or type(old) is not Call or old.op is value.op or not value.is_pure:
+            return False
+        if self.dry or self.verify is not None:
+            return False
+        before = old.args
+        for arg in value.args:
+            if type(arg) is not Constant and (not isinstance(arg, Var) or arg not in before):
+                return False
+        return True
+
+    def _replace_plainly(self, rule: Rule, var: Var, value: Call, matched: tuple[Var, ...]) -> None:
+        session = self.session
+        old = session.definitions[var]
+        session.merged_origins[var] = self._origins(rule, matched)
+        session.replace(var, value)
+        self._steps.append((rule.name, var, old, value))
+        if session.state is not None or len(self._steps) > self.limit:
+            self._check_progress()
 
     def apply(self, rule: Rule, edits: Any, matched: tuple[Var, ...], computed: tuple[Var, ...] = ()) -> str | None:
         """Make ``edits`` together, or say why this match is left alone. Raises as `apply_one`.
@@ -231,6 +259,10 @@ class Gate:
     def _record(self, rule: Rule, old: Mapping[Var, Expr], new: Mapping[Var, Expr]) -> None:
         for var, value in new.items():
             self._steps.append((rule.name, var, old[var], value))
+        self._check_progress()
+
+    def _check_progress(self) -> None:
+        """Raise `RewriteLoopError` if the session is where it was before, or if there were too many steps."""
         state = self.session.state
         earlier = None if state is None else self._states.get(state)
         if earlier is not None:

@@ -13,6 +13,7 @@ cycles; it is not yet the order of the emitted block, which stays as close to th
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
 from math import floor
 from typing import Final
 
@@ -232,7 +233,9 @@ class EditSession(BlockView):
             self.aliased.pop(var, None)
         self._link(var, value)
         self.raise_position(var)
-        self.drop_unused(released)
+        users = self.users
+        if not all(users[leaf] for leaf in released):
+            self.drop_unused(released)
 
     def _more_precise(self, var: Var, value: Expr) -> Var:
         """A variable of the more precise type of ``value``, for ``var`` to be an alias of."""
@@ -273,20 +276,26 @@ class EditSession(BlockView):
     def raise_position(self, var: Var) -> None:
         """Keep operands before users after ``var`` got another value: move it, and users it passes, further down.
 
-        Cost: the users that stand between the old and the new place, over all steps down.
+        Values are moved in the order in which they stood, so that each is moved once, after its operands.
+        Cost: the users that stand between the old and the new place.
         """
         position = self.position
-        pending = [var]
+        pending = [(position[var], 0, var)]
+        seen = {var}
         while pending:
-            current = pending.pop()
+            _, _, current = heappop(pending)
             last = -1.0
             for leaf in self._read_by(current):
                 if isinstance(leaf, Var):
                     last = max(last, position.get(leaf, -1.0))
-            if last >= position[current]:
-                self._serial += 1
-                position[current] = floor(last) + self._serial * _SERIAL_STEP
-                pending.extend(self.users.get(current, ()))
+            if last < position[current]:
+                continue
+            self._serial += 1
+            position[current] = floor(last) + self._serial * _SERIAL_STEP
+            for user in self.users.get(current, ()):
+                if user not in seen:
+                    seen.add(user)
+                    heappush(pending, (position[user], len(seen), user))
 
     def drop_unused(self, candidates: Iterable[Var]) -> None:
         """Remove those of ``candidates`` that nothing uses, and then what only they used."""

@@ -171,7 +171,26 @@ BINARY: dict[str, Case] = {
 ACTIVATION: dict[str, Case] = {
     **{
         name: Case(getattr(F, name), (f(2, 3, 4) * 3,))
-        for name in ["celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish", "relu", "relu6", "selu", "silu", "softplus", "softshrink", "softsign", "tanhshrink"]
+        for name in [
+            "celu",
+            "elu",
+            "gelu",
+            "hardshrink",
+            "hardsigmoid",
+            "hardswish",
+            "hardtanh",
+            "leaky_relu",
+            "logsigmoid",
+            "mish",
+            "relu",
+            "relu6",
+            "selu",
+            "silu",
+            "softplus",
+            "softshrink",
+            "softsign",
+            "tanhshrink",
+        ]
     },
     **{f"{name}_special": Case(getattr(F, name), (SPECIAL,)) for name in ("elu", "silu", "logsigmoid", "softplus")},
     "gelu_tanh": Case(lambda x: F.gelu(x, approximate="tanh"), (f(2, 3),)),

@@ -142,7 +142,8 @@ def vae_decoder() -> Example:
 MODELS: dict[str, Callable[[], Example]] = {
     make.__name__: make
     for make in (
-        bert, gpt2, llama, t5_encoder, clip_text, clip_vision, vit, resnet, mobilenet, whisper_encoder, unet, vae_decoder
+        bert, gpt2, llama, t5_encoder, clip_text, clip_vision, vit, resnet, mobilenet, whisper_encoder, unet,
+        vae_decoder,
     )
 }  # fmt: skip
 

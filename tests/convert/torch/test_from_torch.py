@@ -227,5 +227,5 @@ def test_empty_and_scalar_tensors_go_both_ways(shape: tuple[int, ...]) -> None:
 
 
 def test_a_sparse_tensor_has_no_array() -> None:
-    with pytest.raises(ConvertError, match="the weight is a .* tensor"):
+    with pytest.raises(ConvertError, match=r"the weight is a .* tensor"):
         to_numpy(torch.eye(3).to_sparse(), "the weight")

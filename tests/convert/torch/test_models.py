@@ -63,7 +63,9 @@ def test_a_model_goes_back_to_pytorch_under_its_own_names(name: str) -> None:
     assert list(returned.keys() - original.keys()) == []
     for key, value in returned.items():
         torch.testing.assert_close(value, original[key], rtol=0, atol=0)
-    read = {key for key in original if "num_batches_tracked" not in key and not key.startswith(("vae.enc", "vae.quant"))}
+    read = {
+        key for key in original if "num_batches_tracked" not in key and not key.startswith(("vae.enc", "vae.quant"))
+    }
     assert read == set(returned)
     module.load_state_dict(original)
 

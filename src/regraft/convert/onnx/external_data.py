@@ -80,7 +80,7 @@ def _inner_graphs(graph: ir.Graph) -> list[ir.Graph]:
     while stack:
         for node in stack.pop():
             for attribute in node.attributes.values():
-                if isinstance(attribute, ir.Attr) and attribute.type == ir.AttributeType.GRAPH:
+                if attribute.type == ir.AttributeType.GRAPH:
                     stack.append(attribute.as_graph())
                     found.append(stack[-1])
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -229,7 +229,7 @@ class NodeImporter:
         if isinstance(value, bytes):
             return value.decode()
         if isinstance(value, list | tuple):
-            items: Iterable[Any] = value
+            items = cast("Iterable[Any]", value)
             return tuple([item.decode() if isinstance(item, bytes) else item for item in items])
         return value
 

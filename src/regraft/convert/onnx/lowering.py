@@ -68,6 +68,12 @@ def known_rank(expr: Expr) -> int:
     return rank
 
 
+def size_at(expr: Expr, axis: int) -> Dim | None:
+    """The size of a tensor operand along an axis, if it is known."""
+    shape = tensor_type(expr).shape
+    return None if shape is None else shape[axis]
+
+
 class Lowering:
     """The state of writing one function: the graph so far, and what each variable became."""
 

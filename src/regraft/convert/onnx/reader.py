@@ -33,7 +33,8 @@ from .external_data import check_external_data
 from .importing import IMPORTERS, Imported, NodeImporter, Sizes, UnsupportedNodeError, constant_of
 from .writer import INPUT_NAMES, METADATA, OUTPUT_NAMES
 
-assert importers.FAMILIES  # what importing them entered into IMPORTERS
+FAMILIES: Final = importers.FAMILIES
+"""The modules of readers; importing them is what fills `IMPORTERS`."""
 
 OLDEST_OPSET: Final = 7
 """Models before opset 13 are read as far as their operators mean the same today."""
@@ -335,7 +336,7 @@ def function_body(
     """
     version = opset_imports.get(node.domain, 1)
     try:
-        schema = onnx.defs.get_schema(node.op_type, version, node.domain)
+        schema: Any = onnx.defs.get_schema(node.op_type, version, node.domain)
     except onnx.defs.SchemaError:
         return None
     if schema.has_function:
@@ -359,7 +360,7 @@ def function_body(
     return ir.from_proto(proto), names
 
 
-def _context_body(schema: onnx.defs.OpSchema, node: ir.Node, version: int, types: list[bytes]) -> bytes | None:
+def _context_body(schema: Any, node: ir.Node, version: int, types: list[bytes]) -> bytes | None:
     text = ir.to_proto(node).SerializeToString()
     versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]
     try:
@@ -373,7 +374,7 @@ def _context_body(schema: onnx.defs.OpSchema, node: ir.Node, version: int, types
 def _fill_attributes(nodes: Any, values: dict[str, onnx.AttributeProto]) -> None:
     """Put the values of the node's attributes where the body of a function refers to them."""
     for node in nodes:
-        kept = []
+        kept: list[Any] = []
         for attribute in node.attribute:
             if attribute.ref_attr_name:
                 value = values.get(attribute.ref_attr_name)
@@ -403,7 +404,7 @@ def _unreadable(graph: ir.Graph, importer: GraphImporter) -> list[str]:
 
 def _has_function(node: ir.Node, opset_imports: dict[str, int]) -> bool:
     try:
-        schema = onnx.defs.get_schema(node.op_type, opset_imports.get(node.domain, 1), node.domain)
+        schema: Any = onnx.defs.get_schema(node.op_type, opset_imports.get(node.domain, 1), node.domain)
     except onnx.defs.SchemaError:
         return False
     return schema.has_function or schema.has_context_dependent_function

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -65,7 +66,7 @@ class TracedArray:
     def _call(self, function: Callable[..., Expr], *operands: Any) -> TracedArray:
         return TracedArray(self._lowering, self._lowering.emit(function(*operands)))
 
-    def _beside(self, other: Any) -> Expr:
+    def beside(self, other: Any) -> Expr:
         """``other`` as an operand beside this array: numbers in its dtype."""
         if isinstance(other, TracedArray):
             return other.expr
@@ -74,79 +75,80 @@ class TracedArray:
             return self._lowering.bind(self._lowering.graph.cast(scalar, self.dtype), TensorType((), self.dtype))
         return const(np.asarray(other), self.dtype)
 
-    def _binary(self, function: Callable[..., Expr], other: Any) -> TracedArray:
+    def combined(self, function: Callable[..., Expr], other: Any) -> TracedArray:
+        """A function of this array and another, in the dtype that holds both."""
         if isinstance(other, TracedArray) and other.dtype != self.dtype:
             common = as_dtype(np.result_type(numpy_dtype(self.dtype), numpy_dtype(other.dtype)))
-            left, right = (x._call(lambda e: ops.astype(e, common), x.expr) for x in (self, other))
-            return left._call(function, left.expr, right.expr)
-        return self._call(function, self.expr, self._beside(other))
+            left, right = (self._call(ops.astype, x.expr, common) for x in (self, other))
+            return self._call(function, left.expr, right.expr)
+        return self._call(function, self.expr, self.beside(other))
 
     def _reflected(self, function: Callable[..., Expr], other: Any) -> TracedArray:
-        return self._call(function, self._beside(other), self.expr)
+        return self._call(function, self.beside(other), self.expr)
 
     def __add__(self, other: Any) -> TracedArray:
-        return self._binary(ops.add, other)
+        return self.combined(ops.add, other)
 
     def __radd__(self, other: Any) -> TracedArray:
         return self._reflected(ops.add, other)
 
     def __sub__(self, other: Any) -> TracedArray:
-        return self._binary(ops.subtract, other)
+        return self.combined(ops.subtract, other)
 
     def __rsub__(self, other: Any) -> TracedArray:
         return self._reflected(ops.subtract, other)
 
     def __mul__(self, other: Any) -> TracedArray:
-        return self._binary(ops.multiply, other)
+        return self.combined(ops.multiply, other)
 
     def __rmul__(self, other: Any) -> TracedArray:
         return self._reflected(ops.multiply, other)
 
     def __truediv__(self, other: Any) -> TracedArray:
-        return self._binary(ops.divide, other)
+        return self.combined(ops.divide, other)
 
     def __rtruediv__(self, other: Any) -> TracedArray:
         return self._reflected(ops.divide, other)
 
     def __floordiv__(self, other: Any) -> TracedArray:
-        return self._binary(ops.floor_divide, other)
+        return self.combined(ops.floor_divide, other)
 
     def __mod__(self, other: Any) -> TracedArray:
-        return self._binary(ops.floor_mod, other)
+        return self.combined(ops.floor_mod, other)
 
     def __and__(self, other: Any) -> TracedArray:
-        return self._binary(ops.bitwise_and, other)
+        return self.combined(ops.bitwise_and, other)
 
     def __or__(self, other: Any) -> TracedArray:
-        return self._binary(ops.bitwise_or, other)
+        return self.combined(ops.bitwise_or, other)
 
     def __neg__(self) -> TracedArray:
         return self._call(ops.negative, self.expr)
 
     def __lt__(self, other: Any) -> TracedArray:
-        return self._binary(ops.less, other)
+        return self.combined(ops.less, other)
 
     def __le__(self, other: Any) -> TracedArray:
-        return self._binary(ops.less_equal, other)
+        return self.combined(ops.less_equal, other)
 
     def __gt__(self, other: Any) -> TracedArray:
-        return self._binary(ops.greater, other)
+        return self.combined(ops.greater, other)
 
     def __ge__(self, other: Any) -> TracedArray:
-        return self._binary(ops.greater_equal, other)
+        return self.combined(ops.greater_equal, other)
 
     def __eq__(self, other: Any) -> TracedArray:  # type: ignore[override]
-        return self._binary(ops.equal, other)
+        return self.combined(ops.equal, other)
 
     def __ne__(self, other: Any) -> TracedArray:  # type: ignore[override]
-        return self._binary(ops.not_equal, other)
+        return self.combined(ops.not_equal, other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, index: Any) -> TracedArray:
-        items = index if isinstance(index, tuple) else (index,)
-        if any(isinstance(item, TracedArray) for item in items):
-            arrays = [item.expr for item in items]
+        items: tuple[Any, ...] = cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,)
+        arrays = [item.expr for item in items if isinstance(item, TracedArray)]
+        if arrays:
             return self._call(ops.index_tensor, self.expr, Tuple(arrays))
         rank = self.ndim
         if Ellipsis in [item for item in items if not isinstance(item, slice)]:
@@ -161,7 +163,7 @@ class TracedArray:
                 axis += 1
             else:
                 taken = PrimValue(operator.index(item))
-                result = result._call(lambda x, place, axis=axis: ops.take(x, place, axis=axis), result.expr, taken)
+                result = result._call(ops.take, result.expr, taken, axis)
         return result
 
     def _sliced(self, axis: int, part: slice) -> TracedArray:
@@ -177,10 +179,8 @@ class TracedArray:
 
     def put(self, rows: TracedArray, updates: TracedArray, reduction: str) -> None:
         """Fold ``updates`` into the rows of that number."""
-        places = self._call(lambda x: ops.expand_dims(x, -1), rows.expr)
-        self.expr = self._call(
-            lambda data, index, new: ops.scatter_nd(data, index, new, reduction), self.expr, places.expr, updates.expr
-        ).expr
+        places = self._call(ops.expand_dims, rows.expr, -1)
+        self.expr = self._call(ops.scatter_nd, self.expr, places.expr, updates.expr, reduction).expr
 
 
 class _Folding:
@@ -265,9 +265,9 @@ class TracedNamespace:
         if name in DTYPES:
             return name
         if name in _ONE:
-            return lambda x: self.emit(_ONE[name](self.expr(x)))
+            return partial(self.one, _ONE[name])
         if name in _TWO:
-            return lambda x1, x2: self.both(_TWO[name], x1, x2)
+            return partial(self.both, _TWO[name])
         if name in _FOLDINGS:
             return _Folding(self, *_FOLDINGS[name])
         raise ConvertError(f"{name} has no form in ONNX")
@@ -282,11 +282,15 @@ class TracedNamespace:
         """An array, or a number, as an expression."""
         return x.expr if isinstance(x, TracedArray) else const(np.asarray(x))
 
+    def one(self, function: Callable[..., Expr], x: Any) -> TracedArray:
+        """A function of one array."""
+        return self.emit(function(self.expr(x)))
+
     def both(self, function: Callable[..., Expr], x1: Any, x2: Any) -> TracedArray:
         """A function of two arrays, of which one may be a number."""
         if not isinstance(x1, TracedArray):
-            return self.emit(function(x2._beside(x1), x2.expr))
-        return x1._binary(function, x2)
+            return self.emit(function(x2.beside(x1), x2.expr))
+        return x1.combined(function, x2)
 
     # --- making arrays
 
@@ -294,10 +298,11 @@ class TracedNamespace:
         """``value`` as an array; sequences of sizes may hold symbolic ones."""
         if isinstance(value, TracedArray):
             return value if dtype is None else self.astype(value, dtype)
-        items: Any = value if isinstance(value, list | tuple) else [value]
+        several = isinstance(value, list | tuple)
+        items: Sequence[Any] = cast("Sequence[Any]", value) if several else [value]
         if any(isinstance(item, SymExpr) for item in items):
             sizes = self.emit(ops.shape_to_tensor(ShapeExpr(items)))
-            sizes = sizes if isinstance(value, list | tuple) else self.reshape(sizes, ())
+            sizes = sizes if several else self.reshape(sizes, ())
             return sizes if dtype is None else self.astype(sizes, dtype)
         return TracedArray(self._lowering, const(np.asarray(value), dtype))
 
@@ -313,7 +318,8 @@ class TracedNamespace:
 
     def full(self, shape: Any, value: float, dtype: Any = None, device: Any = None) -> TracedArray:
         """An array of one number."""
-        sizes = shape if isinstance(shape, tuple | list) else (shape,)
+        several = isinstance(shape, tuple | list)
+        sizes: Sequence[Any] = cast("Sequence[Any]", shape) if several else (shape,)
         return self.emit(ops.full(ShapeExpr(sizes), const(np.asarray(value), dtype), dtype))
 
     def zeros(self, shape: Any, dtype: Any = None, device: Any = None) -> TracedArray:
@@ -349,7 +355,7 @@ class TracedNamespace:
     def where(self, condition: TracedArray, x1: Any, x2: Any) -> TracedArray:
         """``x1`` where the condition holds, else ``x2``."""
         like = x1 if isinstance(x1, TracedArray) else x2
-        return self.emit(ops.where(condition.expr, like._beside(x1), like._beside(x2)))
+        return self.emit(ops.where(condition.expr, like.beside(x1), like.beside(x2)))
 
     def clip(self, x: TracedArray, low: Any, high: Any) -> TracedArray:
         """``x`` limited to an interval."""

@@ -27,7 +27,8 @@ from .lowering import LOWERINGS, Lowered, Lowering, flat, onnx_shape
 
 __all__ = ["DEFAULT_OPSET", "LOWERINGS", "LoweredFunction", "Port", "as_model", "lower_function", "to_onnx"]
 
-assert exporters.FAMILIES  # what importing them entered into LOWERINGS
+FAMILIES: Final = exporters.FAMILIES
+"""The modules of lowerings; importing them is what fills `LOWERINGS`."""
 
 OPSETS: Final = range(23, 27)
 """The opsets that can be written; the last is the newest that ONNX Runtime 1.31 supports in full."""
@@ -167,7 +168,7 @@ def _all_nodes(nodes: Sequence[ir.Node]) -> Iterator[ir.Node]:
         node = stack.pop()
         yield node
         for attribute in node.attributes.values():
-            if isinstance(attribute, ir.Attr) and attribute.type == ir.AttributeType.GRAPH:
+            if attribute.type == ir.AttributeType.GRAPH:
                 stack.extend(attribute.as_graph())
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
+from typing import cast as cast_to
 
 import torch
 
@@ -62,8 +63,8 @@ class Context:
 
     def results(self) -> tuple[Any, ...]:
         """What stands for the results of the call: fake tensors, which know shape and dtype."""
-        value = self.node.meta.get("val")
-        return tuple(value) if isinstance(value, list | tuple) else (value,)
+        value: Any = self.node.meta.get("val")
+        return tuple(cast_to("Sequence[Any]", value)) if isinstance(value, list | tuple) else (value,)
 
     def output_shape(self, index: int = 0) -> tuple[Dim, ...]:
         """The shape of a result."""
@@ -151,7 +152,7 @@ def dtype_of(x: Expr) -> str:
 
 def cast(x: Expr, dtype: str) -> Expr:
     """``x`` in ``dtype``; itself when it has it."""
-    if isinstance(x, Constant) and x.ty.dtype != dtype and not x.data.shape and "complex" not in x.data.dtype:
+    if isinstance(x, Constant) and x.data.dtype != dtype and not x.data.shape and "complex" not in x.data.dtype:
         return const(x.data.numpy(), dtype)
     return x if dtype_of(x) == dtype else R.astype(x, dtype)
 

@@ -18,14 +18,14 @@ from .context import HANDLERS
 
 _MOST_ROUNDS: Final = 4
 _REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
-IGNORED: Final = frozenset(
-    {
+IGNORED: Final = dict.fromkeys(
+    (
         "aten._assert_async.msg",
         "aten._assert_scalar.default",
         "aten._assert_tensor_metadata.default",
         "aten.sym_constrain_range.default",
         "aten.sym_constrain_range_for_size.default",
-    }
+    )
 )
 """Checks of what was promised to the exporter; the types of the program say the same."""
 
@@ -78,7 +78,7 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
 
 def _decomposed(program: ExportedProgram, table: Mapping[Any, Callable[..., Any]]) -> ExportedProgram:
     try:
-        return program.run_decompositions(cast(Any, dict(table)))
+        return cast(Any, program).run_decompositions(dict(table))
     except Exception as error:
         raise ConvertError(f"PyTorch cannot make the program functional: {_reason(error)}") from error
 
@@ -93,26 +93,27 @@ def _has_effect(node: torch.fx.Node) -> bool:
 
 
 def _without_handler(program: ExportedProgram) -> list[Any]:
-    return list(
-        dict.fromkeys(
-            node.target
-            for node in program.graph.nodes
-            if node.op == "call_function"
-            and isinstance(node.target, torch._ops.OpOverload)
-            and str(node.target) not in HANDLERS
-            and str(node.target) not in IGNORED
-        )
-    )
+    found: dict[Any, None] = {}
+    for node in program.graph.nodes:
+        if node.op == "call_function" and is_operator(node.target) and str(node.target) not in (HANDLERS | IGNORED):
+            found[node.target] = None
+    return list(found)
+
+
+def is_operator(target: Any) -> bool:
+    """Whether what a node calls is one of PyTorch's operators, rather than Python's or a region."""
+    return hasattr(target, "_schema") and hasattr(target, "overloadpacket")
 
 
 def _decompositions(operators: Sequence[Any]) -> dict[Any, Callable[..., Any]]:
-    from torch._decomp import decomposition_table
+    from torch._decomp import decomposition_table  # pyright: ignore[reportUnknownVariableType]
     from torch.export import default_decompositions
 
-    composite = default_decompositions()
+    single = cast("Mapping[Any, Callable[..., Any]]", decomposition_table)
+    composite = cast("Mapping[Any, Callable[..., Any]]", default_decompositions())
     found: dict[Any, Callable[..., Any]] = {}
     for operator in operators:
-        rule = decomposition_table.get(operator)
+        rule = single.get(operator)
         if rule is None and operator in composite:
             rule = composite[operator]
         if rule is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Final, cast
 
@@ -22,7 +22,7 @@ from ...transform import ConvertToDataflow
 from ..errors import ConvertError, UnsupportedOperatorError
 from . import handlers as handlers
 from .context import HANDLERS, Context, Unsupported, fields_of
-from .exported import IGNORED, export, prepared
+from .exported import IGNORED, export, is_operator, prepared
 from .origins import origin_of, place_of
 from .signature import ATTRIBUTE, VALUE, Kind, Leaf, Signature, constant_leaf, spec_text
 from .sizes import SizeTable
@@ -82,11 +82,13 @@ def _dim_names(program: ExportedProgram, dynamic_shapes: Any) -> dict[str, str]:
         value = node.meta.get("val")
         if not isinstance(value, torch.Tensor):
             continue
-        pairs = axes.items() if isinstance(axes, Mapping) else enumerate(axes or ())
-        for axis, size in cast("Iterable[tuple[int, Any]]", pairs):
-            symbol = value.shape[axis]
-            if isinstance(symbol, torch.SymInt) and symbol.node.expr.is_Symbol and isinstance(size, torch.export.Dim):
-                found[str(symbol.node.expr.name)] = size.__name__
+        named = cast("Mapping[int, Any]", axes if isinstance(axes, Mapping) else dict(enumerate(axes or ())))
+        for axis, size in named.items():
+            symbol: Any = value.shape[axis]
+            if isinstance(symbol, torch.SymInt) and isinstance(size, torch.export.Dim):
+                expression = cast(Any, symbol).node.expr
+                if expression.is_Symbol:
+                    found[str(expression.name)] = size.__name__
     return found
 
 
@@ -284,13 +286,13 @@ class _Importer:
                 raise Unsupported(f"it computes with {argument.name}, a number made of symbolic sizes")
             return value
         if isinstance(argument, tuple | list):
-            return [self._value(item) for item in argument]
+            return [self._value(item) for item in cast("Sequence[Any]", argument)]
         return argument
 
     def _bound(self, node: torch.fx.Node, result: Any) -> Any:
-        fakes = node.meta.get("val")
+        fakes: Any = node.meta.get("val")
         if isinstance(fakes, list | tuple):
-            pairs = enumerate(zip(result, fakes, strict=False))
+            pairs = enumerate(zip(result, cast("Sequence[Any]", fakes), strict=False))
             return tuple(
                 [None if one is None else self._checked(one, fake, f"{node.name}_{i}") for i, (one, fake) in pairs]
             )
@@ -309,9 +311,9 @@ class _Importer:
 
     def _stand_in(self, node: torch.fx.Node) -> Any:
         """Something of the right type in place of a call that is reported later."""
-        fakes = node.meta.get("val")
+        fakes: Any = node.meta.get("val")
         if isinstance(fakes, list | tuple):
-            return tuple([self._dummy(fake) for fake in fakes])
+            return tuple([self._dummy(fake) for fake in cast("Sequence[Any]", fakes)])
         return self._dummy(fakes)
 
     def _dummy(self, fake: Any) -> Expr | None:
@@ -383,7 +385,7 @@ def _memory(tensor: torch.Tensor) -> tuple[object, ...]:
 
 def _is_size(node: torch.fx.Node) -> bool:
     """Whether a node computes with sizes only, so that PyTorch's own symbols say what it gives."""
-    if isinstance(node.target, torch._ops.OpOverload):
+    if is_operator(node.target):
         return False
     value = node.meta.get("val")
     return isinstance(value, int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool)

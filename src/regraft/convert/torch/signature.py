@@ -34,8 +34,8 @@ class Signature:
 
     ``tensors`` gives each tensor of the model's state its kind, by dotted name; ``aliases`` further names of the same
     tensor. ``mutated`` are the buffers that the first results of the function are new values of. ``arguments`` are
-    the names of ``forward``'s arguments. ``inputs`` and ``outputs`` list the leaves of the nested arguments and results,
-    whose nesting is ``in_spec`` and ``out_spec`` (PyTorch's JSON for trees; None: flat).
+    the names of ``forward``'s arguments. ``inputs`` and ``outputs`` list the leaves of the nested arguments and
+    results, whose nesting is ``in_spec`` and ``out_spec`` (PyTorch's JSON for trees; None: flat).
     """
 
     in_spec: str | None

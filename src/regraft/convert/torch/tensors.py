@@ -15,8 +15,12 @@ import torch
 from ...ir.dtypes import DTYPES, numpy_dtype
 from ..errors import ConvertError
 
+_SUB_BYTE: Final = ("int2", "int4", "uint2", "uint4", "float4_e2m1fn")
+"""PyTorch packs these, where it has their names at all; here an element has a byte."""
 _TORCH_DTYPES: Final[dict[str, torch.dtype]] = {
-    name: found for name in DTYPES if isinstance(found := getattr(torch, name, None), torch.dtype)
+    name: found
+    for name in DTYPES
+    if name not in _SUB_BYTE and isinstance(found := getattr(torch, name, None), torch.dtype)
 }
 _NAMES: Final = {dtype: name for name, dtype in _TORCH_DTYPES.items()}
 _BITS: Final = {1: torch.uint8, 2: torch.int16}
@@ -71,8 +75,12 @@ def from_numpy(array: np.ndarray, name: str) -> torch.Tensor:
         array = _as_writeable(array)
     bits = _BITS.get(array.itemsize)
     if bits is not None and array.dtype.type.__module__ == ml_dtypes.__name__:
-        return torch.from_numpy(array.view(f"u{array.itemsize}" if array.itemsize == 1 else "i2")).view(dtype)
-    return torch.from_numpy(array)
+        return _shared(array.view("u1" if array.itemsize == 1 else "i2")).view(dtype)
+    return _shared(array)
+
+
+def _shared(array: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(array)  # pyright: ignore[reportUnknownMemberType]
 
 
 class _Memory:

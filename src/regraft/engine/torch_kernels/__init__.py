@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-import array_api_compat.torch as xp
-
 from ...ir.op import Op
+from .. import torch_namespace as xp
 from . import attention, convolution, elementwise, images, normalization, pooling, products
 
 Kernel: TypeAlias = Callable[..., Any]

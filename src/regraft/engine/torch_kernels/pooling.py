@@ -71,7 +71,8 @@ def _adaptive_avg_pool(
     if output_size is None or not data.dtype.is_floating_point or 0 in data.shape:
         return NotImplemented
     letters = data_letters(rank)
-    return arranged(_ADAPTIVE[rank - 1](arranged(data, layout, letters), output_size), letters, out_layout)
+    pool: Callable[..., Any] = _ADAPTIVE[rank - 1]
+    return arranged(pool(arranged(data, layout, letters), output_size), letters, out_layout)
 
 
 KERNELS: Final[dict[str, Callable[..., Any]]] = {

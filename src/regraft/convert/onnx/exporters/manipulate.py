@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import onnx_ir as ir
 
@@ -13,7 +14,7 @@ from ....ir.expr import Expr, ShapeExpr
 from ....ir.op import Call
 from ....ir.types import PrimType, TensorType, TupleType
 from ..graph import dtype_of
-from ..lowering import Lowered, Lowering, known_rank, lowers, tensor_type
+from ..lowering import Lowered, Lowering, known_rank, lowers, size_at, tensor_type
 from ..traced import TracedArray, TracedNamespace, by_reference
 from .elementwise import operand_dtype, stem
 
@@ -115,12 +116,12 @@ def _split(lowering: Lowering, call: Call) -> Lowered:
         assert isinstance(field, TensorType)
         if field.shape is not None:
             sizes.append(field.shape[axis])
-    extent = (tensor_type(call.args[0]).shape or {axis: -1})[axis]
+    extent = size_at(call.args[0], axis)
     total: Dim = 0
     for size in sizes:
         total = total + size
     # Cuts that go back or past the end leave parts that do not add up.
-    if len(sizes) == len(call.ty.fields) and dims_equal(total, extent) is True:
+    if len(sizes) == len(call.ty.fields) and extent is not None and dims_equal(total, extent) is True:
         return graph.ops("Split", [x, graph.shape(sizes)], len(sizes), axis=axis)
     cuts = call.attrs["indices_or_sections"]
     if isinstance(cuts, int):
@@ -266,7 +267,7 @@ def _known_slices(call: Call) -> list[tuple[int, int, int, int]] | None:
     columns += [[1] * len(columns[0])] * (4 - len(columns))
     rows: list[tuple[int, int, int, int]] = []
     for axis, begin, end, stride in zip(*columns, strict=True):
-        size = (shape or ())[axis]
+        size = size_at(call.args[0], axis)
         if not isinstance(size, int):
             return None
         places = range(*slice(begin, end, stride).indices(size))
@@ -315,7 +316,7 @@ _REDUCTIONS = {"update": None, "add": "add", "mul": "mul", "max": "max", "min": 
 
 
 def _scattered(
-    lowering: Lowering, op_type: str, data: ir.Value, indices: ir.Value, updates: ir.Value, reduction: str, **attrs: int
+    lowering: Lowering, op_type: str, data: ir.Value, indices: ir.Value, updates: ir.Value, reduction: str, **attrs: Any
 ) -> ir.Value:
     graph = lowering.graph
     dtype = dtype_of(data)

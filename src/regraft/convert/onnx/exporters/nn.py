@@ -15,7 +15,7 @@ from ....ir.dtypes import is_float, itemsize
 from ....ir.op import Call
 from ..graph import dtype_of
 from ..kernels import has_kernel
-from ..lowering import Lowered, Lowering, lowers, tensor_type
+from ..lowering import Lowered, Lowering, lowers, size_at, tensor_type
 from ..traced import TracedArray, TracedNamespace, by_reference
 from .create import filled, shape_value
 from .elementwise import operand_dtype
@@ -146,25 +146,27 @@ def _attention(lowering: Lowering, call: Call) -> Lowered:
     if len(call.args) > 3:
         bias = graph.cast(lowering.tensor(call.args[3]), dtype)
         # ONNX Runtime does not repeat one row for all queries by itself.
-        queries = (shapes[0] or ())[1]
-        if dims_equal((tensor_type(call.args[3]).shape or (0, 0, 1))[2], queries) is not True:
+        queries, rows = size_at(call.args[0], 1), size_at(call.args[3], 2)
+        assert queries is not None
+        if rows is None or dims_equal(rows, queries) is not True:
             bias = graph.op("Expand", bias, graph.shape((1, 1, queries, 1)))
         if mask is not None:
             bias = graph.op("Where", mask, bias, graph.constant(float("-inf"), dtype))
         mask = bias
+    heads = [count for count in (size_at(arg, 2) for arg in call.args[:2]) if isinstance(count, int)]
     # Rows of all heads, as they lie in memory: no transposition is needed.
     rows = [graph.op("Reshape", x, graph.integers([0, 0, -1])) for x in lowering.tensors(call.args[:3])]
     found = graph.op(
         "Attention",
         *rows,
         mask,
-        q_num_heads=shapes[0][2] if shapes[0] else 0,
-        kv_num_heads=shapes[1][2] if shapes[1] else 0,
+        q_num_heads=heads[0],
+        kv_num_heads=heads[1],
         scale=attrs["scale"],
         is_causal=int(attrs["causal_mask"] == "TopLeft" and attrs["window_size"] is None),
     )
-    heads, size = (shapes[0] or ())[2], (shapes[2] or ())[3]
-    return graph.op("Reshape", found, graph.integers([0, 0, heads, size if isinstance(size, int) else -1]))
+    size = size_at(call.args[2], 3)
+    return graph.op("Reshape", found, graph.integers([0, 0, heads[0], size if isinstance(size, int) else -1]))
 
 
 # --- rearrangement

@@ -9,7 +9,9 @@ import onnx_ir as ir
 
 from ....ir.dims import SymVar, dim_product
 from ....ir.dtypes import is_bool, is_float, is_integer, itemsize
+from ....ir.expr import Expr
 from ....ir.op import Call
+from ....ir.types import PrimType
 from ..element_types import to_onnx_dtype
 from ..graph import GraphWriter, dtype_of
 from ..lowering import Lowered, Lowering, known_rank, lowers, tensor_type
@@ -198,11 +200,17 @@ def _topk(lowering: Lowering, call: Call) -> Lowered:
 # --- sets
 
 
+def _known(expr: Expr) -> int:
+    """A flag or an axis, which the operator's type rule takes only if it is known."""
+    assert isinstance(expr.ty, PrimType) and isinstance(expr.ty.value, int)
+    return expr.ty.value
+
+
 @lowers("unique")
 def _unique(lowering: Lowering, call: Call) -> Lowered:
     graph = lowering.graph
-    is_sorted, *wanted = [bool(arg.ty.value) for arg in call.args[1:5]]  # type: ignore[attr-defined]
-    axis = int(call.args[5].ty.value) if len(call.args) > 5 else None  # type: ignore[attr-defined]
+    is_sorted, *wanted = [bool(_known(arg)) for arg in call.args[1:5]]
+    axis = int(_known(call.args[5])) if len(call.args) > 5 else None
     x = lowering.tensor(call.args[0])
     if axis is None:
         x = graph.op("Reshape", x, graph.integers([-1]))

@@ -5,6 +5,8 @@ ONNX keeps channels on axis 1: other layouts are transposed around the operator.
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx_ir as ir
 
 from ....ir.dims import SymExpr
@@ -13,7 +15,7 @@ from ....ir.op import Call
 from ....ir.types import ShapeType
 from ..graph import GraphWriter, dtype_of
 from ..kernels import has_kernel
-from ..lowering import Lowered, Lowering, lowers, tensor_type
+from ..lowering import Lowered, Lowering, lowers, size_at, tensor_type
 from ..traced import by_reference
 from .elementwise import operand_dtype
 from .linear_algebra import working_dtype
@@ -71,7 +73,7 @@ def _avg_pool(lowering: Lowering, call: Call) -> Lowered:
     return _pool(lowering, call, "AveragePool", {"count_include_pad": int(call.attrs["count_include_pad"])})
 
 
-def _pool(lowering: Lowering, call: Call, op_type: str, extra: dict[str, int]) -> Lowered:
+def _pool(lowering: Lowering, call: Call, op_type: str, extra: dict[str, Any]) -> Lowered:
     attrs, graph = call.attrs, lowering.graph
     dtype = operand_dtype(call)
     kernel, padding = attrs["pool_size"], attrs["padding"]
@@ -98,14 +100,14 @@ def _pool(lowering: Lowering, call: Call, op_type: str, extra: dict[str, int]) -
 def _adaptive_avg_pool(lowering: Lowering, call: Call) -> Lowered:
     attrs, graph = call.attrs, lowering.graph
     layout, letters = attrs["layout"], _LETTERS[len(attrs["layout"])]
-    sizes, target = tensor_type(call.args[0]).shape, attrs["output_size"]
+    target = attrs["output_size"]
     if not is_float(operand_dtype(call)) or target is None:
         return by_reference(lowering, call)
     x = _arranged(graph, lowering.tensor(call.args[0]), layout, letters)
     if set(target) == {1}:
         found = graph.op("ReduceMean", x, graph.integers(range(2, len(letters))), keepdims=1)
         return _arranged(graph, found, letters, attrs["out_layout"])
-    spatial = [sizes[layout.index(letter)] for letter in letters[2:]] if sizes is not None else []
+    spatial = [size_at(call.args[0], layout.index(letter)) for letter in letters[2:]]
     steps = [size // out for size, out in zip(spatial, target, strict=True) if isinstance(size, int) and not size % out]
     if len(steps) != len(target) or not has_kernel("AveragePool", operand_dtype(call)) or 0 in steps:
         return by_reference(lowering, call)
@@ -122,14 +124,14 @@ _RESIZE_MODES = {"nearest_neighbor": "nearest", "linear": "linear", "cubic": "cu
 def _is_whole_nearest(call: Call) -> bool:
     """Whether nearest neighbours repeat elements a whole number of times, which no rounding can disturb."""
     attrs, layout = call.attrs, call.attrs["layout"]
-    shape, size = tensor_type(call.args[0]).shape, call.args[1].ty
+    size = call.args[1].ty
     if attrs["coordinate_transformation_mode"] != "asymmetric" or attrs["rounding_method"] not in ("", "floor"):
         return False
-    if shape is None or not isinstance(size, ShapeType) or size.values is None:
+    if not isinstance(size, ShapeType) or size.values is None:
         return False
     for letter, target in zip(_LETTERS[len(layout)][2:], size.values, strict=True):
-        extent = shape[layout.index(letter)]
-        rest = target % extent if extent != 0 else 1
+        extent = size_at(call.args[0], layout.index(letter))
+        rest = target % extent if extent is not None and extent != 0 else 1
         if isinstance(rest, SymExpr) or rest != 0:
             return False
     return True

@@ -33,7 +33,8 @@ def _padding(node: NodeImporter, kernel: tuple[Dim, ...], strides: Any, dilation
     if mode == "VALID":
         return (0,) * (2 * rank)
     sizes = node.shape()[2:]
-    before, after = [], []
+    before: list[int] = []
+    after: list[int] = []
     for size, width, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
         if not isinstance(width, int) or not (isinstance(size, int) or stride == 1):
             raise node.refuse(f"auto_pad={mode} depends on sizes that are known at run time only")
@@ -95,7 +96,9 @@ def _transposed_padding(
     if target is None and mode in ("NOTSET", "VALID"):
         return tuple(node.attr("pads") or (0,) * (2 * rank)), extra
     sizes, kernel = node.known_shape()[2:], node.known_shape(1)[2:]
-    before, after, more = [], [], []
+    before: list[int] = []
+    after: list[int] = []
+    more: list[int] = []
     for axis in range(rank):
         goal = sizes[axis] * strides[axis] if target is None else target[-rank:][axis]
         full = (sizes[axis] - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1 + extra[axis]
@@ -147,7 +150,7 @@ def _max_pool_places(node: NodeImporter, rank: int) -> tuple[Imported, Imported]
         count = (-(-room // strides[axis]) if node.attr("ceil_mode", 0) else room // strides[axis]) + 1
         if node.attr("ceil_mode", 0) and (count - 1) * strides[axis] >= sizes[2 + axis] + padding[axis]:
             count -= 1
-        starts = np.arange(count) * strides[axis] - padding[axis]
+        starts: np.ndarray = np.arange(count) * strides[axis] - padding[axis]
         axes.append(starts[:, None] + np.arange(kernel[axis]) * dilations[axis])
     grids = np.meshgrid(*[np.arange(a.shape[0]) for a in axes], *[np.arange(a.shape[1]) for a in axes], indexing="ij")
     coordinates = [axes[i][grids[i], grids[i + rank]] for i in range(rank)]

@@ -52,7 +52,7 @@ def _scatter_nd(node: NodeImporter) -> Imported:
 def _tensor_scatter(node: NodeImporter) -> Imported:
     cache, update = node.known_shape(0), node.known_shape(1)
     axis = node.attr("axis", -2) % len(cache)
-    rows, length = update[0], update[axis]
+    rows, length = update[0], update[axis % len(update)]
     starts = node.operand(2) if node.has(2) else None
     places = ops.arange(0, length, dtype="int64")
     column = ops.reshape(places, [1, length])

@@ -140,7 +140,7 @@ def _attention(node: NodeImporter) -> tuple[Imported | None, ...]:
     present: list[Expr] = []
     past = 0
     if node.has(4):
-        joined = []
+        joined: list[Expr] = []
         for index, new in ((4, key), (5, value)):
             old = node.emit(ops.permute_dims(node.operand(index), [0, 2, 1, 3]))
             joined.append(node.emit(ops.concat([old, new], axis=1)))

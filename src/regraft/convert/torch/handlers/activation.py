@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from .... import ops as R
@@ -11,6 +12,17 @@ from .unary import expm1, in_wide_floats, log1p
 
 _SELU_ALPHA: Final = 1.6732632423543772
 _SELU_SCALE: Final = 1.0507009873554805
+
+
+_FORMULAS: Final[dict[str, Callable[[Expr], Expr]]] = {
+    "mish": lambda x: x * R.tanh(R.nn.softplus(x)),
+    "hardsigmoid": lambda x: R.clip(x + 3.0, 0.0, 6.0) / 6.0,
+    "hardswish": lambda x: x * R.clip(x + 3.0, 0.0, 6.0) / 6.0,
+    "log_sigmoid": lambda x: R.minimum(x, 0.0) - log1p(R.exp(-R.abs(x))),
+    "softsign": lambda x: x / (1.0 + R.abs(x)),
+    "tanhshrink": lambda x: x - R.tanh(x),
+}
+"""Functions without an operator of their own, worked out in float32 at least."""
 
 
 @converts("silu")
@@ -84,22 +96,22 @@ def _softplus(context: Context, x: Expr, beta: float = 1, threshold: float = 20)
 
 @converts("mish")
 def _mish(context: Context, x: Expr) -> Expr:
-    return in_wide_floats(lambda x: x * R.tanh(R.nn.softplus(x)), x)
+    return in_wide_floats(_FORMULAS["mish"], x)
 
 
 @converts("hardsigmoid")
 def _hardsigmoid(context: Context, x: Expr) -> Expr:
-    return in_wide_floats(lambda x: R.clip(x + 3.0, 0.0, 6.0) / 6.0, x)
+    return in_wide_floats(_FORMULAS["hardsigmoid"], x)
 
 
 @converts("hardswish")
 def _hardswish(context: Context, x: Expr) -> Expr:
-    return in_wide_floats(lambda x: x * R.clip(x + 3.0, 0.0, 6.0) / 6.0, x)
+    return in_wide_floats(_FORMULAS["hardswish"], x)
 
 
 @converts("log_sigmoid")
 def _log_sigmoid(context: Context, x: Expr) -> Expr:
-    return in_wide_floats(lambda x: R.minimum(x, 0.0) - log1p(R.exp(-R.abs(x))), x)
+    return in_wide_floats(_FORMULAS["log_sigmoid"], x)
 
 
 @converts("log_sigmoid_forward")
@@ -109,12 +121,12 @@ def _log_sigmoid_forward(context: Context, x: Expr) -> tuple[Expr, Expr]:
 
 @converts("softsign")
 def _softsign(context: Context, x: Expr) -> Expr:
-    return in_wide_floats(lambda x: x / (1.0 + R.abs(x)), x)
+    return in_wide_floats(_FORMULAS["softsign"], x)
 
 
 @converts("tanhshrink")
 def _tanhshrink(context: Context, x: Expr) -> Expr:
-    return in_wide_floats(lambda x: x - R.tanh(x), x)
+    return in_wide_floats(_FORMULAS["tanhshrink"], x)
 
 
 @converts("hardshrink")

@@ -57,19 +57,19 @@ def _attention(
         context.unsupported("a mask beside queries of more than four axes")
     elif shape_of(query)[:-2] != shape_of(key)[:-2] or shape_of(key)[:-2] != shape_of(value)[:-2]:
         context.unsupported("queries, keys and values whose leading axes differ, and are not two")
-    operands = [R.permute_dims(_four_axes(x), [0, 2, 1, 3]) for x in (query, key, value)]
+    q, k, v = [R.permute_dims(_four_axes(x), [0, 2, 1, 3]) for x in (query, key, value)]
     causal = "TopLeft" if is_causal else None
     bias = None
     if attn_mask is not None:
         if rank(query) == 3 and rank(attn_mask) == 3:
             attn_mask = R.expand_dims(attn_mask, axis=0)
-        bias = _full_scores(_bias_of(context, attn_mask, query), operands[0], operands[1])
-    attended = R.nn.attention(*operands, bias, scale, causal)
+        bias = _full_scores(_bias_of(context, attn_mask, query), k)
+    attended = R.nn.attention(q, k, v, bias, scale, causal)
     turned = R.permute_dims(attended, [0, 2, 1, 3])
     return turned if rank(query) == 4 else R.reshape(turned, result)
 
 
-def _full_scores(bias: Expr, query: Expr, key: Expr) -> Expr:
+def _full_scores(bias: Expr, key: Expr) -> Expr:
     """``bias`` with the axis of keys at full size: the operator broadcasts all axes but that one."""
     *lead, _, keys = shape_of(bias)
     wanted = shape_of(key)[1]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
+from typing import cast as cast_to
 
 from .... import ops as R
 from ....ir.dims import SymExpr
@@ -146,7 +147,8 @@ def _scaled_sum(context: Context, function: Callable[..., Expr], x: Operand, oth
     if alpha == 1:
         return context.narrow(function, x, other)
     if not isinstance(other, Expr):
-        return context.narrow(function, x, other * alpha)
+        scaled_number: Any = other * cast_to(Any, alpha)
+        return context.narrow(function, x, scaled_number)
     dtype = promoted_dtype(x, other)
 
     def scaled(x1: Expr, x2: Expr) -> Expr:
@@ -163,6 +165,10 @@ def _divide(context: Context, x: Operand, other: Operand) -> Expr:
     return R.divide(context.scalar(x, dtype), context.scalar(other, dtype))
 
 
+def _truncated_quotient(x1: Expr, x2: Expr) -> Expr:
+    return R.trunc(R.divide(x1, x2))
+
+
 @converts("div.Tensor_mode", "div.Scalar_mode")
 def _divide_rounded(context: Context, x: Operand, other: Operand, *, rounding_mode: str | None) -> Expr:
     if rounding_mode is None:
@@ -170,7 +176,7 @@ def _divide_rounded(context: Context, x: Operand, other: Operand, *, rounding_mo
     if rounding_mode == "floor":
         return context.narrow(R.floor_divide, x, other)
     if is_float(promoted_dtype(x, other)):
-        return context.narrow(lambda a, b: R.trunc(R.divide(a, b)), x, other)
+        return context.narrow(_truncated_quotient, x, other)
     return context.narrow(R.divide, x, other)
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from .... import ops as R
 from ....ir.dims import Dim
 from ....ir.expr import Expr, const
 from ..context import Context, Operand, cast, converts, dtype_of, rank, shape_of
+from ..tensors import to_numpy, torch_dtype
 
 
 def _made(context: Context, value: float) -> Expr:
@@ -70,10 +73,8 @@ def _linspace(context: Context, start: float, end: float, steps: Dim, **_how: An
     dtype = context.output_dtype()
     if not isinstance(steps, int):
         context.unsupported(f"the number of steps is symbolic, {steps}")
-    import torch
-
-    line = torch.linspace(start, end, steps, dtype=getattr(torch, dtype))
-    return const(line.tolist(), dtype)
+    line = torch.linspace(start, end, steps, dtype=torch_dtype(dtype))
+    return const(to_numpy(line, "the range"), dtype)
 
 
 @converts("eye", "eye.m")

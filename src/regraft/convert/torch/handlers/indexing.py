@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from .... import ops as R
 from ....ir.dims import Dim, SymExpr, dim_at_least
@@ -13,7 +13,8 @@ from ..context import Context, Operand, axis_of, cast, converts, dtype_of, rank,
 _END: Final = 2**63 - 1
 """How PyTorch writes a slice without an end."""
 
-_REDUCTIONS: Final = {
+_Reduction: TypeAlias = Literal["update", "add", "mul", "mean", "max", "min"]
+_REDUCTIONS: Final[dict[str, _Reduction]] = {
     "sum": "add",
     "prod": "mul",
     "mean": "mean",
@@ -132,7 +133,7 @@ def _embedding(
 # --- scatters
 
 
-def _scattered(context: Context, x: Expr, dim: int, index: Expr, src: Expr, reduction: str) -> Expr:
+def _scattered(context: Context, x: Expr, dim: int, index: Expr, src: Expr, reduction: _Reduction) -> Expr:
     """``x`` with elements of ``src`` put along an axis; ``src`` may be larger than the index, as in PyTorch."""
     src = cast(src, dtype_of(x))
     if rank(x) == 0:

@@ -245,7 +245,8 @@ def _batch_normalized(
     operands = [_channel_vector(x, value, fill) for value, fill in ((weight, 1.0), (bias, 0.0))]
     moving = [_channel_vector(x, value, fill) for value, fill in ((running_mean, 0.0), (running_var, 1.0))]
     attributes = {"axis": 1, "epsilon": eps, "momentum": float(momentum), "training": training}
-    call = context.emit(R.nn.batch_norm(x, *operands, *moving, **_optional(attributes, weight, bias)))
+    attributes = _optional(attributes, weight, bias)
+    call = context.emit(R.nn.batch_norm(x, operands[0], operands[1], moving[0], moving[1], **attributes))
     normalized, new_mean, new_var = fields_of(call)
     if not training or running_var is None:
         return normalized, new_mean, new_var

@@ -106,7 +106,11 @@ def _var(context: Context, x: Expr, dim: Any = None, unbiased: Any = True, keepd
 @converts("std.correction", "std.dim", "std")
 def _std(context: Context, x: Expr, dim: Any = None, unbiased: Any = True, keepdim: bool = False, **more: Any) -> Expr:
     axes, correction, keepdim = _correction(dim, unbiased, keepdim, more)
-    return in_wide_floats(lambda y: R.sqrt(_corrected_variance(context, y, axes, correction, keepdim)), x)
+
+    def deviation(y: Expr) -> Expr:
+        return R.sqrt(_corrected_variance(context, y, axes, correction, keepdim))
+
+    return in_wide_floats(deviation, x)
 
 
 @converts("var_mean.correction", "var_mean.dim", "var_mean")

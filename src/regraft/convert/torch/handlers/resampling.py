@@ -129,7 +129,7 @@ def _resized(
     given = [scale for scale in scales or () if scale is not None]
     if given and coordinates != "align_corners":
         _check_scales(context, shape_of(x)[2:], sizes, given)
-    attributes = {
+    attributes: dict[str, Any] = {
         "method": method,
         "coordinate_transformation_mode": coordinates,
         "rounding_method": rounding,
@@ -145,9 +145,10 @@ def _resized(
 def _check_scales(context: Context, before: Sequence[Dim], after: Sequence[Dim], scales: Sequence[float]) -> None:
     """Decline factors that PyTorch would use as they are and that are not the ratio of the sizes."""
     for have, want, scale in zip(before, after, scales, strict=False):
-        exact = want == have * int(scale) if float(scale).is_integer() else have * scale == want
-        if isinstance(have, int) and isinstance(want, int):
-            exact = have * scale == want
+        if isinstance(have, int):
+            exact = want == have * scale
+        else:
+            exact = float(scale).is_integer() and want == have * int(scale)
         if not exact:
             context.unsupported(
                 f"a scale factor of {scale} from size {have} to {want}, which is not its ratio; "

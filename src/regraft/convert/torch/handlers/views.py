@@ -8,7 +8,7 @@ from typing import Any
 from .... import ops as R
 from ....ir.dims import Dim, dims_equal
 from ....ir.expr import Expr, const
-from ..context import Context, axis_of, cast, converts, rank, shape_of
+from ..context import Context, axis_of, cast, converts, dtype_of, rank, shape_of
 
 
 @converts("view", "reshape", "_unsafe_view", "flatten.using_ints", "unflatten.int", "view_as", "reshape_as", "ravel")
@@ -18,9 +18,9 @@ def _reshape(context: Context, x: Expr, *_shape: Any, **_more: Any) -> Expr:
 
 @converts("view.dtype")
 def _view_as_dtype(context: Context, x: Expr, dtype: Any) -> Expr:
-    if context.output_dtype() == x.ty.dtype:  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-        return x
-    context.unsupported("the bits of one dtype read as another have no counterpart")
+    if context.output_dtype() != dtype_of(x):
+        context.unsupported("the bits of one dtype read as another have no counterpart")
+    return x
 
 
 @converts("unsqueeze")

@@ -1,0 +1,196 @@
+"""Whatever is wrong has a message of its own and an exit code, and nothing is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from tests.cli.harness import invoke, spawn
+from tests.workflow.models import files, projections, save
+
+
+def damaged(path: Path, change: Callable[[bytes], bytes]) -> Path:
+    save(projections(), path)
+    path.write_bytes(change(path.read_bytes()))
+    return path
+
+
+def with_node(path: Path, op: str, domain: str = "") -> Path:
+    node = helper.make_node(op, ["query_out"], ["made"], name="/strange", domain=domain)
+    return save(projections(extra=[node]), path)
+
+
+def without_its_weights(path: Path) -> Path:
+    save(projections(), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    path.with_name("weights.bin").unlink()
+    return path
+
+
+def reaching_outside(path: Path) -> Path:
+    save(projections(), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    model = onnx.load(path, load_external_data=False)
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = "../../etc/passwd"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def text_file(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+MODELS: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "truncated": (
+        lambda folder: damaged(folder / "m.onnx", lambda content: content[: len(content) // 2]),
+        r"m\.onnx: this is no ONNX model, or it is damaged",
+    ),
+    "overwritten in the middle": (
+        lambda folder: damaged(folder / "m.onnx", lambda content: content[:40] + b"\xff" * 60 + content[100:]),
+        r"m\.onnx: (this is no ONNX model, or it is|the model is) damaged",
+    ),
+    "empty": (lambda folder: damaged(folder / "m.onnx", lambda _: b""), r"m\.onnx: this is no ONNX model"),
+    "not a model": (
+        lambda folder: text_file(folder / "m.onnx", "hello, world\n" * 50),
+        r"m\.onnx: this is no ONNX model, or it is damaged",
+    ),
+    "not a program of PyTorch": (
+        lambda folder: text_file(folder / "m.pt2", "hello"),
+        r"m\.pt2: this is no exported program of PyTorch, or it is damaged",
+    ),
+    "not a program text": (
+        lambda folder: text_file(folder / "m.relax", "import os\nos.remove('/')\n"),
+        r"m\.relax",
+    ),
+    "weights missing": (
+        lambda folder: without_its_weights(folder / "m.onnx"),
+        r"constant query: its data should be in .*weights\.bin, and there is no such file",
+    ),
+    "weights outside of the folder": (
+        lambda folder: reaching_outside(folder / "m.onnx"),
+        r"constant query: its data is in \.\./\.\./etc/passwd, outside of the model's folder; refused",
+    ),
+    "unknown operator": (
+        lambda folder: with_node(folder / "m.onnx", "Frobnicate"),
+        r"Frobnicate \(node /strange\): the operator is not supported",
+    ),
+    "unknown domain": (
+        lambda folder: with_node(folder / "m.onnx", "Relu", "com.example"),
+        r"com\.example\.Relu \(node /strange\): the operator is not supported",
+    ),
+    "no such file": (lambda folder: folder / "nothing.onnx", r"nothing\.onnx: there is no such file"),
+    "unknown suffix": (
+        lambda folder: text_file(folder / "model.h5", ""),
+        r"model\.h5 has '\.h5'; a model's file ends in \.onnx, \.pt2, \.relax",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MODELS)
+def test_a_model_that_cannot_be_read_says_why_and_nothing_is_written(case: str, tmp_path: Path) -> None:
+    make, message = MODELS[case]
+    if case == "not a program of PyTorch":
+        pytest.importorskip("torch")
+    model = make(tmp_path)
+    before = files(tmp_path)
+    result = invoke("optimize", model, "-o", tmp_path / "out.onnx")
+    assert result.exit_code == 2, result.output
+    assert re.search(message, result.stderr), result.stderr
+    assert result.stderr.startswith("regraft: error: ")
+    assert "Traceback" not in result.output
+    assert files(tmp_path) == before
+
+
+OUTPUTS: dict[str, tuple[str, int, str]] = {
+    "the input": ("model.onnx", 2, r"would overwrite the input .*model\.onnx; give another name"),
+    "no such folder": ("nowhere/out.onnx", 4, r"cannot be written: there is no folder .*nowhere; make it first"),
+    "a folder": (".", 2, r"has no suffix"),
+    "unknown suffix": ("out.h5", 2, r"out\.h5 has '\.h5'; a model's file ends in"),
+}
+
+
+@pytest.mark.parametrize("case", OUTPUTS)
+@pytest.mark.parametrize("command", ["optimize", "convert", "grad"])
+def test_an_output_that_cannot_be_is_refused(command: str, case: str, tmp_path: Path) -> None:
+    name, code, message = OUTPUTS[case]
+    model = save(projections(), tmp_path / "model.onnx")
+    before = files(tmp_path)
+    result = invoke(command, model, "-o", tmp_path / name)
+    assert result.exit_code == code, result.output
+    assert re.search(message, result.stderr), result.stderr
+    assert files(tmp_path) == before
+
+
+def test_a_report_over_the_model_or_the_output_is_refused(tmp_path: Path) -> None:
+    model = save(projections(), tmp_path / "model.onnx")
+    before = files(tmp_path)
+    for report, message in ((model, "would overwrite the input"), (tmp_path / "out.onnx", "give the report another")):
+        result = invoke("optimize", model, "-o", tmp_path / "out.onnx", "--report", report)
+        assert result.exit_code == 2
+        assert message in result.stderr
+    assert files(tmp_path) == before
+
+
+INPUTS: dict[str, tuple[dict[str, np.ndarray], str]] = {
+    "wrong shape": ({"x": np.zeros((2, 6, 17), "float32")}, r"x.*17"),
+    "wrong rank": ({"x": np.zeros((6, 16), "float32")}, r"parameter x"),
+    "wrong dtype": ({"x": np.zeros((2, 6, 16), "float64")}, r"float64"),
+    "missing": ({}, r"x not given; the model's inputs are: x"),
+    "another name": ({"y": np.zeros(3)}, r"no input is named y; x not given"),
+}
+
+
+@pytest.mark.parametrize("case", INPUTS)
+@pytest.mark.parametrize("engine", ["onnxruntime", "numpy"])
+def test_inputs_that_do_not_fit_are_named(case: str, engine: str, tmp_path: Path) -> None:
+    arrays, message = INPUTS[case]
+    model = save(projections(), tmp_path / "model.onnx")
+    np.savez(tmp_path / "in.npz", **arrays)
+    before = files(tmp_path)
+    result = invoke("run", model, "--engine", engine, "--input", tmp_path / "in.npz", "-o", tmp_path / "out.npz")
+    assert result.exit_code == 2, result.output
+    assert re.search(message, result.stderr), result.stderr
+    assert files(tmp_path) == before
+
+
+USAGE: dict[str, tuple[list[str], str]] = {
+    "unknown level": (["--level", "9"], "there is no level '9'"),
+    "unknown pass": (["--passes", "FoldConstants"], "did you mean FoldConstant?"),
+    "no size": (["--dim", "batch"], "'batch' is no NAME=SIZE"),
+    "unknown size": (["--verify", "--dim", "nobody=3"], "nobody"),
+    "unknown option": (["--nonsense"], "No such option"),
+}
+
+
+@pytest.mark.parametrize("case", USAGE)
+def test_wrong_usage_is_told_and_nothing_is_written(case: str, tmp_path: Path) -> None:
+    options, message = USAGE[case]
+    model = save(projections(), tmp_path / "model.onnx")
+    before = files(tmp_path)
+    result = invoke("optimize", model, "-o", tmp_path / "out.onnx", *options)
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+    assert files(tmp_path) == before
+
+
+def test_an_engine_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
+    result = invoke("bench", save(projections(), tmp_path / "model.onnx"), "--engines", "abacus")
+    assert result.exit_code == 2
+    assert "there is no target 'abacus'; there are: onnxruntime, numpy, torch" in result.stderr
+
+
+def test_traceback_shows_where_wherever_it_stands(tmp_path: Path) -> None:
+    for arguments in (["--traceback", "inspect", "no.onnx"], ["inspect", "no.onnx", "--traceback"]):
+        result = invoke(*arguments)
+        assert result.exit_code == 2
+        assert "no.onnx: there is no such file" in result.stderr
+    finished = spawn("", "inspect", "no.onnx", "--traceback", cwd=tmp_path)
+    assert "Traceback (most recent call last)" in finished.stderr

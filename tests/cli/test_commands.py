@@ -1,0 +1,145 @@
+"""What each command does when all is well."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper
+
+from regraft.workflow import open_model
+from tests.cli.harness import invoke, spawn
+from tests.workflow.models import projections, save
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return save(projections(), tmp_path / "model.onnx")
+
+
+def test_optimize_writes_a_model_and_shows_what_changed(model: Path, tmp_path: Path) -> None:
+    output, report = tmp_path / "out.onnx", tmp_path / "report.json"
+    result = invoke("optimize", model, "-o", output, "--verify", "--report", report)
+    assert result.exit_code == 0, result.output
+    assert "CombineParallelMatmul" in result.stdout
+    assert "Verified against the model itself, on ONNX Runtime" in result.stdout
+    assert "Wrote" in result.stdout
+    assert sum(node.op_type == "MatMul" for node in onnx.load(output).graph.node) == 1
+    assert json.loads(report.read_text())["verification"]["outputs"][0]["problem"] is None
+
+
+def test_optimize_runs_the_passes_of_a_list(model: Path, tmp_path: Path) -> None:
+    result = invoke("optimize", model, "-o", tmp_path / "out.onnx", "--passes", "DeadCodeElimination")
+    assert result.exit_code == 0, result.output
+    assert "DeadCodeElimination" in result.stdout
+    assert "FoldConstant" not in result.stdout
+
+
+def test_inspect_shows_inputs_outputs_dims_weights_and_operators(model: Path) -> None:
+    result = invoke("inspect", model)
+    assert result.exit_code == 0, result.output
+    for text in ("float32[batch, 6, 16]", "value_out", "Symbolic dims: batch", "3 tensors, 640 numbers", "matmul"):
+        assert text in result.stdout
+
+
+def test_inspect_prints_the_program(model: Path) -> None:
+    result = invoke("inspect", model, "--text")
+    assert "R.matmul(x, " in result.stdout
+    assert "The numbers of 3 constants are left out" in result.stdout
+
+
+def test_convert_keeps_the_values(model: Path, tmp_path: Path) -> None:
+    text, back = tmp_path / "model.relax", tmp_path / "back.onnx"
+    assert invoke("convert", model, "-o", text).exit_code == 0
+    assert invoke("convert", text, "-o", back).exit_code == 0
+    x = np.random.default_rng(2).standard_normal((5, 6, 16)).astype("float32")
+    before, after = (ort.InferenceSession(path).run(None, {"x": x}) for path in (model, back))
+    for expected, actual in zip(before, after, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-6)
+
+
+def test_run_takes_inputs_by_name_and_writes_outputs_by_name(model: Path, tmp_path: Path) -> None:
+    x = np.random.default_rng(3).standard_normal((2, 6, 16)).astype("float32")
+    np.savez(tmp_path / "in.npz", x=x)
+    result = invoke("run", model, "--input", tmp_path / "in.npz", "-o", tmp_path / "out.npz")
+    assert result.exit_code == 0, result.output
+    [expected] = ort.InferenceSession(model).run(["key_out"], {"x": x})
+    np.testing.assert_allclose(np.load(tmp_path / "out.npz")["key_out"], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "onnxruntime"])
+def test_run_without_inputs_draws_them(model: Path, engine: str) -> None:
+    result = invoke("run", model, "--engine", engine, "--dim", "batch=4")
+    assert result.exit_code == 0, result.output
+    assert "(4, 6, 20)" in result.stdout
+
+
+def test_bench_times_each_model_on_each_engine(model: Path) -> None:
+    result = invoke("bench", model, model, "--engines", "onnxruntime,numpy", "--repeat", "2")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("onnxruntime") == 2
+    assert result.stdout.count("numpy") == 2
+
+
+def test_passes_lists_each_pass_with_its_levels() -> None:
+    result = invoke("passes")
+    line = next(line for line in result.stdout.splitlines() if "EliminateCommonSubexpr" in line)
+    assert "1, 2, 3" in line
+    assert "Compute what is computed twice once" in line
+
+
+def test_explain_shows_matches_misses_and_reasons(model: Path) -> None:
+    result = invoke("explain", model, "--pass", "CombineParallelMatmul")
+    assert result.exit_code == 0, result.output
+    assert "1 match" in result.stdout
+    assert "[onnx:/attention/query]" in result.stdout
+    missed = invoke("explain", model, "--pass", "ReorderPermuteDimsAfterConcat")
+    assert "no call of concat to try it at" in missed.stdout
+
+
+def test_grad_gives_outputs_and_gradients(tmp_path: Path) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["x", "w"], ["p"]), helper.make_node("ReduceSum", ["p"], ["loss"], keepdims=0)],
+        "loss",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 3]) for name in ("x", "w")],
+        [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])],
+    )
+    source = save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), tmp_path / "loss.onnx"
+    )
+    output = tmp_path / "grad.onnx"
+    result = invoke("grad", source, "--wrt", "w", "-o", output)
+    assert result.exit_code == 0, result.output
+    x, w = np.random.default_rng(4).standard_normal((2, 4, 3)).astype("float32")
+    loss, gradient = ort.InferenceSession(output).run(None, {"x": x, "w": w})
+    np.testing.assert_allclose(loss, (x * w).sum(), rtol=1e-5)
+    np.testing.assert_allclose(gradient, x, rtol=1e-6)
+
+
+def test_python_dash_m_is_the_same_command(model: Path) -> None:
+    finished = spawn("import runpy, sys; runpy.run_module('regraft', run_name='__main__')", "inspect", model)
+    assert finished.returncode == 0, finished.stderr
+    assert "float32[batch, 6, 16]" in finished.stdout
+
+
+def test_help_and_version_load_no_framework() -> None:
+    watch = (
+        "import atexit, sys\n"
+        "heavy = {'onnx', 'onnx_ir', 'onnxruntime', 'torch', 'jax'}\n"
+        "atexit.register(lambda: print('loaded:', sorted(heavy & set(sys.modules))))"
+    )
+    for option in ("--help", "--version"):
+        finished = spawn(watch, option)
+        assert finished.returncode == 0, finished.stderr
+        assert "loaded: []" in finished.stdout
+
+
+def test_optimizing_an_onnx_file_needs_no_torch(model: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.onnx"
+    finished = spawn("import sys; sys.modules['torch'] = None", "optimize", model, "-o", output, "--verify")
+    assert finished.returncode == 0, finished.stderr
+    assert open_model(output).function.params[0].name_hint == "x"

@@ -1,0 +1,104 @@
+"""How the process ends when something breaks in: full disks, signals, missing packages, defects."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.harness import spawn
+from tests.workflow.models import files, projections, save
+
+HALFWAY = """
+import signal
+from regraft.workflow import optimizing
+def write_half(module, name, path):
+    path.write_bytes(b"half of it")
+    signal.raise_signal(signal.{name})
+    raise AssertionError("the signal did not arrive")
+optimizing.write_model = write_half
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_in_the_middle_of_writing_leaves_nothing(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    model = save(projections(), tmp_path / "model.onnx")
+    (tmp_path / "out.onnx").write_text("what was there before")
+    before = files(tmp_path)
+    finished = spawn(HALFWAY.format(name=number.name), "optimize", model, "-o", tmp_path / "out.onnx")
+    assert finished.returncode == code, finished.stderr
+    assert "Traceback" not in finished.stderr
+    assert files(tmp_path) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.onnx", "out.onnx"]
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".relax", ".pt2"])
+def test_a_full_disk_leaves_nothing(tmp_path: Path, suffix: str) -> None:
+    if suffix == ".pt2":
+        pytest.importorskip("torch")
+    model = save(projections(), tmp_path / "model.onnx")
+    before = files(tmp_path)
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))"
+    finished = spawn(full, "optimize", model, "-o", tmp_path / f"out{suffix}")
+    assert finished.returncode == 4, finished.stderr
+    assert f"out{suffix} cannot be written" in finished.stderr
+    assert "Nothing was written" in finished.stderr
+    assert files(tmp_path) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["inspect", "model.pt2"],
+        ["convert", "model.onnx", "-o", "out.pt2"],
+        ["run", "model.onnx", "--engine", "torch"],
+    ],
+)
+def test_a_missing_extra_says_how_to_get_it(tmp_path: Path, arguments: list[str]) -> None:
+    save(projections(), tmp_path / "model.onnx")
+    (tmp_path / "model.pt2").write_bytes(b"")
+    before = files(tmp_path)
+    finished = spawn("import sys; sys.modules['torch'] = None", *arguments, cwd=tmp_path)
+    assert finished.returncode == 3, finished.stderr
+    assert "pip install 'regraft[torch]'" in finished.stderr
+    assert files(tmp_path) == before
+
+
+def test_a_wrong_result_is_exit_code_1_and_no_file(tmp_path: Path) -> None:
+    model = save(projections(), tmp_path / "model.onnx")
+    before = files(tmp_path)
+    wrong = """
+from regraft.convert.onnx import writer
+to_onnx = writer.to_onnx
+import regraft.convert.onnx as home
+def doubled(module, path, **options):
+    import onnx
+    proto = to_onnx(module, **options)
+    for tensor in proto.graph.initializer:
+        tensor.CopyFrom(onnx.numpy_helper.from_array(2 * onnx.numpy_helper.to_array(tensor), tensor.name))
+    onnx.save(proto, path)
+home.to_onnx = doubled
+"""
+    finished = spawn(wrong, "optimize", model, "-o", tmp_path / "out.onnx", "--verify")
+    assert finished.returncode == 1, finished.stderr
+    assert "the result computes something else: output query_out" in finished.stderr
+    assert files(tmp_path) == before
+
+
+def test_a_defect_is_told_as_one(tmp_path: Path) -> None:
+    model = save(projections(), tmp_path / "model.onnx")
+    broken = "from regraft.workflow import models; models.describe_model = None\nimport regraft.workflow as w; w.describe_model = None"
+    finished = spawn(broken, "inspect", model)
+    assert finished.returncode == 70
+    assert "internal error: TypeError" in finished.stderr
+    assert "--traceback shows where" in finished.stderr
+    assert "Traceback" not in finished.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    model = save(projections(), tmp_path / "model.onnx")
+    closed = "import os; read, write = os.pipe(); os.close(read); os.dup2(write, 1)"
+    finished = spawn(closed, "inspect", model, "--text")
+    assert finished.stderr == ""
