@@ -15,12 +15,15 @@ PIP  := $(BIN)/python -m pip --disable-pip-version-check
 # the build that pip is set up to take on this machine; which build that is, CPU or CUDA, is pip's configuration.
 TORCH := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 
+# What the demo needs besides PyTorch, by its line in pyproject.toml.
+DIFFUSERS := $(shell sed -n 's/.*"\(diffusers[^"]*\)".*/\1/p' pyproject.toml)
+
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: demo test bench lint lint-ruff lint-format lint-types lint-imports docs clean
+.PHONY: demo test bench lint lint-ruff lint-format lint-types lint-imports docs wheel-check clean
 
-demo: $(VENV)/core.stamp
-	$(BIN)/python examples/first_program.py
+demo: $(VENV)/demo.stamp
+	$(BIN)/python examples/optimize_unet.py build/demo
 
 # One thread per worker: two workers with a thread pool each would fight over the same cores.
 test: $(VENV)/dev.stamp
@@ -47,6 +50,14 @@ docs: $(VENV)/core.stamp
 	$(BIN)/python -m regraft.testing.ops_table > docs/ops.md.new
 	mv docs/ops.md.new docs/ops.md
 
+# The wheel alone in an environment of its own, without PyTorch: what `pip install regraft` gives.
+wheel-check: $(VENV)/created.stamp
+	rm -rf build/wheel && mkdir -p build/wheel
+	$(PIP) wheel --quiet --no-deps --wheel-dir build/wheel .
+	$(PYTHON) -m venv build/wheel/venv
+	build/wheel/venv/bin/python -m pip --disable-pip-version-check install --quiet build/wheel/*.whl
+	cd build/wheel && venv/bin/python $(CURDIR)/tests/cli/wheel_check.py
+
 clean:
 	rm -rf $(VENV) build dist docs/ops.md.new .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -61,8 +72,14 @@ $(VENV)/core.stamp: pyproject.toml | $(VENV)/created.stamp
 	$(PIP) install --quiet --editable .
 	touch $@
 
+$(VENV)/demo.stamp: pyproject.toml | $(VENV)/created.stamp
+	@echo "Setting up $(VENV) for the demo, with PyTorch: a few minutes the first time"
+	$(PIP) install --quiet '$(TORCH)'
+	$(PIP) install --quiet --editable '.[torch]' '$(DIFFUSERS)'
+	touch $@ $(VENV)/core.stamp
+
 $(VENV)/dev.stamp: pyproject.toml | $(VENV)/created.stamp
 	@echo "Setting up $(VENV) for development: several minutes the first time"
 	$(PIP) install --quiet '$(TORCH)'
 	$(PIP) install --quiet --editable '.[torch,xla,test,peers,lint]'
-	touch $@ $(VENV)/core.stamp
+	touch $@ $(VENV)/core.stamp $(VENV)/demo.stamp

@@ -114,7 +114,9 @@ def test_what_does_not_fit_is_named() -> None:
             return y
 
     loss = training.MSELoss()(PAIR, PAIR)
-    with pytest.raises(training.TrainingError, match="the model has bindings outside of dataflow blocks.*ConvertToDataflow"):
+    with pytest.raises(
+        training.TrainingError, match=r"the model has bindings outside of dataflow blocks.*ConvertToDataflow"
+    ):
         training.append_loss(Model["plain"], loss)
     with pytest.raises(training.TrainingError, match=r"takes predictions of type .*2, 4.*but the model gives .*2, 5"):
         training.append_loss(Model["predict"], loss)

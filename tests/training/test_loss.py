@@ -73,9 +73,7 @@ def test_losses_of_classes_agree_with_pytorch(reduction: Any, shape: tuple[int, 
 @REDUCTIONS
 @pytest.mark.parametrize("shape", [(5, 3), (5, 3, 2), (3,)])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_loss_of_probabilities_agrees_with_pytorch(
-    reduction: Any, shape: tuple[int, ...], weighted: bool
-) -> None:
+def test_the_loss_of_probabilities_agrees_with_pytorch(reduction: Any, shape: tuple[int, ...], weighted: bool) -> None:
     targets = numbers(*shape, low=0.1, high=1.0, seed=1)
     targets /= targets.sum(min(1, len(shape) - 1), keepdims=True)
     weights = [numbers(3, low=0.5, seed=2)] if weighted else []

@@ -48,7 +48,7 @@ def test_a_step_keeps_the_types_of_parameters_and_states(optimizer: Any, dtype: 
 
 def test_gradient_descent_is_the_program_that_one_would_write() -> None:
     @R.function
-    def SGD(  # noqa: N802
+    def SGD(
         params: R.Tuple(R.Tensor((3,), "float32")),
         gradients: R.Tuple(R.Tensor((3,), "float32")),
         optim_states: R.Tuple(R.Tensor((), "int64")),
@@ -106,8 +106,12 @@ def test_what_an_optimizer_cannot_work_with_is_named() -> None:
         training.SGD(0.1).get_function()
     with pytest.raises(training.TrainingError, match="Adam: expected one or more parameters, each of them once"):
         training.Adam(0.1).init([w, w])
-    with pytest.raises(training.TrainingError, match="AdamW: parameters must have one dtype, but w is float32, h is float16"):
+    with pytest.raises(
+        training.TrainingError, match="AdamW: parameters must have one dtype, but w is float32, h is float16"
+    ):
         training.AdamW(0.1).init([w, b, Var("h", TensorType((1,), "float16"))])
     for ty in (TensorType((2,), "int64"), TensorType((SymVar("n"),), "float32"), TensorType(None, "float32")):
-        with pytest.raises(training.TrainingError, match=r"SGD: parameter x is .*; expected a floating tensor of known"):
+        with pytest.raises(
+            training.TrainingError, match=r"SGD: parameter x is .*; expected a floating tensor of known"
+        ):
             training.SGD(0.1).init(Var("x", ty))

@@ -61,9 +61,15 @@ class Other:
         (Other, "the module has no function 'backbone'; it has: main"),
         (IRModule(Perceptron.functions), r"attribute param_num is None; expected how many .*I.module_attrs"),
         (IRModule(Perceptron.functions, {"param_num": 2, "state_num": -1}), "attribute state_num is -1"),
-        (IRModule(Perceptron.functions, {"param_num": 4, "state_num": 2}), "backbone has 5 parameters, of which param_num=4"),
+        (
+            IRModule(Perceptron.functions, {"param_num": 4, "state_num": 2}),
+            "backbone has 5 parameters, of which param_num=4",
+        ),
         (IRModule(Perceptron.functions, {"param_num": 0, "state_num": 0}), "param_num=0 and state_num=0.*at least 1"),
-        (IRModule(Perceptron.functions, {"param_num": 4, "state_num": 1}), "expected a tuple of predictions and then the 1"),
+        (
+            IRModule(Perceptron.functions, {"param_num": 4, "state_num": 1}),
+            "expected a tuple of predictions and then the 1",
+        ),
     ],
 )
 def test_a_module_of_another_form_is_refused_with_what_is_missing(module: IRModule, message: str) -> None:

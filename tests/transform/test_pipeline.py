@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from regraft import transform
@@ -11,7 +13,7 @@ from regraft.transform.pipeline import LEVELS, available_passes, named_passes, p
 
 def test_each_level_runs_the_passes_of_the_one_below_it() -> None:
     names = [{one.name for one in pipeline(level)} for level in range(len(LEVELS))]
-    assert all(lower <= higher for lower, higher in zip(names, names[1:], strict=False))
+    assert all(lower <= higher for lower, higher in pairwise(names))
 
 
 def test_a_level_is_the_same_by_number_by_name_and_as_text() -> None:
@@ -26,7 +28,7 @@ def test_a_level_that_does_not_exist_is_refused_with_those_that_do(level: int | 
 
 
 def test_a_pass_that_does_not_exist_is_refused_with_the_nearest() -> None:
-    with pytest.raises(PassError, match="there is no pass 'FoldConstants'; did you mean FoldConstant?"):
+    with pytest.raises(PassError, match=r"there is no pass 'FoldConstants'; did you mean FoldConstant?"):
         named_passes("CombineParallelMatmul,FoldConstants")
 
 

@@ -32,9 +32,14 @@ def test_weights_come_along(tmp_path: Path) -> None:
 def test_nothing_is_left_of_a_file_that_was_not_finished(tmp_path: Path, error: type[BaseException]) -> None:
     target = tmp_path / "out.onnx"
     target.write_text("old")
-    with pytest.raises(error), staged(target) as path:
-        path.write_text("half")
-        raise error
+
+    def write_half() -> None:
+        with staged(target) as path:
+            path.write_text("half")
+            raise error
+
+    with pytest.raises(error):
+        write_half()
     assert files(tmp_path) == {"out.onnx": b"old"}
     assert os.listdir(tmp_path) == ["out.onnx"]
 

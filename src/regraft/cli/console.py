@@ -55,15 +55,15 @@ def shown_progress() -> Generator[Progress]:
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, console=console, transient=True)
+    stage, count = TextColumn("{task.description}"), MofNCompleteColumn()
+    bar = Progress(SpinnerColumn(), stage, BarColumn(), count, TimeElapsedColumn(), console=console, transient=True)
     task = bar.add_task("", total=None)
     start = Timer(_PATIENCE, bar.start)
     start.daemon = True
     start.start()
 
-    def show(stage: str, done: int, total: int) -> None:
-        bar.update(task, description=stage, completed=done, total=total)
+    def show(name: str, done: int, total: int) -> None:
+        bar.update(task, description=name, completed=done, total=total)
 
     try:
         yield show

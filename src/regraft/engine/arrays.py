@@ -94,7 +94,7 @@ def _as_tensor(value: Any, dtype: str | None, place: str) -> np.ndarray:
     torch = sys.modules.get("torch")
     try:
         if torch is not None and isinstance(value, torch.Tensor):
-            return _from_torch(value, torch)
+            return _from_torch(value)
         if hasattr(value, "__array__"):
             return np.asarray(value)
         if hasattr(value, "__dlpack__"):
@@ -104,17 +104,13 @@ def _as_tensor(value: Any, dtype: str | None, place: str) -> np.ndarray:
     raise TypeCheckError(f"{place} is {_kind(value)}; expected an array (NumPy, __array__ or DLPack) or numbers")
 
 
-def _from_torch(value: Any, torch: Any) -> np.ndarray:
+def _from_torch(value: Any) -> np.ndarray:
+    # The converter imports PyTorch, which whoever has such a tensor has done.
+    from ..convert.torch.tensors import to_numpy
+
     if value.device.type != "cpu":
         raise TypeError(f"it is on {value.device}; move it first: x.cpu()")
-    value = value.detach().resolve_conj().resolve_neg()
-    name = str(value.dtype).removeprefix("torch.")
-    scalar = getattr(ml_dtypes, name, None)
-    if scalar is None:
-        return value.numpy()
-    # NumPy has no such type of its own, so PyTorch declines; the bits are the same in both libraries.
-    bits = torch.int16 if np.dtype(scalar).itemsize == 2 else torch.uint8
-    return value.view(bits).numpy().view(scalar)
+    return to_numpy(value, "it")
 
 
 def _from_numbers(value: Any, dtype: str | None, place: str) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ..ir.expr import Expr, ExternFunc
 from ..ir.op import Call, Op
-from .arrays import array_dtype
+from ..ops.semantics import dtype_name
 from .errors import ExecutionError
 from .liveness import variables_of
 from .python_source import PythonModule
@@ -57,9 +57,8 @@ def located(program: PythonModule, entry: str, error: Exception) -> ExecutionErr
 
 def describe_value(value: Any) -> str:
     """A value for messages: dtype and shape of an array, the fields of a tuple, a number as it is."""
-    dtype = array_dtype(value)
-    if dtype is not None:
-        return f"{dtype} {tuple(value.shape)}"
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"{dtype_name(value.dtype)} {tuple(value.shape)}"
     if isinstance(value, _TUPLE):
         texts = [describe_value(field) for field in value[:_MOST_OPERANDS]]
         return f"({', '.join(texts)}{', ...' if len(value) > _MOST_OPERANDS else ''})"

@@ -152,7 +152,7 @@ class _CompiledFunction:
         leaves: list[np.ndarray] = []
         for value, param in zip(values, function.params, strict=True):
             leaves.extend(_leaves(value, param.ty))
-        feeds = {name: _as_ort(leaf, kind) for leaf, (name, kind) in zip(leaves, self._inputs, strict=True)}
+        feeds = {name: as_ort_value(leaf, kind) for leaf, (name, kind) in zip(leaves, self._inputs, strict=True)}
         try:
             found = self._session.run_with_ort_values(self._outputs, feeds)
         except Exception as error:  # ONNX Runtime's errors share no base but this
@@ -233,7 +233,7 @@ def _share_constants(graph: ir.Graph, settings: Any) -> list[Any]:
         tensor = value.const_value
         if tensor is None or tensor.nbytes < _LEAST_SHARED or tensor.dtype.bitwidth < 8:
             continue
-        values.append(_as_ort(tensor.numpy(), int(tensor.dtype)))
+        values.append(as_ort_value(tensor.numpy(), int(tensor.dtype)))
         names.append(name)
         shape = ir.Shape([int(size) for size in tensor.numpy().shape])
         value.const_value = ir.ExternalTensor(
@@ -270,7 +270,7 @@ def _leaves(value: Any, ty: Type) -> Iterator[np.ndarray]:
             yield value
 
 
-def _as_ort(array: np.ndarray, kind: int) -> Any:
+def as_ort_value(array: np.ndarray, kind: int) -> Any:
     """An array as ONNX Runtime takes it, over the same memory if that is in order."""
     import onnxruntime as ort
 
@@ -280,7 +280,7 @@ def _as_ort(array: np.ndarray, kind: int) -> Any:
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, kind)
 
 
-def _from_ort(value: Any, dtype: str | None) -> np.ndarray:
+def from_ort_value(value: Any, dtype: str | None) -> np.ndarray:
     """A result as an array over the memory that ONNX Runtime gave it."""
     if dtype is None or numpy_dtype(dtype).isbuiltin == 1:
         return value.numpy()
@@ -302,6 +302,6 @@ def _assembled(ty: Type, found: Iterator[Any]) -> Any:
         case PrimType():
             return next(found).numpy().item()
         case TensorType(dtype=dtype):
-            return _from_ort(next(found), dtype)
+            return from_ort_value(next(found), dtype)
         case _:
             return next(found).numpy()

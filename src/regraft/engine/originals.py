@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
+from ..ir.dtypes import as_dtype
 from ..ir.program import Function
 from .arrays import array_dtype
 from .errors import BuildError, ExecutionError
+from .onnxruntime_engine import as_ort_value, from_ort_value
 
 if TYPE_CHECKING:
     import onnx
@@ -25,6 +27,7 @@ RunOriginal: TypeAlias = Callable[[Sequence[Any]], list[np.ndarray]]
 
 def onnx_original(model: str | os.PathLike[str] | onnx.ModelProto, *, threads: int | None = None) -> RunOriginal:
     """An ONNX file or model on ONNX Runtime. Raises `BuildError` when ONNX Runtime does not open it."""
+    import onnx_ir as ir
     import onnxruntime
 
     ort = cast("Any", onnxruntime)
@@ -40,12 +43,14 @@ def onnx_original(model: str | os.PathLike[str] | onnx.ModelProto, *, threads: i
     inputs: list[Any] = session.get_inputs()
 
     def run(arrays: Sequence[Any]) -> list[np.ndarray]:
-        feeds = {one.name: _as_ort(array) for one, array in zip(inputs, arrays, strict=True)}
+        pairs = zip(inputs, map(np.asarray, arrays), strict=True)
+        feeds = {one.name: as_ort_value(array, int(ir.DataType.from_numpy(array.dtype))) for one, array in pairs}
         try:
             found = session.run_with_ort_values(None, feeds)
         except Exception as error:  # ONNX Runtime's errors share no base but this
             raise ExecutionError(f"ONNX Runtime failed: {_reason(error)}") from error
-        return [_as_array(value) for value in found]
+        dtypes = [ir.DataType(value.element_type()).numpy() for value in found]
+        return [from_ort_value(value, as_dtype(dtype)) for value, dtype in zip(found, dtypes, strict=True)]
 
     return run
 
@@ -54,25 +59,6 @@ def _reason(error: Exception) -> str:
     """What a framework says, on one line and without the frames of its own that follow."""
     text, _, _ = str(error).partition("\nStacktrace")
     return " ".join(text.split()) or type(error).__name__
-
-
-def _as_ort(array: np.ndarray) -> Any:
-    import onnx_ir as ir
-    import onnxruntime as ort
-
-    array = np.ascontiguousarray(array).reshape(array.shape)
-    if array.dtype.isbuiltin == 1:
-        return ort.OrtValue.ortvalue_from_numpy(array)
-    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, int(ir.DataType.from_numpy(array.dtype)))
-
-
-def _as_array(value: Any) -> np.ndarray:
-    import onnx_ir as ir
-
-    kind = ir.DataType(value.element_type())
-    found = np.asarray(value.numpy())
-    # ONNX Runtime gives the formats that NumPy lacks as plain bits.
-    return found if found.dtype == kind.numpy() else found.view(kind.numpy())
 
 
 def torch_original(model: Any, function: Function) -> RunOriginal:

@@ -17,3 +17,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     if isinstance(obj, torch.Tensor) and device is None and not copy:
         return obj.to(dtype)
     return torch.asarray(obj, dtype=dtype, device=device, copy=copy)
+
+
+# The helpers of `array_api_compat` tell libraries apart by the name of the namespace.
+__name__ = _compat.__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import tempfile
 from pathlib import Path
@@ -45,11 +46,14 @@ def save_torch(module: IRModule | RegraftModule, path: str | Path) -> None:
 
     target = Path(path)
     program = export_torch(module if isinstance(module, RegraftModule) else to_torch(module, share_memory=True))
+    # In memory first: where a disk is full, PyTorch's own writing of files ends the process.
+    content = io.BytesIO()
+    torch.export.save(program, content)
     handle, name = tempfile.mkstemp(suffix=target.suffix, prefix=f".{target.stem}.", dir=target.parent)
-    os.close(handle)
     temporary = Path(name)
     try:
-        torch.export.save(program, temporary)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.getbuffer())
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)

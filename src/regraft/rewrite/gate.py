@@ -203,7 +203,8 @@ class Gate:
             self.unverified = check_values(rule.name, old, flat, edits, session.definitions, computed)
         for var, value in flat.items():
             session.merged_origins[var] = origins
-            session.replace(var, value)
+            session.replace(var, value, settle=False)
+        session.raise_positions(flat)
         session.drop_unused(added)
         self._record(rule, old, flat)
         return None

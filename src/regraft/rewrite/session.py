@@ -4,7 +4,7 @@ The block is taken apart once into what `BlockView` keeps (definitions, ordered 
 variable another value; its users need not be touched, since they name the variable. Values that nobody uses any more
 go at once, values that a replacement needs are added, and `emit` writes the block down again, once. The cost of an
 edit is that of the values it adds and removes, and, where a replacement depends on values that stand further down,
-of the stretch of the block in between (see `raise_position`).
+of the stretch of the block in between (see `raise_positions`).
 
 Every value has a position: operands never stand after their users. It orders candidates and bounds the search for
 cycles; it is not yet the order of the emitted block, which stays as close to the original as the edits allow.
@@ -13,7 +13,7 @@ cycles; it is not yet the order of the emitted block, which stays as close to th
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import floor
 from typing import Final
 
@@ -212,8 +212,11 @@ class EditSession(BlockView):
         self._serial += 1
         return floor(last) + self._serial * _SERIAL_STEP
 
-    def replace(self, var: Var, value: Expr) -> None:
-        """``var`` stands for ``value`` from now on; what only its old value used goes."""
+    def replace(self, var: Var, value: Expr, *, settle: bool = True) -> None:
+        """``var`` stands for ``value`` from now on; what only its old value used goes.
+
+        With ``settle=False`` the caller calls `raise_positions` itself, once for all that it replaces.
+        """
         old = self.definitions[var]
         if var in self._edited and self.state is None:
             self.state = 0
@@ -232,7 +235,8 @@ class EditSession(BlockView):
         elif self.aliased:
             self.aliased.pop(var, None)
         self._link(var, value)
-        self.raise_position(var)
+        if settle:
+            self.raise_positions((var,))
         users = self.users
         if not all(users[leaf] for leaf in released):
             self.drop_unused(released)
@@ -242,6 +246,7 @@ class EditSession(BlockView):
         target = (DataflowVar if self.is_dataflow else Var)(var.name_hint, value.ty, var.origins)
         self.position[target] = self.position[var]
         self._link(target, value)
+        self.raise_positions((target,))
         self.added.append(target)
         return target
 
@@ -273,17 +278,20 @@ class EditSession(BlockView):
                 used.append(leaf)  # pyright: ignore[reportArgumentType]
         return used
 
-    def raise_position(self, var: Var) -> None:
-        """Keep operands before users after ``var`` got another value: move it, and users it passes, further down.
+    def raise_positions(self, edited: Iterable[Var]) -> None:
+        """Keep operands before users after ``edited`` got other values: move them, and users they pass, further down.
 
-        Values are moved in the order in which they stood, so that each is moved once, after its operands.
-        Cost: the users that stand between the old and the new place.
+        Values are moved in the order in which they stood, so that one moves again only where edits depend on each
+        other. Cost: the users that stand between the old and the new places.
         """
         position = self.position
-        pending = [(position[var], 0, var)]
-        seen = {var}
+        pending = [(position[var], order, var) for order, var in enumerate(edited)]
+        order = len(pending)
+        heapify(pending)
+        waiting = {var for _, _, var in pending}
         while pending:
-            _, _, current = heappop(pending)
+            current = heappop(pending)[2]
+            waiting.discard(current)
             last = -1.0
             for leaf in self._read_by(current):
                 if isinstance(leaf, Var):
@@ -293,9 +301,10 @@ class EditSession(BlockView):
             self._serial += 1
             position[current] = floor(last) + self._serial * _SERIAL_STEP
             for user in self.users.get(current, ()):
-                if user not in seen:
-                    seen.add(user)
-                    heappush(pending, (position[user], len(seen), user))
+                if user not in waiting:
+                    waiting.add(user)
+                    order += 1
+                    heappush(pending, (position[user], order, user))
 
     def drop_unused(self, candidates: Iterable[Var]) -> None:
         """Remove those of ``candidates`` that nothing uses, and then what only they used."""

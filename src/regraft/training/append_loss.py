@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from ..ir.builder import NameSupply
+from ..ir.dims import Dim, SymVar
 from ..ir.expr import DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.program import Binding, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.types import TupleType, bind_type
-from ..ir.visitor import iter_bindings
 from ..transform.bind_values import bind_sizes
 from ..transform.context import PassContext
 from ..transform.passes import ModulePass
@@ -27,14 +27,16 @@ def append_loss(function: Function, loss: Function, num_backbone_outputs: int = 
     """
     for part, what in ((function, "the model"), (loss, "the loss")):
         if any(not isinstance(block, DataflowBlock) for block in part.body.blocks):
-            raise TrainingError(f"{what} has bindings outside of dataflow blocks; use transform.ConvertToDataflow first")
+            raise TrainingError(
+                f"{what} has bindings outside of dataflow blocks; use transform.ConvertToDataflow first"
+            )
     names = NameSupply()
     results = _results(function.body.body)
     predictions, states = results[:num_backbone_outputs], results[num_backbone_outputs:]
     if len(predictions) < num_backbone_outputs or len(loss.params) < num_backbone_outputs:
         raise TrainingError(
-            f"the loss has {num_backbone_outputs} predictions; the model has {len(results)} results, and the loss takes "
-            f"{len(loss.params)} operands"
+            f"the loss has {num_backbone_outputs} predictions; the model has {len(results)} results, "
+            f"and the loss takes {len(loss.params)} operands"
         )
     loss = _fitted(loss, predictions)
     visible = {leaf for leaf in (*states, loss.body.body) if isinstance(leaf, Var)}
@@ -49,10 +51,12 @@ def append_loss(function: Function, loss: Function, num_backbone_outputs: int = 
     if states:
         outcome = Tuple([outcome, *[_bound(copy.mutate(state), bindings, names, Var) for state in states]])
     body = SeqExpr([DataflowBlock(bindings)] if bindings else [], outcome)
-    return Function(params, body, None, function.is_pure, {k: v for k, v in function.attrs.items() if k != "global_symbol"})
+    return Function(
+        params, body, None, function.is_pure, {k: v for k, v in function.attrs.items() if k != "global_symbol"}
+    )
 
 
-def AppendLoss(  # noqa: N802 -- the name that Relax gives this pass
+def AppendLoss(
     func_name: str, loss_function: Function, num_backbone_outputs: int = 1, new_func_name: str | None = None
 ) -> ModulePass:
     """A pass that adds ``new_func_name`` (by default ``<func_name>_loss``): `append_loss` of the function."""
@@ -79,7 +83,7 @@ def _results(result: Expr) -> list[Expr]:
 
 def _fitted(loss: Function, predictions: Sequence[Expr]) -> Function:
     """``loss`` for sizes that are the model's."""
-    sizes = {}
+    sizes: dict[SymVar, Dim] = {}
     for param, prediction in zip(loss.params, predictions, strict=False):
         if bind_type(param.ty, prediction.ty, sizes) is False:
             raise TrainingError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -288,7 +288,8 @@ class Adam(Optimizer):
 class AdamW(Adam):
     """`Adam` whose ``weight_decay`` shrinks parameters by itself, ``param *= 1 - lr * weight_decay``, before the step.
 
-    Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019); as ``torch.optim.AdamW``. States as for `Adam`.
+    Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019); as ``torch.optim.AdamW``. States as for
+    `Adam`.
     """
 
     decouples_decay = True

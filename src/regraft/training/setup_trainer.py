@@ -92,8 +92,8 @@ def _parts(module: IRModule) -> tuple[Function, int, int]:
         count = module.attrs.get(name)
         if not isinstance(count, int) or count < 0:
             raise TrainingError(
-                f"SetupTrainer: the module's attribute {name} is {count!r}; expected how many of the last parameters of "
-                f'{BACKBONE} it counts: I.module_attrs({{"param_num": 2, "state_num": 0}})'
+                f"SetupTrainer: the module's attribute {name} is {count!r}; expected how many of the "
+                f'last parameters of {BACKBONE} it counts: I.module_attrs({{"param_num": 2, "state_num": 0}})'
             )
         counts.append(count)
     params, states = counts

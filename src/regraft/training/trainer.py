@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
@@ -46,7 +46,9 @@ class Trainer:
         del device
         missing = [name for name in (BACKBONE, ADJOINT, OPTIMIZER, OPTIMIZER_STATE) if name not in train_mod]
         if missing or "input_num" not in train_mod.attrs:
-            raise TrainingError(f"Trainer: the module has no {', '.join(missing) or 'input_num'}; use SetupTrainer first")
+            raise TrainingError(
+                f"Trainer: the module has no {', '.join(missing) or 'input_num'}; use SetupTrainer first"
+            )
         if vm is not None and target is not None:
             raise TrainingError(f"Trainer: target={target!r} and a module that is built already; give one of them")
         self.mod: Final = train_mod
@@ -138,8 +140,9 @@ class Trainer:
             for new, old in zip(state, self._optimizer_state, strict=True)
         ):
             raise TrainingError(f"{os.fspath(path)} was saved with another optimizer, or for another model")
-        params, states = self._params.checked(parts["param"], all_of_them=True), self._states.checked(
-            parts["state"], all_of_them=True
+        params, states = (
+            self._params.checked(parts["param"], all_of_them=True),
+            self._states.checked(parts["state"], all_of_them=True),
         )
         self._params.values.update(params)
         self._states.values.update(states)
@@ -234,7 +237,9 @@ class _Store:
         for name, var in self._vars.items():
             ty = var.ty
             if not isinstance(ty, TensorType) or ty.shape is None or ty.dtype is None:
-                raise TrainingError(f"Trainer: {self._kind} {name} is {ty!r}; expected a tensor of known sizes and dtype")
+                raise TrainingError(
+                    f"Trainer: {self._kind} {name} is {ty!r}; expected a tensor of known sizes and dtype"
+                )
             dims = tuple([dim for dim in ty.shape if isinstance(dim, int)])
             if len(dims) < len(ty.shape):
                 raise TrainingError(f"Trainer: {self._kind} {name} is {ty!r}; expected known sizes")
@@ -251,7 +256,9 @@ class _Store:
         unknown = [name for name in given if name not in self._vars]
         missing = [name for name in names if name not in given] if all_of_them else []
         if unknown or missing:
-            wrong = f"there is no {self._kind} {unknown[0]!r}" if unknown else f"{self._kind} {missing[0]!r} is not given"
+            wrong = (
+                f"there is no {self._kind} {unknown[0]!r}" if unknown else f"{self._kind} {missing[0]!r} is not given"
+            )
             raise TrainingError(f"Trainer: {wrong}; the {self._kind}s are: {', '.join(names) or 'none'}")
         types = self.types()
         found: dict[str, np.ndarray] = {}
@@ -286,7 +293,7 @@ class _Store:
 
 
 def _as_list(values: Any) -> list[Any]:
-    return list(values) if isinstance(values, list | tuple) else [values]
+    return list(cast("Sequence[Any]", values)) if isinstance(values, list | tuple) else [values]
 
 
 def _as_array(value: Any, ty: TensorType | Any = None) -> np.ndarray:

@@ -9,6 +9,7 @@ from .dataflow import ConvertToDataflow, TopologicalSort
 from .dead_code import DeadCodeElimination
 from .fold_batchnorm import FoldBatchnormToConv2D
 from .fold_constant import FoldConstant
+from .fuse_attention import FuseAttention
 from .fuse_by_pattern import FuseOpsByPattern, FusionPattern, PatternCheckContext
 from .instruments import (
     Culprit,
@@ -48,6 +49,7 @@ __all__ = [
     "FoldBatchnormToConv2D",
     "FoldConstant",
     "FunctionPass",
+    "FuseAttention",
     "FuseOpsByPattern",
     "FusionPattern",
     "InlinePrivateFunctions",

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, final
 
+from ..ir.collection import collection_paused
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..ir.program import Function
@@ -177,7 +178,8 @@ class PassContext:
             instrument.run_before_pass(program, one)
         before, self._place.pass_name = self._place.pass_name, one.name
         try:
-            result = one.transform(program, self)
+            with collection_paused():
+                result = one.transform(program, self)
         finally:
             self._place.pass_name = before
         if self.verify is not None and result is not program and one.keeps_values:

@@ -131,7 +131,7 @@ class _Graph:
         for index, binding in enumerate(block):
             leaves = [leaf for leaf in leaves_of(binding.value) if isinstance(leaf, Var)]
             needs = {place[leaf]: None for leaf in leaves if leaf in place}
-            types = [binding.var.ty, binding.value.ty, *(leaf.ty for leaf in leaves)]
+            types = [binding.var.ty, binding.value.ty, *(leaf.ty for leaf in leaves)] if definer else []
             for ty in types:
                 needs.update((definer[size], None) for size in type_symvars(ty) if definer.get(size, index) < index)
             self.needs.append(list(needs))

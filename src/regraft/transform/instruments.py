@@ -123,7 +123,8 @@ class PassReport(NamedTuple):
 
     def __str__(self) -> str:
         changes = ", ".join(f"{name} {old} -> {new}" for name, (old, new) in self.changed_ops.items())
-        head = f"{self.name}: {len(self.rewrote)} rewrites, {changes or 'no op count changed'}"
+        number = len(self.rewrote)
+        head = f"{self.name}: {number} rewrite{'' if number == 1 else 's'}, {changes or 'no op count changed'}"
         lines = [f"  left {step.function}.{step.binding} ({step.rule}): {step.reason}" for step in self.declined]
         return "\n".join([head, *lines])
 

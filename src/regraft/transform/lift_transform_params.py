@@ -20,7 +20,6 @@ from ..ir.op import Call, attribute_key
 from ..ir.program import Binding, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.types import TensorType, TupleType, Type, type_symvars
 from ..ir.visitor import iter_bindings
-from ..rewrite.session import substitute
 from .compile_time import known_before_inputs, weights_of
 from .context import PassContext, PassError
 from .passes import ModulePass, Pass
@@ -124,7 +123,7 @@ def _boundary(part: _Part, lifted: Mapping[Var, object]) -> dict[Var, None]:
     return {var: None for var in reach if var in used}
 
 
-def _runtime(part: _Part, lifted: Mapping[Var, object], received: Sequence[_Number]) -> Function:
+def _runtime(part: _Part, lifted: Mapping[Var, object], received: Mapping[_Number, None]) -> Function:
     """What is left of the function, which takes the values of those numbers after its inputs."""
     function = part.function
     inputs = function.params[: len(function.params) - len(weights_of(function))]
@@ -147,15 +146,18 @@ def _transform(part: _Part, lifted: Mapping[Var, VarBinding], outputs: Sequence[
     model_params = Var("model_params", TupleType([weight.ty for weight in weights]))
     bindings: list[Binding] = []
     table: dict[Var, Expr] = {}
+    renaming = ExprMutator()
     needed = _needed(outputs, lifted)
     for index, weight in enumerate(weights):
         if weight in needed:
             table[weight] = local = DataflowVar(weight.name_hint, weight.ty, weight.origins)
+            renaming.remap(weight, local)
             bindings.append(VarBinding(local, TupleGetItem(model_params, index)))
     for var, binding in lifted.items():
         if var in needed:
             table[var] = local = DataflowVar(var.name_hint, var.ty, var.origins)
-            bindings.append(VarBinding(local, substitute(binding.value, table)))
+            bindings.append(VarBinding(local, renaming.mutate(binding.value)))
+            renaming.remap(var, local)
     result = Tuple([table[var] for var in outputs])
     output = Var("output_tuple", result.ty)
     bindings.append(VarBinding(output, result))
@@ -175,15 +177,19 @@ def _needed(outputs: Sequence[Var], lifted: Mapping[Var, VarBinding]) -> set[Exp
     return found
 
 
-def _with_sizes(parts: Sequence[_Part], lifted: Sequence[Mapping[Var, VarBinding]], outputs: list[_Number]) -> None:
-    """Add to ``outputs`` the weights that define sizes which what is left of a function still mentions."""
+def _with_sizes(
+    parts: Sequence[_Part], lifted: Sequence[Mapping[Var, VarBinding]], outputs: dict[_Number, None]
+) -> dict[_Number, None]:
+    """``outputs`` after the weights that define sizes which what is left of a function still mentions."""
+    definers: dict[_Number, None] = {}
     for part, own in zip(parts, lifted, strict=True):
         missing = set(free_symbolic_vars(_runtime(part, own, outputs)))
-        for index, weight in enumerate(weights_of(part.function)):
-            if missing.intersection(size for size in defining_symvars(weight.ty) if size is not None):
-                missing.difference_update(size for size in defining_symvars(weight.ty) if size is not None)
-                if part.numbers[weight] not in outputs:
-                    outputs.insert(index, part.numbers[weight])
+        for weight in weights_of(part.function) if missing else ():
+            defined = missing.intersection(size for size in defining_symvars(weight.ty) if size is not None)
+            if defined:
+                missing -= defined
+                definers[part.numbers[weight]] = None
+    return {**definers, **outputs}
 
 
 def _lift(module: IRModule, names: Sequence[str], transform_name: str) -> IRModule:
@@ -199,8 +205,8 @@ def _lift(module: IRModule, names: Sequence[str], transform_name: str) -> IRModu
         raise PassError(f"LiftTransformParams: the module has a function {transform_name!r} already; rename it first")
     lifted = [{var: one for var, one in part.bindings.items() if part.numbers[var] in common} for part in parts]
     used = {part.numbers[var] for part, own in zip(parts, lifted, strict=True) for var in _boundary(part, own)}
-    outputs = [number for number in dict.fromkeys(parts[0].numbers.values()) if number in used]
-    _with_sizes(parts, lifted, outputs)
+    in_order = {number: None for number in parts[0].numbers.values() if number in used}
+    outputs = _with_sizes(parts, lifted, in_order)
     first: dict[_Number, Var] = {}
     for var, number in parts[0].numbers.items():
         first.setdefault(number, var)

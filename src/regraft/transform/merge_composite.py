@@ -9,9 +9,10 @@ from ..analysis import all_global_vars
 from ..dpl.view import leaves_of
 from ..ir.expr import Expr, GlobalVar, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, Function, SeqExpr, VarBinding
-from ..rewrite.session import EditSession, substitute
+from ..rewrite.session import EditSession
 from .blocks import SessionWalk
 from .context import PassContext
 from .fuse_by_pattern import NewFunctions
@@ -78,7 +79,8 @@ class _Merging(SessionWalk):
 
     def _merge(self, session: EditSession, target: str, members: Sequence[Var]) -> None:
         inside = set(members)
-        table: dict[Var, Expr] = {}
+        table: dict[Var, Var] = {}
+        renaming = ExprMutator()
         arguments: dict[Var, Var] = {}
         outputs: list[Var] = []
         bindings: list[Binding] = []
@@ -90,13 +92,15 @@ class _Merging(SessionWalk):
             assert composite is not None
             for leaf in leaves_of(call):
                 if isinstance(leaf, Var) and leaf not in inside and leaf not in arguments:
-                    table[leaf] = arguments[leaf] = Var(leaf.name_hint, leaf.ty, leaf.origins)
+                    arguments[leaf] = Var(leaf.name_hint, leaf.ty, leaf.origins)
+                    renaming.remap(leaf, arguments[leaf])
             inner = Var(f"{var.name_hint}_func", composite.ty)
             result = Var(var.name_hint, var.ty, var.origins)
-            arguments_now = [substitute(arg, table) for arg in call.args]
+            arguments_now = [renaming.mutate(arg) for arg in call.args]
             bindings.append(VarBinding(inner, composite.without_attr("Primitive")))
             bindings.append(VarBinding(result, Call(inner, arguments_now)))
             table[var] = result
+            renaming.remap(var, result)
             assert isinstance(call.op, GlobalVar)
             names.append(call.op.name_hint)
             if var in session.outputs or any(user not in inside for user in session.users.get(var, ())):

@@ -112,9 +112,10 @@ class _Block:
             operands = (value,)
         else:
             return False
-        leaves = [leaf for operand in operands for leaf in _tensors(operand) if _is(leaf.ty, _HIGH)]
-        low = [leaf for leaf in leaves if leaf in self.low]
-        return _is(value.ty, _HIGH) and bool(low) and all(leaf in low or isinstance(leaf, Constant) for leaf in leaves)
+        leaves = [leaf for operand in operands for leaf in _tensors(operand)]
+        if not any(leaf in self.low for leaf in leaves) or not _is(value.ty, _HIGH):
+            return False
+        return all(leaf in self.low or isinstance(leaf, Constant) or not _is(leaf.ty, _HIGH) for leaf in leaves)
 
     def _define(self, var: Var, value: Expr) -> None:
         """Bind ``var`` in half precision; in the old one too, if it is seen outside of the block."""

@@ -19,6 +19,7 @@ from .dataflow import ConvertToDataflow, TopologicalSort
 from .dead_code import DeadCodeElimination
 from .fold_batchnorm import FoldBatchnormToConv2D
 from .fold_constant import FoldConstant
+from .fuse_attention import FuseAttention
 from .layout import RemoveRedundantReshape, SimplifyTransposes
 from .lift_transform_params import LiftTransformParams
 from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum, ReorderTakeAfterMatmul
@@ -43,6 +44,7 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
         ExpandMatmulOfSum,
         FoldBatchnormToConv2D,
         FoldConstant,
+        FuseAttention,
         InlinePrivateFunctions,
         LiftTransformParams,
         MergeCompositeFunctions,
@@ -97,9 +99,9 @@ def pipeline(level: int | str = "default") -> Sequential:
     1, ``"safe"``: what depends on constants only is computed, what is computed twice is computed once, axes and shapes
     change at most once in a row, a batch norm goes into the convolution before it. Same values, but for rounding where
     constants are computed by the reference semantics or a batch norm is folded. Other weights keep their names.
-    2, ``"default"``: matmuls of one left side whose right sides are known before the inputs become one. Each element
-    is the same sum of products as before; an engine may add them up in another order for a wider matrix. The combined
-    weights are new ones, without the names of the old.
+    2, ``"default"``: matmuls of one left side whose right sides are known before the inputs become one, and attention
+    that is written out becomes one operator. Each element is the same sum of products as before; an engine may add them
+    up in another order. Inputs are taken to be finite. Combined weights are new ones, without the names of the old.
     3, ``"aggressive"``: matmuls are combined also where their right sides have to be joined in every run, ``x @ (a +
     b)`` is expanded, and products of three are done in the cheaper order: other sums of the same terms, so float
     results may differ by more than the last digits.
@@ -113,7 +115,8 @@ def pipeline(level: int | str = "default") -> Sequential:
         first += [ExpandMatmulOfSum(), AdjustMatmulOrder()]
     if number >= 2:
         check = None if number >= 3 else right_sides_are_known
-        first += [CombineParallelMatmul(check), ReorderPermuteDimsAfterConcat(), FoldConstant(keep_named=True)]
+        first += [CombineParallelMatmul(check), ReorderPermuteDimsAfterConcat()]
+        first += [FoldConstant(keep_named=True), FuseAttention()]
     return Sequential([*first, DeadCodeElimination()], name=f"level {number}")
 
 

@@ -77,11 +77,6 @@ def _writing(output: Path) -> Generator[None]:
         raise
     except OSError as error:
         raise _refused(output, error) from error
-    except RuntimeError as error:
-        # PyTorch's archive writer has no error of its own, and does not say what went wrong.
-        if "PytorchStreamWriter" in str(error):
-            raise OutputError(f"{output} cannot be written: is the disk full? Nothing was written") from error
-        raise
 
 
 def _refused(output: Path, error: OSError) -> OutputError:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ..engine import BuildError, build
+from ..engine import BuildError, ExecutionError, build
 from ..engine.originals import RunOriginal
 from ..ir.module import IRModule
 from .comparison import OutputDifference, compare_outputs, problems_of
@@ -81,9 +81,13 @@ def verify(
             "the model gives NaN or infinities on every choice of random inputs, so there is nothing to compare; set "
             "its sizes (--dim name=size), or leave out --verify"
         )
-    after = run_as_it_is(result) or run_program(result.module, result.name)
+    try:
+        after = run_as_it_is(result) or run_program(result.module, result.name)
+        found = after(trial.inputs)
+    except (BuildError, ExecutionError) as error:
+        raise VerificationError(f"the result does not run: {error}", ()) from error
     # The new values of buffers come first where the form has no buffers to put them into.
-    found = after(trial.inputs)[-len(trial.outputs) :]
+    found = found[-len(trial.outputs) :]
     differences = compare_outputs(_names(model, len(trial.outputs)), trial.outputs, found, allowed)
     problems = problems_of(differences)
     if problems:

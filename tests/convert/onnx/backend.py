@@ -119,7 +119,7 @@ def page(outcomes: Iterable[Outcome]) -> str:
     lines = [
         "# What of ONNX is read",
         "",
-        f"ONNX's own test cases for single operators, as onnx {onnx.__version__} has them, each read by `from_onnx` and",
+        f"ONNX's own test cases for single operators, as of onnx {onnx.__version__}, each read by `from_onnx` and",
         "run on the NumPy engine; `python -m tests.convert.onnx.backend` prints this page. A case passes with inputs",
         "fixed when an input that decides a shape or an axis is given to `from_onnx` as a constant.",
         "",

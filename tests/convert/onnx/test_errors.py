@@ -136,13 +136,13 @@ def test_an_outside_function_cannot_be_written() -> None:
 
 def test_an_unknown_dtype_cannot_be_written() -> None:
     x = Var("x", TensorType((2, 3)))
-    with pytest.raises(ConvertError, match="parameter x is .* an ONNX model needs its dtype"):
+    with pytest.raises(ConvertError, match=r"parameter x is .* an ONNX model needs its dtype"):
         to_onnx(Function([x], R.add(x, x)))
 
 
 def test_an_object_cannot_be_an_input() -> None:
     x = Var("x", ObjectType())
-    with pytest.raises(ConvertError, match="parameter x is .* takes and gives tensors, shapes and scalars"):
+    with pytest.raises(ConvertError, match=r"parameter x is .* takes and gives tensors, shapes and scalars"):
         to_onnx(Function([x], x))
 
 

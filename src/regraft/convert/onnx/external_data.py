@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import onnx
 import onnx_ir as ir
@@ -33,13 +33,14 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str) -> None:
         raise ConvertError(f"{path}: there is no folder {path.parent}")
     data_name = f"{path.name}.data"
     try:
+        save: Any = ir.save  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
             temporary = Path(folder) / path.name
             if outside:
-                ir.save(model, temporary, external_data=data_name, size_threshold_bytes=_LEAST_OUTSIDE)
+                save(model, temporary, external_data=data_name, size_threshold_bytes=_LEAST_OUTSIDE)
             else:
-                ir.save(model, temporary)
-            onnx.checker.check_model(str(temporary))
+                save(model, temporary)
+            check_file(temporary)
             if outside and (Path(folder) / data_name).exists():
                 os.replace(Path(folder) / data_name, path.parent / data_name)
             os.replace(temporary, path)
@@ -47,6 +48,12 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str) -> None:
         raise ConvertError(f"{path}: {error.strerror or error}; nothing was written") from error
     except onnx.checker.ValidationError as error:
         raise ConvertError(f"{path}: the model is not valid ONNX: {error}; nothing was written") from error
+
+
+def check_file(path: Path) -> None:
+    """Raise onnx's `ValidationError` unless a model file, with its external data, is valid."""
+    check: Any = onnx.checker.check_model  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    check(str(path))
 
 
 def check_external_data(graph: ir.Graph, folder: str) -> None:
@@ -60,7 +67,7 @@ def check_external_data(graph: ir.Graph, folder: str) -> None:
             tensor = value.const_value
             if not isinstance(tensor, ir.ExternalTensor):
                 continue
-            location = os.fspath(tensor.location)
+            location = str(tensor.location)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
             path = os.path.realpath(os.path.join(root, location))
             if os.path.isabs(location) or os.path.commonpath([root, path]) != root:
                 raise ConvertError(
@@ -89,7 +96,7 @@ def _inner_graphs(graph: ir.Graph) -> list[ir.Graph]:
 def external_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
     """The files beside the model file ``path`` that hold constants of its, each once; the model must be readable."""
     folder = Path(path).resolve().parent
-    graph = ir.load(path).graph
+    graph = ir.load(path).graph  # pyright: ignore[reportUnknownMemberType]
     tensors = [value.const_value for scope in (graph, *_inner_graphs(graph)) for value in scope.initializers.values()]
-    locations = dict.fromkeys(os.fspath(one.location) for one in tensors if isinstance(one, ir.ExternalTensor))
+    locations = dict.fromkeys(str(one.location) for one in tensors if isinstance(one, ir.ExternalTensor))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
     return tuple(folder / location for location in locations)

@@ -6,7 +6,7 @@ by its operator and operands alone. Knows ONNX's operator schemas; nothing of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -179,7 +179,7 @@ class GraphWriter:
         return result
 
     @contextmanager
-    def block(self) -> Iterator[list[ir.Node]]:
+    def block(self) -> Generator[list[ir.Node], None, None]:
         """Nodes that are added inside go to a list of their own: the body of a branch."""
         outer_nodes, outer_sizes, outer_readers = self.nodes, dict(self._sizes), dict(self._readers)
         self.nodes = []

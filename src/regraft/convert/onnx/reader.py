@@ -71,7 +71,7 @@ def _opened(path: str) -> ir.Model:
     if not os.path.isfile(path):
         raise ConvertError(f"{path}: there is no such file")
     try:
-        proto = onnx.load(path, load_external_data=False)
+        proto = onnx.load(path, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
     except OSError as error:
         raise ConvertError(f"{path}: {error.strerror or error}") from error
     except Exception as error:  # protobuf's errors share no base but this

@@ -159,14 +159,14 @@ class TracedArray:
         axis = 0
         for item in items:
             if isinstance(item, slice):
-                result = result._sliced(axis, item)
+                result = result._sliced(axis, cast("slice[Any, Any, Any]", item))
                 axis += 1
             else:
                 taken = PrimValue(operator.index(item))
                 result = result._call(ops.take, result.expr, taken, axis)
         return result
 
-    def _sliced(self, axis: int, part: slice) -> TracedArray:
+    def _sliced(self, axis: int, part: slice[Any, Any, Any]) -> TracedArray:
         if part == slice(None):
             return self
         start, stop, step = part.start or 0, part.stop, part.step or 1
@@ -480,7 +480,8 @@ class TracedNamespace:
 def by_reference(lowering: Lowering, call: Call) -> Lowered:
     """The lowering of an operator by its reference semantics. Raises `ConvertError` where they need known sizes."""
     op = call.op
-    assert isinstance(op, Op) and op.reference is not None
+    assert isinstance(op, Op)
+    assert op.reference is not None
     namespace = TracedNamespace(lowering)
     operands = [_operand(lowering, arg) for arg in call.args]
     if not op.variadic:
@@ -517,5 +518,5 @@ def _result(lowering: Lowering, value: Any) -> Lowered:
     if isinstance(value, TracedArray):
         return lowering.value(value.expr)
     if isinstance(value, tuple | list):
-        return tuple([_result(lowering, field) for field in value])
+        return tuple([_result(lowering, field) for field in cast("Sequence[Any]", value)])
     raise AssertionError(f"reference semantics gave {value!r}")

@@ -131,7 +131,7 @@ def _as_proto(model: ir.Model) -> onnx.ModelProto:
 def _check(proto: onnx.ModelProto) -> None:
     if proto.ByteSize() < 2**31 - 1:
         try:
-            onnx.checker.check_model(proto)
+            onnx.checker.check_model(proto)  # pyright: ignore[reportUnknownMemberType]
         except onnx.checker.ValidationError as error:
             raise ConvertError(f"the model that was written is not valid ONNX: {error}") from error
 

@@ -18,7 +18,6 @@ from ...ir.module import IRModule
 from ...ir.program import If, SeqExpr
 from ...ir.tensor_data import TensorData
 from ...ir.types import PrimType, TensorType, is_subtype
-from ...transform import ConvertToDataflow
 from ..errors import ConvertError, UnsupportedOperatorError
 from . import handlers as handlers
 from .context import HANDLERS, Context, Unsupported, fields_of
@@ -119,15 +118,13 @@ class _Importer:
         params = [*self._inputs, *self._state]
         branches = any(_is_branch(node) for node in self._program.graph.nodes)
         with self._builder.function("main", params, attrs={"num_input": len(self._inputs)} if self._keep else {}):
-            # Branches stand outside dataflow blocks, which are made around them afterwards.
+            # Branches stand outside dataflow blocks, which `ConvertToDataflow` then makes around them.
             with nullcontext() if branches else self._builder.dataflow():
                 self._nodes(self._program.graph)
                 self._raise_problems()
                 results = self._outputs(self._builder.emit if branches else self._builder.emit_output)
             self._builder.emit_func_output(results[0] if len(results) == 1 else Tuple(results))
         module = self._builder.get()
-        if branches:
-            module = ConvertToDataflow()(module)
         function = module["main"].with_attr(ATTRIBUTE, self._signature().text())
         return module.with_function("main", function)
 

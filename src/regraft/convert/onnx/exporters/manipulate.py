@@ -108,7 +108,8 @@ def _stack(lowering: Lowering, call: Call) -> Lowered:
 
 @lowers("split")
 def _split(lowering: Lowering, call: Call) -> Lowered:
-    graph, axis = lowering.graph, call.attrs["axis"]
+    graph = lowering.graph
+    axis: int = call.attrs["axis"]
     x = lowering.tensor(call.args[0])
     assert isinstance(call.ty, TupleType)
     sizes: list[Dim] = []

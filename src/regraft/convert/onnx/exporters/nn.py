@@ -165,8 +165,8 @@ def _attention(lowering: Lowering, call: Call) -> Lowered:
         scale=attrs["scale"],
         is_causal=int(attrs["causal_mask"] == "TopLeft" and attrs["window_size"] is None),
     )
-    size = size_at(call.args[2], 3)
-    return graph.op("Reshape", found, graph.integers([0, 0, heads[0], size if isinstance(size, int) else -1]))
+    width = (shapes[2] or (0, 0, 0, -1))[3]
+    return graph.op("Reshape", found, graph.integers([0, 0, heads[0], width if isinstance(width, int) else -1]))
 
 
 # --- rearrangement

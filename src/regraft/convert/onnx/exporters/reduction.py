@@ -168,7 +168,7 @@ def _scan(lowering: Lowering, call: Call) -> Lowered:
 def _ordered(lowering: Lowering, call: Call, descending: bool, count: int | None) -> tuple[ir.Value, ir.Value]:
     """The first ``count`` elements (None: all) along the axis in order, and their places; equal ones in order."""
     graph = lowering.graph
-    axis = call.attrs["axis"]
+    axis: int = call.attrs["axis"]
     x = lowering.tensor(call.args[0])
     rank = known_rank(call.args[0])
     shape = tensor_type(call.args[0]).shape
@@ -202,27 +202,29 @@ def _topk(lowering: Lowering, call: Call) -> Lowered:
 
 def _known(expr: Expr) -> int:
     """A flag or an axis, which the operator's type rule takes only if it is known."""
-    assert isinstance(expr.ty, PrimType) and isinstance(expr.ty.value, int)
+    assert isinstance(expr.ty, PrimType)
+    assert isinstance(expr.ty.value, int)
     return expr.ty.value
 
 
 @lowers("unique")
 def _unique(lowering: Lowering, call: Call) -> Lowered:
     graph = lowering.graph
-    is_sorted, *wanted = [bool(_known(arg)) for arg in call.args[1:5]]
-    axis = int(_known(call.args[5])) if len(call.args) > 5 else None
-    x = lowering.tensor(call.args[0])
+    data, is_sorted, *flags = call.args
+    wanted = [bool(_known(flag)) for flag in flags[:3]]
+    axis = int(_known(flags[3])) if len(flags) > 3 else None
+    x = lowering.tensor(data)
     if axis is None:
         x = graph.op("Reshape", x, graph.integers([-1]))
 
     def found() -> Sequence[ir.Value]:
-        return graph.ops("Unique", [sort_keys(graph, x)], 4, sorted=int(is_sorted), axis=axis)[1:]
+        return graph.ops("Unique", [sort_keys(graph, x)], 4, sorted=int(_known(is_sorted)), axis=axis)[1:]
 
     def nothing() -> Sequence[ir.Value]:
         return [graph.integers([])] * 3
 
     # ONNX Runtime ends the process where there is nothing to look through.
-    count = dim_product(tensor_type(call.args[0]).shape or (SymVar("unknown"),))
+    count = dim_product(tensor_type(data).shape or (SymVar("unknown"),))
     if isinstance(count, int):
         places = found() if count else nothing()
     else:

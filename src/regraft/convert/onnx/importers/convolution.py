@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -39,10 +40,8 @@ def _padding(node: NodeImporter, kernel: tuple[Dim, ...], strides: Any, dilation
         if not isinstance(width, int) or not (isinstance(size, int) or stride == 1):
             raise node.refuse(f"auto_pad={mode} depends on sizes that are known at run time only")
         extent = (width - 1) * dilation + 1
-        if isinstance(size, int):
-            total = max((-(-size // stride) - 1) * stride + extent - size, 0)
-        else:
-            total = extent - 1
+        covered = (-(-size // stride) - 1) * stride + extent - size if isinstance(size, int) else extent - 1
+        total = max(covered, 0)
         small, large = total // 2, total - total // 2
         before.append(large if mode == "SAME_LOWER" else small)
         after.append(small if mode == "SAME_LOWER" else large)
@@ -143,16 +142,18 @@ def _max_pool_places(node: NodeImporter, rank: int) -> tuple[Imported, Imported]
     sizes = node.known_shape()
     places = np.arange(int(np.prod(sizes[2:]))).reshape(sizes[2:])
     picked = np.zeros((1,) * 0, np.int64)
-    axes: list[np.ndarray] = []
+    axes: list[Any] = []
     for axis in range(rank):
         reach = (kernel[axis] - 1) * dilations[axis] + 1
         room = sizes[2 + axis] + padding[axis] + padding[axis + rank] - reach
         count = (-(-room // strides[axis]) if node.attr("ceil_mode", 0) else room // strides[axis]) + 1
         if node.attr("ceil_mode", 0) and (count - 1) * strides[axis] >= sizes[2 + axis] + padding[axis]:
             count -= 1
-        starts: np.ndarray = np.arange(count) * strides[axis] - padding[axis]
-        axes.append(starts[:, None] + np.arange(kernel[axis]) * dilations[axis])
-    grids = np.meshgrid(*[np.arange(a.shape[0]) for a in axes], *[np.arange(a.shape[1]) for a in axes], indexing="ij")
+        starts: Any = np.arange(int(count)) * int(strides[axis]) - padding[axis]
+        axes.append(starts[:, None] + np.arange(int(kernel[axis])) * int(dilations[axis]))
+    windows_at = [np.arange(int(places.shape[0])) for places in axes]
+    places_in = [np.arange(int(places.shape[1])) for places in axes]
+    grids: Any = np.meshgrid(*windows_at, *places_in, indexing="ij")
     coordinates = [axes[i][grids[i], grids[i + rank]] for i in range(rank)]
     inside = np.all([(c >= 0) & (c < sizes[2 + i]) for i, c in enumerate(coordinates)], axis=0)
     clipped = [np.clip(c, 0, sizes[2 + i] - 1) for i, c in enumerate(coordinates)]
@@ -200,7 +201,7 @@ def _lp_pool(node: NodeImporter) -> Imported:
     power = float(node.attr("p", 2))
     x = ops.power(ops.abs(node.operand(0)), node.like(power))
     mean = _AVG_POOL[rank](node.emit(x), kernel, strides, padding, dilations, bool(node.attr("ceil_mode", 0)), True)
-    count = float(np.prod(kernel))
+    count = float(math.prod(kernel))
     return ops.power(ops.multiply(mean, node.like(count)), node.like(1 / power))
 
 

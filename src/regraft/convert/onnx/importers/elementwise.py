@@ -217,14 +217,18 @@ def _converted(node: NodeImporter, target: str) -> Imported:
     return ops.astype(x, target)
 
 
+def greatest_number(dtype: str) -> float:
+    """The greatest finite number of a floating dtype."""
+    find: Any = ml_dtypes.finfo
+    return float(find(numpy_dtype(dtype)).max)
+
+
 def _saturated(x: Expr, own: str, target: str) -> Expr:
     """Conversion to an 8-bit float that takes what is too large, infinities too, to the greatest number."""
-
-    greatest = float(ml_dtypes.finfo(numpy_dtype(target)).max)
+    greatest = greatest_number(target)
     if itemsize(own) == 1:
         x, own = ops.astype(x, "float32"), "float32"
-    least_wide = float(ml_dtypes.finfo(numpy_dtype(own)).max)
-    greatest = min(greatest, least_wide)
+    greatest = min(greatest, greatest_number(own))
     return ops.astype(ops.clip(x, -greatest, greatest), target)
 
 
@@ -369,7 +373,7 @@ def _product(node: NodeImporter, first: int, last: int) -> Any:
 
 @reads("Hardmax")
 def _hardmax(node: NodeImporter) -> Imported:
-    axis = node.attr("axis", -1 if node.opset >= 13 else 1)
+    axis: int = node.attr("axis", -1 if node.opset >= 13 else 1)
     size = node.shape()[axis]
     if not isinstance(size, int):
         raise node.refuse("the size of its axis is known at run time only")

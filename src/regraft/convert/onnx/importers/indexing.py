@@ -51,7 +51,7 @@ def _scatter_nd(node: NodeImporter) -> Imported:
 @reads("TensorScatter")
 def _tensor_scatter(node: NodeImporter) -> Imported:
     cache, update = node.known_shape(0), node.known_shape(1)
-    axis = node.attr("axis", -2) % len(cache)
+    axis: int = node.attr("axis", -2) % len(cache)
     rows, length = update[0], update[axis % len(update)]
     starts = node.operand(2) if node.has(2) else None
     places = ops.arange(0, length, dtype="int64")
@@ -86,7 +86,8 @@ def _compress(node: NodeImporter) -> Imported:
 @reads("ArgMax", "ArgMin")
 def _place(node: NodeImporter) -> Imported:
     function = ops.argmax if node.op_type == "ArgMax" else ops.argmin
-    axis, keepdims = node.attr("axis", 0), bool(node.attr("keepdims", 1))
+    axis: int = node.attr("axis", 0)
+    keepdims = bool(node.attr("keepdims", 1))
     x = node.operand(0)
     if not node.attr("select_last_index", 0):
         return function(x, axis, keepdims)

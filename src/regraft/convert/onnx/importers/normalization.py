@@ -8,6 +8,7 @@ from .... import ops
 from ....ir.dims import SymExpr, dim_product
 from ....ir.dtypes import is_bool
 from ....ir.expr import Expr, const
+from ....ir.types import TensorType
 from ..importing import Imported, NodeImporter, reads
 
 
@@ -137,7 +138,6 @@ def _attention(node: NodeImporter) -> tuple[Imported | None, ...]:
     query, key, value = (
         _heads(node, index, name) for index, name in ((0, "q_num_heads"), (1, "kv_num_heads"), (2, "kv_num_heads"))
     )
-    present: list[Expr] = []
     past = 0
     if node.has(4):
         joined: list[Expr] = []
@@ -146,8 +146,7 @@ def _attention(node: NodeImporter) -> tuple[Imported | None, ...]:
             joined.append(node.emit(ops.concat([old, new], axis=1)))
         key, value = joined
         past = 1
-    for x in (key, value):
-        present.append(node.emit(ops.permute_dims(x, [0, 2, 1, 3])))
+    present = [node.emit(ops.permute_dims(x, [0, 2, 1, 3])) for x in (key, value)]
     causal = None
     if node.attr("is_causal", 0):
         causal = "BottomRight" if past else "TopLeft"
@@ -157,7 +156,9 @@ def _attention(node: NodeImporter) -> tuple[Imported | None, ...]:
     if node.rank() == 4:
         result: Expr = ops.permute_dims(found, [0, 2, 1, 3])
     else:
-        batch, sequence, *rest = found.ty.shape  # type: ignore[attr-defined]
+        assert isinstance(found.ty, TensorType)
+        assert found.ty.shape is not None
+        batch, sequence, *rest = found.ty.shape
         result = ops.reshape(found, [batch, sequence, dim_product(rest)])
     return result, *present
 

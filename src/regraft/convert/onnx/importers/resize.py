@@ -55,7 +55,7 @@ def _target(node: NodeImporter) -> list[Dim]:
     if scales is None:
         raise node.refuse("its scales are computed at run time")
     for axis, scale in zip(axes, np.asarray(scales, np.float32).tolist(), strict=True):
-        size = shape[axis]
+        size: Dim = shape[int(axis)]
         whole = int(scale) if float(scale).is_integer() else None
         if isinstance(size, int):
             target = int(np.floor(np.float32(size) * np.float32(scale)))

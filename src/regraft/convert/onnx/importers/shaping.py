@@ -320,7 +320,8 @@ def _slice(node: NodeImporter) -> Imported:
     known = node.sizes(0)
     if known is not None and not known.is_scalar and len(begins) == 1 and all_known([*begins, *ends]):
         first, last = begins[0], ends[0]
-        assert isinstance(first, int) and isinstance(last, int)
+        assert isinstance(first, int)
+        assert isinstance(last, int)
         return sliced_sizes(known, first, last, steps[0])
     bounds = [_inside(node, *row) for row in zip(begins, ends, axes, steps, strict=True)]
     firsts, lasts = [row[0] for row in bounds], [row[1] for row in bounds]

@@ -19,8 +19,6 @@ _FORMULAS: Final[dict[str, Callable[[Expr], Expr]]] = {
     "hardsigmoid": lambda x: R.clip(x + 3.0, 0.0, 6.0) / 6.0,
     "hardswish": lambda x: x * R.clip(x + 3.0, 0.0, 6.0) / 6.0,
     "log_sigmoid": lambda x: R.minimum(x, 0.0) - log1p(R.exp(-R.abs(x))),
-    "softsign": lambda x: x / (1.0 + R.abs(x)),
-    "tanhshrink": lambda x: x - R.tanh(x),
 }
 """Functions without an operator of their own, worked out in float32 at least."""
 
@@ -117,16 +115,6 @@ def _log_sigmoid(context: Context, x: Expr) -> Expr:
 @converts("log_sigmoid_forward")
 def _log_sigmoid_forward(context: Context, x: Expr) -> tuple[Expr, Expr]:
     return _log_sigmoid(context, x), R.zeros_like(x)
-
-
-@converts("softsign")
-def _softsign(context: Context, x: Expr) -> Expr:
-    return in_wide_floats(_FORMULAS["softsign"], x)
-
-
-@converts("tanhshrink")
-def _tanhshrink(context: Context, x: Expr) -> Expr:
-    return in_wide_floats(_FORMULAS["tanhshrink"], x)
 
 
 @converts("hardshrink")
