@@ -17,7 +17,7 @@ from regraft.script import relax as R
 
 LAYERS = (30, 100, 300, 1_000)
 TVM_LAYERS = (10, 30, 100)
-"""TVM's passes take minutes on more: their cost grows with the square of the depth."""
+"""TVM's combining takes minutes on more: its cost grows with the square of the depth."""
 RUNS = 3
 MOST_GROWTH = 2.0
 """How much more a binding may cost in the deepest program than at 100 layers; what a busy machine adds is in it."""

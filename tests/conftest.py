@@ -20,9 +20,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 settings.register_profile(
     "ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.register_profile(
-    "explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=2000
-)
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]

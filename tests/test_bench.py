@@ -12,9 +12,7 @@ from bench.table import Table
 
 
 def test_a_table_is_kept_as_markdown_with_its_note() -> None:
-    table = Table(
-        "Matching", ("bindings", "µs a binding"), (("a|b", 1.23456), (100_000, 12345.6)), "Flat is good."
-    )
+    table = Table("Matching", ("bindings", "µs a binding"), (("a|b", 1.23456), (100_000, 12345.6)), "Flat is good.")
     assert table.markdown() == (
         "## Matching\n\n| bindings | µs a binding |\n| --- | ---: |\n"
         "| a\\|b | 1.23 |\n| 100,000 | 12,346 |\n\nFlat is good.\n"

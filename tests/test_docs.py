@@ -48,18 +48,14 @@ def blocks_of(page: Path) -> list[Block]:
         info, line = token.info.strip(), token.map[0] + 1
         if info == OUTPUT_INFO:
             if index == 0 or tokens[index - 1].type != "fence" or tokens[index - 1].info.strip() != "python":
-                raise PageError(
-                    f"{page.name}:{line}: ```{OUTPUT_INFO} must come right after a ```python block"
-                )
+                raise PageError(f"{page.name}:{line}: ```{OUTPUT_INFO} must come right after a ```python block")
             continue
         if not info or info.split()[0].lower() not in {"python", "python3", "py", "pycon"}:
             continue
         if info != "python":
             raise PageError(f"{page.name}:{line}: ```{info} would not be run: write ```python")
         following = tokens[index + 1] if index + 1 < len(tokens) else None
-        has_output = (
-            following is not None and following.type == "fence" and following.info.strip() == OUTPUT_INFO
-        )
+        has_output = following is not None and following.type == "fence" and following.info.strip() == OUTPUT_INFO
         blocks.append(Block(line + 1, token.content, following.content if has_output and following else None))
     return blocks
 
@@ -138,9 +134,7 @@ def test_blocks_of_a_page_share_one_namespace(tmp_path: Path) -> None:
 
 
 def test_a_page_that_prints_something_else_fails_at_its_line(tmp_path: Path) -> None:
-    page = write_page(
-        tmp_path, "# Title", "", "```python", "print(1)", "```", "", "```text output", "2", "```"
-    )
+    page = write_page(tmp_path, "# Title", "", "```python", "print(1)", "```", "", "```text output", "2", "```")
     with pytest.raises(PageError, match=r"(?s)page\.md:4: .*prints\n2\nbut it printed\n1\n"):
         run_page(page)
 

@@ -15,24 +15,18 @@ HEAVY = ["jax", "jaxlib", "onnx", "onnx_ir", "onnxruntime", "torch", "tvm"]
 
 
 def test_no_module_is_longer_than_600_lines(root: Path) -> None:
-    lengths = {
-        path: len(path.read_text(encoding="utf-8").splitlines()) for path in (root / "src").rglob("*.py")
-    }
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in (root / "src").rglob("*.py")}
     assert lengths
     assert {str(path.relative_to(root)): count for path, count in lengths.items() if count > MOST_LINES} == {}
 
 
 def test_no_module_is_named_utils(root: Path) -> None:
     rooms = ("src", "tests", "bench", "examples")
-    assert [
-        path for room in rooms for path in (root / room).rglob("*") if path.stem in {"util", "utils"}
-    ] == []
+    assert [path for room in rooms for path in (root / room).rglob("*") if path.stem in {"util", "utils"}] == []
 
 
 def test_importing_regraft_imports_no_framework(run_python: RunPython) -> None:
-    finished = run_python(
-        "-c", "import json, sys, regraft; print(json.dumps([regraft.__name__, *sys.modules]))"
-    )
+    finished = run_python("-c", "import json, sys, regraft; print(json.dumps([regraft.__name__, *sys.modules]))")
     assert finished.returncode == 0, finished.stderr
     loaded = json.loads(finished.stdout)
     assert "regraft" in loaded

@@ -102,3 +102,29 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     closed = "import os; read, write = os.pipe(); os.close(read); os.dup2(write, 1)"
     finished = spawn(closed, "inspect", model, "--text")
     assert finished.stderr == ""
+
+
+def test_a_program_with_classes_that_pytorch_has_to_know_first_names_their_module(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from torch.utils import _pytree as pytree
+
+    class Answer:
+        def __init__(self, value: object) -> None:
+            self.value = value
+
+    pytree.register_pytree_node(
+        Answer,
+        lambda answer: ([answer.value], None),
+        lambda values, _context: Answer(*values),
+        serialized_type_name="far.away.Answer",
+    )
+
+    class Doubled(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Answer:
+            return Answer(2 * x)
+
+    torch.export.save(torch.export.export(Doubled(), (torch.ones(3),)), tmp_path / "model.pt2")
+    finished = spawn("", "inspect", tmp_path / "model.pt2")
+    assert finished.returncode == 2, finished.stderr
+    assert "its inputs or outputs are of classes of far.away, which PyTorch has to know first" in finished.stderr
+    assert finished.stderr.count("\n") == 1

@@ -90,9 +90,7 @@ def test_numpy_integers_are_integers_on_both_sides() -> None:
     assert all(type(value) is int for _, value in (n * np.int64(3)).terms)
 
 
-@pytest.mark.parametrize(
-    "operation", [operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod]
-)
+@pytest.mark.parametrize("operation", [operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod])
 def test_floats_are_refused_on_both_sides(operation: Callable[[object, object], object]) -> None:
     for operands in ((n, 0.5), (0.5, n)):
         with pytest.raises(TypeError, match="unsupported operand"):

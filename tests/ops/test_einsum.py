@@ -62,9 +62,7 @@ def test_types_of_symbolic_and_unknown_operands():
     assert einsum([tensor((n, 3)), tensor((3, m))], "ij,jk").ty == TensorType((n, m), "float32")
     assert einsum([tensor((n, 3)), tensor((m, 3))], "ij,ij->j").ty == TensorType((3,), "float32")
     assert einsum([tensor((n, 3)), tensor((m, 3))], "ij,ij->i").ty == TensorType(None, "float32", 1)
-    assert einsum([tensor((n, 2, 3)), tensor((m, 3, 4))], "...ij,...jk->...ik").ty == TensorType(
-        None, "float32", 3
-    )
+    assert einsum([tensor((n, 2, 3)), tensor((m, 3, 4))], "...ij,...jk->...ik").ty == TensorType(None, "float32", 3)
     assert einsum([tensor(), tensor((3, m))], "ij,jk->ki").ty == TensorType(None, "float32", 2)
     assert einsum([tensor(), tensor((3, m))], "i...,jk->i...").ty == TensorType(None, "float32")
     assert einsum(Tuple([tensor((2, 3), None)]), "ij->ji").ty == TensorType((3, 2), None)

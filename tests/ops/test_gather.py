@@ -77,9 +77,7 @@ def test_gather_nd_takes_a_slice_for_each_row_of_indices(shape, batch, dtype):
 def test_gather_nd_with_no_indices_in_a_row_takes_the_whole():
     data = numbers(2, 3)
     check(gather_nd, [data, np.zeros((5, 0), "int64")], np.broadcast_to(data, (5, 2, 3)))
-    check(
-        lambda d, i: gather_nd(d, i, 1), [data, np.zeros((2, 4, 0), "int64")], np.repeat(data[:, None], 4, 1)
-    )
+    check(lambda d, i: gather_nd(d, i, 1), [data, np.zeros((2, 4, 0), "int64")], np.repeat(data[:, None], 4, 1))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -47,9 +47,7 @@ def test_modes_say_what_indices_past_the_ends_mean(dtype):
     outside = (indices < 0) | (indices > 4)
     expected = np.where(outside, np.nan, x[indices % 5]).astype(dtype)
     check(lambda v, i: take(v, i, 0, "nan"), [x, indices], expected)
-    check(
-        lambda v, i: take(v, i, 0, "nan"), [np.stack([x, x], 1), indices], np.stack([expected, expected], 1)
-    )
+    check(lambda v, i: take(v, i, 0, "nan"), [np.stack([x, x], 1), indices], np.stack([expected, expected], 1))
 
 
 def test_take_of_symbolic_and_unknown_types():
@@ -102,9 +100,7 @@ def test_symbolic_slices_are_as_simple_as_can_be_proven():
     assert strided_slice(x, [0], [0], [n + 2]).ty == TensorType((n + 2, 4), "float32")
     assert strided_slice(x, [0], [1], [n + 2]).ty == TensorType((n + 1, 4), "float32")
     assert strided_slice(x, [0], [1], [-1]).ty == TensorType((n, 4), "float32")
-    assert strided_slice(tensor((n, 4)), [0], [1], [5], assume_inbound=True).ty == TensorType(
-        (4, 4), "float32"
-    )
+    assert strided_slice(tensor((n, 4)), [0], [1], [5], assume_inbound=True).ty == TensorType((4, 4), "float32")
     assert strided_slice(x, [0], [n - m], [3]).ty == TensorType(None, "float32", 2)
     unknown = Var("b", TupleType([PrimType("int64")]))
     assert strided_slice(x, [0], unknown, [3]).ty == TensorType(None, "float32", 2)
@@ -125,9 +121,7 @@ def test_dynamic_slices_take_bounds_from_tensors(dtype):
     x = numbers(5, 6, dtype=dtype)
     bounds = [np.array(b, "int64") for b in ([1, -1], [5, -100], [2, -2])]
     check(dynamic_strided_slice, [x, *bounds], x[1:5:2, -1:-100:-2])
-    assert dynamic_strided_slice(tensor(), *[tensor(ndim=1, dtype="int64")] * 3).ty == TensorType(
-        None, "float32"
-    )
+    assert dynamic_strided_slice(tensor(), *[tensor(ndim=1, dtype="int64")] * 3).ty == TensorType(None, "float32")
 
 
 @pytest.mark.parametrize(

@@ -42,19 +42,12 @@ def test_concat_without_an_axis_flattens_tensors_of_any_rank():
 def test_concat_takes_a_list_and_an_expression_of_a_tuple():
     x = tensor((2, 3))
     expected = TensorType((4, 3), "float32")
-    assert (
-        concat([x, x]).ty
-        == concat(Tuple([x, x])).ty
-        == concat(Var("t", TupleType([x.ty, x.ty]))).ty
-        == expected
-    )
+    assert concat([x, x]).ty == concat(Tuple([x, x])).ty == concat(Var("t", TupleType([x.ty, x.ty]))).ty == expected
 
 
 def test_concat_adds_symbolic_sizes():
     n, m = SymVar("n"), SymVar("m")
-    assert concat([tensor((n, m)), tensor((3, m)), tensor((n, m))]).ty == TensorType(
-        (n * 2 + 3, m), "float32"
-    )
+    assert concat([tensor((n, m)), tensor((3, m)), tensor((n, m))]).ty == TensorType((n * 2 + 3, m), "float32")
     assert concat([tensor((n, m)), tensor((n, 4))]).ty == TensorType(None, "float32", 2)
     assert concat([tensor((n, m)), tensor((2,))], axis=None).ty == TensorType((n * m + 2,), "float32")
     assert stack([tensor((n,)), tensor((n,))], -1).ty == TensorType((n, 2), "float32")

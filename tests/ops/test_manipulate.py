@@ -85,11 +85,7 @@ def test_types_of_symbolic_and_unknown_operands():
     assert layout_transform(x, (1, 2, 0)).ty == TensorType((3, m, n), "float32")
     assert layout_transform(tensor(), (1, 0)).ty == TensorType(None, "float32", 2)
     assert flip(x, 1).ty == reverse_sequence(x, tensor((n,), "int64")).ty == x.ty
-    assert (
-        flip(tensor(), 7).ty
-        == reverse_sequence(tensor(), tensor(None, None)).ty
-        == TensorType(None, "float32")
-    )
+    assert flip(tensor(), 7).ty == reverse_sequence(tensor(), tensor(None, None)).ty == TensorType(None, "float32")
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ EXACT = [
 ]
 ROUNDED = [
     transform.CombineParallelMatmul(),
+    transform.FuseAttention(),
     transform.ReorderTakeAfterMatmul(),
     transform.ExpandMatmulOfSum(),
     transform.AdjustMatmulOrder(),

@@ -130,7 +130,7 @@ class DFPattern:
         """The first match of ``expr``, from each pattern to the expression it stands for; None if there is none."""
         from .match import match_expr
 
-        return match_expr(self, expr, var2val or {})
+        return match_expr(self, expr, {} if var2val is None else var2val)
 
     def __repr__(self) -> str:
         from .derived import describe

@@ -8,10 +8,6 @@ from . import grad, image, nn
 from . import indexing_gradients as indexing_gradients
 from . import operators as operators
 from . import selection_gradients as selection_gradients
-from .image import grid_gradients as grid_gradients
-from .nn import conv_gradients as conv_gradients
-from .nn import loss_gradients as loss_gradients
-from .nn import sampling_gradients as sampling_gradients
 from .binary import (
     add,
     atan2,
@@ -52,6 +48,7 @@ from .elementary import (
     tanh,
 )
 from .gather import gather_elements, gather_nd, index_tensor
+from .image import grid_gradients as grid_gradients
 from .indexing import dynamic_strided_slice, strided_slice, take
 from .join import concat, meshgrid, split, stack
 from .linear_algebra import linear, matmul, outer
@@ -67,6 +64,9 @@ from .logical import (
 )
 from .manipulate import flip, layout_transform, permute_dims, reverse_sequence
 from .matrix import eye, eye_like, tril, triu
+from .nn import conv_gradients as conv_gradients
+from .nn import loss_gradients as loss_gradients
+from .nn import sampling_gradients as sampling_gradients
 from .packed import (
     assert_op,
     call_dps_packed,

@@ -43,9 +43,7 @@ def equal(x1: Expr | float, x2: Expr | float) -> Call:
     return EQUAL(x1, x2)
 
 
-GREATER = Op(
-    "relax.greater", ("x1", "x2"), infer=_ORDER, reference=array_function("greater"), traits=_ONE_WAY
-)
+GREATER = Op("relax.greater", ("x1", "x2"), infer=_ORDER, reference=array_function("greater"), traits=_ONE_WAY)
 
 
 def greater(x1: Expr | float, x2: Expr | float) -> Call:
@@ -87,9 +85,7 @@ def less(x1: Expr | float, x2: Expr | float) -> Call:
     return LESS(x1, x2)
 
 
-LESS_EQUAL = Op(
-    "relax.less_equal", ("x1", "x2"), infer=_ORDER, reference=array_function("less_equal"), traits=_ONE_WAY
-)
+LESS_EQUAL = Op("relax.less_equal", ("x1", "x2"), infer=_ORDER, reference=array_function("less_equal"), traits=_ONE_WAY)
 
 
 def less_equal(x1: Expr | float, x2: Expr | float) -> Call:

@@ -42,9 +42,7 @@ def index_fields(call: Call, index: int, data: TensorType) -> tuple[TensorType, 
     return fields
 
 
-def broadcast_fields(
-    call: Call, index: int, fields: Sequence[TensorType]
-) -> tuple[tuple[Dim, ...] | None, int]:
+def broadcast_fields(call: Call, index: int, fields: Sequence[TensorType]) -> tuple[tuple[Dim, ...] | None, int]:
     """Shape and ndim of what the tensors in operand ``index`` broadcast to."""
     dims: tuple[Dim, ...] | None = ()
     ndim = 0
@@ -136,16 +134,12 @@ def _gather_nd_type(call: Call) -> Type:
         raise wrong_operand(call, 1, "one axis or more, the last of which holds the indices of one place")
     for index, ty in enumerate((data, indices)):
         if ty.ndim != UNKNOWN_NDIM and ty.ndim <= batch - (1 - index):
-            raise wrong_operand(
-                call, index, f"more than batch_dims={batch} axes" if index else f"{batch} axes or more"
-            )
+            raise wrong_operand(call, index, f"more than batch_dims={batch} axes" if index else f"{batch} axes or more")
     depth = None if indices.shape is None else indices.shape[-1]
     if data.ndim == UNKNOWN_NDIM or not isinstance(depth, int):
         return TensorType(None, data.dtype)
     if depth + batch > data.ndim:
-        raise wrong_operand(
-            call, 1, f"at most {data.ndim - batch} indices in the last axis, for the axes of data"
-        )
+        raise wrong_operand(call, 1, f"at most {data.ndim - batch} indices in the last axis, for the axes of data")
     ndim = data.ndim - depth - batch + indices.ndim - 1
     if data.shape is None or indices.shape is None:
         return TensorType(None, data.dtype, ndim)
@@ -179,9 +173,7 @@ def _gather_nd(xp: Any, data: Any, indices: Any, batch_dims: int) -> Any:
     return found if named else xp.broadcast_to(found, (*indices.shape[:-1], *data.shape[batch_dims:]))
 
 
-GATHER_ND = Op(
-    "relax.gather_nd", ("data", "indices"), {"batch_dims": 0}, infer=_gather_nd_type, reference=_gather_nd
-)
+GATHER_ND = Op("relax.gather_nd", ("data", "indices"), {"batch_dims": 0}, infer=_gather_nd_type, reference=_gather_nd)
 
 
 def gather_nd(data: Expr, indices: Expr, batch_dims: int = 0) -> Call:
@@ -211,14 +203,10 @@ def _index_tensor_type(call: Call) -> Type:
 
 
 def _index_tensor(xp: Any, data: Any, indices: tuple[Any, ...]) -> Any:
-    return xp.asarray(
-        data[tuple(from_front(xp, x, size) for x, size in zip(indices, data.shape, strict=False))]
-    )
+    return xp.asarray(data[tuple(from_front(xp, x, size) for x, size in zip(indices, data.shape, strict=False))])
 
 
-INDEX_TENSOR = Op(
-    "relax.index_tensor", ("data", "indices"), infer=_index_tensor_type, reference=_index_tensor
-)
+INDEX_TENSOR = Op("relax.index_tensor", ("data", "indices"), infer=_index_tensor_type, reference=_index_tensor)
 
 
 def index_tensor(data: Expr, indices: Expr | Sequence[Expr]) -> Call:

@@ -31,9 +31,7 @@ def _take_type(call: Call) -> Type:
     if mode not in _MODES:
         raise wrong_attribute(call, "mode", f"one of {', '.join(_MODES)}")
     if mode == "nan" and x.dtype is not None and not is_float(x.dtype):
-        raise wrong_operand(
-            call, 0, 'a floating dtype, which has a NaN; use mode="clip" or "wrap" for others'
-        )
+        raise wrong_operand(call, 0, 'a floating dtype, which has a NaN; use mode="clip" or "wrap" for others')
     if axis is None and x.ndim not in (UNKNOWN_NDIM, 1):
         raise wrong_operand(call, 0, f"a tensor of rank 1 where no axis is given; say axis=0 to {x.ndim - 1}")
     if axis is None:
@@ -145,9 +143,7 @@ def _scalar_fields(call: Call, index: int) -> tuple[Dim | None, ...]:
 def _slice_axes(call: Call, axes: Sequence[int], ndim: int) -> list[int]:
     for axis in axes:
         if not -ndim <= axis < ndim:
-            raise wrong_operand(
-                call, 1, f"axes of a tensor of {ndim} dimensions: {-ndim} to {ndim - 1}, not {axis}"
-            )
+            raise wrong_operand(call, 1, f"axes of a tensor of {ndim} dimensions: {-ndim} to {ndim - 1}, not {axis}")
     places = [axis % ndim for axis in axes]
     if len(set(places)) != len(places):
         raise wrong_operand(call, 1, f"axes that are all different, not {tuple(axes)}")
@@ -259,11 +255,7 @@ def _dynamic_strided_slice_type(call: Call) -> Type:
         bound = tensor_operand(call, index)
         if bound.ndim not in (UNKNOWN_NDIM, 1) or not (bound.dtype is None or is_integer(bound.dtype)):
             raise wrong_operand(call, index, "a tensor of integers of rank 1")
-        if (
-            ty.ndim != UNKNOWN_NDIM
-            and bound.shape is not None
-            and dims_equal(bound.shape[0], ty.ndim) is False
-        ):
+        if ty.ndim != UNKNOWN_NDIM and bound.shape is not None and dims_equal(bound.shape[0], ty.ndim) is False:
             raise wrong_operand(call, index, f"one integer for each of the {ty.ndim} axes of x")
     return TensorType(None, ty.dtype, ty.ndim)
 

@@ -30,9 +30,7 @@ _SHIFT = (Trait.ELEMENTWISE, Trait.STOPS_GRADIENT)
 _EXCLUSIVE = (*_SHIFT, Trait.COMMUTATIVE, Trait.ASSOCIATIVE)
 _INCLUSIVE = (*_EXCLUSIVE, Trait.IDEMPOTENT)
 
-LOGICAL_AND = Op(
-    "relax.logical_and", ("x1", "x2"), infer=_TRUTH, reference=standard("logical_and"), traits=_INCLUSIVE
-)
+LOGICAL_AND = Op("relax.logical_and", ("x1", "x2"), infer=_TRUTH, reference=standard("logical_and"), traits=_INCLUSIVE)
 
 
 def logical_and(x1: Expr | bool, x2: Expr | bool) -> Call:
@@ -44,9 +42,7 @@ def logical_and(x1: Expr | bool, x2: Expr | bool) -> Call:
     return LOGICAL_AND(x1, x2)
 
 
-LOGICAL_OR = Op(
-    "relax.logical_or", ("x1", "x2"), infer=_TRUTH, reference=standard("logical_or"), traits=_INCLUSIVE
-)
+LOGICAL_OR = Op("relax.logical_or", ("x1", "x2"), infer=_TRUTH, reference=standard("logical_or"), traits=_INCLUSIVE)
 
 
 def logical_or(x1: Expr | bool, x2: Expr | bool) -> Call:
@@ -58,9 +54,7 @@ def logical_or(x1: Expr | bool, x2: Expr | bool) -> Call:
     return LOGICAL_OR(x1, x2)
 
 
-LOGICAL_XOR = Op(
-    "relax.logical_xor", ("x1", "x2"), infer=_TRUTH, reference=standard("logical_xor"), traits=_EXCLUSIVE
-)
+LOGICAL_XOR = Op("relax.logical_xor", ("x1", "x2"), infer=_TRUTH, reference=standard("logical_xor"), traits=_EXCLUSIVE)
 
 
 def logical_xor(x1: Expr | bool, x2: Expr | bool) -> Call:
@@ -72,9 +66,7 @@ def logical_xor(x1: Expr | bool, x2: Expr | bool) -> Call:
     return LOGICAL_XOR(x1, x2)
 
 
-BITWISE_AND = Op(
-    "relax.bitwise_and", ("x1", "x2"), infer=_BITS, reference=standard("bitwise_and"), traits=_INCLUSIVE
-)
+BITWISE_AND = Op("relax.bitwise_and", ("x1", "x2"), infer=_BITS, reference=standard("bitwise_and"), traits=_INCLUSIVE)
 
 
 def bitwise_and(x1: Expr | int, x2: Expr | int) -> Call:
@@ -86,9 +78,7 @@ def bitwise_and(x1: Expr | int, x2: Expr | int) -> Call:
     return BITWISE_AND(x1, x2)
 
 
-BITWISE_OR = Op(
-    "relax.bitwise_or", ("x1", "x2"), infer=_BITS, reference=standard("bitwise_or"), traits=_INCLUSIVE
-)
+BITWISE_OR = Op("relax.bitwise_or", ("x1", "x2"), infer=_BITS, reference=standard("bitwise_or"), traits=_INCLUSIVE)
 
 
 def bitwise_or(x1: Expr | int, x2: Expr | int) -> Call:
@@ -100,9 +90,7 @@ def bitwise_or(x1: Expr | int, x2: Expr | int) -> Call:
     return BITWISE_OR(x1, x2)
 
 
-BITWISE_XOR = Op(
-    "relax.bitwise_xor", ("x1", "x2"), infer=_BITS, reference=standard("bitwise_xor"), traits=_EXCLUSIVE
-)
+BITWISE_XOR = Op("relax.bitwise_xor", ("x1", "x2"), infer=_BITS, reference=standard("bitwise_xor"), traits=_EXCLUSIVE)
 
 
 def bitwise_xor(x1: Expr | int, x2: Expr | int) -> Call:

@@ -149,9 +149,7 @@ def _call_pure_packed_type(call: Call) -> Type:
 CALL_PURE_PACKED = Op("relax.call_pure_packed", ("func", "*args"), infer=_call_pure_packed_type)
 
 
-def call_pure_packed(
-    func: Callee, *args: Any, ty_args: Types | None = None, sinfo_args: Types | None = None
-) -> Call:
+def call_pure_packed(func: Callee, *args: Any, ty_args: Types | None = None, sinfo_args: Types | None = None) -> Call:
     """`call_packed` of a function that has no effects, which whoever writes the call vouches for.
 
     Operands: ``func``, its registered name or an expression of it, and what it is given. ``ty_args``: the
@@ -210,9 +208,7 @@ def call_inplace_packed(
     name = CALL_INPLACE_PACKED.name
     ty = _one_of(name, ty_args, sinfo_args, "ty_args", "sinfo_args")
     places = as_int_tuple(inplace_indices, name, "inplace_indices")
-    return Call(
-        CALL_INPLACE_PACKED, (_as_callee(func), *map(as_expr, args)), {"inplace_indices": places}, (ty,)
-    )
+    return Call(CALL_INPLACE_PACKED, (_as_callee(func), *map(as_expr, args)), {"inplace_indices": places}, (ty,))
 
 
 # --- closures
@@ -313,9 +309,7 @@ def _assert_op_type(call: Call) -> Type:
     scalar = isinstance(ty, PrimType) or (isinstance(ty, TensorType) and ty.ndim in (-1, 0))
     dtype = ty.dtype if isinstance(ty, PrimType | TensorType) else None
     if not scalar or not (dtype is None or is_bool(dtype)):
-        raise wrong_operand(
-            call, 0, "a bool, as a scalar tensor or R.prim_value; reduce a tensor of them with R.min"
-        )
+        raise wrong_operand(call, 0, "a bool, as a scalar tensor or R.prim_value; reduce a tensor of them with R.min")
     return TupleType(())
 
 

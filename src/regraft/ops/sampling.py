@@ -55,9 +55,7 @@ MULTINOMIAL_FROM_UNIFORM = Op(
 )
 
 
-def multinomial_from_uniform(
-    prob: Expr, uniform_sample: Expr, sample_indices: Expr, dtype: Any = "int64"
-) -> Call:
+def multinomial_from_uniform(prob: Expr, uniform_sample: Expr, sample_indices: Expr, dtype: Any = "int64") -> Call:
     """For each uniform number, the outcome that it draws from a row of ``prob``; follows Relax.
 
     That is the first place whose running sum of probabilities exceeds the number (the last place, should

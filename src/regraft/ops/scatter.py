@@ -57,9 +57,7 @@ def _check_sizes(call: Call, index: int, ty: TensorType, expected: tuple[Dim, ..
         raise wrong_operand(call, index, f"a tensor of shape {format_dims(expected)}")
 
 
-def _put(
-    xp: Any, data: Any, indices: Sequence[Any], places: tuple[int, ...], updates: Any, reduction: str
-) -> Any:
+def _put(xp: Any, data: Any, indices: Sequence[Any], places: tuple[int, ...], updates: Any, reduction: str) -> Any:
     """``data`` with ``updates`` at ``indices``: for each leading axis a tensor of the shape ``places``."""
     left, rest = data.shape[: len(indices)], data.shape[len(indices) :]
     width = prod(rest)
@@ -92,9 +90,7 @@ def _scatter_elements_type(call: Call) -> Type:
 def _scatter_elements(xp: Any, data: Any, indices: Any, updates: Any, axis: int, reduction: str) -> Any:
     axis %= data.ndim
     places = [
-        indices
-        if place == axis
-        else xp.reshape(positions(xp, size, indices), (-1, *(1,) * (data.ndim - place - 1)))
+        indices if place == axis else xp.reshape(positions(xp, size, indices), (-1, *(1,) * (data.ndim - place - 1)))
         for place, size in enumerate(indices.shape)
     ]
     return _put(xp, data, places, tuple(indices.shape), updates, reduction)
@@ -140,9 +136,7 @@ def _scatter_nd_type(call: Call) -> Type:
     depth = None if indices.shape is None else indices.shape[-1]
     if isinstance(depth, int) and data.ndim != UNKNOWN_NDIM:
         if depth > data.ndim:
-            raise wrong_operand(
-                call, 1, f"at most {data.ndim} indices in the last axis, for the axes of data"
-            )
+            raise wrong_operand(call, 1, f"at most {data.ndim} indices in the last axis, for the axes of data")
         ndim = indices.ndim - 1 + data.ndim - depth
         if updates.ndim not in (UNKNOWN_NDIM, ndim):
             raise wrong_operand(

@@ -86,9 +86,7 @@ def _unique(
     inverse = _row_ranks(xp, xp.reshape(sort_keys(xp, items), (count, width)))
     order = xp.argsort(inverse, stable=True)
     ascending = xp.take(inverse, order)
-    is_first = xp.concat(
-        [xp.ones((min(count, 1),), dtype=xp.bool), xp.not_equal(ascending[1:], ascending[:-1])]
-    )
+    is_first = xp.concat([xp.ones((min(count, 1),), dtype=xp.bool), xp.not_equal(ascending[1:], ascending[:-1])])
     starts = xp.nonzero(is_first)[0]
     ends = xp.concat([starts[1:], xp.full((min(count, 1),), count, dtype=starts.dtype)])
     firsts, counts = xp.take(order, starts), ends - starts
@@ -130,9 +128,7 @@ def unique(
     Raises `OpTypeError` for other dtypes, and for operands that are not known as the program is written.
     Cost: n·log n for n elements, times log m for slices of m.
     """
-    operands: list[Any] = [
-        as_prim_value(value) for value in (sorted, return_index, return_inverse, return_counts)
-    ]
+    operands: list[Any] = [as_prim_value(value) for value in (sorted, return_index, return_inverse, return_counts)]
     if axis is not None:
         operands.append(as_prim_value(axis))
     return UNIQUE(x, *operands)

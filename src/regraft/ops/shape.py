@@ -31,9 +31,7 @@ def _shape_of(xp: Any, input: Any) -> tuple[int, ...]:
     return tuple(input.shape)
 
 
-SHAPE_OF = Op(
-    "relax.shape_of", ("input",), infer=_shape_of_type, reference=_shape_of, traits=(Trait.STOPS_GRADIENT,)
-)
+SHAPE_OF = Op("relax.shape_of", ("input",), infer=_shape_of_type, reference=_shape_of, traits=(Trait.STOPS_GRADIENT,))
 
 
 def shape_of(expr: Expr) -> Call:

@@ -136,9 +136,7 @@ def _topk(xp: Any, data: Any, k: int, axis: int, ret_type: str, largest: bool, d
     axis %= data.ndim
     places = _places(xp, data, axis, largest)
     if k > data.shape[axis]:
-        raise OpTypeError(
-            f"relax.topk: k={k}, but axis {axis} of data has {data.shape[axis]} elements in this run"
-        )
+        raise OpTypeError(f"relax.topk: k={k}, but axis {axis} of data has {data.shape[axis]} elements in this run")
     if k >= 1:
         places = places[(*[slice(None)] * axis, slice(0, k))]
     found = cast(xp, places, dtype)

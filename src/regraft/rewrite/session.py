@@ -31,6 +31,7 @@ Key = tuple[object, ...]
 """What makes two values the same computation: operator, operands, attributes."""
 
 _SERIAL_STEP: Final = 2.0**-32
+_MOST_CROWDED: Final = 64
 _SMALL_CONSTANT: Final = 64
 
 
@@ -45,6 +46,7 @@ class EditSession(BlockView):
         "aliased",
         "original",
         "_by_key",
+        "_crowded",
         "_edited",
         "_indexed_ops",
         "_keys",
@@ -92,6 +94,7 @@ class EditSession(BlockView):
         """Variables that the edit under way gives other values, so that what they hold now must not be shared."""
         self._fresh_name = fresh_name
         self._serial = 0
+        self._crowded = 0
         self.aliased: dict[Var, None] = {}
         self._keys: dict[Var, Key] = {}
         self._by_key: dict[Key, Var] = {}
@@ -282,7 +285,9 @@ class EditSession(BlockView):
         """Keep operands before users after ``edited`` got other values: move them, and users they pass, further down.
 
         Values are moved in the order in which they stood, so that one moves again only where edits depend on each
-        other. Cost: the users that stand between the old and the new places.
+        other. Moved values crowd behind the last value that stayed, and the next edit there would move all of them
+        again; so all are numbered anew once many have moved. Cost: the users that stand between the old and the new
+        places.
         """
         position = self.position
         pending = [(position[var], order, var) for order, var in enumerate(edited)]
@@ -299,12 +304,17 @@ class EditSession(BlockView):
             if last < position[current]:
                 continue
             self._serial += 1
+            self._crowded += 1
             position[current] = floor(last) + self._serial * _SERIAL_STEP
             for user in self.users.get(current, ()):
                 if user not in waiting:
                     waiting.add(user)
                     order += 1
                     heappush(pending, (position[user], order, user))
+        if self._crowded > _MOST_CROWDED and self._crowded * 8 > len(position):
+            self._crowded = 0
+            for place, var in enumerate(sorted(position, key=position.__getitem__)):
+                position[var] = place
 
     def drop_unused(self, candidates: Iterable[Var]) -> None:
         """Remove those of ``candidates`` that nothing uses, and then what only they used."""

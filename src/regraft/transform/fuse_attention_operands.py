@@ -165,26 +165,39 @@ def results(attended: Call, product: Var, split: tuple[Dim, Dim] | None, binding
     if len(shape) == 3 and split is None:
         return {product: ops.reshape(attended, shape)}
     turned = ops.permute_dims(attended, _SWAP)
-    wholes: list[Var] = [product]
+    ends, is_seen_otherwise = _brought_back(product, shape_of(turned), bindings)
     edits: dict[Var, Expr] = {}
-    if len(shape) == 3:
-        wholes = []
-        for user in bindings.users_of(product):
-            found = matched(_reshaped, user, bindings)
-            if (
-                found is None
-                or resolve(bindings, found[_data]) is not product
-                or not same_sizes(shape_of(user), shape_of(turned))
-            ):
-                edits[product] = ops.reshape(turned, shape)
-            else:
-                wholes.append(user)
-    for whole in wholes:
-        users = bindings.users_of(whole)
-        ends = [user for user in users if unpermuted(user, _SWAP, bindings) is not None]
-        edits.update(dict.fromkeys(ends, attended))
-        if len(ends) < len(users) or bindings.is_output(whole):
-            edits[whole] = turned
-    if len(shape) == 3 and bindings.is_output(product):
-        edits[product] = ops.reshape(turned, shape)
+    for end in ends:
+        edits[end] = ends[0] if edits else attended
+    if is_seen_otherwise or not ends:
+        whole = ops.permute_dims(ends[0], _SWAP) if ends else turned
+        edits[product] = whole if len(shape) == 4 else ops.reshape(whole, shape)
     return edits
+
+
+def _brought_back(product: Var, apart: Sequence[Dim], bindings: Bindings) -> tuple[list[Var], bool]:
+    """The permutations of ``product`` to (batch, sequence, heads, size), and whether it is seen in another way, too.
+
+    Before them it may be reshaped to the sizes ``apart`` of (batch, heads, sequence, size).
+    """
+    ends: list[Var] = []
+    is_seen_otherwise = False
+    pending = [product]
+    while pending:
+        value = pending.pop()
+        is_seen_otherwise = is_seen_otherwise or bindings.is_output(value)
+        for user in bindings.users_of(value):
+            if len(shape_of(value)) == 4 and unpermuted(user, _SWAP, bindings) is not None:
+                ends.append(user)
+            elif value is product and _is_split(user, product, apart, bindings):
+                pending.append(user)
+            else:
+                is_seen_otherwise = True
+    return ends, is_seen_otherwise
+
+
+def _is_split(user: Var, product: Var, apart: Sequence[Dim], bindings: Bindings) -> bool:
+    found = matched(_reshaped, user, bindings)
+    if found is None or resolve(bindings, found[_data]) is not product:
+        return False
+    return len(shape_of(product)) == 3 and same_sizes(shape_of(user), apart)

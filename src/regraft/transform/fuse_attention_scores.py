@@ -9,6 +9,7 @@ Knows nothing of layouts (`fuse_attention_operands`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -115,15 +116,15 @@ def read_scores(scores: Expr, bindings: Bindings) -> Scores | str:
     Cost: the values that are used by nothing but ``scores``.
     """
     pending: list[tuple[Expr, tuple[Step, ...]]] = [(scores, ())]
-    reasons: list[str] = []
+    reasons: list[tuple[int, str]] = []
     while pending:
         expr, steps = pending.pop()
         leaf = resolve(bindings, expr)
         if not isinstance(leaf, Var) or leaf not in bindings:
-            reasons.append("the scores are no product of queries and keys in the same block")
+            reasons.append((len(steps), "the scores are no product of queries and keys in the same block"))
             continue
         if bindings.is_output(leaf) or len(bindings.users_of(leaf)) != 1:
-            reasons.append(f"{leaf.name_hint} is needed elsewhere, too")
+            reasons.append((len(steps), f"{leaf.name_hint} is needed elsewhere, too"))
             continue
         factored = without_factor(leaf, bindings)
         if factored is not None:
@@ -133,14 +134,15 @@ def read_scores(scores: Expr, bindings: Bindings) -> Scores | str:
         if found is not None and _product in found:
             if leaf.ty == scores.ty or _is_widened(leaf, scores):
                 return Scores(leaf, found[_first], found[_second], steps)
-            reasons.append(f"{leaf.name_hint} is broadcast by a mask, or its shape is not known")
+            reasons.append((len(steps), f"{leaf.name_hint} is broadcast by a mask, or its shape is not known"))
             continue
         inner = [] if found is None else _inner_steps(found, bindings)
         if not inner:
-            reasons.append(f"{leaf.name_hint} is neither a product of queries and keys nor a scaled or masked one")
+            reasons.append(
+                (len(steps), f"{leaf.name_hint} is neither a product of queries and keys nor a scaled or masked one")
+            )
         pending.extend((value, (*step, *steps)) for value, step in reversed(inner))
-    # What was met last is nearest to what the scores are made of.
-    return reasons[-1]
+    return max(reasons, key=itemgetter(0))[1]
 
 
 def _inner_steps(found: Mapping[Any, Any], bindings: Bindings) -> list[tuple[Expr, tuple[Step, ...]]]:
@@ -208,6 +210,9 @@ def mask_of(scores: Scores, bindings: Bindings, weights: Mapping[Var, None]) -> 
                 return "the scores are turned around after they were masked"
             scale *= step.factor
             bias = bias if bias is None or step.factor == 1.0 else ops.multiply(bias, _like(step.factor, bias))
+            continue
+        visible = _visible(step, bindings)
+        if visible is not None and bool(visible.all()):
             continue
         kind = _causal_kind(step, scores.product, alone=alone, bindings=bindings)
         if kind is not None and causal in (None, kind):

@@ -27,8 +27,5 @@ def test_a_marker_takes_a_value_of_any_type(marker):
 
 
 def test_only_no_grad_stops_the_gradient():
-    stops = {
-        marker.__name__: Trait.STOPS_GRADIENT in Op.get(f"grad.{marker.__name__}").traits
-        for marker in MARKERS
-    }
+    stops = {marker.__name__: Trait.STOPS_GRADIENT in Op.get(f"grad.{marker.__name__}").traits for marker in MARKERS}
     assert stops == {"no_grad": True, "start_checkpoint": False, "end_checkpoint": False}

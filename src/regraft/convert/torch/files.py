@@ -1,15 +1,32 @@
-"""Exported programs from files."""
+"""Exported programs from files.
+
+A program may take or give values of a class that PyTorch knows only once its package is imported, such as the outputs
+of a transformers model. For the packages that are known to be of that kind the import is made here.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
+import re
+import warnings
 import zipfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 
 import torch
 from torch.export import ExportedProgram
 
 from ..errors import ConvertError
+
+_REGISTERING: Final = ("diffusers", "transformers")
+"""Packages whose import lets PyTorch know their classes. A file cannot make any other be imported."""
+
+_NODE_CLASS: Final = re.compile(rb'\\"type\\": \\"([\w.]+)\.\w+\\"')
 
 
 def load_exported(path: str | os.PathLike[str]) -> ExportedProgram:
@@ -22,10 +39,56 @@ def load_exported(path: str | os.PathLike[str]) -> ExportedProgram:
         raise ConvertError(f"{target}: there is no such file")
     if not zipfile.is_zipfile(target):
         raise ConvertError(f"{target}: this is no exported program of PyTorch, or it is damaged: it is no zip archive")
+    foreign = _register_classes(target)
     try:
-        return torch.export.load(target)
+        with _quiet():
+            return torch.export.load(target)
     except Exception as error:  # PyTorch raises whatever its parts raise
+        if foreign:
+            raise ConvertError(
+                f"{target}: its inputs or outputs are of classes of {', '.join(foreign)}, which PyTorch has to know "
+                "first: import that in Python, load the program with torch.export.load and give it to "
+                "regraft.optimize; or export a model that takes and gives tuples"
+            ) from error
         reason = str(error).strip().splitlines()
         raise ConvertError(
             f"{target}: PyTorch {torch.__version__} cannot load this program: {reason[0] if reason else error!r}"
         ) from error
+
+
+def _register_classes(path: Path) -> list[str]:
+    """Import the modules that classes of the program's nesting come from; returns those that were not imported."""
+    left: list[str] = []
+    for module in _modules_named(path):
+        package = module.partition(".")[0]
+        if package in _REGISTERING and find_spec(package) is not None:
+            import_module(module)
+        else:
+            left.append(module)
+    return left
+
+
+def _modules_named(path: Path) -> list[str]:
+    found: dict[str, None] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                if name.endswith(".json"):
+                    found.update((match.decode(), None) for match in _NODE_CLASS.findall(archive.read(name)))
+    except (OSError, zipfile.BadZipFile, NotImplementedError):
+        return []  # PyTorch says what is wrong with it
+    return [module for module in found if module not in ("builtins", "collections")]
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Without the traceback that PyTorch logs before it raises, and its warnings about itself."""
+    logger = logging.getLogger("torch.export")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    finally:
+        logger.setLevel(level)

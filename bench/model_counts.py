@@ -1,0 +1,108 @@
+"""`python -m bench.model_counts`: the tables of docs/models.md, made from the models themselves."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import torch
+
+from bench.models import ATTENTION_MODELS, MODELS, Model, make
+from bench.table import Table
+from regraft.ir import Call, IRModule, TupleType, iter_bindings
+from regraft.transform import (
+    CanonicalizeBindings,
+    CombineParallelMatmul,
+    EliminateCommonSubexpr,
+    FoldConstant,
+    FuseAttention,
+    ReorderPermuteDimsAfterConcat,
+    Sequential,
+    op_counts,
+)
+
+PREPARE = Sequential([CanonicalizeBindings(), EliminateCommonSubexpr()], name="prepare")
+COMBINE = Sequential([CombineParallelMatmul(), ReorderPermuteDimsAfterConcat()], name="combine")
+
+
+def matmuls(program: IRModule) -> int:
+    """How many matmuls there are, those inside ``nn.attention`` not counted."""
+    return op_counts(program)["relax.matmul"]
+
+
+def attentions(program: IRModule) -> int:
+    """How many calls of attention there are."""
+    counts = op_counts(program)
+    return counts["relax.nn.attention"] + counts["relax.nn.attention_bias"]
+
+
+def groups(program: IRModule) -> Counter[int]:
+    """Products of linear layers that are split, by the number of parts. Some models have such from the start."""
+    found: Counter[int] = Counter()
+    values = {binding.var: binding.value for binding in iter_bindings(program["main"])}
+    for var, value in values.items():
+        if not isinstance(value, Call) or getattr(value.op, "name", "") != "relax.split":
+            continue
+        source = values.get(value.args[0])  # type: ignore[call-overload]
+        while isinstance(source, Call) and getattr(source.op, "name", "") == "relax.add":
+            source = values.get(source.args[0])  # type: ignore[call-overload]
+        if isinstance(source, Call) and getattr(source.op, "name", "") == "relax.matmul":
+            assert isinstance(var.ty, TupleType)
+            found[len(var.ty.fields)] += 1
+    return found
+
+
+def _groups_text(found: Counter[int]) -> str:
+    return ", ".join(f"{count} of {size}" if count > 1 else f"one of {size}" for size, count in sorted(found.items()))
+
+
+def combined() -> Table:
+    """Matmuls before and after `CombineParallelMatmul`."""
+    rows: list[tuple[str | int | float, ...]] = []
+    for name in MODELS:
+        before = PREPARE(make(name).program(weights=True))
+        after = COMBINE(before)
+        rows.append((name, matmuls(before), matmuls(after), _groups_text(groups(after) - groups(before))))
+    return Table(
+        "Parallel matmuls",
+        ("model", "matmuls", "combined", "groups"),
+        tuple(rows),
+        "Matmuls of linear layers, those inside attention not counted, before and after `CombineParallelMatmul`. "
+        "`EliminateCommonSubexpr` runs before: each block of a UNet applies the same activation to the time embedding, "
+        "and only then do the layers behind it share their left side.",
+    )
+
+
+def fused() -> Table:
+    """Attention that is written out, before and after `FuseAttention`."""
+    rows: list[tuple[str | int | float, ...]] = []
+    for name, build in ATTENTION_MODELS.items():
+        torch.manual_seed(0)
+        model: Model = build("eager")
+        model.module.eval()
+        before = FoldConstant()(model.program())
+        after = FuseAttention()(before)
+        before_count, after_count = op_counts(before), op_counts(after)
+        moved = "relax.permute_dims"
+        rows.append(
+            (name, before_count["relax.nn.softmax"], attentions(after), before_count[moved], after_count[moved])
+        )
+    return Table(
+        "Attention",
+        ("model, attention written out", "softmax before", "fused", "permute_dims before", "after"),
+        tuple(rows),
+        'Models exported with `attn_implementation="eager"`, after `FoldConstant` has computed their masks.',
+    )
+
+
+def main() -> None:
+    """Print the page."""
+    print("# Models\n")
+    print(
+        "What the passes find in today's models. `python -m bench.model_counts > docs/models.md` makes this page from"
+    )
+    print("the models: full depth, random weights, narrow layers, so that counts are those of the published models.\n")
+    print("\n".join(table.markdown() for table in (combined(), fused())), end="")
+
+
+if __name__ == "__main__":
+    main()
