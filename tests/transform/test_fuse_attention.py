@@ -103,7 +103,7 @@ def test_a_head_size_that_is_not_the_sequence_still_needs_the_right_axes() -> No
     _fused(program(square, body.format(keys="0, -1, 1"), "r"))
 
 
-@pytest.mark.parametrize("axes", [(1, 0, 2), (2, 1, 0), (1, 2, 0), (2, 0, 1)])
+@pytest.mark.parametrize("axes", [(1, 0, 2), (2, 1, 0), (0, 1, 2), (2, 0, 1)])
 def test_keys_of_three_axes_permuted_by_other_axes_are_left(axes: tuple[int, ...]) -> None:
     # With every size the same, all permutations give something that can be multiplied.
     signature = _tensors(q=(4, 4, 4), k=(4, 4, 4), v=(4, 4, 4))
@@ -116,6 +116,16 @@ def test_keys_of_four_axes_permuted_by_other_axes_are_left(axes: tuple[int, ...]
     signature = _tensors(q=(4, 4, 4, 4), k=(4, 4, 4, 4), v=(4, 4, 4, 4))
     body = f"kt = R.permute_dims(k, axes={list(axes)})\nw = R.nn.softmax(R.matmul(q, kt))\no = R.matmul(w, v)"
     _left(program(signature, body, "o"), f"permuted by {list(axes)}")
+
+
+def test_keys_with_the_sequence_first_are_turned_to_rows() -> None:
+    signature = _tensors(q=(SQ, 6, D), k=(SK, 6, D), v=(SK, 6, DV))
+    body = """
+q1 = R.permute_dims(q, axes=[1, 0, 2])
+kt = R.permute_dims(k, axes=[1, 2, 0])
+o = R.matmul(R.nn.softmax(R.matmul(q1, kt)), R.permute_dims(v, axes=[1, 0, 2]))
+"""
+    _fused(program(signature, body, "o"))
 
 
 def test_queries_and_values_permuted_by_other_axes_keep_their_permutations() -> None:
@@ -309,6 +319,18 @@ def test_half_precision_with_a_softmax_in_float32_is_fused() -> None:
     signature = _tensors("float16", q=(B, H, SQ, D), k=(B, H, SK, D), v=(B, H, SK, DV))
     weights = 'w0 = R.nn.softmax(R.astype(s, "float32"))\nw = R.astype(w0, "float16")'
     _fused(program(signature, _body("s = R.matmul(q, kt)", weights=weights), "o"))
+
+
+def test_casts_that_change_nothing_are_gone() -> None:
+    weights = 'w0 = R.nn.softmax(s)\nw1 = R.astype(w0, "float32")\nw = R.astype(w1, "float32")'
+    _fused(program(HEADS_FIRST, _body("s = R.matmul(q, kt)", weights=weights), "o"))
+
+
+def test_weights_that_are_rounded_in_between_are_left() -> None:
+    weights = 'w0 = R.nn.softmax(s)\nw1 = R.astype(w0, "float16")\nw = R.astype(w1, "float32")'
+    _left(program(HEADS_FIRST, _body("s = R.matmul(q, kt)", weights=weights), "o"), "rounded to another dtype")
+    scores = 's = R.astype(R.astype(R.matmul(q, kt), "float16"), "float32")'
+    _left(program(HEADS_FIRST, _body(scores), "o"), "neither a product")
 
 
 def test_a_result_in_another_dtype_than_the_operands_is_left() -> None:

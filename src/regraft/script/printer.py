@@ -177,12 +177,14 @@ class _FunctionPrinter:
         return name
 
     def _size(self, variable: SymVar) -> SymVar:
-        """The variable under the name that it has in this text."""
+        """The variable under the name that it has in this text.
+
+        Its stand-in is as new as its first place in the text, and so are the reader's variables: terms are ordered by
+        age, so that the text reads back to the same text.
+        """
         found = self._renamed.get(variable)
         if found is None:
-            name = self._supply.fresh(variable.name)
-            found = variable if name == variable.name else SymVar(name, variable.dtype)
-            self._renamed[variable] = found
+            found = self._renamed[variable] = SymVar(self._supply.fresh(variable.name), variable.dtype)
         return found
 
     def dim(self, dim: Dim, *, quoted: bool = False) -> str:
@@ -191,12 +193,10 @@ class _FunctionPrinter:
             return str(dim)
         renamed: dict[SymVar, Dim] = {}
         for variable in free_symvars(dim):
-            printed = self._size(variable)
+            renamed[variable] = self._size(variable)
             if not quoted:
                 self._declared[variable] = None
-            if printed is not variable:
-                renamed[variable] = printed
-        text = str(substitute(dim, renamed) if renamed else dim)
+        text = str(renamed[dim] if isinstance(dim, SymVar) else substitute(dim, renamed))
         if not quoted:
             self.uses_scalars = True
         return f'"{text}"' if quoted else text

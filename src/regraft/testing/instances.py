@@ -317,8 +317,8 @@ class Instance:
         else:
             raise UnsupportedPatternError(f"no program can be made for a call of {choice!r}")
         count = len(pattern.args)
-        others = [o for o in Op.all() if o.reference is not None and o.is_pure and o is not op and not o.variadic]
-        return self.random.choice([o for o in others if len(o.operands) == count])
+        others = [o for o in Op.all() if o.name.startswith("relax.") and o.reference is not None and o.is_pure]
+        return self.random.choice([o for o in others if o is not op and not o.variadic and len(o.operands) == count])
 
     def _fit(self, pattern: CallPattern, op: Op, args: list[_Operand], attrs: Mapping[str, Any]) -> Call:
         """The call, with types for what is still open that its type rule accepts."""

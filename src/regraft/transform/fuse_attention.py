@@ -21,7 +21,7 @@ from ..rewrite import Bindings, Decline, Rule, decline
 from .compile_time import weights_of
 from .context import PassContext
 from .fuse_attention_operands import Operand, keys_of, placed_bias, results, same_sizes, shape_of
-from .fuse_attention_scores import Mask, Scores, mask_of, number_of, read_scores, without_factors
+from .fuse_attention_scores import Mask, Scores, dtype_of, mask_of, number_of, read_scores, without_factors
 from .passes import FunctionPass, Pass
 
 with PatternContext() as _attention:
@@ -31,11 +31,13 @@ with PatternContext() as _attention:
     _guarded = is_op("relax.where")(_isnan, _zero, _softmax)
     _dropout = is_op("relax.nn.dropout")(_softmax)
     _kept = is_tuple_get_item(_dropout, 0)
-    _rounded = is_op("relax.astype")(_softmax)
-    _weights = _softmax | _guarded | _kept | _rounded
+    _uncast = _softmax | _guarded | _kept
+    _cast = is_op("relax.astype")(_uncast)
+    _cast_again = is_op("relax.astype")(_cast)
+    _weights = _uncast | _cast | _cast_again
     _product = is_op("relax.matmul")(_weights, _values)
 
-_BETWEEN = (_softmax, _isnan, _guarded, _dropout, _kept, _rounded)
+_BETWEEN = (_softmax, _isnan, _guarded, _dropout, _kept, _cast, _cast_again)
 
 
 def _needed_elsewhere(matchings: Mapping[Any, Any], bindings: Bindings) -> str | None:
@@ -62,6 +64,9 @@ def _unreadable(matchings: Mapping[Any, Any], bindings: Bindings) -> str | None:
         return f"{needed} is needed elsewhere, too"
     if _guarded in matchings and number_of(matchings[_zero]) != 0.0:
         return "queries that see no key give something else than 0"
+    casts = [matchings[pattern] for pattern in (_cast, _cast_again) if pattern in matchings]
+    if not {dtype_of(cast) for cast in casts} <= {dtype_of(softmax), dtype_of(matchings[_values])}:
+        return "the weights are rounded to another dtype than that of the values"
     return None
 
 

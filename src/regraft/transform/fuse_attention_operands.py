@@ -112,6 +112,9 @@ def _keys(transposed: Expr, bindings: Bindings) -> Operand | None:
     value = unpermuted(transposed, (0, 2, 1), bindings)
     if value is not None:
         return Operand(value)
+    value = unpermuted(transposed, (1, 2, 0), bindings)
+    if value is not None:  # (sequence, batch * heads, size), as recurrent layers have it
+        return Operand(ops.permute_dims(value, (1, 0, 2)))
     whole = _apart(transposed, bindings)
     return None if whole is None else _keys_apart(whole, bindings)
 

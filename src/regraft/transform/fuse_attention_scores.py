@@ -233,18 +233,19 @@ def mask_of(scores: Scores, bindings: Bindings, weights: Mapping[Var, None]) -> 
     return Mask(scale, bias, causal, named[0] if named else None)
 
 
-def _dtype(tensor: Expr) -> str | None:
+def dtype_of(tensor: Expr) -> str | None:
+    """The dtype of a tensor; None if it is not known."""
     return tensor.ty.dtype if isinstance(tensor.ty, TensorType) else None
 
 
 def _like(number: float, tensor: Expr) -> Constant:
-    return const(number, _dtype(tensor))
+    return const(number, dtype_of(tensor))
 
 
 def _in_dtype_of(other: Expr, tensor: Expr) -> Expr:
     """``tensor`` as scores were cast between two masks."""
-    dtype = _dtype(other)
-    return tensor if dtype is None or dtype == _dtype(tensor) else ops.astype(tensor, dtype)
+    dtype = dtype_of(other)
+    return tensor if dtype is None or dtype == dtype_of(tensor) else ops.astype(tensor, dtype)
 
 
 def _chosen_bias(step: Hide, bias: Expr | None) -> Expr:
@@ -328,7 +329,7 @@ def _doubts(step: Add | Hide, bindings: Bindings, weights: Mapping[Var, None]) -
             return [None if _each_row_sees(visible) else all_hidden]
         return [f"the mask {_name(mask)} may be -inf"]
     fill = number_of(step.fill)
-    if fill is not None and -np.inf < fill <= _AS_GOOD_AS_INFINITE and _dtype(step.fill) not in _HALF:
+    if fill is not None and -np.inf < fill <= _AS_GOOD_AS_INFINITE and dtype_of(step.fill) not in _HALF:
         return []
     visible = _visible(step, bindings)
     if visible is None:
@@ -357,7 +358,7 @@ def _is_finite(value: Expr, bindings: Bindings, weights: Mapping[Var, None]) -> 
             if not np.isfinite(np.asarray(leaf.data.numpy(), dtype="float64")).all():
                 return False
             continue
-        dtype = _dtype(leaf)
+        dtype = dtype_of(leaf)
         if (dtype is not None and not is_float(dtype)) or isinstance(leaf, ShapeExpr | PrimValue):
             continue
         bound = bindings.get(leaf) if isinstance(leaf, Var) else leaf
