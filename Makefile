@@ -46,9 +46,13 @@ lint-types: $(VENV)/dev.stamp
 lint-imports: $(VENV)/dev.stamp
 	$(BIN)/lint-imports
 
-docs: $(VENV)/core.stamp
+docs: $(VENV)/dev.stamp
 	$(BIN)/python -m regraft.testing.ops_table > docs/ops.md.new
 	mv docs/ops.md.new docs/ops.md
+	$(BIN)/python -m regraft.convert.torch.coverage > docs/torch_coverage.md.new
+	mv docs/torch_coverage.md.new docs/torch_coverage.md
+	$(BIN)/python -m bench.model_counts > docs/models.md.new
+	mv docs/models.md.new docs/models.md
 
 # The wheel alone in an environment of its own, without PyTorch: what `pip install regraft` gives.
 wheel-check: $(VENV)/created.stamp
