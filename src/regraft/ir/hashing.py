@@ -8,7 +8,6 @@ be renamed, by the order of their first use.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 from typing import Any, Final
 
 import numpy as np
@@ -250,11 +249,17 @@ class _Hasher:
 
 
 def _digest(words: Iterable[str]) -> str:
-    return blake2b("\0".join(words).encode(), digest_size=8).hexdigest()
+    return _hexdigest("\0".join(words).encode(), 8)
+
+
+def _hexdigest(content: bytes | memoryview, size: int) -> str:
+    from hashlib import blake2b  # here, so that importing regraft stays quick
+
+    return blake2b(content, digest_size=size).hexdigest()
 
 
 def _tensor(data: TensorData) -> str:
-    return f"{data.dtype} {data.shape} {blake2b(tensor_bytes(data).data, digest_size=16).hexdigest()}"
+    return f"{data.dtype} {data.shape} {_hexdigest(tensor_bytes(data).data, 16)}"
 
 
 def structural_hash(node: Node, map_free_vars: bool = False) -> int:

@@ -7,10 +7,8 @@ weights. Each file appears whole or not at all.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Final, final
@@ -40,12 +38,16 @@ class _WeightsFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: IO[bytes] | None = None
-        self._digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        from hashlib import blake2b  # here and below, so that importing regraft stays quick
+
+        self._digest = blake2b(digest_size=_DIGEST_BYTES)
         self._end = _ALIGNMENT
 
     def store(self, data: TensorData) -> int:
         """Append the bytes of a tensor; returns where they begin."""
         if self._file is None:
+            import tempfile
+
             self._file = tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=".relax-", delete=False)  # noqa: SIM115
         content = little_endian(data.numpy()).reshape(-1).view(np.uint8).data
         start = -(-self._end // _ALIGNMENT) * _ALIGNMENT
@@ -102,7 +104,9 @@ def save_script(program: IRModule | Function, path: str | os.PathLike[str]) -> N
 
 
 def _write_whole(target: Path, text: str, weights: _WeightsFile) -> None:
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".relax-")
+    from tempfile import mkstemp
+
+    handle, temporary = mkstemp(dir=target.parent, prefix=".relax-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             file.write(f"{text}\n")
