@@ -15,7 +15,10 @@ import numpy as np
 from ..ir.dims import Dim, SymVar
 from ..ir.dtypes import as_dtype, is_float, is_unsigned, numpy_dtype
 from ..ir.errors import RegraftError
+from ..ir.expr import Var
+from ..ir.program import Function
 from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type
+from .evaluate import Evaluator
 
 _SIZES: Final = (5, 3, 7, 2, 6, 4, 11, 9, 13, 8, 10, 12)
 _MANY_DIVISORS: Final = (12, 24, 36, 48, 60, 72)
@@ -94,6 +97,35 @@ def random_array(
 
 
 # --- whether two results agree
+
+
+def random_arguments(
+    function: Function, seed: int = 0, *, whole: tuple[int, int] = WHOLE, divisible: bool = False
+) -> list[Any]:
+    """Arguments for ``function``: arrays, tuples of them, shapes, numbers; the same for the same ``seed``.
+
+    Floats are normally distributed, integers in the range ``whole``. Size variables get small sizes that differ from
+    each other and from the fixed ones (multiples of 12 if ``divisible``). Raises `NoValueError` for a parameter
+    whose type does not say enough.
+    """
+    random = np.random.default_rng(seed)
+    fixed = {size for param in function.params for size in _fixed_sizes(param.ty)}
+    sizes = Evaluator({}, _no_input, Sizes(fixed, seed, divisible=divisible).draw)
+    return [random_value(param.ty, sizes.size, random, whole) for param in function.params]
+
+
+def _no_input(var: Var) -> Any:
+    raise AssertionError(f"sizes depend on no variable, yet {var.name_hint} was asked for")
+
+
+def _fixed_sizes(ty: Type) -> Iterable[int]:
+    stack = [ty]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, TupleType):
+            stack.extend(current.fields)
+        elif isinstance(current, TensorType):
+            yield from (size for size in current.shape or () if isinstance(size, int))
 
 
 class Difference(NamedTuple):

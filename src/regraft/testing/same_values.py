@@ -9,16 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
-import numpy as np
-
 from ..engine import ExecutionError, build
 from ..ir.equality_report import assert_structural_equal
-from ..ir.expr import Var
 from ..ir.module import IRModule
 from ..ir.program import Function
-from ..ir.types import TensorType, TupleType, Type
-from ..ops.evaluate import Evaluator
-from ..ops.trials import WHOLE, Sizes, difference, random_value
+from ..ops.trials import WHOLE, difference, random_arguments
 
 _Program = TypeVar("_Program", bound=Function | IRModule)
 
@@ -28,35 +23,6 @@ _WHOLES: Final = (WHOLE, (0, 1), (0, 0))
 
 class NotRunnableError(AssertionError):
     """A program fails on every choice of random inputs, so nothing can be said of what it computes."""
-
-
-def random_arguments(
-    function: Function, seed: int = 0, *, whole: tuple[int, int] = WHOLE, divisible: bool = False
-) -> list[Any]:
-    """Arguments for ``function``: arrays, tuples of them, shapes, numbers; the same for the same ``seed``.
-
-    Floats are normally distributed, integers in the range ``whole``. Size variables get small sizes that differ from
-    each other and from the fixed ones (multiples of 12 if ``divisible``). Raises `NoValueError` for a parameter
-    whose type does not say enough.
-    """
-    random = np.random.default_rng(seed)
-    fixed = {size for param in function.params for size in _fixed_sizes(param.ty)}
-    sizes = Evaluator({}, _no_input, Sizes(fixed, seed, divisible=divisible).draw)
-    return [random_value(param.ty, sizes.size, random, whole) for param in function.params]
-
-
-def _no_input(var: Var) -> Any:
-    raise AssertionError(f"sizes depend on no variable, yet {var.name_hint} was asked for")
-
-
-def _fixed_sizes(ty: Type) -> Iterable[int]:
-    stack = [ty]
-    while stack:
-        current = stack.pop()
-        if isinstance(current, TupleType):
-            stack.extend(current.fields)
-        elif isinstance(current, TensorType):
-            yield from (size for size in current.shape or () if isinstance(size, int))
 
 
 def assert_same_values(

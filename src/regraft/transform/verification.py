@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from ..ir.dims import Dim, SymVar, evaluate
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..ir.program import Function
-from ..ir.types import TensorType, TupleType, Type, type_symvars
 from ..ops.evaluate import run_program
-from ..ops.trials import Difference, Sizes, difference, random_value
+from ..ops.trials import Difference, difference, random_arguments
 from .context import PassError
 
 
@@ -61,31 +55,3 @@ def _as_module(program: Function | IRModule) -> IRModule:
         return program
     name = program.name or "main"
     return IRModule({name: program.with_attr("global_symbol", name)})
-
-
-def random_arguments(function: Function, seed: int = 0) -> list[Any]:
-    """Random values for the parameters of ``function``, with all symbolic sizes different from all fixed ones.
-
-    Raises `NoValueError` where a parameter's type does not say enough.
-    """
-    taken = [size for param in function.params for size in _fixed_sizes(param.ty)]
-    sizes = Sizes(taken, seed)
-    known: dict[SymVar, int] = {}
-
-    def size(dim: Dim) -> int:
-        return evaluate(dim, known)
-
-    for param in function.params:
-        for symvar in type_symvars(param.ty):
-            if symvar not in known:
-                known[symvar] = sizes.draw(symvar)
-    random = np.random.default_rng(seed)
-    return [random_value(param.ty, size, random) for param in function.params]
-
-
-def _fixed_sizes(ty: Type) -> list[int]:
-    if isinstance(ty, TupleType):
-        return [size for field in ty.fields for size in _fixed_sizes(field)]
-    if isinstance(ty, TensorType):
-        return [dim for dim in ty.shape or () if isinstance(dim, int)]
-    return []

@@ -19,8 +19,7 @@ from ..ir.expr import Expr, PrimValue
 from ..ir.module import IRModule
 from ..ir.op import OpTypeError
 from ..ir.program import Function
-from ..ops.trials import NoValueError
-from ..testing.same_values import random_arguments
+from ..ops.trials import NoValueError, random_arguments
 from ..transform import BindSymbolicVars
 from .errors import UsageError
 
