@@ -1,35 +1,35 @@
-"""Passes on real models: how long they take, beside TVM's on the same graph, and what models gain from them.
+"""Passes on real models: how long they take, beside TVM's on the same graph, and what models gain from each.
 
 The graph of the UNet goes to TVM as the text that regraft prints, which TVM parses. Counts are in docs/models.md.
+Takes some four minutes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from time import process_time
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 import torch
 
 import regraft as rx
-from bench.model_counts import PREPARE, attentions, matmuls
-from bench.models import Model, bert, make, parallel_heads, stable_diffusion_15, vit
+from bench import full_width
+from bench.model_counts import attentions, groups, matmuls
+from bench.models import Model, bert, parallel_heads, stable_diffusion_15, vit
 from bench.table import Table
-from bench.timing import seconds
+from bench.timing import least_in_turns, seconds
 from regraft.ir import BlockBuilder, IRModule, TensorType, Var
 from regraft.transform import (
     CanonicalizeBindings,
     CombineParallelMatmul,
     DeadCodeElimination,
     EliminateCommonSubexpr,
-    FoldConstant,
     FuseAttention,
     Pass,
     RemoveRedundantReshape,
     ReorderPermuteDimsAfterConcat,
-    Sequential,
     SimplifyTransposes,
 )
+from regraft.transform.pipeline import pipeline
 
 PASSES: Final[dict[str, Callable[[], Pass]]] = {
     "CanonicalizeBindings": CanonicalizeBindings,
@@ -68,7 +68,7 @@ def _in_tvm(program: IRModule) -> Any:
 
 def times() -> Table:
     """The time of each pass on the UNet of Stable Diffusion 1.5."""
-    program = make("Stable Diffusion 1.5 UNet").program(weights=True)
+    program = full_width.program("Stable Diffusion 1.5 UNet")
     bindings = _bindings(program)
     peers = _peer_passes()
     other = _in_tvm(program) if peers else None
@@ -86,7 +86,7 @@ def times() -> Table:
         "Time of passes on the UNet of Stable Diffusion 1.5",
         ("pass", "regraft (s)", "TVM 0.27 (s)"),
         tuple(rows),
-        f"CPU seconds, median. {bindings:,} bindings, full depth. Both start from the same graph, and "
+        f"CPU seconds, median. {bindings:,} bindings, full depth and width. Both start from the same graph, and "
         "each pass runs on what its own library gave before.",
     )
 
@@ -140,70 +140,73 @@ def growth() -> Table:
     )
 
 
-STAGES: Final[dict[str, Callable[[], Pass]]] = {
-    "combined": lambda: Sequential(
-        [CombineParallelMatmul(), ReorderPermuteDimsAfterConcat(), FoldConstant(), DeadCodeElimination()]
-    ),
-    "attention fused": lambda: Sequential([FuseAttention(), DeadCodeElimination()]),
+# --- what models gain
+
+
+RUN_MODELS: Final[dict[str, Callable[[], Model]]] = {
+    "UNet (SD 1.5, width 128 to 512)": lambda: stable_diffusion_15(scale=4),
+    "BERT, width 384, 64 tokens": lambda: bert("eager", width=384, tokens=64),
+    "ViT, width 384": lambda: vit("eager", width=384),
+    "BERT, width 48, 12 heads": lambda: bert("eager"),
+    "MLP, 32 heads, batch 1": parallel_heads,
 }
-"""Each on what the one before gave; weights are constants, so that joined ones are folded."""
-
-
-def _run_models() -> dict[str, Callable[[], Model]]:
-    return {
-        "UNet (SD 1.5, width 128 to 512)": lambda: stable_diffusion_15(scale=4),
-        "BERT, width 384, 64 tokens": lambda: bert("eager", width=384, tokens=64),
-        "ViT, width 384": lambda: vit("eager", width=384),
-        "BERT, width 48, 12 heads": lambda: bert("eager"),
-        "MLP, 32 heads, batch 1": parallel_heads,
-    }
-
-
-def run_times(target: str, **options: Any) -> Table:
-    """Run time of models on one engine: as exported, and after each stage."""
-    rows: list[tuple[str | int | float, ...]] = []
-    for name, build in _run_models().items():
-        torch.manual_seed(0)
-        model = build()
-        model.module.eval()
-        stages = [Sequential([PREPARE, FoldConstant()])(model.program())]
-        for stage in STAGES.values():
-            stages.append(stage()(stages[-1]))
-        counts = [f"{matmuls(program)}, {attentions(program)}" for program in (stages[0], stages[-1])]
-        rows.append((name, *counts, *_milliseconds(stages, model.inputs(), target, options)))
-    return Table(
-        f"Run time on {target}",
-        ("model", "matmuls, attentions", "after", "as exported (ms)", *(f"{stage} (ms)" for stage in STAGES)),
-        tuple(rows),
-        f"CPU milliseconds of one run on one thread: the least of {ROUNDS} rounds, in which the programs take turns. "
-        "Attention is written out as exported, but in the UNet.",
-    )
-
-
+ENGINES: Final[dict[str, dict[str, Any]]] = {"onnxruntime": {"threads": 1}, "torch": {}}
 ROUNDS: Final = 12
 
 
-def _milliseconds(
-    programs: Sequence[IRModule], inputs: list[Any], target: str, options: Mapping[str, Any]
-) -> list[float]:
-    """The time of a run of each program; they take turns, so that what slows the machine down slows all."""
-    ready = [rx.build(program, target=target, **options)["main"] for program in programs]
-    repeats: list[int] = []
-    for function in ready:
-        function(*inputs)
-        once = seconds(lambda function=function: function(*inputs), 5)
-        repeats.append(max(1, min(400, int(0.05 / max(once, 1e-5)))))
-    least = [float("inf")] * len(ready)
-    for _ in range(ROUNDS):
-        for index, (function, count) in enumerate(zip(ready, repeats, strict=True)):
-            start = process_time()
-            for _ in range(count):
-                function(*inputs)
-            least[index] = min(least[index], (process_time() - start) * 1e3 / count)
-    return least
+class Stage(NamedTuple):
+    """A program, by the pass that gave it; None for the program if the pass left what it got."""
+
+    name: str
+    program: IRModule | None
+
+
+def stages(program: IRModule) -> list[Stage]:
+    """``program`` as exported, after each pass of the default level, and after all with every group combined."""
+    default, highest = pipeline("default"), CombineParallelMatmul()
+    found = [Stage("as exported", program)]
+    combined = program
+    for number, one in enumerate(default, 1):
+        result = one(program)
+        found.append(Stage(f"{number}. {one.name}", None if result is program else result))
+        program = result
+        combined = (highest if one.name == highest.name else one)(combined)
+    return [*found, Stage("all, every group combined", combined)]
+
+
+def _described(program: IRModule) -> str:
+    split = groups(program).total()
+    return f"{matmuls(program)} matmuls, {split} of them split, {attentions(program)} attentions"
+
+
+def run_times(name: str, model: Model) -> Table:
+    """Run time of one model on each engine, after each pass."""
+    made = stages(model.program())
+    kept = {stage.name: stage.program for stage in made if stage.program is not None}
+    inputs = {"onnxruntime": model.inputs(), "torch": [torch.from_numpy(array) for array in model.inputs()]}
+    times: dict[str, list[float]] = {}
+    for target, options in ENGINES.items():
+        ready = [rx.build(program, target=target, **options)["main"] for program in kept.values()]
+        given = inputs[target]
+        times[target] = least_in_turns([lambda run=run, given=given: run(*given) for run in ready], ROUNDS)
+    rows: list[tuple[str | int | float, ...]] = []
+    for stage in made:
+        if stage.program is None:
+            rows.append((stage.name, "nothing to do", *("" for _ in ENGINES)))
+        else:
+            place = list(kept).index(stage.name)
+            found = [times[target][place] * 1e3 for target in ENGINES]
+            rows.append((stage.name, _described(stage.program), *found))
+    return Table(name, ("after", "program", *(f"{target} (ms)" for target in ENGINES)), tuple(rows))
 
 
 def run() -> list[Table]:
     """All tables."""
     torch.set_num_threads(1)
-    return [times(), growth(), run_times("onnxruntime", threads=1), run_times("torch")]
+    tables = [times(), growth()]
+    for name, build in RUN_MODELS.items():
+        torch.manual_seed(0)
+        model = build()
+        model.module.eval()
+        tables.append(run_times(f"Run time: {name}", model))
+    return tables

@@ -130,7 +130,7 @@ def _our_step(model: nn.Module, inputs: Sequence[torch.Tensor], target: str) -> 
     required = [given[i] for i in trained]
     optimizer = SGD(RATE).init(required)
     module = Gradient("main", required)(module).with_function("SGD", optimizer.get_function())
-    built = build(module, target=target)
+    built = build(module, target=target, **({"threads": 1} if target == "onnxruntime" else {}))
     arrays: list[Any] = [tensor.detach().numpy().copy() for tensor in tensors]
     batch = [tensor.numpy() for tensor in inputs]
     states: Any = optimizer.state

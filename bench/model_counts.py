@@ -6,7 +6,8 @@ from collections import Counter
 
 import torch
 
-from bench.models import ATTENTION_MODELS, MODELS, Model, make
+from bench import full_width
+from bench.models import ATTENTION_MODELS, Model
 from bench.table import Table
 from regraft.ir import Call, IRModule, TupleType, iter_bindings
 from regraft.transform import (
@@ -56,16 +57,20 @@ def _groups_text(found: Counter[int]) -> str:
 
 
 def combined() -> Table:
-    """Matmuls before and after `CombineParallelMatmul`."""
+    """Matmuls before and after `CombineParallelMatmul`, at the published widths."""
     rows: list[tuple[str | int | float, ...]] = []
-    for name in MODELS:
-        before = PREPARE(make(name).program(weights=True))
+    for name in full_width.PUBLISHED:
+        model = full_width.make(name)
+        before = PREPARE(model.program(weights=True))
         after = COMBINE(before)
-        rows.append((name, matmuls(before), matmuls(after), _groups_text(groups(after) - groups(before))))
+        found = _groups_text(groups(after) - groups(before))
+        millions = full_width.weights(model.module) / 1e6
+        rows.append((name, f"{millions:,.1f} M", matmuls(before), matmuls(after), found))
     return Table(
         "Parallel matmuls",
-        ("model", "matmuls", "combined", "groups"),
+        ("model", "weights", "matmuls", "combined", "groups"),
         tuple(rows),
+        "Full depth and full width; weights are parameters without numbers, of models on PyTorch's meta device. "
         "Matmuls of linear layers, those inside attention not counted, before and after `CombineParallelMatmul`. "
         "`EliminateCommonSubexpr` runs before: each block of a UNet applies the same activation to the time embedding, "
         "and only then do the layers behind it share their left side.",
@@ -90,7 +95,8 @@ def fused() -> Table:
         "Attention",
         ("model, attention written out", "softmax before", "fused", "permute_dims before", "after"),
         tuple(rows),
-        'Models exported with `attn_implementation="eager"`, after `FoldConstant` has computed their masks.',
+        'Full depth and narrow, exported with `attn_implementation="eager"`, after `FoldConstant` has computed their '
+        "masks, which takes models with numbers.",
     )
 
 
@@ -100,7 +106,7 @@ def main() -> None:
     print(
         "What the passes find in today's models. `python -m bench.model_counts > docs/models.md` makes this page from"
     )
-    print("the models: full depth, random weights, narrow layers, so that counts are those of the published models.\n")
+    print("the models, built from their published configurations.\n")
     print("\n".join(table.markdown() for table in (combined(), fused())), end="")
 
 

@@ -1,9 +1,9 @@
-"""How benchmarks take times: the process's own, so that a busy machine does not show; the median of several runs."""
+"""How benchmarks take times: the process's own, so that a busy machine does not show; median or least of several."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import median
 from time import process_time
 from typing import Any
@@ -33,3 +33,23 @@ def seconds_on(step: Callable[[Any], Any], fresh: Callable[[], Any], runs: int, 
         del result, given
         gc.unfreeze()
     return median(times)
+
+
+def least_in_turns(steps: Sequence[Callable[[], Any]], rounds: int, *, at_least: float = 0.05) -> list[float]:
+    """The least time of a run of each of ``steps``, which take turns, so that what slows the machine down slows all.
+
+    In each of ``rounds`` a step runs as often as fits into ``at_least`` seconds, once at least.
+    """
+    repeats: list[int] = []
+    for step in steps:
+        step()
+        once = seconds(step, 5)
+        repeats.append(max(1, min(1000, int(at_least / max(once, 1e-6)))))
+    least = [float("inf")] * len(repeats)
+    for _ in range(rounds):
+        for index, (step, count) in enumerate(zip(steps, repeats, strict=True)):
+            start = process_time()
+            for _ in range(count):
+                step()
+            least[index] = min(least[index], (process_time() - start) / count)
+    return least

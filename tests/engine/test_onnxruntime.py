@@ -194,3 +194,16 @@ def test_division_by_zero_does_not_end_the_process() -> None:
         module = Function([x, y], function(x, y))
         found = build(module, target=TARGET)["main"](left, right)
         np.testing.assert_array_equal(found, build(module, target="numpy")["main"](left, right))
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 9), (1, 2, 9, 7), (1, 2, 5, 9, 7)])
+def test_zeros_padded_before_a_max_pool_are_no_padding_of_its_own(shape: tuple[int, ...]) -> None:
+    x = _tensor("x", *shape)
+    spatial = len(shape) - 2
+    pool = (R.nn.max_pool1d, R.nn.max_pool2d, R.nn.max_pool3d)[spatial - 1]
+    padded = R.nn.pad(x, [0, 0, 0, 0, *[1, 2] * spatial], "constant", 0.0)
+    module = Function([x], pool(padded, pool_size=[2] * spatial, strides=[2] * spatial))
+    below = -np.ones(shape, np.float32)
+    expected = build(module, target="numpy")["main"](below)
+    assert expected.max() == 0
+    np.testing.assert_array_equal(build(module, target=TARGET)["main"](below), expected)

@@ -108,6 +108,13 @@ def test_symbolic_slices_are_as_simple_as_can_be_proven():
     assert strided_slice(tensor(ndim=2), [1], [0], [3]).ty == TensorType(None, "float32", 2)
 
 
+def test_a_slice_up_to_the_size_of_its_axis_is_all_of_it():
+    size = (SymVar("n") + 64) // 128 - 1
+    assert strided_slice(Var("x", TensorType((3, size), "float32")), [1], [0], [size]).ty == TensorType(
+        (3, size), "float32"
+    )
+
+
 def test_bounds_may_be_numbers_sizes_prim_values_or_a_tuple_expression():
     x = tensor((8, 4))
     expected = TensorType((2, 4), "float32")

@@ -48,10 +48,17 @@ def test_concat_takes_a_list_and_an_expression_of_a_tuple():
 def test_concat_adds_symbolic_sizes():
     n, m = SymVar("n"), SymVar("m")
     assert concat([tensor((n, m)), tensor((3, m)), tensor((n, m))]).ty == TensorType((n * 2 + 3, m), "float32")
-    assert concat([tensor((n, m)), tensor((n, 4))]).ty == TensorType(None, "float32", 2)
     assert concat([tensor((n, m)), tensor((2,))], axis=None).ty == TensorType((n * m + 2,), "float32")
     assert stack([tensor((n,)), tensor((n,))], -1).ty == TensorType((n, 2), "float32")
-    assert stack([tensor((n,)), tensor((m,))]).ty == TensorType(None, "float32", 2)
+
+
+def test_sizes_that_have_to_be_the_same_give_the_one_that_says_most():
+    n, m = SymVar("n"), SymVar("m")
+    assert concat([tensor((n, m)), tensor((n, 4))]).ty == TensorType((n * 2, 4), "float32")
+    assert concat([tensor((n, 4)), tensor((n, m))]).ty == TensorType((n * 2, 4), "float32")
+    assert stack([tensor((n,)), tensor((m,))]).ty == TensorType((2, n), "float32")
+    with pytest.raises(OpTypeError, match=r"number 2 is \(1, 5\)"):
+        concat([tensor((n, m)), tensor((n, 4)), tensor((1, 5))])
 
 
 def test_joining_unknown_types_gives_what_is_known():
@@ -59,7 +66,7 @@ def test_joining_unknown_types_gives_what_is_known():
     assert concat([tensor(), tensor()]).ty == TensorType(None, "float32")
     assert concat([tensor(), tensor((2,))], axis=None).ty == TensorType(None, "float32", 1)
     assert concat([tensor((2,)), tensor((3,), None)]).ty == TensorType((5,), None)
-    assert stack([tensor(), tensor((2, 3))]).ty == TensorType(None, "float32", 3)
+    assert stack([tensor(), tensor((2, 3))]).ty == TensorType((2, 2, 3), "float32")
     assert stack([tensor()]).ty == TensorType(None, "float32")
 
 

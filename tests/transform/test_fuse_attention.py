@@ -111,11 +111,17 @@ def test_keys_of_three_axes_permuted_by_other_axes_are_left(axes: tuple[int, ...
     _left(program(signature, body, "o"), f"permuted by {list(axes)}")
 
 
-@pytest.mark.parametrize("axes", [(0, 1, 2, 3), (1, 0, 3, 2), (0, 3, 2, 1), (0, 2, 1, 3), (3, 1, 0, 2), (0, 3, 1, 2)])
+@pytest.mark.parametrize("axes", [(0, 1, 2, 3), (0, 3, 2, 1), (0, 2, 1, 3), (3, 1, 0, 2), (0, 3, 1, 2)])
 def test_keys_of_four_axes_permuted_by_other_axes_are_left(axes: tuple[int, ...]) -> None:
     signature = _tensors(q=(4, 4, 4, 4), k=(4, 4, 4, 4), v=(4, 4, 4, 4))
     body = f"kt = R.permute_dims(k, axes={list(axes)})\nw = R.nn.softmax(R.matmul(q, kt))\no = R.matmul(w, v)"
     _left(program(signature, body, "o"), f"permuted by {list(axes)}")
+
+
+def test_keys_with_heads_before_the_batch_are_permuted_for_what_they_are() -> None:
+    signature = _tensors(q=(B, H, SQ, D), k=(H, B, SK, D), v=(B, H, SK, DV))
+    body = "w = R.nn.softmax(R.matmul(q, R.permute_dims(k, axes=[1, 0, 3, 2])))\no = R.matmul(w, v)"
+    _fused(program(signature, body, "o"))
 
 
 def test_keys_with_the_sequence_first_are_turned_to_rows() -> None:
@@ -362,10 +368,58 @@ def test_scores_that_are_no_product_are_left() -> None:
     _left(program(signature, "w = R.nn.softmax(s)\no = R.matmul(w, v)", "o"), "no product of queries and keys")
 
 
-def test_five_axes_are_left() -> None:
-    signature = _tensors(q=(B, H, 2, SQ, D), k=(B, H, 2, SK, D), v=(B, H, 2, SK, DV))
-    body = _body("s = R.matmul(q, kt)").replace("[0, 1, 3, 2]", "[0, 1, 2, 4, 3]")
-    _left(program(signature, body, "o"), "three or four axes")
+def test_six_axes_are_left() -> None:
+    signature = _tensors(q=(B, 1, H, 2, SQ, D), k=(B, 1, H, 2, SK, D), v=(B, 1, H, 2, SK, DV))
+    body = _body("s = R.matmul(q, kt)").replace("[0, 1, 3, 2]", "[0, 1, 2, 3, 5, 4]")
+    _left(program(signature, body, "o"), "three to five axes")
+
+
+# --- five axes: groups of heads, or a batch of two axes
+
+GROUPED = _tensors(q=(B, H, 4, SQ, D), k=(B, H, 1, SK, D), v=(B, H, 1, SK, DV))
+
+
+def _grouped(scores: str, signature: str = GROUPED) -> Function:
+    return program(signature, _body(scores).replace("[0, 1, 3, 2]", "[0, 1, 2, 4, 3]"), "o")
+
+
+def test_groups_of_heads_share_their_keys() -> None:
+    call = _fused(_grouped("s = R.matmul(q, kt)"))
+    assert [arg.ty.shape[2] for arg in call.args] == [4 * H, H, H]  # type: ignore[attr-defined]
+
+
+def test_five_axes_without_shared_keys_are_a_batch_of_two_axes() -> None:
+    signature = _tensors(q=(B, H, 4, SQ, D), k=(B, H, 4, SK, D), v=(B, H, 4, SK, DV))
+    call = _fused(_grouped("s = R.matmul(q, kt)", signature))
+    assert [arg.ty.shape[0] for arg in call.args] == [B * H] * 3  # type: ignore[attr-defined]
+
+
+def test_keys_shared_by_heads_that_do_not_follow_each_other_are_left() -> None:
+    signature = _tensors(q=(B, H, 4, SQ, D), k=(B, 1, 4, SK, D), v=(B, 1, 4, SK, DV))
+    _left(_grouped("s = R.matmul(q, kt)", signature), "batch or heads")
+
+
+@pytest.mark.parametrize(
+    "shape", [(SQ, SK), (4, 1, SK), (H, 1, SQ, SK), (B, 1, 1, 1, SK), (B, H, 4, SQ, SK), (1, 1, 4, SQ, 1)]
+)
+@pytest.mark.parametrize("shared", [1, 4])
+def test_a_mask_on_scores_of_five_axes_gets_the_axes_of_a_bias(shape: tuple[int, ...], shared: int) -> None:
+    signature = _tensors(q=(B, H, 4, SQ, D), k=(B, H, shared, SK, D), v=(B, H, shared, SK, DV))
+    scores = 's = R.add(R.matmul(q, kt), R.astype(m, "float32"))'
+    _fused(_grouped(scores, f'{signature}, m: R.Tensor({shape}, "int32")'))
+
+
+def test_permutations_around_groups_of_heads_are_gone() -> None:
+    signature = _tensors(q=(B, SQ, H, 4, D), k=(B, SK, H, D), v=(B, SK, H, DV))
+    body = f"""
+q1 = R.permute_dims(q, axes=[0, 2, 3, 1, 4])
+k1 = R.expand_dims(R.permute_dims(k, axes=[0, 2, 3, 1]), 2)
+v1 = R.expand_dims(R.permute_dims(v, axes=[0, 2, 1, 3]), 2)
+o = R.matmul(R.nn.softmax(R.matmul(q1, k1)), v1)
+r = R.reshape(R.permute_dims(o, axes=[0, 3, 1, 2, 4]), R.shape([{B}, {SQ}, {4 * H * DV}]))
+"""
+    after = checked(FuseAttention(), program(signature, body, "r"))
+    assert counts(after)["nn.attention"] == 1
 
 
 # --- masks that are added

@@ -5,6 +5,7 @@ but for `remove_all_unused`. Every question costs time linear in the program.
 """
 
 from .cost import Cost, bytes_of, call_cost, constant_bytes, elements_of, estimate_cost
+from .machine import CPU_CORE, Machine, call_seconds
 from .purity import contains_impure_call, find_impure_call
 from .unused import live_bindings, remove_all_unused
 from .uses import DirectUses, direct_uses, udchain, used_vars, users_of
@@ -22,14 +23,17 @@ from .variables import (
 from .well_formed import WellFormedError, check_well_formed, well_formed
 
 __all__ = [
+    "CPU_CORE",
     "Cost",
     "DirectUses",
+    "Machine",
     "WellFormedError",
     "all_global_vars",
     "all_vars",
     "bound_vars",
     "bytes_of",
     "call_cost",
+    "call_seconds",
     "check_well_formed",
     "constant_bytes",
     "contains_impure_call",

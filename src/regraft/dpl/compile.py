@@ -20,7 +20,7 @@ from .conditions import size_variables
 from .elements import ElementCode, element_rows
 from .emit import StepWriter
 from .machine import DEFINITIONS, TRACER, UNSET, Registers, succeeds
-from .parts import bindable, fixed_op, reached, shared_throughout
+from .parts import bindable, fixed_op, reached, shared_throughout, written_projections
 from .pattern import (
     AndPattern,
     AttrPattern,
@@ -41,7 +41,7 @@ from .pattern import (
     UnorderedTuplePattern,
     all_patterns,
 )
-from .view import definition, resolve, same_value
+from .view import as_written, definition, projections, resolve, same_value
 
 
 def in_two_repeats(part: DFPattern) -> PatternError:
@@ -66,6 +66,9 @@ class Compiler(StepWriter):
         self.standing_sizes = {size for part in self.standing for size in _sizes_and_extents(part)}
         self._deferred: dict[NotPattern, int] = {}
         self._noted: dict[NotPattern, int] = {}
+        self._written = written_projections(roots)
+        self._as_written: dict[int, int] = {}
+        """For a register with a leaf, the one with the operand as it is written, where that is needed."""
         self.maybe: set[DFPattern] = set()
         self.repeated: set[DFPattern] = set()
         self.outside_repeats = shared_throughout(roots)
@@ -78,7 +81,19 @@ class Compiler(StepWriter):
         """Steps for what can be decided only when all else is known; to be called once, at the end."""
         run_steps(self._reject_deferred())
 
+    def entry(self, pattern: DFPattern) -> int:
+        """A register for the value that ``pattern`` is to match: as it is written, where that matters to it."""
+        return self._operand_register(pattern in self._written)
+
+    def _operand_register(self, is_raw: bool) -> int:
+        register = self.register()
+        if is_raw:
+            self.raw.add(register)
+        return register
+
     def _compile(self, pattern: DFPattern, source: int) -> Steps[None]:
+        if source in self.raw:
+            source = self._resolved(source, pattern)
         outer = self.place
         self.place = outer.enter(pattern, source)
         if pattern in self.bound:
@@ -89,6 +104,13 @@ class Compiler(StepWriter):
             yield self._structure(pattern, source)
         self.bound.add(pattern)
         self.place = outer
+
+    def _resolved(self, raw: int, pattern: DFPattern) -> int:
+        """A register with the leaf of the operand in register ``raw``."""
+        register = self._resolve(raw, pattern)
+        if pattern in self._written:
+            self._as_written[register] = raw
+        return register
 
     def _once(self, pattern: DFPattern, source: int) -> Steps[None]:
         """Match the structure if no earlier place has, else check that the value is the same."""
@@ -149,11 +171,13 @@ class Compiler(StepWriter):
         slot, after = self.slot(pattern), len(self.code.steps) + 1
         op = fixed_op(pattern.op)
         op_register, args_register = self.register(), self.register()
+        raw = self._reads_as_written(pattern.args)
+        look = as_written if raw else resolve
         count, at_least = len(pattern.args), pattern.varg_default_wildcard
         elastic = any(isinstance(arg, RepeatPattern) for arg in pattern.args)
         may_commute = count > 0 and (op is None or op.is_commutative)
         listed = elastic or (at_least and may_commute)
-        registers = () if listed else tuple(self.register() for _ in pattern.args)
+        registers = () if listed else tuple(self._operand_register(raw) for _ in pattern.args)
 
         def run(r: Registers) -> int:
             leaf = r[source]
@@ -168,9 +192,9 @@ class Compiler(StepWriter):
             r[slot + 1] = call
             r[op_register] = call.op
             for register, arg in zip(registers, args, strict=False):
-                r[register] = resolve(definitions, arg)
+                r[register] = look(definitions, arg)
             if listed:
-                r[args_register] = [resolve(definitions, arg) for arg in args]
+                r[args_register] = [look(definitions, arg) for arg in args]
             return after
 
         def why(r: Registers) -> tuple[str, str]:
@@ -181,21 +205,30 @@ class Compiler(StepWriter):
         if listed:
             if may_commute:
                 self._commute_list(pattern, slot, args_register)
-            yield self._run_of(pattern, pattern.args, args_register, allow_rest=at_least)
+            yield self._run_of(pattern, pattern.args, args_register, allow_rest=at_least, raw=raw)
             return
         if count == 2 and may_commute and pattern.args[0] is not pattern.args[1]:
             self._commute(pattern, slot, registers)
         for arg, register in zip(pattern.args, registers, strict=True):
             yield self._compile(arg, register)
 
-    def _tuple(self, pattern: TuplePattern, source: int) -> Steps[None]:
-        fields = self.register()
-        self._fields(pattern, source, fields)
-        yield self._run_of(pattern, pattern.fields, fields, allow_rest=False)
+    def _reads_as_written(self, parts: Iterable[DFPattern]) -> bool:
+        """Whether any of ``parts`` has to see how its operand is written; the others resolve it themselves then."""
+        return any(part in self._written for part in parts)
 
-    def _run_of(self, owner: DFPattern, parts: Sequence[DFPattern], elements: int, *, allow_rest: bool) -> Steps[None]:
-        """Match the list in register ``elements`` against ``parts``, of which repeats take runs."""
-        registers = tuple(self.register() for _ in parts)
+    def _tuple(self, pattern: TuplePattern, source: int) -> Steps[None]:
+        fields, raw = self.register(), self._reads_as_written(pattern.fields)
+        self._fields(pattern, source, fields, raw=raw)
+        yield self._run_of(pattern, pattern.fields, fields, allow_rest=False, raw=raw)
+
+    def _run_of(
+        self, owner: DFPattern, parts: Sequence[DFPattern], elements: int, *, allow_rest: bool, raw: bool
+    ) -> Steps[None]:
+        """Match the list in register ``elements`` against ``parts``, of which repeats take runs.
+
+        ``raw``: the list holds operands as they are written.
+        """
+        registers = tuple(self._operand_register(raw) for _ in parts)
         after = len(self.code.steps) + 1
         if not any(isinstance(part, RepeatPattern) for part in parts):
             count = len(parts)
@@ -224,15 +257,17 @@ class Compiler(StepWriter):
         self.place = outer.enter(pattern, elements)
         first_here = [p for p in all_patterns(pattern.pattern) if p not in self.bound and p not in self.maybe]
         callees = [self.slot(p) for p in first_here if fixed_op(p) is not None]
-        body = yield self._element_code(pattern.pattern, pattern.shared, self.outside_repeats)
+        body = yield self._element_code(pattern.pattern, pattern.shared, self.outside_repeats, as_written=True)
         slot, after = self.slot(pattern), len(self.code.steps) + 1
+        entry_is_raw, is_raw = body.entry in self.raw, elements in self.raw
         gathered = body.gathered
         undone = (slot, *gathered, *callees)
 
         def run(r: Registers) -> Iterator[int]:
             values: list[Any] = r[elements]
-            for rows in element_rows(body, values, r):
-                r[slot] = r[slot + 1] = values
+            leaves = [resolve(r[DEFINITIONS], value) for value in values] if is_raw else values
+            for rows in element_rows(body, values if entry_is_raw else leaves, r):
+                r[slot] = r[slot + 1] = leaves
                 for index, register in enumerate(gathered):
                     r[register] = [row[index][0] for row in rows]
                     r[register + 1] = [row[index][1] for row in rows]
@@ -260,7 +295,12 @@ class Compiler(StepWriter):
         return run_steps(self._element_code(pattern, agreed, outside))
 
     def _element_code(
-        self, pattern: DFPattern, agreed: Iterable[DFPattern], outside: Container[DFPattern]
+        self,
+        pattern: DFPattern,
+        agreed: Iterable[DFPattern],
+        outside: Container[DFPattern],
+        *,
+        as_written: bool = False,
     ) -> Steps[ElementCode]:
         inside = [p for p in all_patterns(pattern) if fixed_op(p) is None]
         shared = {p for p in inside if p in outside or (p in self.bound and p not in self.repeated)}
@@ -276,7 +316,7 @@ class Compiler(StepWriter):
         outer = self.code, self.bound, self.maybe, self._deferred
         self.code, self.bound, self._deferred = self._new_code(), set(self.bound), {}
         self.maybe = (self.maybe - set(own)) | ((shared | of_alternatives) - self.bound)
-        entry = self.register()
+        entry = self.entry(pattern) if as_written else self.register()
         yield self._compile(pattern, entry)
         self._refuse_rejections_by_what_follows(own)
         yield self._reject_deferred()
@@ -286,9 +326,9 @@ class Compiler(StepWriter):
         return ElementCode(code, entry, kept, set(own), shared | ops, certain)
 
     def _unordered(self, pattern: UnorderedTuplePattern, source: int) -> Steps[None]:
-        fields = self.register()
-        self._fields(pattern, source, fields)
         parts = pattern.fields
+        fields, raw = self.register(), self._reads_as_written(parts)
+        self._fields(pattern, source, fields, raw=raw)
         used = self.register()
         after = len(self.code.steps) + 1
 
@@ -299,11 +339,11 @@ class Compiler(StepWriter):
         slot = self.slot(pattern)
         self.code.add_test(begin, pattern, lambda r: reasons.wrong_length(pattern, r[slot], len(r[fields]), parts))
         for part in parts:
-            yield self._pick(part, fields, used)
+            yield self._pick(part, fields, used, raw=raw)
 
-    def _pick(self, part: DFPattern, fields: int, used: int) -> Steps[None]:
+    def _pick(self, part: DFPattern, fields: int, used: int, *, raw: bool) -> Steps[None]:
         """One pattern of an unordered tuple takes any field that is left."""
-        register, after = self.register(), len(self.code.steps) + 1
+        register, after = self._operand_register(raw), len(self.code.steps) + 1
 
         def run(r: Registers) -> Iterator[int]:
             taken: frozenset[int] = r[used]
@@ -318,8 +358,9 @@ class Compiler(StepWriter):
         yield self._compile(part, register)
 
     def _projection(self, pattern: TupleGetItemPattern, source: int) -> Steps[None]:
-        slot, inner, after = self.slot(pattern), self.register(), len(self.code.steps) + 1
-        index = pattern.index
+        slot, inner, after = self.slot(pattern), self.entry(pattern.tuple), len(self.code.steps) + 1
+        index, operand = pattern.index, self._as_written.get(source)
+        look = as_written if inner in self.raw else resolve
 
         def run(r: Registers) -> int:
             definitions = r[DEFINITIONS]
@@ -327,13 +368,24 @@ class Compiler(StepWriter):
             if type(item) is not TupleGetItem or (index is not None and item.index != index):
                 return -1
             r[slot], r[slot + 1] = r[source], item
-            r[inner] = resolve(definitions, item.tuple_value)
+            r[inner] = look(definitions, item.tuple_value)
             return after
+
+        def through(r: Registers) -> Iterator[int]:
+            definitions = r[DEFINITIONS]
+            for item in projections(definitions, r[operand]):
+                if index is None or item.index == index:
+                    r[slot], r[slot + 1] = r[source], item
+                    r[inner] = look(definitions, item.tuple_value)
+                    yield after
 
         def why(r: Registers) -> tuple[str, str]:
             return reasons.wrong_projection(pattern, r[source], r[DEFINITIONS])
 
-        self.code.add_test(run, pattern, why)
+        if operand is None:
+            self.code.add_test(run, pattern, why)
+        else:
+            self.code.add_choice(through, pattern, why)
         yield self._compile(pattern.tuple, inner)
 
     def _or(self, pattern: OrPattern, source: int) -> Steps[None]:
@@ -371,11 +423,13 @@ class Compiler(StepWriter):
             definitions = self._noted.get(pattern)
             if definitions is None:
                 definitions = self._noted[pattern] = self.register()
+                self._as_written[slot] = self.register()
             self._deferred[pattern] = definitions
+            operand, kept = self._as_written.get(source, source), self._as_written[slot]
 
             def note(r: Registers) -> int:
                 r[slot] = r[slot + 1] = r[source]
-                r[definitions] = r[DEFINITIONS]
+                r[definitions], r[kept] = r[DEFINITIONS], r[operand]
                 return after
 
             self.code.add_test(note, pattern, reasons.never)
@@ -430,7 +484,8 @@ class Compiler(StepWriter):
     def _function(self, pattern: FunctionPattern, source: int) -> Steps[None]:
         slot, after = self.slot(pattern), len(self.code.steps) + 1
         params = tuple(self.register() for _ in pattern.params)
-        body, restore = self.register(), self.register()
+        body, restore = self.entry(pattern.body), self.register()
+        look = as_written if body in self.raw else resolve
 
         def enter(r: Registers) -> Iterator[int]:
             function = definition(r[DEFINITIONS], r[source])
@@ -442,7 +497,7 @@ class Compiler(StepWriter):
             r[slot], r[slot + 1] = r[source], function
             for register, param in zip(params, function.params, strict=True):
                 r[register] = param
-            r[body] = resolve(inner, function.body.body)
+            r[body] = look(inner, function.body.body)
             r[DEFINITIONS], r[restore] = inner, outer
             yield after
             r[DEFINITIONS] = outer

@@ -23,7 +23,7 @@ from .pattern import (
     ShapePattern,
     TypePattern,
 )
-from .view import Definitions, definition, resolve, same_value
+from .view import Definitions, as_written, definition, resolve, same_value
 
 
 class StepWriter:
@@ -35,6 +35,8 @@ class StepWriter:
         self.slots: dict[DFPattern, int] = {}
         self.register_count = FIRST_FREE
         self.bound: set[DFPattern] = set()
+        self.raw: set[int] = set()
+        """The registers that hold operands as they are written, or lists of these; all others hold leaves."""
         self._extents: dict[Extent, int] = {}
 
     def _new_code(self) -> Code:
@@ -69,6 +71,17 @@ class StepWriter:
         for index, value in template.items():
             r[index] = value
         return r
+
+    def _resolve(self, raw: int, pattern: DFPattern) -> int:
+        """A register with the leaf of the operand in register ``raw``, for ``pattern`` to match."""
+        register, after = self.register(), len(self.code.steps) + 1
+
+        def run(r: Registers) -> int:
+            r[register] = resolve(r[DEFINITIONS], r[raw])
+            return after
+
+        self.code.add_test(run, pattern, reasons.never)
+        return register
 
     def _same(self, pattern: DFPattern, source: int) -> None:
         slot, after = self.slot(pattern), len(self.code.steps) + 1
@@ -166,8 +179,9 @@ class StepWriter:
         self.code.add_test(run, outer, reasons.never)
         return target
 
-    def _fields(self, pattern: DFPattern, source: int, fields: int) -> None:
+    def _fields(self, pattern: DFPattern, source: int, fields: int, *, raw: bool) -> None:
         slot, after = self.slot(pattern), len(self.code.steps) + 1
+        look = as_written if raw else resolve
 
         def run(r: Registers) -> int:
             definitions = r[DEFINITIONS]
@@ -175,7 +189,7 @@ class StepWriter:
             if type(whole) is not Tuple:
                 return -1
             r[slot], r[slot + 1] = r[source], whole
-            r[fields] = [resolve(definitions, field) for field in whole.fields]
+            r[fields] = [look(definitions, field) for field in whole.fields]
             return after
 
         def why(r: Registers) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from ..ir.expr import Expr, Tuple, Var
 from ..ir.op import Op
 from . import reasons
 from .machine import UNSET, VIEW, Registers
+from .parts import inner_first
 from .pattern import (
     CallPattern,
     DFPattern,
@@ -97,34 +98,26 @@ def heights_above(root: DFPattern, part: DFPattern) -> frozenset[int]:
 
     Empty if some match of ``root`` leaves ``part`` out: it stands only in one alternative, or in a run of none.
     """
-    found: set[int] = set()
-    stack: list[tuple[DFPattern, int]] = [(root, 0)]
-    seen: set[tuple[DFPattern, int]] = set()
-    while stack:
-        pattern, height = stack.pop()
-        if (pattern, height) in seen:
-            continue
-        seen.add((pattern, height))
-        if pattern is part:
-            found.add(height)
-            continue
+    above: dict[DFPattern, frozenset[int]] = {}
+    for pattern in inner_first(root):
+        inner = [above[child] for child in pattern.children()]
         match pattern:
+            case _ if pattern is part:
+                above[pattern] = frozenset({0})
             case NotPattern():
-                pass
-            case OrPattern():
-                sides = [heights_above(side, part) for side in (pattern.left, pattern.right)]
-                if all(sides):
-                    found.update(height + above for side in sides for above in side)
+                above[pattern] = frozenset()
             case RepeatPattern() if pattern.min == 0:
-                pass
+                above[pattern] = frozenset()
+            case OrPattern():
+                above[pattern] = frozenset().union(*inner) if all(inner) else frozenset()
             case CallPattern():
-                stack.extend((arg, height + 1) for arg in pattern.args)
+                above[pattern] = frozenset(height + 1 for heights in inner[1:] for height in heights)
             case TuplePattern() | UnorderedTuplePattern() | TupleGetItemPattern():
                 # A tuple of calls is one use above them; below a call, it and its fields are used by one and the same.
-                stack.extend((child, level) for child in pattern.children() for level in (height, height + 1))
+                above[pattern] = frozenset(height + more for heights in inner for height in heights for more in (0, 1))
             case _:
-                stack.extend((child, height) for child in pattern.children())
-    return frozenset(found)
+                above[pattern] = frozenset().union(*inner)
+    return above[root]
 
 
 def uses(view: BlockView, user: Expr, source: Expr, index: int) -> bool:

@@ -49,17 +49,18 @@ def matchings_in(r: Registers, names: Iterable[tuple[DFPattern, int]], *, shown:
 class CompiledPattern:
     """A pattern ready to run. ``ops`` are the operators its root may call (None: any value may match)."""
 
-    __slots__ = ("_code", "_entry", "_names", "_template", "depth", "ops", "pattern")
+    __slots__ = ("_code", "_entry", "_names", "_template", "depth", "ops", "pattern", "reads_as_written")
 
     def __init__(self, pattern: DFPattern) -> None:
         compiler = Compiler([pattern])
         self.pattern = pattern
-        self._entry = compiler.register()
+        self._entry = compiler.entry(pattern)
         compiler.compile(pattern, self._entry)
         compiler.finish()
         self._code = compiler.code
         self._names = tuple(compiler.slots.items())
         self._template = compiler.fresh_registers({})
+        self.reads_as_written = self._entry in compiler.raw
         self.ops = root_ops(pattern)
         self.depth = depth(pattern)
 
@@ -74,7 +75,10 @@ class CompiledPattern:
     def matches(
         self, definitions: Definitions, leaf: Expr, tracer: Tracer | None = None
     ) -> Iterator[dict[DFPattern, Any]]:
-        """Each way in which the resolved ``leaf`` matches: from each pattern to what a rewriter is shown for it."""
+        """Each way in which ``leaf`` matches: from each pattern to what a rewriter is shown for it.
+
+        It is resolved, or, for a pattern of fields of tuples, as it is written.
+        """
         r = self.start(definitions, leaf, tracer)
         if self._code.has_choices:
             for _ in solutions(self._code, r):
@@ -99,4 +103,5 @@ def compiled(pattern: DFPattern) -> CompiledPattern:
 
 def match_expr(pattern: DFPattern, expr: Expr, var2val: Mapping[Var, Expr]) -> dict[DFPattern, Any] | None:
     """The first match of ``expr``, looking through ``var2val``; None if there is none."""
-    return next(compiled(pattern).matches(var2val, resolve(var2val, expr)), None)
+    form = compiled(pattern)
+    return next(form.matches(var2val, expr if form.reads_as_written else resolve(var2val, expr)), None)

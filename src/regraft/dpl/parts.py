@@ -9,12 +9,16 @@ from ..ir.op import Op
 from .pattern import (
     AndPattern,
     CallPattern,
+    ConstantPattern,
     ConstrainedPattern,
     DFPattern,
     ExprPattern,
+    FunctionPattern,
     NotPattern,
     OrPattern,
+    PrimArrPattern,
     RepeatPattern,
+    TupleGetItemPattern,
     all_patterns,
 )
 
@@ -67,6 +71,32 @@ def inner_first(root: DFPattern) -> list[DFPattern]:
             stack.append((pattern, True))
             stack.extend((part, False) for part in reversed(pattern.children()))
     return list(done)
+
+
+def written_projections(roots: Iterable[DFPattern]) -> set[DFPattern]:
+    """The patterns whose match can depend on how an operand is written: as a field of a tuple that is written out.
+
+    Everything else sees only what such a field stands for.
+    """
+    found: set[DFPattern] = set()
+    no_tuple: set[DFPattern] = set()
+    for root in roots:
+        for part in inner_first(root):
+            match part:
+                case CallPattern() | ConstantPattern() | FunctionPattern() | PrimArrPattern():
+                    no_tuple.add(part)
+                case TupleGetItemPattern() if part.tuple not in no_tuple:
+                    found.add(part)
+                case OrPattern() | AndPattern() | NotPattern() | ConstrainedPattern() | RepeatPattern():
+                    inner = part.children()
+                    if any(child in found for child in inner):
+                        found.add(part)
+                    some = any if isinstance(part, AndPattern) else all
+                    if not isinstance(part, NotPattern) and some(child in no_tuple for child in inner):
+                        no_tuple.add(part)
+                case _:
+                    pass
+    return found
 
 
 Ops: TypeAlias = "tuple[Op, ...] | None"

@@ -50,17 +50,17 @@ from .pattern import (
     WildcardPattern,
     all_patterns,
 )
-from .view import Definitions, definition, resolve, same_value
+from .view import Definitions, definition, projections, resolve, same_value
 
 
 class Rejection(NamedTuple):
-    """A leaf that must not match ``pattern``, once everything else is known.
+    """A value that must not match ``pattern``, once everything else is known.
 
     ``own`` is what its element of a repeat says of the element's own patterns: their leaves, or None.
     """
 
     pattern: DFPattern
-    leaf: Expr
+    value: Expr
     definitions: Definitions
     own: Mapping[DFPattern, Any]
 
@@ -92,7 +92,7 @@ class World(NamedTuple):
 
 
 def matches(pattern: DFPattern, definitions: Definitions, leaf: Expr) -> Iterator[dict[Any, Any]]:
-    """Each way in which ``leaf``, resolved, matches: from each pattern to what a rewriter is shown for it."""
+    """Each way in which ``leaf`` matches, as it is written: from each pattern to what a rewriter is shown for it."""
     world = World(definitions, _shared([pattern]))
     for known in _ways(pattern, leaf, Known(), world):
         if _nothing_rejected_matches(known, world):
@@ -115,17 +115,18 @@ def _shared(roots: Sequence[DFPattern]) -> frozenset[DFPattern]:
 
 def _nothing_rejected_matches(known: Known, world: World) -> bool:
     """``~p``: the value has no match of ``p`` that agrees with the rest of the match. What ``p`` binds stays inside."""
-    for pattern, leaf, definitions, own in known.rejections:
+    for pattern, value, definitions, own in known.rejections:
         inner = World(definitions, world.shared)
         leaves = {p: found for p, found in {**known.leaves, **own}.items() if found is not None}
         start = known._replace(leaves=leaves, rejections=())
-        if any(_nothing_rejected_matches(found, inner) for found in _ways(pattern, leaf, start, inner)):
+        if any(_nothing_rejected_matches(found, inner) for found in _ways(pattern, value, start, inner)):
             return False
     return True
 
 
-def _ways(pattern: DFPattern, leaf: Expr, known: Known, world: World) -> Iterator[Known]:
-    """Each way in which ``leaf`` matches ``pattern`` and agrees with what is known."""
+def _ways(pattern: DFPattern, operand: Expr, known: Known, world: World) -> Iterator[Known]:
+    """Each way in which ``operand``, as it is written, matches ``pattern`` and agrees with what is known."""
+    leaf = resolve(world.definitions, operand)
     if pattern in known.leaves:
         if same_value(world.definitions, leaf, known.leaves[pattern]):
             yield known
@@ -143,23 +144,23 @@ def _ways(pattern: DFPattern, leaf: Expr, known: Known, world: World) -> Iterato
                 for found in _in_any_order(pattern.fields, bound.fields, known, world):
                     yield found.bind(pattern, leaf, bound)
         case TupleGetItemPattern():  # A projection, of that index if one is given, of a tuple that matches.
-            if isinstance(bound, TupleGetItem) and pattern.index in (None, bound.index):
-                whole = resolve(world.definitions, bound.tuple_value)
-                for found in _ways(pattern.tuple, whole, known, world):
-                    yield found.bind(pattern, leaf, bound)
+            for item in projections(world.definitions, operand):
+                if pattern.index in (None, item.index):
+                    for found in _ways(pattern.tuple, item.tuple_value, known, world):
+                        yield found.bind(pattern, leaf, item)
         case OrPattern():  # The value matches one side, and then stands for what that side stands for.
             for side in (pattern.left, pattern.right):
-                for found in _ways(side, leaf, known, world):
+                for found in _ways(side, operand, known, world):
                     yield found.bind(pattern, leaf, found.shown[side])
         case AndPattern():  # The value matches both sides.
-            for left in _ways(pattern.left, leaf, known, world):
-                for found in _ways(pattern.right, leaf, left, world):
+            for left in _ways(pattern.left, operand, known, world):
+                for found in _ways(pattern.right, operand, left, world):
                     yield found.bind(pattern, leaf, found.shown[pattern.left])
         case NotPattern():  # Decided last, when all that the rejected pattern shares with the rest is known.
-            later = Rejection(pattern.reject, leaf, world.definitions, {})
+            later = Rejection(pattern.reject, operand, world.definitions, {})
             yield known._replace(rejections=(*known.rejections, later)).bind(pattern, leaf, leaf)
         case TypePattern() | ShapePattern() | DataTypePattern() | AttrPattern():
-            for found in _ways(pattern.pattern, leaf, known, world):
+            for found in _ways(pattern.pattern, operand, known, world):
                 sizes = dict(found.sizes)
                 if _holds(pattern, leaf, bound, sizes):
                     yield found._replace(sizes=sizes).bind(pattern, leaf, found.shown[pattern.pattern])
@@ -257,7 +258,7 @@ def _in_any_order(parts: Sequence[DFPattern], values: Sequence[Expr], known: Kno
         return
     for at, value in enumerate(values):
         left = (*values[:at], *values[at + 1 :])
-        for found in _ways(parts[0], resolve(world.definitions, value), known, world):
+        for found in _ways(parts[0], value, known, world):
             yield from _in_any_order(parts[1:], left, found, world)
 
 
@@ -275,22 +276,23 @@ def _split_so(
         yield known
         return
     (part, length), *rest = parts
-    leaves = [resolve(world.definitions, value) for value in values[:length]]
+    taken = values[:length]
     is_run = isinstance(part, RepeatPattern)
-    for found in _repeated(part, leaves, known, world) if is_run else _ways(part, leaves[0], known, world):
+    for found in _repeated(part, taken, known, world) if is_run else _ways(part, taken[0], known, world):
         yield from _split_so(rest, values[length:], found, world)
 
 
 # --- repeats
 
 
-def _repeated(repeat: RepeatPattern, leaves: Sequence[Expr], known: Known, world: World) -> Iterator[Known]:
+def _repeated(repeat: RepeatPattern, values: Sequence[Expr], known: Known, world: World) -> Iterator[Known]:
     """A run of values that each match; what the element's own patterns stand for is gathered in lists."""
-    sized = _of_length(repeat, len(leaves), known)
+    sized = _of_length(repeat, len(values), known)
     if sized is None:
         return
     own = _own_parts(repeat, world)
-    for found, rows in _each_element(repeat.pattern, leaves, sized, world, own):
+    leaves = [resolve(world.definitions, value) for value in values]
+    for found, rows in _each_element(repeat.pattern, values, sized, world, own):
         yield _gathered(repeat, leaves, rows, found, own)
 
 
@@ -331,10 +333,10 @@ Row = dict[DFPattern, tuple[Any, Any]]
 
 
 def _one_element(
-    pattern: DFPattern, leaf: Expr, known: Known, world: World, own: Sequence[DFPattern]
+    pattern: DFPattern, value: Expr, known: Known, world: World, own: Sequence[DFPattern]
 ) -> Iterator[tuple[Known, Row]]:
     """Each way for one element: what it says of the shared patterns, and, apart, of its own."""
-    for found in _ways(pattern, leaf, known, world):
+    for found in _ways(pattern, value, known, world):
         row = {p: (found.leaves[p], found.shown[p]) for p in own if p in found.leaves}
         leaves = {p: found.leaves.get(p) for p in own}
         fresh = found.rejections[len(known.rejections) :]
@@ -343,13 +345,13 @@ def _one_element(
 
 
 def _each_element(
-    pattern: DFPattern, leaves: Sequence[Expr], known: Known, world: World, own: Sequence[DFPattern]
+    pattern: DFPattern, values: Sequence[Expr], known: Known, world: World, own: Sequence[DFPattern]
 ) -> Iterator[tuple[Known, list[Row]]]:
-    if not leaves:
+    if not values:
         yield known, []
         return
-    for first, row in _one_element(pattern, leaves[0], known, world, own):
-        for found, rows in _each_element(pattern, leaves[1:], first, world, own):
+    for first, row in _one_element(pattern, values[0], known, world, own):
+        for found, rows in _each_element(pattern, values[1:], first, world, own):
             yield found, [row, *rows]
 
 

@@ -7,7 +7,7 @@ value when their resolved leaves are (`same_value`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from ..analysis import free_vars
@@ -46,6 +46,27 @@ def resolve(definitions: Definitions, expr: Expr) -> Expr:
 def _projected(definitions: Definitions, item: TupleGetItem) -> Expr | None:
     whole = definition(definitions, resolve(definitions, item.tuple_value))
     return whole.fields[item.index] if type(whole) is Tuple else None
+
+
+def as_written(_definitions: Definitions, expr: Expr) -> Expr:
+    """``expr`` itself: what takes the place of `resolve` where the way to a leaf matters."""
+    return expr
+
+
+def projections(definitions: Definitions, operand: Expr) -> Iterator[TupleGetItem]:
+    """The fields of tuples that ``operand`` is written as on the way to its leaf, the nearest first."""
+    while True:
+        if type(operand) is TupleGetItem:
+            yield operand
+            field = _projected(definitions, operand)
+            if field is None:
+                return
+            operand = field
+            continue
+        value = definitions.get(operand) if isinstance(operand, Var) else None
+        if value is None or type(value) in _OPAQUE:
+            return
+        operand = value
 
 
 def definition(definitions: Definitions, leaf: Expr) -> Expr:

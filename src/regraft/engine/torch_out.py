@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from ..convert.torch import require_torch
 from ..ir.module import IRModule
@@ -37,7 +36,8 @@ def to_torch(module: IRModule | Function, name: str = "main", *, share_memory: b
 def save_torch(module: IRModule | RegraftModule, path: str | Path) -> None:
     """Write a program as a ``.pt2`` file, which `torch.export.load` reads; whole, or not at all.
 
-    Symbolic sizes stay dynamic. Raises `ConvertError` when `torch.export` declines the program.
+    Symbolic sizes stay dynamic. Raises `ConvertError` when `torch.export` declines the program. Memory: that of the
+    program and of the largest weight.
     """
     require_torch()
     import torch
@@ -46,14 +46,47 @@ def save_torch(module: IRModule | RegraftModule, path: str | Path) -> None:
 
     target = Path(path)
     program = export_torch(module if isinstance(module, RegraftModule) else to_torch(module, share_memory=True))
-    # In memory first: where a disk is full, PyTorch's own writing of files ends the process.
-    content = io.BytesIO()
-    torch.export.save(program, content)
-    handle, name = tempfile.mkstemp(suffix=target.suffix, prefix=f".{target.stem}.", dir=target.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content.getbuffer())
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+        temporary = Path(folder) / target.name
+        with temporary.open("wb") as file:
+            stream = _PatientStream(file)
+            try:
+                torch.export.save(program, cast("Any", stream))
+            finally:
+                stream.raise_failure()
         temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+
+
+class _PatientStream(io.RawIOBase):
+    """A file for PyTorch to write to. PyTorch ends the process where writing fails: it is told that all is well, and
+    the failure is raised afterwards.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file: Final = file
+        self._failure: BaseException | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True  # what PyTorch warns of otherwise
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def write(self, content: Any) -> int:
+        if self._failure is None:
+            try:
+                self._file.write(content)
+            except BaseException as failure:  # Ctrl-C too
+                self._failure = failure
+        return memoryview(content).nbytes
+
+    def raise_failure(self) -> None:
+        """Raise what went wrong, if anything did."""
+        if self._failure is not None:
+            raise self._failure

@@ -19,8 +19,9 @@ class TensorData:
     """A read-only tensor value of known shape and dtype.
 
     ``TensorData(array)`` shares the array's memory. ``TensorData.lazy(shape, dtype, load)`` calls ``load()``
-    when the numbers are first needed. ``numpy()`` never copies. ``name`` is what the source model calls the tensor
-    (a key of the ``state_dict``, an initializer), None for one that is of the program alone.
+    when the numbers are first needed. ``numpy()`` never copies, ``read()`` never keeps what it loads. ``name`` is what
+    the source model calls the tensor (a key of the ``state_dict``, an initializer), None for one that is of the
+    program alone.
     """
 
     __slots__ = ("_array", "_load", "dtype", "name", "shape")
@@ -74,17 +75,21 @@ class TensorData:
     def numpy(self) -> np.ndarray:
         """The values as a read-only array, zero-copy; loads them on first use."""
         if self._array is None:
-            assert self._load is not None
-            array = self._load()
-            if array.shape != self.shape or array.dtype != numpy_dtype(self.dtype):
-                raise ValueError(
-                    f"loaded {array.shape} of {array.dtype}, where {self.shape} of {self.dtype} was promised"
-                )
-            array = array.view()
-            array.flags.writeable = False
-            self._array = array
+            self._array = self.read()
             self._load = None
         return self._array
+
+    def read(self) -> np.ndarray:
+        """The values as `numpy` gives them, but not kept if they had to be loaded: for whoever needs them once."""
+        if self._array is not None:
+            return self._array
+        assert self._load is not None
+        array = self._load()
+        if array.shape != self.shape or array.dtype != numpy_dtype(self.dtype):
+            raise ValueError(f"loaded {array.shape} of {array.dtype}, where {self.shape} of {self.dtype} was promised")
+        array = array.view()
+        array.flags.writeable = False
+        return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.numpy(), dtype=dtype, copy=copy)

@@ -4,7 +4,7 @@ This namespace holds the functions that people call. It knows the language only.
 Python's operators on expressions what they mean.
 """
 
-from . import grad, image, nn
+from . import grad, image, nn, signal, vision
 from . import indexing_gradients as indexing_gradients
 from . import operators as operators
 from . import selection_gradients as selection_gradients
@@ -222,6 +222,7 @@ __all__ = [
     "shape_to_tensor",
     "sigmoid",
     "sign",
+    "signal",
     "sin",
     "sinh",
     "size",
@@ -247,6 +248,7 @@ __all__ = [
     "trunc",
     "unique",
     "variance",
+    "vision",
     "where",
     "wrap_param",
     "zeros",

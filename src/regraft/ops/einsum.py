@@ -138,11 +138,11 @@ def _einsum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | Non
     """
     operands = fields_of(call.args[0])
     shapes = [known_shape(call, operand, f"operand {i}") for i, operand in enumerate(operands)]
-    terms, result = _spelled_out(call, [len(shape) for shape in shapes])
+    terms, result = spelled_out(call, [len(shape) for shape in shapes])
     return [Tuple([_einsum_share(adjoint, operands, shapes, terms, result, number) for number in range(len(operands))])]
 
 
-def _spelled_out(call: Call, ndims: Sequence[int]) -> tuple[list[list[str]], list[str]]:
+def spelled_out(call: Call, ndims: Sequence[int]) -> tuple[list[list[str]], list[str]]:
     """The labels of operands and result, dots replaced by letters, the last axis of all dots being the same one."""
     terms, result = _parse_subscripts(call, len(ndims))
     used = {label for term in terms for label in term}

@@ -164,6 +164,8 @@ def slice_length(
     first, last = _from_front(begin, extent), _from_front(end, extent)
     if first is None or last is None:
         return None
+    if stride == 1 and first == 0 and last == extent:
+        return extent
     # A bound that is past the other bound's end gives no places anyway, so each is clipped on one side only.
     if stride < 0:
         first, last, stride = last, first, -stride
@@ -175,7 +177,7 @@ def slice_length(
 
 def _from_front(bound: Dim, extent: Dim) -> Dim | None:
     """The bound of a slice, a negative one counted from the end; None if its sign is not known."""
-    is_positive = dim_at_least(bound, 0)
+    is_positive = bound == extent or dim_at_least(bound, 0)  # a size is never negative
     return None if is_positive is None else bound if is_positive else bound + extent
 
 

@@ -64,15 +64,20 @@ def _joined_ndim(call: Call, fields: Sequence[TensorType]) -> int:
 
 
 def _agreed_sizes(call: Call, fields: Sequence[TensorType], free: int | None) -> list[Dim] | None:
-    """The sizes that all fields have, except at axis ``free``; None if they are not known to be the same."""
+    """The sizes that all fields have, except at axis ``free``; None if no shape is known.
+
+    Sizes that cannot be compared are the same wherever there is a result, so either is its size; a number says most.
+    """
     shapes = [(i, field.shape) for i, field in enumerate(fields) if field.shape is not None]
     if not shapes:
         return None
     first_index, first = shapes[0]
-    certain = len(shapes) == len(fields)
+    sizes = list(first)
     for i, shape in shapes[1:]:
-        for axis, (size, expected) in enumerate(zip(shape, first, strict=True)):
-            same = axis == free or dims_equal(size, expected)
+        for axis, (size, expected) in enumerate(zip(shape, sizes, strict=True)):
+            if axis == free:
+                continue
+            same = dims_equal(size, expected)
             if same is False:
                 raise wrong_operand(
                     call,
@@ -80,8 +85,9 @@ def _agreed_sizes(call: Call, fields: Sequence[TensorType], free: int | None) ->
                     f"tensors of the same size at axis {axis}; number {i} is {format_dims(shape)}, "
                     f"number {first_index} is {format_dims(first)}",
                 )
-            certain = certain and same is True
-    return list(first) if certain else None
+            if same is None and isinstance(size, int):
+                sizes[axis] = size
+    return sizes
 
 
 # --- concat

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..ir.dims import Dim, SymExpr, dims_equal
+from ..ir.dims import Dim, Min, SymExpr, dim_at_least, dims_equal
 from ..ir.dtypes import as_dtype, is_bool, is_float, is_integer
 from ..ir.errors import IRError, OpTypeError
 from ..ir.expr import Expr, PrimValue, ShapeExpr, Tuple
@@ -130,9 +130,22 @@ def broadcast_dims(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[Dim, ...]
             dims.append(b)
         elif dims_equal(a, b) is False and dims_equal(a, 1) is False and dims_equal(b, 1) is False:
             return False
+        elif _outlasts(a, b):
+            dims.append(a)
+        elif _outlasts(b, a):
+            dims.append(b)
         else:
             known = False
     return tuple(dims) if known else None
+
+
+def _outlasts(size: Dim, other: Dim) -> bool:
+    """Whether the broadcast of two sizes is ``size`` wherever there is one."""
+    if dims_equal(size, 1) is False:
+        return True
+    # Of a cut, such as min(n, 512), one element is left only where there was one.
+    rest = [operand for operand in other.operands if operand != size] if isinstance(other, Min) else []
+    return bool(rest) and len(rest) < len(other.operands) and all(dim_at_least(operand, 2) for operand in rest)
 
 
 def broadcast_types(call: Call, indices: Iterable[int] | None = None) -> tuple[tuple[Dim, ...] | None, int]:

@@ -49,7 +49,7 @@ class _WeightsFile:
             import tempfile
 
             self._file = tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=".relax-", delete=False)  # noqa: SIM115
-        content = little_endian(data.numpy()).reshape(-1).view(np.uint8).data
+        content = little_endian(data.read()).reshape(-1).view(np.uint8).data
         start = -(-self._end // _ALIGNMENT) * _ALIGNMENT
         self._file.seek(start)
         self._file.write(content)

@@ -3,6 +3,7 @@
 from .bind_values import BindParams, BindSymbolicVars
 from .canonicalize_bindings import CanonicalizeBindings
 from .combine_parallel_matmul import CombineParallelMatmul
+from .combining_pays import combining_pays
 from .common_subexpressions import EliminateCommonSubexpr
 from .context import PassContext, PassError, PassInstrument, Step
 from .dataflow import ConvertToDataflow, TopologicalSort
@@ -30,8 +31,10 @@ from .lift_transform_params import LiftTransformParams
 from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum, ReorderTakeAfterMatmul
 from .merge_composite import MergeCompositeFunctions
 from .mixed_precision import ToMixedPrecision
+from .no_ops import RemoveNoOps
 from .passes import FunctionPass, ModulePass, Pass, Sequential, function_pass, module_pass
 from .private_functions import InlinePrivateFunctions, RemoveUnusedOutputs, RemoveUnusedParameters
+from .recognize_operators import RecognizeOperators
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
 from .verification import PassValueError
 
@@ -68,7 +71,9 @@ __all__ = [
     "PrintAfterAll",
     "PrintBefore",
     "PrintBeforeAll",
+    "RecognizeOperators",
     "Recorder",
+    "RemoveNoOps",
     "RemoveRedundantReshape",
     "RemoveUnusedOutputs",
     "RemoveUnusedParameters",
@@ -80,6 +85,7 @@ __all__ = [
     "Step",
     "ToMixedPrecision",
     "TopologicalSort",
+    "combining_pays",
     "first_change",
     "function_pass",
     "module_pass",

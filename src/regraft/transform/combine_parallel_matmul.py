@@ -25,8 +25,11 @@ from .common_subexpressions import share_projections
 from .context import PassContext
 from .passes import FunctionPass, Pass
 
-Check: TypeAlias = Callable[[Expr, list[Expr], dict[int, Expr], Mapping[Var, Expr]], bool]
-"""``check(left side, right sides, {branch: bias}, bindings)``: whether this group is to be combined."""
+Check: TypeAlias = Callable[[Expr, list[Expr], dict[int, Expr], Mapping[Var, Expr]], bool | Decline]
+"""``check(left side, right sides, {branch: bias}, bindings)``: whether this group is to be combined.
+
+``decline("why")`` is a False with a reason.
+"""
 
 with PatternContext() as _parallel:
     _left, _right = wildcard(), wildcard()
@@ -171,8 +174,12 @@ def _combined(
     """The replacements for one group, or why there are none."""
     biases = _biases(group, matmuls, bindings)
     weights = [branch.weight for branch in group]
-    if check is not None and not check(left, weights, {i: b.bias for i, b in enumerate(biases)}, bindings):
-        return "the check declined it"
+    if check is not None:
+        said = check(left, weights, {i: b.bias for i, b in enumerate(biases)}, bindings)
+        if isinstance(said, Decline):
+            return said.reason
+        if not said:
+            return "the check declined it"
     value: Expr = ops.matmul(left, ops.concat(weights, axis=group[0].weight_type.ndim - 1), _out_dtype(group))
     tops = [branch.var for branch in group]
     if biases:
@@ -214,7 +221,8 @@ def CombineParallelMatmul(check: Check | None = None) -> Pass:
 
     A bias that follows every branch of a group, and an activation (any elementwise function of one operand) that
     follows every one, are done once, too; where only some have it, it stays behind the split. ``check(left, [right,
-    ...], {i: bias of branch i}, bindings)`` may decline a group by returning False; it alone is left then.
+    ...], {i: bias of branch i}, bindings)`` may decline a group by returning False, or ``decline("why")``; it alone is
+    left then. `combining_pays` is such a check.
 
     Needs: nothing; `CanonicalizeBindings` and `EliminateCommonSubexpr` before it find more. Guarantees: branches are
     combined whatever stands between them, except where one depends on another; right sides of a group have the same

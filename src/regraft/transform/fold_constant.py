@@ -13,7 +13,7 @@ from ..ir.builder import with_operands
 from ..ir.dims import SymVar
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
-from ..ir.op import Call, Op, Trait
+from ..ir.op import Call, Op, Trait, is_call_of
 from ..ir.program import Function
 from ..ir.tensor_data import TensorData
 from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type, is_subtype
@@ -24,6 +24,8 @@ from .context import PassContext
 from .passes import FunctionPass, Pass
 
 _ANY_SIZE: Final = 1 << 62
+_MOST_AT_ONCE: Final = 1 << 20
+"""Weights of more elements that are merely joined or arranged otherwise are made when they are first read."""
 
 
 class _Folding(SessionWalk):
@@ -93,7 +95,8 @@ class _Folding(SessionWalk):
         if size is None or size > max(self._most_grown, sum(constant.data.size for constant in constants)):
             self._context.tell("fold_constant", var.name_hint, "the result is larger than the constants it is made of")
             return None
-        if isinstance(call.ty, TensorType) and not all(constant.data.is_loaded for constant in constants):
+        waits = size > _MOST_AT_ONCE and _is_arrangement(call)
+        if isinstance(call.ty, TensorType) and (waits or not all(constant.data.is_loaded for constant in constants)):
             return _later(call)
         try:
             return _constant_of(_evaluate(call))
@@ -108,6 +111,11 @@ class _Folding(SessionWalk):
 
 def _is_view(call: Call) -> bool:
     return isinstance(call.op, Op) and Trait.VIEW in call.op.traits
+
+
+def _is_arrangement(call: Call) -> bool:
+    """Whether the result holds the elements of its operands and nothing else, so that computing it cannot fail."""
+    return _is_view(call) or is_call_of(call, "relax.concat")
 
 
 def _stated(ty: Type) -> Expr | None:
@@ -151,7 +159,7 @@ def _no_value(var: Var) -> NoReturn:
     raise EvaluationError(f"the value of {var.name_hint} is not known")
 
 
-def _evaluate(call: Call) -> Any:
+def _evaluate(call: Expr) -> Any:
     return Evaluator({}, _no_value, _no_size, most_elements=_ANY_SIZE).value(call)
 
 
@@ -169,9 +177,19 @@ def _later(call: Call, name: str | None = None) -> Constant:
     assert ty.shape is not None
     assert ty.dtype is not None
     shape = [dim for dim in ty.shape if isinstance(dim, int)]
-    return Constant(
-        TensorData.lazy(shape, ty.dtype, lambda: np.ascontiguousarray(_evaluate(call)).reshape(shape), name)
-    )
+
+    def load() -> np.ndarray:
+        at_hand = with_operands(call, [_read(operand) for operand in call.args])
+        return np.ascontiguousarray(_evaluate(at_hand)).reshape(shape)
+
+    return Constant(TensorData.lazy(shape, ty.dtype, load, name))
+
+
+def _read(operand: Expr) -> Expr:
+    """``operand`` with its numbers at hand; of those that had to be loaded nothing stays behind."""
+    if isinstance(operand, Tuple):
+        return Tuple([_read(field) for field in operand.fields])
+    return Constant(TensorData(operand.data.read())) if isinstance(operand, Constant) else operand
 
 
 def FoldConstant(most_grown: int = 1024, *, keep_named: bool = False) -> Pass:
@@ -179,7 +197,8 @@ def FoldConstant(most_grown: int = 1024, *, keep_named: bool = False) -> Pass:
 
     A result that has more elements than the constants it is made of (zeros, a constant broadcast) is folded up to
     ``most_grown`` elements only, so that the program does not grow. Constants that are not in memory are not read:
-    what is made of them is computed when it is first read. With ``keep_named``, a tensor that the source model names is
+    what is made of them is computed when it is first read, and so are large weights that are joined or arranged
+    otherwise. With ``keep_named``, a tensor that the source model names is
     not replaced by one that is merely arranged otherwise, so that a weight stays the model's own. Shapes and scalars
     that types say in full are written down.
 

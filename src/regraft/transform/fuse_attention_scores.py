@@ -1,14 +1,13 @@
-"""The scores of a written-out attention, read from the softmax inwards: their scale, their masks, their product.
+"""The scores of a written-out attention, read from the softmax inwards to the product of queries and keys.
 
-Scores are a product of queries and transposed keys, with any of these around it, in any order: times or divided by a
-constant number, a mask added or subtracted, a boolean mask that puts a constant in the place of scores, a cast of half
-precision to float32. `read_scores` takes them apart; `mask_of` says what they are together as ``scale`` and ``bias``.
-Knows nothing of layouts (`fuse_attention_operands`).
+Around the product may stand, in any order: times or divided by a constant number, a mask added or subtracted, a boolean
+mask that puts a constant in the place of scores, a floor, a cast of half precision to float32, and a reshape that makes
+two of the leading axes one or the other way round. What these steps are together, says `fuse_attention_masks`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -16,15 +15,14 @@ import numpy as np
 
 from .. import ops
 from ..dpl import is_const, is_op, wildcard
-from ..dpl.pattern import DFPattern
-from ..dpl.view import leaves_of, resolve
-from ..ir.dtypes import is_float
-from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var, const
+from ..dpl.view import resolve
+from ..ir.dims import Dim, dim_product
+from ..ir.expr import Constant, Expr, PrimValue, Var, const
 from ..ir.op import Call, Op
-from ..ir.types import TensorType
 from ..rewrite import Bindings
+from .fuse_attention_products import Product, dtype_of, matched, read_product, same_sizes, shape_of
 
-_HALF: Final = ("float16", "bfloat16")
+HALF: Final = ("float16", "bfloat16")
 
 # --- numbers
 
@@ -32,11 +30,7 @@ _inner, _number = wildcard(), is_const()
 _times = is_op("relax.multiply")(_inner, _number)
 _over = is_op("relax.divide")(_inner, _number)
 _scaled = _times | _over
-
-
-def matched(pattern: DFPattern, expr: Expr, bindings: Bindings) -> dict[DFPattern, Any] | None:
-    """The match of ``expr``; None if it is none."""
-    return pattern.extract_matched_expr(expr, bindings)
+_filled = is_op("relax.broadcast_to")(_number, wildcard()) | is_op("relax.full")(wildcard(), _number)
 
 
 def number_of(expr: Expr) -> float | None:
@@ -65,6 +59,20 @@ def without_factors(expr: Expr, bindings: Bindings) -> tuple[Expr, float]:
     return expr, factor
 
 
+def _fill_of(expr: Expr, bindings: Bindings) -> Constant | None:
+    """The one number that all elements of ``expr`` are, as a constant; None if they are not known to be one."""
+    leaf = resolve(bindings, expr)
+    found = matched(_filled, leaf, bindings)
+    if found is not None:
+        leaf = found[_number]
+    if not isinstance(leaf, Constant) or leaf.data.size == 0:
+        return None
+    if leaf.data.size == 1:
+        return const(number_of(leaf), dtype_of(expr))
+    values = np.asarray(leaf.data.numpy())
+    return const(values.flat[0], dtype_of(expr)) if bool((values == values.flat[0]).all()) else None
+
+
 # --- taking scores apart
 
 
@@ -75,38 +83,61 @@ class Scale(NamedTuple):
 
 
 class Add(NamedTuple):
-    """The scores so far, plus ``mask``."""
+    """The scores so far, of the shape ``scores``, plus ``mask``."""
 
     mask: Expr
+    scores: tuple[Dim, ...]
 
 
 class Hide(NamedTuple):
-    """``fill`` where ``condition`` is not ``kept``, the scores so far elsewhere."""
+    """``fill`` where ``condition`` is not ``kept``, the scores so far, of the shape ``scores``, elsewhere."""
 
     condition: Expr
     fill: Constant
     kept: bool
+    scores: tuple[Dim, ...]
 
 
-Step: TypeAlias = Scale | Add | Hide
+class Floor(NamedTuple):
+    """The scores so far, but no less than ``number``."""
+
+    number: float
+
+
+Step: TypeAlias = Scale | Add | Hide | Floor
 
 
 class Scores(NamedTuple):
-    """The product of ``query`` and ``keys`` (transposed), bound to ``product``, and the steps from it, first first."""
+    """The product of queries and keys, and the steps from it to the softmax, first first.
 
-    product: Var
-    query: Expr
-    keys: Expr
+    ``shapes``: those that the scores have on their way, the product's first.
+    """
+
+    product: Product
     steps: tuple[Step, ...]
+    shapes: tuple[tuple[Dim, ...], ...]
+
+
+class _Pending(NamedTuple):
+    """A value that may be the scores one step further in: it should have the shape ``shapes[0]``."""
+
+    value: Expr
+    steps: tuple[Step, ...]
+    shapes: tuple[tuple[Dim, ...], ...]
 
 
 _first, _second, _third = wildcard(), wildcard(), wildcard()
 _sum = is_op("relax.add")(_first, _second)
 _difference = is_op("relax.subtract")(_first, _second)
 _chosen = is_op("relax.where")(_first, _second, _third)
+_greater = is_op("relax.maximum")(_first, _second)
+_limited = is_op("relax.clip")(_first, _second, _third)
 _cast = is_op("relax.astype")(_first)
-_product = is_op("relax.matmul")(_first, _second)
-_step = _sum | _difference | _chosen | _cast | _product
+_reshaped = is_op("relax.reshape")(_first, wildcard())
+_step = _sum | _difference | _chosen | _greater | _limited | _cast | _reshaped
+
+AS_GOOD_AS_INFINITE: Final = -1e30
+"""A number so low that adding a score to it in float32 gives the number again."""
 
 
 def read_scores(scores: Expr, bindings: Bindings) -> Scores | str:
@@ -115,262 +146,101 @@ def read_scores(scores: Expr, bindings: Bindings) -> Scores | str:
     Nothing but the next step may use a step. A sum of two products is read with the first one as the scores.
     Cost: the values that are used by nothing but ``scores``.
     """
-    pending: list[tuple[Expr, tuple[Step, ...]]] = [(scores, ())]
+    pending = [_Pending(scores, (), (shape_of(scores),))]
     reasons: list[tuple[int, str]] = []
     while pending:
-        expr, steps = pending.pop()
-        leaf = resolve(bindings, expr)
-        if not isinstance(leaf, Var) or leaf not in bindings:
-            reasons.append((len(steps), "the scores are no product of queries and keys in the same block"))
-            continue
-        if bindings.is_output(leaf) or len(bindings.users_of(leaf)) != 1:
-            reasons.append((len(steps), f"{leaf.name_hint} is needed elsewhere, too"))
-            continue
-        factored = without_factor(leaf, bindings)
-        if factored is not None:
-            pending.append((factored[0], (Scale(factored[1]), *steps)))
-            continue
-        found = matched(_step, leaf, bindings)
-        if found is not None and _product in found:
-            if leaf.ty == scores.ty or _is_widened(leaf, scores):
-                return Scores(leaf, found[_first], found[_second], steps)
-            reasons.append((len(steps), f"{leaf.name_hint} is broadcast by a mask, or its shape is not known"))
-            continue
-        inner = [] if found is None else _inner_steps(found, bindings)
-        if not inner:
-            reasons.append(
-                (len(steps), f"{leaf.name_hint} is neither a product of queries and keys nor a scaled or masked one")
-            )
-        pending.extend((value, (*step, *steps)) for value, step in reversed(inner))
+        at = pending.pop()
+        found = _read(at, bindings, scores)
+        if isinstance(found, Scores):
+            return found
+        if isinstance(found, str):
+            reasons.append((len(at.steps), found))
+        else:
+            pending.extend(reversed(found))
     return max(reasons, key=itemgetter(0))[1]
 
 
-def _inner_steps(found: Mapping[Any, Any], bindings: Bindings) -> list[tuple[Expr, tuple[Step, ...]]]:
+def _read(at: _Pending, bindings: Bindings, scores: Expr) -> Scores | list[_Pending] | str:
+    """The scores, if ``at`` is their product; else what may be one step further in, or why nothing can be."""
+    leaf = resolve(bindings, at.value)
+    if not isinstance(leaf, Var) or leaf not in bindings:
+        return "the scores are no product of queries and keys in the same block"
+    name = leaf.name_hint
+    if bindings.is_output(leaf) or len(bindings.users_of(leaf)) != 1:
+        return f"{name} is needed elsewhere, too"
+    factored = without_factor(leaf, bindings)
+    if factored is not None:
+        return [at._replace(value=factored[0], steps=(Scale(factored[1]), *at.steps))]
+    product = read_product(leaf, bindings)
+    if isinstance(product, str):
+        return product
+    if product is not None:
+        if not same_sizes(shape_of(leaf), at.shapes[0]) or not _is_precise_enough(leaf, scores):
+            return f"{name} is broadcast by a mask, or its shape is not known"
+        return Scores(product, at.steps, at.shapes)
+    found = matched(_step, leaf, bindings)
+    inner = [] if found is None else _inner_steps(found, at, bindings)
+    if inner:
+        return inner
+    call = bindings[leaf]
+    how = f", made by {call.op.name.removeprefix('relax.')}," if isinstance(call, Call) and type(call.op) is Op else ""
+    return f"{name}{how} is neither a product of queries and keys nor a scaled or masked one"
+
+
+def _inner_steps(found: Mapping[Any, Any], at: _Pending, bindings: Bindings) -> list[_Pending]:
     """The operands that may be the scores one step further in, and that step."""
     first: Expr = found[_first]
+    shape = at.shapes[0]
+
+    def inner(value: Expr, step: Step) -> _Pending:
+        return _Pending(value, (step, *at.steps), at.shapes)
+
     if _cast in found:
-        return [(first, ())] if _is_widened(first, found[_cast]) or first.ty == found[_cast].ty else []
+        return [at._replace(value=first)] if _is_precise_enough(first, found[_cast]) else []
+    if _reshaped in found:
+        before = shape_of(first)
+        return [at._replace(value=first, shapes=(before, *at.shapes))] if _is_regrouped(before, shape) else []
     second: Expr = found[_second]
-    if _chosen in found:
-        chosen, other = resolve(bindings, second), resolve(bindings, found[_third])
-        if isinstance(other, Constant) and other.data.size == 1:
-            return [(chosen, (Hide(first, other, True),))]
-        if isinstance(chosen, Constant) and chosen.data.size == 1:
-            return [(other, (Hide(first, chosen, False),))]
+    if _limited in found:
+        low, high = _prim_number(second), _prim_number(found[_third])
+        is_floor = low is not None and high is not None and low <= AS_GOOD_AS_INFINITE and high >= -AS_GOOD_AS_INFINITE
+        return [inner(first, Floor(low))] if is_floor and low is not None else []
+    if _greater in found:
+        for value, other in ((first, second), (second, first)):
+            number = _fill_of(other, bindings)
+            low = None if number is None else number_of(number)
+            if low is not None and low <= AS_GOOD_AS_INFINITE:
+                return [inner(value, Floor(low))]
         return []
+    if _chosen in found:
+        fill = _fill_of(found[_third], bindings)
+        if fill is not None:
+            return [inner(second, Hide(first, fill, True, shape))]
+        fill = _fill_of(second, bindings)
+        return [] if fill is None else [inner(found[_third], Hide(first, fill, False, shape))]
     if resolve(bindings, first) is resolve(bindings, second):
         return []
     if _difference in found:
-        return [(first, (Add(ops.negative(second)),))]
-    return [(first, (Add(second),)), (second, (Add(first),))]
+        return [inner(first, Add(ops.negative(second), shape))]
+    return [inner(first, Add(second, shape)), inner(second, Add(first, shape))]
 
 
-def _is_widened(narrow: Expr, wide: Expr) -> bool:
-    """Whether ``wide`` has the shape of ``narrow`` and float32 in the place of half precision."""
-    before, after = narrow.ty, wide.ty
+def _prim_number(expr: Expr) -> float | None:
+    if not isinstance(expr, PrimValue) or not isinstance(expr.value, int | float):
+        return None
+    return float(expr.value)
+
+
+def _is_regrouped(before: Sequence[Dim], after: Sequence[Dim]) -> bool:
+    """Whether a reshape between these only makes leading axes one, or one several."""
     return (
-        isinstance(before, TensorType)
-        and isinstance(after, TensorType)
-        and before.shape is not None
-        and before.shape == after.shape
-        and before.dtype in _HALF
-        and after.dtype == "float32"
+        min(len(before), len(after)) >= 3
+        and same_sizes(before[-2:], after[-2:])
+        and same_sizes([dim_product(before[:-2])], [dim_product(after[:-2])])
     )
 
 
-# --- what the steps are together
-
-
-class Mask(NamedTuple):
-    """``scale``, what is added to the scores after it, and the causal mask; ``doubt``: why rows may be all hidden."""
-
-    scale: float
-    bias: Expr | None
-    causal: str | None
-    doubt: str | None
-
-
-_AS_GOOD_AS_INFINITE: Final = -1e30
-"""A number so low that adding a score to it in float32 gives the number again."""
-_HIDES: Final = -1e4
-"""No score of use is that low: the exponential of the difference is 0."""
-
-
-def mask_of(scores: Scores, bindings: Bindings, weights: Mapping[Var, None]) -> Mask | str:
-    """The steps of ``scores`` as one scale and one bias, or why they are not.
-
-    ``weights`` are parameters whose values are taken to be finite.
-    """
-    scale, bias, causal = 1.0, None, None
-    doubts: list[str | None] = []
-    alone = sum(not isinstance(step, Scale) for step in scores.steps) == 1
-    for step in scores.steps:
-        if isinstance(step, Scale):
-            if step.factor < 0 and (causal is not None or doubts):
-                return "the scores are turned around after they were masked"
-            scale *= step.factor
-            bias = bias if bias is None or step.factor == 1.0 else ops.multiply(bias, _like(step.factor, bias))
-            continue
-        visible = _visible(step, bindings)
-        if visible is not None and bool(visible.all()):
-            continue
-        kind = _causal_kind(step, scores.product, alone=alone, bindings=bindings)
-        if kind is not None and causal in (None, kind):
-            causal = kind
-            doubts.append(None)
-            continue
-        if isinstance(step, Hide):
-            fill = number_of(step.fill)
-            if fill is None or not fill <= _HIDES:
-                return f"hidden scores become {fill}, which does not hide them"
-            bias = _chosen_bias(step, bias)
-        else:
-            bias = step.mask if bias is None else ops.add(_in_dtype_of(step.mask, bias), step.mask)
-        doubts += _doubts(step, bindings, weights)
-    named = [doubt for doubt in doubts if doubt is not None]
-    if not named and len(doubts) > 1:
-        named = ["two masks together"]
-    return Mask(scale, bias, causal, named[0] if named else None)
-
-
-def dtype_of(tensor: Expr) -> str | None:
-    """The dtype of a tensor; None if it is not known."""
-    return tensor.ty.dtype if isinstance(tensor.ty, TensorType) else None
-
-
-def _like(number: float, tensor: Expr) -> Constant:
-    return const(number, dtype_of(tensor))
-
-
-def _in_dtype_of(other: Expr, tensor: Expr) -> Expr:
-    """``tensor`` as scores were cast between two masks."""
-    dtype = dtype_of(other)
-    return tensor if dtype is None or dtype == dtype_of(tensor) else ops.astype(tensor, dtype)
-
-
-def _chosen_bias(step: Hide, bias: Expr | None) -> Expr:
-    kept = _like(0.0, step.fill) if bias is None else _in_dtype_of(step.fill, bias)
-    fill = _like(number_of(step.fill) or 0.0, step.fill)
-    return ops.where(step.condition, kept, fill) if step.kept else ops.where(step.condition, fill, kept)
-
-
-def _visible(step: Step, bindings: Bindings) -> np.ndarray[Any, Any] | None:
-    """Where a constant mask that hides leaves scores as they are; None if it is not constant, or also adds numbers."""
-    if isinstance(step, Scale):
-        return None
-    mask = resolve(bindings, step.condition if isinstance(step, Hide) else step.mask)
-    if not isinstance(mask, Constant):
-        return None
-    values = np.asarray(mask.data.numpy())
-    if isinstance(step, Hide):
-        return values if step.kept else ~values
-    kept = values == 0
-    return kept if bool(np.all(kept | (values <= _AS_GOOD_AS_INFINITE))) else None
-
-
-def _causal_kind(step: Step, product: Var, *, alone: bool, bindings: Bindings) -> str | None:
-    """Which causal mask ``step`` is, exactly; None if it is none, or one that leaves a query without keys."""
-    visible = _visible(step, bindings)
-    shape = product.ty.shape if isinstance(product.ty, TensorType) else None
-    if visible is None or shape is None or visible.ndim < 2 or visible.shape[-2:] != shape[-2:]:
-        return None
-    hidden = _fill(step, bindings)
-    if hidden is None or (hidden > _AS_GOOD_AS_INFINITE if alone else hidden != -np.inf):
-        return None
-    queries, keys = visible.shape[-2:]
-    for kind, offset in (("TopLeft", 0), ("BottomRight", keys - queries)):
-        expected = np.tri(queries, keys, offset, dtype=bool)
-        if offset >= 0 and keys and bool(np.all(visible == expected)):
-            return kind
-    return None
-
-
-def _fill(step: Step, bindings: Bindings) -> float | None:
-    """The highest number that hidden scores become, or that is added to them; None if nothing is hidden."""
-    if isinstance(step, Hide):
-        return number_of(step.fill)
-    assert isinstance(step, Add)
-    mask = resolve(bindings, step.mask)
-    assert isinstance(mask, Constant)
-    values = np.asarray(mask.data.numpy(), dtype="float64")
-    hidden = values[values != 0]
-    return float(hidden.max()) if hidden.size else None
-
-
-# --- rows in which nothing is visible
-
-_FINITE_OPS: Final = frozenset(
-    {
-        *("arange", "astype", "broadcast_to", "concat", "expand_dims", "flatten", "flip", "full", "full_like"),
-        *("gather_elements", "gather_nd", "index_tensor", "ones", "ones_like", "permute_dims", "repeat", "reshape"),
-        *("split", "squeeze", "stack", "strided_slice", "take", "tile", "tril", "triu", "where", "zeros"),
-        *("zeros_like"),
-        *("abs", "add", "clip", "cos", "cumsum", "matmul", "max", "maximum", "mean", "min", "minimum", "multiply"),
-        *("negative", "nn.gelu", "nn.relu", "nn.silu", "nn.softmax", "sigmoid", "sin", "sqrt", "square"),
-        *("subtract", "sum", "tanh"),
-    }
-)
-"""Operators that give finite numbers for finite ones, unless these overflow."""
-
-
-def _doubts(step: Add | Hide, bindings: Bindings, weights: Mapping[Var, None]) -> list[str | None]:
-    """Why ``step`` may hide all keys from a query; None in the list if it hides keys, but not all; empty if none.
-
-    A finite number that is added hides nothing for good: where all scores of a query are that low, they are compared
-    with each other, by the softmax and by ``nn.attention`` alike.
-    """
-    all_hidden = "a constant mask hides all keys from a query"
-    if isinstance(step, Add):
-        if _is_finite(step.mask, bindings, weights):
-            return []
-        mask = resolve(bindings, step.mask)
-        if isinstance(mask, Constant):
-            visible = ~np.isneginf(np.asarray(mask.data.numpy(), dtype="float64"))
-            return [None if _each_row_sees(visible) else all_hidden]
-        return [f"the mask {_name(mask)} may be -inf"]
-    fill = number_of(step.fill)
-    if fill is not None and -np.inf < fill <= _AS_GOOD_AS_INFINITE and dtype_of(step.fill) not in _HALF:
-        return []
-    visible = _visible(step, bindings)
-    if visible is None:
-        return [f"the mask {_name(resolve(bindings, step.condition))} puts {fill} in the place of scores"]
-    return [None if _each_row_sees(visible) else all_hidden]
-
-
-def _each_row_sees(visible: np.ndarray[Any, Any]) -> bool:
-    return visible.ndim > 0 and bool(visible.any(axis=-1).all())
-
-
-def _name(expr: Expr) -> str:
-    return expr.name_hint if isinstance(expr, Var) else "that is computed in place"
-
-
-def _is_finite(value: Expr, bindings: Bindings, weights: Mapping[Var, None]) -> bool:
-    """Whether ``value`` holds finite numbers only, if weights do; cost: the bindings that it is computed from."""
-    pending: list[Expr] = [value]
-    seen: set[Expr] = set()
-    while pending:
-        leaf = resolve(bindings, pending.pop())
-        if leaf in seen:
-            continue
-        seen.add(leaf)
-        if isinstance(leaf, Constant):
-            if not np.isfinite(np.asarray(leaf.data.numpy(), dtype="float64")).all():
-                return False
-            continue
-        dtype = dtype_of(leaf)
-        if (dtype is not None and not is_float(dtype)) or isinstance(leaf, ShapeExpr | PrimValue):
-            continue
-        bound = bindings.get(leaf) if isinstance(leaf, Var) else leaf
-        if bound is None:
-            if leaf not in weights:
-                return False
-        elif isinstance(bound, TupleGetItem | Tuple) or _keeps_finite(bound):
-            pending.extend(leaves_of(bound))
-        else:
-            return False
-    return True
-
-
-def _keeps_finite(value: Expr) -> bool:
-    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name.removeprefix("relax.") in _FINITE_OPS
+def _is_precise_enough(narrow: Expr, wide: Expr) -> bool:
+    """Whether the dtype of ``narrow`` is that of ``wide``, or half precision where that is float32."""
+    before, after = dtype_of(narrow), dtype_of(wide)
+    return before is not None and (before == after or (before in HALF and after == "float32"))

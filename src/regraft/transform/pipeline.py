@@ -1,7 +1,4 @@
-"""What `regraft.optimize` does to a model, by level; and the passes that can be asked for by name.
-
-Knows the passes, and of the rest only what a check needs to see: what a value is computed from.
-"""
+"""What `regraft.optimize` does to a model, by level; and the passes that can be asked for by name. Knows the passes."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from ..dpl.view import leaves_of, resolve
-from ..ir.expr import Constant, Expr, Var
+from ..analysis.machine import CPU_CORE, Machine
 from .canonicalize_bindings import CanonicalizeBindings
 from .combine_parallel_matmul import CombineParallelMatmul
+from .combining_pays import combining_pays
 from .common_subexpressions import EliminateCommonSubexpr
 from .context import PassError
 from .dataflow import ConvertToDataflow, TopologicalSort
@@ -25,8 +22,10 @@ from .lift_transform_params import LiftTransformParams
 from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum, ReorderTakeAfterMatmul
 from .merge_composite import MergeCompositeFunctions
 from .mixed_precision import ToMixedPrecision
+from .no_ops import RemoveNoOps
 from .passes import Pass, Sequential
 from .private_functions import InlinePrivateFunctions, RemoveUnusedOutputs, RemoveUnusedParameters
+from .recognize_operators import RecognizeOperators
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
 
 LEVELS: Final = ("canonical", "safe", "default", "aggressive")
@@ -48,6 +47,8 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
         InlinePrivateFunctions,
         LiftTransformParams,
         MergeCompositeFunctions,
+        RecognizeOperators,
+        RemoveNoOps,
         RemoveRedundantReshape,
         RemoveUnusedOutputs,
         RemoveUnusedParameters,
@@ -92,54 +93,35 @@ def level_number(level: int | str) -> int:
     raise PassError(f"there is no level {level!r}; there are: {known}")
 
 
-def pipeline(level: int | str = "default") -> Sequential:
+def pipeline(level: int | str = "default", machine: Machine = CPU_CORE) -> Sequential:
     """The passes of a level, in order. A level does all that the one below it does.
 
     0, ``"canonical"``: one name for one value, nothing that nothing needs. Same values to the bit.
     1, ``"safe"``: what depends on constants only is computed, what is computed twice is computed once, axes and shapes
-    change at most once in a row, a batch norm goes into the convolution before it. Same values, but for rounding where
-    constants are computed by the reference semantics or a batch norm is folded. Other weights keep their names.
-    2, ``"default"``: matmuls of one left side whose right sides are known before the inputs become one, and attention
-    that is written out becomes one operator. Each element is the same sum of products as before; an engine may add them
-    up in another order. Inputs are taken to be finite. Combined weights are new ones, without the names of the old.
-    3, ``"aggressive"``: matmuls are combined also where their right sides have to be joined in every run, ``x @ (a +
-    b)`` is expanded, and products of three are done in the cheaper order: other sums of the same terms, so float
-    results may differ by more than the last digits.
+    change at most once in a row, what gives its operand back is left out, batch norms and padding go into convolutions.
+    Same values, but for rounding where constants are computed by the reference semantics or a batch norm is folded.
+    Other weights keep their names.
+    2, ``"default"``: matmuls of one left side become one where that is estimated to be faster on ``machine``, by shapes
+    alone (`combining_pays`), and activations, norms and attention that are written out become one operator. Each
+    element is the same sum of products as before; an engine may add them up in another order. Inputs are taken to be
+    finite. Combined weights are new ones, without the names of the old.
+    3, ``"aggressive"``: all matmuls of one left side become one, faster or not, ``x @ (a + b)`` is expanded, and
+    products of three are done in the cheaper order: other sums of the same terms, so float results may differ by more
+    than the last digits.
     """
     number = level_number(level)
     first: list[Pass] = [CanonicalizeBindings()]
     if number >= 1:
         first += [FoldBatchnormToConv2D(), FoldConstant(keep_named=True), EliminateCommonSubexpr()]
+        first.append(RemoveNoOps())
+    if number >= 2:
+        first.append(RecognizeOperators())
+    if number >= 1:
         first += [RemoveRedundantReshape(), SimplifyTransposes()]
     if number >= 3:
         first += [ExpandMatmulOfSum(), AdjustMatmulOrder()]
     if number >= 2:
-        check = None if number >= 3 else right_sides_are_known
+        check = None if number >= 3 else combining_pays(machine)
         first += [CombineParallelMatmul(check), ReorderPermuteDimsAfterConcat()]
         first += [FoldConstant(keep_named=True), FuseAttention()]
     return Sequential([*first, DeadCodeElimination()], name=f"level {number}")
-
-
-def right_sides_are_known(
-    _left: Expr, rights: list[Expr], _biases: dict[int, Expr], bindings: Mapping[Var, Expr]
-) -> bool:
-    """Whether all of ``rights`` are computed from constants only, so that joining them costs nothing in a run.
-
-    A check for `CombineParallelMatmul`. Cost: the bindings that they are computed from.
-    """
-    pending = list(rights)
-    seen: set[Var] = set()
-    while pending:
-        leaf = resolve(bindings, pending.pop())
-        if isinstance(leaf, Constant):
-            continue
-        if not isinstance(leaf, Var):
-            return False
-        if leaf in seen:
-            continue
-        seen.add(leaf)
-        value = bindings.get(leaf)
-        if value is None:
-            return False
-        pending.extend(leaves_of(value))
-    return True

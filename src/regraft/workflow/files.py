@@ -45,23 +45,49 @@ def check_output(output: Path, inputs: Iterable[Path]) -> None:
 def staged(output: Path) -> Generator[Path]:
     """A path to write to in place of ``output``; what is there at the end takes its place, with its companions.
 
-    Whatever is raised inside, nothing is left behind, and a file that was at ``output`` stays as it was. Raises
-    `OutputError` where writing fails. Files are on one file system, so each takes its place at once, weights first.
+    Whatever is raised inside, nothing is left behind, and the files that were there stay as they were. Raises
+    `OutputError` where writing fails. One file takes its place in one step; of two, both do or none.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder:
             staging = Path(folder) / output.name
             with _writing(output):
                 yield staging
-            for suffix in (*_WEIGHT_SUFFIXES, ""):
-                part = staging.with_name(staging.name + suffix)
-                if part.exists():
-                    _flush_to_disk(part)
-                    os.replace(part, output.with_name(output.name + suffix))
+            _put_in_place(staging, output)
     except OutputError:
         raise
     except OSError as error:
         raise _refused(output, error) from error
+
+
+def _put_in_place(staging: Path, output: Path) -> None:
+    """Move what was written to where it belongs: all of it, or what was there comes back."""
+    pairs = [
+        (staging.with_name(staging.name + suffix), output.with_name(output.name + suffix))
+        for suffix in (*_WEIGHT_SUFFIXES, "")
+    ]
+    pairs = [(part, target) for part, target in pairs if part.exists()]
+    for part, _ in pairs:
+        _flush_to_disk(part)
+    if len(pairs) == 1:
+        os.replace(*pairs[0])
+        return
+    kept = [(target, part.with_name(f"{part.name}.before")) for part, target in pairs]
+    try:
+        # The model goes first and comes last, so that it never stands beside another's weights.
+        for target, before in reversed(kept):
+            if target.exists():
+                os.replace(target, before)
+        for part, target in pairs:
+            os.replace(part, target)
+    except BaseException:
+        for part, target in pairs:
+            if not part.exists():
+                target.unlink(missing_ok=True)
+        for target, before in kept:
+            if before.exists():
+                os.replace(before, target)
+        raise
 
 
 @contextmanager

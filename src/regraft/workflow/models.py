@@ -33,7 +33,8 @@ class Model:
     """A model as a program, and where it came from.
 
     ``name`` is the function that the model is. ``source`` is the path, or the object, that was opened; ``files`` are
-    all files that it is read from, also later, weights among them.
+    all files that it is read from, also later, weights among them. ``loaded`` is what the framework made of a path,
+    where that has the weights in memory.
     """
 
     module: IRModule
@@ -41,6 +42,7 @@ class Model:
     form: Form
     source: Any
     files: tuple[Path, ...] = ()
+    loaded: Any = None
 
     @property
     def function(self) -> Function:
@@ -116,7 +118,8 @@ def _from_file(path: Path, function: str | None) -> Model:
         require_torch()
         from ..convert.torch.files import load_exported
 
-        return Model(from_torch(load_exported(path)), "main", form, path, (path,))
+        exported = load_exported(path)
+        return Model(from_torch(exported), "main", form, path, (path,), exported)
     program = load_script(path)
     module = program if isinstance(program, IRModule) else IRModule({program.name or "main": program})
     return Model(module, _chosen(module, function), form, path, (path, path.with_name(path.name + ".weights")))
@@ -180,12 +183,12 @@ def run_as_it_is(model: Model, threads: int | None = None) -> RunOriginal | None
     if model.form == "onnx":
         return onnx_original(model.source, threads=threads)
     if model.form == "torch":
-        source = model.source
-        if isinstance(source, Path):
+        original = model.source if model.loaded is None else model.loaded
+        if isinstance(original, Path):
             from ..convert.torch.files import load_exported
 
-            source = load_exported(source)
-        return torch_original(source, model.function)
+            original = load_exported(original)
+        return torch_original(original, model.function)
     return None
 
 

@@ -12,7 +12,10 @@ from torch.utils import _pytree as pytree
 
 import regraft as rx
 from tests.convert.torch.cases import FAMILIES, Case
+from tests.convert.torch.rare_cases import RARE_FAMILIES
 from tests.ops.harness import assert_close, to_numpy
+
+_ALL = FAMILIES | RARE_FAMILIES
 
 
 class _Family(torch.nn.Module):
@@ -29,7 +32,7 @@ class _Family(torch.nn.Module):
 @cache
 def _results(family: str) -> dict[str, tuple[Any, Any]]:
     """For each case of a family what the converted program gives, and what PyTorch gives."""
-    cases = FAMILIES[family]
+    cases = _ALL[family]
     module = _Family(cases)
     inputs = {name: case.inputs for name, case in cases.items()}
     program = rx.from_torch(module, (inputs,))
@@ -41,7 +44,7 @@ def _results(family: str) -> dict[str, tuple[Any, Any]]:
     return {name: (value, expected[name]) for name, value in pytree.tree_unflatten(list(actual), spec).items()}
 
 
-@pytest.mark.parametrize(("family", "name"), [(family, name) for family, cases in FAMILIES.items() for name in cases])
+@pytest.mark.parametrize(("family", "name"), [(family, name) for family, cases in _ALL.items() for name in cases])
 def test_a_call_gives_what_pytorch_gives(family: str, name: str) -> None:
     actual, expected = _results(family)[name]
     for got, want in zip(pytree.tree_leaves(actual), pytree.tree_leaves(expected), strict=True):

@@ -18,11 +18,11 @@ MOST_IN_ONE_FILE: Final = 2**31 - 2**20
 _LEAST_OUTSIDE: Final = 1024
 
 
-def write_model(model: ir.Model, path: Path, external_data: bool | str) -> None:
+def write_model(model: ir.Model, path: Path, external_data: bool | str) -> onnx.ModelProto:
     """Write ``model`` to ``path``, with ``path.name + ".data"`` beside it where constants go outside.
 
-    Both files are written under other names, checked, and then moved into place. Raises `ConvertError` when the
-    folder does not exist or the disk is full; nothing is left behind then.
+    Both files are written under other names, checked, and then moved into place. Gives the model as the file holds
+    it. Raises `ConvertError` when the folder does not exist or the disk is full; nothing is left behind then.
     """
     constants = [value.const_value for value in model.graph.initializers.values() if value.const_value is not None]
     size = sum(tensor.nbytes for tensor in constants)
@@ -33,17 +33,20 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str) -> None:
         raise ConvertError(f"{path}: there is no folder {path.parent}")
     data_name = f"{path.name}.data"
     try:
-        save: Any = ir.save  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
             temporary = Path(folder) / path.name
             if outside:
+                save: Any = ir.save  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
                 save(model, temporary, external_data=data_name, size_threshold_bytes=_LEAST_OUTSIDE)
+                proto = onnx.load(temporary, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
             else:
-                save(model, temporary)
+                proto = ir.to_proto(model)
+                temporary.write_bytes(proto.SerializeToString())
             check_file(temporary)
             if outside and (Path(folder) / data_name).exists():
                 os.replace(Path(folder) / data_name, path.parent / data_name)
             os.replace(temporary, path)
+        return proto
     except OSError as error:
         raise ConvertError(f"{path}: {error.strerror or error}; nothing was written") from error
     except onnx.checker.ValidationError as error:

@@ -27,7 +27,7 @@ from .kernels import carrier
 ORIGIN_KEY: Final = "regraft.origin"
 """The key of a node's metadata under which the nodes of the source model stand that it came from."""
 
-_MOST_SHARED: Final = 64
+_MOST_SHARED: Final = 4096
 """Constants of at most so many elements are written once, however many nodes read them."""
 
 
@@ -75,18 +75,21 @@ class GraphWriter:
 
     `op` adds a node and gives its output. Where ONNX Runtime has no kernel for the element type of the operands,
     the operands are converted to one that it has, and the output back. ``hint`` names the values that follow, and
-    ``origins`` goes into the metadata of the nodes that follow.
+    ``origins`` goes into the metadata of the nodes that follow. ``keep_constants`` says whether constants that have to
+    be loaded or computed stay in memory, for whoever runs the graph; without it they are made anew each time.
     """
 
-    def __init__(self, opset: int) -> None:
+    def __init__(self, opset: int, *, keep_constants: bool = True) -> None:
         self.opset: Final = opset
+        self._keep_constants: Final = keep_constants
         self.nodes: list[ir.Node] = []
         self.initializers: dict[str, ir.Value] = {}
         self.names: Final = NameSupply()
         self.node_names: Final = NameSupply()
         self.hint = "value"
         self.origins: Origins = ()
-        self._shared: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
+        self._shared: dict[tuple[str, tuple[int, ...], bytes] | int, ir.Value] = {}
+        self._data: dict[ir.Value, TensorData] = {}
         self._sizes: dict[SymExpr, ir.Value] = {}
         self._readers: dict[SymVar, Callable[[], ir.Value]] = {}
 
@@ -217,26 +220,33 @@ class GraphWriter:
         return self.constant(np.asarray(list(values), dtype=np.int64))
 
     def constant_data(self, data: TensorData, hint: str) -> ir.Value:
-        """A constant that shares the memory of ``data``; small ones are shared between nodes."""
-        key = None
-        if data.size <= _MOST_SHARED:
+        """A constant that shares the memory of ``data``, under its name if it has one.
+
+        The same handle is one constant, however many nodes read it; so are small ones without a name that are equal.
+        """
+        key: tuple[str, tuple[int, ...], bytes] | int = id(data)
+        if data.name is None and data.is_loaded and data.size <= _MOST_SHARED:
             key = (data.dtype, data.shape, np.ascontiguousarray(data.numpy()).tobytes())
-            known = self._shared.get(key)
-            if known is not None:
-                return known
-        name = self.names.fresh(hint)
+        known = self._shared.get(key)
+        if known is not None:
+            return known
+        name = self.names.fresh(data.name or hint)
         element = to_onnx_dtype(data.dtype)
         shape = ir.Shape(data.shape)
         tensor: Any
         if data.is_loaded:
             tensor = ir.Tensor(data.numpy(), dtype=element, name=name)
         else:
-            tensor = ir.LazyTensor(lambda: ir.Tensor(data.numpy(), dtype=element), element, shape, name=name)
+            read = data.numpy if self._keep_constants else data.read
+            tensor = ir.LazyTensor(lambda: ir.Tensor(read(), dtype=element), element, shape, name=name)
         value = ir.Value(name=name, type=ir.TensorType(element), shape=shape, const_value=tensor)
-        self.initializers[name] = value
-        if key is not None:
-            self._shared[key] = value
+        self.initializers[name] = self._shared[key] = value
+        self._data[value] = data
         return value
+
+    def data_of(self, value: ir.Value) -> TensorData | None:
+        """What a constant was made from; None for a value that is not constant."""
+        return self._data.get(value)
 
     # --- sizes: tensors of int64 with one element, from which shapes are joined
 

@@ -6,20 +6,20 @@ several, or `Sizes`: a small tensor of integers that is known, if only by the na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 import onnx_ir as ir
 
 from ... import ops
-from ...ir.dims import Dim, SymExpr, SymVar
-from ...ir.dtypes import as_dtype, is_integer, numpy_dtype
+from ...ir.dims import Dim, SymVar
+from ...ir.dtypes import as_dtype, is_float, is_integer, numpy_dtype
 from ...ir.expr import Constant, Expr, ShapeExpr, const
 from ...ir.tensor_data import TensorData
 from ...ir.types import ShapeType, TensorType
 from .element_types import from_onnx_dtype
+from .sizes import Sizes
 
 if TYPE_CHECKING:
     from .reader import GraphImporter
@@ -27,29 +27,6 @@ if TYPE_CHECKING:
 
 class UnsupportedNodeError(Exception):
     """A node that cannot be read; the message says why. The reader adds where, and reports all together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """A tensor of integers of rank 0 or 1 whose elements are sizes, or differences of sizes."""
-
-    values: tuple[Dim, ...]
-    is_scalar: bool = False
-    dtype: str = "int64"
-
-    def of(self, values: Iterable[Dim], *, is_scalar: bool = False) -> Sizes:
-        """Other sizes in the same dtype."""
-        return replace(self, values=tuple(values), is_scalar=is_scalar)
-
-    def expression(self) -> Expr:
-        """The tensor itself."""
-        if all(isinstance(value, int) for value in self.values):
-            numbers = np.asarray(self.values, dtype=self.dtype)
-            return const(numbers.reshape(()) if self.is_scalar else numbers, self.dtype)
-        tensor: Expr = ops.shape_to_tensor(ShapeExpr(self.values))
-        if self.is_scalar:
-            tensor = ops.reshape(tensor, ShapeExpr(()))
-        return tensor if self.dtype == "int64" else ops.astype(tensor, self.dtype)
 
 
 Imported: TypeAlias = Expr | Sizes
@@ -109,6 +86,12 @@ class NodeImporter:
             raise UnsupportedNodeError(f"input {index} is missing")
         return self.graph.expression(self._value(index))
 
+    def imported(self, index: int) -> Imported:
+        """Operand ``index`` as it was read: an expression, or sizes."""
+        if not self.has(index):
+            raise UnsupportedNodeError(f"input {index} is missing")
+        return self.graph.imported(self._value(index))
+
     def optional(self, index: int) -> Expr | None:
         """Operand ``index``, or None when it is left out."""
         return self.operand(index) if self.has(index) else None
@@ -119,7 +102,7 @@ class NodeImporter:
 
     def ty(self, index: int) -> TensorType:
         """The type of operand ``index``."""
-        ty = self.operand(index).ty
+        ty = self.imported(index).ty
         assert isinstance(ty, TensorType)
         return ty
 
@@ -153,27 +136,33 @@ class NodeImporter:
 
     # --- known contents
 
+    def is_of_sizes(self) -> bool:
+        """Whether an operand is a tensor of sizes of which some are known by name only."""
+        values = self.graph.values
+        return any(isinstance(values.get(value.name or ""), Sizes) for value in self.node.inputs if value is not None)
+
     def sizes(self, index: int) -> Sizes | None:
         """The elements of operand ``index``, if it is a small tensor of integers that is known."""
         if not self.has(index):
             return None
-        found = self.graph.values.get(self._value(index).name or "")
+        found = self.imported(index)
         if isinstance(found, Sizes):
             return found
         if isinstance(found, Constant) and is_integer(found.data.dtype) and len(found.data.shape) <= 1:
             if found.data.size > _MOST_SIZES:
                 return None
             array = found.data.numpy()
-            return Sizes(tuple(int(value) for value in array.reshape(-1)), array.ndim == 0, found.data.dtype)
+            return Sizes(tuple(int(value) for value in array.reshape(-1)), array.shape, found.data.dtype)
         return None
 
     def array(self, index: int) -> np.ndarray | None:
         """The numbers of operand ``index``, if it is a constant."""
-        found = self.sizes(index)
-        if found is not None and all(isinstance(value, int) for value in found.values):
-            return np.asarray(found.values, dtype=found.dtype).reshape(() if found.is_scalar else (-1,))
-        expr = self.optional(index)
-        return expr.data.numpy() if isinstance(expr, Constant) else None
+        if not self.has(index):
+            return None
+        found = self.imported(index)
+        if isinstance(found, Sizes):
+            return found.constant().data.numpy() if found.is_known else None
+        return found.data.numpy() if isinstance(found, Constant) else None
 
     def integers(self, index: int, what: str) -> list[int] | None:
         """The integers of operand ``index``; None when it is left out. Raises `UnsupportedNodeError` if unknown."""
@@ -183,6 +172,11 @@ class NodeImporter:
         if array is None:
             raise UnsupportedNodeError(f"{what} (input {index}) are computed at run time")
         return [int(value) for value in np.asarray(array).reshape(-1)]
+
+    def known_integers(self, index: int) -> list[int] | None:
+        """The integers of operand ``index``; None when they are computed at run time."""
+        array = self.array(index)
+        return None if array is None else [int(value) for value in array.reshape(-1)]
 
     def number(self, index: int, what: str) -> Any:
         """The number of operand ``index``; None when it is left out. Raises `UnsupportedNodeError` if unknown."""
@@ -213,9 +207,22 @@ class NodeImporter:
         shape = builder.emit(ops.tensor_to_shape(tensor))
         if not isinstance(length, int):
             return shape
-        names = [SymVar(f"{self.node.outputs[0].name or 'size'}_{axis}") for axis in range(length)]
+        names = [self.fresh_size(axis) for axis in range(length)]
         builder.match_cast(shape, ShapeType(names))
         return ShapeExpr(names)
+
+    def named_sizes(self, tensor: Expr, count: int) -> list[Dim]:
+        """The ``count`` elements of a tensor of sizes that is computed at run time, as names for them."""
+        if isinstance(tensor, Constant):
+            return [int(size) for size in tensor.data.numpy().reshape(-1)]
+        names: list[Dim] = [self.fresh_size(axis) for axis in range(count)]
+        builder = self.graph.builder
+        builder.match_cast(builder.emit(ops.tensor_to_shape(tensor)), ShapeType(names))
+        return names
+
+    def fresh_size(self, axis: int) -> SymVar:
+        """A size of the node's result that is known at run time only."""
+        return SymVar(f"{self.node.outputs[0].name or 'size'}_{axis}")
 
     # --- attributes
 
@@ -257,15 +264,18 @@ class NodeImporter:
         return UnsupportedNodeError(why)
 
 
-def constant_of(tensor: Any, name: str) -> Constant:
-    """A constant whose numbers are read from their file when they are first needed."""
+def constant_of(tensor: Any, name: str, *, is_stored: bool = False) -> Constant:
+    """A constant whose numbers are read from their file when they are first needed.
+
+    ``is_stored``: the model stores it under its name, as it does its weights. Those, tensors of floats, keep the name.
+    """
     dtype = as_dtype(from_onnx_dtype(tensor.dtype, f"constant {name}"))
     shape = tuple(int(size) for size in tensor.shape)
+    own = name if is_stored and shape and is_float(dtype) else None
+
+    def load() -> np.ndarray:
+        return tensor.numpy().astype(numpy_dtype(dtype), copy=False).reshape(shape)
+
     if isinstance(tensor, ir.ExternalTensor):
-        return Constant(TensorData.lazy(shape, dtype, lambda: tensor.numpy().astype(numpy_dtype(dtype), copy=False)))
-    return Constant(TensorData(tensor.numpy().astype(numpy_dtype(dtype), copy=False).reshape(shape)))
-
-
-def all_known(values: Sequence[Dim]) -> bool:
-    """Whether no size variable is in ``values``."""
-    return not any(isinstance(value, SymExpr) for value in values)
+        return Constant(TensorData.lazy(shape, dtype, load, own))
+    return Constant(TensorData(load(), own))

@@ -80,6 +80,7 @@ _TABLE: Final = {
     "MatMul": "i32 i64 u32 u64 f32 f64",
     "Max": "i8 i32 i64 u8 u32 u64 f16 f32 f64",
     "MaxPool": "i8 u8 f32 f64",
+    "MaxUnpool": "f32",
     "Min": "i8 i32 i64 u8 u32 u64 f16 f32 f64",
     "Mod": "i8 i16 i32 i64 u8 u16 u32 u64 f16 f32 f64",
     "Mul": "i8 i16 i32 i64 u8 u16 u32 u64 f32 f64",

@@ -77,15 +77,18 @@ def size_at(expr: Expr, axis: int) -> Dim | None:
 class Lowering:
     """The state of writing one function: the graph so far, and what each variable became."""
 
-    __slots__ = ("_inlined", "graph", "module", "values")
+    __slots__ = ("_inlined", "graph", "module", "reshapes", "values")
     graph: GraphWriter
     module: IRModule
     values: dict[Var, Lowered]
+    reshapes: dict[ir.Value, tuple[ir.Value, Sequence[Dim]]]
+    """For each value that is another one in a new shape: that one, and its shape."""
 
     def __init__(self, graph: GraphWriter, module: IRModule) -> None:
         self.graph = graph
         self.module = module
         self.values = {}
+        self.reshapes = {}
         self._inlined: list[str] = []
 
     # --- operands

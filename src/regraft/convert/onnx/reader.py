@@ -11,7 +11,8 @@ with names in it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -23,14 +24,16 @@ from ...ir.builder import BlockBuilder
 from ...ir.dims import Dim, SymVar, dims_equal
 from ...ir.expr import Constant, DataflowVar, Expr, Tuple, Var, const
 from ...ir.module import IRModule
-from ...ir.op import Call
+from ...ir.op import Call, Op, Trait
 from ...ir.origin import Origin
 from ...ir.types import TensorType
+from ...ops.rules import broadcast_dims
 from ..errors import ConvertError, UnsupportedOperatorError
 from . import importers
 from .element_types import from_onnx_dtype, to_onnx_dtype
 from .external_data import check_external_data
-from .importing import IMPORTERS, Imported, NodeImporter, Sizes, UnsupportedNodeError, constant_of
+from .importing import IMPORTERS, Imported, NodeImporter, UnsupportedNodeError, constant_of
+from .sizes import Sizes
 from .writer import INPUT_NAMES, METADATA, OUTPUT_NAMES
 
 FAMILIES: Final = importers.FAMILIES
@@ -111,6 +114,8 @@ class GraphImporter:
         self.opset_imports: Final = opset_imports
         self.builder: Final = BlockBuilder()
         self.values: dict[str, Imported] = {}
+        self.sizes_of_tensors: Final[set[Dim]] = set()
+        self._tensors: dict[Sizes, Expr] = {}
         self._dims: dict[str, SymVar] = {}
         self._unsupported: list[str] = []
         self._outputs: frozenset[str] = frozenset()
@@ -137,7 +142,7 @@ class GraphImporter:
         self._outputs = frozenset(value.name or "" for value in graph.outputs)
         builder = self.builder
         with builder.function("main", params, attrs):
-            if any(node.op_type in ("If", "Loop", "Scan") for node in graph):
+            if any(node.op_type == "If" for node in _with_branches(graph)):
                 self._nodes(graph)
                 outputs = [self.expression(value) for value in graph.outputs]
             else:
@@ -179,7 +184,7 @@ class GraphImporter:
     def _constants(self, graph: ir.Graph) -> None:
         for name, value in graph.initializers.items():
             if value.const_value is not None:
-                self.values[name] = constant_of(value.const_value, name)
+                self.values[name] = constant_of(value.const_value, name, is_stored=True)
 
     def _output(self, value: ir.Value) -> Expr:
         expr = self.expression(value)
@@ -210,7 +215,7 @@ class GraphImporter:
         with self.builder.origin(Origin("onnx", node.name or f"{node.op_type}:{_first_name(node)}")):
             importer = NodeImporter(self, node)
             try:
-                found = read(importer)
+                found = importers.on_sizes(importer) or read(importer)
             except (ConvertError, UnsupportedNodeError):
                 raise
             except Exception as error:
@@ -218,35 +223,45 @@ class GraphImporter:
             results = found if isinstance(found, tuple) else (found,)
             for value, result in zip(node.outputs, results, strict=False):
                 if value.name and result is not None:
-                    self.values[value.name] = self._named(result, value)
+                    self.values[value.name] = self._named(importer, result, value)
             missing = [value.name for value in node.outputs[len(results) :] if value.name and list(value.uses())]
             if missing:
                 raise UnsupportedNodeError(f"its output {missing[0]} is not computed here")
 
-    def _named(self, result: Imported, value: ir.Value) -> Imported:
-        if isinstance(result, Sizes | Constant | Var):
+    def _named(self, node: NodeImporter, result: Imported, value: ir.Value) -> Imported:
+        if isinstance(result, Sizes):
+            return result.constant() if result.is_known else result
+        if isinstance(result, Constant | Var):
             return result
         found = self.emit(result, value.name or "")
-        declared = self._declared(value, found)
-        return found if declared is None else self.builder.match_cast(found, declared, value.name or "")
-
-    def _declared(self, value: ir.Value, found: Expr) -> TensorType | None:
-        """The type that the model states for a value, where it says more than could be worked out."""
         ty = found.ty
-        if value.shape is None or not isinstance(ty, TensorType) or ty.ndim not in (-1, len(value.shape)):
+        if not isinstance(ty, TensorType):
+            return found
+        dims = self._named_sizes(node, ty, value) if ty.shape is None else self._restated(ty.shape, value)
+        return found if dims is None else self.builder.match_cast(found, TensorType(dims, ty.dtype), value.name or "")
+
+    def _stated(self, value: ir.Value) -> list[Dim | None]:
+        """The sizes that the model states for a value, None for names that no input has; empty if it states none."""
+        return [dim if isinstance(dim, int) else self._dims.get(dim.value or "") for dim in value.shape or ()]
+
+    def _named_sizes(self, node: NodeImporter, ty: TensorType, value: ir.Value) -> list[Dim] | None:
+        """The sizes of a value that could not be worked out: as far as they are known, and names for the rest."""
+        rank = ty.ndim if ty.ndim >= 0 or value.shape is None else len(value.shape)
+        if rank < 0:
             return None
-        dims: list[Dim] = []
-        for dim in value.shape:
-            known = dim if isinstance(dim, int) else self._dims.get(dim.value or "")
-            if known is None:
-                return None
-            dims.append(known)
-        if ty.shape is not None and not any(
-            type(own) not in (int, SymVar) and dims_equal(own, stated) is None
-            for own, stated in zip(ty.shape, dims, strict=True)
-        ):
+        rows = [row for row in (importers.partial_sizes(node), self._stated(value)) if len(row) == rank]
+        columns = zip(*rows, strict=True) if rows else [()] * rank
+        known = [next((size for size in column if size is not None), None) for column in columns]
+        return [node.fresh_size(axis) if size is None else size for axis, size in enumerate(known)]
+
+    def _restated(self, shape: tuple[Dim, ...], value: ir.Value) -> list[Dim] | None:
+        """The sizes that the model states in place of computed ones of which it is not known whether they are equal."""
+        dims = [dim for dim in self._stated(value) if dim is not None]
+        if len(dims) != len(shape):
             return None
-        return TensorType(dims, ty.dtype)
+        pairs = zip(shape, dims, strict=True)
+        is_open = any(type(own) not in (int, SymVar) and dims_equal(own, dim) is None for own, dim in pairs)
+        return dims if is_open else None
 
     def emit(self, expr: Expr, name: str = "") -> Expr:
         """``expr`` bound to a variable, or the constant that it is."""
@@ -259,26 +274,50 @@ class GraphImporter:
             return self.builder.emit_output(expr, name)
         return self.builder.emit(expr, name)
 
+    def imported(self, value: ir.Value) -> Imported:
+        """What a value became."""
+        found = self.values.get(value.name or "")
+        if found is None:
+            raise ConvertError(f"the value {value.name!r} is used before anything gives it")
+        return found
+
     def expression(self, value: ir.Value) -> Expr:
         """What a value became, as an expression."""
-        name = value.name or ""
-        found = self.values.get(name)
-        if found is None:
-            raise ConvertError(f"the value {name!r} is used before anything gives it")
+        found = self.imported(value)
         if isinstance(found, Sizes):
-            found = self.values[name] = self.emit(found.expression(), name)
+            tensor = self._tensors.get(found)
+            if tensor is None:
+                tensor = self._tensors[found] = self.emit(found.expression(), value.name or "")
+            return tensor
         return found
 
     def branch(self, graph: ir.Graph) -> Expr:
         """The body of a branch as an expression with blocks of its own."""
-        outer = dict(self.values)
+        outer, tensors = dict(self.values), dict(self._tensors)
         self.builder.begin_scope()
         self._constants(graph)
         self._nodes(graph)
         outputs = [self.expression(value) for value in graph.outputs]
         body = self.builder.end_scope(outputs[0] if len(outputs) == 1 else Tuple(outputs))
-        self.values = outer
+        self.values, self._tensors = outer, tensors
         return body
+
+    @contextmanager
+    def inlining(self) -> Generator[None, None, None]:
+        """What `inline` reads inside is forgotten at the end, but for what it gave."""
+        outer, self.values = self.values, dict(self.values)
+        try:
+            yield
+        finally:
+            self.values = outer
+
+    def inline(self, graph: ir.Graph, operands: Sequence[Imported]) -> tuple[Imported, ...]:
+        """What the nodes of a body give for ``operands``, read into the block that is open."""
+        for formal, operand in zip(graph.inputs, operands, strict=True):
+            self.values[formal.name or ""] = operand
+        self._constants(graph)
+        self._nodes(graph)
+        return tuple([self.imported(value) for value in graph.outputs])
 
     # --- operators that ONNX defines by others
 
@@ -313,11 +352,40 @@ class GraphImporter:
         return [_type_text(self.values.get(value.name or "") if value is not None else None) for value in node.inputs]
 
 
+def _with_names(expr: Expr, found: Expr, name: str) -> TensorType | None:
+    """The type of ``found`` with names for the sizes that are known at run time only; None where all are known.
+
+    What follows can then be read: where two sizes meet in an addition, it may not be known which of them is the
+    result's, if one of them may be 1.
+    """
+    ty = found.ty
+    if not isinstance(ty, TensorType) or ty.shape is not None or ty.ndim < 0:
+        return None
+    return TensorType(
+        [SymVar(f"{name}_{axis}") if size is None else size for axis, size in enumerate(_sizes(expr, ty.ndim))],
+        ty.dtype,
+    )
+
+
+def _sizes(expr: Expr, ndim: int) -> list[Dim | None]:
+    """The sizes of what an elementwise operator gives, axis by axis, as far as they are known."""
+    sizes: list[Dim | None] = [1] * ndim
+    if not isinstance(expr, Call) or not isinstance(expr.op, Op) or Trait.ELEMENTWISE not in expr.op.traits:
+        return [None] * ndim
+    for operand in expr.args:
+        shape = operand.ty.shape if isinstance(operand.ty, TensorType) else None
+        if shape is None:
+            return [None] * ndim
+        for axis, size in enumerate(shape, ndim - len(shape)):
+            known = sizes[axis]
+            both = None if known is None else broadcast_dims((known,), (size,))
+            sizes[axis] = both[0] if isinstance(both, tuple) else None
+    return sizes
+
+
 def _type_text(value: Imported | None) -> bytes:
     proto = onnx.TypeProto()
-    ty = value.ty if isinstance(value, Expr) else None
-    if isinstance(value, Sizes):
-        ty = TensorType(() if value.is_scalar else (len(value.values),), value.dtype)
+    ty = None if value is None else value.ty
     if isinstance(ty, TensorType) and ty.dtype is not None:
         proto.tensor_type.elem_type = int(to_onnx_dtype(ty.dtype))
         for size in ty.shape or ():

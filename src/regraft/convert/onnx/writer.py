@@ -24,6 +24,7 @@ from .element_types import to_onnx_dtype
 from .external_data import write_model
 from .graph import GraphWriter
 from .lowering import LOWERINGS, Lowered, Lowering, flat, onnx_shape
+from .tidy import tidy
 
 __all__ = ["DEFAULT_OPSET", "LOWERINGS", "LoweredFunction", "Port", "as_model", "lower_function", "to_onnx"]
 
@@ -65,7 +66,7 @@ def to_onnx(
     opset: int = DEFAULT_OPSET,
     external_data: bool | str = "auto",
 ) -> onnx.ModelProto:
-    """``module`` as an ONNX model; with ``path``, also as a file.
+    """``module`` as an ONNX model; with ``path``, as a file, of which the model that comes back is what it holds.
 
     Tuples are opened into tensors, in order; shapes become inputs of rank 1 and int64, scalars inputs of rank 0.
     Functions that are called are written in place. A ``match_cast`` is taken at its word: ONNX checks nothing as
@@ -78,22 +79,23 @@ def to_onnx(
         function: The function to write; by default ``main``, or the only public one.
         opset: The version of ONNX's operators, 23 to 26.
         external_data: Whether large constants go to a second file, ``<name>.data``, beside the model. ``"auto"``
-            does so when the model would pass 2 GB, the most that one file can hold.
+            does so when the model would pass 2 GB, the most that one file can hold. The model that comes back then
+            refers to that file.
 
-    Raises `ConvertError` for a program that ONNX cannot hold. Cost: linear in the bindings, some 100 µs each.
+    Raises `ConvertError` for a program that ONNX cannot hold. Cost: linear in the bindings, some 100 µs each, and
+    writing the weights. Memory: that of the program and of the largest constant, if they go to a second file.
     """
     if isinstance(module, Function):
         module = IRModule.from_expr(module)
     if opset not in OPSETS:
         raise ConvertError(f"opset={opset}; expected {OPSETS[0]} to {OPSETS[-1]}")
     name = _chosen(module, function)
-    lowered = lower_function(module, name, opset)
+    lowered = lower_function(module, name, opset, keep_constants=False)
     model = as_model(lowered.graph, _metadata(module))
     if path is not None:
-        write_model(model, Path(path), external_data)
+        return write_model(model, Path(path), external_data)
     proto = _as_proto(model)
-    if path is None:
-        _check(proto)
+    _check(proto)
     return proto
 
 
@@ -136,15 +138,23 @@ def _check(proto: onnx.ModelProto) -> None:
             raise ConvertError(f"the model that was written is not valid ONNX: {error}") from error
 
 
-def lower_function(module: IRModule, name: str, opset: int = DEFAULT_OPSET) -> LoweredFunction:
-    """The function ``name`` as an ONNX graph; constants share their memory. Raises `ConvertError`."""
+def lower_function(
+    module: IRModule, name: str, opset: int = DEFAULT_OPSET, *, keep_constants: bool = True
+) -> LoweredFunction:
+    """The function ``name`` as an ONNX graph; constants share their memory. Raises `ConvertError`.
+
+    Without ``keep_constants`` those that have to be loaded or computed are not kept once they are written.
+    """
     function = module[name]
-    graph = GraphWriter(opset)
+    graph = GraphWriter(opset, keep_constants=keep_constants)
     lowering = Lowering(graph, module)
     inputs = _inputs(lowering, function)
     try:
         result = lowering.body(function.body)
-        outputs = _outputs(lowering, function, result, {id(port.value) for port in inputs})
+        results = flat(result)
+        replaced = tidy(graph, results)
+        results = [replaced.get(value, value) for value in results]
+        outputs = _outputs(lowering, function, results, {id(port.value) for port in inputs})
     except ConvertError as error:
         where = f"{name}: at {graph.hint}" if graph.hint != "value" else name
         origin = f" (from {', '.join(map(str, graph.origins))})" if graph.origins else ""
@@ -216,10 +226,11 @@ def _border_type(ty: Type, place: str) -> tuple[ir.TensorType, ir.Shape | None]:
             raise ConvertError(f"{place} is {ty!r}; an ONNX model takes and gives tensors, shapes and scalars")
 
 
-def _outputs(lowering: Lowering, function: Function, result: Lowered, inputs: set[int]) -> tuple[Port, ...]:
+def _outputs(
+    lowering: Lowering, function: Function, values: Sequence[ir.Value], inputs: set[int]
+) -> tuple[Port, ...]:
     graph = lowering.graph
     types = _leaf_types(function.body.ty)
-    values = flat(result)
     if len(types) != len(values):
         raise ConvertError(f"the result is {function.body.ty!r}; an ONNX model gives tensors, shapes and scalars")
     names: tuple[str, ...] = function.attrs.get(OUTPUT_NAMES, ())

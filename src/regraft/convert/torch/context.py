@@ -31,17 +31,22 @@ HANDLERS: Final[dict[str, Handler]] = {}
 """The handlers, by the names of ATen overloads: ``aten.add.Tensor``."""
 
 
-def converts(*names: str) -> Callable[[_Decorated], _Decorated]:
+def converts(
+    *names: str, namespace: str = "aten", table: dict[str, Handler] = HANDLERS
+) -> Callable[[_Decorated], _Decorated]:
     """Register a handler for the overloads ``aten.<name>``; a name without overload stands for ``.default``."""
 
     def register(handler: _Decorated) -> _Decorated:
         for name in names:
-            full = f"aten.{name}" if "." in name else f"aten.{name}.default"
-            assert full not in HANDLERS, full
-            HANDLERS[full] = handler
+            full = f"{namespace}.{name}" if "." in name else f"{namespace}.{name}.default"
+            assert full not in table, full
+            table[full] = handler
         return handler
 
     return register
+
+PARTS: Final = {"complex64": "float32", "complex128": "float64"}
+"""The dtypes of the real and imaginary parts of complex numbers."""
 
 
 class Unsupported(Exception):
@@ -71,8 +76,13 @@ class Context:
         return self.sizes.shape(self.results()[index])
 
     def output_dtype(self, index: int = 0) -> str:
-        """The dtype of a result."""
-        return dtype_name(self.results()[index].dtype)
+        """The dtype of a result; that of its parts, for complex numbers."""
+        name = dtype_name(self.results()[index].dtype)
+        return PARTS.get(name, name)
+
+    def uses(self, index: int) -> bool:
+        """Whether the model uses one of several results."""
+        return any(user.args[1] == index and user.users for user in self.node.users)
 
     def operator(self) -> str:
         """The name of the ATen operator, without its overload: ``clamp``."""

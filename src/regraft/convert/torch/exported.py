@@ -14,7 +14,7 @@ import torch
 from torch.export import ExportedProgram
 
 from ..errors import ConvertError
-from .context import HANDLERS
+from .complex_numbers import handler_of
 
 _MOST_ROUNDS: Final = 4
 _REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
@@ -95,7 +95,9 @@ def _has_effect(node: torch.fx.Node) -> bool:
 def _without_handler(program: ExportedProgram) -> list[Any]:
     found: dict[Any, None] = {}
     for node in program.graph.nodes:
-        if node.op == "call_function" and is_operator(node.target) and str(node.target) not in (HANDLERS | IGNORED):
+        if node.op != "call_function" or not is_operator(node.target) or str(node.target) in IGNORED:
+            continue
+        if handler_of(node) is None:
             found[node.target] = None
     return list(found)
 

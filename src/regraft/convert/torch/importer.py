@@ -20,7 +20,8 @@ from ...ir.tensor_data import TensorData
 from ...ir.types import PrimType, TensorType, is_subtype
 from ..errors import ConvertError, UnsupportedOperatorError
 from . import handlers as handlers
-from .context import HANDLERS, Context, Unsupported, fields_of
+from .complex_numbers import ComplexPair, handler_of, is_complex_call
+from .context import PARTS, Context, Unsupported, fields_of
 from .exported import IGNORED, export, is_operator, prepared
 from .origins import origin_of, place_of
 from .signature import ATTRIBUTE, VALUE, Kind, Leaf, Signature, constant_leaf, spec_text
@@ -28,6 +29,7 @@ from .sizes import SizeTable
 from .tensors import dtype_name, to_numpy
 
 _MOST_PLACES: Final = 3
+_AS_REAL: Final = "use torch.view_as_real and torch.view_as_complex to have real tensors there"
 
 
 def from_torch(
@@ -160,6 +162,8 @@ class _Importer:
         value = node.meta.get("val")
         origin = (origin_of(node),)
         if isinstance(value, torch.Tensor):
+            if value.is_complex():
+                raise ConvertError(f"the input {node.name} is complex; {_AS_REAL}")
             variable = Var(node.name, TensorType(self._sizes.shape(value), dtype_name(value.dtype)), origin)
             self._values[node] = variable
         elif isinstance(value, torch.SymInt):
@@ -182,14 +186,25 @@ class _Importer:
             self._aliases[name] = first
             self._values[node] = self._constants[first]
             return
+        if tensor.is_complex():
+            self._values[node] = self._complex_state(tensor, name)
+            return
         self._tensors[name] = kind
-        handle = TensorData(to_numpy(tensor, name), name)
         if self._keep:
-            variable = Var(node.name, TensorType(handle.shape, handle.dtype), (origin_of(node),))
+            # The type alone, so that a model on the meta device, whose tensors have no numbers, can be read.
+            variable = Var(node.name, TensorType(tuple(tensor.shape), dtype_name(tensor.dtype)), (origin_of(node),))
             self._state.append(variable)
             self._values[node] = variable
         else:
-            self._values[node] = self._constants[name] = Constant(handle)
+            self._values[node] = self._constants[name] = Constant(TensorData(to_numpy(tensor, name), name))
+
+    def _complex_state(self, tensor: torch.Tensor, name: str) -> ComplexPair:
+        """A complex tensor of the state as two constants of their own, which the model does not know."""
+        if tensor.requires_grad:
+            raise ConvertError(f"the parameter {name} is complex; {_AS_REAL}")
+        parts = torch.view_as_real(tensor.detach().resolve_conj())
+        named = [(parts[..., index].contiguous(), f"{name}.{side}") for index, side in enumerate(("real", "imag"))]
+        return ComplexPair(*[Constant(TensorData(to_numpy(part, label), label)) for part, label in named])
 
     def _state_tensor(self, spec: Any) -> tuple[torch.Tensor, Kind]:
         program, name = self._program, spec.target
@@ -222,13 +237,14 @@ class _Importer:
         name = str(node.target)
         if name in IGNORED:
             return
-        handler = HANDLERS.get(name)
+        handler = handler_of(node)
         if handler is None and _is_size(node):
             self._values[node] = self._size(node)
             return
         if handler is None:
             # What PyTorch made of an operator says less than the operator that the person wrote.
-            self._note(node, str(node.meta.get("original_aten", name)))
+            complex_numbers = " of complex numbers" if is_complex_call(node) else ""
+            self._note(node, f"{node.meta.get('original_aten', name)}{complex_numbers}")
             self._values[node] = self._stand_in(node)
             return
         self._context.node = node
@@ -271,7 +287,11 @@ class _Importer:
         """What a node that computes with sizes gives."""
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt):
-            return self._sizes.dim(value)
+            try:
+                return self._sizes.dim(value)
+            except ConvertError as error:
+                self._note(node, str(error))
+                return None
         if isinstance(value, torch.SymBool | torch.SymFloat):
             return None
         return value
@@ -293,18 +313,24 @@ class _Importer:
             return tuple(
                 [None if one is None else self._checked(one, fake, f"{node.name}_{i}") for i, (one, fake) in pairs]
             )
-        return self._checked(result, fakes, node.name) if isinstance(result, Expr) else result
+        return self._checked(result, fakes, node.name)
 
-    def _checked(self, value: Expr, fake: Any, name: str) -> Expr:
+    def _checked(self, value: Any, fake: Any, name: str) -> Any:
         """``value`` bound to a variable of the type that PyTorch says it has; another one would be our mistake."""
+        if isinstance(value, ComplexPair):
+            stated = TensorType(self._sizes.shape(fake), PARTS[dtype_name(fake.dtype)])
+            return ComplexPair(self._typed(value.real, stated, name), self._typed(value.imag, stated, f"{name}_imag"))
+        if not isinstance(value, Expr):
+            return value
+        stated = TensorType(self._sizes.shape(fake), dtype_name(fake.dtype)) if isinstance(fake, torch.Tensor) else None
+        return self._typed(value, stated, name)
+
+    def _typed(self, value: Expr, stated: TensorType | None, name: str) -> Expr:
         variable = value if isinstance(value, Var | Constant) else self._builder.emit(value, name)
-        if not isinstance(fake, torch.Tensor):
-            return variable
-        stated = TensorType(self._sizes.shape(fake), dtype_name(fake.dtype))
-        verdict = is_subtype(variable.ty, stated)
+        verdict = stated is None or is_subtype(variable.ty, stated)
         if verdict is False:
             raise ConvertError(f"the result would be {variable.ty!r}, but PyTorch has {stated!r}")
-        return variable if verdict else self._builder.match_cast(variable, stated, name)
+        return variable if verdict or stated is None else self._builder.match_cast(variable, stated, name)
 
     def _stand_in(self, node: torch.fx.Node) -> Any:
         """Something of the right type in place of a call that is reported later."""
@@ -326,6 +352,8 @@ class _Importer:
         results: list[Expr] = []
         for spec, argument in zip(self._program.graph_signature.output_specs, output.args[0], strict=True):
             value = self._value(argument)
+            if isinstance(value, ComplexPair):
+                raise ConvertError(f"the output {argument} is complex; {_AS_REAL}")
             match spec.kind:
                 case OutputKind.USER_OUTPUT:
                     if not isinstance(value, Expr | SymExpr) and not (
@@ -375,7 +403,7 @@ def _is_branch(node: torch.fx.Node) -> bool:
 
 def _memory(tensor: torch.Tensor) -> tuple[object, ...]:
     """What two names of one tensor share."""
-    if not tensor.numel():
+    if not tensor.numel() or tensor.device.type == "meta":
         return (id(tensor),)
     return (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
 

@@ -18,10 +18,10 @@ from ..indexing import TAKE
 from ..layouts import arranged_type, data_letters, from_canonical, to_canonical
 from ..nn.loss import check_nll_loss, target_weights
 from ..nn.pooling import PoolWindows, call_pool, check_pool, pool_attributes
-from ..nn.windows import spread
+from ..nn.windows import gathered_from_windows
 from ..row_updates import fold_into_rows
 from ..rules import common_dtype, format_dims, require_float, tensor_operand
-from ..semantics import cast, dtype_name, pad_constant, positions, widened
+from ..semantics import cast, dtype_name, positions, widened
 
 __all__ = ["avg_pool2d_backward", "max_pool2d_backward", "nll_loss_backward", "take_backward"]
 
@@ -111,15 +111,7 @@ def _pool_backward_type(call: Call) -> Type:
 
 def _gathered(xp: Any, pool: PoolWindows, shares: Iterator[Any]) -> Any:
     """For each element the sum of what windows give it; ``shares`` go by place in the window."""
-    total = 0
-    for place, share in zip(product(*map(range, pool.kernel)), shares, strict=True):
-        widths = [(0, 0), (0, 0)]
-        spaced = spread(xp, share, pool.strides)
-        for axis, (index, step) in enumerate(zip(place, pool.dilation, strict=True)):
-            before = index * step - pool.margins[axis][0]
-            widths.append((before, pool.sizes[axis] - before - spaced.shape[axis + 2]))
-        total = total + pad_constant(xp, spaced, widths, 0)
-    return total
+    return gathered_from_windows(xp, shares, pool.kernel, pool.strides, pool.dilation, pool.sizes, pool.margins)
 
 
 def _max_pool2d_backward(

@@ -12,7 +12,9 @@ from .normalization import batch_norm, group_norm, instance_norm, layer_norm, rm
 from .padding import pad
 from .pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
 from .rearrangement import batch_flatten, pixel_shuffle
+from .recurrent import gru, lstm, rnn
 from .regularization import dropout
+from .unfolding import col2im, im2col
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -26,6 +28,7 @@ __all__ = [
     "avg_pool3d",
     "batch_flatten",
     "batch_norm",
+    "col2im",
     "conv1d",
     "conv1d_transpose",
     "conv2d",
@@ -37,10 +40,13 @@ __all__ = [
     "gelu",
     "gelu_tanh",
     "group_norm",
+    "gru",
+    "im2col",
     "instance_norm",
     "layer_norm",
     "leakyrelu",
     "log_softmax",
+    "lstm",
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
@@ -51,6 +57,7 @@ __all__ = [
     "relu",
     "relu6",
     "rms_norm",
+    "rnn",
     "selu",
     "silu",
     "softmax",

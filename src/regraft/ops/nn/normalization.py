@@ -426,14 +426,18 @@ def _parameter_on_axes(parameter: Expr, axes: Sequence[int], ndim: int) -> Expr:
     return expand_dims(ordered, others) if others else ordered
 
 
-def _summed_for(parameter: Expr, share: Expr, axes: Sequence[int], ndim: int) -> Expr:
-    """``share``, of the shape of data, summed to that of ``parameter``, whose axes are ``axes`` of data."""
+def _summed_to(share: Expr, axes: Sequence[int], ndim: int) -> Expr:
+    """``share``, of the shape of data, summed to that of a parameter, whose axes are ``axes`` of data."""
     places = [axis % ndim for axis in axes]
     others = [axis for axis in range(ndim) if axis not in places]
     total = sum(share, others) if others else share
     order = [sorted(places).index(place) for place in places]
-    total = total if order == list(range(len(order))) else permute_dims(total, order)
-    return converted_like(total, parameter)
+    return total if order == list(range(len(order))) else permute_dims(total, order)
+
+
+def _summed_for(parameter: Expr, share: Expr, axes: Sequence[int], ndim: int) -> Expr:
+    """`_summed_to`, in the dtype of ``parameter``."""
+    return converted_like(_summed_to(share, axes, ndim), parameter)
 
 
 def _scale_and_shift_shares(
@@ -535,19 +539,22 @@ def _training_shares(
 def _inference_shares(
     call: Call, normalized: Expr | None, moving_mean: Expr | None, moving_variance: Expr | None
 ) -> list[Expr | None]:
-    data, _, _, mean_operand, variance_operand = call.args
+    data, gamma, _, mean_operand, variance_operand = call.args
     shares: list[Expr | None] = [None, None, None, moving_mean, moving_variance]
     if normalized is not None:
         ndim = known_rank(call, data, "data")
         channel = (call.attrs.axis % ndim,)
-        inverse = rsqrt(_parameter_on_axes(widened_expr(variance_operand), channel, ndim) + call.attrs.epsilon)
-        normal = (widened_expr(data) - _parameter_on_axes(widened_expr(mean_operand), channel, ndim)) * inverse
-        share, shares[1], shares[2] = _scale_and_shift_shares(call, normalized, normal, channel, ndim)
-        scaled = share * inverse
-        shares[0] = converted_like(scaled, data)
-        shares[3] = _plus(moving_mean, _summed_for(mean_operand, -scaled, channel, ndim))
-        spread = _summed_for(variance_operand, scaled * normal * inverse * -0.5, channel, ndim)
-        shares[4] = _plus(moving_variance, spread)
+        centered = widened_expr(data) - _parameter_on_axes(widened_expr(mean_operand), channel, ndim)
+        # What is the same throughout a channel is multiplied after the sums, which leave one number for each.
+        total = _summed_to(normalized, channel, ndim)
+        moment = _summed_to(normalized * centered, channel, ndim)
+        inverse = rsqrt(widened_expr(variance_operand) + call.attrs.epsilon)
+        slope = inverse * widened_expr(gamma) if call.attrs.scale else inverse
+        shares[0] = normalized * _parameter_on_axes(slope, channel, ndim)
+        shares[1] = moment * inverse if call.attrs.scale else None
+        shares[2] = total if call.attrs.center else None
+        shares[3] = _plus(moving_mean, -total * slope)
+        shares[4] = _plus(moving_variance, moment * slope * inverse * inverse * -0.5)
     return [None if s is None else converted_like(s, operand) for s, operand in zip(shares, call.args, strict=True)]
 
 

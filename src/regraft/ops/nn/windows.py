@@ -6,7 +6,7 @@ A window covers ``kernel`` elements of each spatial axis, ``dilation`` apart; co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -14,7 +14,7 @@ from ...ir.dims import Dim, ceildiv, dim_at_least, dim_min, floordiv
 from ...ir.errors import OpTypeError
 from ...ir.op import Call, wrong_attribute, wrong_operand
 from ..rules import as_int_tuple
-from ..semantics import filled
+from ..semantics import filled, pad_constant
 
 # --- attributes
 
@@ -126,3 +126,27 @@ def spread(xp: Any, x: Any, strides: Sequence[int]) -> Any:
         x = xp.reshape(x, (*x.shape[:axis], size * stride, *x.shape[axis + 2 :]))
         x = x[(*[slice(None)] * axis, slice((size - 1) * stride + 1), ...)]
     return x
+
+
+def gathered_from_windows(
+    xp: Any,
+    shares: Iterable[Any],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilation: Sequence[int],
+    sizes: Sequence[int],
+    margins: Sequence[tuple[int, int]],
+) -> Any:
+    """For each element of axes of ``sizes``, the sum of what windows give it: the adjoint of `windows`.
+
+    ``shares`` go by place in the window; ``margins`` are the padding before and after each axis, whose sums are lost.
+    """
+    total = 0
+    for place, share in zip(product(*map(range, kernel)), shares, strict=True):
+        widths = [(0, 0), (0, 0)]
+        spaced = spread(xp, share, strides)
+        for axis, (index, step) in enumerate(zip(place, dilation, strict=True)):
+            before = index * step - margins[axis][0]
+            widths.append((before, sizes[axis] - before - spaced.shape[axis + 2]))
+        total = total + pad_constant(xp, spaced, widths, 0)
+    return total

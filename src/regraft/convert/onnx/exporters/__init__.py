@@ -2,7 +2,31 @@
 
 from typing import Final
 
-from . import create, elementwise, linear_algebra, manipulate, nn, reduction, spatial
+from . import (
+    create,
+    elementwise,
+    linear_algebra,
+    manipulate,
+    nn,
+    recurrent,
+    reduction,
+    signal,
+    spatial,
+    unfolding,
+    vision,
+)
 
-FAMILIES: Final = (create, elementwise, linear_algebra, manipulate, nn, reduction, spatial)
+FAMILIES: Final = (
+    create,
+    elementwise,
+    linear_algebra,
+    manipulate,
+    nn,
+    recurrent,
+    reduction,
+    signal,
+    spatial,
+    unfolding,
+    vision,
+)
 """The modules that hold the lowerings."""

@@ -67,9 +67,7 @@ _SAME: Final = {
 def _node(op_type: str) -> Lower:
     def lower(lowering: Lowering, call: Call) -> Lowered:
         if len(call.args) == 1 and operand_dtype(call) == "float64" and not has_kernel(op_type, "float64"):
-            found = in_double(lowering, call, stem(call))
-            if found is not None:
-                return found
+            return in_double(lowering, call, stem(call))
         return lowering.graph.op(op_type, *lowering.tensors(call.args))
 
     return lower
@@ -457,6 +455,8 @@ def _selu(lowering: Lowering, call: Call) -> Lowered:
 
 @lowers("nn.gelu")
 def _gelu(lowering: Lowering, call: Call) -> Lowered:
+    if operand_dtype(call) == "float64" and not has_kernel("Gelu", "float64"):
+        return in_double(lowering, call, "gelu")
     return lowering.graph.op("Gelu", lowering.tensor(call.args[0]))
 
 

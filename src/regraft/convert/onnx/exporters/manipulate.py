@@ -23,7 +23,21 @@ _LAST: int = -(2**63)
 
 
 def reshaped(lowering: Lowering, x: ir.Value, before: Sequence[Dim] | None, after: Sequence[Dim]) -> ir.Value:
-    """``x``, of shape ``before`` if known, in the shape ``after``; the shape is a constant where it can be."""
+    """``x``, of shape ``before`` if known, in the shape ``after``; the shape is a constant where it can be.
+
+    What is reshaped already is reshaped once, from where it comes, and not at all if it has had that shape before.
+    """
+    x, before = lowering.reshapes.get(x, (x, before))
+    if before is not None and len(before) == len(after):
+        if all(dims_equal(old, new) is True for old, new in zip(before, after, strict=True)):
+            return x
+    result = _reshaped_once(lowering, x, before, after)
+    if before is not None:
+        lowering.reshapes[result] = (x, before)
+    return result
+
+
+def _reshaped_once(lowering: Lowering, x: ir.Value, before: Sequence[Dim] | None, after: Sequence[Dim]) -> ir.Value:
     graph = lowering.graph
     sizes: list[int] = []
     for axis, size in enumerate(after):

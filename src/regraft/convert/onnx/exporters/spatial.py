@@ -5,8 +5,10 @@ ONNX keeps channels on axis 1: other layouts are transposed around the operator.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from ....ir.dims import SymExpr
@@ -83,9 +85,12 @@ def _pool(lowering: Lowering, call: Call, op_type: str, extra: dict[str, Any]) -
     if not narrow or not has_kernel(op_type, dtype) or (is_float(dtype) and itemsize(dtype) == 1):
         return by_reference(lowering, call)
     letters = _LETTERS[rank + 2]
+    x = _arranged(graph, lowering.tensor(call.args[0]), attrs["layout"], letters)
+    if op_type == "MaxPool":
+        _keep_padding_apart(graph, x, rank + 2)
     found = graph.op(
         op_type,
-        _arranged(graph, lowering.tensor(call.args[0]), attrs["layout"], letters),
+        x,
         kernel_shape=kernel,
         strides=attrs["strides"],
         pads=padding,
@@ -94,6 +99,60 @@ def _pool(lowering: Lowering, call: Call, op_type: str, extra: dict[str, Any]) -
         **extra,
     )
     return _arranged(graph, found, letters, attrs["out_layout"])
+
+
+def _keep_padding_apart(graph: GraphWriter, x: ir.Value, rank: int) -> None:
+    """Have ONNX Runtime keep a ``Pad`` before a ``MaxPool``, whose own padding is no zeros but left out of windows.
+
+    Its optimizer merges the two all the same (1.24 to 1.31), unless the ``Pad`` names its axes.
+    """
+    producer = x.producer()
+    if producer is not None and producer.op_type == "Pad" and len(producer.inputs) == 3:
+        producer.resize_inputs(4)
+        producer.replace_input_with(3, graph.integers(range(rank)))
+
+
+@lowers("grad.max_pool2d_backward")
+def _max_pool_backward(lowering: Lowering, call: Call) -> Lowered:
+    """The pooling says where each greatest element stands, and the adjoint goes there.
+
+    Its search takes what is greater than the least finite number: elements that are not are lifted above it.
+    """
+    attrs, graph = call.attrs, lowering.graph
+    dtype, kernel, padding = operand_dtype(call, 1), attrs["pool_size"], attrs["padding"]
+    if not all(pad < width for pad, width in zip(padding, (*kernel, *kernel), strict=True)):
+        return by_reference(lowering, call)
+    work = dtype if itemsize(dtype) > 4 else "float32"
+    adjoint, data = (graph.cast(x, work) for x in lowering.tensors(call.args))
+    data = _arranged(graph, data, attrs["layout"], "NCHW")
+    adjoint = _arranged(graph, adjoint, attrs["out_layout"], "NCHW")
+    known = graph.op("Where", graph.op("IsNaN", data), graph.constant(math.inf, work), data)
+    least = np.nextafter(np.finfo(work).min, np.asarray(0, work))
+    _, places = graph.ops(
+        "MaxPool",
+        [graph.op("Max", known, graph.constant(float(least), work))],
+        2,
+        kernel_shape=kernel,
+        strides=attrs["strides"],
+        pads=padding,
+        dilations=attrs["dilation"],
+        ceil_mode=int(attrs["ceil_mode"]),
+    )
+    shape = graph.op("Shape", data)
+    apart = all(step >= width for step, width in zip(attrs["strides"], kernel, strict=True))
+    if apart and set(attrs["dilation"]) == {1} and has_kernel("MaxUnpool", work):
+        found = graph.op("MaxUnpool", adjoint, places, shape, kernel_shape=kernel, strides=attrs["strides"])
+    else:
+        found = _gathered_at(graph, places, adjoint, shape)
+    return graph.cast(_arranged(graph, found, "NCHW", attrs["layout"]), dtype)
+
+
+def _gathered_at(graph: GraphWriter, places: ir.Value, shares: ir.Value, shape: ir.Value) -> ir.Value:
+    """A tensor of ``shape`` with the sum of the ``shares`` for each place, counted in row-major order."""
+    flat, nothing = graph.integers([-1]), graph.constant(0, dtype_of(shares))
+    result = graph.op("Expand", nothing, graph.op("ReduceProd", shape, keepdims=1))
+    places, shares = graph.op("Reshape", places, flat), graph.op("Reshape", shares, flat)
+    return graph.op("Reshape", graph.op("ScatterElements", result, places, shares, reduction="add"), shape)
 
 
 @lowers("nn.adaptive_avg_pool1d", "nn.adaptive_avg_pool2d", "nn.adaptive_avg_pool3d")
@@ -150,8 +209,10 @@ def _resize(lowering: Lowering, call: Call) -> Lowered:
         return by_reference(lowering, call)
     letters = _LETTERS[len(layout)]
     x = _arranged(graph, lowering.tensor(call.args[0]), layout, letters)
-    sizes = graph.op("Concat", graph.op("Shape", x, end=2), lowering.tensor(call.args[1]), axis=0)
-    extra = {"nearest_mode": "floor"} if whole else {}
+    sizes = lowering.tensor(call.args[1])
+    extra: dict[str, Any] = {"axes": list(range(2, len(letters)))}
+    if whole:
+        extra["nearest_mode"] = "floor"
     if method == "cubic":
         extra |= {"cubic_coeff_a": attrs["cubic_alpha"], "exclude_outside": attrs["cubic_exclude"]}
     found = graph.op(

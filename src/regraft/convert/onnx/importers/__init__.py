@@ -8,12 +8,18 @@ from . import (
     elementwise,
     indexing,
     linear_algebra,
+    loops,
     normalization,
+    recurrent,
     reduction,
     resize,
     shaping,
+    signal,
+    vision,
 )
 from .folding import folded
+from .partial_sizes import partial_sizes
+from .size_arithmetic import on_sizes
 
 FAMILIES: Final = (
     control_flow,
@@ -21,11 +27,15 @@ FAMILIES: Final = (
     elementwise,
     indexing,
     linear_algebra,
+    loops,
     normalization,
+    recurrent,
     reduction,
     resize,
     shaping,
+    signal,
+    vision,
 )
 """The modules that hold the readers."""
 
-__all__ = ["FAMILIES", "folded"]
+__all__ = ["FAMILIES", "folded", "on_sizes", "partial_sizes"]

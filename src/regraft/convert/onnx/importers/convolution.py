@@ -254,3 +254,17 @@ def shifted(node: NodeImporter, index: int, zero: int) -> Expr:
         axis = 0 if index else node.rank(index) - 2
         point = ops.reshape(point, [-1, *[1] * (node.rank(index) - axis - 1)])
     return node.emit(ops.subtract(x, point))
+
+
+@reads("Col2Im")
+def _col2im(node: NodeImporter) -> Imported:
+    kernel = node.integers(2, "the sizes of its block") or []
+    rank = len(kernel)
+    return ops.nn.col2im(
+        node.operand(0),
+        node.shape_operand(1),
+        kernel,
+        node.attr("strides") or (1,) * rank,
+        node.attr("pads") or (0,) * (2 * rank),
+        node.attr("dilations") or (1,) * rank,
+    )

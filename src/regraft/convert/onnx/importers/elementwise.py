@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import reduce
 from typing import Any, Final
 
@@ -11,15 +10,15 @@ import ml_dtypes
 import numpy as np
 
 from .... import ops
-from ....ir.dims import dim_max, dim_min
 from ....ir.dtypes import is_float, is_integer, itemsize, numpy_dtype
-from ....ir.expr import Constant, Expr, const
-from ..importing import IMPORTERS, Imported, NodeImporter, Sizes, all_known, reads
+from ....ir.expr import Constant, Expr
+from ..importing import IMPORTERS, Imported, NodeImporter, reads
 
 _SAME: Final[dict[str, Callable[..., Expr]]] = {
     "Abs": ops.abs,
     "Acos": ops.acos,
     "Acosh": ops.acosh,
+    "Add": ops.add,
     "And": ops.logical_and,
     "Asin": ops.asin,
     "Asinh": ops.asinh,
@@ -32,11 +31,14 @@ _SAME: Final[dict[str, Callable[..., Expr]]] = {
     "Ceil": ops.ceil,
     "Cos": ops.cos,
     "Cosh": ops.cosh,
+    "Div": ops.divide,
+    "Equal": ops.equal,
     "Erf": ops.erf,
     "Exp": ops.exp,
     "Floor": ops.floor,
     "IsNaN": ops.isnan,
     "Log": ops.log,
+    "Mul": ops.multiply,
     "Neg": ops.negative,
     "Not": ops.logical_not,
     "Or": ops.logical_or,
@@ -47,8 +49,10 @@ _SAME: Final[dict[str, Callable[..., Expr]]] = {
     "Sin": ops.sin,
     "Sinh": ops.sinh,
     "Sqrt": ops.sqrt,
+    "Sub": ops.subtract,
     "Tan": ops.tan,
     "Tanh": ops.tanh,
+    "Where": ops.where,
     "Xor": ops.logical_xor,
     "Less": ops.less,
     "Greater": ops.greater,
@@ -66,76 +70,9 @@ for _name, _function in _SAME.items():
     IMPORTERS["", _name] = _direct(_function)
 
 
-def together(node: NodeImporter) -> tuple[Sizes, Sizes] | None:
-    """Both operands as sizes, where they are known and one of them says more than a constant would."""
-    left, right = node.sizes(0), node.sizes(1)
-    if left is None or right is None or (all_known(left.values) and all_known(right.values)):
-        return None
-    if len(left.values) != len(right.values) and 1 not in (len(left.values), len(right.values)):
-        return None
-    return left, right
-
-
-def _on_sizes(left: Sizes, right: Sizes, function: Callable[[Any, Any], Any]) -> Sizes:
-    count = max(len(left.values), len(right.values))
-    pairs = zip(
-        left.values if len(left.values) == count else left.values * count,
-        right.values if len(right.values) == count else right.values * count,
-        strict=True,
-    )
-    return Sizes(tuple(function(a, b) for a, b in pairs), left.is_scalar and right.is_scalar, left.dtype)
-
-
-_ARITHMETIC: Final[dict[str, tuple[Callable[..., Expr], Callable[[Any, Any], Any]]]] = {
-    "Add": (ops.add, lambda a, b: a + b),
-    "Sub": (ops.subtract, lambda a, b: a - b),
-    "Mul": (ops.multiply, lambda a, b: a * b),
-    # Sizes are not negative: rounding down is rounding towards zero.
-    "Div": (ops.divide, lambda a, b: a // b),
-}
-
-
-@reads(*_ARITHMETIC)
-def _arithmetic(node: NodeImporter) -> Imported:
-    function, on_sizes = _ARITHMETIC[node.op_type]
-    both = together(node)
-    if both is not None and not (node.op_type == "Div" and 0 in both[1].values):
-        return _on_sizes(*both, on_sizes)
-    return function(node.operand(0), node.operand(1))
-
-
 @reads("Max", "Min")
 def _extreme(node: NodeImporter) -> Imported:
-    both = together(node) if len(node.node.inputs) == 2 else None
-    if both is not None:
-        return _on_sizes(*both, dim_max if node.op_type == "Max" else dim_min)
     return reduce(ops.maximum if node.op_type == "Max" else ops.minimum, node.operands())
-
-
-@reads("Equal")
-def _equal(node: NodeImporter) -> Imported:
-    both = together(node)
-    if both is not None:
-        # A size that is not known is never equal to -1, which is what models compare with.
-        answers = _on_sizes(*both, lambda a, b: a == b)
-        decided = all(a == b or -1 in (a, b) for a, b in zip(both[0].values * 9, both[1].values * 9, strict=False))
-        if decided:
-            numbers = np.asarray(answers.values, dtype=bool)
-            return const(numbers.reshape(()) if answers.is_scalar else numbers)
-    return ops.equal(node.operand(0), node.operand(1))
-
-
-@reads("Where")
-def _where(node: NodeImporter) -> Imported:
-    condition, left, right = node.array(0), node.sizes(1), node.sizes(2)
-    if condition is not None and left is not None and right is not None:
-        flags = [bool(flag) for flag in condition.reshape(-1)]
-        count = max(len(flags), len(left.values), len(right.values))
-        if all(len(part) in (1, count) for part in (flags, left.values, right.values)):
-            rows = zip(*(list(part) * (count // len(part)) for part in (flags, left.values, right.values)), strict=True)
-            scalar = condition.ndim == 0 and left.is_scalar and right.is_scalar
-            return Sizes(tuple(a if flag else b for flag, a, b in rows), scalar, left.dtype)
-    return ops.where(*node.operands())
 
 
 @reads("Sum")
@@ -189,7 +126,7 @@ def _bit_shift(node: NodeImporter) -> Imported:
 
 @reads("Identity")
 def _identity(node: NodeImporter) -> Imported:
-    return node.sizes(0) or node.operand(0)
+    return node.operand(0)
 
 
 @reads("Cast")
@@ -203,9 +140,6 @@ def _cast_like(node: NodeImporter) -> Imported:
 
 
 def _converted(node: NodeImporter, target: str) -> Imported:
-    known = node.sizes(0)
-    if known is not None and target in ("int32", "int64"):
-        return replace(known, dtype=target)
     x, own = node.operand(0), node.dtype(0)
     is_narrow = is_float(target) and itemsize(target) == 1 and target != "float4_e2m1fn"
     if is_narrow and node.attr("saturate", 1) and is_float(own) and target not in ("float8_e8m0fnu",):
@@ -385,7 +319,11 @@ def _hardmax(node: NodeImporter) -> Imported:
 def _dropout(node: NodeImporter) -> tuple[Imported | None, ...]:
     training = node.array(2) if node.has(2) else np.asarray(False)
     ratio = node.array(1) if node.has(1) else np.asarray(node.attr("ratio", 0.5))
-    if training is None or (bool(training) and (ratio is None or float(ratio) != 0.0)):
+    if training is None:
+        raise node.refuse("whether it is in training (input 2) is known at run time only")
+    if bool(training) and ratio is None:
+        raise node.refuse("its ratio (input 1) is known at run time only, and dropout in training is random")
+    if bool(training) and float(np.asarray(ratio)) != 0.0:
         raise node.refuse("dropout in training is random")
     x = node.operand(0)
     mask = ops.ones_like(x, "bool") if len(node.node.outputs) > 1 else None

@@ -6,16 +6,14 @@ import numpy as np
 
 from .... import ops
 from ....ir.expr import PrimValue, const
-from ..importing import Imported, NodeImporter, Sizes, reads
+from ..importing import Imported, NodeImporter, reads
+from ..sizes import Sizes
+from . import run_time
 
 
 @reads("Gather")
 def _gather(node: NodeImporter) -> Imported:
-    known, places = node.sizes(0), node.array(1)
-    axis = node.attr("axis", 0)
-    if known is not None and not known.is_scalar and places is not None and places.ndim <= 1:
-        picked = tuple(known.values[int(place)] for place in places.reshape(-1))
-        return Sizes(picked, places.ndim == 0, known.dtype)
+    places, axis = node.array(1), node.attr("axis", 0)
     if places is not None and places.ndim == 0:
         return ops.take(node.operand(0), PrimValue(int(places)), axis=axis)
     return ops.take(node.operand(0), node.operand(1), axis=axis)
@@ -93,12 +91,17 @@ def _place(node: NodeImporter) -> Imported:
         return function(x, axis, keepdims)
     last = node.shape()[axis] - 1
     place = function(ops.flip(x, axis), axis, keepdims)
-    return ops.subtract(Sizes((last,), True).expression(), place)
+    return ops.subtract(Sizes.scalar(last).expression(), place)
 
 
 @reads("TopK")
 def _topk(node: NodeImporter) -> tuple[Imported | None, ...]:
-    count = node.attr("k") or node.number(1, "its k")
+    count = node.attr("k")
+    if count is None:
+        known = node.known_integers(1)
+        if known is None:
+            return run_time.top(node)
+        [count] = known
     found = node.emit(
         ops.topk(
             node.operand(0), int(count), node.attr("axis", -1), "both", bool(node.attr("largest", 1)), dtype="int64"

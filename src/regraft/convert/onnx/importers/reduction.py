@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import ml_dtypes
-import numpy as np
-
 from .... import ops
-from ....ir.dims import dim_product
-from ....ir.dtypes import is_bool, is_float, is_integer, numpy_dtype
+from ....ir.dtypes import is_integer
 from ....ir.expr import Expr
-from ..importing import Imported, NodeImporter, Sizes, reads
+from ..importing import Imported, NodeImporter, reads
+from .run_time import along_axis, count_of
+from .run_time_reduction import RunTimeReduction, extreme_identity
 
 
 def _axes(node: NodeImporter) -> list[int] | None:
     """The axes to fold; None for all. An empty list means all too, unless ``noop_with_empty_axes`` says none."""
-    axes = node.axes()
+    axes = [] if node.has(1) and node.ty(1).shape == (0,) else node.axes()
     if axes:
         return axes
     return [] if node.attr("noop_with_empty_axes", 0) else None
@@ -33,10 +31,9 @@ def _axes(node: NodeImporter) -> list[int] | None:
     "ReduceSumSquare",
 )
 def _reduce(node: NodeImporter) -> Imported:
+    if _is_over_tensor(node):
+        return _reduce_at_run_time(node)
     axes, keepdims = _axes(node), bool(node.attr("keepdims", 1))
-    known = node.sizes(0)
-    if node.op_type == "ReduceProd" and known is not None and not known.is_scalar and axes in (None, [0], [-1]):
-        return Sizes((dim_product(known.values),), not keepdims, known.dtype)
     x = node.operand(0)
     match node.op_type:
         case "ReduceSum":
@@ -61,6 +58,37 @@ def _reduce(node: NodeImporter) -> Imported:
             return ops.sum(ops.square(x), axes, keepdims)
 
 
+def _is_over_tensor(node: NodeImporter) -> bool:
+    """Whether the axes are a tensor that is computed at run time, and are not none at all."""
+    return node.attr("axes") is None and node.has(1) and node.array(1) is None and node.ty(1).shape != (0,)
+
+
+def _reduce_at_run_time(node: NodeImporter) -> Imported:
+    x = node.operand(0)
+    reduction = RunTimeReduction(node, count_of(node, 1), keepdims=bool(node.attr("keepdims", 1)))
+    match node.op_type:
+        case "ReduceSum":
+            return reduction.sum(x)
+        case "ReduceMean":
+            return reduction.mean(x)
+        case "ReduceMax":
+            return reduction.extreme(x, "max")
+        case "ReduceMin":
+            return reduction.extreme(x, "min")
+        case "ReduceProd":
+            return reduction.product(x)
+        case "ReduceL1":
+            return reduction.sum(ops.abs(x))
+        case "ReduceL2":
+            return _square_root(node, reduction.sum(ops.square(x)))
+        case "ReduceLogSum":
+            return ops.log(reduction.sum(x))
+        case "ReduceLogSumExp":
+            return reduction.log_sum_exp(x)
+        case _:
+            return reduction.sum(ops.square(x))
+
+
 def _square_root(node: NodeImporter, x: Expr) -> Expr:
     dtype = node.dtype()
     return ops.astype(ops.sqrt(ops.astype(x, "float64")), dtype) if is_integer(dtype) else ops.sqrt(x)
@@ -72,13 +100,7 @@ def _extreme(node: NodeImporter, x: Expr, axes: list[int] | None, keepdims: bool
     if shape is not None and any(isinstance(shape[axis], int) and shape[axis] == 0 for axis in folded):
         # Of nothing the greatest is the least there is.
         dtype = node.dtype()
-        if is_bool(dtype):
-            least = not greatest
-        elif is_float(dtype):
-            least = -np.inf if greatest else np.inf
-        else:
-            limits = ml_dtypes.iinfo(numpy_dtype(dtype))
-            least = int(limits.min if greatest else limits.max)
+        least = extreme_identity(dtype, greatest=greatest)
         kept = {axis % len(shape) for axis in folded}
         sizes = [1 if axis in kept else size for axis, size in enumerate(shape) if keepdims or axis not in kept]
         return ops.full(sizes, least, dtype)
@@ -101,11 +123,13 @@ def _log_sum_exp(node: NodeImporter, x: Expr, axes: list[int] | None, keepdims: 
 
 @reads("CumSum", "CumProd")
 def _scan(node: NodeImporter) -> Imported:
-    axis = node.number(1, "its axis")
     x = node.operand(0)
-    backwards = bool(node.attr("reverse", 0))
+    backwards, exclusive = bool(node.attr("reverse", 0)), bool(node.attr("exclusive", 0))
     function = ops.cumsum if node.op_type == "CumSum" else ops.cumprod
-    if backwards:
-        x = ops.flip(x, axis)
-    result = function(x, axis, exclusive=bool(node.attr("exclusive", 0)))
-    return ops.flip(result, axis) if backwards else result
+
+    def scanned(axis: int) -> Expr:
+        result = function(ops.flip(x, axis) if backwards else x, axis, exclusive=exclusive)
+        return ops.flip(result, axis) if backwards else result
+
+    known = node.known_integers(1)
+    return along_axis(node, node.operand(1), scanned) if known is None else scanned(known[0])

@@ -2,105 +2,228 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from .... import ops
-from ....ir.dims import Dim
-from ....ir.expr import Expr
+from ....ir.dims import Dim, SymVar
+from ....ir.dtypes import is_float
+from ....ir.expr import Expr, const
+from ....ir.types import ShapeType, TensorType
 from ..importing import Imported, NodeImporter, reads
+from ..sizes import Sizes
+from .resampling import CROP, Axis, Filter, Taps, resampled
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 
 
+@dataclass(slots=True)
+class _Target:
+    """What an operator asks for: the sizes of the result, and the factor of each axis where they do not tell it."""
+
+    sizes: list[Dim]
+    factors: dict[int, Fraction] = field(default_factory=dict[int, Fraction])
+
+    @property
+    def is_by_sizes(self) -> bool:
+        """Whether the factors are the ratios of sizes, so that the operators on images can be used."""
+        return not self.factors
+
+
 @reads("Upsample")
 def _upsample(node: NodeImporter) -> Imported:
-    scales = node.attr("scales") or np.asarray(node.array(1)).tolist()
-    sizes = [int(size * scale) for size, scale in zip(node.known_shape(), scales, strict=True)]
-    return _resized(node, sizes, _METHODS[node.attr("mode", "nearest")], "asymmetric", "floor", {})
+    factors = node.attr("scales")
+    if factors is None:
+        given = node.array(1) if node.has(1) else None
+        if given is None:
+            raise node.refuse("its scales (input 1) are computed at run time")
+        factors = given.tolist()
+    target = _by_factors(node, list(range(node.rank())), factors)
+    mode = node.attr("mode", "nearest")
+    kind = Filter("linear" if mode in ("linear", "bilinear") else mode, "floor")
+    return _resized(node, target, "asymmetric", kind)
 
 
 @reads("Resize")
 def _resize(node: NodeImporter) -> Imported:
-    mode = node.attr("mode", "nearest")
-    coordinates = node.attr("coordinate_transformation_mode", "half_pixel")
-    if node.attr("antialias", 0):
-        raise node.refuse("antialias is not supported")
-    if coordinates == "half_pixel_symmetric":
-        raise node.refuse("half_pixel_symmetric is not supported")
-    extra: dict[str, Any] = {}
-    if mode == "cubic":
-        extra = {"cubic_alpha": node.attr("cubic_coeff_a", -0.75), "cubic_exclude": node.attr("exclude_outside", 0)}
-    elif node.attr("exclude_outside", 0) and mode == "linear":
-        raise node.refuse("exclude_outside is supported for cubic only")
-    if coordinates == "tf_crop_and_resize":
-        raise node.refuse("tf_crop_and_resize is not supported")
-    sizes = _target(node)
-    nearest = node.attr("nearest_mode", "round_prefer_floor")
-    return _resized(node, sizes, _METHODS[mode], coordinates, nearest if mode == "nearest" else "", extra)
-
-
-def _target(node: NodeImporter) -> list[Dim]:
-    """The sizes of the result. Raises `UnsupportedNodeError` for factors that the sizes would not give back."""
-    shape = list(node.shape())
-    rank = len(shape)
+    old = node.opset < 11
+    kind = Filter(
+        node.attr("mode", "nearest"),
+        node.attr("nearest_mode", "floor" if old else "round_prefer_floor"),
+        node.attr("cubic_coeff_a", -0.75),
+        bool(node.attr("antialias", 0)),
+        bool(node.attr("exclude_outside", 0)),
+    )
+    coordinates = node.attr("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
+    rank = node.rank()
     axes = [axis % rank for axis in node.attr("axes", range(rank))]
-    given = node.sizes(3) if node.has(3) else None
-    if given is not None:
-        return _kept_ratio(node, shape, axes, list(given.values))
-    if node.has(3):
-        raise node.refuse("its sizes are computed at run time")
-    scales = node.array(2)
+    target = _sized(node, axes) if node.has(3) else _by_factors(node, axes, _factors(node, 1 if old else 2))
+    return _resized(node, target, coordinates, kind)
+
+
+def _factors(node: NodeImporter, index: int) -> list[float]:
+    scales = node.array(index)
     if scales is None:
-        raise node.refuse("its scales are computed at run time")
-    for axis, scale in zip(axes, np.asarray(scales, np.float32).tolist(), strict=True):
-        size: Dim = shape[int(axis)]
-        whole = int(scale) if float(scale).is_integer() else None
+        raise node.refuse(f"its scales (input {index}) are computed at run time")
+    return np.asarray(scales, np.float32).tolist()
+
+
+def _by_factors(node: NodeImporter, axes: Sequence[int], factors: Sequence[float]) -> _Target:
+    shape = list(node.shape())
+    inexact: dict[int, Fraction] = {}
+    for axis, scale in zip(axes, factors, strict=True):
+        size: Dim = shape[axis]
         if isinstance(size, int):
             target = int(np.floor(np.float32(size) * np.float32(scale)))
-            # The operator here computes with the ratio of sizes; where the factor is another, results differ.
-            if abs(target / size - scale) > 1e-6:
-                raise node.refuse(f"a factor of {scale} on an axis of size {size} is not the ratio of two sizes")
+            # The operators on images compute with the ratio of sizes; where the factor is another, results differ.
+            if size and abs(target / size - scale) > 1e-6:
+                inexact[axis] = Fraction(scale)
             shape[axis] = target
-        elif whole is not None:
-            shape[axis] = size * whole
-        elif scale != 1.0:
+        elif float(scale).is_integer():
+            shape[axis] = size * int(scale)
+        else:
             raise node.refuse(f"a factor of {scale} on an axis of a size that is known at run time only")
-    return shape
+    return _Target(shape, inexact)
 
 
-def _kept_ratio(node: NodeImporter, shape: list[Dim], axes: list[int], sizes: list[Dim]) -> list[Dim]:
+def _sized(node: NodeImporter, axes: Sequence[int]) -> _Target:
+    """The sizes that operand 3 gives for ``axes``."""
+    shape = list(node.shape())
+    given = node.sizes(3)
     policy = node.attr("keep_aspect_ratio_policy", "stretch")
+    if given is None:
+        if policy != "stretch":
+            raise node.refuse(f"its sizes are computed at run time, and keep_aspect_ratio_policy is {policy}")
+        given = Sizes.row(_named_sizes(node, axes))
     if policy == "stretch":
-        for axis, size in zip(axes, sizes, strict=True):
+        for axis, size in zip(axes, given.values, strict=True):
             shape[axis] = size
-        return shape
+        return _Target(shape)
     own = node.known_shape()
-    pairs = [(own[axis], size) for axis, size in zip(axes, sizes, strict=True) if isinstance(size, int)]
-    factors = [target / size for size, target in pairs]
-    factor = min(factors) if policy == "not_larger" else max(factors)
+    pairs = [(own[axis], size) for axis, size in zip(axes, given.values, strict=True) if isinstance(size, int)]
+    ratios = [Fraction(target, size) for size, target in pairs]
+    factor = min(ratios) if policy == "not_larger" else max(ratios)
+    inexact: dict[int, Fraction] = {}
     for axis in axes:
-        target = int(np.floor(own[axis] * factor + 0.5))
-        if abs(target / own[axis] - factor) > 1e-6:
-            raise node.refuse(f"a factor of {factor:.4g} on an axis of size {own[axis]} is not the ratio of two sizes")
+        target = int(np.floor(float(own[axis] * factor) + 0.5))
+        if target != own[axis] * factor:
+            inexact[axis] = factor
         shape[axis] = target
-    return shape
+    return _Target(shape, inexact)
 
 
-def _resized(
-    node: NodeImporter, sizes: list[Any], method: str, coordinates: str, rounding: str, extra: dict[str, Any]
+def _named_sizes(node: NodeImporter, axes: Sequence[int]) -> list[Dim]:
+    """Names for sizes that are computed at run time. Batch and channels are stated to stay as they are."""
+    shape, rank = node.shape(), node.rank()
+    stay = 2 if len(axes) == rank and rank in (4, 5) else 0
+    name = node.node.outputs[0].name or "size"
+    dims: list[Dim] = [shape[axis] if place < stay else SymVar(f"{name}_{axis}") for place, axis in enumerate(axes)]
+    given = node.graph.builder.emit(ops.tensor_to_shape(node.emit(ops.astype(node.operand(3), "int64"))))
+    node.graph.builder.match_cast(given, ShapeType(dims))
+    return dims
+
+
+def _resized(node: NodeImporter, target: _Target, coordinates: str, kind: Filter) -> Expr:
+    """The operator on images that says the same, or the elements of each axis gathered and weighted."""
+    shape, sizes = node.shape(), target.sizes
+    changed = [axis for axis in range(len(shape)) if shape[axis] != sizes[axis]]
+    plain = target.is_by_sizes and not kind.antialias and coordinates not in (CROP, "half_pixel_symmetric")
+    plain = plain and not (kind.exclude and kind.mode == "linear")
+    if plain and not changed:
+        return ops.reshape(node.operand(0), list(shape))
+    if plain and len(changed) <= 3 and len(shape) <= 5:
+        extra: dict[str, Any] = {}
+        if kind.mode == "cubic":
+            extra = {"cubic_alpha": kind.alpha, "cubic_exclude": int(kind.exclude)}
+        if kind.mode != "cubic" or len(changed) < 3:
+            rounding = kind.rounding if kind.mode == "nearest" else ""
+            return _by_operator(node, changed, sizes, _METHODS[kind.mode], coordinates, rounding, extra)
+    return _by_axis(node, target, coordinates, kind)
+
+
+# --- axis by axis
+
+
+def _by_axis(node: NodeImporter, target: _Target, coordinates: str, kind: Filter) -> Expr:
+    shape = node.known_shape()
+    x, dtype = node.operand(0), node.dtype()
+    bounds = _part(node, coordinates)
+    wide = "float64" if dtype == "float64" or not is_float(dtype) else "float32"
+    if kind.mode != "nearest":
+        x = node.emit(ops.astype(x, wide))
+    outside: Expr | None = None
+    for axis, size in enumerate(shape):
+        goal = target.sizes[axis]
+        if not isinstance(goal, int):
+            raise node.refuse("its sizes are computed at run time, in a mode that depends on their values")
+        start, end = bounds[axis]
+        if goal == size and (start, end) == (0, 1) and axis not in target.factors:
+            continue
+        along = Axis(size, goal, target.factors.get(axis, Fraction(goal, size)), start, end)
+        taps, beyond = resampled(along, coordinates, kind)
+        x = _gathered(node, x, axis, taps)
+        if any(beyond):
+            flags = const(np.asarray(beyond).reshape(-1, *(1,) * (len(shape) - axis - 1)))
+            outside = flags if outside is None else node.emit(ops.logical_or(outside, flags))
+    if outside is not None:
+        fill = const(np.asarray(node.attr("extrapolation_value", 0.0)), wide if kind.mode != "nearest" else dtype)
+        x = node.emit(ops.where(outside, fill, x))
+    return ops.astype(x, dtype) if kind.mode != "nearest" else x
+
+
+def _part(node: NodeImporter, coordinates: str) -> list[tuple[Fraction, Fraction]]:
+    """The part of each axis that is taken, in shares."""
+    rank = node.rank()
+    bounds = [(Fraction(0), Fraction(1))] * rank
+    if coordinates == CROP:
+        region = node.array(1) if node.has(1) else None
+        if region is None:
+            raise node.refuse("its region (input 1) is computed at run time")
+        axes = [axis % rank for axis in node.attr("axes", range(rank))]
+        shares = [Fraction(share) for share in region.tolist()]
+        for place, axis in enumerate(axes):
+            bounds[axis] = (shares[place], shares[place + len(axes)])
+    return bounds
+
+
+def _gathered(node: NodeImporter, x: Expr, axis: int, taps: Sequence[Taps]) -> Expr:
+    """``x`` with the weighted sum of its ``taps`` for each place of an axis."""
+    ty = x.ty
+    assert isinstance(ty, TensorType)
+    assert ty.shape is not None
+    width = max((len(row) for row in taps), default=1)
+    padded = [[*row, *[(row[0][0], 0.0)] * (width - len(row))] for row in taps]
+    places = np.asarray([tap for row in padded for tap, _ in row], np.int64)
+    found = node.emit(ops.take(x, const(places), axis=axis))
+    weights = np.asarray([[share for _, share in row] for row in padded]).reshape(len(taps), width)
+    if width == 1 and bool(np.all(weights == 1.0)):
+        return found
+    apart = [*ty.shape[:axis], len(taps), width, *ty.shape[axis + 1 :]]
+    shares = const(weights.reshape(len(taps), width, *(1,) * (ty.ndim - axis - 1)), ty.dtype)
+    return node.emit(ops.sum(ops.multiply(node.emit(ops.reshape(found, apart)), shares), [axis + 1]))
+
+
+# --- by the operators on images
+
+
+def _by_operator(
+    node: NodeImporter,
+    changed: list[int],
+    sizes: list[Any],
+    method: str,
+    coordinates: str,
+    rounding: str,
+    extra: dict[str, Any],
 ) -> Expr:
     shape = node.shape()
     rank = len(shape)
-    changed = [axis for axis in range(rank) if shape[axis] != sizes[axis]]
     x = node.operand(0)
-    if not changed:
-        return ops.reshape(x, list(shape))
     # Bring the axes that change to the end, with two or three of them together.
     width = 3 if len(changed) == 3 else 2
-    if len(changed) > 3 or rank > 5:
-        raise node.refuse(f"{len(changed)} of {rank} axes change; at most 3 are supported")
     axes = changed + [axis for axis in reversed(range(rank)) if axis not in changed][: max(width - len(changed), 0)]
     axes = sorted(axes)
     others = [axis for axis in range(rank) if axis not in axes]

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from .... import ops
-from ....ir.dims import Dim, SymVar, dim_product
+from ....ir.dims import Dim, SymExpr, SymVar, dim_product, dims_equal
 from ....ir.dtypes import is_float, is_integer
 from ....ir.expr import Constant, Expr, PrimValue, ShapeExpr, const
 from ....ir.tensor_data import TensorData
 from ....ir.types import ShapeType
-from ..importing import Imported, NodeImporter, Sizes, all_known, constant_of, reads
+from ..importing import Imported, NodeImporter, constant_of, reads
+from ..sizes import Sizes
+from . import run_time
 
 
 @reads("Constant")
@@ -38,7 +40,8 @@ def _shape(node: NodeImporter) -> Imported:
     bounds = slice(*slice(first, last).indices(rank)[:2])
     shape = node.ty(0).shape
     if shape is not None:
-        return Sizes(tuple(shape[bounds]))
+        node.graph.sizes_of_tensors.update(shape)
+        return Sizes.row(shape[bounds])
     sizes = node.emit(ops.shape_to_tensor(node.emit(ops.shape_of(node.operand(0)))))
     return ops.strided_slice(sizes, [0], [bounds.start], [bounds.stop])
 
@@ -46,18 +49,15 @@ def _shape(node: NodeImporter) -> Imported:
 @reads("Size")
 def _size(node: NodeImporter) -> Imported:
     shape = node.ty(0).shape
-    return ops.size(node.operand(0)) if shape is None else Sizes((dim_product(shape),), True)
+    return ops.size(node.operand(0)) if shape is None else Sizes.scalar(dim_product(shape))
 
 
 @reads("Reshape")
 def _reshape(node: NodeImporter) -> Imported:
     given = node.attr("shape")
-    known = Sizes(given) if given is not None else node.sizes(1)
+    known = Sizes.row(given) if given is not None else node.sizes(1)
     if known is None:
         return ops.reshape(node.operand(0), node.named_shape(_resolved(node)))
-    own = node.sizes(0)
-    if own is not None and len(known.values) <= 1 and len(own.values) == 1:
-        return own.of(own.values, is_scalar=not known.values)
     allow_zero = node.attr("allowzero", 0)
     sizes = list(known.values)
     if not allow_zero and 0 in sizes:
@@ -76,7 +76,7 @@ def _resolved(node: NodeImporter) -> Expr:
     zero, unknown, one = (const(number, "int64") for number in (0, -1, 1))
     shape = node.ty(0).shape
     if not node.attr("allowzero", 0) and isinstance(length, int) and shape is not None:
-        own = Sizes((*shape, *[0] * length)[:length]).expression()
+        own = Sizes.row((*shape, *[0] * length)[:length]).expression()
         sizes = node.emit(ops.where(ops.equal(sizes, zero), node.emit(own), sizes))
     open_size = node.emit(ops.equal(sizes, unknown))
     rest = ops.prod(ops.where(open_size, one, sizes))
@@ -89,7 +89,7 @@ def _worked_out(node: NodeImporter, sizes: list[Dim]) -> Expr:
     graph_builder = node.graph.builder
     total = node.emit(ops.size(node.operand(0)))
     rest = dim_product([size for size in sizes if not (isinstance(size, int) and size == -1)])
-    divisor = const(np.asarray(rest, "int64")) if isinstance(rest, int) else Sizes((rest,), True).expression()
+    divisor = const(np.asarray(rest, "int64")) if isinstance(rest, int) else Sizes.scalar(rest).expression()
     missing = node.emit(ops.reshape(ops.floor_divide(total, divisor), [1]))
     name = SymVar(f"{node.node.outputs[0].name or 'size'}_rest")
     shape = graph_builder.emit(ops.tensor_to_shape(missing))
@@ -107,16 +107,25 @@ def _flatten(node: NodeImporter) -> Imported:
 
 @reads("Squeeze", "Unsqueeze")
 def _squeeze(node: NodeImporter) -> Imported:
-    axes, known = node.axes(), node.sizes(0)
+    if node.attr("axes") is None and node.has(1) and node.array(1) is None:
+        return (run_time.unsqueeze if node.op_type == "Unsqueeze" else run_time.squeeze)(node)
+    axes = node.axes()
     if node.op_type == "Unsqueeze":
-        if known is not None and known.is_scalar and axes in ([0], [-1]):
-            return known.of(known.values)
         return ops.expand_dims(node.operand(0), axes or [])
-    if known is not None and not known.is_scalar and len(known.values) == 1:
-        return known.of(known.values, is_scalar=True)
-    if axes is None and node.ty(0).shape is None:
+    return ops.squeeze(node.operand(0), _axes_of_one(node) if axes is None else axes)
+
+
+def _axes_of_one(node: NodeImporter) -> list[int]:
+    """The axes of size 1. Raises `UnsupportedNodeError` where which these are is known at run time only."""
+    shape = node.ty(0).shape
+    if shape is None:
         raise node.refuse("which axes have size 1 is known at run time only")
-    return ops.squeeze(node.operand(0), axes)
+    axes = [axis for axis, size in enumerate(shape) if size == 1]
+    stated = node.node.outputs[0].shape
+    open_sizes = [size for size in shape if isinstance(size, SymExpr) and dims_equal(size, 1) is None]
+    if open_sizes and (stated is None or len(stated) != len(shape) - len(axes)):
+        raise node.refuse(f"which axes have size 1 is known at run time only: {open_sizes[0]} may be 1 or not")
+    return axes
 
 
 @reads("Transpose")
@@ -126,10 +135,6 @@ def _transpose(node: NodeImporter) -> Imported:
 
 @reads("Concat")
 def _concat(node: NodeImporter) -> Imported:
-    parts = [node.sizes(index) for index in range(len(node.node.inputs))]
-    known = [part for part in parts if part is not None and not part.is_scalar]
-    if len(known) == len(parts) and sum(len(part.values) for part in known) <= 64:
-        return Sizes(tuple(value for part in known for value in part.values), dtype=known[0].dtype)
     return ops.concat(node.operands(), axis=node.attr("axis", 1))
 
 
@@ -140,9 +145,9 @@ def _split(node: NodeImporter) -> tuple[Imported | None, ...]:
     known = node.sizes(1) if node.has(1) else None
     sizes: Any = node.attr("split") or (known.values if known is not None else None)
     x = node.operand(0)
+    if sizes is None and node.has(1):
+        sizes = node.named_sizes(run_time.row(node, node.operand(1)), count)
     if sizes is None:
-        if node.has(1):
-            raise node.refuse("the sizes of its parts are computed at run time")
         if count == 1:
             return (x,)
         parts = node.emit(ops.split(x, count, axis))
@@ -180,7 +185,8 @@ def _expand(node: NodeImporter) -> Imported:
 
 @reads("Tile")
 def _tile(node: NodeImporter) -> Imported:
-    return ops.tile(node.operand(0), node.integers(1, "its repeats") or [])
+    repeats = node.known_integers(1)
+    return run_time.tile(node) if repeats is None else ops.tile(node.operand(0), repeats)
 
 
 @reads("DepthToSpace")
@@ -213,7 +219,7 @@ def _constant_of_shape(node: NodeImporter) -> Imported:
     fill = np.zeros(1, np.float32) if tensor is None else tensor.numpy()
     known = node.sizes(0)
     number = const(np.asarray(fill).reshape(()))
-    if known is not None and all_known(known.values) and len(known.values) == 1 and is_integer(number.data.dtype):
+    if known is not None and known.is_known and len(known.values) == 1 and is_integer(number.data.dtype):
         length = known.values[0]
         if isinstance(length, int) and length <= 64:
             return const(np.full(length, number.data.numpy()))
@@ -230,7 +236,7 @@ def _range(node: NodeImporter) -> Imported:
             return ops.arange(*[PrimValue(value) for value in (start, limit, delta)], dtype=dtype)
     arrays = [node.array(index) for index in range(3)]
     if any(array is None for array in arrays):
-        raise node.refuse("its bounds are computed at run time from values, not from sizes")
+        return run_time.arange(node)
     numbers = [np.asarray(array).reshape(()) for array in arrays]
     count = max(int(np.ceil((numbers[1].astype(float) - numbers[0]) / numbers[2])), 0)
     wide = numbers[0] + np.arange(count).astype(numbers[0].dtype) * numbers[2]
@@ -244,9 +250,9 @@ def _eye_like(node: NodeImporter) -> Imported:
 
 @reads("OneHot")
 def _one_hot(node: NodeImporter) -> Imported:
-    depth = node.integers(1, "its depth")
+    depth = node.known_integers(1)
     if depth is None:
-        depth = [int(np.asarray(node.array(1)).reshape(-1)[0])]
+        return run_time.one_hot(node)
     [size] = depth
     indices = ops.astype(node.operand(0), "int64")
     wrapped = ops.where(ops.less(indices, const(0, "int64")), ops.add(indices, const(size, "int64")), indices)
@@ -257,22 +263,27 @@ def _one_hot(node: NodeImporter) -> Imported:
 
 @reads("Trilu")
 def _trilu(node: NodeImporter) -> Imported:
-    k = node.number(1, "its diagonal") if node.has(1) else 0
-    return (ops.triu if node.attr("upper", 1) else ops.tril)(node.operand(0), int(k))
+    upper = bool(node.attr("upper", 1))
+    diagonal = node.known_integers(1) if node.has(1) else [0]
+    if diagonal is None:
+        return run_time.triangle(node, upper=upper)
+    return (ops.triu if upper else ops.tril)(node.operand(0), diagonal[0])
 
 
 @reads("Pad")
 def _pad(node: NodeImporter) -> Imported:
+    mode = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}[
+        node.attr("mode", "constant")
+    ]
     given = node.attr("pads")
-    pads = list(given) if given is not None else node.integers(1, "its pads") or []
+    if given is None and any(node.has(index) and node.array(index) is None for index in (1, 2, 3)):
+        return run_time.pad(node, mode)
+    pads = list(given) if given is not None else node.known_integers(1) or []
     rank = node.rank()
     axes = [axis % rank for axis in (node.integers(3, "its axes") or range(rank))] if rank else []
     widths = [0] * (2 * rank)
     for place, axis in enumerate(axes):
         widths[2 * axis], widths[2 * axis + 1] = pads[place], pads[place + len(axes)]
-    mode = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}[
-        node.attr("mode", "constant")
-    ]
     fill = node.attr("value", 0.0) if given is not None else 0.0
     if node.has(2) and mode == "constant":
         fill = node.number(2, "the number it pads with")
@@ -280,9 +291,11 @@ def _pad(node: NodeImporter) -> Imported:
 
 
 @reads("CenterCropPad")
-def _center_crop_pad(node: NodeImporter) -> Imported:
+def _center_crop_pad(node: NodeImporter) -> Imported | tuple[Imported | None, ...]:
+    targets = node.known_integers(1)
+    if targets is None or not all(isinstance(size, int) for size in node.shape()):
+        return node.by_function()
     x, shape = node.operand(0), node.known_shape()
-    targets = node.integers(1, "its shape") or []
     axes = node.attr("axes") or range(len(shape))
     for axis, target in zip(axes, targets, strict=True):
         size = shape[axis]
@@ -298,34 +311,20 @@ def _center_crop_pad(node: NodeImporter) -> Imported:
     return x
 
 
-def sliced_sizes(known: Sizes, begin: int, end: int, step: int) -> Sizes:
-    """The elements of a known tensor of sizes between two bounds."""
-    return known.of(known.values[slice(*_python_bounds(begin, end, step, len(known.values)))])
-
-
-def _python_bounds(begin: int, end: int, step: int, size: int) -> tuple[int, int | None, int]:
-    places = range(*slice(begin, end, step).indices(size))
-    return places.start, None if places.stop < 0 else places.stop, step
-
-
 @reads("Slice")
 def _slice(node: NodeImporter) -> Imported:
     rank = node.rank()
     begins, ends = (_bound(node, name, index) for name, index in (("starts", 1), ("ends", 2)))
-    if begins is None or ends is None:
-        return _dynamic_slice(node)
+    has_tensor = any(node.has(index) and node.array(index) is None for index in (3, 4))
+    if begins is None or ends is None or has_tensor:
+        return run_time.cut(node)
     axes = node.attr("axes") or node.integers(3, "its axes") or list(range(len(begins)))
     steps = node.integers(4, "its steps") if node.has(4) else [1] * len(begins)
     assert steps is not None
-    known = node.sizes(0)
-    if known is not None and not known.is_scalar and len(begins) == 1 and all_known([*begins, *ends]):
-        first, last = begins[0], ends[0]
-        assert isinstance(first, int)
-        assert isinstance(last, int)
-        return sliced_sizes(known, first, last, steps[0])
     bounds = [_inside(node, *row) for row in zip(begins, ends, axes, steps, strict=True)]
     firsts, lasts = [row[0] for row in bounds], [row[1] for row in bounds]
-    return ops.strided_slice(node.operand(0), [axis % rank for axis in axes], firsts, lasts, steps)
+    places = [axis % rank for axis in axes]
+    return run_time.named_axes(node, ops.strided_slice(node.operand(0), places, firsts, lasts, steps), places)
 
 
 def _bound(node: NodeImporter, name: str, index: int) -> list[Dim] | None:
@@ -349,16 +348,3 @@ def _inside(node: NodeImporter, begin: Dim, end: Dim, axis: int, step: int) -> t
     if isinstance(end, int) and end < -(2**62):
         end = -(2**62)
     return begin, end
-
-
-def _dynamic_slice(node: NodeImporter) -> Imported:
-    rank = node.rank()
-    axes = node.integers(3, "its axes") if node.has(3) else None
-    if axes is not None and [axis % rank for axis in axes] != list(range(rank)):
-        raise node.refuse("its bounds are computed at run time, and not for all axes in order")
-    count = node.shape(1)[0] if node.ty(1).shape is not None else rank
-    if axes is None and count != rank:
-        raise node.refuse("its bounds are computed at run time, and not for all axes")
-    steps = node.optional(4) or const(np.ones(rank, np.int64))
-    operands = [ops.astype(bound, "int64") for bound in (node.operand(1), node.operand(2), steps)]
-    return ops.dynamic_strided_slice(node.operand(0), *operands)

@@ -70,7 +70,7 @@ def _extreme(function: Callable[..., Expr]) -> Callable[..., Expr]:
     return handler
 
 
-def _without_sign(x1: Expr, x2: Expr) -> Expr:
+def hypotenuse(x1: Expr, x2: Expr) -> Expr:
     """``sqrt(x1² + x2²)`` without overflow on the way."""
     left, right = R.abs(x1), R.abs(x2)
     most, least = R.maximum(left, right), R.minimum(left, right)
@@ -125,7 +125,7 @@ for _name, _handler in _TWO_TENSORS.items():
 
 @converts("hypot")
 def _hypot(context: Context, x: Expr, other: Expr) -> Expr:
-    return in_wide_floats(_without_sign, *context.promoted(x, other))
+    return in_wide_floats(hypotenuse, *context.promoted(x, other))
 
 
 @converts("add.Tensor", "add.Scalar")

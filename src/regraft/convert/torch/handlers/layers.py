@@ -24,8 +24,7 @@ def _same_padding(size: int, step: int) -> tuple[int, int]:
     return total // 2, total - total // 2
 
 
-def _convolved(
-    context: Context,
+def convolved(
     x: Expr,
     weight: Expr,
     bias: Expr | None,
@@ -36,6 +35,7 @@ def _convolved(
     output_padding: int | Sequence[int] = 0,
     groups: int = 1,
 ) -> Expr:
+    """A convolution, or a transposed one, with PyTorch's arguments."""
     count = rank(weight) - 2
     single = rank(x) == count + 1
     if single:
@@ -74,7 +74,7 @@ def _convolution_of_rank(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Expr:
-    return _convolved(context, x, weight, bias, stride, padding, dilation, groups=groups)
+    return convolved(x, weight, bias, stride, padding, dilation, groups=groups)
 
 
 @converts("conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input")
@@ -89,7 +89,7 @@ def _conv_transpose(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Expr:
-    return _convolved(context, x, weight, bias, stride, padding, dilation, True, output_padding, groups)
+    return convolved(x, weight, bias, stride, padding, dilation, True, output_padding, groups)
 
 
 @converts("convolution")
@@ -105,7 +105,7 @@ def _convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Expr:
-    return _convolved(context, x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+    return convolved(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
 
 
 # --- normalizations

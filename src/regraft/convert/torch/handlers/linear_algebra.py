@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from .... import ops as R
 from ....ir.dims import dim_min
 from ....ir.dtypes import is_integer
-from ....ir.expr import Expr
+from ....ir.expr import Expr, const
 from ..context import Context, cast, converts, dtype_of, rank, shape_of
 
 
@@ -80,7 +83,11 @@ def _trace(context: Context, x: Expr) -> Expr:
 
 @converts("_cdist_forward", "cdist")
 def _cdist(context: Context, x1: Expr, x2: Expr, p: float = 2.0, compute_mode: int | None = None) -> Expr:
-    rows, columns = R.expand_dims(x1, axis=-2), R.expand_dims(x2, axis=-3)
+    return _distance(R.expand_dims(x1, axis=-2), R.expand_dims(x2, axis=-3), p)
+
+
+def _distance(rows: Expr, columns: Expr, p: float) -> Expr:
+    """The p-norm of the differences, over the last axis."""
     distance = R.abs(R.subtract(rows, columns))
     if p == 1:
         return R.sum(distance, axis=-1)
@@ -89,5 +96,56 @@ def _cdist(context: Context, x1: Expr, x2: Expr, p: float = 2.0, compute_mode: i
     if p == float("inf"):
         return R.max(distance, axis=-1)
     if p == 0:
-        return R.sum(cast(R.not_equal(rows, columns), dtype_of(x1)), axis=-1)
+        return R.sum(cast(R.not_equal(rows, columns), dtype_of(rows)), axis=-1)
     return R.power(R.sum(R.power(distance, float(p)), axis=-1), 1.0 / p)
+
+
+@converts("_pdist_forward")
+def _pdist(context: Context, x: Expr, p: float = 2.0) -> Expr:
+    count = shape_of(x)[0]
+    if not isinstance(count, int):
+        context.unsupported(f"the pairs of a symbolic number of rows, {count}")
+    first, second = [R.take(x, const(places, "int64"), axis=0) for places in np.triu_indices(count, 1)]
+    return _distance(first, second, p)
+
+
+# --- one matrix for each group of rows
+
+
+@converts("_grouped_mm")
+@converts("grouped_mm_fallback", namespace="transformers")
+def _grouped_matmul(
+    context: Context,
+    x: Expr,
+    mat2: Expr,
+    offs: Expr | None = None,
+    bias: Expr | None = None,
+    out_dtype: Any = None,
+) -> Expr:
+    """Rows ``offs[i-1]`` to ``offs[i]`` times the matrix ``i``; rows behind the last offset are zeros.
+
+    Each group is a slice, as long as the data says, and one product: no more is computed than PyTorch computes.
+    """
+    if offs is None and rank(x) == 3:
+        return cast(R.matmul(x, mat2), context.output_dtype())
+    if offs is None or rank(x) != 2 or rank(mat2) != 3 or bias is not None:
+        context.unsupported("groups other than of rows, each with a matrix; write them as matmuls")
+    groups, depth, width = shape_of(mat2)
+    if not isinstance(groups, int):
+        context.unsupported(f"a symbolic number of groups, {groups}")
+    ends = R.reshape(cast(offs, "int64"), [groups, 1])
+    bounds = context.emit(R.concat([R.zeros([1, 1], "int64"), ends], axis=0))
+    starts = context.emit(R.concat([bounds, R.zeros([groups + 1, 1], "int64")], axis=1))
+    stops = context.emit(R.concat([ends, R.full([groups, 1], const(depth, "int64"), "int64")], axis=1))
+    steps = const([1, 1], "int64")
+
+    def row(table: Expr, index: int) -> Expr:
+        return R.take(table, const(index, "int64"), axis=0)
+
+    parts: list[Expr] = []
+    for group in range(groups):
+        rows = R.dynamic_strided_slice(x, row(starts, group), row(stops, group), steps)
+        parts.append(context.emit(R.matmul(rows, R.take(mat2, const(group, "int64"), axis=0))))
+    behind = R.dynamic_strided_slice(x, row(starts, groups), const([2**62, 1], "int64"), steps)
+    parts.append(context.emit(behind * R.zeros([1, width], dtype_of(x))))
+    return cast(R.concat(parts, axis=0), context.output_dtype())

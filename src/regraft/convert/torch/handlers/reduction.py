@@ -297,12 +297,30 @@ def _searchsorted(
     side: str | None = None,
     sorter: Expr | None = None,
 ) -> Expr:
-    if rank(sorted_sequence) != 1:
-        context.unsupported("a sequence of several rows; search each row by itself")
     if sorter is not None:
-        sorted_sequence = R.take(sorted_sequence, sorter, axis=0)
+        sorted_sequence = R.gather_elements(sorted_sequence, sorter, axis=-1)
     values, places = context.promoted(x, sorted_sequence)
-    return R.bucketize(values, places, out_int32=out_int32, right=right or side == "right")
+    right = right or side == "right"
+    if rank(sorted_sequence) == 1:
+        return R.bucketize(values, places, out_int32=out_int32, right=right)
+    # Each row has a sequence of its own: the place is how many of it stand before the value.
+    before = (R.less_equal if right else R.less)(R.expand_dims(places, axis=-2), R.expand_dims(values, axis=-1))
+    return R.sum(cast(before, context.output_dtype()), axis=-1)
+
+
+@converts("histc")
+def _histogram(context: Context, x: Expr, bins: int = 100, min: float = 0, max: float = 0) -> Expr:
+    dtype = dtype_of(x)
+    if min == max:
+        context.unsupported("a histogram between the least and the greatest of the data; give min and max")
+    flat = context.emit(R.flatten(x))
+    inside = R.logical_and(R.greater_equal(flat, float(min)), R.less_equal(flat, float(max)))
+    place = R.floor((flat - float(min)) * (bins / (max - min)))
+    # The last bin holds its upper edge as well, and what lies outside goes to a bin behind.
+    place = R.where(inside, R.clip(place, 0, bins - 1), R.full_like(flat, const(float(bins), dtype)))
+    start = R.zeros([bins + 1], dtype)
+    counts = R.index_put(start, [cast(place, "int64")], R.ones_like(flat), accumulate=True)
+    return R.strided_slice(counts, [0], [0], [bins])
 
 
 @converts("nonzero")

@@ -1,125 +1,14 @@
-"""Handlers of ATen's pooling and of resizing, sampling and folding of images."""
+"""Handlers of ATen's resizing and sampling of images."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 from .... import ops as R
 from ....ir.dims import Dim
 from ....ir.expr import Expr
-from ..context import Context, converts, each_axis, rank, shape_of
-
-# --- pooling
-
-_MAX: Final[list[Callable[..., Expr]]] = [R.nn.max_pool1d, R.nn.max_pool2d, R.nn.max_pool3d]
-_AVERAGE: Final[list[Callable[..., Expr]]] = [R.nn.avg_pool1d, R.nn.avg_pool2d, R.nn.avg_pool3d]
-_ADAPTIVE: Final[list[Callable[..., Expr]]] = [
-    R.nn.adaptive_avg_pool1d,
-    R.nn.adaptive_avg_pool2d,
-    R.nn.adaptive_avg_pool3d,
-]
-
-
-def _spatial_axes(context: Context) -> int:
-    """How many axes a layer works along: the digit in its name."""
-    return next(int(letter) for letter in context.operator() if letter.isdigit())
-
-
-def _batched(x: Expr, count: int, function: Callable[[Expr], Expr]) -> Expr:
-    """``function`` of ``x`` with a batch axis, which PyTorch lets people leave out."""
-    if rank(x) == count + 2:
-        return function(x)
-    return R.squeeze(function(R.expand_dims(x, axis=0)), axis=0)
-
-
-def _pooled(
-    context: Context,
-    function: Callable[..., Expr],
-    x: Expr,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    ceil_mode: bool,
-    **attributes: Any,
-) -> Expr:
-    count = _spatial_axes(context)
-    kernel = each_axis(kernel_size, count)
-    widths = each_axis(padding, count)
-    attributes |= {
-        "pool_size": kernel,
-        "strides": each_axis(stride, count) if stride not in (None, []) else kernel,
-        "padding": [*widths, *widths],
-        "ceil_mode": ceil_mode,
-    }
-    return _batched(x, count, lambda x: function(x, **attributes))
-
-
-@converts("max_pool1d", "max_pool2d", "max_pool3d")
-def _max_pool(
-    context: Context,
-    x: Expr,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-) -> Expr:
-    count = _spatial_axes(context)
-    steps = each_axis(dilation, count)
-    return _pooled(context, _MAX[count - 1], x, kernel_size, stride, padding, ceil_mode, dilation=steps)
-
-
-@converts("max_pool2d_with_indices", "max_pool3d_with_indices")
-def _max_pool_with_indices(context: Context, x: Expr, *window: Any, **more: Any) -> tuple[Expr, Expr | None]:
-    return _max_pool(context, x, *window, **more), None
-
-
-@converts("avg_pool1d", "avg_pool2d", "avg_pool3d")
-def _avg_pool(
-    context: Context,
-    x: Expr,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Expr:
-    count = _spatial_axes(context)
-    if divisor_override is not None:
-        context.unsupported("divisor_override; multiply the mean by the window's size over that number instead")
-    function = _AVERAGE[count - 1]
-    return _pooled(context, function, x, kernel_size, stride, padding, ceil_mode, count_include_pad=count_include_pad)
-
-
-@converts(
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
-    "_adaptive_avg_pool2d",
-    "_adaptive_avg_pool3d",
-)
-def _adaptive_avg_pool(context: Context, x: Expr, output_size: Sequence[Dim]) -> Expr:
-    count = _spatial_axes(context)
-    sizes = list(context.output_shape()[-count:])
-    return _batched(x, count, lambda x: _ADAPTIVE[count - 1](x, output_size=sizes))
-
-
-@converts("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
-def _adaptive_max_pool(context: Context, x: Expr, output_size: Sequence[int]) -> tuple[Expr, Expr | None]:
-    count = _spatial_axes(context)
-    kernel: list[int] = []
-    for have, want in zip(shape_of(x)[-count:], context.output_shape()[-count:], strict=True):
-        if not isinstance(have, int) or not isinstance(want, int) or have % want:
-            context.unsupported(f"windows of different sizes: {want} of an axis of {have}")
-        kernel.append(have // want)
-    pooled = _batched(x, count, lambda x: _MAX[count - 1](x, pool_size=kernel, strides=kernel))
-    return pooled, None
-
-
-# --- resizing
-
+from ..context import Context, converts, rank, shape_of
 
 def _resized(
     context: Context, x: Expr, method: str, coordinates: str, rounding: str, scales: Sequence[float | None] | None

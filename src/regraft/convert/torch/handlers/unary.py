@@ -12,6 +12,19 @@ from ....ir.expr import Expr
 from ..context import Context, cast, converts, dtype_of
 from ..tensors import dtype_name
 
+
+def lowest_of(dtype: str, *, highest: bool = False) -> float:
+    """The number below (above) all others of a dtype; infinite for floats."""
+    if is_float(dtype):
+        return math.inf if highest else -math.inf
+    if is_bool(dtype):
+        return highest
+    import torch
+
+    limits = torch.iinfo(getattr(torch, dtype))
+    return limits.max if highest else limits.min
+
+
 _SAME: Final[dict[str, Callable[[Expr], Expr]]] = {
     "abs": R.abs,
     "neg": R.negative,
@@ -218,8 +231,6 @@ def _to_result(context: Context, x: Expr, *_how: Any, **_more: Any) -> Expr:
 
 @converts("_conj", "_conj_physical", "resolve_conj", "resolve_neg")
 def _conjugate(context: Context, x: Expr) -> Expr:
-    if "complex" in dtype_of(x):
-        context.unsupported("complex numbers are not supported here; write real and imaginary parts as two tensors")
     return x
 
 

@@ -1,0 +1,20 @@
+"""Published architectures at small sizes, from their configurations with random weights; nothing is downloaded.
+
+Each is one line of data: a class of transformers or diffusers, what its configuration says, and inputs. What becomes of
+them is `bench.bench_architectures`'s to say. Needs torch, transformers and diffusers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .diffusion import DIFFUSION
+from .language import LANGUAGE
+from .model import Architecture, Example
+from .others import OTHERS
+from .vision import VISION
+
+ARCHITECTURES: Final[dict[str, Architecture]] = {each.name: each for each in LANGUAGE + VISION + OTHERS + DIFFUSION}
+"""All of them, by the names that their authors gave them."""
+
+__all__ = ["ARCHITECTURES", "Architecture", "Example"]

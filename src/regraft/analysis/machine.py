@@ -1,0 +1,75 @@
+"""How long a call takes, estimated: a roofline over what `cost` counts, with the price of making the call at all.
+
+A few numbers stand for a machine and the engine on it. They are good for comparing two ways to compute the same thing,
+and for nothing finer: the estimate of one call may be off by a factor of two.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Final, NamedTuple
+
+from ..ir.dims import Dim, evaluate, free_symvars
+from ..ir.op import Call, is_call_of
+from ..ir.types import TensorType, TupleType
+from .cost import call_cost
+
+
+class Machine(NamedTuple):
+    """One core and what drives it.
+
+    ``operations`` and ``bytes`` are what it does in a second; ``call`` is the time in seconds that a call takes before
+    it computes anything, and ``part`` what each field of a result that is a tuple takes beside that. A product of
+    matrices is computed in tiles of ``columns``: a narrower one takes as long as one of a full tile.
+    """
+
+    operations: float
+    bytes: float
+    call: float
+    part: float
+    columns: int
+
+
+CPU_CORE: Final = Machine(operations=200e9, bytes=40e9, call=2.5e-6, part=1.25e-6, columns=32)
+"""A core of a server with 512-bit vectors, driven by ONNX Runtime or PyTorch, on float32.
+
+Fitted to both at once on groups of parallel products (``python -m bench combining`` measures them), where it has to say
+which of two ways is faster. Parts of a split count as copied: ONNX Runtime copies them, and what reads PyTorch's views
+pays for the strides.
+"""
+
+
+def call_seconds(call: Call, machine: Machine = CPU_CORE, *, size: int = 1) -> float | None:
+    """The estimated time of one call, with every size variable at ``size``; None if it cannot be counted.
+
+    The larger of the time that its arithmetic takes and the time that its bytes take, after the call's own price.
+    Cost: as `call_cost`.
+    """
+    cost = call_cost(call)
+    if cost.unknown:
+        return None
+    operations = _at(cost.operations, size)
+    if is_call_of(call, "relax.matmul"):
+        operations *= _padding(call, machine.columns, size)
+    parts = len(call.ty.fields) if isinstance(call.ty, TupleType) else 0
+    own = machine.call + parts * machine.part
+    return own + max(operations / machine.operations, _at(cost.bytes, size) / machine.bytes)
+
+
+def _at(count: Dim, size: int) -> int:
+    """``count`` with every variable at ``size``; 0 where that size cannot be, such as 1 for the n of ``n - 2``."""
+    try:
+        return max(0, evaluate(count, dict.fromkeys(free_symvars(count), size)))
+    except ZeroDivisionError:
+        return 0
+
+
+def _padding(product: Call, tile: int, size: int) -> float:
+    """How many times as many columns as it has a product computes, for the last tile to be a full one."""
+    right, out = product.args[1].ty, product.ty
+    assert isinstance(right, TensorType)
+    assert isinstance(out, TensorType)
+    if right.ndim < 2 or not out.shape:
+        return 1.0
+    columns = _at(out.shape[-1], size)
+    return ceil(columns / tile) * tile / columns if columns else 1.0

@@ -1,0 +1,151 @@
+"""Where the elements of a resized axis come from, as ONNX's `Resize` says in all its modes.
+
+Numbers only: for each element of the result the elements that are mixed, with their weights. Places are worked out
+in exact fractions, so none is moved across an element by rounding. `resize` makes programs of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+from typing import Final, TypeAlias
+
+Taps: TypeAlias = list[tuple[int, float]]
+"""Elements of an axis, each with its weight."""
+
+CROP: Final = "tf_crop_and_resize"
+_HALF: Final = Fraction(1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis of ``size`` elements that becomes one of ``target``, by the factor ``scale``.
+
+    ``target`` may be less than ``size * scale``, by a part of an element. ``start`` and ``end``, in shares of the
+    axis, are the part of it that `CROP` takes.
+    """
+
+    size: int
+    target: int
+    scale: Fraction
+    start: Fraction = Fraction(0)
+    end: Fraction = Fraction(1)
+
+    @property
+    def extent(self) -> Fraction:
+        """The size of the result before it was made whole."""
+        return self.size * self.scale
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """How elements are mixed: "nearest" with a rounding, "linear", or "cubic" with Keys' ``alpha``.
+
+    With ``antialias`` the filter is widened where an axis shrinks; with ``exclude`` elements beyond its ends have no
+    weight, else its last ones are repeated.
+    """
+
+    mode: str
+    rounding: str = "round_prefer_floor"
+    alpha: float = -0.75
+    antialias: bool = False
+    exclude: bool = False
+
+
+def _half_pixel(axis: Axis, place: int) -> Fraction:
+    return (place + _HALF) / axis.scale - _HALF
+
+
+def _symmetric(axis: Axis, place: int) -> Fraction:
+    """The middle of the axis stays in the middle, though the result is less than it should be by a part."""
+    return Fraction(axis.size, 2) * (1 - axis.target / axis.extent) + _half_pixel(axis, place)
+
+
+def _pytorch_half_pixel(axis: Axis, place: int) -> Fraction:
+    return _half_pixel(axis, place) if axis.target > 1 else Fraction(0)
+
+
+def _align_corners(axis: Axis, place: int) -> Fraction:
+    return Fraction(0) if axis.extent == 1 else place * (axis.size - 1) / (axis.extent - 1)
+
+
+def _asymmetric(axis: Axis, place: int) -> Fraction:
+    return place / axis.scale
+
+
+def _tf_half_pixel_for_nn(axis: Axis, place: int) -> Fraction:
+    return (place + _HALF) / axis.scale
+
+
+def _crop(axis: Axis, place: int) -> Fraction:
+    length = axis.size - 1
+    if axis.extent == 1:
+        return (axis.start + axis.end) / 2 * length
+    return axis.start * length + place * (axis.end - axis.start) * length / (axis.extent - 1)
+
+
+COORDINATES: Final[dict[str, Callable[[Axis, int], Fraction]]] = {
+    "half_pixel": _half_pixel,
+    "half_pixel_symmetric": _symmetric,
+    "pytorch_half_pixel": _pytorch_half_pixel,
+    "align_corners": _align_corners,
+    "asymmetric": _asymmetric,
+    "tf_half_pixel_for_nn": _tf_half_pixel_for_nn,
+    CROP: _crop,
+}
+"""How a place in the result becomes one in the axis."""
+
+_ROUNDINGS: Final[dict[str, Callable[[Fraction], int]]] = {
+    "round_prefer_floor": lambda place: ceil(place - _HALF),
+    "round_prefer_ceil": lambda place: floor(place + _HALF),
+    "floor": floor,
+    "ceil": ceil,
+}
+
+
+def _linear_weight(distance: float, alpha: float) -> float:
+    del alpha
+    return max(1.0 - distance, 0.0)
+
+
+def _cubic_weight(distance: float, alpha: float) -> float:
+    """Keys' piecewise cubic."""
+    if distance <= 1:
+        return ((alpha + 2) * distance - (alpha + 3)) * distance**2 + 1
+    return ((distance - 5) * distance + 8) * distance * alpha - 4 * alpha if distance < 2 else 0.0
+
+
+_WEIGHTS: Final[dict[str, tuple[int, Callable[[float, float], float]]]] = {
+    "linear": (1, _linear_weight),
+    "cubic": (2, _cubic_weight),
+}
+
+
+def _taps_at(place: Fraction, axis: Axis, kind: Filter) -> Taps:
+    def inside(tap: int) -> int:
+        return min(max(tap, 0), axis.size - 1)
+
+    if kind.mode == "nearest":
+        return [(inside(_ROUNDINGS[kind.rounding](place)), 1.0)]
+    radius, weight = _WEIGHTS[kind.mode]
+    shrink = min(axis.scale, Fraction(1)) if kind.antialias else Fraction(1)
+    reach = radius / shrink
+    taps = [
+        (tap, weight(float(abs(place - tap) * shrink), kind.alpha))
+        for tap in range(ceil(place - reach), floor(place + reach) + 1)
+    ]
+    if kind.exclude:
+        taps = [(tap, share) for tap, share in taps if 0 <= tap < axis.size]
+    if kind.exclude or kind.antialias:
+        total = sum(share for _, share in taps)
+        taps = [(tap, share / total) for tap, share in taps]
+    return [(inside(tap), share) for tap, share in taps if share != 0.0]
+
+
+def resampled(axis: Axis, coordinates: str, kind: Filter) -> tuple[list[Taps], list[bool]]:
+    """For each element of the result its taps, and whether it lies beyond the axis (which `CROP` fills)."""
+    places = [COORDINATES[coordinates](axis, place) for place in range(axis.target)]
+    beyond = [coordinates == CROP and not 0 <= place <= axis.size - 1 for place in places]
+    return [_taps_at(place, axis, kind) for place in places], beyond

@@ -1,0 +1,76 @@
+"""Complex numbers of a PyTorch model as pairs of real tensors, so that the language needs none.
+
+Rotary positions and Fourier transforms are where models use them, between real tensors. Operators that have or make
+complex numbers have handlers of their own, in a table of their own; an operator of shapes alone does to each part what
+its ordinary handler does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import torch
+
+from ...ir.expr import Expr
+from .context import HANDLERS, Context, Handler, converts
+
+COMPLEX_HANDLERS: Final[dict[str, Handler]] = {}
+"""The handlers of calls that have complex operands or results, by the names of ATen overloads."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComplexPair:
+    """A complex tensor: its real and its imaginary part, of one shape and dtype."""
+
+    real: Expr
+    imag: Expr
+
+
+def converts_complex(*names: str, namespace: str = "aten") -> Callable[[Handler], Handler]:
+    """Register a handler for complex operands or results of overloads, named as `converts` has them."""
+    return converts(*names, namespace=namespace, table=COMPLEX_HANDLERS)
+
+
+def handler_of(node: torch.fx.Node) -> Handler | None:
+    """The handler for the call of an operator, by whether complex numbers are about."""
+    table = COMPLEX_HANDLERS if is_complex_call(node) else HANDLERS
+    return table.get(str(node.target))
+
+
+def by_parts(context: Context, *args: Any, **kwargs: Any) -> Any:
+    """The handler that does to real and imaginary parts what the ordinary handler of the operator does."""
+    part = HANDLERS[str(context.node.target)]
+    sides = [part(context, *_side(args, i), **_named_side(kwargs, i)) for i in (0, 1)]
+    if isinstance(sides[0], tuple):
+        return tuple([ComplexPair(*pair) for pair in zip(*sides, strict=True)])
+    return ComplexPair(*sides)
+
+
+def _side(values: Sequence[Any], index: int) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        if isinstance(value, ComplexPair):
+            value = (value.real, value.imag)[index]
+        elif isinstance(value, list | tuple):
+            value = _side(cast("Sequence[Any]", value), index)
+        found.append(value)
+    return found
+
+
+def _named_side(values: Mapping[str, Any], index: int) -> dict[str, Any]:
+    return dict(zip(values, _side(list(values.values()), index), strict=True))
+
+
+def is_complex(value: Any) -> bool:
+    """Whether a (fake) tensor, or one of several, holds complex numbers."""
+    if isinstance(value, list | tuple):
+        return any(is_complex(item) for item in cast("Sequence[Any]", value))
+    return isinstance(value, torch.Tensor) and value.is_complex()
+
+
+def is_complex_call(node: torch.fx.Node) -> bool:
+    """Whether an operator has complex operands or results."""
+    operands: Iterable[torch.fx.Node] = node.all_input_nodes
+    return is_complex(node.meta.get("val")) or any(is_complex(operand.meta.get("val")) for operand in operands)

@@ -1,0 +1,237 @@
+"""Recurrent layers: a state that is carried along a sequence, one step an element.
+
+Shapes, gate orders and options are those of ONNX's RNN, GRU and LSTM. The steps are written once, in `recurrence`, over
+what can be computed with: arrays, which is the meaning of the operators, and expressions, which is their gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ...ir.dims import Dim, dims_equal
+from ...ir.dtypes import is_integer
+from ...ir.errors import OpTypeError
+from ...ir.expr import Expr, Tuple
+from ...ir.op import Call, Op, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from ..rules import common_dtype, require_float
+from ..semantics import cast, dtype_name
+from .recurrence import ACTIVATIONS, Kind, arrays, run
+from .recurrence_gradient import shares
+
+__all__ = ["gru", "lstm", "rnn"]
+
+DIRECTIONS: Final = ("forward", "reverse", "bidirectional")
+
+_WEIGHTS: Final = ("x", "weight", "recurrence", "bias?")
+
+
+def _given(call: Call, index: int) -> TensorType | None:
+    """The type of an operand that may be left out: at the end, or by an empty tuple."""
+    if index >= len(call.args):
+        return None
+    ty = call.args[index].ty
+    if isinstance(ty, TupleType) and not ty.fields:
+        return None
+    if not isinstance(ty, TensorType):
+        raise wrong_operand(call, index, "a tensor, or an empty tuple where it is left out")
+    return ty
+
+
+def _require(call: Call, index: int, expected: Sequence[Dim | None], what: str) -> None:
+    """Raise unless operand ``index`` may have the shape ``expected``, in which None is any size."""
+    ty = _given(call, index)
+    if ty is None or ty.ndim == UNKNOWN_NDIM:
+        return
+    sizes = ty.shape if ty.shape is not None else (None,) * ty.ndim
+    if len(sizes) != len(expected) or any(
+        size is not None and wanted is not None and dims_equal(size, wanted) is False
+        for size, wanted in zip(sizes, expected, strict=False)
+    ):
+        raise wrong_operand(call, index, what)
+
+
+def _sizes(call: Call, index: int, ndim: int) -> tuple[Dim | None, ...]:
+    ty = _given(call, index)
+    if ty is None or ty.shape is None or len(ty.shape) != ndim:
+        return (None,) * ndim
+    return ty.shape
+
+
+def _infer(call: Call, kind: Kind) -> Type:
+    for index in range(3):
+        require_float(call, index)
+    attrs = call.attrs
+    if attrs.direction not in DIRECTIONS:
+        raise wrong_attribute(call, "direction", f"one of {', '.join(DIRECTIONS)}")
+    ways = 2 if attrs.direction == "bidirectional" else 1
+    unknown = [name for name in attrs.activations if name not in ACTIVATIONS]
+    if unknown or len(attrs.activations) != ways * len(kind.activations):
+        raise wrong_attribute(
+            call, "activations", f"{len(kind.activations)} names for each direction, of {', '.join(ACTIVATIONS)}"
+        )
+    if attrs.clip is not None and not attrs.clip > 0:
+        raise wrong_attribute(call, "clip", "a bound above 0, or None")
+    steps, batch, width = _sizes(call, 0, 3)
+    hidden = _sizes(call, 2, 3)[2]
+    rows = None if hidden is None else hidden * kind.gates
+    _require(call, 0, (None, None, None), "a tensor (steps, batch, size)")
+    _require(call, 1, (ways, rows, width), f"weights ({ways}, {kind.gates} * hidden, size of x)")
+    _require(call, 2, (ways, rows, hidden), f"weights ({ways}, {kind.gates} * hidden, hidden)")
+    _require(call, 3, (ways, None if rows is None else rows * 2), f"biases ({ways}, {2 * kind.gates} * hidden)")
+    for index in kind.states:
+        _require(call, index, (ways, batch, hidden), f"a state ({ways}, batch, hidden)")
+    lengths = _given(call, kind.lengths)
+    if lengths is not None and lengths.dtype is not None and not is_integer(lengths.dtype):
+        raise wrong_operand(call, kind.lengths, "integers: the length of each sequence")
+    _require(call, kind.lengths, (batch,), "one length for each sequence of the batch")
+    if kind.peephole is not None:
+        _require(call, kind.peephole, (ways, None if hidden is None else hidden * 3), f"weights ({ways}, 3 * hidden)")
+    floats = [i for i in range(len(call.args)) if i != kind.lengths and _given(call, i) is not None]
+    dtype = common_dtype(call, floats)
+    if batch is None or hidden is None:
+        return TupleType([TensorType(None, dtype, 4), *[TensorType(None, dtype, 3) for _ in kind.states]])
+    sequence = TensorType(None, dtype, 4) if steps is None else TensorType((steps, ways, batch, hidden), dtype)
+    return TupleType([sequence, *[TensorType((ways, batch, hidden), dtype) for _ in kind.states]])
+
+
+def _reference(kind: Kind) -> Any:
+    def reference(xp: Any, *operands: Any, **attrs: Any) -> Any:
+        given = [None if isinstance(operand, tuple) else operand for operand in operands]
+        given += [None] * (kind.operands - len(given))
+        dtype = dtype_name(given[0].dtype)
+        # Narrow floats are computed in float32 and rounded once.
+        work = "float32" if dtype in ("float16", "bfloat16") else dtype
+        wide = [x if x is None or i == kind.lengths else cast(xp, x, work) for i, x in enumerate(given)]
+        found = run(arrays(xp), kind, wide, attrs, int(given[0].shape[0]))
+        return tuple([cast(xp, part, dtype) for part in found])
+
+    return reference
+
+
+def _declare(kind: Kind, attributes: dict[str, Any]) -> Op:
+    names = [*_WEIGHTS, "initial_hidden?", *(["initial_cell?"] if len(kind.states) > 1 else []), "sequence_lengths?"]
+    op = Op(
+        f"relax.nn.{kind.name}",
+        (*names, *(["peephole?"] if kind.peephole is not None else [])),
+        {"direction": "forward", "activations": kind.activations, "clip": None, **attributes},
+        infer=lambda call: _infer(call, kind),
+        reference=_reference(kind),
+    )
+
+    def gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+        return shares(call, adjoint, kind)
+
+    op.define_gradient(gradient)
+    return op
+
+
+RNN_KIND: Final = Kind("rnn", 1, ("tanh",), (4,), 5)
+GRU_KIND: Final = Kind("gru", 3, ("sigmoid", "tanh"), (4,), 5)
+LSTM_KIND: Final = Kind("lstm", 4, ("sigmoid", "tanh", "tanh"), (4, 5), 6, 7)
+
+RNN: Final = _declare(RNN_KIND, {})
+GRU: Final = _declare(GRU_KIND, {"linear_before_reset": False})
+LSTM: Final = _declare(LSTM_KIND, {"input_forget": False})
+
+
+def _call(op: Op, kind: Kind, operands: Sequence[Expr | None], activations: Sequence[str] | None, **attrs: Any) -> Call:
+    """A call with an empty tuple for what is left out before something that is given."""
+    given = list(operands)
+    while given[-1] is None:
+        given.pop()
+    ways = 2 if attrs["direction"] == "bidirectional" else 1
+    names = kind.activations * ways if activations is None else tuple(str(name).lower() for name in activations)
+    if attrs["clip"] is not None:
+        attrs["clip"] = float(attrs["clip"])
+    if not all(name in ACTIVATIONS for name in names):
+        raise OpTypeError(f"{op.name}: activations={tuple(names)!r}; expected names of {', '.join(ACTIVATIONS)}")
+    return op(*[Tuple(()) if operand is None else operand for operand in given], activations=names, **attrs)
+
+
+def rnn(
+    x: Expr,
+    weight: Expr,
+    recurrence: Expr,
+    bias: Expr | None = None,
+    initial_hidden: Expr | None = None,
+    sequence_lengths: Expr | None = None,
+    *,
+    direction: str = "forward",
+    activations: Sequence[str] | None = None,
+    clip: float | None = None,
+) -> Call:
+    """A layer of simple recurrent cells, ``h = tanh(x W' + h R' + b)`` at each step; follows ONNX ``RNN``.
+
+    Operands, all of one floating dtype: ``x`` (steps, batch, size); ``weight`` (ways, hidden, size); ``recurrence``
+    (ways, hidden, hidden); ``bias`` (ways, 2 * hidden), that of ``x`` and that of ``h``; ``initial_hidden`` (ways,
+    batch, hidden), zeros if left out; ``sequence_lengths`` (batch,), integers: past its length, a sequence gives
+    zeros. Attributes: ``direction``, "forward", "reverse" or "bidirectional", of 1, 1 and 2 ways; ``activations``,
+    a name for each way; ``clip``, which what goes into an activation is cut to. Result: a tuple of all states
+    (steps, ways, batch, hidden) and the last one (ways, batch, hidden). Its gradient needs a known number of steps.
+    Cost: steps times that of the products. Raises `OpTypeError` for shapes that do not go together.
+    """
+    operands = (x, weight, recurrence, bias, initial_hidden, sequence_lengths)
+    return _call(RNN, RNN_KIND, operands, activations, direction=direction, clip=clip)
+
+
+def gru(
+    x: Expr,
+    weight: Expr,
+    recurrence: Expr,
+    bias: Expr | None = None,
+    initial_hidden: Expr | None = None,
+    sequence_lengths: Expr | None = None,
+    *,
+    direction: str = "forward",
+    activations: Sequence[str] | None = None,
+    clip: float | None = None,
+    linear_before_reset: bool = False,
+) -> Call:
+    """A layer of gated recurrent units; follows ONNX ``GRU``.
+
+    Operands, attributes and result are those of `rnn`, with three gates (update, reset, new) one after another
+    along the second axis of ``weight`` and ``recurrence`` (3 * hidden) and in ``bias`` (6 * hidden); two
+    activations a way. ``linear_before_reset`` applies the reset gate behind the product with the state, as PyTorch
+    does, not before it.
+    """
+    operands = (x, weight, recurrence, bias, initial_hidden, sequence_lengths)
+    return _call(
+        GRU,
+        GRU_KIND,
+        operands,
+        activations,
+        direction=direction,
+        clip=clip,
+        linear_before_reset=bool(linear_before_reset),
+    )
+
+
+def lstm(
+    x: Expr,
+    weight: Expr,
+    recurrence: Expr,
+    bias: Expr | None = None,
+    initial_hidden: Expr | None = None,
+    initial_cell: Expr | None = None,
+    sequence_lengths: Expr | None = None,
+    peephole: Expr | None = None,
+    *,
+    direction: str = "forward",
+    activations: Sequence[str] | None = None,
+    clip: float | None = None,
+    input_forget: bool = False,
+) -> Call:
+    """A layer of long short-term memory; follows ONNX ``LSTM``.
+
+    Operands, attributes and result are those of `rnn`, with four gates (input, output, forget, cell) one after
+    another along the second axis of ``weight`` and ``recurrence`` (4 * hidden) and in ``bias`` (8 * hidden); three
+    activations a way; a second state, ``initial_cell``, which is also a third result; and ``peephole`` (ways, 3 *
+    hidden), by which the gates for input, output and forgetting see the cell. ``input_forget`` forgets what the
+    input gate lets in.
+    """
+    operands = (x, weight, recurrence, bias, initial_hidden, initial_cell, sequence_lengths, peephole)
+    return _call(
+        LSTM, LSTM_KIND, operands, activations, direction=direction, clip=clip, input_forget=bool(input_forget)
+    )

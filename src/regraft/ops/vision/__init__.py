@@ -1,0 +1,9 @@
+"""Operators of object detection, reached as ``regraft.op.vision`` and, in scripts, as ``R.vision``."""
+
+from __future__ import annotations
+
+from .non_max_suppression import all_class_non_max_suppression
+from .roi_align import roi_align
+from .roi_align_gradient import roi_align_backward
+
+__all__ = ["all_class_non_max_suppression", "roi_align", "roi_align_backward"]

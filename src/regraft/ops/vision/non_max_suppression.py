@@ -1,0 +1,164 @@
+"""Choosing the boxes that detect something, and leaving out those that overlap a better one.
+
+Knows nothing of the other operators. The operator is declared whole here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.dims import dims_equal
+from ...ir.dtypes import is_integer
+from ...ir.expr import Expr
+from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from ..rules import common_dtype, require_float, tensor_operand
+from ..semantics import filled, positions, widened
+
+__all__ = ["all_class_non_max_suppression"]
+
+
+def _one_number(call: Call, index: int) -> TensorType:
+    """The type of operand ``index``, which must hold one number: of rank 0, or of shape (1,)."""
+    ty = tensor_operand(call, index)
+    if ty.ndim > 1 or (ty.shape is not None and ty.shape != () and dims_equal(ty.shape[0], 1) is False):
+        raise wrong_operand(call, index, "a tensor of one element, of rank 0 or 1")
+    return ty
+
+
+def _suppression_type(call: Call) -> Type:
+    if call.attrs.output_format != "onnx":
+        raise wrong_attribute(call, "output_format", '"onnx"')
+    boxes, scores = require_float(call, 0), require_float(call, 1)
+    common_dtype(call, (0, 1))
+    limit = _one_number(call, 2)
+    if limit.dtype is not None and not is_integer(limit.dtype):
+        raise wrong_operand(call, 2, "an integer")
+    for index in (3, 4):
+        _one_number(call, index)
+        require_float(call, index)
+    for index, ty, what in ((0, boxes, "(batch, boxes, 4)"), (1, scores, "(batch, classes, boxes)")):
+        if ty.ndim not in (UNKNOWN_NDIM, 3):
+            raise wrong_operand(call, index, f"a tensor of 3 dimensions: {what}")
+    if boxes.shape is not None and dims_equal(boxes.shape[2], 4) is False:
+        raise wrong_operand(call, 0, "the 4 coordinates of two corners on its last axis")
+    count = TensorType((1,), "int64")
+    if scores.shape is None:
+        return TupleType([TensorType(None, "int64", 2), count])
+    batch, classes, number = scores.shape
+    if boxes.shape is not None:
+        for ours, theirs, what in ((batch, boxes.shape[0], "batch size"), (number, boxes.shape[1], "boxes")):
+            if dims_equal(ours, theirs) is False:
+                raise wrong_operand(call, 1, f"scores for as many {what} as boxes has, {theirs}")
+    return TupleType([TensorType((batch * classes * number, 3), "int64"), count])
+
+
+def _corners(xp: Any, boxes: Any) -> list[Any]:
+    """The least y and x and the greatest y and x of each box, each (batch, 1, boxes)."""
+    sides = [boxes[:, :, place] for place in range(4)]
+    low = [xp.minimum(sides[place], sides[place + 2]) for place in (0, 1)]
+    high = [xp.maximum(sides[place], sides[place + 2]) for place in (0, 1)]
+    return [xp.expand_dims(side, axis=1) for side in (*low, *high)]
+
+
+def _overlaps(xp: Any, corners: list[Any], chosen: list[Any], threshold: Any) -> Any:
+    """Whether the intersection of each box with the chosen one is a greater share of their union than allowed."""
+    height, width = (
+        xp.minimum(corners[2 + axis], chosen[2 + axis]) - xp.maximum(corners[axis], chosen[axis]) for axis in (0, 1)
+    )
+    areas = [(box[3] - box[1]) * (box[2] - box[0]) for box in (corners, chosen)]
+    shared = width * height
+    union = areas[0] + areas[1] - shared
+    proper = (height > 0) & (width > 0) & (shared > 0) & (areas[0] > 0) & (areas[1] > 0) & (union > 0)
+    return proper & (shared / xp.where(proper, union, xp.ones_like(union)) > threshold)
+
+
+def _suppression(
+    xp: Any,
+    boxes: Any,
+    scores: Any,
+    max_output_boxes_per_class: Any,
+    iou_threshold: Any,
+    score_threshold: Any,
+    output_format: str,
+) -> Any:
+    del output_format  # the type rule allows one only
+    boxes, scores = widened(xp, boxes), widened(xp, scores)
+    batch, classes, number = scores.shape
+    threshold = xp.reshape(widened(xp, iou_threshold), (1, 1, 1))
+    steps = max(min(int(xp.reshape(max_output_boxes_per_class, ())), number), 0)
+    total = batch * classes * number
+    nothing = filled(xp, (total, 3), -1, positions(xp, 1, scores))
+    if steps == 0 or total == 0:
+        return nothing, filled(xp, (1,), 0, positions(xp, 1, scores))
+    corners = [xp.broadcast_to(side, (batch, classes, number)) for side in _corners(xp, boxes)]
+    places = positions(xp, number, scores)
+    alive = scores > xp.reshape(widened(xp, score_threshold), (1, 1, 1))
+    picked: list[Any] = []
+    valid: list[Any] = []
+    for _ in range(steps):
+        # The first of equal scores is taken; a box that is out counts less than any score.
+        order = xp.where(alive, scores, xp.full_like(scores, float("-inf")))
+        top = xp.max(order, axis=2, keepdims=True)
+        best = xp.argmax(xp.astype(alive & (order == top), xp.int64), axis=2, keepdims=True)
+        picked.append(best)
+        valid.append(xp.any(alive, axis=2, keepdims=True))
+        chosen = [xp.take_along_axis(side, best, axis=2) for side in corners]
+        gone = _overlaps(xp, corners, chosen, threshold) | (places == best)
+        alive = alive & ~gone
+    return _compacted(xp, xp.concat(picked, axis=2), xp.concat(valid, axis=2), nothing)
+
+
+def _compacted(xp: Any, picked: Any, valid: Any, nothing: Any) -> Any:
+    """Rows of batch, class and box for what is valid, then rows of -1; and how many are valid."""
+    batch, classes, steps = picked.shape
+    shape = picked.shape
+    rows = xp.stack(
+        [
+            xp.broadcast_to(xp.reshape(positions(xp, batch, picked), (-1, 1, 1)), shape),
+            xp.broadcast_to(xp.reshape(positions(xp, classes, picked), (1, -1, 1)), shape),
+            xp.astype(picked, xp.int64),
+        ],
+        axis=3,
+    )
+    rows, flags = xp.reshape(rows, (batch * classes * steps, 3)), xp.reshape(valid, (-1,))
+    order = xp.argsort(xp.astype(~flags, xp.int64), stable=True)
+    kept = xp.expand_dims(xp.take(flags, order), axis=1)
+    ordered = xp.where(kept, xp.take(rows, order, axis=0), nothing[: rows.shape[0], :])
+    count = xp.reshape(xp.sum(xp.astype(flags, xp.int64)), (1,))
+    return xp.concat([ordered, nothing[rows.shape[0] :, :]], axis=0), count
+
+
+ALL_CLASS_NON_MAX_SUPPRESSION = Op(
+    "relax.vision.all_class_non_max_suppression",
+    ("boxes", "scores", "max_output_boxes_per_class", "iou_threshold", "score_threshold"),
+    {"output_format": "onnx"},
+    infer=_suppression_type,
+    reference=_suppression,
+    traits=(Trait.STOPS_GRADIENT,),
+)
+
+
+def all_class_non_max_suppression(
+    boxes: Expr,
+    scores: Expr,
+    max_output_boxes_per_class: Expr,
+    iou_threshold: Expr,
+    score_threshold: Expr,
+    output_format: str = "onnx",
+) -> Call:
+    """The boxes of each class that no better one overlaps; follows ``NonMaxSuppression`` of ONNX.
+
+    Operands: ``boxes`` (batch, boxes, 4), floating: y and x of two opposite corners; ``scores`` (batch, classes,
+    boxes), of the same dtype; of one element each: ``max_output_boxes_per_class``, an integer, and
+    ``iou_threshold`` and ``score_threshold``. For each class of each batch boxes are taken by falling score (the
+    first of equal ones), as long as it is above ``score_threshold``, but for those whose intersection with one that
+    was taken is more than ``iou_threshold`` of their union.
+    Attributes: ``output_format``: "onnx" only. Result: a tuple of the rows (batch, class, box) of the boxes taken, of
+    shape (batch * classes * boxes, 3), filled up with rows of -1, and their number, of shape (1,), both int64.
+    Raises `OpTypeError` for ranks, sizes or dtypes that do not agree. Cost: number of scores times number of boxes
+    that are taken in a class.
+    """
+    return ALL_CLASS_NON_MAX_SUPPRESSION(
+        boxes, scores, max_output_boxes_per_class, iou_threshold, score_threshold, output_format=output_format
+    )
