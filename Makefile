@@ -51,6 +51,8 @@ docs: $(VENV)/dev.stamp
 	mv docs/ops.md.new docs/ops.md
 	$(BIN)/python -m regraft.convert.torch.coverage > docs/torch_coverage.md.new
 	mv docs/torch_coverage.md.new docs/torch_coverage.md
+	$(BIN)/python -m regraft.testing.gradient_table > docs/gradients_coverage.md.new
+	mv docs/gradients_coverage.md.new docs/gradients_coverage.md
 	$(BIN)/python -m bench.model_counts > docs/models.md.new
 	mv docs/models.md.new docs/models.md
 

@@ -1,31 +1,38 @@
-"""A step of training beside PyTorch, what taking a gradient costs beside TVM, and what checkpoints save.
+"""A step of training beside PyTorch and TVM, what taking a gradient costs, and what tidying and checkpoints save.
 
 Steps are forward, backward and SGD on one batch, with weights that stay in place from step to step; PyTorch runs
-eagerly. Times are the process's own, of all threads (`bench.timing`), so they compare work rather than how much of the
-machine was free.
+eagerly, and every library on one thread. Times are the process's own (`bench.timing`), so they compare work rather than
+how much of the machine was free.
 """
 
 from __future__ import annotations
 
+import os
+
+os.environ.setdefault("TVM_NUM_THREADS", "1")  # read when TVM starts
+
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional as F
 
+from bench import models
 from bench.table import Table
-from bench.timing import seconds
+from bench.timing import least_in_turns, seconds
+from bench.training_models import CASES, Case, Encoder, Judged, MeanSquare, Perceptron, ResNet
 from regraft import BlockBuilder, IRModule, TensorType, Var, build
 from regraft.convert.torch import from_torch
 from regraft.gradient import Gradient
+from regraft.ir import Function
+from regraft.ir.op import is_call_of
 from regraft.script import relax as R
 from regraft.training import SGD
 
-RUNS = 7
+ROUNDS = 7
 RATE = 0.01
 CHAIN = (1_000, 10_000)
 MOST_GROWTH = 1.8
@@ -35,74 +42,6 @@ ELEMENTS = 250_000
 MOST_KEPT = 0.5
 """The share of the peak that checkpoints may leave, of many stages."""
 
-
-class Perceptron(nn.Module):
-    """Three layers over flat images."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 10))
-
-    def forward(self, x: torch.Tensor, answers: torch.Tensor) -> torch.Tensor:
-        return F.cross_entropy(self.layers(x), answers)
-
-
-class Encoder(nn.Module):
-    """Two layers of a transformer at BERT's full width, and a classifier of the first token."""
-
-    def __init__(self, width: int = 768, heads: int = 12) -> None:
-        super().__init__()
-        self.heads = heads
-        self.qkv = nn.ModuleList([nn.Linear(width, 3 * width) for _ in range(2)])
-        self.out = nn.ModuleList([nn.Linear(width, width) for _ in range(2)])
-        self.up = nn.ModuleList([nn.Linear(width, 4 * width) for _ in range(2)])
-        self.down = nn.ModuleList([nn.Linear(4 * width, width) for _ in range(2)])
-        self.norms = nn.ModuleList([nn.LayerNorm(width) for _ in range(4)])
-        self.classifier = nn.Linear(width, 3)
-
-    def forward(self, x: torch.Tensor, answers: torch.Tensor) -> torch.Tensor:
-        batch, length, width = x.shape
-        for layer in range(2):
-            parts = self.qkv[layer](x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-            q, k, v = parts.unbind(0)
-            mixed = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, length, width)
-            x = self.norms[2 * layer](x + self.out[layer](mixed))
-            x = self.norms[2 * layer + 1](x + self.down[layer](F.gelu(self.up[layer](x))))
-        return F.cross_entropy(self.classifier(x[:, 0]), answers)
-
-
-class ResNet(nn.Module):
-    """A stem and four residual blocks on images of 32 x 32, with fixed statistics of the batch norms."""
-
-    def __init__(self, width: int = 32) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(3, width, 3, padding=1, bias=False)
-        self.convs = nn.ModuleList([nn.Conv2d(width, width, 3, padding=1, bias=False) for _ in range(8)])
-        self.norms = nn.ModuleList([nn.BatchNorm2d(width) for _ in range(9)])
-        self.classifier = nn.Linear(width, 10)
-
-    def forward(self, x: torch.Tensor, answers: torch.Tensor) -> torch.Tensor:
-        x = F.max_pool2d(F.relu(self.norms[8](self.stem(x))), 2, 2)
-        for first in range(0, 8, 2):
-            y = F.relu(self.norms[first](self.convs[first](x)))
-            x = F.relu(x + self.norms[first + 1](self.convs[first + 1](y)))
-        return F.cross_entropy(self.classifier(F.adaptive_avg_pool2d(x, 1).flatten(1)), answers)
-
-
-class Case(NamedTuple):
-    """A model and one batch for it."""
-
-    name: str
-    model: Callable[[], nn.Module]
-    shape: tuple[int, ...]
-    classes: int
-
-
-CASES = (
-    Case("perceptron, 64 images", Perceptron, (64, 784), 10),
-    Case("BERT of 2 layers, 4 x 64 tokens", Encoder, (4, 64, 768), 3),
-    Case("ResNet, 16 images", ResNet, (16, 3, 32, 32), 10),
-)
 
 Step = Callable[[], float]
 
@@ -120,18 +59,31 @@ def _torch_step(model: nn.Module, inputs: Sequence[torch.Tensor]) -> Step:
     return step
 
 
-def _our_step(model: nn.Module, inputs: Sequence[torch.Tensor], target: str) -> Step:
-    module = from_torch(model, tuple(inputs), keep_params_as_input=True)
+def _program(
+    model: nn.Module, inputs: Sequence[Any], options: Mapping[str, Any] | None = None
+) -> tuple[IRModule, dict[Var, torch.Tensor | None]]:
+    """A model as a program with its weights as parameters, and the value of each; constants have none."""
+    module = from_torch(model, tuple(inputs), dict(options or {}), keep_params_as_input=True)
     main = module["main"]
+    named = (*model.named_parameters(), *model.named_buffers())
+    values = {name.replace(".", "_").lower(): value for name, value in named}
     given = main.params[main.attrs["num_input"] :]
-    state = {name.replace(".", "_"): value for name, value in model.state_dict(keep_vars=True).items()}
-    tensors = [_state_value(state, param.name_hint) for param in given]
-    trained = [i for i, tensor in enumerate(tensors) if tensor.requires_grad]
-    required = [given[i] for i in trained]
+    return module, {param: values.get(param.name_hint[len("p_") :].lower()) for param in given}
+
+
+def _trained(weights: Mapping[Var, torch.Tensor | None]) -> list[Var]:
+    return [param for param, value in weights.items() if value is not None and value.requires_grad]
+
+
+def _our_step(model: nn.Module, inputs: Sequence[torch.Tensor], target: str) -> Step:
+    module, weights = _program(model, inputs)
+    required = _trained(weights)
+    trained = [i for i, param in enumerate(weights) if param in required]
     optimizer = SGD(RATE).init(required)
     module = Gradient("main", required)(module).with_function("SGD", optimizer.get_function())
-    built = build(module, target=target, **({"threads": 1} if target == "onnxruntime" else {}))
-    arrays: list[Any] = [tensor.detach().numpy().copy() for tensor in tensors]
+    options: dict[str, Any] = {"threads": 1} if target == "onnxruntime" else {}
+    built = build(module, target=target, **options)
+    arrays: list[Any] = [value.detach().numpy().copy() for value in weights.values() if value is not None]
     batch = [tensor.numpy() for tensor in inputs]
     states: Any = optimizer.state
 
@@ -146,30 +98,109 @@ def _our_step(model: nn.Module, inputs: Sequence[torch.Tensor], target: str) -> 
     return step
 
 
-def _state_value(state: dict[str, torch.Tensor], name: str) -> torch.Tensor:
-    plain = name.replace(".", "_")
-    return state[plain] if plain in state else state[plain.removeprefix("p_").removeprefix("b_")]
+def _tvm_step(model: nn.Module, x: torch.Tensor, answers: torch.Tensor) -> Step | str:
+    """The step, or what stands in the table in its place."""
+    if find_spec("tvm") is None:
+        return "not installed"
+    from bench.peers.tvm_training_peer import NoGradientError, training_step
+
+    try:
+        return training_step(model, x, answers, RATE)
+    except NoGradientError as error:
+        return f"no gradient: {error}"
+
+
+def _step_row(case: Case) -> tuple[str | float, ...]:
+    model, x, answers = case.made()
+    judged = Judged(model)
+    steps: dict[str, Step | str] = {
+        "onnxruntime": _our_step(judged, (x, answers), "onnxruntime"),
+        "numpy": _our_step(judged, (x, answers), "numpy"),
+        "tvm": _tvm_step(model, x, answers),
+        "torch": _torch_step(judged, (x, answers)),
+    }
+    running = {name: step for name, step in steps.items() if not isinstance(step, str)}
+    losses = {name: [step() for _ in range(3)] for name, step in running.items()}
+    for name, found in losses.items():
+        np.testing.assert_allclose(found, losses["torch"], rtol=1e-3, err_msg=f"{case.name} on {name}")
+    times = dict(zip(running, least_in_turns(list(running.values()), ROUNDS), strict=True))
+    shown = [1e3 * times[name] if name in times else str(steps[name]) for name in steps]
+    return (case.name, *shown, times["onnxruntime"] / times["torch"])
 
 
 def _steps_table() -> Table:
-    rows: list[tuple[str | int | float, ...]] = []
-    for case in CASES:
-        torch.manual_seed(0)
-        model = case.model().eval()
-        inputs = (torch.randn(case.shape), torch.randint(0, case.classes, case.shape[:1]))
-        ours = {target: _our_step(model, inputs, target) for target in ("onnxruntime", "numpy")}
-        theirs = _torch_step(model, inputs)
-        losses = {name: [step() for _ in range(3)] for name, step in {**ours, "torch": theirs}.items()}
-        for name, found in losses.items():
-            np.testing.assert_allclose(found, losses["torch"], rtol=1e-3, err_msg=f"{case.name} on {name}")
-        times = [1e3 * seconds(step, RUNS) for step in (ours["onnxruntime"], ours["numpy"], theirs)]
-        rows.append((case.name, *times, times[0] / times[2]))
     return Table(
         "A step of training: forward, backward, SGD",
-        ("model", "ONNX Runtime, ms", "NumPy, ms", "PyTorch, ms", "ONNX Runtime / PyTorch"),
-        tuple(rows),
-        "Milliseconds of CPU time of all threads, median. The first three losses agree with PyTorch's to 0.1%.",
+        ("model", "ONNX Runtime, ms", "NumPy, ms", "TVM, ms", "PyTorch, ms", "ONNX Runtime / PyTorch"),
+        tuple(_step_row(case) for case in CASES),
+        f"Milliseconds of CPU time on one thread: the least of {ROUNDS} rounds, in which the libraries take turns. "
+        "The first three losses of all agree with PyTorch's to 0.1%. TVM imports the model, differentiates it and "
+        "compiles it by itself, with the schedules of its default pipeline, untuned; where it lacks a gradient the "
+        "operator is named.",
     )
+
+
+# --- what the simplifier saves
+
+
+def _published(name: str) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
+    model = models.make(name)
+    return MeanSquare(model.module), model.args, model.kwargs
+
+
+def _own(model: Callable[[], nn.Module], *shape: int) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
+    torch.manual_seed(0)
+    return MeanSquare(model().eval()), (torch.randn(shape),), {}
+
+
+SIMPLIFIED: Final[dict[str, Callable[[], tuple[nn.Module, tuple[Any, ...], dict[str, Any]]]]] = {
+    "MLP": lambda: _own(Perceptron, 64, 784),
+    "BERT base": lambda: _published("BERT base"),
+    "BERT of 2 layers, one matrix for Q, K, V": lambda: _own(Encoder, 4, 64, 768),
+    "GPT-Neo 125M (GPT-2, separate QKV)": lambda: _published("GPT-Neo 125M (GPT-2, separate QKV)"),
+    "Llama 3.2 1B": lambda: _published("Llama 3.2 1B"),
+    "ResNet": lambda: _own(ResNet, 16, 3, 32, 32),
+    "Stable Diffusion 1.5 UNet": lambda: _published("Stable Diffusion 1.5 UNet"),
+}
+
+
+def _counts(function: Function) -> tuple[int, int]:
+    """How many transposes ``function`` has, and how many bindings."""
+    values = [binding.value for block in function.body.blocks for binding in block.bindings]
+    return sum(is_call_of(value, "relax.permute_dims") for value in values), len(values)
+
+
+def _simplifier_table() -> Table:
+    rows: list[tuple[str | int, ...]] = []
+    for name, make in SIMPLIFIED.items():
+        model, inputs, options = make()
+        module, weights = _program(model, inputs, options)
+        required = _trained(weights)
+        forward = _counts(module["main"])
+        plain, tidy = (
+            _counts(Gradient("main", required, simplify=simplify)(module)["main_adjoint"]) for simplify in (False, True)
+        )
+        saved = [before - after for before, after in zip(plain, tidy, strict=True)]
+        rows.append((name, forward[0], plain[0], tidy[0], saved[0], plain[1], tidy[1], saved[1]))
+    return Table(
+        "What the simplifier takes away",
+        (
+            "model",
+            "transposes of the model",
+            "with its gradient",
+            "simplified",
+            "removed",
+            "bindings with its gradient",
+            "simplified",
+            "removed",
+        ),
+        tuple(rows),
+        "The model, forward and backward, with the gradient of every weight; full depth, and the mean square of the "
+        "first output as the loss.",
+    )
+
+
+# --- what taking a gradient costs
 
 
 def _chain(count: int) -> IRModule:
@@ -220,6 +251,9 @@ def _gradient_table() -> Table:
     )
 
 
+# --- what checkpoints save
+
+
 def _stages(stages: int, *, checkpoints: bool) -> IRModule:
     """Stages of six operators each; with ``checkpoints`` only what is between them is kept."""
     x = Var("x", TensorType((ELEMENTS,), "float32"))
@@ -267,4 +301,5 @@ def _checkpoint_table() -> Table:
 
 def run() -> list[Table]:
     """The tables, with our gates: gradients are linear, steps agree with PyTorch's, checkpoints save memory."""
-    return [_steps_table(), _gradient_table(), _checkpoint_table()]
+    torch.set_num_threads(1)
+    return [_steps_table(), _simplifier_table(), _gradient_table(), _checkpoint_table()]

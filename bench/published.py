@@ -79,7 +79,7 @@ class Published:
         """What varies, as `torch.export` takes it; None where nothing does."""
         if not self.dynamic:
             return None
-        dims = {name: torch.export.Dim(name, min=2, max=512) for name in self.sizes}
+        dims = {name: torch.export.Dim(name, min=2, max=64) for name in self.sizes}
         described = [{axis: dims[name] for axis, name in axes.items()} for axes in self.dynamic]
         return dict(zip(INPUTS, described, strict=False))
 
@@ -94,7 +94,7 @@ class Published:
         with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()), torch.no_grad():
             warnings.simplefilter("ignore")
             torch.onnx.export(
-                self.module, inputs, str(path), input_names=names, output_names=[OUTPUT], verbose=False, **options
+                self.module, inputs, str(path), input_names=list(names), output_names=[OUTPUT], verbose=False, **options
             )
         return path
 
@@ -256,9 +256,7 @@ def whisper_encoder(wide: bool = False) -> Published:
 
     published = {"d_model": 768, "encoder_ffn_dim": 3072}
     narrow = {"d_model": 48, "encoder_ffn_dim": 96, "max_source_positions": 20, "num_mel_bins": 8}
-    config = WhisperConfig(
-        **{"encoder_layers": 12, "encoder_attention_heads": 12, **(published if wide else narrow)}
-    )
+    config = WhisperConfig(**{"encoder_layers": 12, "encoder_attention_heads": 12, **(published if wide else narrow)})
     frames = 2 * config.max_source_positions
     module = FirstOutput(WhisperEncoder(config), ("input_features",))
     return Published(module, lambda sizes: (torch.randn(sizes["batch"], config.num_mel_bins, frames),), {"batch": 1})

@@ -17,4 +17,4 @@ from .vision import VISION
 ARCHITECTURES: Final[dict[str, Architecture]] = {each.name: each for each in LANGUAGE + VISION + OTHERS + DIFFUSION}
 """All of them, by the names that their authors gave them."""
 
-__all__ = ["ARCHITECTURES", "Architecture", "Example"]
+__all__ = ["ARCHITECTURES", "DIFFUSION", "LANGUAGE", "OTHERS", "VISION", "Architecture", "Example"]

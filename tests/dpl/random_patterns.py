@@ -36,7 +36,7 @@ from regraft.dpl import (
 from regraft.dpl.derived import duplicate
 from regraft.dpl.parts import fixed_op, inner_first
 from regraft.dpl.pattern import SameShapeConstraint, all_patterns
-from regraft.dpl.view import definition, resolve
+from regraft.dpl.view import definition, projections, resolve
 from regraft.ir import (
     BlockBuilder,
     Call,
@@ -149,7 +149,14 @@ class PatternWriter:
             return known
         if self.happens(0.04) and self.definitions:
             leaf = self.random.choice(list(self.definitions))
-        made = self._around(leaf, self._structure(leaf, depth), depth)
+        written = list(projections(self.definitions, value))
+        if written and depth > 0 and self.happens(0.5):
+            item = self.random.choice(written)
+            index = item.index if self.happens(0.7) else None
+            inner: DFPattern = is_tuple_get_item(self.pattern(item.tuple_value, depth - 1), index)
+        else:
+            inner = self._structure(leaf, depth)
+        made = self._around(leaf, inner, depth)
         self.met[leaf] = made
         return made
 
@@ -218,7 +225,8 @@ class PatternWriter:
 
     def _repeat(self, run: list[Expr] | tuple[Expr, ...], depth: int) -> DFPattern:
         known = self.met
-        self.met, self.repeats = dict(known) if self.happens(0.5) else {}, False
+        single = {v: p for v, p in known.items() if not any(isinstance(q, RepeatPattern) for q in all_patterns(p))}
+        self.met, self.repeats = single if self.happens(0.5) else {}, False
         inner = self.pattern(self.random.choice(list(run)), depth)
         new = [p for p in self.met.values() if p not in known.values() and p is not inner]
         self.met, self.repeats = known, True

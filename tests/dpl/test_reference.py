@@ -6,16 +6,18 @@ from collections import Counter
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from regraft.dpl import DFPattern, PatternContext, PatternError
+from regraft.dpl import DFPattern, PatternContext, PatternError, is_op, wildcard
+from regraft.dpl import compile as compiler
 from regraft.dpl.context_match import compiled_context
-from regraft.dpl.match import compiled
+from regraft.dpl.match import CompiledPattern, compiled
 from regraft.dpl.pattern import all_patterns
 from regraft.dpl.reference import context_matches, matches
-from regraft.dpl.view import BlockView
-from regraft.ir import Constant, Op
+from regraft.dpl.view import BlockView, resolve
+from regraft.ir import Constant, Expr, Op
 from tests.dpl.random_patterns import PatternWriter, RandomBlock, random_context, reordered
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -38,6 +40,12 @@ def described(match: dict[Any, Any]) -> str:
     return "; ".join(f"{key!r} -> {value!r}" for key, value in match.items())
 
 
+def ways(form: CompiledPattern, block: RandomBlock, value: Expr) -> list[dict[Any, Any]]:
+    """All that the compiled pattern finds at ``value``."""
+    operand = value if form.reads_as_written else resolve(block.definitions, value)
+    return list(form.matches(block.definitions, operand))
+
+
 @settings(max_examples=400)
 @given(seed=SEEDS)
 def test_a_compiled_pattern_has_the_matches_of_its_definition_in_the_same_order(seed: int) -> None:
@@ -48,7 +56,7 @@ def test_a_compiled_pattern_has_the_matches_of_its_definition_in_the_same_order(
     found_any = False
     for value in block.values():
         try:
-            got = list(compiled(pattern).matches(block.definitions, value))
+            got = ways(compiled(pattern), block, value)
         except PatternError:
             assume(False)
         want = list(matches(pattern, block.definitions, value))
@@ -57,6 +65,27 @@ def test_a_compiled_pattern_has_the_matches_of_its_definition_in_the_same_order(
         assert not want or frozen(got[0]) == frozen(want[0]), f"another first match: {message}"
         found_any = found_any or bool(want)
     event(f"the pattern matches: {found_any}")
+
+
+@settings(max_examples=200)
+@given(seed=SEEDS)
+def test_a_pattern_whose_parts_are_shared_between_its_places_has_the_matches_of_its_definition(seed: int) -> None:
+    random = Random(seed)
+    block = RandomBlock(random, random.randint(2, 8))
+    values = block.values()
+    pattern = PatternWriter(random, block.definitions).pattern(random.choice(values), random.randint(1, 3))
+    entangled = pattern | (pattern.has_dtype("float32") & wildcard()) | is_op("relax.exp")(pattern)
+    for root in (pattern, entangled):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(compiler, "MANY_STEPS", 0)
+            try:
+                form = CompiledPattern(root)
+            except PatternError:
+                assume(False)
+        for value in values:
+            got = {frozen(m) for m in ways(form, block, value)}
+            want = {frozen(m) for m in matches(root, block.definitions, value)}
+            assert got == want, f"{root!r} at {value.name_hint} in\n{block.block!r}"
 
 
 @settings(max_examples=400)

@@ -87,6 +87,21 @@ def test_attention_is_one_call_of_pytorchs_kernel(monkeypatch: pytest.MonkeyPatc
     np.testing.assert_allclose(result, build(module, target="numpy")["main"](*arguments), rtol=1e-4, atol=1e-6)
 
 
+def test_a_convolution_of_permuted_data_copies_no_kernel() -> None:
+    kernel = np.ones((6, 5, 3, 3), np.float32)
+    module = program(
+        [tensor("x", (2, 8, 9, 5))],
+        lambda _, x: R.nn.conv2d(R.permute_dims(x, [0, 3, 1, 2]), rx.const(kernel), padding=1),
+    )
+    main = build(module, target="torch")["main"]
+    x = torch.randn(2, 8, 9, 5)
+    with torch.profiler.profile(record_shapes=True) as profiled:
+        result = main(x)
+    torch.testing.assert_close(result, F.conv2d(x.permute(0, 3, 1, 2), torch.from_numpy(kernel), padding=1))
+    copied = [event.input_shapes[0] for event in profiled.events() if event.name == "aten::copy_"]
+    assert list(kernel.shape) not in copied
+
+
 def test_an_unknown_device_is_named() -> None:
     with pytest.raises(BuildError, match="PyTorch has no device 'nowhere'"):
         build(_layer(), target="torch", device="nowhere")

@@ -18,14 +18,21 @@ _TERMINATED = 143
 
 def main() -> None:
     """Run the command line on this process's arguments, and exit."""
-    # What is half done is cleaned up on the way out, which the signal's own action would skip.
-    signal.signal(signal.SIGTERM, _terminate)
     try:
         from .app import app
 
+        # What is half done is cleaned up on the way out, which the signals' own actions would skip.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, _terminate)
         app()
     except KeyboardInterrupt:
+        say_interrupted()
         sys.exit(INTERRUPTED)
+
+
+def say_interrupted() -> None:
+    """Say that Ctrl-C ended the command."""
+    print("regraft: interrupted; nothing was left half-written", file=sys.stderr)
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from . import INTERRUPTED, looking, running, transforming
+from . import INTERRUPTED, looking, running, say_interrupted, transforming
 
 VERIFICATION_FAILED: Final = 1
 WRONG_INPUT: Final = 2
@@ -36,7 +36,7 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
-            _say("interrupted; nothing was left half-written")
+            say_interrupted()
             raise typer.Exit(INTERRUPTED) from error
         except (typer.Exit, typer.Abort):
             raise

@@ -7,8 +7,8 @@ the alternatives of ``|`` and the elements of a repeat, where the registers are 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 from ..ir.dims import SymVar
 from ..ir.expr import TupleGetItem
@@ -18,9 +18,9 @@ from ..ir.steps import Steps, run_steps
 from . import reasons
 from .conditions import size_variables
 from .elements import ElementCode, element_rows
-from .emit import StepWriter
-from .machine import DEFINITIONS, TRACER, UNSET, Registers, succeeds
-from .parts import bindable, fixed_op, reached, shared_throughout, written_projections
+from .emit import StepWriter, TooManySteps
+from .machine import DEFINITIONS, TRACER, UNSET, Code, Registers, succeeds
+from .parts import bindable, fixed_op, reached, shared_throughout, standing_in_several_places, written_projections
 from .pattern import (
     AndPattern,
     AttrPattern,
@@ -57,16 +57,57 @@ def _sizes_and_extents(part: DFPattern) -> list[SymVar | Extent]:
     return [*size_variables(part), *extent]
 
 
-class Compiler(StepWriter):
-    """Turns patterns into `Code`; one compiler for all patterns that share registers."""
+MANY_STEPS: Final = 1024
+"""So many steps a pattern gets before its parts are shared; `explain` then names only one of the places of each."""
 
-    def __init__(self, roots: Sequence[DFPattern]) -> None:
-        super().__init__()
+_Made = TypeVar("_Made")
+
+
+def briefly(make: Callable[[int | None], _Made]) -> _Made:
+    """What ``make`` compiles with a limit to the steps, or, if it cannot keep to that, without one."""
+    try:
+        return make(MANY_STEPS)
+    except TooManySteps:
+        return make(None)
+
+
+class Routine:
+    """Steps that several places run: ``entry`` and ``operand`` are the registers of the value, ``back`` of the return.
+
+    ``learnt``: what the patterns inside are afterwards that they were not before (see `Compiler`).
+    """
+
+    __slots__ = ("back", "entry", "learnt", "operand", "start")
+
+    def __init__(self, entry: int, operand: int, back: int) -> None:
+        self.entry = entry
+        self.operand = operand
+        self.back = back
+        self.start = -1
+        self.learnt: tuple[set[DFPattern], ...] = ()
+
+
+class Compiler(StepWriter):
+    """Turns patterns into `Code`; one compiler for all patterns that share registers.
+
+    A pattern that stands in several alternatives is compiled in each. Where that makes more than ``most`` steps,
+    `TooManySteps` is raised; a compiler without that limit makes one routine of such a pattern instead, for all places
+    where it means the same. Cost without the limit: the patterns times the parts of each.
+    """
+
+    def __init__(self, roots: Sequence[DFPattern], most: int | None = None) -> None:
+        super().__init__(most)
+        self._routines: dict[Any, Routine] = {}
+        self._rejections: dict[Any, tuple[Code, int]] = {}
+        self._in_several_places: set[DFPattern] = set()
+        if most is None:
+            self._in_several_places = standing_in_several_places(roots)
         self.standing: set[DFPattern] = {part for root in roots for part in bindable(root)}
         self.standing_sizes = {size for part in self.standing for size in _sizes_and_extents(part)}
         self._deferred: dict[NotPattern, int] = {}
         self._noted: dict[NotPattern, int] = {}
         self._written = written_projections(roots)
+        self._parts: dict[DFPattern, frozenset[DFPattern]] = {}
         self._as_written: dict[int, int] = {}
         """For a register with a leaf, the one with the operand as it is written, where that is needed."""
         self.maybe: set[DFPattern] = set()
@@ -134,6 +175,67 @@ class Compiler(StepWriter):
         end[0] = len(self.code.steps)
 
     def _structure(self, pattern: DFPattern, source: int) -> Steps[None]:
+        """Steps for the first place of ``pattern`` on a way through the alternatives."""
+        if pattern not in self._in_several_places:
+            yield self._own_structure(pattern, source)
+            return
+        key = (pattern, self.code, source in self._as_written, *self._known_of(pattern))
+        found = self._routines.get(key)
+        if found is None:
+            made = Routine(self.register(), self.register(), self.register())
+            if source in self._as_written:
+                self._as_written[made.entry] = made.operand
+            before = set(self.bound), set(self.maybe), set(self.repeated)
+            end = self._enter_routine(made, pattern, source)
+            yield self._own_structure(pattern, made.entry)
+            self._leave_routine(made, pattern)
+            end[0] = len(self.code.steps)
+            made.learnt = (self.bound - before[0], self.maybe - before[1], self.repeated - before[2])
+            self._routines[key] = made
+            return
+        end = self._enter_routine(found, pattern, source)
+        end[0] = len(self.code.steps)
+        for known, learnt in zip((self.bound, self.maybe, self.repeated), found.learnt, strict=True):
+            known |= learnt
+
+    def _known_of(self, pattern: DFPattern) -> tuple[frozenset[DFPattern], ...]:
+        """What is known of the parts of ``pattern``: where two places agree in that, they have the same steps."""
+        parts = self._parts_of(pattern)
+        return tuple(frozenset(parts & known) for known in (self.bound, self.maybe, self.repeated))
+
+    def _parts_of(self, pattern: DFPattern) -> frozenset[DFPattern]:
+        found = self._parts.get(pattern)
+        if found is None:
+            found = self._parts[pattern] = frozenset(all_patterns(pattern))
+        return found
+
+    def _enter_routine(self, routine: Routine, pattern: DFPattern, source: int) -> list[int]:
+        """A step into ``routine`` for the value in register ``source``; the result is to hold where it comes back."""
+        start, back = len(self.code.steps) + 1 if routine.start < 0 else routine.start, [0]
+        routine.start = start
+        entry, operand, place = routine.entry, routine.operand, routine.back
+        written = self._as_written.get(source, source)
+
+        def run(r: Registers) -> Iterator[int]:
+            # What is open inside the routine comes back here when it is resumed, even after the routine was run again.
+            before = r[entry], r[operand], r[place]
+            r[entry], r[operand], r[place] = r[source], r[written], back[0]
+            yield start
+            r[entry], r[operand], r[place] = before
+
+        self.code.add_choice(run, pattern, reasons.never)
+        return back
+
+    def _leave_routine(self, routine: Routine, pattern: DFPattern) -> None:
+        place = routine.back
+
+        def run(r: Registers) -> int:
+            back: int = r[place]
+            return back
+
+        self.code.add_test(run, pattern, reasons.never)
+
+    def _own_structure(self, pattern: DFPattern, source: int) -> Steps[None]:
         match pattern:
             case CallPattern():
                 yield self._call(pattern, source)
@@ -229,6 +331,9 @@ class Compiler(StepWriter):
         ``raw``: the list holds operands as they are written.
         """
         registers = tuple(self._operand_register(raw) for _ in parts)
+        bodies: list[ElementCode] = []
+        if raw:
+            self.raw.add(elements)
         after = len(self.code.steps) + 1
         if not any(isinstance(part, RepeatPattern) for part in parts):
             count = len(parts)
@@ -244,15 +349,18 @@ class Compiler(StepWriter):
             slot = self.slot(owner)
             self.code.add_test(run, owner, lambda r: reasons.wrong_length(owner, r[slot], len(r[elements]), parts))
         else:
-            self._elastic_split(owner, parts, elements, registers, allow_rest=allow_rest)
+            self._elastic_split(owner, parts, elements, registers, bodies, allow_rest=allow_rest)
         for part, register in zip(parts, registers, strict=True):
             if isinstance(part, RepeatPattern):
-                yield self._repeat(part, register)
+                bodies.append((yield self._repeat(part, register)))
             else:
                 yield self._compile(part, register)
 
-    def _repeat(self, pattern: RepeatPattern, elements: int) -> Steps[None]:
-        """Match each value of the list in register ``elements``; what the parts stand for is gathered in lists."""
+    def _repeat(self, pattern: RepeatPattern, elements: int) -> Steps[ElementCode]:
+        """Match each value of the list in register ``elements``; what the parts stand for is gathered in lists.
+
+        Gives the code for one of them.
+        """
         outer = self.place
         self.place = outer.enter(pattern, elements)
         first_here = [p for p in all_patterns(pattern.pattern) if p not in self.bound and p not in self.maybe]
@@ -284,6 +392,7 @@ class Compiler(StepWriter):
         self.bound.add(pattern)
         self.maybe |= body.shared - self.bound
         self.repeated |= body.own
+        return body
 
     def element_code(
         self, pattern: DFPattern, agreed: Iterable[DFPattern], outside: Container[DFPattern]
@@ -373,7 +482,7 @@ class Compiler(StepWriter):
 
         def through(r: Registers) -> Iterator[int]:
             definitions = r[DEFINITIONS]
-            for item in projections(definitions, r[operand]):
+            for item in projections(definitions, r[source if operand is None else operand]):
                 if index is None or item.index == index:
                     r[slot], r[slot + 1] = r[source], item
                     r[inner] = look(definitions, item.tuple_value)
@@ -459,14 +568,22 @@ class Compiler(StepWriter):
         self._deferred = {}
 
     def _reject(self, pattern: NotPattern, source: int, definitions: int) -> Steps[None]:
-        outer = self.code, self.bound, self.maybe, self._deferred, self.standing
-        self.code, self.bound, self.maybe, self._deferred = self._new_code(), set(self.bound), set(self.maybe), {}
-        self.standing = {*self.standing, *bindable(pattern.reject)}
-        yield self._compile(pattern.reject, source)
-        yield self._reject_deferred()
-        rejected = self.code
-        self.code, self.bound, self.maybe, self._deferred, self.standing = outer
+        key = (pattern, source in self._as_written, *self._known_of(pattern))
+        found = self._rejections.get(key)
+        if found is None:
+            entry = self.register()
+            if source in self._as_written:
+                self._as_written[entry] = self.register()
+            outer = self.code, self.bound, self.maybe, self._deferred, self.standing
+            self.code, self.bound, self.maybe, self._deferred = self._new_code(), set(self.bound), set(self.maybe), {}
+            self.standing = {*self.standing, *bindable(pattern.reject)}
+            yield self._compile(pattern.reject, entry)
+            yield self._reject_deferred()
+            found = self._rejections[key] = self.code, entry
+            self.code, self.bound, self.maybe, self._deferred, self.standing = outer
+        rejected, entry = found
         slot, after = self.slot(pattern), len(self.code.steps) + 1
+        written, operand = self._as_written.get(source, source), self._as_written.get(entry, entry)
 
         def run(r: Registers) -> int:
             if r[source] is UNSET or r[definitions] is UNSET:
@@ -474,6 +591,7 @@ class Compiler(StepWriter):
             trial = list(r)
             trial[TRACER] = None
             trial[DEFINITIONS] = r[definitions]
+            trial[operand], trial[entry] = r[written], r[source]
             if succeeds(rejected, trial):
                 return -1
             r[slot] = r[slot + 1] = r[source]

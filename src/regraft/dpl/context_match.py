@@ -11,13 +11,14 @@ all the bindings that are left for it (`gather`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any, cast
 
 from ..ir.expr import Var
 from ..ir.types import TensorType, shapes_equal
 from . import reasons
-from .compile import Compiler, in_two_repeats
+from .compile import Compiler, briefly, in_two_repeats
 from .conditions import size_variables
 from .context import PatternContext, UseConstraint
 from .elements import first_row
@@ -33,10 +34,10 @@ from .view import BlockView, resolve
 class _Planner:
     """Compiles a context: places its roots one after the other, and each constraint as soon as it can be checked."""
 
-    def __init__(self, context: PatternContext) -> None:
+    def __init__(self, context: PatternContext, most: int | None) -> None:
         self.context = context
         self.roots = context.roots()
-        self.compiler = Compiler(self.roots)
+        self.compiler = Compiler(self.roots, most)
         if not self.roots:
             raise PatternError("the context has no pattern: make patterns inside `with PatternContext() as ctx:`")
         if all(isinstance(root, RepeatPattern) and root.min == 0 for root in self.roots):
@@ -324,6 +325,12 @@ def _parallel(model: DFPattern, other: DFPattern, own: Sequence[DFPattern]) -> l
     return [mapping[part] for part in own]
 
 
+def _planned(context: PatternContext, most: int | None) -> _Planner:
+    planner = _Planner(context, most)
+    planner.plan()
+    return planner
+
+
 class CompiledContext:
     """A context ready to run.
 
@@ -334,8 +341,7 @@ class CompiledContext:
     __slots__ = ("_code", "_entry", "_names", "_template", "anchor_ops", "context")
 
     def __init__(self, context: PatternContext) -> None:
-        planner = _Planner(context)
-        planner.plan()
+        planner = briefly(partial(_planned, context))
         compiler = planner.compiler
         self.context = context
         self._code = compiler.code

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..ir.expr import Expr
+from ..ir.op import Call
 from .machine import TRACER, Code, Registers, Tracer, solutions, succeeds
+from .parts import Ops
 from .pattern import DFPattern, RepeatPattern
+from .view import Definitions, definition
 
 
 class ElementCode:
@@ -101,26 +104,53 @@ def _leave(tracer: Tracer | None) -> None:
         tracer.element = -1
 
 
+def callees(ops: Ops, leaves: Sequence[Expr], definitions: Definitions) -> list[bool]:
+    """Which of ``leaves`` are calls of one of ``ops``; all, if that is None."""
+    if ops is None:
+        return [True] * len(leaves)
+    values = [definition(definitions, leaf) for leaf in leaves]
+    return [isinstance(value, Call) and value.op in ops for value in values]
+
+
+def run_lengths(takes: Sequence[bool]) -> list[int]:
+    """For each place, and the end, how many True values in a row begin there."""
+    ahead = [0] * (len(takes) + 1)
+    for at in range(len(takes) - 1, -1, -1):
+        ahead[at] = ahead[at + 1] + 1 if takes[at] else 0
+    return ahead
+
+
 def share_out(
-    repeats: Sequence[RepeatPattern], extents: Sequence[int | None], total: int, known: dict[int, int]
+    repeats: Sequence[RepeatPattern],
+    extents: Sequence[int | None],
+    places: Sequence[int],
+    total: int,
+    known: dict[int, int],
+    reaches: Sequence[list[int] | None],
 ) -> Iterator[tuple[int, ...]]:
-    """The lengths that repeats in a row may have to fill ``total`` places; longer runs come first, leftmost first."""
+    """The lengths that repeats in a row may have to take ``total`` elements; longer runs come first, leftmost first.
+
+    ``places``: how many other elements stand before each; ``reaches``: how long its run may be from each place.
+    Cost: repeats * total, and what is given: nothing is begun that cannot be completed, extents aside.
+    """
+    if total < 0:
+        return
+    rows = zip(repeats, places, reaches, strict=True)
+    bounds = [_bounds(repeat, place, reach, total) for repeat, place, reach in rows]
+    fits = _completable(repeats, bounds, total)
     lengths: list[int] = []
     given: list[dict[int, int]] = [known]
 
-    def options(index: int, left: int) -> Iterable[int]:
-        repeat, extent = repeats[index], extents[index]
-        most = left if repeat.max is None else min(left, repeat.max)
-        if extent is not None and extent in given[-1]:
-            length = given[-1][extent]
-            return (length,) if repeat.min <= length <= most else ()
-        if index == len(repeats) - 1:
-            return (left,) if repeat.min <= left <= most else ()
-        return range(most, repeat.min - 1, -1)
+    def options(index: int, taken: int) -> Iterator[int]:
+        extent = extents[index]
+        wanted = None if extent is None else given[-1].get(extent)
+        for length in range(bounds[index][taken], repeats[index].min - 1, -1):
+            if fits[index + 1][taken + length] and wanted in (None, length):
+                yield length
 
-    if total < 0:
-        return
-    stack = [iter(options(0, total))]
+    stack = [options(0, 0)] if repeats else []
+    if not repeats and total == 0:
+        yield ()
     while stack:
         length = next(stack[-1], None)
         if length is None:
@@ -129,14 +159,34 @@ def share_out(
                 lengths.pop()
                 given.pop()
             continue
+        extent = extents[len(lengths)]
         lengths.append(length)
-        extent = extents[len(lengths) - 1]
         given.append(given[-1] if extent is None else {**given[-1], extent: length})
-        left = total - sum(lengths)
         if len(lengths) < len(repeats):
-            stack.append(iter(options(len(lengths), left)))
+            stack.append(options(len(lengths), sum(lengths)))
             continue
-        if left == 0:
-            yield tuple(lengths)
+        yield tuple(lengths)
         lengths.pop()
         given.pop()
+
+
+def _bounds(repeat: RepeatPattern, place: int, reach: list[int] | None, total: int) -> list[int]:
+    """The longest run that ``repeat`` may have, by how many of the ``total`` elements those before it took."""
+    most = total if repeat.max is None else repeat.max
+    return [min(most, total - taken, total if reach is None else reach[place + taken]) for taken in range(total + 1)]
+
+
+def _completable(repeats: Sequence[RepeatPattern], bounds: Sequence[list[int]], total: int) -> list[list[bool]]:
+    """For each repeat, and the end: whether it and those after it can take all that is left, by what was taken."""
+    fits = [[taken == total for taken in range(total + 1)]]
+    for repeat, longest in zip(reversed(repeats), reversed(bounds), strict=True):
+        after = fits[-1]
+        sums = [0]
+        for fit in after:
+            sums.append(sums[-1] + fit)
+        own: list[bool] = []
+        for taken in range(total + 1):
+            first, last = taken + repeat.min, taken + longest[taken]
+            own.append(first <= last and sums[last + 1] > sums[first])
+        fits.append(own)
+    return fits[::-1]

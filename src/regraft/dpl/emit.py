@@ -6,31 +6,38 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..ir.expr import Expr, ShapeExpr, Tuple
-from ..ir.op import Call, Op
+from ..ir.op import Op
 from ..ir.types import ShapeType, bind_type
 from . import reasons
 from .conditions import anything, attr_check, certainly_of_type, dtype_check, leaf_check
-from .elements import share_out
+from .elements import ElementCode, callees, first_row, run_lengths, share_out
 from .machine import DEFINITIONS, FIRST_FREE, SIZES, TRACER, UNSET, Code, Place, Registers
-from .parts import Ops, root_ops
+from .parts import root_ops
 from .pattern import (
     CallPattern,
     DataTypePattern,
     DFPattern,
     Extent,
+    NotPattern,
     PrimArrPattern,
     RepeatPattern,
     ShapePattern,
     TypePattern,
+    all_patterns,
 )
-from .view import Definitions, as_written, definition, resolve, same_value
+from .view import as_written, definition, resolve, same_value
+
+
+class TooManySteps(Exception):
+    """More steps than a `StepWriter` was to make."""
 
 
 class StepWriter:
     """Appends steps to `code`. Each pattern has two registers: its leaf, and after it what a rewriter is shown."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
         self.place = Place()
+        self._steps_left = most
         self.code = self._new_code()
         self.slots: dict[DFPattern, int] = {}
         self.register_count = FIRST_FREE
@@ -40,7 +47,15 @@ class StepWriter:
         self._extents: dict[Extent, int] = {}
 
     def _new_code(self) -> Code:
-        return Code(lambda: (self.place, len(self.bound)))
+        return Code(self._here)
+
+    def _here(self) -> tuple[Place, int]:
+        """What is known of a step that is being added."""
+        if self._steps_left is not None:
+            self._steps_left -= 1
+            if self._steps_left < 0:
+                raise TooManySteps
+        return self.place, len(self.bound)
 
     def register(self) -> int:
         """A register for an operand."""
@@ -232,28 +247,46 @@ class StepWriter:
         parts: Sequence[DFPattern],
         elements: int,
         registers: tuple[int, ...],
+        bodies: Sequence[ElementCode],
         *,
         allow_rest: bool,
     ) -> None:
+        """Share the list in register ``elements`` out; ``bodies``, filled later, have the code of each repeat."""
         after = len(self.code.steps) + 1
         repeats = [part for part in parts if isinstance(part, RepeatPattern)]
         extents = [self.extent_register(part.extent) for part in repeats]
         fixed = len(parts) - len(repeats)
+        others = [not isinstance(part, RepeatPattern) for part in parts]
+        places = [sum(others[:at]) for at, is_other in enumerate(others) if not is_other]
         slot = self.slot(owner)
-        ops = [root_ops(part) if isinstance(part, RepeatPattern) else None for part in parts]
+        ops = [root_ops(part) for part in repeats]
         can_differ = len(repeats) > 1 or allow_rest
+        tries_elements = len(repeats) + allow_rest > 2
+        plain = [not any(isinstance(p, NotPattern) for p in all_patterns(part)) for part in repeats]
+        is_raw = elements in self.raw
+
+        def reach_of(index: int, values: Sequence[Expr], leaves: Sequence[Expr], r: Registers) -> list[int] | None:
+            """For each place, how many elements in a row repeat ``index`` can have from there; None: any number."""
+            if ops[index] is None and not (tries_elements and plain[index]):
+                return None
+            takes = callees(ops[index], leaves, r[DEFINITIONS])
+            if tries_elements and plain[index]:
+                body = bodies[index]
+                tried = values if body.entry in self.raw else leaves
+                takes = [ok and first_row(body, one, (), r) is not None for ok, one in zip(takes, tried, strict=True)]
+            return run_lengths(takes)
 
         def run(r: Registers) -> Iterator[int]:
             values: list[Any] = r[elements]
-            # Runs that meet a wrong operator are passed over at once; they are tried only to say why they fail.
-            prune = can_differ and r[TRACER] is None
-            reaches = [_callees_ahead(one, values, r[DEFINITIONS]) if prune else None for one in ops]
             known = {e: r[e] for e in extents if e is not None and r[e] is not UNSET}
+            reaches: list[list[int] | None] = [None] * len(repeats)
+            # Runs with an element that cannot match are passed over at once; they are tried only to say why they fail.
+            if can_differ and r[TRACER] is None:
+                leaves = [resolve(r[DEFINITIONS], value) for value in values] if is_raw else values
+                reaches = [reach_of(index, values, leaves, r) for index in range(len(repeats))]
             totals = range(len(values) - fixed, -1, -1) if allow_rest else (len(values) - fixed,)
             for total in totals:
-                for lengths in share_out(repeats, extents, total, known):
-                    if prune and not _within_reach(parts, lengths, reaches):
-                        continue
+                for lengths in share_out(repeats, extents, places, total, known, reaches):
                     assigned = iter(lengths)
                     at = 0
                     for part, register in zip(parts, registers, strict=True):
@@ -276,27 +309,3 @@ class StepWriter:
             return reasons.wrong_run(owner, r[slot], len(r[elements]), parts, [e and r[e] for e in extents])
 
         self.code.add_choice(run, owner, why)
-
-
-def _callees_ahead(ops: Ops, values: Sequence[Expr], definitions: Definitions) -> list[int] | None:
-    """For each of ``values``, how many in a row from there on are calls of one of ``ops``; None if any will do."""
-    if ops is None:
-        return None
-    ahead = [0] * (len(values) + 1)
-    for at in range(len(values) - 1, -1, -1):
-        value = definition(definitions, values[at])
-        if isinstance(value, Call) and value.op in ops:
-            ahead[at] = ahead[at + 1] + 1
-    return ahead
-
-
-def _within_reach(parts: Sequence[DFPattern], lengths: Sequence[int], reaches: Sequence[list[int] | None]) -> bool:
-    """Whether each repeat among ``parts`` may have its length, by the operators ahead of where it begins."""
-    assigned = iter(lengths)
-    at = 0
-    for part, reach in zip(parts, reaches, strict=True):
-        length = next(assigned) if isinstance(part, RepeatPattern) else 1
-        if reach is not None and reach[at] < length:
-            return False
-        at += length
-    return True

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, cast
 
 from ..ir.expr import Expr, Var
-from .compile import Compiler
+from .compile import Compiler, briefly
 from .machine import DEFINITIONS, SIZES, TRACER, UNSET, Registers, Tracer, solutions, succeeds
 from .parts import inner_first, root_ops
 from .pattern import (
@@ -46,17 +47,22 @@ def matchings_in(r: Registers, names: Iterable[tuple[DFPattern, int]], *, shown:
     return found
 
 
+def _compiled_alone(pattern: DFPattern, most: int | None) -> tuple[Compiler, int]:
+    compiler = Compiler([pattern], most)
+    entry = compiler.entry(pattern)
+    compiler.compile(pattern, entry)
+    compiler.finish()
+    return compiler, entry
+
+
 class CompiledPattern:
     """A pattern ready to run. ``ops`` are the operators its root may call (None: any value may match)."""
 
     __slots__ = ("_code", "_entry", "_names", "_template", "depth", "ops", "pattern", "reads_as_written")
 
     def __init__(self, pattern: DFPattern) -> None:
-        compiler = Compiler([pattern])
+        compiler, self._entry = briefly(partial(_compiled_alone, pattern))
         self.pattern = pattern
-        self._entry = compiler.entry(pattern)
-        compiler.compile(pattern, self._entry)
-        compiler.finish()
         self._code = compiler.code
         self._names = tuple(compiler.slots.items())
         self._template = compiler.fresh_registers({})

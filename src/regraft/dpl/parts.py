@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -71,6 +72,13 @@ def inner_first(root: DFPattern) -> list[DFPattern]:
             stack.append((pattern, True))
             stack.extend((part, False) for part in reversed(pattern.children()))
     return list(done)
+
+
+def standing_in_several_places(roots: Iterable[DFPattern]) -> set[DFPattern]:
+    """The patterns made of others that are a part in more than one place."""
+    parts = dict.fromkeys(part for root in roots for part in all_patterns(root))
+    places = Counter(child for part in parts for child in part.children())
+    return {part for part, count in places.items() if count > 1 and part.children()}
 
 
 def written_projections(roots: Iterable[DFPattern]) -> set[DFPattern]:

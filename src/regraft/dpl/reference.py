@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from ..analysis import free_vars
 from ..ir.builder import operands_of
 from ..ir.dims import SymVar
-from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, ShapeExpr, Tuple, TupleGetItem, Var
+from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, ShapeExpr, Tuple, Var
 from ..ir.op import Call, Op, attribute_key
 from ..ir.program import BindingBlock, DataflowBlock, Function, If, VarBinding
 from ..ir.types import ShapeType, TensorType, bind_type, shapes_equal

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..convert.onnx.writer import LoweredFunction
 
 _LEAST_SHARED: Final = 1024
+_MOST_LISTED: Final = 1 << 16
 """Constants of fewer bytes are copied into the model; the memory of others is shared with the session."""
 
 _LEVELS: Final = {
@@ -184,7 +185,7 @@ def _open_session(lowered: LoweredFunction, name: str, options: _Options) -> tup
     ort: Any = onnxruntime  # it ships no types
 
     settings = ort.SessionOptions()
-    settings.log_severity_level = 3
+    settings.log_severity_level = 4  # what fails is raised, with its reason
     settings.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[options.optimization])
     if options.threads is not None:
         settings.intra_op_num_threads = options.threads
@@ -231,7 +232,7 @@ def _share_constants(graph: ir.Graph, settings: Any) -> list[Any]:
     values: list[Any] = []
     for name, value in graph.initializers.items():
         tensor = value.const_value
-        if tensor is None or tensor.nbytes < _LEAST_SHARED or tensor.dtype.bitwidth < 8:
+        if tensor is None or tensor.nbytes < _LEAST_SHARED or tensor.dtype.bitwidth < 8 or _is_list(tensor):
             continue
         values.append(as_ort_value(tensor.numpy(), int(tensor.dtype)))
         names.append(name)
@@ -242,6 +243,13 @@ def _share_constants(graph: ir.Graph, settings: Any) -> list[Any]:
     if names:
         settings.add_external_initializers(names, values)
     return values
+
+
+def _is_list(tensor: Any) -> bool:
+    """Whether a constant may be a list of sizes or axes, which ONNX Runtime has to read before it has the memory."""
+    import onnx_ir as ir
+
+    return tensor.dtype == ir.DataType.INT64 and len(tensor.shape) == 1 and tensor.nbytes <= _MOST_LISTED
 
 
 # --- values

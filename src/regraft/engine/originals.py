@@ -32,7 +32,7 @@ def onnx_original(model: str | os.PathLike[str] | onnx.ModelProto, *, threads: i
 
     ort = cast("Any", onnxruntime)
     settings = ort.SessionOptions()
-    settings.log_severity_level = 3
+    settings.log_severity_level = 4  # what fails is raised, with its reason
     if threads is not None:
         settings.intra_op_num_threads = threads
     content = os.fspath(model) if isinstance(model, str | os.PathLike) else model.SerializeToString()

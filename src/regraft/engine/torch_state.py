@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Final
 
 import torch
@@ -30,7 +31,7 @@ class State:
         tensor = as_constant(data, None)
         if not self._share:
             tensor = tensor.clone()
-        name = data.name if data.name is not None else f"constant_{next(self._count)}"
+        name = data.name or _joined(data.sources) or f"constant_{next(self._count)}"
         self.names.add(name)
         owner, attribute = self._owner(name)
         kind = self._kind(data)
@@ -42,12 +43,21 @@ class State:
 
     def _kind(self, data: TensorData) -> Kind:
         if data.name is None:
-            # Single numbers are part of the code; whole tensors are what rewriting made of weights.
-            return "buffer" if data.shape else "constant"
+            return self._kind_made(data)
         known = self._kinds.get(data.name)
         if known is not None:
             return known
         return "parameter" if self._is_foreign and _is_trainable(data) else "buffer"
+
+    def _kind_made(self, data: TensorData) -> Kind:
+        """The kind of what rewriting made: trainable where one of the tensors is that it was made of."""
+        if "float" in data.dtype and data.sources:
+            kinds = [self._kinds.get(source, "parameter" if self._is_foreign else "buffer") for source in data.sources]
+            found = next((kind for kind in ("parameter", "frozen") if kind in kinds), None)
+            if found is not None:
+                return found
+        # What was made of no tensor of the model is part of its code, and so are single numbers.
+        return "buffer" if data.sources or (self._is_foreign and data.shape) else "constant"
 
     def _owner(self, name: str) -> tuple[torch.nn.Module, str]:
         """The nested module that a dotted name belongs to, made where it does not exist, and the last part."""
@@ -76,6 +86,38 @@ class State:
                 owner.register_parameter(attribute, tensor)
             else:
                 owner.register_buffer(attribute, tensor)
+
+
+_MOST_JOINED: Final = 60
+"""Characters of the parts that a name is joined from; beyond, the name counts them."""
+
+
+def _joined(sources: Sequence[str]) -> str | None:
+    """A name for what was made of tensors: ``a.query_key.weight`` for ``a.query.weight`` and ``a.key.weight``.
+
+    Tensors of different kinds are too different to be joined; the first gives the name ``a.weight_folded``.
+    """
+    parts = [source.split(".") for source in sources]
+    if not parts:
+        return None
+    if len(parts) == 1 or len({names[-1] for names in parts}) > 1 or min(map(len, parts)) < 2:
+        return f"{sources[0]}_folded"
+    before = _shared(parts)
+    behind = _shared([names[before:][::-1] for names in parts])
+    middles = ["_".join(names[before : len(names) - behind]) for names in parts]
+    middle = "_".join(middles)
+    if len(middle) > _MOST_JOINED:
+        middle = f"{middles[0]}_and_{len(middles) - 1}_more"
+    last = parts[0]
+    return ".".join([*last[:before], middle, *last[len(last) - behind :]])
+
+
+def _shared(parts: Sequence[Sequence[str]]) -> int:
+    """How many names all begin with, leaving one of each at least."""
+    count = 0
+    while count < min(map(len, parts)) - 1 and len({names[count] for names in parts}) == 1:
+        count += 1
+    return count
 
 
 def _free(owner: torch.nn.Module, name: str) -> str:

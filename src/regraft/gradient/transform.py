@@ -15,6 +15,7 @@ from ..ir.dtypes import is_float
 from ..ir.expr import DataflowVar, Expr, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
+from ..ir.normal_form import in_normal_form
 from ..ir.op import Call
 from ..ir.program import (
     Binding,
@@ -46,25 +47,28 @@ class Gradient:
     The function may have dataflow blocks and plain ones. No gradient passes through integers, operators that stop it
     (``argmax``, comparisons, ``R.grad.no_grad`` ...), or parameters that are not required. Values between
     ``R.grad.start_checkpoint`` and ``R.grad.end_checkpoint`` are computed again rather than kept. The result is
-    simplified by `simplify_gradient`.
+    simplified by `simplify_gradient`, or left as the rules gave it if not ``simplify``.
 
     Needs well-formed input, guarantees well-formed output. Raises `GradientError` when the function, a parameter or
     the target is not there or not differentiable, when an operator on the way has no rule, and for branches and calls
     of functions on the way. Cost: linear in the bindings, with a few backward bindings for each forward one.
     """
 
-    __slots__ = ("func_name", "require_grads", "target_index")
+    __slots__ = ("func_name", "require_grads", "simplify", "target_index")
 
     def __init__(
         self,
         func_name: str,
         require_grads: Var | str | Sequence[Var | str] | None = None,
         target_index: int = 0,
+        *,
+        simplify: bool = True,
     ) -> None:
         self.func_name = func_name
         one = isinstance(require_grads, Var | str)
         self.require_grads = (require_grads,) if one else None if require_grads is None else tuple(require_grads)
         self.target_index = target_index
+        self.simplify = simplify
 
     @property
     def name(self) -> str:
@@ -89,10 +93,13 @@ class Gradient:
             raise GradientError(
                 f"Gradient of {name!r}: the module has a function {adjoint_name!r} already; rename or remove it first"
             )
-        function = module[name]
+        function = in_normal_form(module[name])
         required = self._required(function)
         target, path = self._target(function)
         adjoint = _adjoint_function(function, required, target, path)
+        if self.simplify:
+            adjoint = simplify_gradient(adjoint)
+        adjoint = remove_all_unused(adjoint)
         return module.with_function(adjoint_name, adjoint.with_attr("global_symbol", adjoint_name))
 
     def _required(self, function: Function) -> tuple[Var, ...]:
@@ -169,7 +176,7 @@ def _adjoint_function(function: Function, required: Sequence[Var], target: Expr,
     adjoint = Function(copy.params, SeqExpr(blocks, result), None, function.is_pure, function.attrs)
     if len(blocks) > 1:
         adjoint = _with_outputs(adjoint, backward.bindings)
-    return remove_all_unused(simplify_gradient(adjoint))
+    return adjoint
 
 
 def _joined(forward: Sequence[BindingBlock], backward: Sequence[Binding]) -> list[BindingBlock]:

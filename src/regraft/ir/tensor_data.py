@@ -21,18 +21,20 @@ class TensorData:
     ``TensorData(array)`` shares the array's memory. ``TensorData.lazy(shape, dtype, load)`` calls ``load()``
     when the numbers are first needed. ``numpy()`` never copies, ``read()`` never keeps what it loads. ``name`` is what
     the source model calls the tensor (a key of the ``state_dict``, an initializer), None for one that is of the
-    program alone.
+    program alone; ``sources`` are then the names of what it was computed from.
     """
 
-    __slots__ = ("_array", "_load", "dtype", "name", "shape")
+    __slots__ = ("_array", "_load", "dtype", "name", "shape", "sources")
     shape: tuple[int, ...]
     dtype: str
     name: str | None
+    sources: tuple[str, ...]
     _array: np.ndarray | None
     _load: Callable[[], np.ndarray] | None
 
-    def __init__(self, array: np.ndarray, name: str | None = None) -> None:
+    def __init__(self, array: np.ndarray, name: str | None = None, sources: Iterable[str] = ()) -> None:
         self.name = name
+        self.sources = tuple(sources)
         self.shape = array.shape
         self.dtype = as_dtype(array.dtype)
         if array.flags.writeable:
@@ -43,11 +45,17 @@ class TensorData:
 
     @classmethod
     def lazy(
-        cls, shape: Iterable[int], dtype: str, load: Callable[[], np.ndarray], name: str | None = None
+        cls,
+        shape: Iterable[int],
+        dtype: str,
+        load: Callable[[], np.ndarray],
+        name: str | None = None,
+        sources: Iterable[str] = (),
     ) -> TensorData:
         """A handle whose numbers ``load()`` brings on first use; it must give that shape and dtype."""
         handle = cls.__new__(cls)
         handle.name = name
+        handle.sources = tuple(sources)
         handle.shape = tuple(shape)
         handle.dtype = as_dtype(dtype)
         handle._array = None

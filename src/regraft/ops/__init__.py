@@ -22,6 +22,7 @@ from .binary import (
     power,
     subtract,
 )
+from .bits import bitcast
 from .broadcast import broadcast_to, collapse_sum_like, collapse_sum_to, repeat, tile
 from .comparison import equal, greater, greater_equal, less, less_equal, not_equal
 from .create import arange, full, full_like, hamming_window, one_hot, ones, ones_like, zeros, zeros_like
@@ -122,6 +123,7 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "bitcast",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",

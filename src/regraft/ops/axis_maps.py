@@ -1,18 +1,23 @@
 """What gradient rules do to single axes: order them by layout, and send them through a matrix.
 
-Resampling along an axis is a matrix of weights, and its gradient is the transposed one.
+Resampling along an axis is a matrix of weights, and its gradient is the transposed one. What the operator does to unit
+vectors says which matrix that is, so no rule repeats its operator's arithmetic.
 """
 
 from __future__ import annotations
 
-import numpy as np
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from ..ir.dims import Dim
-from ..ir.expr import Expr, const
+from ..ir.expr import Constant, Expr, const
 from ..ir.op import Call, Op
 from .adjoints import GradientError, known_rank, tensor_type
+from .evaluate import Evaluator
 from .linear_algebra import matmul
 from .manipulate import permute_dims
+from .matrix import eye
 
 
 def rearranged(value: Expr, layout: str, wanted: str) -> Expr:
@@ -31,14 +36,33 @@ def static_size(call: Call, size: Dim, what: str) -> int:
     return size
 
 
-def map_axis(call: Call, value: Expr, axis: int, matrix: np.ndarray) -> Expr:
-    """``value`` with ``matrix`` (old size, new size) applied along ``axis``. Cost: that of a matrix product."""
+def settled(value: Expr) -> Expr:
+    """``value``, which depends on no variable, as a constant where all its sizes are numbers; else as it is."""
+    dims = tensor_type(value).shape
+    if dims is None or not all(isinstance(dim, int) for dim in dims):
+        return value
+    found: Any = Evaluator({}, _refuse, _refuse, most_elements=sys.maxsize).value(value)
+    return const(found, tensor_type(value).dtype)
+
+
+def _refuse(variable: object) -> NoReturn:
+    raise AssertionError(f"{variable!r} has no value of its own")
+
+
+def map_axis(call: Call, value: Expr, axis: int, size: Dim, resample: Callable[[Expr], Expr]) -> Expr:
+    """The gradient of ``resample`` along ``axis``, of ``size`` elements before, for the adjoint ``value`` after it.
+
+    ``resample`` is linear, takes a matrix, and maps each of its rows. Where sizes are symbolic the weights are worked
+    out when the program runs. Cost: that of a matrix product.
+    """
     ndim = known_rank(call, value, "the adjoint")
-    dtype = tensor_type(value).dtype
+    dtype = tensor_type(value).dtype or "float32"
+    # Single precision is rounded to once.
+    weights = settled(resample(eye(size, dtype="float64")))
+    weights = const(weights.data, dtype) if isinstance(weights, Constant) else resample(eye(size, dtype=dtype))
     if axis == ndim - 2:
-        return matmul(const(np.ascontiguousarray(matrix.T), dtype), value)
-    if axis == ndim - 1:
-        return matmul(value, const(matrix, dtype))
+        return matmul(weights, value)
     order = [*range(axis), *range(axis + 1, ndim), axis]
-    moved = matmul(permute_dims(value, order), const(matrix, dtype))
-    return permute_dims(moved, [order.index(place) for place in range(ndim)])
+    moved = value if axis == ndim - 1 else permute_dims(value, order)
+    moved = matmul(moved, permute_dims(weights))
+    return moved if axis == ndim - 1 else permute_dims(moved, [order.index(place) for place in range(ndim)])

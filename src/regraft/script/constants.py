@@ -1,9 +1,10 @@
 """Constants as text, exactly: numbers inline, arrays as data behind the program.
 
-A small constant stands where it is used, ``R.const(2.0, "float32")``. A larger one, or one that decimal text
-cannot say (a NaN that is not the ordinary one), is an entry of ``metadata["constants"]``: dtype, shape, and
-its little-endian bytes in base64, or their place in a file of weights. Reading gives data back; nothing is
-evaluated. Also reads the JSON that TVM prints behind (or before) a module for the same purpose.
+A small constant stands where it is used, ``R.const(2.0, "float32")``. A larger one, one that decimal text
+cannot say (a NaN that is not the ordinary one), or one that a model has a name for is an entry of
+``metadata["constants"]``: dtype, shape, its little-endian bytes in base64 or their place in a file of weights, and
+what `TensorData` says of it: its name, or the list of names that it was computed from. Reading gives data back;
+nothing is evaluated. Also reads the JSON that TVM prints behind (or before) a module for the same purpose.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import math
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast, final, overload
 
 import numpy as np
@@ -27,9 +29,6 @@ from .source import Source
 
 MOST_INLINE: Final = 16
 """Elements of an array that still stands where it is used."""
-
-LoadBytes = Callable[[str, tuple[int, ...], int], TensorData]
-"""``load(dtype, shape, offset)``: a constant that stands in a file of weights."""
 
 
 def little_endian(array: np.ndarray) -> np.ndarray:
@@ -65,6 +64,18 @@ def _special_text(array: np.ndarray, number: float, dtype: str) -> str | None:
     return f'R.const("{name}", "{dtype}")' if same.tobytes() == array.tobytes() else None
 
 
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a text says of a constant besides its numbers; see `TensorData`."""
+
+    name: str | None = None
+    sources: tuple[str, ...] = ()
+
+
+LoadBytes = Callable[[str, tuple[int, ...], int, Named], TensorData]
+"""``load(dtype, shape, offset, named)``: a constant that stands in a file of weights."""
+
+
 @final
 class ConstantWriter:
     """Collects the constants of one program that do not stand inline.
@@ -91,7 +102,8 @@ class ConstantWriter:
     def text(self, constant: Constant) -> str:
         """How the constant is said where it is used."""
         data = constant.data
-        inline = inline_text(data) if data.size <= MOST_INLINE else None
+        told = data.name is not None or data.sources
+        inline = inline_text(data) if data.size <= MOST_INLINE and not told else None
         if inline is not None:
             return inline
         place = self._places.get(id(data))
@@ -114,12 +126,16 @@ class ConstantWriter:
                 stored = str(self._store(data))
             else:
                 stored = f'"{base64.b64encode(little_endian(data.numpy()).tobytes()).decode("ascii")}"'
-            entries.append(f'        ("{data.dtype}", {list(data.shape)}, {stored}),')
+            told = data.name if data.name is not None else list(data.sources)
+            known = f", {json.dumps(told, ensure_ascii=False)}" if told else ""
+            entries.append(f'        ("{data.dtype}", {list(data.shape)}, {stored}{known}),')
         header = [f'    "{key}": {json.dumps(value)},' for key, value in self._header().items()]
         return ["", "metadata = {", *header, '    "constants": [', *entries, "    ],", "}"]
 
 
-def data_from_bytes(content: bytes | memoryview, dtype: str, shape: tuple[int, ...]) -> TensorData:
+def data_from_bytes(
+    content: bytes | memoryview, dtype: str, shape: tuple[int, ...], named: Named | None = None
+) -> TensorData:
     """A tensor from its little-endian bytes.
 
     Raises `IRError` when they are not as many as dtype and shape say.
@@ -134,7 +150,8 @@ def data_from_bytes(content: bytes | memoryview, dtype: str, shape: tuple[int, .
     array = np.frombuffer(content, dtype=element.newbyteorder("<")).reshape(shape)
     if is_bool(dtype) and np.frombuffer(content, dtype=np.uint8).max(initial=0) > 1:
         raise IRError("a constant of dtype bool has a byte that is neither 0 nor 1")
-    return TensorData(array.astype(element, copy=False))
+    named = named or Named()
+    return TensorData(array.astype(element, copy=False), named.name, named.sources)
 
 
 @final
@@ -225,6 +242,7 @@ def _decoder(source: Source, node: ast.expr, weights: LoadBytes | None) -> Calla
                 ast.Constant(value=str() as dtype),
                 ast.List(elts=sizes),
                 ast.Constant(value=str() | int() as content),
+                *told,
             ]
         ) if dtype in DTYPES:
             shape = tuple([size.value for size in sizes if isinstance(size, ast.Constant)])
@@ -233,18 +251,33 @@ def _decoder(source: Source, node: ast.expr, weights: LoadBytes | None) -> Calla
     if len(shape) != len(sizes) or not all(type(size) is int and 0 <= size < 2**63 for size in shape):
         raise source.error(node, "the shape of a constant is a list of ints")
     dims = cast("tuple[int, ...]", shape)
+    named = _named(source, told)
 
     def decode() -> TensorData:
         if isinstance(content, int):
             if weights is None:
                 raise source.error(node, "this constant stands in a file of weights; read the program with load_script")
-            return weights(dtype, dims, content)
+            return weights(dtype, dims, content, named)
         try:
-            return data_from_bytes(base64.b64decode(content, validate=True), dtype, dims)
+            return data_from_bytes(base64.b64decode(content, validate=True), dtype, dims, named)
         except (binascii.Error, ValueError) as error:
             raise source.error(node, f"the data of a constant is damaged: {error}") from None
 
     return decode
+
+
+def _named(source: Source, told: Sequence[ast.expr]) -> Named:
+    match told:
+        case []:
+            return Named()
+        case [ast.Constant(value=str() as name)]:
+            return Named(name)
+        case [ast.List(elts=[*elements])] if all(
+            isinstance(each, ast.Constant) and isinstance(each.value, str) for each in elements
+        ):
+            return Named(None, tuple([str(each.value) for each in elements if isinstance(each, ast.Constant)]))
+        case _:
+            raise source.error(told[0], "behind the data of a constant stands its name, or a list of names")
 
 
 # --- TVM's metadata

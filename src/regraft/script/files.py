@@ -20,7 +20,7 @@ from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..ir.program import Function
 from ..ir.tensor_data import TensorData
-from .constants import ConstantWriter, LoadBytes, data_from_bytes, little_endian
+from .constants import ConstantWriter, LoadBytes, Named, data_from_bytes, little_endian
 from .printer import function_text, module_text
 from .text import read_program
 
@@ -150,7 +150,7 @@ def _open_weights(target: Path, header: Mapping[str, str]) -> LoadBytes:
         raise RegraftError(f"{path} does not hold the weights of {target}: keep the two files as they were saved")
     content = np.memmap(path, dtype=np.uint8, mode="r")
 
-    def load(dtype: str, shape: tuple[int, ...], offset: int) -> TensorData:
+    def load(dtype: str, shape: tuple[int, ...], offset: int, named: Named) -> TensorData:
         count = math.prod(shape) * numpy_dtype(dtype).itemsize
         if not 0 <= offset <= offset + count <= size:
             raise RegraftError(
@@ -160,6 +160,8 @@ def _open_weights(target: Path, header: Mapping[str, str]) -> LoadBytes:
             shape,
             dtype,
             lambda: data_from_bytes(content[offset : offset + count].data, dtype, shape).numpy(),
+            named.name,
+            named.sources,
         )
 
     return load

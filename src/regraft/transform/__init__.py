@@ -36,6 +36,7 @@ from .passes import FunctionPass, ModulePass, Pass, Sequential, function_pass, m
 from .private_functions import InlinePrivateFunctions, RemoveUnusedOutputs, RemoveUnusedParameters
 from .recognize_operators import RecognizeOperators
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
+from .reverse_mode import Gradient
 from .verification import PassValueError
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "FuseAttention",
     "FuseOpsByPattern",
     "FusionPattern",
+    "Gradient",
     "InlinePrivateFunctions",
     "LiftTransformParams",
     "MergeCompositeFunctions",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, Final, NoReturn
 
@@ -60,6 +60,9 @@ class _Folding(SessionWalk):
             return leaf if isinstance(leaf, Constant | ShapeExpr | PrimValue) and session.users.get(var) else None
         if type(value) is not Call or not isinstance(value.op, Op) or not value.is_pure:
             return None
+        if is_call_of(value, "relax.grad.no_grad"):
+            # A mark is there to be kept: behind it stand buffers that will not always hold what they hold now.
+            return None
         stated = _stated(value.ty)
         if stated is not None:
             return stated
@@ -99,7 +102,7 @@ class _Folding(SessionWalk):
         if isinstance(call.ty, TensorType) and (waits or not all(constant.data.is_loaded for constant in constants)):
             return _later(call)
         try:
-            return _constant_of(_evaluate(call))
+            return _constant_of(_evaluate(call), _sources(constants))
         except EvaluationError as error:
             reason = str(error)
         except (ArithmeticError, IndexError, TypeError, ValueError) as error:
@@ -163,11 +166,17 @@ def _evaluate(call: Expr) -> Any:
     return Evaluator({}, _no_value, _no_size, most_elements=_ANY_SIZE).value(call)
 
 
-def _constant_of(value: Any) -> Expr:
+def _constant_of(value: Any, sources: tuple[str, ...]) -> Expr:
     if isinstance(value, tuple):
         items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
-        return Tuple([_constant_of(item) for item in items])
-    return Constant(np.ascontiguousarray(value).reshape(np.shape(value)))
+        return Tuple([_constant_of(item, sources) for item in items])
+    return Constant(TensorData(np.ascontiguousarray(value).reshape(np.shape(value)), None, sources))
+
+
+def _sources(constants: Sequence[Constant]) -> tuple[str, ...]:
+    """The names of the model's tensors that constants are, or were computed from; each once."""
+    names = [(data.name,) if data.name is not None else data.sources for data in (c.data for c in constants)]
+    return tuple(dict.fromkeys([name for group in names for name in group]))
 
 
 def _later(call: Call, name: str | None = None) -> Constant:
@@ -182,7 +191,8 @@ def _later(call: Call, name: str | None = None) -> Constant:
         at_hand = with_operands(call, [_read(operand) for operand in call.args])
         return np.ascontiguousarray(_evaluate(at_hand)).reshape(shape)
 
-    return Constant(TensorData.lazy(shape, ty.dtype, load, name))
+    sources = () if name is not None else _sources(_constants(call.args))
+    return Constant(TensorData.lazy(shape, ty.dtype, load, name, sources))
 
 
 def _read(operand: Expr) -> Expr:

@@ -68,7 +68,9 @@ def _pad_in_convolution(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | D
     layout: str = expr.attrs.data_layout
     spatial = [axis for axis, letter in enumerate(layout) if letter not in "NC"]
     order = sorted(spatial, key=lambda axis: "DHW".index(layout[axis]))
-    if min(widths) < 0 or any(any(widths[2 * axis : 2 * axis + 2]) for axis in range(len(layout)) if axis not in spatial):
+    if min(widths) < 0 or any(
+        any(widths[2 * axis : 2 * axis + 2]) for axis in range(len(layout)) if axis not in spatial
+    ):
         return decline("it cuts, or pads channels or the batch")
     more = [widths[2 * axis] for axis in order] + [widths[2 * axis + 1] for axis in order]
     padding = [own + other for own, other in zip(expr.attrs.padding, more, strict=True)]
@@ -103,6 +105,8 @@ def _apart_throughout(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[
     product = bindings[matchings[_product]]
     assert isinstance(product, Call)
     operand = ops.reshape(matchings[_source], [*shape[:-1], flat.shape[1]])
+    if is_subtype(matchings[_source].ty, operand.ty) is True:
+        operand = matchings[_source]
     found: Expr = Call(product.op, (operand, matchings[_right]), product.attrs)
     if _sum in matchings:
         bias = matchings[_bias].ty

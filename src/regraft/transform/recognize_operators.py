@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import pi, sqrt
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -143,7 +143,11 @@ def _silu() -> _Form:
         x = wildcard()
         gate = is_op("relax.sigmoid")(x)
         result = is_op("relax.multiply")(x, gate)
-    return _Form(context, result, (gate,), lambda found, _: ops.nn.silu(found[x]), "silu")
+
+    def read(found: _Matched, _bindings: Bindings) -> Expr | str:
+        return ops.nn.silu(found[x])
+
+    return _Form(context, result, (gate,), read, "silu")
 
 
 # --- normalizations
@@ -197,9 +201,7 @@ def _rms_norm() -> _Form:
     return _Form(context, result, (*scaled.between, scaled.result), read, "rms_norm")
 
 
-def _spread(
-    scaled: _Scaled, two: DFPattern, x: DFPattern, found: _Matched, bindings: Bindings
-) -> list[int] | str:
+def _spread(scaled: _Scaled, two: DFPattern, x: DFPattern, found: _Matched, bindings: Bindings) -> list[int] | str:
     """The normalized axes, or why what matched is no normalization."""
     mean = bindings[found[scaled.mean]]
     axes = _axes(mean, found[x]) if isinstance(mean, Call) else None
@@ -280,17 +282,13 @@ def _vector(operand: Expr, channels: int, rank: int, bindings: Bindings) -> Expr
     return ops.reshape(leaf if isinstance(leaf, Constant) else operand, (channels,))
 
 
-_RULES = RuleSet(
-    [
-        form().rule()
-        for form in (_gelu_by_erf, _gelu_by_tanh, _silu, _rms_norm, _layer_norm, _group_norm)
-    ]
-)
+_FIRST: Final = RuleSet([form().rule() for form in (_gelu_by_erf, _gelu_by_tanh, _silu, _layer_norm, _group_norm)])
+_THEN: Final = _rms_norm().rule()
+"""Root mean squares come after everything else: a layer norm holds one, of what is centred."""
 
 
 def RecognizeOperators() -> Pass:
-    """Write ``nn.gelu``, ``gelu_tanh``, ``silu``, ``rms_norm``, ``layer_norm`` and ``group_norm`` where they are spelled
-    out.
+    """Write ``gelu``, ``gelu_tanh``, ``silu``, ``rms_norm``, ``layer_norm`` and ``group_norm`` for their formulas.
 
     Read are the usual writings: gelu by erf or tanh, with its factors in any order; squares as product, power or
     square; quotients by the root, or products with its inverse; group norm as PyTorch's ONNX exporters write it, by an
@@ -302,6 +300,6 @@ def RecognizeOperators() -> Pass:
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return context.rewrite(function, _RULES)
+        return context.rewrite(context.rewrite(function, _FIRST), _THEN)
 
     return FunctionPass(transform, "RecognizeOperators")

@@ -13,18 +13,24 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ..engine import ExecutionError
-from ..ir.dims import Dim, SymVar
+from ..ir.dims import Dim, SymExpr, SymVar
+from ..ir.dtypes import is_float
 from ..ir.errors import RegraftError
 from ..ir.expr import Expr, PrimValue
 from ..ir.module import IRModule
 from ..ir.op import OpTypeError
 from ..ir.program import Function
+from ..ir.types import TensorType
 from ..ops.trials import NoValueError, random_arguments
 from ..transform import BindSymbolicVars
 from .errors import UsageError
 
 _RANGES: Final = ((0, 7), (-3, 3), (0, 1), (0, 0))
 """Ranges of integers to try in turn: most are indices, some are masks, for which only 0 and 1 make sense."""
+
+
+_BATCHES_AND_STEPS: Final = ((2, 32), (1, 32), (1, 512))
+"""Sizes of first axes, and what all other sizes are multiples of: networks halve images five times, as a rule."""
 
 
 class Trial(NamedTuple):
@@ -52,17 +58,52 @@ def with_sizes(function: Function, dims: Mapping[str, int]) -> Function:
 def candidate_inputs(function: Function, seed: int, dims: Mapping[str, int]) -> Iterator[list[Any]]:
     """Random inputs for ``function``, one choice after another, the same for the same ``seed``.
 
-    Floats are normally distributed; integers come from ever smaller ranges; symbolic sizes that ``dims`` does not
-    set are small and all different, then such that they can be divided. Raises `UsageError` where a type does not
-    say enough.
+    Floats are normally distributed; integers come from ever smaller ranges. Symbolic sizes that ``dims`` does not
+    set are small and all different, then such that they can be divided, then those that models of images and of sound
+    need; models of images start with the latter, since small sizes vanish in their layers. Raises `UsageError` where a
+    type does not say enough.
     """
     typed = with_sizes(function, dims)
-    for divisible in (False, True):
+    plain = [(typed, False), (typed, True)]
+    large = [(_enlarged(typed, batch, step), False) for batch, step in _BATCHES_AND_STEPS]
+    sized = [*large, *plain] if _is_of_images(typed) else [*plain, *large]
+    for candidate, divisible in sized:
         for whole in _RANGES:
             try:
-                yield random_arguments(typed, seed, whole=whole, divisible=divisible)
+                yield random_arguments(candidate, seed, whole=whole, divisible=divisible)
             except NoValueError as error:
                 raise UsageError(f"no random inputs can be made: {error}; give them: --input FILE.npz") from error
+            if not _takes_integers(candidate):
+                break
+
+
+def _is_of_images(function: Function) -> bool:
+    return any(len(dims) > 3 and all(isinstance(dim, SymExpr) for dim in dims[2:]) for dims in _shapes(function))
+
+
+def _enlarged(function: Function, batch: int, step: int) -> Function:
+    """``function`` with its first axes of size ``batch`` and all others multiples of ``step``, all different."""
+    leading = {dims[0] for dims in _shapes(function) if dims}
+    sizes: dict[str | SymVar, Dim | PrimValue | Expr] = {}
+    for dims in _shapes(function):
+        for dim in dims:
+            if isinstance(dim, SymVar) and dim not in sizes:
+                sizes[dim] = batch if dim in leading else step * (2 + sum(other not in leading for other in sizes))
+    if not sizes:
+        return function
+    return BindSymbolicVars(sizes, "main")(IRModule({"main": function}))["main"]
+
+
+def _shapes(function: Function) -> list[tuple[Dim, ...]]:
+    types = [param.ty for param in function.params]
+    return [ty.shape for ty in types if isinstance(ty, TensorType) and ty.shape is not None]
+
+
+def _takes_integers(function: Function) -> bool:
+    return not all(
+        isinstance(param.ty, TensorType) and param.ty.dtype is not None and is_float(param.ty.dtype)
+        for param in function.params
+    )
 
 
 def first_that_runs(

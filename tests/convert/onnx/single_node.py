@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
@@ -54,6 +55,13 @@ def run_here(model: onnx.ModelProto, inputs: Inputs, target: str = "numpy") -> l
     names: tuple[str, ...] = module["main"].attrs["input_names"]
     found = rx.build(module, target=target)["main"](*[inputs[name] for name in names])
     return [np.asarray(value) for value in (found if isinstance(found, tuple) else (found,))]
+
+
+def run_onnxruntime(model: onnx.ModelProto, inputs: Inputs) -> list[np.ndarray]:
+    """What ONNX Runtime gives for the model as it is."""
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    feeds = {known.name: inputs[known.name] for known in model.graph.input}
+    return [np.asarray(value) for value in session.run(None, feeds)]
 
 
 def run_there(model: onnx.ModelProto, inputs: Inputs) -> list[np.ndarray]:

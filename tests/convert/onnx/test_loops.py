@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
 from regraft.convert import UnsupportedOperatorError, from_onnx
 
-from .single_node import assert_same, one_node, run_here
+from .single_node import assert_same, one_node, run_here, run_onnxruntime
 
 X = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
 
@@ -59,8 +58,7 @@ DOUBLED = node("Add", "a0 a0", "b0")
 
 def check_model(model: onnx.ModelProto, *arrays: np.ndarray) -> None:
     feeds = dict(zip([known.name for known in model.graph.input], arrays, strict=True))
-    session = onnxruntime.InferenceSession(model.SerializeToString())
-    expected = [np.asarray(found) for found in session.run(None, feeds)]
+    expected = run_onnxruntime(model, feeds)
     for target in ("numpy", "onnxruntime"):
         assert_same(run_here(model, feeds, target), expected)
 

@@ -38,7 +38,8 @@ COMPLEX: dict[str, Case] = {
     "exp_square": Case(lambda x: back(torch.exp(z(x)) ** 2), (f(3, 2),)),
     "views": Case(lambda x: back(z(x).transpose(0, 1).reshape(2, -1)[:, 1:].unsqueeze(0)), (f(3, 4, 2),)),
     "rotary": Case(
-        lambda x, t: back(z(x.reshape(2, 3, 4, 2)) * torch.polar(torch.ones_like(t), t)).flatten(2), (f(2, 3, 8), f(3, 4))
+        lambda x, t: back(z(x.reshape(2, 3, 4, 2)) * torch.polar(torch.ones_like(t), t)).flatten(2),
+        (f(2, 3, 8), f(3, 4)),
     ),
     "to_double": Case(lambda x: back(z(x).to(torch.complex128)), (f(3, 2),)),
     "fft": Case(lambda x: back(torch.fft.fft(x)), (f(3, 7),)),
@@ -53,15 +54,11 @@ COMPLEX: dict[str, Case] = {
     "irfft_even": Case(lambda x: torch.fft.irfft(z(x)), (f(3, 5, 2),)),
     "irfft_odd": Case(lambda x: torch.fft.irfft(z(x), n=7), (f(3, 4, 2),)),
     "irfftn": Case(lambda x: torch.fft.irfftn(torch.fft.rfftn(x, norm="ortho"), norm="ortho"), (f(3, 4, 6),)),
-    "stft": Case(
-        lambda x: torch.stft(x, 8, 4, window=torch.hann_window(8), return_complex=True).abs(), (f(2, 40),)
-    ),
+    "stft": Case(lambda x: torch.stft(x, 8, 4, window=torch.hann_window(8), return_complex=True).abs(), (f(2, 40),)),
 }
 
 POOLING: dict[str, Case] = {
-    "max_pool_places": Case(
-        lambda x: F.max_pool2d(x, (3, 2), (2, 1), (1, 0), return_indices=True), (f(2, 3, 7, 8),)
-    ),
+    "max_pool_places": Case(lambda x: F.max_pool2d(x, (3, 2), (2, 1), (1, 0), return_indices=True), (f(2, 3, 7, 8),)),
     "max_pool_places_dilated": Case(
         lambda x: F.max_pool2d(x, 2, 2, 1, 2, True, return_indices=True), (i(2, 3, 7, 8, low=-40, high=40).float(),)
     ),
@@ -221,4 +218,3 @@ RARE_FAMILIES: dict[str, dict[str, Case]] = {
     "pooling": POOLING,
     "scatters": SCATTERS,
 }
-

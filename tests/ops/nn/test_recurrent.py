@@ -160,9 +160,7 @@ def test_a_gru_resets_before_the_product_unless_told_otherwise() -> None:
     inner, outer = b[0, : 3 * HIDDEN].reshape(3, HIDDEN), b[0, 3 * HIDDEN :].reshape(3, HIDDEN)
     weights, back = w[0].reshape(3, HIDDEN, SIZE), r[0].reshape(3, HIDDEN, HIDDEN)
     for step in x:
-        update, reset = (
-            np.maximum(step @ weights[k].T + inner[k] + hidden @ back[k].T + outer[k], 0) for k in (0, 1)
-        )
+        update, reset = (np.maximum(step @ weights[k].T + inner[k] + hidden @ back[k].T + outer[k], 0) for k in (0, 1))
         new = sigmoid(step @ weights[2].T + inner[2] + (reset * hidden) @ back[2].T + outer[2])
         hidden = (1 - update) * new + update * hidden
         rows.append(hidden[None])
@@ -178,7 +176,9 @@ def test_states_and_biases_that_are_left_out_are_zeros() -> None:
     lengths = np.array([2, 5, 4], np.int64)
     expected = in_pytorch("lstm", [x, w, r, np.zeros_like(b), np.zeros_like(h), np.zeros_like(c)], 2)
     check(lambda *given: nn.lstm(*given, direction="bidirectional"), [x, w, r], expected)
-    call = nn.lstm(*[variable(array) for array in (x, w, r)], sequence_lengths=variable(lengths), direction="bidirectional")
+    call = nn.lstm(
+        *[variable(array) for array in (x, w, r)], sequence_lengths=variable(lengths), direction="bidirectional"
+    )
     assert [type(arg) for arg in call.args[3:6]] == [Tuple, Tuple, Tuple]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ import onnx
 import onnx_ir as ir
 
 from ..errors import ConvertError
+from . import wire
 
 MOST_IN_ONE_FILE: Final = 2**31 - 2**20
 """Bytes of constants that fit into one file, whose format ends at 2 GB."""
@@ -22,7 +24,8 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str) -> onnx.
     """Write ``model`` to ``path``, with ``path.name + ".data"`` beside it where constants go outside.
 
     Both files are written under other names, checked, and then moved into place. Gives the model as the file holds
-    it. Raises `ConvertError` when the folder does not exist or the disk is full; nothing is left behind then.
+    it; where that is large, with references to the constants in it. Raises `ConvertError` when the folder does not
+    exist or the disk is full; nothing is left behind then.
     """
     constants = [value.const_value for value in model.graph.initializers.values() if value.const_value is not None]
     size = sum(tensor.nbytes for tensor in constants)
@@ -39,10 +42,18 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str) -> onnx.
                 save: Any = ir.save  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
                 save(model, temporary, external_data=data_name, size_threshold_bytes=_LEAST_OUTSIDE)
                 proto = onnx.load(temporary, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
+                check_file(temporary)
+            elif size >= wire.LEAST_FILE:
+                wire.write_model(model, temporary)
+                proto = wire.read_model(str(temporary))
+                # Checked without the bytes of the constants, which the checker would load.
+                checked = temporary.with_name("checked.onnx")
+                checked.write_bytes(proto.SerializeToString())
+                check_file(checked)
             else:
                 proto = ir.to_proto(model)
                 temporary.write_bytes(proto.SerializeToString())
-            check_file(temporary)
+                check_file(temporary)
             if outside and (Path(folder) / data_name).exists():
                 os.replace(Path(folder) / data_name, path.parent / data_name)
             os.replace(temporary, path)
@@ -59,29 +70,44 @@ def check_file(path: Path) -> None:
     check(str(path))
 
 
-def check_external_data(graph: ir.Graph, folder: str) -> None:
-    """Let every constant outside the model file be found, in ``folder`` or below it.
+def check_external_data(graph: ir.Graph, path: str) -> None:
+    """Let every constant outside the message of the model at ``path`` be found, in its folder or below it.
 
-    Raises `ConvertError` for a file that is missing, too short, or reached by leaving the folder.
+    Where the model is a link, as in caches of downloads, what lies beside the file that it leads to is in its folder
+    too. Raises `ConvertError` for a file that is missing, too short, or reached by leaving the folder.
     """
-    root = os.path.realpath(folder)
+    folder = os.path.dirname(os.path.abspath(path))
+    roots = dict.fromkeys((os.path.realpath(folder), os.path.dirname(os.path.realpath(path))))
     for scope in (graph, *_inner_graphs(graph)):
         for name, value in scope.initializers.items():
             tensor = value.const_value
-            if not isinstance(tensor, ir.ExternalTensor):
-                continue
-            location = str(tensor.location)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-            path = os.path.realpath(os.path.join(root, location))
-            if os.path.isabs(location) or os.path.commonpath([root, path]) != root:
-                raise ConvertError(
-                    f"constant {name}: its data is in {location}, outside of the model's folder; refused"
-                )
-            if not os.path.isfile(path):
-                raise ConvertError(f"constant {name}: its data should be in {path}, and there is no such file")
-            end = (tensor.offset or 0) + (tensor.length or tensor.nbytes)
-            if os.path.getsize(path) < end:
-                raise ConvertError(f"constant {name}: {path} ends before byte {end}; the file is damaged")
-            tensor.base_dir = root
+            if isinstance(tensor, ir.ExternalTensor):
+                value.const_value = _checked(tensor, name, folder, roots)
+
+
+def _checked(tensor: ir.ExternalTensor, name: str, folder: str, roots: Iterable[str]) -> ir.ExternalTensor:
+    """``tensor`` with the place of its bytes, all links followed."""
+    location = str(tensor.location)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    path = os.path.realpath(os.path.join(folder, location))
+    root = next((root for root in roots if os.path.commonpath([root, path]) == root), None)
+    if os.path.isabs(location) or root is None:
+        raise ConvertError(f"constant {name}: its data is in {location}, outside of the model's folder; refused")
+    if not os.path.isfile(path):
+        raise ConvertError(f"constant {name}: its data should be in {path}, and there is no such file")
+    end = (tensor.offset or 0) + (tensor.length or tensor.nbytes)
+    if os.path.getsize(path) < end:
+        raise ConvertError(f"constant {name}: {path} ends before byte {end}; the file is damaged")
+    if not os.access(path, os.R_OK):
+        raise ConvertError(f"constant {name}: its data is in {path}, which may not be read: no permission")
+    return ir.ExternalTensor(
+        os.path.relpath(path, root),
+        tensor.offset,
+        tensor.length,
+        tensor.dtype,
+        shape=tensor.shape,
+        name=tensor.name or name,
+        base_dir=root,
+    )
 
 
 def _inner_graphs(graph: ir.Graph) -> list[ir.Graph]:
@@ -98,8 +124,15 @@ def _inner_graphs(graph: ir.Graph) -> list[ir.Graph]:
 
 def external_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
     """The files beside the model file ``path`` that hold constants of its, each once; the model must be readable."""
-    folder = Path(path).resolve().parent
-    graph = ir.load(path).graph  # pyright: ignore[reportUnknownMemberType]
+    folder = os.path.dirname(os.path.abspath(path))
+    graph = ir.from_proto(read_proto(os.fspath(path))).graph
     tensors = [value.const_value for scope in (graph, *_inner_graphs(graph)) for value in scope.initializers.values()]
     locations = dict.fromkeys(str(one.location) for one in tensors if isinstance(one, ir.ExternalTensor))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-    return tuple(folder / location for location in locations)
+    return tuple(Path(os.path.realpath(os.path.join(folder, location))) for location in locations)
+
+
+def read_proto(path: str) -> onnx.ModelProto:
+    """The model in a file; constants outside of it, and large ones in it, stay in their files."""
+    if os.path.getsize(path) >= wire.LEAST_FILE:
+        return wire.read_model(path)
+    return onnx.load(path, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]

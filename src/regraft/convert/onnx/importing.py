@@ -117,7 +117,9 @@ class NodeImporter:
         """The rank of operand ``index``. Raises `UnsupportedNodeError` when it is not known."""
         rank = self.ty(index).ndim
         if rank < 0:
-            raise UnsupportedNodeError(f"the rank of input {index} is not known")
+            raise UnsupportedNodeError(
+                f"the rank of input {index} is not known; if it depends on a size of the inputs, fix that size: dims="
+            )
         return rank
 
     def shape(self, index: int = 0) -> tuple[Dim, ...]:
@@ -274,7 +276,8 @@ def constant_of(tensor: Any, name: str, *, is_stored: bool = False) -> Constant:
     own = name if is_stored and shape and is_float(dtype) else None
 
     def load() -> np.ndarray:
-        return tensor.numpy().astype(numpy_dtype(dtype), copy=False).reshape(shape)
+        array = tensor.numpy().astype(numpy_dtype(dtype), copy=False).reshape(shape)
+        return np.require(array, requirements=["ALIGNED"])  # in a file, it may begin anywhere
 
     if isinstance(tensor, ir.ExternalTensor):
         return Constant(TensorData.lazy(shape, dtype, load, own))

@@ -24,14 +24,13 @@ from ...ir.builder import BlockBuilder
 from ...ir.dims import Dim, SymVar, dims_equal
 from ...ir.expr import Constant, DataflowVar, Expr, Tuple, Var, const
 from ...ir.module import IRModule
-from ...ir.op import Call, Op, Trait
+from ...ir.op import Call
 from ...ir.origin import Origin
 from ...ir.types import TensorType
-from ...ops.rules import broadcast_dims
 from ..errors import ConvertError, UnsupportedOperatorError
 from . import importers
 from .element_types import from_onnx_dtype, to_onnx_dtype
-from .external_data import check_external_data
+from .external_data import check_external_data, read_proto
 from .importing import IMPORTERS, Imported, NodeImporter, UnsupportedNodeError, constant_of
 from .sizes import Sizes
 from .writer import INPUT_NAMES, METADATA, OUTPUT_NAMES
@@ -46,7 +45,10 @@ _STANDARD: Final = ("", "ai.onnx")
 
 
 def from_onnx(
-    model: str | os.PathLike[str] | onnx.ModelProto, *, constants: Mapping[str, Any] | None = None
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    *,
+    constants: Mapping[str, Any] | None = None,
+    dims: Mapping[str, int] | None = None,
 ) -> IRModule:
     """An ONNX model as a module with one function, ``main``.
 
@@ -58,6 +60,8 @@ def from_onnx(
         model: A path, or the model itself.
         constants: Values for inputs by name, which are then no parameters of ``main``. An operator that takes axes,
             a shape or the like from an input can only be read when the input's value is known.
+        dims: Numbers for symbolic sizes of the inputs, by name; a size without a name is that of ``input_axis``, such
+            as ``x_0``. A model whose ranks depend on sizes can only be read with these known.
 
     Raises `ConvertError` for what is no model or refers to files outside its folder, and `UnsupportedOperatorError`
     with all operators that cannot be read. Cost: linear in the nodes, some 100 µs each; weights are not read.
@@ -67,21 +71,22 @@ def from_onnx(
     if opened.functions:
         passes.InlinePass()(opened)
     importer = GraphImporter(opset, dict(opened.opset_imports))
-    return importer.module(opened, constants or {})
+    return importer.module(opened, constants or {}, dims or {})
 
 
 def _opened(path: str) -> ir.Model:
     if not os.path.isfile(path):
         raise ConvertError(f"{path}: there is no such file")
     try:
-        proto = onnx.load(path, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
+        proto = read_proto(path)
+    except ConvertError:
+        raise
     except OSError as error:
         raise ConvertError(f"{path}: {error.strerror or error}") from error
     except Exception as error:  # protobuf's errors share no base but this
         raise ConvertError(f"{path}: this is no ONNX model, or it is damaged: {error}") from error
-    folder = os.path.dirname(os.path.abspath(path))
     opened = _deserialized(proto, path)
-    check_external_data(opened.graph, folder)
+    check_external_data(opened.graph, path)
     return opened
 
 
@@ -117,14 +122,17 @@ class GraphImporter:
         self.sizes_of_tensors: Final[set[Dim]] = set()
         self._tensors: dict[Sizes, Expr] = {}
         self._dims: dict[str, SymVar] = {}
+        self._fixed: Mapping[str, int] = {}
+        self._labels: list[str] = []
         self._unsupported: list[str] = []
         self._outputs: frozenset[str] = frozenset()
 
     # --- the whole
 
-    def module(self, model: ir.Model, constants: Mapping[str, Any]) -> IRModule:
+    def module(self, model: ir.Model, constants: Mapping[str, Any], dims: Mapping[str, int]) -> IRModule:
         """The module of a model. Raises `UnsupportedOperatorError`."""
         graph = model.graph
+        self._fixed = dims
         for name, value in constants.items():
             if name not in {known.name for known in graph.inputs}:
                 raise ConvertError(f"there is no input {name!r} to take a constant")
@@ -132,6 +140,10 @@ class GraphImporter:
         fixed = {*graph.initializers, *constants}
         given = [value for value in graph.inputs if value.name not in fixed]
         params = [self._parameter(value) for value in given]
+        unknown = [name for name in dims if name not in self._labels]
+        if unknown:
+            known = ", ".join(self._labels) or "none"
+            raise ConvertError(f"there is no symbolic size {unknown[0]!r} to fix; the inputs have: {known}")
         self._unsupported = _unreadable(graph, self)
         self._refuse_unsupported()
         attrs: dict[str, Any] = {
@@ -174,12 +186,17 @@ class GraphImporter:
         return var
 
     def _dim(self, dim: int | ir.SymbolicDim, name: str, axis: int) -> Dim:
-        if isinstance(dim, int):
-            if dim < 0:
-                raise ConvertError(f"input {name}: axis {axis} is {dim}; a size cannot be negative")
+        if isinstance(dim, int) and dim >= 0:
             return dim
-        label = dim.value or f"{name}_{axis}"
-        return self._dims.setdefault(label, SymVar(label))
+        # Some exporters write -1 for a size that is known at run time only.
+        label = (None if isinstance(dim, int) else dim.value) or f"{name}_{axis}"
+        self._labels.append(label)
+        fixed = self._fixed.get(label)
+        if fixed is None:
+            return self._dims.setdefault(label, SymVar(label))
+        if fixed < 0:
+            raise ConvertError(f"{label}={fixed}: a size cannot be negative")
+        return fixed
 
     def _constants(self, graph: ir.Graph) -> None:
         for name, value in graph.initializers.items():
@@ -237,21 +254,21 @@ class GraphImporter:
         ty = found.ty
         if not isinstance(ty, TensorType):
             return found
-        dims = self._named_sizes(node, ty, value) if ty.shape is None else self._restated(ty.shape, value)
+        dims = self._named_sizes(node, result, ty, value) if ty.shape is None else self._restated(ty.shape, value)
         return found if dims is None else self.builder.match_cast(found, TensorType(dims, ty.dtype), value.name or "")
 
     def _stated(self, value: ir.Value) -> list[Dim | None]:
         """The sizes that the model states for a value, None for names that no input has; empty if it states none."""
         return [dim if isinstance(dim, int) else self._dims.get(dim.value or "") for dim in value.shape or ()]
 
-    def _named_sizes(self, node: NodeImporter, ty: TensorType, value: ir.Value) -> list[Dim] | None:
+    def _named_sizes(self, node: NodeImporter, expr: Expr, ty: TensorType, value: ir.Value) -> list[Dim] | None:
         """The sizes of a value that could not be worked out: as far as they are known, and names for the rest."""
         rank = ty.ndim if ty.ndim >= 0 or value.shape is None else len(value.shape)
         if rank < 0:
             return None
-        rows = [row for row in (importers.partial_sizes(node), self._stated(value)) if len(row) == rank]
-        columns = zip(*rows, strict=True) if rows else [()] * rank
-        known = [next((size for size in column if size is not None), None) for column in columns]
+        stated = self._stated(value) if value.shape is not None and len(value.shape) == rank else [None] * rank
+        rows = zip(importers.partial_sizes(expr, rank), stated, strict=True)
+        known = [own if own is not None else other for own, other in rows]
         return [node.fresh_size(axis) if size is None else size for axis, size in enumerate(known)]
 
     def _restated(self, shape: tuple[Dim, ...], value: ir.Value) -> list[Dim] | None:
@@ -350,37 +367,6 @@ class GraphImporter:
     def _input_types(self, node: ir.Node) -> list[bytes]:
         """The types of a node's inputs as far as they are known, as ONNX reads them."""
         return [_type_text(self.values.get(value.name or "") if value is not None else None) for value in node.inputs]
-
-
-def _with_names(expr: Expr, found: Expr, name: str) -> TensorType | None:
-    """The type of ``found`` with names for the sizes that are known at run time only; None where all are known.
-
-    What follows can then be read: where two sizes meet in an addition, it may not be known which of them is the
-    result's, if one of them may be 1.
-    """
-    ty = found.ty
-    if not isinstance(ty, TensorType) or ty.shape is not None or ty.ndim < 0:
-        return None
-    return TensorType(
-        [SymVar(f"{name}_{axis}") if size is None else size for axis, size in enumerate(_sizes(expr, ty.ndim))],
-        ty.dtype,
-    )
-
-
-def _sizes(expr: Expr, ndim: int) -> list[Dim | None]:
-    """The sizes of what an elementwise operator gives, axis by axis, as far as they are known."""
-    sizes: list[Dim | None] = [1] * ndim
-    if not isinstance(expr, Call) or not isinstance(expr.op, Op) or Trait.ELEMENTWISE not in expr.op.traits:
-        return [None] * ndim
-    for operand in expr.args:
-        shape = operand.ty.shape if isinstance(operand.ty, TensorType) else None
-        if shape is None:
-            return [None] * ndim
-        for axis, size in enumerate(shape, ndim - len(shape)):
-            known = sizes[axis]
-            both = None if known is None else broadcast_dims((known,), (size,))
-            sizes[axis] = both[0] if isinstance(both, tuple) else None
-    return sizes
 
 
 def _type_text(value: Imported | None) -> bytes:

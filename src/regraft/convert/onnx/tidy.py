@@ -22,7 +22,7 @@ def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.V
     """Make the graph smaller, in place; gives what stands for those of ``results`` that are gone.
 
     What only arranges a constant is done once, when the model is written, unless the constant is read as it is
-    elsewhere. What is added after a convolution or a product of two matrices, one number for each channel or column,
+    elsewhere. Axes that are added twice in a row are added once. What is added after a convolution or a product of two matrices, one number for each channel or column,
     becomes an operand of it. Nodes whose results nobody reads are gone. Cost: linear in the nodes.
     """
     tidying = _Tidying(graph, results)
@@ -32,6 +32,8 @@ def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.V
     for node in graph.nodes:
         if node.op_type == "Add":
             tidying.sum_into_producer(node)
+        elif node.op_type == "Unsqueeze":
+            tidying.unsqueeze_once(node)
     tidying.drop_unread()
     return tidying.replaced
 
@@ -87,6 +89,21 @@ class _Tidying:
             _join_origins(producer, node)
             self._replace(node, node.outputs[0], value)
             return
+
+    def unsqueeze_once(self, node: ir.Node) -> None:
+        """Add the axes that the node before adds, too, and read what that reads."""
+        value = node.inputs[0]
+        inner = None if value is None else value.producer()
+        if inner is None or inner.op_type != "Unsqueeze":
+            return
+        first, then = (_numbers(self._graph, each.inputs[1]) for each in (inner, node))
+        if first is None or then is None or min(first) < 0 or min(then) < 0:
+            return
+        # Where the axes of the inner result are in the outer one: the places that `then` leaves free.
+        free = [place for place in range(max(first) + len(then) + 1) if place not in then]
+        axes = sorted([*then, *[free[axis] for axis in first]])
+        node.replace_input_with(0, inner.inputs[0])
+        node.replace_input_with(1, self._graph.integers(axes))
 
     def _replace(self, node: ir.Node, old: ir.Value, new: ir.Value) -> None:
         """Let everything read ``new`` in the place of ``old``, the result of ``node``, which reads nothing any more."""

@@ -27,12 +27,12 @@ from .lowering import Lowered, Lowering, tensor_type
 class TracedArray:
     """A tensor of the program, with the operators of an array."""
 
-    __slots__ = ("_lowering", "expr")
+    __slots__ = ("expr", "lowering")
     __array_ufunc__ = None  # NumPy scalars leave the operation to the methods below
     device: Final = "cpu"
 
     def __init__(self, lowering: Lowering, expr: Expr) -> None:
-        self._lowering = lowering
+        self.lowering = lowering
         self.expr = expr
 
     @property
@@ -64,15 +64,15 @@ class TracedArray:
         return count
 
     def _call(self, function: Callable[..., Expr], *operands: Any) -> TracedArray:
-        return TracedArray(self._lowering, self._lowering.emit(function(*operands)))
+        return TracedArray(self.lowering, self.lowering.emit(function(*operands)))
 
     def beside(self, other: Any) -> Expr:
         """``other`` as an operand beside this array: numbers in its dtype."""
         if isinstance(other, TracedArray):
             return other.expr
         if isinstance(other, SymExpr):
-            scalar = self._lowering.graph.scalar(self._lowering.graph.size(other))
-            return self._lowering.bind(self._lowering.graph.cast(scalar, self.dtype), TensorType((), self.dtype))
+            scalar = self.lowering.graph.scalar(self.lowering.graph.size(other))
+            return self.lowering.bind(self.lowering.graph.cast(scalar, self.dtype), TensorType((), self.dtype))
         return const(np.asarray(other), self.dtype)
 
     def combined(self, function: Callable[..., Expr], other: Any) -> TracedArray:

@@ -226,9 +226,7 @@ def _border_type(ty: Type, place: str) -> tuple[ir.TensorType, ir.Shape | None]:
             raise ConvertError(f"{place} is {ty!r}; an ONNX model takes and gives tensors, shapes and scalars")
 
 
-def _outputs(
-    lowering: Lowering, function: Function, values: Sequence[ir.Value], inputs: set[int]
-) -> tuple[Port, ...]:
+def _outputs(lowering: Lowering, function: Function, values: Sequence[ir.Value], inputs: set[int]) -> tuple[Port, ...]:
     graph = lowering.graph
     types = _leaf_types(function.body.ty)
     if len(types) != len(values):

@@ -45,6 +45,7 @@ def converts(
 
     return register
 
+
 PARTS: Final = {"complex64": "float32", "complex128": "float64"}
 """The dtypes of the real and imaginary parts of complex numbers."""
 

@@ -11,6 +11,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
+from ... import ops as R
 from ...ir.builder import BlockBuilder
 from ...ir.dims import SymExpr
 from ...ir.expr import Constant, Expr, PrimValue, Tuple, Var
@@ -122,6 +123,7 @@ class _Importer:
         with self._builder.function("main", params, attrs={"num_input": len(self._inputs)} if self._keep else {}):
             # Branches stand outside dataflow blocks, which `ConvertToDataflow` then makes around them.
             with nullcontext() if branches else self._builder.dataflow():
+                self._hide_changing()
                 self._nodes(self._program.graph)
                 self._raise_problems()
                 results = self._outputs(self._builder.emit if branches else self._builder.emit_output)
@@ -197,6 +199,19 @@ class _Importer:
             self._values[node] = variable
         else:
             self._values[node] = self._constants[name] = Constant(TensorData(to_numpy(tensor, name), name))
+
+    def _hide_changing(self) -> None:
+        """Put buffers that the model changes behind a mark: what they hold now is not what they hold later.
+
+        No pass folds or compares what stands behind it, and no gradient flows there, as in PyTorch.
+        """
+        signature = self._program.graph_signature
+        changing = set(signature.buffers_to_mutate.values())
+        names = {spec.arg.name: spec.target for spec in signature.input_specs if spec.target in changing}
+        for node, value in list(self._values.items()):
+            if names.get(node.name) is not None and isinstance(value, Constant):
+                with self._builder.origin(origin_of(node)):
+                    self._values[node] = self._builder.emit(R.grad.no_grad(value), node.name)
 
     def _complex_state(self, tensor: torch.Tensor, name: str) -> ComplexPair:
         """A complex tensor of the state as two constants of their own, which the model does not know."""

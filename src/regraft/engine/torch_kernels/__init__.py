@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from ...ir.op import Op
 from .. import torch_namespace as xp
-from . import attention, convolution, elementwise, images, normalization, pooling, products, unfolding
+from . import attention, convolution, elementwise, images, normalization, pooling, products, recurrent, unfolding
 
 Kernel: TypeAlias = Callable[..., Any]
 
@@ -30,7 +30,7 @@ def _with_reference(name: str, kernel: Kernel) -> Kernel:
 
 KERNELS: Final[dict[str, Kernel]] = {
     name: _with_reference(name, kernel)
-    for family in (attention, convolution, elementwise, images, normalization, pooling, products, unfolding)
+    for family in (attention, convolution, elementwise, images, normalization, pooling, products, recurrent, unfolding)
     for name, kernel in family.KERNELS.items()
 }
 """The kernels, by the names of their operators."""

@@ -29,6 +29,11 @@ def symmetric_padding(x: Any, padding: Sequence[int]) -> tuple[Any, list[int]]:
     return F.pad(x, widths), [0] * rank
 
 
+def _arranged_like(kernel: Any, x: Any) -> Any:
+    """``x`` in row-major order, if ``kernel`` is: PyTorch would copy the kernel into the data's order in every call."""
+    return x.contiguous() if kernel.is_contiguous() else x
+
+
 def _is_covered(data: Any, weight: Any, out_dtype: str | None) -> bool:
     same = data.dtype == weight.dtype and data.dtype.is_floating_point
     return same and out_dtype in (None, str(data.dtype).removeprefix("torch."))
@@ -55,7 +60,7 @@ def _convolve(
     kernel = arranged(weight, kernel_layout, kernel_letters)
     if 0 in x.shape:
         return NotImplemented
-    result = _CONVOLUTIONS[rank - 1](x, kernel, None, strides, margin, dilation, groups)
+    result = _CONVOLUTIONS[rank - 1](_arranged_like(kernel, x), kernel, None, strides, margin, dilation, groups)
     return arranged(result, letters, out_layout)
 
 
@@ -81,7 +86,7 @@ def _convolve_transposed(
     letters, kernel_letters = data_letters(rank), "IO" + SPATIAL[rank - 1]
     x, kernel = arranged(data, data_layout, letters), arranged(weight, kernel_layout, kernel_letters)
     result = _TRANSPOSES[rank - 1](
-        x, kernel, None, strides, list(padding[:rank]), list(output_padding), groups, dilation
+        _arranged_like(kernel, x), kernel, None, strides, list(padding[:rank]), list(output_padding), groups, dilation
     )
     return arranged(result, letters, out_layout)
 

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from math import ceil, floor
 from typing import Any, Final, NamedTuple
-
-import numpy as np
 
 from ...ir.dims import Dim
 from ...ir.dtypes import as_optional_dtype, is_float
 from ...ir.errors import OpTypeError
-from ...ir.expr import Expr, PrimValue
+from ...ir.expr import Expr, PrimValue, ShapeExpr
 from ...ir.op import Call, Op, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..adjoints import converted_like, known_shape
 from ..adjoints import widened as widened_expr
-from ..axis_maps import map_axis, rearranged, static_size
+from ..axis_maps import map_axis, rearranged
 from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, size_operand, to_canonical
+from ..reshaping import reshape
 from ..rules import shape_operand, tensor_operand
 from ..semantics import cast, constant_array, dtype_name, index_array, widened
 
@@ -328,21 +328,12 @@ def resize3d(
 # --- gradients
 
 
-def _weights(attrs: Any, axis: int, size: int, target: int) -> np.ndarray:
-    """How much each element of spatial ``axis`` (columns) makes up of each element of the result (rows)."""
-    along = _Axis(size, target, attrs.roi[axis], attrs.roi[axis + len(attrs.roi) // 2])
-    alpha = attrs.cubic_alpha if attrs.method == "cubic" else None
-    weights = np.zeros((target, size))
-    for row in range(target):
-        place = _COORDINATES[attrs.coordinate_transformation_mode](along, row)
-        if attrs.coordinate_transformation_mode == _CROP and not 0 <= place <= size - 1:
-            continue
-        if attrs.method == "nearest_neighbor":
-            weights[row, _nearest(attrs.coordinate_transformation_mode, attrs.rounding_method, place, size)] = 1.0
-            continue
-        for column, weight in _neighbours(place, size, alpha, bool(attrs.cubic_exclude)):
-            weights[row, column] += weight
-    return weights
+def _resampled(attrs: Any, axis: int, size: Dim, target: Dim, rows: Expr) -> Expr:
+    """Each row of a matrix, an axis of ``size`` elements, resized to ``target`` as spatial ``axis`` is."""
+    start, end = attrs.roi[axis], attrs.roi[axis + len(attrs.roi) // 2]
+    own = {"layout": "NCHW", "roi": (start, 0.0, end, 0.0), "extrapolation_value": 0.0, "out_dtype": None}
+    image = reshape(rows, ShapeExpr([size, 1, size, 1]))
+    return reshape(RESIZE2D(image, ShapeExpr([target, 1]), **{**attrs, **own}), ShapeExpr([size, target]))
 
 
 @RESIZE2D.define_gradient
@@ -354,8 +345,7 @@ def _resize_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | Non
     sizes, targets = known_shape(call, data, "data"), known_shape(call, output, "its result")
     share = widened_expr(converted_like(rearranged(adjoint, layout, letters), data))
     for axis, letter in enumerate(letters[2:]):
-        what = f"the size of axis {letter}"
         place: int = layout.index(letter)
-        size, target = static_size(call, sizes[place], what), static_size(call, targets[place], what)
-        share = map_axis(call, share, axis + 2, _weights(call.attrs, axis, size, target))
+        resample = partial(_resampled, call.attrs, axis, sizes[place], targets[place])
+        share = map_axis(call, share, axis + 2, sizes[place], resample)
     return [rearranged(converted_like(share, data), letters, layout), None]

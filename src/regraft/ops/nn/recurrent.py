@@ -98,7 +98,7 @@ def _infer(call: Call, kind: Kind) -> Type:
 
 def _reference(kind: Kind) -> Any:
     def reference(xp: Any, *operands: Any, **attrs: Any) -> Any:
-        given = [None if isinstance(operand, tuple) else operand for operand in operands]
+        given: list[Any] = [None if isinstance(operand, tuple) else operand for operand in operands]
         given += [None] * (kind.operands - len(given))
         dtype = dtype_name(given[0].dtype)
         # Narrow floats are computed in float32 and rounded once.

@@ -8,18 +8,17 @@ over two, and windows over a volume are windows over its slices, then along its 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
-import numpy as np
-
 from ...ir.dims import Dim, dim_product
-from ...ir.expr import Expr, ShapeExpr, const
+from ...ir.expr import Expr, ShapeExpr
 from ...ir.op import Call
 from ..adjoints import converted_like, known_shape, reshape_like, tensor_type, widened
-from ..axis_maps import map_axis, rearranged, static_size
+from ..axis_maps import map_axis, rearranged, settled
 from ..comparison import greater
-from ..create import zeros
+from ..create import arange, zeros
 from ..grad.backward import (
     AVG_POOL2D_BACKWARD,
     MAX_POOL2D_BACKWARD,
@@ -33,8 +32,8 @@ from ..logical import logical_and, logical_or
 from ..reshaping import expand_dims, reshape, squeeze
 from ..ternary import where
 from ..unary import isnan, logical_not
-from .adaptive_pooling import ADAPTIVE_AVG_POOL1D, ADAPTIVE_AVG_POOL2D, ADAPTIVE_AVG_POOL3D, adaptive_spans
-from .padding import PAD, pad, pad_source
+from .adaptive_pooling import ADAPTIVE_AVG_POOL1D, ADAPTIVE_AVG_POOL2D, ADAPTIVE_AVG_POOL3D
+from .padding import PAD, pad
 from .pooling import (
     AVG_POOL1D,
     AVG_POOL2D,
@@ -160,6 +159,14 @@ def _patches(value: Expr, attrs: Any, counts: Sequence[Dim], padding_value: floa
 # --- adaptive pooling
 
 
+def _means_of_rows(size: Dim, target: int, rows: Expr) -> Expr:
+    """The means of ``target`` windows over each row of a matrix of ``size`` columns."""
+    pooled = ADAPTIVE_AVG_POOL1D(
+        reshape(rows, ShapeExpr([1, size, size])), output_size=(target,), layout="NCW", out_layout="NCW"
+    )
+    return reshape(pooled, ShapeExpr([size, target]))
+
+
 def _adaptive_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     data, attrs = call.args[0], call.attrs
     letters = data_letters(len(attrs.layout) - 2)
@@ -167,12 +174,8 @@ def _adaptive_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | N
     if attrs.output_size is not None:
         dims = known_shape(call, data, "data")
         for axis, target in enumerate(attrs.output_size, 2):
-            place: int = attrs.layout.index(letters[axis])
-            size = static_size(call, dims[place], f"the size of data's axis {letters[axis]}")
-            weights = np.zeros((target, size))
-            for window, (start, end) in enumerate(adaptive_spans(size, target)):
-                weights[window, start:end] = 1 / max(1, end - start)
-            share = map_axis(call, share, axis, weights)
+            size = dims[attrs.layout.index(letters[axis])]
+            share = map_axis(call, share, axis, size, partial(_means_of_rows, size, target))
     return [rearranged(converted_like(share, data), letters, attrs.layout)]
 
 
@@ -194,8 +197,7 @@ def _pad_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     share, dtype = adjoint, tensor_type(data).dtype or "float32"
     for axis, (before, after) in reversed(list(enumerate(pairs))):
         if before or after:
-            size = static_size(call, dims[axis], f"the size of data's axis {axis}")
-            sources = [pad_source(place, size, attrs.pad_mode) for place in range(-before, size + after)]
+            sources = settled(pad(arange(dims[axis], dtype="int64"), (before, after), attrs.pad_mode))
             whole = zeros(ShapeExpr([*wide[:axis], *dims[axis:]]), dtype)
-            share = take_backward(share, whole, const(np.array(sources, "int64")), axis)
+            share = take_backward(share, whole, sources, axis)
     return [share]

@@ -3,6 +3,7 @@
 from typing import Final
 
 from . import (
+    bits,
     create,
     elementwise,
     linear_algebra,
@@ -17,6 +18,7 @@ from . import (
 )
 
 FAMILIES: Final = (
+    bits,
     create,
     elementwise,
     linear_algebra,

@@ -28,13 +28,16 @@ def reshaped(lowering: Lowering, x: ir.Value, before: Sequence[Dim] | None, afte
     What is reshaped already is reshaped once, from where it comes, and not at all if it has had that shape before.
     """
     x, before = lowering.reshapes.get(x, (x, before))
-    if before is not None and len(before) == len(after):
-        if all(dims_equal(old, new) is True for old, new in zip(before, after, strict=True)):
-            return x
+    if before is not None and len(before) == len(after) and all(map(_is_same_size, before, after)):
+        return x
     result = _reshaped_once(lowering, x, before, after)
     if before is not None:
         lowering.reshapes[result] = (x, before)
     return result
+
+
+def _is_same_size(ours: Dim, theirs: Dim) -> bool:
+    return dims_equal(ours, theirs) is True
 
 
 def _reshaped_once(lowering: Lowering, x: ir.Value, before: Sequence[Dim] | None, after: Sequence[Dim]) -> ir.Value:

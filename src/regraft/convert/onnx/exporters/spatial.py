@@ -21,6 +21,7 @@ from ..lowering import Lowered, Lowering, lowers, size_at, tensor_type
 from ..traced import by_reference
 from .elementwise import operand_dtype
 from .linear_algebra import working_dtype
+from .open_sizes import affine_grid_by_places, has_open_sizes, nearest_by_places
 
 _LETTERS = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 
@@ -205,6 +206,8 @@ def _resize(lowering: Lowering, call: Call) -> Lowered:
     plain = plain or (method == "cubic" and len(layout) == 4 and mode != "tf_crop_and_resize")
     plain = plain and is_float(dtype) and has_kernel("Resize", dtype)
     whole = method == "nearest_neighbor" and _is_whole_nearest(call) and dtype != "bool" and has_kernel("Resize", dtype)
+    if method == "nearest_neighbor" and not whole and mode != "tf_crop_and_resize" and has_open_sizes(call):
+        return nearest_by_places(lowering, call)
     if not (plain or whole):
         return by_reference(lowering, call)
     letters = _LETTERS[len(layout)]
@@ -243,7 +246,10 @@ def _grid_sample(lowering: Lowering, call: Call) -> Lowered:
     return _arranged(graph, found, _LETTERS[rank], attrs["layout"])
 
 
-lowers("image.affine_grid")(by_reference)
+@lowers("image.affine_grid")
+def _affine_grid(lowering: Lowering, call: Call) -> Lowered:
+    return affine_grid_by_places(lowering, call) if has_open_sizes(call) else by_reference(lowering, call)
+
 
 # --- quantization
 

@@ -3,18 +3,23 @@
 from typing import Final
 
 from . import (
+    bits,
     control_flow,
     convolution,
+    deformable,
     elementwise,
     indexing,
     linear_algebra,
     loops,
+    machine_learning,
     normalization,
+    optionals,
     recurrent,
     reduction,
     resize,
     shaping,
     signal,
+    trees,
     vision,
 )
 from .folding import folded
@@ -22,18 +27,23 @@ from .partial_sizes import partial_sizes
 from .size_arithmetic import on_sizes
 
 FAMILIES: Final = (
+    bits,
     control_flow,
     convolution,
+    deformable,
     elementwise,
     indexing,
     linear_algebra,
     loops,
+    machine_learning,
     normalization,
+    optionals,
     recurrent,
     reduction,
     resize,
     shaping,
     signal,
+    trees,
     vision,
 )
 """The modules that hold the readers."""

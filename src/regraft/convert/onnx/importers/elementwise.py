@@ -13,6 +13,7 @@ from .... import ops
 from ....ir.dtypes import is_float, is_integer, itemsize, numpy_dtype
 from ....ir.expr import Constant, Expr
 from ..importing import IMPORTERS, Imported, NodeImporter, reads
+from .bits import as_power_of_two
 
 _SAME: Final[dict[str, Callable[..., Expr]]] = {
     "Abs": ops.abs,
@@ -145,7 +146,7 @@ def _converted(node: NodeImporter, target: str) -> Imported:
     if is_narrow and node.attr("saturate", 1) and is_float(own) and target not in ("float8_e8m0fnu",):
         return _saturated(x, own, target)
     if target == "float8_e8m0fnu":
-        raise node.refuse("conversion to float8e8m0 rounds in ways of its own, which are not supported")
+        return as_power_of_two(node, x)
     if is_float(own) and is_integer(target) and target in ("int4", "uint4", "int2", "uint2"):
         return ops.astype(ops.astype(x, "int32"), target)
     return ops.astype(x, target)
@@ -164,11 +165,6 @@ def _saturated(x: Expr, own: str, target: str) -> Expr:
         x, own = ops.astype(x, "float32"), "float32"
     greatest = min(greatest, greatest_number(own))
     return ops.astype(ops.clip(x, -greatest, greatest), target)
-
-
-@reads("BitCast")
-def _bit_cast(node: NodeImporter) -> Imported:
-    raise node.refuse("reading the bits of one type as another is not supported")
 
 
 @reads("Clip")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from .... import ops
 from ....ir.dims import Dim
-from ....ir.dtypes import is_float, is_integer
+from ....ir.dtypes import is_float, is_integer, itemsize
 from ....ir.expr import Expr, const
 from ..importing import Imported, NodeImporter, reads
 from .convolution import shifted, with_bias
+from .elementwise import greatest_number
 
 
 @reads("MatMul")
@@ -92,7 +93,7 @@ def _blocked(node: NodeImporter, parameter: Expr, axis: int) -> Expr:
 def _quantize(node: NodeImporter) -> Imported:
     target = node.dtype(2) if node.has(2) else node.dtype_attr("output_dtype", "uint8") or "uint8"
     if target not in ("int8", "uint8", "int16", "uint16", "int4", "uint4", "int2", "uint2") and not (
-        is_float(target) and target.startswith("float8")
+        is_float(target) and itemsize(target) == 1
     ):
         raise node.refuse(f"quantization to {target} is not supported")
     x, scale = node.operand(0), node.operand(1)
@@ -108,12 +109,15 @@ def _quantize(node: NodeImporter) -> Imported:
 
 
 def _quantize_blocks(node: NodeImporter, x: Expr, target: str, axis: int) -> Expr:
-    if is_float(target):
-        raise node.refuse("blocks of 8-bit floats are not supported")
     scale = _blocked(node, node.operand(1), axis)
-    ratio = ops.round(ops.divide(x, scale))
+    ratio: Expr = ops.divide(x, scale)
+    if not is_float(target):
+        ratio = ops.round(ratio)
     if node.has(2):
         ratio = ops.add(ratio, ops.astype(_blocked(node, node.operand(2), axis), node.dtype(1)))
+    if is_float(target):
+        greatest = greatest_number(target)
+        return ops.astype(node.emit(ops.clip(node.emit(ratio), -greatest, greatest)), target)
     bits = int(target.removeprefix("u").removeprefix("int"))
     least, greatest = (0, 2**bits - 1) if target.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     limited = ops.clip(node.emit(ratio), float(least), float(greatest))

@@ -6,65 +6,45 @@ reader asks here, and gives a name of its own only to what is not known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import zip_longest
-from typing import Final
+from collections.abc import Iterable
+from typing import TypeAlias
 
 from ....ir.dims import Dim
+from ....ir.expr import Expr
+from ....ir.op import Call, Op, Trait
+from ....ir.types import TensorType
 from ....ops.rules import broadcast_dims
-from ..importing import NodeImporter
 
-_BROADCASTING: Final = frozenset(
-    [
-        "Add",
-        "And",
-        "BitwiseAnd",
-        "BitwiseOr",
-        "BitwiseXor",
-        "Div",
-        "Equal",
-        "Greater",
-        "GreaterOrEqual",
-        "Less",
-        "LessOrEqual",
-        "Max",
-        "Mean",
-        "Min",
-        "Mod",
-        "Mul",
-        "Or",
-        "PRelu",
-        "Pow",
-        "Sub",
-        "Sum",
-        "Where",
-        "Xor",
-    ]
-)
-"""Operators whose result is of the shape that their operands broadcast to."""
+_Shape: TypeAlias = "tuple[Dim, ...]"
 
 
-def partial_sizes(node: NodeImporter) -> list[Dim | None]:
-    """The sizes of the first output, None for those that are not known; empty where nothing is."""
-    if node.node.domain or not (node.op_type in _BROADCASTING or node.op_type == "MatMul"):
-        return []
-    shapes = [node.ty(index).shape for index in range(len(node.node.inputs)) if node.has(index)]
-    known = [shape for shape in shapes if shape is not None]
-    if len(known) != len(shapes):
-        return []
-    if node.op_type == "MatMul":
-        left, right = known
-        if min(len(left), len(right)) < 2:
-            return []
-        return [*_broadcast([left[:-2], right[:-2]]), left[-2], right[-1]]
-    return _broadcast(known)
+def partial_sizes(expr: Expr, ndim: int) -> list[Dim | None]:
+    """The sizes of an expression of rank ``ndim``, axis by axis, as far as they are known; None for the others."""
+    shapes = _operand_shapes(expr)
+    if shapes is not None and isinstance(expr, Call) and isinstance(expr.op, Op):
+        if Trait.ELEMENTWISE in expr.op.traits:
+            return _broadcast(shapes, ndim)
+        if expr.op.name == "relax.matmul" and ndim >= 2 and min(map(len, shapes)) >= 2:
+            left, right = shapes
+            return [*_broadcast((left[:-2], right[:-2]), ndim - 2), left[-2], right[-1]]
+    return [None] * ndim
 
 
-def _broadcast(shapes: Sequence[tuple[Dim, ...]]) -> list[Dim | None]:
-    sizes: list[Dim | None] = []
-    for column in zip_longest(*[shape[::-1] for shape in shapes], fillvalue=1):
-        joined: tuple[Dim, ...] | bool | None = (1,)
-        for size in column:
-            joined = broadcast_dims(joined, (size,)) if isinstance(joined, tuple) else None
-        sizes.append(joined[0] if isinstance(joined, tuple) else None)
-    return sizes[::-1]
+def _operand_shapes(expr: Expr) -> list[_Shape] | None:
+    shapes: list[_Shape] = []
+    for operand in expr.args if isinstance(expr, Call) else ():
+        shape = operand.ty.shape if isinstance(operand.ty, TensorType) else None
+        if shape is None:
+            return None
+        shapes.append(shape)
+    return shapes
+
+
+def _broadcast(shapes: Iterable[_Shape], ndim: int) -> list[Dim | None]:
+    sizes: list[Dim | None] = [1] * ndim
+    for shape in shapes:
+        for axis, size in enumerate(shape, ndim - len(shape)):
+            known = sizes[axis]
+            both = None if known is None else broadcast_dims((known,), (size,))
+            sizes[axis] = both[0] if isinstance(both, tuple) else None
+    return sizes

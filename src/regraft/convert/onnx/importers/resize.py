@@ -17,6 +17,8 @@ from ....ir.types import ShapeType, TensorType
 from ..importing import Imported, NodeImporter, reads
 from ..sizes import Sizes
 from .resampling import CROP, Axis, Filter, Taps, resampled
+from .run_time import count_of
+from .run_time_resize import resize_by_factors, resize_to_sizes
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 
@@ -36,16 +38,9 @@ class _Target:
 
 @reads("Upsample")
 def _upsample(node: NodeImporter) -> Imported:
-    factors = node.attr("scales")
-    if factors is None:
-        given = node.array(1) if node.has(1) else None
-        if given is None:
-            raise node.refuse("its scales (input 1) are computed at run time")
-        factors = given.tolist()
-    target = _by_factors(node, list(range(node.rank())), factors)
     mode = node.attr("mode", "nearest")
     kind = Filter("linear" if mode in ("linear", "bilinear") else mode, "floor")
-    return _resized(node, target, "asymmetric", kind)
+    return _by_factors(node, list(range(node.rank())), 1, "asymmetric", kind)
 
 
 @reads("Resize")
@@ -61,18 +56,32 @@ def _resize(node: NodeImporter) -> Imported:
     coordinates = node.attr("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
     rank = node.rank()
     axes = [axis % rank for axis in node.attr("axes", range(rank))]
-    target = _sized(node, axes) if node.has(3) else _by_factors(node, axes, _factors(node, 1 if old else 2))
+    if not node.has(3):
+        return _by_factors(node, axes, 1 if old else 2, coordinates, kind)
+    target = _sized(node, axes)
+    if target is None or not (_is_known(node, target) or _is_plain(target, coordinates, kind)):
+        return resize_to_sizes(node, 3, axes, coordinates, kind)
     return _resized(node, target, coordinates, kind)
 
 
-def _factors(node: NodeImporter, index: int) -> list[float]:
-    scales = node.array(index)
-    if scales is None:
-        raise node.refuse(f"its scales (input {index}) are computed at run time")
-    return np.asarray(scales, np.float32).tolist()
+def _by_factors(node: NodeImporter, axes: Sequence[int], index: int, coordinates: str, kind: Filter) -> Imported:
+    """What is resized by the factors for ``axes`` that operand ``index`` gives."""
+    factors = _factors(node, index)
+    target = None if factors is None else _scaled(node, axes, factors)
+    if target is None or not (_is_known(node, target) or _is_plain(target, coordinates, kind)):
+        return resize_by_factors(node, index, axes, coordinates, kind)
+    return _resized(node, target, coordinates, kind)
 
 
-def _by_factors(node: NodeImporter, axes: Sequence[int], factors: Sequence[float]) -> _Target:
+def _factors(node: NodeImporter, index: int) -> list[float] | None:
+    """The factors that an attribute or operand ``index`` gives; None when they are computed at run time."""
+    given = node.attr("scales")
+    scales = node.array(index) if given is None else given
+    return None if scales is None else np.asarray(scales, np.float32).tolist()
+
+
+def _scaled(node: NodeImporter, axes: Sequence[int], factors: Sequence[float]) -> _Target | None:
+    """The sizes that factors give; None where one is known at run time only."""
     shape = list(node.shape())
     inexact: dict[int, Fraction] = {}
     for axis, scale in zip(axes, factors, strict=True):
@@ -86,19 +95,19 @@ def _by_factors(node: NodeImporter, axes: Sequence[int], factors: Sequence[float
         elif float(scale).is_integer():
             shape[axis] = size * int(scale)
         else:
-            raise node.refuse(f"a factor of {scale} on an axis of a size that is known at run time only")
+            return None
     return _Target(shape, inexact)
 
 
-def _sized(node: NodeImporter, axes: Sequence[int]) -> _Target:
-    """The sizes that operand 3 gives for ``axes``."""
+def _sized(node: NodeImporter, axes: Sequence[int]) -> _Target | None:
+    """The sizes that operand 3 gives for ``axes``; None where they are worked out at run time."""
     shape = list(node.shape())
     given = node.sizes(3)
     policy = node.attr("keep_aspect_ratio_policy", "stretch")
-    if given is None:
-        if policy != "stretch":
-            raise node.refuse(f"its sizes are computed at run time, and keep_aspect_ratio_policy is {policy}")
+    if given is None and policy == "stretch" and node.attr("mode", "nearest") != "nearest":
         given = Sizes.row(_named_sizes(node, axes))
+    if given is None or (policy != "stretch" and not all(isinstance(node.shape()[axis], int) for axis in axes)):
+        return None
     if policy == "stretch":
         for axis, size in zip(axes, given.values, strict=True):
             shape[axis] = size
@@ -127,12 +136,22 @@ def _named_sizes(node: NodeImporter, axes: Sequence[int]) -> list[Dim]:
     return dims
 
 
+def _is_known(node: NodeImporter, target: _Target) -> bool:
+    """Whether all sizes, before and after, are numbers."""
+    return all(isinstance(size, int) for size in (*node.shape(), *target.sizes))
+
+
+def _is_plain(target: _Target, coordinates: str, kind: Filter) -> bool:
+    """Whether the operators on images say the same."""
+    plain = target.is_by_sizes and not kind.antialias and coordinates not in (CROP, "half_pixel_symmetric")
+    return plain and not (kind.exclude and kind.mode == "linear")
+
+
 def _resized(node: NodeImporter, target: _Target, coordinates: str, kind: Filter) -> Expr:
     """The operator on images that says the same, or the elements of each axis gathered and weighted."""
     shape, sizes = node.shape(), target.sizes
     changed = [axis for axis in range(len(shape)) if shape[axis] != sizes[axis]]
-    plain = target.is_by_sizes and not kind.antialias and coordinates not in (CROP, "half_pixel_symmetric")
-    plain = plain and not (kind.exclude and kind.mode == "linear")
+    plain = _is_plain(target, coordinates, kind)
     if plain and not changed:
         return ops.reshape(node.operand(0), list(shape))
     if plain and len(changed) <= 3 and len(shape) <= 5:
@@ -158,8 +177,7 @@ def _by_axis(node: NodeImporter, target: _Target, coordinates: str, kind: Filter
     outside: Expr | None = None
     for axis, size in enumerate(shape):
         goal = target.sizes[axis]
-        if not isinstance(goal, int):
-            raise node.refuse("its sizes are computed at run time, in a mode that depends on their values")
+        assert isinstance(goal, int)
         start, end = bounds[axis]
         if goal == size and (start, end) == (0, 1) and axis not in target.factors:
             continue
@@ -292,7 +310,8 @@ def _grid_sample(node: NodeImporter) -> Imported:
 
 @reads("AffineGrid")
 def _affine_grid(node: NodeImporter) -> Imported:
-    sizes = node.integers(1, "its size") or []
+    known = node.sizes(1)
+    rank = count_of(node, 1)
+    sizes = node.named_sizes(node.emit(ops.astype(node.operand(1), "int64")), rank) if known is None else known.values
     found = ops.image.affine_grid(node.operand(0), sizes[2:], bool(node.attr("align_corners", 0)))
-    rank = len(sizes)
     return ops.permute_dims(node.emit(found), [0, *range(2, rank), 1])

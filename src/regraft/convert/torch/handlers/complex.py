@@ -252,4 +252,3 @@ def _transform_to_real(
     cosines, sines = _waves(rows, size, size, dtype_of(x.real), weights)
     factor = _scale(math.prod([_size(context, x.real, axis) for axis in others]) * size, normalization)
     return _scaled(_along(x.real, last, cosines) - _along(x.imag, last, sines), factor)
-

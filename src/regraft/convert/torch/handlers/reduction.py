@@ -56,12 +56,12 @@ def _aminmax(context: Context, x: Expr, *, dim: int | None = None, keepdim: bool
     return _fold(R.min, x, dim, keepdim), _fold(R.max, x, dim, keepdim)
 
 
-@converts("any", "any.dim", "any.dims")
+@converts("any", "any.dim", "any.dims", "_is_any_true")
 def _any(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
     return cast(_fold(R.max, cast(x, "bool"), dim, keepdim), context.output_dtype())
 
 
-@converts("all", "all.dim", "all.dims")
+@converts("all", "all.dim", "all.dims", "_is_all_true")
 def _all(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
     return cast(_fold(R.min, cast(x, "bool"), dim, keepdim), context.output_dtype())
 

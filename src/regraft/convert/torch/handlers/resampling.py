@@ -10,6 +10,7 @@ from ....ir.dims import Dim
 from ....ir.expr import Expr
 from ..context import Context, converts, rank, shape_of
 
+
 def _resized(
     context: Context, x: Expr, method: str, coordinates: str, rounding: str, scales: Sequence[float | None] | None
 ) -> Expr:

@@ -1,0 +1,108 @@
+"""Published architectures in from PyTorch, through `optimize`, and out to ONNX Runtime, beside what PyTorch gives.
+
+Writes ``docs/architectures.md``. A gate: what is not in `REASONS` has to agree, and what is in it has to fail still.
+"""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+from time import process_time
+from typing import Final
+
+import torch
+
+from bench.architectures import DIFFUSION, LANGUAGE, OTHERS, VISION, Architecture
+from bench.architectures.outcome import TOLERANCE, Outcome, outcome_of
+from bench.table import Table
+from regraft.convert.errors import ConvertError
+from regraft.engine import BuildError
+
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "architectures.md"
+GROUPS: Final[dict[str, tuple[Architecture, ...]]] = {
+    "Language": LANGUAGE,
+    "Pictures and video": VISION,
+    "Sound, several kinds of input, time series": OTHERS,
+    "Diffusion": DIFFUSION,
+}
+REASONS: Final = {
+    "Longformer": "`torch.export` refuses it: whether a word attends globally decides control flow",
+    "LED": "`torch.export` refuses it: whether a word attends globally decides control flow",
+    "ViLT": "`torch.export` refuses it: the size of the picture is read from the values of its mask",
+    "EnCodec": "`torch.export` refuses it: the padding is computed from values of tensors",
+    "Nyströmformer": "transformers itself fails under `torch.export`: its mask does not fit the landmarks",
+    "Autoformer": "transformers itself fails under `torch.export`: its mask does not fit the series",
+    "Switch Transformers": "`torch.export` refuses it: the model converts its own weights while it runs",
+    "VITS": "random numbers, of which there are none here",
+}
+"""Why some fail."""
+_HEADER: Final = """\
+# Architectures
+
+`python -m bench architectures` writes this page. Each model is made from its configuration at a small size, with all
+kinds of its layers and random weights, by transformers {transformers} and diffusers {diffusers}; exported by PyTorch
+{torch}, read by `from_torch`, optimized at the default level, and run on ONNX Runtime before and after. A difference is
+the largest one of any output from what the model gives in PyTorch, relative to the largest element of that output, in
+float32. {good} of {all} agree within {tolerance:g}.
+"""
+
+
+def run() -> list[Table]:
+    """Try them all; raises when one that should agree does not."""
+    torch.set_num_threads(1)
+    start = process_time()
+    tables: list[Table] = []
+    wrong: list[str] = []
+    for title, group in GROUPS.items():
+        rows: list[tuple[str | int | float, ...]] = []
+        for architecture in group:
+            row, complaint = _row(architecture)
+            rows.append(row)
+            wrong += [complaint] if complaint else []
+        columns = ("architecture", "module", "bindings", "optimized", "difference", "optimized: difference")
+        tables.append(Table(title, columns, tuple(rows)))
+    if wrong:
+        raise AssertionError("architectures that do not do as this page says:\n" + "\n".join(wrong))
+    _write(tables)
+    return [*tables, _cost(process_time() - start)]
+
+
+def _row(architecture: Architecture) -> tuple[tuple[str | int | float, ...], str | None]:
+    """The line of the table, and what is wrong with it."""
+    reason = REASONS.get(architecture.name)
+    try:
+        found = outcome_of(architecture)
+    except (ConvertError, BuildError) as error:
+        complaint = None if reason else f"{architecture.name}: {error}"
+        return (architecture.name, reason or "fails", "–", "–", "–", "–"), complaint
+    complaint = f"{architecture.name}: works after all; take it out of REASONS" if reason else _complaint(found)
+    name = architecture.name
+    differences = (f"{found.difference:.0e}", f"{found.optimized_difference:.0e}")
+    return (name, f"`{found.module}`", found.bindings, found.optimized, *differences), complaint
+
+
+def _complaint(found: Outcome) -> str | None:
+    if found.agrees:
+        return None
+    return f"{found.module}: differs by {found.difference:g} and {found.optimized_difference:g}"
+
+
+def _write(tables: list[Table]) -> None:
+    import diffusers
+    import transformers
+
+    count = sum(len(group) for group in GROUPS.values())
+    header = _HEADER.format(
+        transformers=transformers.__version__,
+        diffusers=diffusers.__version__,
+        torch=torch.__version__.partition("+")[0],
+        good=count - len(REASONS),
+        all=count,
+        tolerance=TOLERANCE,
+    )
+    PAGE.write_text("\n".join([header, *(table.markdown() for table in tables)]), encoding="utf-8")
+
+
+def _cost(seconds: float) -> Table:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return Table("All of it", ("", "CPU seconds", "peak memory (MiB)"), (("architectures", seconds, peak),))
