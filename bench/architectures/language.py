@@ -115,7 +115,8 @@ ENCODERS: Final = (
 
 DECODERS: Final = (
     Architecture("GPT-1", from_transformers(
-        "OpenAIGPTModel", {"vocab_size": VOCABULARY, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}, text)),
+        "OpenAIGPTModel", {"vocab_size": VOCABULARY, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64},
+        text)),
     Architecture("GPT-2", from_transformers(
         "GPT2LMHeadModel", {"vocab_size": VOCABULARY, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64,
                             **_SPECIAL}, text)),
@@ -194,7 +195,8 @@ PAIRS: Final = (
     _pair("Blenderbot", "BlenderbotModel"),
     _pair("M2M-100", "M2M100Model"),
     _pair("PLBart", "PLBartModel"),
-    _pair("LED", "LEDModel", attention_window=4, max_encoder_position_embeddings=64, max_decoder_position_embeddings=64),
+    _pair("LED", "LEDModel", attention_window=4, max_encoder_position_embeddings=64,
+          max_decoder_position_embeddings=64),
     _other("ProphetNet", "ProphetNetModel", _pair_of_texts, vocab_size=VOCABULARY, hidden_size=32, num_encoder_layers=2,
            num_decoder_layers=2, num_encoder_attention_heads=4, num_decoder_attention_heads=4, encoder_ffn_dim=48,
            decoder_ffn_dim=48, max_position_embeddings=64, **_SPECIAL),

@@ -23,7 +23,7 @@ def spawn(program: str, *arguments: object, cwd: Path | None = None) -> subproce
     """``program``, Python text that is run before the command line gets ``arguments``, in its own process."""
     search_path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
     return subprocess.run(
-        [sys.executable, "-c", f"{program}\nfrom regraft.cli import main\nmain()", *map(str, arguments)],
+        [sys.executable, "-c", f"{program}\nfrom regraft_command import main\nmain()", *map(str, arguments)],
         cwd=cwd,
         env=os.environ | {"PYTHONPATH": search_path, "OMP_NUM_THREADS": "1"},
         stdin=subprocess.DEVNULL,

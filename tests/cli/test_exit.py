@@ -33,6 +33,25 @@ def test_a_signal_in_the_middle_of_writing_leaves_nothing(tmp_path: Path, number
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.onnx", "out.onnx"]
 
 
+AT_IMPORT = """
+import signal, sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "{name}":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+"""
+
+
+@pytest.mark.parametrize("name", ["numpy", "regraft.dpl", "typer", "regraft.cli.app", "onnx", "onnx_ir"])
+def test_ctrl_c_while_something_is_imported_is_a_message(tmp_path: Path, name: str) -> None:
+    model = save(projections(), tmp_path / "model.onnx")
+    finished = spawn(AT_IMPORT.format(name=name), "inspect", model)
+    assert finished.returncode == 130
+    assert finished.stderr == "regraft: interrupted; nothing was left half-written\n"
+    assert finished.stdout == ""
+
+
 @pytest.mark.parametrize("suffix", [".onnx", ".relax", ".pt2"])
 def test_a_full_disk_leaves_nothing(tmp_path: Path, suffix: str) -> None:
     if suffix == ".pt2":

@@ -19,12 +19,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 import regraft
 
+SIZES = {"query": 2, "key": 4, "value": 3, "gate": 6, "up": 7, "down": 8}
 COMMAND = Path(sys.executable).with_name("regraft")
 
 
-def two_products() -> onnx.ModelProto:
+def products() -> onnx.ModelProto:
     random = np.random.default_rng(0)
-    weights = {name: random.standard_normal((5, size)).astype("float32") for name, size in (("key", 4), ("value", 3))}
+    weights = {name: random.standard_normal((5, size)).astype("float32") for name, size in SIZES.items()}
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", name], [f"{name}_out"]) for name in weights],
         "products",
@@ -41,7 +42,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source, output, report = folder / "model.onnx", folder / "out.onnx", folder / "report.json"
-        onnx.save(two_products(), source)
+        onnx.save(products(), source)
         subprocess.run([COMMAND, "optimize", source, "-o", output, "--verify", "--report", report], check=True)
         facts = json.loads(report.read_text())
         assert facts["ops_after"] == {"relax.matmul": 1, "relax.split": 1}, facts["ops_after"]

@@ -207,3 +207,22 @@ def test_zeros_padded_before_a_max_pool_are_no_padding_of_its_own(shape: tuple[i
     expected = build(module, target="numpy")["main"](below)
     assert expected.max() == 0
     np.testing.assert_array_equal(build(module, target=TARGET)["main"](below), expected)
+
+
+def test_a_long_list_of_sizes_is_at_hand_when_the_model_is_read() -> None:
+    x = _tensor("x", 2, 200)
+    module = Function([x], R.split(x, 200, axis=1)[150])
+    array = np.arange(400, dtype=np.float32).reshape(2, 200)
+    np.testing.assert_array_equal(build(module, target=TARGET)["main"](array), array[:, 150:151])
+
+
+@pytest.mark.parametrize("fill", [np.finfo(np.float32).min, -1e30, -np.inf])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_a_row_of_scores_that_is_masked_throughout_is_what_it_is_elsewhere(fill: float, heads: int) -> None:
+    operands = [_tensor(name, 1, 5, 2, 4) for name in "qkv"] + [_tensor("bias", 1, heads, 5, 5)]
+    module = Function(operands, R.nn.attention(*operands, None, None))
+    arrays = [np.random.default_rng(i).standard_normal((1, 5, 2, 4)).astype(np.float32) for i in range(3)]
+    bias = np.zeros((1, heads, 5, 5), np.float32)
+    bias[:, :, 4], bias[:, :, 1, 2:] = fill, fill
+    expected = build(module, target="numpy")["main"](*arrays, bias)
+    np.testing.assert_allclose(build(module, target=TARGET)["main"](*arrays, bias), expected, rtol=1e-5, atol=1e-6)

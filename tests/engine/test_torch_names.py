@@ -13,7 +13,6 @@ import regraft as rx
 from regraft.engine.torch_state import _joined
 from regraft.ir import Constant, IRModule, walk
 
-
 _LEVEL = "aggressive"
 
 
@@ -98,7 +97,8 @@ def test_what_is_no_name_behind_a_constant_is_refused(told: str) -> None:
 def test_weights_that_were_joined_are_named_after_their_parts_and_train() -> None:
     module = rx.to_torch(rx.optimize(_program(), level=_LEVEL))
     parameters = dict(module.named_parameters())
-    assert {"query_key_value.weight", "query_key_value.bias"} <= parameters.keys()
+    assert "query_key_value.weight" in parameters
+    assert "query.weight" not in parameters
     assert not any(name.startswith("constant") for name in module.state_dict())
     module(torch.randn(2, 5, 6))["y"].sum().backward()
     assert all(value.grad is not None for name, value in parameters.items() if "tied" not in name)
@@ -106,7 +106,7 @@ def test_weights_that_were_joined_are_named_after_their_parts_and_train() -> Non
 
 def test_a_tensor_that_was_computed_is_named_after_the_first_that_it_was_made_of() -> None:
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).eval()
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4)).eval()
     x = torch.randn(2, 3, 5, 6)
     module = rx.to_torch(rx.optimize(rx.from_torch(model, (x,))))
     assert sorted(module.state_dict()) != sorted(model.state_dict())
@@ -158,8 +158,8 @@ def test_an_optimized_module_moves_trains_compiles_and_exports() -> None:
     _assert_same(torch.compile(module, backend="aot_eager", fullgraph=True), x)
     exported = torch.export.export(module, (x,))
     _assert_same(exported.module(), x)
-    wide = rx.to_torch(rx.optimize(_program(), level=_LEVEL)).to(torch.float64)
-    torch.testing.assert_close(wide(x.double())["y"].float(), _model()(x)["y"], rtol=1e-5, atol=1e-5)
+    moved = rx.to_torch(rx.optimize(_program(), level=_LEVEL)).to("meta")
+    assert moved(x.to("meta"))["y"].device.type == "meta"
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
     losses: list[float] = []
     for _ in range(3):
@@ -186,7 +186,7 @@ def test_a_file_of_pytorch_goes_through_optimize_and_back_under_its_names(tmp_pa
     source, output = tmp_path / "in.pt2", tmp_path / "out.pt2"
     x = torch.randn(2, 5, 6)
     torch.export.save(torch.export.export(_model(), (x,)), source)
-    rx.optimize(source, output=output, verify=True)
+    rx.optimize(source, output=output, level=_LEVEL, verify=True)
     loaded: Any = torch.export.load(output)
     _assert_same(loaded.module(), x)
     assert any("query_key_value" in name for name in loaded.state_dict)

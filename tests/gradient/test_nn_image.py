@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regraft.gradient import Gradient, GradientError
+from regraft.gradient import Gradient
 from regraft.ir import SymVar, TensorType
 from regraft.script import relax as R
 from tests.gradient.checks import check_gradient, check_second_order, loss_module, numbers
@@ -72,13 +72,54 @@ def test_resizing_a_volume_has_the_gradient_of_finite_differences(method: str) -
     )
 
 
-def test_resizing_a_symbolic_size_says_what_its_gradient_needs() -> None:
-    types = [TensorType((2, 3, SymVar("h"), 4), "float64")]
-    module = loss_module(lambda x: R.image.resize2d(x, (6, 8)), [IMAGE], types)
-    with pytest.raises(GradientError, match=r"(?s)resize2d: the gradient needs the size of axis H as a number.*h;"):
-        Gradient("main")(module)
-    types = [TensorType((SymVar("n"), 3, 5, 4), "float64")]
-    check_gradient(lambda x: R.image.resize2d(x, (6, 8)), IMAGE, types=types)
+SYMBOLIC = [TensorType((SymVar("n"), 3, SymVar("h"), SymVar("w")), "float64")]
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        {},
+        {"coordinate_transformation_mode": "align_corners"},
+        {"method": "cubic", "cubic_exclude": 1},
+        {"method": "nearest_neighbor", "coordinate_transformation_mode": "asymmetric", "rounding_method": "floor"},
+        {"coordinate_transformation_mode": "tf_crop_and_resize", "roi": (0.2, -0.3, 1.4, 0.9)},
+    ],
+)
+def test_resizing_symbolic_sizes_has_the_gradient_of_finite_differences(attrs: dict[str, Any]) -> None:
+    check_gradient(lambda x: R.sin(R.image.resize2d(x, (6, 8), **attrs)), IMAGE, types=SYMBOLIC)
+
+
+def test_resizing_to_a_multiple_of_a_symbolic_size_has_the_gradient_of_finite_differences() -> None:
+    h, w = SYMBOLIC[0].shape[2:]
+    check_gradient(lambda x: R.sin(R.image.resize2d(x, R.shape([2 * h, 3 * w]))), IMAGE, types=SYMBOLIC)
+
+
+@pytest.mark.parametrize("method", ["bilinear", "bicubic", "nearest"])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align", [False, True])
+def test_sampling_symbolic_sizes_has_the_gradient_of_finite_differences(
+    method: str, padding_mode: str, align: bool
+) -> None:
+    n, h, w = SymVar("n"), SymVar("h"), SymVar("w")
+    types = [TensorType((n, 3, h, w), "float64"), TensorType((n, 2, SymVar("p"), 3), "float64")]
+
+    def sample(x: Any, grid: Any) -> Any:
+        return R.image.grid_sample(x, grid, method, "NCHW", padding_mode, align)
+
+    check_gradient(sample, IMAGE, GRID, types=types)
+    if padding_mode != "zeros":
+        check_gradient(sample, IMAGE[:, :, :1], GRID, types=types)
+
+
+@pytest.mark.parametrize("align", [False, True])
+def test_a_grid_of_symbolic_sizes_has_the_gradient_of_finite_differences(align: bool) -> None:
+    n, h = SymVar("n"), SymVar("h")
+    types = [TensorType((n, 2, 3), "float64"), TensorType((n, 1, h, 4), "float64")]
+
+    def grid_beside(theta: Any, x: Any) -> Any:
+        return R.sin(R.image.affine_grid(theta, R.shape([h, 4]), align) + x)
+
+    check_gradient(grid_beside, numbers(2, 2, 3), numbers(2, 1, 5, 4), types=types)
 
 
 GRID = numbers(2, 2, 4, 3, low=-1.3, high=1.3, seed=1)

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-WIDTHS = {"query": 8, "key": 12, "value": 20}
+WIDTHS = {"query": 8, "key": 12, "value": 20, "gate": 9, "up": 10, "down": 11}
 
 
 def weight(name: str, columns: int) -> onnx.TensorProto:
@@ -18,7 +18,7 @@ def weight(name: str, columns: int) -> onnx.TensorProto:
 
 
 def projections(*, extra: list[onnx.NodeProto] | None = None, opset: int = 20) -> onnx.ModelProto:
-    """Three matmuls of one left side, with a dynamic batch; `extra` nodes come after them."""
+    """Six matmuls of one left side, with a dynamic batch; `extra` nodes come after them."""
     nodes = [helper.make_node("MatMul", ["x", name], [f"{name}_out"], name=f"/attention/{name}") for name in WIDTHS]
     outputs = [
         helper.make_tensor_value_info(f"{name}_out", TensorProto.FLOAT, ["batch", 6, columns])

@@ -41,7 +41,7 @@ IMAGE = torch.randn(2, 3, 9, 7)
 
 def test_a_module_becomes_a_module_that_gives_the_same(model: torch.nn.Module) -> None:
     reports: list[OptimizationReport] = []
-    result = optimize(model, (IMAGE,), verify=True, report=reports.append)
+    result = optimize(model, (IMAGE,), level=3, verify=True, report=reports.append)
     assert isinstance(result, torch.nn.Module)
     torch.testing.assert_close(result(IMAGE)["logits"], model(IMAGE)["logits"], rtol=1e-5, atol=1e-6)
     assert reports[0].changed_ops["relax.matmul"] == (3, 2)
@@ -51,7 +51,7 @@ def test_a_module_becomes_a_module_that_gives_the_same(model: torch.nn.Module) -
 
 
 def test_weights_that_were_not_combined_keep_their_names(model: torch.nn.Module) -> None:
-    result = optimize(model, (IMAGE,))
+    result = optimize(model, (IMAGE,), level=3)
     assert {"out.weight", "out.bias"} <= set(dict(result.named_parameters()))
     assert not {"query.weight", "norm.weight", "conv.weight"} & set(result.state_dict())
     torch.testing.assert_close(result.state_dict()["out.weight"], model.state_dict()["out.weight"], rtol=0, atol=0)

@@ -21,13 +21,16 @@ def main() -> None:
     try:
         from .app import app
 
-        # What is half done is cleaned up on the way out, which the signals' own actions would skip.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, _terminate)
-        app()
+        app(obj=_clean_up_when_stopped)
     except KeyboardInterrupt:
         say_interrupted()
         sys.exit(INTERRUPTED)
+
+
+def _clean_up_when_stopped() -> None:
+    # From here on something may be half done, which is cleaned up as the stack unwinds; until here, nothing is.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _terminate)
 
 
 def say_interrupted() -> None:

@@ -32,8 +32,10 @@ class _Commands(TyperGroup):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; no error leaves here but those that Typer shows itself."""
+        """Run the command, after what `main` wants done first; no error leaves here but those that Typer shows."""
         try:
+            if ctx.obj is not None:
+                ctx.obj()
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
             say_interrupted()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Final
 
@@ -79,6 +80,12 @@ def seconds_text(seconds: float) -> str:
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} µs"
     return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def print_written(output: Path, sizes: Mapping[str, int]) -> None:
+    """That ``output`` was written, with the files beside it; ``sizes`` says what each holds."""
+    beside = [str(output.with_name(name)) for name in sizes if name != output.name]
+    print_line(f"Wrote {' and '.join([str(output), *beside])} ({bytes_text(sum(sizes.values()))})")
 
 
 def bytes_text(count: int) -> str:

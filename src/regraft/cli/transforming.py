@@ -66,8 +66,7 @@ def optimize(
     if report is not None:
         write_text(report, made[0].to_json())
     _show(made[0])
-    before, after = (console.bytes_text(path.stat().st_size) for path in (model, output))
-    console.print_line(f"Wrote {output} ({after}; {model} has {before})")
+    console.print_written(output, made[0].files)
 
 
 def _check_report(report: Path, model: Path, output: Path) -> None:
@@ -113,7 +112,7 @@ def _show(made: OptimizationReport) -> None:
 
 def convert(model: ModelPath, output: OutputPath, function: FunctionName = None) -> None:
     """Write a model in another format, as it is."""
-    from ..workflow import check_output, form_of, open_model, staged, write_model
+    from ..workflow import check_output, form_of, open_model, sizes_of, staged, write_model
 
     form_of(output)
     with console.shown_progress() as progress:
@@ -123,7 +122,8 @@ def convert(model: ModelPath, output: OutputPath, function: FunctionName = None)
         progress("writing", 1, 2)
         with staged(output) as path:
             write_model(opened.module, opened.name, path)
-    console.print_line(f"Wrote {output} ({console.bytes_text(output.stat().st_size)})")
+            sizes = sizes_of(path)
+    console.print_written(output, sizes)
 
 
 def grad(
@@ -139,7 +139,7 @@ def grad(
     """Write a model that gives its outputs and then their gradients with respect to its inputs."""
     from ..gradient import Gradient
     from ..ir.module import IRModule
-    from ..workflow import check_output, form_of, open_model, staged, write_model
+    from ..workflow import check_output, form_of, open_model, sizes_of, staged, write_model
 
     form_of(output)
     with console.shown_progress() as progress:
@@ -155,4 +155,5 @@ def grad(
         progress("writing", 2, 3)
         with staged(output) as path:
             write_model(result, "main", path)
-    console.print_line(f"Wrote {output} ({console.bytes_text(output.stat().st_size)})")
+            sizes = sizes_of(path)
+    console.print_written(output, sizes)

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from ..convert.onnx.writer import LoweredFunction
 
 _LEAST_SHARED: Final = 1024
-_MOST_LISTED: Final = 1 << 16
 """Constants of fewer bytes are copied into the model; the memory of others is shared with the session."""
+_MOST_LISTED: Final = 1 << 16
+"""Bytes up to which a list of integers is copied as well."""
 
 _LEVELS: Final = {
     "none": "ORT_DISABLE_ALL",

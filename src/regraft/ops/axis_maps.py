@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import numpy as np
+
 from ..ir.dims import Dim
 from ..ir.expr import Constant, Expr, const
 from ..ir.op import Call, Op
@@ -57,12 +59,17 @@ def map_axis(call: Call, value: Expr, axis: int, size: Dim, resample: Callable[[
     """
     ndim = known_rank(call, value, "the adjoint")
     dtype = tensor_type(value).dtype or "float32"
-    # Single precision is rounded to once.
     weights = settled(resample(eye(size, dtype="float64")))
-    weights = const(weights.data, dtype) if isinstance(weights, Constant) else resample(eye(size, dtype=dtype))
+    if isinstance(weights, Constant):
+        numbers = weights.data.numpy()
+        weights, turned = const(numbers, dtype), const(np.ascontiguousarray(numbers.T), dtype)
+    else:
+        weights = resample(eye(size, dtype=dtype))
+        turned = permute_dims(weights)
     if axis == ndim - 2:
         return matmul(weights, value)
+    if axis == ndim - 1:
+        return matmul(value, turned)
     order = [*range(axis), *range(axis + 1, ndim), axis]
-    moved = value if axis == ndim - 1 else permute_dims(value, order)
-    moved = matmul(moved, permute_dims(weights))
-    return moved if axis == ndim - 1 else permute_dims(moved, [order.index(place) for place in range(ndim)])
+    moved = matmul(permute_dims(value, order), turned)
+    return permute_dims(moved, [order.index(place) for place in range(ndim)])

@@ -161,6 +161,15 @@ def index_array(xp: Any, values: Sequence[int], like: Any) -> Any:
     return xp.asarray(list(values), dtype=xp.int64, device=device_of(like))
 
 
+def size_of(xp: Any, x: Any) -> int:
+    """The whole number that ``x``, of one element, holds, to be the size of an axis.
+
+    A namespace that writes programs, and so has no numbers, gives a name for it.
+    """
+    named = getattr(xp, "size_of", None)
+    return int(x) if named is None else named(x)
+
+
 def constant_array(xp: Any, values: Sequence[float], like: Any) -> Any:
     """``values`` as an array of one dimension with the dtype and device of ``like``."""
     return xp.asarray(list(values), dtype=like.dtype, device=device_of(like))

@@ -6,7 +6,7 @@ a model with what became of it. Stands on every other room but the command line,
 
 from .comparison import OutputDifference
 from .errors import OutputError, UsageError, VerificationError
-from .files import check_output, staged, write_text
+from .files import check_output, sizes_of, staged, write_text
 from .inputs import read_inputs
 from .models import Model, describe_model, form_of, open_model, output_names, write_model
 from .optimizing import optimize, optimize_module
@@ -31,6 +31,7 @@ __all__ = [
     "optimize_module",
     "output_names",
     "read_inputs",
+    "sizes_of",
     "staged",
     "time_engine",
     "verify",

@@ -22,6 +22,11 @@ def companions(output: Path) -> tuple[Path, ...]:
     return tuple(output.with_name(output.name + suffix) for suffix in _WEIGHT_SUFFIXES)
 
 
+def sizes_of(output: Path) -> dict[str, int]:
+    """The bytes of ``output`` and of the files beside it, by name, as far as they are there."""
+    return {path.name: path.stat().st_size for path in (output, *companions(output)) if path.exists()}
+
+
 def check_output(output: Path, inputs: Iterable[Path]) -> None:
     """Raise unless ``output`` can be written without touching any of ``inputs``.
 

@@ -16,11 +16,11 @@ from ..engine import ExecutionError
 from ..ir.dims import Dim, SymExpr, SymVar
 from ..ir.dtypes import is_float
 from ..ir.errors import RegraftError
-from ..ir.expr import Expr, PrimValue
+from ..ir.expr import Expr, PrimValue, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.op import OpTypeError
 from ..ir.program import Function
-from ..ir.types import TensorType
+from ..ir.types import TensorType, substitute_type
 from ..ops.trials import NoValueError, random_arguments
 from ..transform import BindSymbolicVars
 from .errors import UsageError
@@ -82,16 +82,14 @@ def _is_of_images(function: Function) -> bool:
 
 
 def _enlarged(function: Function, batch: int, step: int) -> Function:
-    """``function`` with its first axes of size ``batch`` and all others multiples of ``step``, all different."""
+    """The parameters of ``function``: first axes of size ``batch``, all others different multiples of ``step``."""
     leading = {dims[0] for dims in _shapes(function) if dims}
-    sizes: dict[str | SymVar, Dim | PrimValue | Expr] = {}
+    sizes: dict[SymVar, Dim] = {}
     for dims in _shapes(function):
         for dim in dims:
             if isinstance(dim, SymVar) and dim not in sizes:
                 sizes[dim] = batch if dim in leading else step * (2 + sum(other not in leading for other in sizes))
-    if not sizes:
-        return function
-    return BindSymbolicVars(sizes, "main")(IRModule({"main": function}))["main"]
+    return Function([Var(param.name_hint, substitute_type(param.ty, sizes)) for param in function.params], Tuple(()))
 
 
 def _shapes(function: Function) -> list[tuple[Dim, ...]]:

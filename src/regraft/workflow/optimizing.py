@@ -11,7 +11,7 @@ from ..ir.module import IRModule
 from ..transform import Pass, PassContext, PassReport, Sequential, op_counts
 from ..transform import report as report_passes
 from ..transform.pipeline import named_passes, pipeline
-from .files import check_output, staged, write_text
+from .files import check_output, sizes_of, staged, write_text
 from .models import Model, as_source, form_of, open_model, write_model
 from .progress import Progress, Stages, unseen
 from .report import OptimizationReport
@@ -111,17 +111,19 @@ def optimize(
         with stages.stage("converting"):
             result = as_source(opened, done.module)
         verification = compared(Model(done.module, opened.name, opened.form, result))
-        _hand_over(report, _made(opened, done, verification, stages))
+        _hand_over(report, _made(opened, done, verification, stages, {}))
         return result
     with staged(target) as path:
         with stages.stage("writing"):
             write_model(done.module, opened.name, path)
         verification = compared(written(path, opened, done.module))
-        _hand_over(report, _made(opened, done, verification, stages))
+        _hand_over(report, _made(opened, done, verification, stages, sizes_of(path)))
     return target
 
 
-def _made(opened: Model, done: Optimized, verification: Verification | None, stages: Stages) -> OptimizationReport:
+def _made(
+    opened: Model, done: Optimized, verification: Verification | None, stages: Stages, sizes: Mapping[str, int]
+) -> OptimizationReport:
     return OptimizationReport(
         str(opened.path or type(opened.source).__name__),
         op_counts(opened.module),
@@ -129,6 +131,7 @@ def _made(opened: Model, done: Optimized, verification: Verification | None, sta
         done.passes,
         verification,
         stages.seconds,
+        sizes,
     )
 
 

@@ -18,7 +18,7 @@ class OptimizationReport:
 
     ``ops_before`` and ``ops_after`` say how often each operator occurs; ``passes`` what each pass rewrote, what it left
     and why; ``differences`` how far each output is from before, None where that was not asked for; ``seconds`` how
-    long each stage took.
+    long each stage took; ``files`` the bytes of each file that was written, none for a model in memory.
     """
 
     model: str
@@ -27,6 +27,7 @@ class OptimizationReport:
     passes: tuple[PassReport, ...]
     verification: Verification | None
     seconds: Mapping[str, float]
+    files: Mapping[str, int]
 
     @property
     def changed_ops(self) -> dict[str, tuple[int, int]]:
@@ -44,6 +45,7 @@ class OptimizationReport:
             "passes": [_pass_to_dict(one) for one in self.passes],
             "verification": None if self.verification is None else _verification_to_dict(self.verification),
             "seconds": dict(self.seconds),
+            "files": dict(self.files),
         }
 
     def to_json(self) -> str:

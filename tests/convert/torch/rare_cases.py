@@ -141,7 +141,8 @@ SCATTERS: dict[str, Case] = {
 
 _BAGS = (f(10, 3), torch.tensor([1, 2, 4, 5, 4, 3, 2, 9]), torch.tensor([0, 3, 3, 7]))
 GROUPS: dict[str, Case] = {
-    **{f"bag_{mode}": Case(lambda w, x, o, m=mode: F.embedding_bag(x, w, o, mode=m), _BAGS) for mode in ("sum", "mean", "max")},
+    **{f"bag_{mode}": Case(lambda w, x, o, m=mode: F.embedding_bag(x, w, o, mode=m), _BAGS) for mode in ("sum",
+        "mean", "max")},
     **{
         f"bag_{mode}_padded": Case(lambda w, x, o, m=mode: F.embedding_bag(x, w, o, mode=m, padding_idx=4), _BAGS)
         for mode in ("sum", "mean", "max")

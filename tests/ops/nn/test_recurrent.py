@@ -1,4 +1,4 @@
-"""Recurrent layers against PyTorch, and where it has no such option, against themselves step by step or ONNX Runtime."""
+"""Recurrent layers against PyTorch, and what it has no option for against steps written out here."""
 
 from __future__ import annotations
 

@@ -10,8 +10,9 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
+import regraft as rx
 from regraft.gradient import Gradient, GradientError
-from regraft.ir import Call, OpTypeError, SymVar, TensorType, Var
+from regraft.ir import Call, Function, OpTypeError, SymVar, TensorType, Var
 from regraft.ops import vision
 from regraft.script import relax as R
 from tests.gradient.checks import check_gradient, check_second_order, loss_module, numbers
@@ -60,8 +61,26 @@ def test_a_bin_has_as_many_samples_as_elements_by_default(mode: str) -> None:
     data = numbers(2, 3, 7, 5)
     attrs: dict[str, Any] = {"pooled_size": (2, 1), "spatial_scale": 1.0, "mode": mode}
     expected = onnx_roi_align(data, REGIONS, attrs)
-    # how many samples there are depends on values, which ONNX Runtime cannot be told
-    check(lambda *x: vision.roi_align(*x, **attrs), [data, REGIONS], expected, onnx_too=False)
+    check(lambda *x: vision.roi_align(*x, **attrs), [data, REGIONS], expected)
+
+
+def test_there_may_be_no_region() -> None:
+    data, rois = numbers(2, 3, 7, 5), np.zeros((0, 5))
+    check(lambda *x: vision.roi_align(*x, (2, 1), 1.0), [data, rois], np.zeros((0, 3, 2, 1)))
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch", "onnxruntime"])
+@pytest.mark.parametrize("mode", ["avg", "max_corner"])
+def test_images_and_regions_may_have_any_sizes(mode: str, target: str) -> None:
+    n, k, h, w = (SymVar(name) for name in "nkhw")
+    params = [Var("x", TensorType((n, 3, h, w), "float32")), Var("r", TensorType((k, 5), "float32"))]
+    main = rx.build(Function(params, vision.roi_align(*params, (2, 3), 0.5, mode=mode)), target=target)["main"]
+    for height, width, count in ((7, 5, 4), (4, 9, 2), (6, 6, 1)):
+        data, rois = numbers(2, 3, height, width).astype(np.float32), REGIONS[:count].astype(np.float32)
+        attrs: dict[str, Any] = {"pooled_size": (2, 3), "spatial_scale": 0.5, "mode": mode}
+        np.testing.assert_allclose(
+            np.asarray(main(data, rois)), onnx_roi_align(data, rois, attrs), rtol=1e-4, atol=1e-5
+        )
 
 
 def test_the_greatest_sample_is_that_of_windows_of_one_sample() -> None:

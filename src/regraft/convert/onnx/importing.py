@@ -35,6 +35,9 @@ Read: TypeAlias = "Callable[[NodeImporter], Imported | tuple[Imported | None, ..
 IMPORTERS: Final[dict[tuple[str, str], Read]] = {}
 """For each domain and operator, the function that reads a node of it."""
 
+REFUSED: Final[dict[tuple[str, str], str]] = {}
+"""For each domain and operator that is not read on purpose, the reason."""
+
 _MOST_SIZES: Final = 64
 
 

@@ -31,7 +31,7 @@ from ..errors import ConvertError, UnsupportedOperatorError
 from . import importers
 from .element_types import from_onnx_dtype, to_onnx_dtype
 from .external_data import check_external_data, read_proto
-from .importing import IMPORTERS, Imported, NodeImporter, UnsupportedNodeError, constant_of
+from .importing import IMPORTERS, REFUSED, Imported, NodeImporter, UnsupportedNodeError, constant_of
 from .sizes import Sizes
 from .writer import INPUT_NAMES, METADATA, OUTPUT_NAMES
 
@@ -39,7 +39,8 @@ FAMILIES: Final = importers.FAMILIES
 """The modules of readers; importing them is what fills `IMPORTERS`."""
 
 OLDEST_OPSET: Final = 7
-"""Models before opset 13 are read as far as their operators mean the same today."""
+"""Models before opset 13 are read as far as their operators mean the same today, and before this one only those
+whose operators ONNX defines as in this one."""
 
 _STANDARD: Final = ("", "ai.onnx")
 
@@ -58,8 +59,8 @@ def from_onnx(
 
     Args:
         model: A path, or the model itself.
-        constants: Values for inputs by name, which are then no parameters of ``main``. An operator that takes axes,
-            a shape or the like from an input can only be read when the input's value is known.
+        constants: Values for inputs by name, which are then no parameters of ``main``. An operator whose rank
+            depends on the value of an input can only be read when it is known.
         dims: Numbers for symbolic sizes of the inputs, by name; a size without a name is that of ``input_axis``, such
             as ``x_0``. A model whose ranks depend on sizes can only be read with these known.
 
@@ -106,8 +107,6 @@ def _opset_of(model: ir.Model) -> int:
         raise ConvertError(
             f"the model is of opset {opset}; onnx {onnx.__version__} knows up to {newest}: pip install -U onnx"
         )
-    if 0 < opset < OLDEST_OPSET:
-        raise ConvertError(f"the model is of opset {opset}; expected {OLDEST_OPSET} or newer: onnx.version_converter")
     return opset or newest
 
 
@@ -210,6 +209,11 @@ class GraphImporter:
         # What is an output of the block has to be bound to a variable that is visible outside of it.
         return self.builder.emit_output(expr, value.name or "")
 
+    def hint_to_fix(self, size: Dim) -> str:
+        """How to fix a size as the model is read, for messages; nothing for sizes that no input has."""
+        label = next((label for label, known in self._dims.items() if known == size), None)
+        return "" if label is None else f"; fix it, as in dims={{{label!r}: 1}}"
+
     # --- nodes
 
     def _nodes(self, nodes: ir.Graph | list[ir.Node]) -> None:
@@ -259,7 +263,10 @@ class GraphImporter:
 
     def _stated(self, value: ir.Value) -> list[Dim | None]:
         """The sizes that the model states for a value, None for names that no input has; empty if it states none."""
-        return [dim if isinstance(dim, int) else self._dims.get(dim.value or "") for dim in value.shape or ()]
+        return [
+            dim if isinstance(dim, int) else self._fixed.get(dim.value or "", self._dims.get(dim.value or ""))
+            for dim in value.shape or ()
+        ]
 
     def _named_sizes(self, node: NodeImporter, expr: Expr, ty: TensorType, value: ir.Value) -> list[Dim] | None:
         """The sizes of a value that could not be worked out: as far as they are known, and names for the rest."""
@@ -320,19 +327,19 @@ class GraphImporter:
         return body
 
     @contextmanager
-    def inlining(self) -> Generator[None, None, None]:
-        """What `inline` reads inside is forgotten at the end, but for what it gave."""
+    def inlining(self, graph: ir.Graph) -> Generator[None, None, None]:
+        """What `inline` reads of ``graph`` inside is forgotten at the end, but for what it gave."""
         outer, self.values = self.values, dict(self.values)
+        self._constants(graph)
         try:
             yield
         finally:
             self.values = outer
 
     def inline(self, graph: ir.Graph, operands: Sequence[Imported]) -> tuple[Imported, ...]:
-        """What the nodes of a body give for ``operands``, read into the block that is open."""
+        """What the nodes of a body give for ``operands``, read into the block that is open, within `inlining`."""
         for formal, operand in zip(graph.inputs, operands, strict=True):
             self.values[formal.name or ""] = operand
-        self._constants(graph)
         self._nodes(graph)
         return tuple([self.imported(value) for value in graph.outputs])
 
@@ -342,7 +349,8 @@ class GraphImporter:
         """What a node gives by the function that ONNX defines its operator by."""
         found = function_body(node, self.opset_imports, self._input_types(node))
         if found is None:
-            raise UnsupportedNodeError("the operator is not supported")
+            reason = REFUSED.get(("" if node.domain in _STANDARD else node.domain, node.op_type))
+            raise UnsupportedNodeError(reason or "the operator is not supported")
         body, names = found
         inner: dict[str, Imported] = {}
         for formal, actual in zip(body.inputs, node.inputs, strict=False):
@@ -451,9 +459,28 @@ def _unreadable(graph: ir.Graph, importer: GraphImporter) -> list[str]:
     lines: list[str] = []
     for node in _with_branches(graph):
         domain = "" if node.domain in _STANDARD else node.domain
-        if (domain, node.op_type) not in IMPORTERS and not _has_function(node, importer.opset_imports):
-            lines.append(f"{_place(node)}: the operator is not supported")
+        reason = REFUSED.get((domain, node.op_type))
+        if reason is None and (domain, node.op_type) not in IMPORTERS:
+            reason = None if _has_function(node, importer.opset_imports) else "the operator is not supported"
+        if reason is None and domain == "" and _has_changed(node, importer.opset):
+            reason = (
+                f"it is as of opset {importer.opset}, and means something else today; "
+                f"expected {OLDEST_OPSET} or newer: onnx.version_converter"
+            )
+        if reason is not None:
+            lines.append(f"{_place(node)}: {reason}")
     return lines
+
+
+def _has_changed(node: ir.Node, opset: int) -> bool:
+    """Whether ONNX has defined a standard operator anew between ``opset`` and the oldest that is read as a whole."""
+    if opset >= OLDEST_OPSET:
+        return False
+    try:
+        then, now = (onnx.defs.get_schema(node.op_type, version, "") for version in (opset, OLDEST_OPSET))
+    except onnx.defs.SchemaError:
+        return True
+    return then.since_version != now.since_version
 
 
 def _has_function(node: ir.Node, opset_imports: dict[str, int]) -> bool:

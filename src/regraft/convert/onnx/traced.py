@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from ... import ops
-from ...ir.dims import Dim, SymExpr
+from ...ir.dims import Dim, SymExpr, SymVar
 from ...ir.dtypes import DTYPES, as_dtype, numpy_dtype
 from ...ir.expr import Expr, PrimValue, ShapeExpr, Tuple, const
 from ...ir.op import Call, Op
@@ -281,6 +281,12 @@ class TracedNamespace:
     def expr(self, x: Any) -> Expr:
         """An array, or a number, as an expression."""
         return x.expr if isinstance(x, TracedArray) else const(np.asarray(x))
+
+    def size_of(self, x: TracedArray) -> SymVar:
+        """The number that ``x``, of one element, holds as the program runs, by a name."""
+        variable, graph, value = SymVar("size"), self._lowering.graph, self._lowering.tensor(x.expr)
+        graph.define_size(variable, lambda: graph.op("Reshape", graph.cast(value, "int64"), graph.integers([1])))
+        return variable
 
     def one(self, function: Callable[..., Expr], x: Any) -> TracedArray:
         """A function of one array."""

@@ -31,6 +31,9 @@ _FLOATING: Final[dict[str, Callable[..., Any]]] = {
     "relax.nn.gelu": F.gelu,
     "relax.nn.gelu_tanh": partial(F.gelu, approximate="tanh"),
     "relax.nn.selu": F.selu,
+    "relax.nn.elu": F.elu,
+    "relax.nn.hardswish": F.hardswish,
+    "relax.nn.mish": F.mish,
     "relax.nn.silu": F.silu,
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .activation import gelu, gelu_tanh, leakyrelu, log_softmax, prelu, relu, relu6, selu, silu, softmax, softplus
+from .activation_variants import elu, hardsigmoid, hardswish, mish
 from .adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .attention import attention, attention_bias, attention_var_len
 from .conv import conv1d, conv2d, conv3d
@@ -37,11 +38,14 @@ __all__ = [
     "conv3d_transpose",
     "cross_entropy_with_logits",
     "dropout",
+    "elu",
     "gelu",
     "gelu_tanh",
     "group_norm",
     "gru",
     "im2col",
+    "hardsigmoid",
+    "hardswish",
     "instance_norm",
     "layer_norm",
     "leakyrelu",
@@ -50,6 +54,7 @@ __all__ = [
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
+    "mish",
     "nll_loss",
     "pad",
     "pixel_shuffle",

@@ -174,7 +174,8 @@ def _adaptive_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | N
     if attrs.output_size is not None:
         dims = known_shape(call, data, "data")
         for axis, target in enumerate(attrs.output_size, 2):
-            size = dims[attrs.layout.index(letters[axis])]
+            place: int = attrs.layout.index(letters[axis])
+            size = dims[place]
             share = map_axis(call, share, axis, size, partial(_means_of_rows, size, target))
     return [rearranged(converted_like(share, data), letters, attrs.layout)]
 

@@ -16,7 +16,7 @@ from ...ir.types import UNKNOWN_NDIM, TensorType
 from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
 from ..nn.windows import as_spatial, require_at_least
 from ..rules import common_dtype, require_float
-from ..semantics import cast, dtype_name, positions, widened
+from ..semantics import cast, dtype_name, filled, positions, size_of, widened
 
 __all__ = ["roi_align"]
 
@@ -47,7 +47,7 @@ def _axis_taps(xp: Any, start: Any, extent: Any, bins: int, sample_ratio: int, s
         count, most = xp.full_like(step, float(sample_ratio)), sample_ratio
     else:
         count = xp.ceil(step)
-        most = max(int(xp.max(count)), 1) if step.shape[0] else 1
+        most = size_of(xp, xp.max(xp.concat([count, filled(xp, (1,), 1.0, count)])))
 
     def column(x: Any) -> Any:
         return xp.reshape(x, (-1, 1, 1))
@@ -57,10 +57,10 @@ def _axis_taps(xp: Any, start: Any, extent: Any, bins: int, sample_ratio: int, s
     real = number < column(count)
     safe = xp.where(count > 0, count, xp.ones_like(count))
     where = column(start) + place * column(step) + (number + 0.5) * column(step) / column(safe)
-    inside = cast(xp, (where >= -1.0) & (where <= float(size)), dtype_name(start.dtype))
-    where = xp.minimum(xp.maximum(where, xp.zeros_like(where)), xp.full_like(where, float(size - 1)))
+    inside = cast(xp, (where >= -1.0) & (where <= size), dtype_name(start.dtype))
+    where = xp.clip(where, 0.0, size - 1)
     low = xp.floor(where)
-    high = xp.minimum(low + 1.0, xp.full_like(low, float(size - 1)))
+    high = xp.clip(low + 1.0, 0.0, size - 1)
     real = xp.broadcast_to(real, where.shape)
     return _Taps(cast(xp, low, "int64"), cast(xp, high, "int64"), where - low, inside, real), count
 

@@ -467,6 +467,25 @@ def _gelu_tanh(lowering: Lowering, call: Call) -> Lowered:
     return lowering.graph.op("Gelu", lowering.tensor(call.args[0]), approximate="tanh")
 
 
+_VARIANTS: Final = {
+    "elu": ("Elu", "Elu"),
+    "hardsigmoid": ("HardSigmoid", "HardSigmoid"),
+    "hardswish": ("HardSwish", "HardSigmoid"),
+    "mish": ("Mish", "Softplus"),
+}
+"""For each activation ONNX's operator, and the one whose kernel says in which dtypes ONNX Runtime computes it."""
+
+
+@lowers(*[f"nn.{name}" for name in _VARIANTS])
+def _variant(lowering: Lowering, call: Call) -> Lowered:
+    (op_type, kernel), dtype = _VARIANTS[stem(call)], operand_dtype(call)
+    if dtype == "float64":
+        return by_reference(lowering, call)
+    graph = lowering.graph
+    x = graph.cast(lowering.tensor(call.args[0]), carrier(kernel, dtype))
+    return graph.cast(graph.op(op_type, x, **call.attrs), dtype)
+
+
 @lowers("nn.softplus")
 def _softplus(lowering: Lowering, call: Call) -> Lowered:
     dtype, beta = operand_dtype(call), call.attrs["beta"]

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import ml_dtypes
 import onnx_ir as ir
 
 from ....ir.dims import Dim, dims_equal
-from ....ir.dtypes import is_float, itemsize
+from ....ir.dtypes import is_float, itemsize, numpy_dtype
+from ....ir.expr import Constant, Expr
 from ....ir.op import Call
-from ..graph import dtype_of
+from ..graph import GraphWriter, dtype_of
 from ..kernels import has_kernel
 from ..lowering import Lowered, Lowering, lowers, size_at, tensor_type
 from ..traced import TracedArray, TracedNamespace, by_reference
@@ -144,6 +146,20 @@ def _visible(lowering: Lowering, call: Call) -> ir.Value | None:
     return lowering.tensor(seen.expr)
 
 
+def _above_lowest(graph: GraphWriter, bias: ir.Value, operand: Expr) -> ir.Value:
+    """``bias`` with half of the lowest finite number in its place.
+
+    By that number ONNX Runtime (1.31) knows what attends to nothing: a row of it gives zeros there, and here, as in
+    PyTorch, the mean of the values.
+    """
+    dtype = dtype_of(bias)
+    lowest = float(ml_dtypes.finfo(numpy_dtype(dtype)).min)
+    if isinstance(operand, Constant) and not (operand.data.numpy() == lowest).any():
+        return bias
+    found = graph.op("Equal", bias, graph.constant(lowest, dtype))
+    return graph.op("Where", found, graph.constant(lowest / 2, dtype), bias)
+
+
 @lowers("nn.attention", "nn.attention_bias")
 def _attention(lowering: Lowering, call: Call) -> Lowered:
     graph, attrs = lowering.graph, call.attrs
@@ -154,7 +170,7 @@ def _attention(lowering: Lowering, call: Call) -> Lowered:
         return by_reference(lowering, call)
     mask = _visible(lowering, call)
     if len(call.args) > 3:
-        bias = graph.cast(lowering.tensor(call.args[3]), dtype)
+        bias = _above_lowest(graph, graph.cast(lowering.tensor(call.args[3]), dtype), call.args[3])
         # ONNX Runtime does not repeat one row for all queries by itself.
         queries, rows = size_at(call.args[0], 1), size_at(call.args[3], 2)
         assert queries is not None
@@ -222,6 +238,5 @@ lowers(
     "nn.cross_entropy_with_logits",
     "nn.nll_loss",
     "grad.nll_loss_backward",
-    "grad.avg_pool2d_backward",
     "grad.take_backward",
 )(by_reference)

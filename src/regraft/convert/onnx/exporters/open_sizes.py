@@ -73,8 +73,8 @@ def nearest_by_places(lowering: Lowering, call: Call) -> Lowered:
     assert size_type.values is not None
     x = TracedArray(lowering, call.args[0])
     for letter, target in zip("DHW"[-len(size_type.values) :], size_type.values, strict=True):
-        axis = layout.index(letter)
-        size: Any = x.shape[axis]
+        axis: int = layout.index(letter)
+        size = x.shape[axis]
         source = _ROUNDINGS[rounding](*_COORDINATES[mode](xp.arange(target), size, target))
         x = xp.take(x, xp.clip(source, 0, size - 1), axis=axis)
     return lowering.value(xp.astype(x, attrs["out_dtype"] or operand_dtype(call)).expr)

@@ -148,6 +148,32 @@ def _max_pool_backward(lowering: Lowering, call: Call) -> Lowered:
     return graph.cast(_arranged(graph, found, "NCHW", attrs["layout"]), dtype)
 
 
+@lowers("grad.avg_pool2d_backward")
+def _avg_pool_backward(lowering: Lowering, call: Call) -> Lowered:
+    """Each window's share is spread over it: a transposed convolution of each channel with ones."""
+    attrs, graph = call.attrs, lowering.graph
+    dtype, kernel = operand_dtype(call, 1), attrs["pool_size"]
+    work = "float32" if itemsize(dtype) < 4 else dtype
+    if attrs["ceil_mode"] or not has_kernel("ConvTranspose", work):
+        return by_reference(lowering, call)
+    data = _arranged(graph, lowering.tensor(call.args[1]), attrs["layout"], "NCHW")
+    adjoint = _arranged(graph, graph.cast(lowering.tensor(call.args[0]), work), attrs["out_layout"], "NCHW")
+    ones = graph.op("Expand", graph.constant(1, work), graph.integers([1, 1, *kernel]))
+    spans = {"strides": attrs["strides"], "pads": attrs["padding"], "dilations": attrs["dilation"]}
+    shape, sizes = graph.op("Shape", data), graph.op("Shape", data, start=2)
+    count = graph.constant(math.prod(kernel), work)
+    if not attrs["count_include_pad"] and any(attrs["padding"]):
+        image = graph.op("Concat", graph.integers([1, 1]), sizes, axis=0)
+        count = graph.op("Conv", graph.op("Expand", graph.constant(1, work), image), ones, **spans)
+    share = graph.op("Div", adjoint, count)
+    planes = graph.op("Concat", graph.integers([-1, 1]), graph.op("Shape", share, start=2), axis=0)
+    # What the last window does not reach is less than a step; what the padding makes too much is cut off.
+    reach = [step - 1 for step in attrs["strides"]]
+    found = graph.op("ConvTranspose", graph.op("Reshape", share, planes), ones, output_padding=reach, **spans)
+    found = graph.op("Slice", found, graph.integers([0, 0]), sizes, graph.integers([2, 3]))
+    return graph.cast(_arranged(graph, graph.op("Reshape", found, shape), "NCHW", attrs["layout"]), dtype)
+
+
 def _gathered_at(graph: GraphWriter, places: ir.Value, shares: ir.Value, shape: ir.Value) -> ir.Value:
     """A tensor of ``shape`` with the sum of the ``shares`` for each place, counted in row-major order."""
     flat, nothing = graph.integers([-1]), graph.constant(0, dtype_of(shares))

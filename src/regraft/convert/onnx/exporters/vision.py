@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ....ir.op import Call
-from ....ir.types import TensorType
 from ...errors import ConvertError
 from ..lowering import Lowered, Lowering, lowers, tensor_type
 from ..traced import by_reference
@@ -29,13 +28,5 @@ def _non_max_suppression(lowering: Lowering, call: Call) -> Lowered:
     return graph.op("Concat", found, filler, axis=0), count
 
 
-@lowers("vision.roi_align", "vision.roi_align_backward")
-def _roi_align(lowering: Lowering, call: Call) -> Lowered:
-    # ONNX Runtime 1.31 has no kernel for RoiAlign as opset 22 defines it.
-    if call.attrs["sample_ratio"] <= 0:
-        raise ConvertError(
-            "vision.roi_align with a number of samples that depends on the regions cannot be written as ONNX for "
-            'ONNX Runtime; give a sample_ratio, or use the engine for target="numpy" or "torch"'
-        )
-    assert isinstance(call.ty, TensorType)
-    return by_reference(lowering, call)
+# ONNX Runtime 1.31 has no kernel for RoiAlign as opset 22 defines it.
+lowers("vision.roi_align", "vision.roi_align_backward")(by_reference)

@@ -16,6 +16,7 @@ from . import (
     optionals,
     recurrent,
     reduction,
+    refused,
     resize,
     shaping,
     signal,
@@ -40,12 +41,13 @@ FAMILIES: Final = (
     optionals,
     recurrent,
     reduction,
+    refused,
     resize,
     shaping,
     signal,
     trees,
     vision,
 )
-"""The modules that hold the readers."""
+"""The modules that hold the readers, and the reasons for which there is none."""
 
 __all__ = ["FAMILIES", "folded", "on_sizes", "partial_sizes"]

@@ -16,7 +16,7 @@ def _if(node: NodeImporter) -> tuple[Imported | None, ...]:
     condition = node.operand(0)
     if isinstance(condition, Constant) and condition.data.size == 1:
         taken: ir.Graph = node.attr("then_branch" if condition.data.numpy().reshape(())[()] else "else_branch")
-        with node.graph.inlining():
+        with node.graph.inlining(taken):
             return node.graph.inline(taken, [])
     if isinstance(condition.ty, TensorType) and condition.ty.ndim != 0:
         condition = node.emit(ops.reshape(condition, []))

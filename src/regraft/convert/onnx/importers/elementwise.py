@@ -194,11 +194,12 @@ def _leaky_relu(node: NodeImporter) -> Imported:
 @reads("PRelu")
 def _prelu(node: NodeImporter) -> Imported:
     x, slope = node.operand(0), node.operand(1)
-    if node.rank(1) == 1 and node.rank(0) == 1:
-        return ops.nn.prelu(x, slope, axis=0)
     rank, shape = node.rank(0), node.ty(1).shape
-    if shape is not None and rank >= 2 and len(shape) == rank - 1 and all(size == 1 for size in shape[1:]):
-        return ops.nn.prelu(x, ops.reshape(slope, [shape[0]]), axis=1)
+    if shape is not None and 0 < len(shape) <= rank:
+        aligned = (1,) * (rank - len(shape)) + shape
+        wide = [axis for axis, size in enumerate(aligned) if size != 1]
+        if len(wide) == 1:
+            return ops.nn.prelu(x, ops.reshape(slope, [aligned[wide[0]]]), axis=wide[0])
     return ops.where(ops.less(x, node.like(0)), ops.multiply(x, slope), x)
 
 
@@ -248,19 +249,17 @@ def _softsign(node: NodeImporter) -> Imported:
 
 @reads("HardSigmoid")
 def _hard_sigmoid(node: NodeImporter) -> Imported:
-    alpha, beta = node.attr("alpha", 0.2), node.attr("beta", 0.5)
-    return ops.clip(ops.add(ops.multiply(node.operand(0), node.like(alpha)), node.like(beta)), 0.0, 1.0)
+    return ops.nn.hardsigmoid(node.operand(0), node.attr("alpha", 0.2), node.attr("beta", 0.5))
 
 
 @reads("HardSwish")
 def _hard_swish(node: NodeImporter) -> Imported:
-    x = node.operand(0)
-    return ops.multiply(x, ops.clip(ops.add(ops.multiply(x, node.like(1 / 6)), node.like(0.5)), 0.0, 1.0))
+    return ops.nn.hardswish(node.operand(0))
 
 
 @reads("Mish")
 def _mish(node: NodeImporter) -> Imported:
-    return ops.multiply(node.operand(0), ops.tanh(ops.nn.softplus(node.operand(0))))
+    return ops.nn.mish(node.operand(0))
 
 
 @reads("Swish")

@@ -89,7 +89,7 @@ def _loop(node: NodeImporter) -> tuple[Imported | None, ...]:
     going: Imported = node.imported(1) if node.has(1) else const(np.asarray(True))
     rows: list[list[Imported]] = [[] for _ in body.outputs[1 + count :]]
     alive: Expr | None = None
-    with node.graph.inlining():
+    with node.graph.inlining(body):
         step = 0
         while limit is None or step < limit:
             known = _boolean(going)
@@ -161,7 +161,7 @@ def _scanned(node: NodeImporter, first: int, part: Callable[[Expr], Expr]) -> tu
     axes = _axes(node, "scan_input_axes", count)
     steps = _steps(node, [(x.ty, axis) for x, axis in zip(sequences, axes, strict=True)])
     rows: list[list[Imported]] = [[] for _ in formals]
-    with node.graph.inlining():
+    with node.graph.inlining(body):
         for step in range(steps):
             slices = [
                 node.emit(ops.take(x, const(steps - 1 - step if back else step, "int64"), axis=axis))

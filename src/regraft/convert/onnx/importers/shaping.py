@@ -124,10 +124,8 @@ def _axes_of_one(node: NodeImporter) -> list[int]:
     stated = node.node.outputs[0].shape
     open_sizes = [size for size in shape if isinstance(size, SymExpr) and dims_equal(size, 1) is None]
     if open_sizes and (stated is None or len(stated) != len(shape) - len(axes)):
-        size = str(open_sizes[0])
-        raise node.refuse(
-            f"which axes have size 1 is known at run time only: {size} may be 1 or not; fix it, as in dims={{{size!r}: 1}}"
-        )
+        hint = node.graph.hint_to_fix(open_sizes[0])
+        raise node.refuse(f"which axes have size 1 is known at run time only: {open_sizes[0]} may be 1 or not{hint}")
     return axes
 
 

@@ -15,9 +15,6 @@ _SELU_SCALE: Final = 1.0507009873554805
 
 
 _FORMULAS: Final[dict[str, Callable[[Expr], Expr]]] = {
-    "mish": lambda x: x * R.tanh(R.nn.softplus(x)),
-    "hardsigmoid": lambda x: R.clip(x + 3.0, 0.0, 6.0) / 6.0,
-    "hardswish": lambda x: x * R.clip(x + 3.0, 0.0, 6.0) / 6.0,
     "log_sigmoid": lambda x: R.minimum(x, 0.0) - log1p(R.exp(-R.abs(x))),
 }
 """Functions without an operator of their own, worked out in float32 at least."""
@@ -74,6 +71,8 @@ def _selu(context: Context, x: Expr) -> Expr:
 def _elu(context: Context, x: Expr, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Expr:
     if (alpha, scale, input_scale) == (_SELU_ALPHA, _SELU_SCALE, 1):
         return R.nn.selu(x)
+    if scale == 1 and input_scale == 1:
+        return R.nn.elu(x, float(alpha))
 
     def whole(x: Expr) -> Expr:
         low = expm1(x if input_scale == 1 else x * float(input_scale)) * float(alpha * scale)
@@ -94,17 +93,17 @@ def _softplus(context: Context, x: Expr, beta: float = 1, threshold: float = 20)
 
 @converts("mish")
 def _mish(context: Context, x: Expr) -> Expr:
-    return in_wide_floats(_FORMULAS["mish"], x)
+    return R.nn.mish(x)
 
 
 @converts("hardsigmoid")
 def _hardsigmoid(context: Context, x: Expr) -> Expr:
-    return in_wide_floats(_FORMULAS["hardsigmoid"], x)
+    return R.nn.hardsigmoid(x)
 
 
 @converts("hardswish")
 def _hardswish(context: Context, x: Expr) -> Expr:
-    return in_wide_floats(_FORMULAS["hardswish"], x)
+    return R.nn.hardswish(x)
 
 
 @converts("log_sigmoid")

@@ -20,9 +20,12 @@ from .binary import hypotenuse
 from .unary import in_wide_floats
 
 converts_complex(
-    "alias", "cat", "chunk", "clone", "concat", "contiguous", "cumsum", "detach", "expand", "expand_as", "flatten.using_ints",
-    "flip", "index.Tensor", "index_select", "lift_fresh_copy", "mean", "mean.dim", "movedim.int", "narrow", "neg", "permute",
-    "repeat", "reshape", "roll", "select.int", "slice.Tensor", "split.Tensor", "split_with_sizes", "squeeze", "squeeze.dim",
+    "alias", "cat", "chunk", "clone", "concat", "contiguous", "cumsum", "detach", "expand", "expand_as",
+    "flatten.using_ints",
+    "flip", "index.Tensor", "index_select", "lift_fresh_copy", "mean", "mean.dim", "movedim.int", "narrow", "neg",
+    "permute",
+    "repeat", "reshape", "roll", "select.int", "slice.Tensor", "split.Tensor", "split_with_sizes", "squeeze",
+    "squeeze.dim",
     "squeeze.dims", "stack", "sum", "sum.dim_IntList", "t", "tile", "transpose.int", "unbind.int", "unflatten.int",
     "unsqueeze", "view", "_unsafe_view", "zeros_like",
 )(by_parts)  # fmt: skip

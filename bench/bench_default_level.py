@@ -1,0 +1,117 @@
+"""Published models on ONNX Runtime: as PyTorch exports them, and after `optimize` at the default level.
+
+Each model is made, exported and run in a process of its own, at its published width with random weights. The whole
+table takes some minutes, and 16 GB of memory at its most.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import process_time
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+
+import regraft as rx
+from bench.published import PUBLISHED, make
+from bench.table import Table
+
+ROUNDS: Final = 9
+NOISE: Final = 0.02
+"""What two runs of one model differ by, in parts of their time."""
+
+REASONS: Final[dict[str, str]] = {}
+"""Why a model gains, or why it cannot."""
+
+
+class Outcome(NamedTuple):
+    """What was measured of one model: times in seconds, differences to PyTorch in parts of the largest number."""
+
+    nodes: tuple[int, int]
+    seconds: tuple[float, float]
+    differences: tuple[float, float, float]
+
+
+def _session(path: Path) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def _run(session: onnxruntime.InferenceSession, arrays: Sequence[np.ndarray]) -> Any:
+    return session.run(None, dict(zip([value.name for value in session.get_inputs()], arrays, strict=True)))[0]
+
+
+def _nodes(path: Path) -> int:
+    return len(onnx.load(path, load_external_data=False).graph.node)
+
+
+def _difference(found: Any, expected: np.ndarray) -> float:
+    return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
+def measure(name: str) -> Outcome:
+    """One model: from PyTorch and from ONNX, optimized, out to ONNX, and run beside what it was before."""
+    torch.set_num_threads(1)
+    with TemporaryDirectory() as folder:
+        source, result, direct = (Path(folder) / f"{stem}.onnx" for stem in ("source", "result", "direct"))
+        model = make(name, wide=True)
+        inputs = model.inputs()
+        arrays, expected = [x.numpy() for x in inputs], model.expected(inputs)
+        rx.to_onnx(rx.optimize(rx.from_torch(torch.export.export(model.module, inputs))), direct)
+        model.to_onnx(source, "dynamo")
+        del model
+        gc.collect()
+        differences = [_difference(_run(_session(direct), arrays), expected)]
+        direct.unlink()
+        rx.optimize(source, output=result)
+        sessions = [_session(source), _session(result)]
+        times: list[list[float]] = [[], []]
+        for _ in range(ROUNDS):
+            for session, taken in zip(sessions, times, strict=True):
+                start = process_time()
+                _run(session, arrays)
+                taken.append(process_time() - start)
+        differences += [_difference(_run(session, arrays), expected) for session in sessions]
+        before, after = (min(taken) for taken in times)
+        return Outcome((_nodes(source), _nodes(result)), (before, after), (*differences,))  # type: ignore[arg-type]
+
+
+def _measured(name: str) -> Outcome:
+    # A process of its own gives its memory back.
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(measure, name).result()
+
+
+def run(names: Sequence[str] = tuple(PUBLISHED)) -> list[Table]:
+    """The table; raises `AssertionError` if a model computes something else, or got slower by more than noise."""
+    rows: list[tuple[str | int | float, ...]] = []
+    slower: list[str] = []
+    for name in names:
+        (nodes, fewer), (before, after), differences = _measured(name)
+        assert max(differences) < 1e-4, f"{name}: differs by {differences} from PyTorch"
+        if after > before * (1 + NOISE):
+            slower.append(f"{name}: {before * 1e3:.1f} ms before, {after * 1e3:.1f} ms after")
+        gain = f"{(1 - after / before) * 100:+.1f} %"
+        reason = REASONS.get(name, "")
+        rows.append((name, f"{nodes:,} → {fewer:,}", before * 1e3, after * 1e3, gain, max(differences), reason))
+    table = Table(
+        "Published models on ONNX Runtime, before and after optimize",
+        ("model", "nodes", "as exported (ms)", "optimized (ms)", "less", "largest difference to PyTorch", "why"),
+        tuple(rows),
+        "Published widths, random weights, batch 1 or 2. As exported: by PyTorch's current ONNX exporter. CPU time of one "
+        f"thread, the least of {ROUNDS} runs in turns; ONNX Runtime's own optimizations are on for both. Differences are "
+        "relative to the largest number of the output, of the exported model and of the optimized ones that came in "
+        "from PyTorch and from ONNX.",
+    )
+    assert not slower, "slower than as exported: " + "; ".join(slower)
+    return [table]
