@@ -52,10 +52,12 @@ class State:
     def _kind_made(self, data: TensorData) -> Kind:
         """The kind of what rewriting made: trainable where one of the tensors is that it was made of."""
         if "float" in data.dtype and data.sources:
-            kinds = [self._kinds.get(source, "parameter" if self._is_foreign else "buffer") for source in data.sources]
-            found = next((kind for kind in ("parameter", "frozen") if kind in kinds), None)
-            if found is not None:
-                return found
+            other: Kind = "parameter" if self._is_foreign else "buffer"
+            kinds = [self._kinds.get(source, other) for source in data.sources]
+            trained: tuple[Kind, ...] = ("parameter", "frozen")
+            for kind in trained:
+                if kind in kinds:
+                    return kind
         # What was made of no tensor of the model is part of its code, and so are single numbers.
         return "buffer" if data.sources or (self._is_foreign and data.shape) else "constant"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import ml_dtypes
+import numpy as np
 import onnx_ir as ir
 
 from ....ir.dims import Dim, dims_equal
@@ -153,7 +153,7 @@ def _above_lowest(graph: GraphWriter, bias: ir.Value, operand: Expr) -> ir.Value
     PyTorch, the mean of the values.
     """
     dtype = dtype_of(bias)
-    lowest = float(ml_dtypes.finfo(numpy_dtype(dtype)).min)
+    lowest = float(np.finfo(numpy_dtype(dtype)).min)
     if isinstance(operand, Constant) and not (operand.data.numpy() == lowest).any():
         return bias
     found = graph.op("Equal", bias, graph.constant(lowest, dtype))

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from .... import ops
-from ....ir.dims import Dim
+from ....ir.dims import Dim, ceildiv, dim_max, floordiv
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
+from ....ops.adjoints import tensor_type
 from ..importing import Imported, NodeImporter, reads
 
 _CONV = {1: ops.nn.conv1d, 2: ops.nn.conv2d, 3: ops.nn.conv3d}
@@ -48,6 +49,26 @@ def _padding(node: NodeImporter, kernel: tuple[Dim, ...], strides: Any, dilation
     return (*before, *after)
 
 
+def _same(node: NodeImporter, kernel: tuple[Dim, ...], strides: Any, dilations: Any, fill: float) -> Expr | None:
+    """Operand 0 padded so that windows start at every stride, where how much that takes is known at run time only."""
+    mode = node.attr("auto_pad", "NOTSET")
+    sizes = node.ty(0).shape
+    if mode not in ("SAME_UPPER", "SAME_LOWER") or sizes is None or all(isinstance(size, int) for size in sizes[2:]):
+        return None
+    x = node.operand(0)
+    for axis, (width, stride, dilation) in enumerate(zip(kernel, strides, dilations, strict=True), start=2):
+        total = dim_max((ceildiv(sizes[axis], stride) - 1) * stride + (width - 1) * dilation + 1 - sizes[axis], 0)
+        small = floordiv(total, 2)
+        first, last = (total - small, small) if mode == "SAME_LOWER" else (small, total - small)
+        done = tensor_type(x).shape or ()
+        ends = [
+            [] if more == 0 else [ops.full([*done[:axis], more, *done[axis + 1 :]], node.like(fill))]
+            for more in (first, last)
+        ]
+        x = node.emit(ops.concat([*ends[0], x, *ends[1]], axis=axis)) if ends[0] or ends[1] else x
+    return x
+
+
 def with_bias(node: NodeImporter, x: Expr, bias: Expr | None, rank: int) -> Expr:
     """``x`` plus a number for each channel (axis 1)."""
     if bias is None:
@@ -58,10 +79,12 @@ def with_bias(node: NodeImporter, x: Expr, bias: Expr | None, rank: int) -> Expr
 @reads("Conv")
 def _conv(node: NodeImporter) -> Imported:
     rank = _spatial(node, _CONV)
-    strides, dilations = node.attr("strides") or (1,) * rank, node.attr("dilations") or (1,) * rank
+    strides, dilations = _steps(node, rank)
     kernel = node.shape(1)[2:] if node.attr("kernel_shape") is None else node.attr("kernel_shape")
-    padding = _padding(node, kernel, strides, dilations)
-    x = _CONV[rank](node.operand(0), node.operand(1), strides, padding, dilations, groups=node.attr("group", 1))
+    same = _same(node, kernel, strides, dilations, 0.0)
+    padding = _padding(node, kernel, strides, dilations) if same is None else (0,) * (2 * rank)
+    data = node.operand(0) if same is None else same
+    x = _CONV[rank](data, node.operand(1), strides, padding, dilations, groups=node.attr("group", 1))
     return with_bias(node, x, node.optional(2), rank)
 
 
@@ -124,15 +147,24 @@ def _max_pool(node: NodeImporter) -> tuple[Imported | None, ...]:
     rank = _spatial(node, _MAX_POOL)
     if len(node.node.outputs) > 1 and node.node.outputs[1].name:
         return _max_pool_places(node, rank)
-    kernel, strides, dilations, padding = _window(node, rank)
-    x = node.operand(0)
-    pooled = _MAX_POOL[rank](x, kernel, strides, padding, dilations, ceil_mode=bool(node.attr("ceil_mode", 0)))
-    return (pooled,)
+    kernel, (strides, dilations) = node.attr("kernel_shape"), _steps(node, rank)
+    if node.attr("auto_pad", "NOTSET") == "SAME_UPPER" and {*kernel, *strides} == {2} and {*dilations} == {1}:
+        # One element is added behind an odd number of them: as it is when counts are rounded up.
+        return (_MAX_POOL[rank](node.operand(0), kernel, strides, ceil_mode=True),)
+    least = -math.inf if is_float(node.dtype()) else int(np.iinfo(node.dtype()).min)
+    same = _same(node, kernel, strides, dilations, least)
+    padding = _padding(node, kernel, strides, dilations) if same is None else (0,) * (2 * rank)
+    x = node.operand(0) if same is None else same
+    return (_MAX_POOL[rank](x, kernel, strides, padding, dilations, ceil_mode=bool(node.attr("ceil_mode", 0))),)
+
+
+def _steps(node: NodeImporter, rank: int) -> tuple[Any, Any]:
+    return node.attr("strides") or (1,) * rank, node.attr("dilations") or (1,) * rank
 
 
 def _window(node: NodeImporter, rank: int) -> tuple[Any, Any, Any, tuple[int, ...]]:
     kernel = node.attr("kernel_shape")
-    strides, dilations = node.attr("strides") or (1,) * rank, node.attr("dilations") or (1,) * rank
+    strides, dilations = _steps(node, rank)
     return kernel, strides, dilations, _padding(node, kernel, strides, dilations)
 
 

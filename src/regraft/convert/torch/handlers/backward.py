@@ -149,7 +149,7 @@ def _avg_pool_backward(
         context.unsupported("divisor_override")
     single = rank(x) == 3
     given, whole = [R.expand_dims(value, axis=0) if single else value for value in (grad_output, x)]
-    pool = {
+    pool: dict[str, Any] = {
         "pool_size": list(kernel_size),
         "strides": list(stride or kernel_size),
         "padding": [*padding, *padding],
@@ -164,7 +164,7 @@ def _avg_pool_backward(
 def _adaptive_avg_pool_backward(context: Context, grad_output: Expr, x: Expr) -> Expr:
     single = rank(x) == 3
     given, whole = [R.expand_dims(value, axis=0) if single else value for value in (grad_output, x)]
-    sizes = list(shape_of(grad_output)[-2:])
+    sizes = [size for size in shape_of(grad_output)[-2:] if isinstance(size, int)]
     share = _adjoints(R.nn.adaptive_avg_pool2d(whole, output_size=sizes), given)[0]
     assert share is not None
     return R.squeeze(share, axis=0) if single else share
