@@ -9,7 +9,7 @@ import pytest
 
 import regraft as rx
 from regraft.gradient import Gradient
-from regraft.ir import BlockBuilder, IRModule, TensorType, Var
+from regraft.ir import BlockBuilder, IRModule, SymVar, TensorType, Var
 from regraft.script import relax as R
 from tests.gradient.checks import numbers
 
@@ -47,9 +47,33 @@ LAYERS: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
 }
 
 
-def module_of(name: str) -> IRModule:
-    build, shapes = LAYERS[name]
-    params = [Var(f"x{i}", TensorType(shape, "float32")) for i, shape in enumerate(shapes)]
+SYMBOLIC = {
+    "conv2d": LAYERS["conv2d"],
+    "max_pool2d": (lambda x: R.nn.max_pool2d(x, 3, 2, 1), [IMAGE]),
+    "max_pool2d of windows apart": (lambda x: R.nn.max_pool2d(x, 2, 2), [IMAGE]),
+    "avg_pool2d": (lambda x: R.nn.avg_pool2d(x, 3, 2, 1), [IMAGE]),
+    "adaptive_avg_pool2d": (lambda x: R.nn.adaptive_avg_pool2d(x, 1), [IMAGE]),
+    "resize2d": (lambda x: R.image.resize2d(x, (5, 11)), [IMAGE]),
+    "grid_sample": LAYERS["grid_sample"],
+    "reflect": (lambda x: R.nn.pad(x, (0, 0, 0, 0, 8, 2, 3, 0), "reflect"), [IMAGE]),
+    "replicate": (lambda x: R.nn.pad(x, (0, 0, 0, 0, 1, -2, 3, 0), "replicate"), [IMAGE]),
+    "circular": (lambda x: R.nn.pad(x, (0, 0, 0, 0, 1, 2, 7, 0), "circular"), [IMAGE]),
+    "group_norm": LAYERS["group_norm"],
+    "batch_norm": LAYERS["batch_norm"],
+}
+"""Layers over images of which the batch, the height and the width are known by name only."""
+
+
+def module_of(layer: tuple[Any, list[tuple[int, ...]]], *, symbolic: bool = False) -> IRModule:
+    build, shapes = layer
+    types = [TensorType(shape, "float32") for shape in shapes]
+    if symbolic:
+        n, h, w = SymVar("n"), SymVar("h"), SymVar("w")
+        types[0] = TensorType((n, IMAGE[1], h, w), "float32")
+        types[1:] = [
+            TensorType((n, *s[1:]), "float32") if s[0] == IMAGE[0] else TensorType(s, "float32") for s in shapes[1:]
+        ]
+    params = [Var(f"x{i}", ty) for i, ty in enumerate(types)]
     builder = BlockBuilder()
     with builder.function("main", params):
         with builder.dataflow():
@@ -58,13 +82,22 @@ def module_of(name: str) -> IRModule:
     return Gradient("main")(builder.get())
 
 
-@pytest.mark.parametrize("target", ["onnxruntime", "torch"])
-@pytest.mark.parametrize("name", LAYERS)
-def test_the_gradient_of_a_layer_runs_on_every_engine(name: str, target: str) -> None:
-    module = module_of(name)
-    arrays = [numbers(*shape, low=0.1, seed=i).astype("float32") for i, shape in enumerate(LAYERS[name][1])]
+def check_on(target: str, module: IRModule, shapes: list[tuple[int, ...]]) -> None:
+    arrays = [numbers(*shape, low=0.1, seed=i).astype("float32") for i, shape in enumerate(shapes)]
     _, expected = rx.build(module, target="numpy")["main_adjoint"](*arrays)
     _, found = rx.build(module, target=target)["main_adjoint"](*arrays)
     for got, want in zip(found, expected, strict=True):
         assert np.isfinite(want).all()
         np.testing.assert_allclose(np.asarray(got), want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "torch"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_gradient_of_a_layer_runs_on_every_engine(name: str, target: str) -> None:
+    check_on(target, module_of(LAYERS[name]), LAYERS[name][1])
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "torch"])
+@pytest.mark.parametrize("name", SYMBOLIC)
+def test_the_gradient_of_a_layer_over_symbolic_sizes_runs_on_every_engine(name: str, target: str) -> None:
+    check_on(target, module_of(SYMBOLIC[name], symbolic=True), SYMBOLIC[name][1])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import console
-from .options import FunctionName, ModelPath
+from .options import FixedSizes, FunctionName, ModelPath, parse_sizes
 
 if TYPE_CHECKING:
     from ..rewrite import Explanation
@@ -25,14 +25,16 @@ def inspect(
     text: Annotated[
         bool, typer.Option("--text", help="Print the program, without the numbers of its weights.")
     ] = False,
+    fix: FixedSizes = None,
     function: FunctionName = None,
 ) -> None:
     """Show a model's inputs, outputs, symbolic dims, weights, and how often each operator occurs."""
     from ..workflow import describe_model, open_model
 
+    sizes = parse_sizes(fix, "--fix")
     with console.shown_progress() as progress:
         progress("reading", 0, 1)
-        opened = open_model(model, function=function)
+        opened = open_model(model, function=function, fixed=sizes)
     if text:
         typer.echo(opened.module.script(show_meta=False))
         return

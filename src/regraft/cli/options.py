@@ -22,6 +22,10 @@ DimSizes: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--dim", metavar="NAME=SIZE", help="The size of a symbolic dim for random inputs; may be repeated."),
 ]
+FixedSizes: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--fix", metavar="NAME=SIZE", help="Give a symbolic dim a size for good; may be repeated."),
+]
 Seed: TypeAlias = Annotated[int, typer.Option("--seed", min=0, help="Chooses the random inputs.")]
 InputFiles: TypeAlias = Annotated[
     list[Path] | None,
@@ -31,12 +35,12 @@ InputFiles: TypeAlias = Annotated[
 ]
 
 
-def parse_sizes(texts: Iterable[str] | None) -> dict[str, int]:
-    """The sizes that ``--dim NAME=SIZE`` gives; raises `typer.BadParameter` for anything else."""
+def parse_sizes(texts: Iterable[str] | None, option: str = "--dim") -> dict[str, int]:
+    """The sizes that ``--dim NAME=SIZE``, or another ``option``, gives; else raises `typer.BadParameter`."""
     sizes: dict[str, int] = {}
     for text in texts or ():
         name, equals, size = text.partition("=")
-        if not (name and equals and size.isdecimal()):
-            raise typer.BadParameter(f"{text!r} is no NAME=SIZE, such as batch=4", param_hint="--dim")
+        if not (name and equals and size.isdecimal() and int(size)):
+            raise typer.BadParameter(f"{text!r} is no NAME=SIZE, such as batch=4, of 1 or more", param_hint=option)
         sizes[name] = int(size)
     return sizes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import console
-from .options import DimSizes, FunctionName, ModelPath, OutputPath, Seed, parse_sizes
+from .options import DimSizes, FixedSizes, FunctionName, ModelPath, OutputPath, Seed, parse_sizes
 
 if TYPE_CHECKING:
     from ..workflow import OptimizationReport
@@ -37,6 +37,7 @@ def optimize(
         typer.Option(min=0.0, help="The relative difference that --verify allows; by default the dtype's."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write what was done, and left and why, as JSON.")] = None,
+    fix: FixedSizes = None,
     dim: DimSizes = None,
     seed: Seed = 0,
     function: FunctionName = None,
@@ -44,11 +45,8 @@ def optimize(
     """Rewrite a model and write it to OUT: the main job."""
     sizes = parse_sizes(dim)
     from ..workflow import optimize as run
-    from ..workflow import write_text
 
     made: list[OptimizationReport] = []
-    if report is not None:
-        _check_report(report, model, output)
     with console.shown_progress() as progress:
         run(
             model,
@@ -56,25 +54,16 @@ def optimize(
             level=level,
             passes=passes,
             verify=verify,
-            report=made.append,
+            report=[made.append] if report is None else [made.append, report],
+            fix=parse_sizes(fix, "--fix"),
             dims=sizes,
             seed=seed,
             tolerance=tolerance,
             function=function,
             progress=progress,
         )
-    if report is not None:
-        write_text(report, made[0].to_json())
     _show(made[0])
     console.print_written(output, made[0].files)
-
-
-def _check_report(report: Path, model: Path, output: Path) -> None:
-    from ..workflow import UsageError, check_output
-
-    if report.resolve() == output.resolve():
-        raise UsageError(f"--report and --output are both {report}; give the report another name")
-    check_output(report, [model])
 
 
 def _show(made: OptimizationReport) -> None:
@@ -110,20 +99,21 @@ def _show(made: OptimizationReport) -> None:
         )
 
 
-def convert(model: ModelPath, output: OutputPath, function: FunctionName = None) -> None:
+def convert(model: ModelPath, output: OutputPath, fix: FixedSizes = None, function: FunctionName = None) -> None:
     """Write a model in another format, as it is."""
     from ..workflow import check_output, form_of, open_model, sizes_of, staged, write_model
 
     form_of(output)
+    sizes = parse_sizes(fix, "--fix")
     with console.shown_progress() as progress:
         progress("reading", 0, 2)
-        opened = open_model(model, function=function)
+        opened = open_model(model, function=function, fixed=sizes)
         check_output(output, opened.files)
         progress("writing", 1, 2)
         with staged(output) as path:
             write_model(opened.module, opened.name, path)
-            sizes = sizes_of(path)
-    console.print_written(output, sizes)
+            written = sizes_of(path)
+    console.print_written(output, written)
 
 
 def grad(

@@ -127,17 +127,19 @@ def share_out(
     total: int,
     known: dict[int, int],
     reaches: Sequence[list[int] | None],
+    between: Sequence[Sequence[tuple[int, list[bool]]]],
 ) -> Iterator[tuple[int, ...]]:
     """The lengths that repeats in a row may have to take ``total`` elements; longer runs come first, leftmost first.
 
-    ``places``: how many other elements stand before each; ``reaches``: how long its run may be from each place.
+    ``places``: how many other elements stand before each; ``reaches``: how long its run may be from each place;
+    ``between``: the other elements before each, and those at the end, each with the places where it may be.
     Cost: repeats * total, and what is given: nothing is begun that cannot be completed, extents aside.
     """
     if total < 0:
         return
     rows = zip(repeats, places, reaches, strict=True)
     bounds = [_bounds(repeat, place, reach, total) for repeat, place, reach in rows]
-    fits = _completable(repeats, bounds, total)
+    fits = _completable(repeats, bounds, between, total)
     lengths: list[int] = []
     given: list[dict[int, int]] = [known]
 
@@ -148,9 +150,7 @@ def share_out(
             if fits[index + 1][taken + length] and wanted in (None, length):
                 yield length
 
-    stack = [options(0, 0)] if repeats else []
-    if not repeats and total == 0:
-        yield ()
+    stack = [options(0, 0)] if fits[0][0] else []
     while stack:
         length = next(stack[-1], None)
         if length is None:
@@ -176,17 +176,25 @@ def _bounds(repeat: RepeatPattern, place: int, reach: list[int] | None, total: i
     return [min(most, total - taken, total if reach is None else reach[place + taken]) for taken in range(total + 1)]
 
 
-def _completable(repeats: Sequence[RepeatPattern], bounds: Sequence[list[int]], total: int) -> list[list[bool]]:
-    """For each repeat, and the end: whether it and those after it can take all that is left, by what was taken."""
-    fits = [[taken == total for taken in range(total + 1)]]
-    for repeat, longest in zip(reversed(repeats), reversed(bounds), strict=True):
-        after = fits[-1]
+def _completable(
+    repeats: Sequence[RepeatPattern],
+    bounds: Sequence[list[int]],
+    between: Sequence[Sequence[tuple[int, list[bool]]]],
+    total: int,
+) -> list[list[bool]]:
+    """For each repeat, and the end: whether all from there on can take what is left, by what repeats took before."""
+
+    def stand(index: int, taken: int) -> bool:
+        return all(may_be[place + taken] for place, may_be in between[index])
+
+    fits = [[taken == total and stand(len(repeats), taken) for taken in range(total + 1)]]
+    for index in range(len(repeats) - 1, -1, -1):
         sums = [0]
-        for fit in after:
+        for fit in fits[-1]:
             sums.append(sums[-1] + fit)
         own: list[bool] = []
         for taken in range(total + 1):
-            first, last = taken + repeat.min, taken + longest[taken]
-            own.append(first <= last and sums[last + 1] > sums[first])
+            first, last = taken + repeats[index].min, taken + bounds[index][taken]
+            own.append(first <= last and sums[last + 1] > sums[first] and stand(index, taken))
         fits.append(own)
     return fits[::-1]

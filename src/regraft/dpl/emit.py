@@ -15,17 +15,40 @@ from .machine import DEFINITIONS, FIRST_FREE, SIZES, TRACER, UNSET, Code, Place,
 from .parts import root_ops
 from .pattern import (
     CallPattern,
+    ConstantPattern,
     DataTypePattern,
     DFPattern,
+    ExprPattern,
     Extent,
+    ExternFuncPattern,
+    GlobalVarPattern,
     NotPattern,
     PrimArrPattern,
     RepeatPattern,
     ShapePattern,
     TypePattern,
+    VarPattern,
     all_patterns,
 )
 from .view import as_written, definition, resolve, same_value
+
+
+_LEAVES = (ConstantPattern, ExprPattern, VarPattern, GlobalVarPattern, ExternFuncPattern)
+
+
+def _places(parts: Sequence[DFPattern]) -> tuple[list[int], list[list[tuple[int, DFPattern]]]]:
+    """How many single parts stand before each repeat; and the single parts between repeats, with that number too."""
+    places: list[int] = []
+    gaps: list[list[tuple[int, DFPattern]]] = [[]]
+    single = 0
+    for part in parts:
+        if isinstance(part, RepeatPattern):
+            places.append(single)
+            gaps.append([])
+        else:
+            gaps[-1].append((single, part))
+            single += 1
+    return places, gaps
 
 
 class TooManySteps(Exception):
@@ -256,8 +279,7 @@ class StepWriter:
         repeats = [part for part in parts if isinstance(part, RepeatPattern)]
         extents = [self.extent_register(part.extent) for part in repeats]
         fixed = len(parts) - len(repeats)
-        others = [not isinstance(part, RepeatPattern) for part in parts]
-        places = [sum(others[:at]) for at, is_other in enumerate(others) if not is_other]
+        places, gaps = _places(parts)
         slot = self.slot(owner)
         ops = [root_ops(part) for part in repeats]
         can_differ = len(repeats) > 1 or allow_rest
@@ -276,17 +298,25 @@ class StepWriter:
                 takes = [ok and first_row(body, one, (), r) is not None for ok, one in zip(takes, tried, strict=True)]
             return run_lengths(takes)
 
+        def may_take(part: DFPattern, leaves: Sequence[Expr], r: Registers) -> list[bool]:
+            if isinstance(part, _LEAVES):
+                accepts = leaf_check(part)
+                return [accepts(r, leaf) for leaf in leaves]
+            return callees(root_ops(part), leaves, r[DEFINITIONS])
+
         def run(r: Registers) -> Iterator[int]:
             values: list[Any] = r[elements]
             known = {e: r[e] for e in extents if e is not None and r[e] is not UNSET}
             reaches: list[list[int] | None] = [None] * len(repeats)
+            between: list[list[tuple[int, list[bool]]]] = [[] for _ in gaps]
             # Runs with an element that cannot match are passed over at once; they are tried only to say why they fail.
             if can_differ and r[TRACER] is None:
                 leaves = [resolve(r[DEFINITIONS], value) for value in values] if is_raw else values
                 reaches = [reach_of(index, values, leaves, r) for index in range(len(repeats))]
+                between = [[(place, may_take(part, leaves, r)) for place, part in gap] for gap in gaps]
             totals = range(len(values) - fixed, -1, -1) if allow_rest else (len(values) - fixed,)
             for total in totals:
-                for lengths in share_out(repeats, extents, places, total, known, reaches):
+                for lengths in share_out(repeats, extents, places, total, known, reaches, between):
                     assigned = iter(lengths)
                     at = 0
                     for part, register in zip(parts, registers, strict=True):

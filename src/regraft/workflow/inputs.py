@@ -170,4 +170,5 @@ def _loaded(path: Path) -> np.ndarray | dict[str, np.ndarray]:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     except Exception as error:  # damaged archives raise whatever zipfile and zlib raise
-        raise UsageError(f"{path} is no file of NumPy arrays (.npy, .npz), or it is damaged: {error}") from error
+        pickled = " (pickled objects are not read)" if "pickle" in str(error) else f": {error}"
+        raise UsageError(f"{path} is no file of NumPy arrays (.npy, .npz), or it is damaged{pickled}") from error

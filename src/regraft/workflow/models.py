@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from ..engine.originals import RunOriginal, onnx_original, torch_original
+from ..ir.errors import RegraftError
 from ..ir.expr import Constant
 from ..ir.module import IRModule
 from ..ir.program import Function
 from ..ir.types import TensorType, Type, type_symvars
 from ..ir.visitor import walk
 from ..script import load_script, save_script
+from ..transform import BindSymbolicVars
 from .errors import UsageError
 
 Form: TypeAlias = Literal["onnx", "torch", "relax"]
@@ -71,46 +73,66 @@ def open_model(
     *,
     dynamic_shapes: Any = None,
     function: str | None = None,
+    fixed: Mapping[str, int] | None = None,
 ) -> Model:
     """Read a model: a path, an `onnx.ModelProto`, an `ExportedProgram`, a `torch.nn.Module` with example inputs, a
     module or function of regraft.
 
     ``args``, ``kwargs`` and ``dynamic_shapes`` are for a `torch.nn.Module`, as `from_torch` takes them. ``function``
-    chooses one of a module with several. Raises `UsageError` for anything else, `ConvertError` and `ParseError` for
-    what cannot be read, `MissingDependencyError` where PyTorch is not installed. Cost: linear; weights are not read.
+    chooses one of a module with several. ``fixed`` gives symbolic sizes numbers, by name. Raises `UsageError` for
+    anything else, `ConvertError` and `ParseError` for what cannot be read, `MissingDependencyError` where PyTorch is
+    not installed. Cost: linear; weights are not read.
     """
+    sizes = fixed or {}
     if isinstance(source, str | os.PathLike):
-        return _from_file(Path(cast("str | os.PathLike[str]", source)), function)
+        return _from_file(Path(cast("str | os.PathLike[str]", source)), function, sizes)
     if isinstance(source, Function):
-        return Model(IRModule({"main": source}), "main", "relax", source)
+        return Model(_with_sizes(IRModule({"main": source}), "main", sizes), "main", "relax", source)
     if isinstance(source, IRModule):
-        return Model(source, _chosen(source, function), "relax", source)
+        name = _chosen(source, function)
+        return Model(_with_sizes(source, name, sizes), name, "relax", source)
     # An object of a framework exists only where the framework is loaded.
     onnx, torch = sys.modules.get("onnx"), sys.modules.get("torch")
     if onnx is not None and isinstance(source, onnx.ModelProto):
         from ..convert.onnx.reader import from_onnx
 
-        return Model(from_onnx(source), "main", "onnx", source)
+        return Model(from_onnx(source, dims=sizes), "main", "onnx", source)
     if torch is not None and isinstance(source, torch.nn.Module | torch.export.ExportedProgram):
         from ..convert.torch import from_torch
 
         module = from_torch(source, args, kwargs, dynamic_shapes=dynamic_shapes)
-        return Model(module, "main", "torch", source)
+        return Model(_with_sizes(module, "main", sizes), "main", "torch", source)
     raise UsageError(
         f"a model is a path, an onnx.ModelProto, an ExportedProgram, a torch.nn.Module or a module of regraft, not a "
         f"{type(source).__name__}"
     )
 
 
-def _from_file(path: Path, function: str | None) -> Model:
+def _with_sizes(module: IRModule, name: str, sizes: Mapping[str, int]) -> IRModule:
+    """``module`` with numbers for symbolic sizes of a function; raises `UsageError` for a name that it lacks."""
+    if not sizes:
+        return module
+    try:
+        return BindSymbolicVars(dict(sizes), name)(module)
+    except RegraftError as error:
+        raise UsageError(f"sizes cannot be fixed: {error}") from error
+
+
+def _from_file(path: Path, function: str | None, sizes: Mapping[str, int]) -> Model:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; give the model's file in it")
     form = form_of(path)
-    if not path.is_file():
+    if not path.exists():
         raise UsageError(f"{path}: there is no such file")
+    if not os.access(path, os.R_OK):
+        raise UsageError(f"{path} cannot be read: no permission")
+    if function not in (None, "main") and form != "relax":
+        raise UsageError(f"{path} holds one function, main; --function is for .relax files")
     if form == "onnx":
         from ..convert.onnx.external_data import external_files
         from ..convert.onnx.reader import from_onnx
 
-        module = from_onnx(path)
+        module = from_onnx(path, dims=sizes)
         return Model(module, "main", form, path, (path, *external_files(path)))
     if form == "torch":
         from ..convert.torch import from_torch, require_torch
@@ -119,10 +141,11 @@ def _from_file(path: Path, function: str | None) -> Model:
         from ..convert.torch.files import load_exported
 
         exported = load_exported(path)
-        return Model(from_torch(exported), "main", form, path, (path,), exported)
+        return Model(_with_sizes(from_torch(exported), "main", sizes), "main", form, path, (path,), exported)
     program = load_script(path)
     module = program if isinstance(program, IRModule) else IRModule({program.name or "main": program})
-    return Model(module, _chosen(module, function), form, path, (path, path.with_name(path.name + ".weights")))
+    name = _chosen(module, function)
+    return Model(_with_sizes(module, name, sizes), name, form, path, (path, path.with_name(path.name + ".weights")))
 
 
 def _chosen(module: IRModule, function: str | None) -> str:

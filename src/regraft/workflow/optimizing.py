@@ -11,7 +11,8 @@ from ..ir.module import IRModule
 from ..transform import Pass, PassContext, PassReport, Sequential, op_counts
 from ..transform import report as report_passes
 from ..transform.pipeline import named_passes, pipeline
-from .files import check_output, sizes_of, staged, write_text
+from .errors import UsageError
+from .files import check_output, companions, sizes_of, staged, write_text
 from .models import Model, as_source, form_of, open_model, write_model
 from .progress import Progress, Stages, unseen
 from .report import OptimizationReport
@@ -56,7 +57,8 @@ def optimize(
     level: int | str = "default",
     passes: Passes | None = None,
     verify: bool = False,
-    report: ReportTo | None = None,
+    report: ReportTo | Sequence[ReportTo] | None = None,
+    fix: Mapping[str, int] | None = None,
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
     tolerance: float | None = None,
@@ -76,7 +78,9 @@ def optimize(
         level: 0 to 3 or its name; `regraft.transform.pipeline.pipeline` says what each does and may assume.
         passes: passes in place of the level's: names with commas between, a pass, or several.
         verify: run model and result on the same random inputs first, each as its own framework runs it.
-        report: where to write what was done as JSON, or what to call with the `OptimizationReport`.
+        report: where to write what was done as JSON, or what to call with the `OptimizationReport`; or several such.
+            Reports come before the output takes its place, so that there is no output where one cannot be written.
+        fix: numbers for symbolic sizes, by name; the result is a model of these sizes only.
         dims: for the verification, sizes of symbolic dims by name.
         seed: for the verification, chooses the inputs.
         tolerance: for the verification, the relative difference to allow in place of the dtype's own.
@@ -94,10 +98,9 @@ def optimize(
         form_of(target)
     stages = Stages(progress, len(chosen) + 2 + verify)
     with stages.stage("reading"):
-        opened = open_model(model, args, kwargs, dynamic_shapes=dynamic_shapes, function=function)
-    for path in (target, None if report is None or callable(report) else Path(report)):
-        if path is not None:
-            check_output(path, opened.files)
+        opened = open_model(model, args, kwargs, dynamic_shapes=dynamic_shapes, function=function, fixed=fix)
+    reports = [report] if callable(report) or isinstance(report, str | os.PathLike) else list(report or ())
+    _check_outputs(target, [Path(one) for one in reports if not callable(one)], opened)
     with PassContext([*PassContext.current().instruments, stages], PassContext.current().verify):
         done = optimize_module(opened.module, passes=chosen)
 
@@ -111,14 +114,27 @@ def optimize(
         with stages.stage("converting"):
             result = as_source(opened, done.module)
         verification = compared(Model(done.module, opened.name, opened.form, result))
-        _hand_over(report, _made(opened, done, verification, stages, {}))
+        _hand_over(reports, _made(opened, done, verification, stages, {}))
         return result
     with staged(target) as path:
         with stages.stage("writing"):
             write_model(done.module, opened.name, path)
         verification = compared(written(path, opened, done.module))
-        _hand_over(report, _made(opened, done, verification, stages, sizes_of(path)))
+        _hand_over(reports, _made(opened, done, verification, stages, sizes_of(path)))
     return target
+
+
+def _check_outputs(output: Path | None, reports: Iterable[Path], opened: Model) -> None:
+    """Raise unless the output and the reports can be written, each to a place of its own and over no input."""
+    taken: list[Path] = []
+    if output is not None:
+        check_output(output, opened.files)
+        taken += [output, *companions(output)]
+    for report in reports:
+        if report.resolve() in [path.resolve() for path in taken]:
+            raise UsageError(f"{report} is to hold the report and the output; give the report another name")
+        check_output(report, opened.files)
+        taken.append(report)
 
 
 def _made(
@@ -135,10 +151,9 @@ def _made(
     )
 
 
-def _hand_over(report: ReportTo | None, made: OptimizationReport) -> None:
-    if report is None:
-        return
-    if callable(report):
-        report(made)
-    else:
-        write_text(Path(report), made.to_json())
+def _hand_over(reports: Iterable[ReportTo], made: OptimizationReport) -> None:
+    for report in reports:
+        if callable(report):
+            report(made)
+        else:
+            write_text(Path(report), made.to_json())

@@ -122,7 +122,7 @@ class GraphImporter:
         self._tensors: dict[Sizes, Expr] = {}
         self._dims: dict[str, SymVar] = {}
         self._fixed: Mapping[str, int] = {}
-        self._labels: list[str] = []
+        self._labels: dict[str, None] = {}
         self._unsupported: list[str] = []
         self._outputs: frozenset[str] = frozenset()
 
@@ -189,7 +189,7 @@ class GraphImporter:
             return dim
         # Some exporters write -1 for a size that is known at run time only.
         label = (None if isinstance(dim, int) else dim.value) or f"{name}_{axis}"
-        self._labels.append(label)
+        self._labels[label] = None
         fixed = self._fixed.get(label)
         if fixed is None:
             return self._dims.setdefault(label, SymVar(label))

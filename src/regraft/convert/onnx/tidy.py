@@ -22,30 +22,35 @@ def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.V
     """Make the graph smaller, in place; gives what stands for those of ``results`` that are gone.
 
     What only arranges a constant is done once, when the model is written, unless the constant is read as it is
-    elsewhere. Axes that are added twice in a row are added once. What is added after a convolution or a product of two matrices, one number for each channel or column,
-    becomes an operand of it. Nodes whose results nobody reads are gone. Cost: linear in the nodes.
+    elsewhere. Axes that are added twice in a row are added once. What is added after a convolution or a product of two
+    matrices, one number for each channel or column, becomes an operand of it. Nodes whose results nobody reads are
+    gone. Cost: linear in the nodes.
     """
     tidying = _Tidying(graph, results)
     for node in graph.nodes:
-        if node.op_type in _ARRANGEMENTS:
+        if node.op_type in ("Reshape", "Unsqueeze"):
             tidying.arrange(node)
     for node in graph.nodes:
         if node.op_type == "Add":
             tidying.sum_into_producer(node)
         elif node.op_type == "Unsqueeze":
             tidying.unsqueeze_once(node)
+    for node in graph.nodes:
+        if node.op_type == "Transpose":  # last: products transpose their right side themselves
+            tidying.arrange(node)
     tidying.drop_unread()
     return tidying.replaced
 
 
 class _Tidying:
-    __slots__ = ("_arranged", "_graph", "_results", "replaced")
+    __slots__ = ("_arranged", "_graph", "_results", "_sources", "replaced")
     replaced: dict[ir.Value, ir.Value]
 
     def __init__(self, graph: GraphWriter, results: Sequence[ir.Value]) -> None:
         self._graph = graph
         self._results = dict.fromkeys(results)
         self._arranged: dict[tuple[ir.Value, tuple[int, ...], tuple[int, ...] | None], ir.Value] = {}
+        self._sources: dict[ir.Value, ir.Value] = {}
         self.replaced = {}
 
     def arrange(self, node: ir.Node) -> None:
@@ -57,14 +62,22 @@ class _Tidying:
         shape = _ARRANGEMENTS[node.op_type](self._graph, node, data)
         if shape is not None:
             order = _order(node, len(shape)) if node.op_type == "Transpose" else None
-            self._replace(node, result, self._constant(source, data, shape, order))
+            self._replace(node, result, self._constant(source, shape, order))
 
-    def _constant(
-        self, source: ir.Value, data: TensorData, shape: tuple[int, ...], order: tuple[int, ...] | None
-    ) -> ir.Value:
+    def _constant(self, source: ir.Value, shape: tuple[int, ...], order: tuple[int, ...] | None) -> ir.Value:
+        """The constant ``source``, its axes in ``order`` if that is given, in another shape; made once."""
+        if order is None:
+            source = self._sources.get(source, source)
+        data = self._graph.data_of(source)
+        assert data is not None
+        if order is None and data.shape == shape:
+            return source
         key = source, shape, order
         if key not in self._arranged:
-            self._arranged[key] = self._graph.constant_data(_as_arranged(data, shape, order), "constant")
+            found = self._graph.constant_data(_as_arranged(data, shape, order), "constant")
+            self._arranged[key] = found
+            if order is None:
+                self._sources[found] = source
         return self._arranged[key]
 
     def sum_into_producer(self, node: ir.Node) -> None:
@@ -77,7 +90,7 @@ class _Tidying:
             if len(value.uses()) != 1 or value in self._results or len(producer.inputs) != 2:
                 continue
             if producer.op_type in _CHANNELS and _is_for_channels(producer, data):
-                bias = self._constant(summand, data, (data.size,), None)
+                bias = self._constant(summand, (data.size,), None)
             elif _is_for_columns(producer, data):
                 bias = summand
                 _make_gemm(producer)

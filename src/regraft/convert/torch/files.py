@@ -22,6 +22,7 @@ import torch
 from torch.export import ExportedProgram
 
 from ..errors import ConvertError
+from .archive import code_in, plain_unpickling
 
 _REGISTERING: Final = ("diffusers", "transformers")
 """Packages whose import lets PyTorch know their classes. A file cannot make any other be imported."""
@@ -32,16 +33,20 @@ _NODE_CLASS: Final = re.compile(rb'\\"type\\": \\"([\w.]+)\.\w+\\"')
 def load_exported(path: str | os.PathLike[str]) -> ExportedProgram:
     """The program in a ``.pt2`` file. Raises `ConvertError` for a file that is missing, damaged or something else.
 
-    PyTorch reads the file; a file from a source that you do not trust may run code of its own.
+    PyTorch reads the file. One that would have it run code (pickled objects, sizes and targets of calls that are no
+    arithmetic and no operators) is refused.
     """
     target = Path(path)
     if not target.is_file():
         raise ConvertError(f"{target}: there is no such file")
     if not zipfile.is_zipfile(target):
         raise ConvertError(f"{target}: this is no exported program of PyTorch, or it is damaged: it is no zip archive")
+    if not os.access(target, os.R_OK):
+        raise ConvertError(f"{target} cannot be read: no permission")
+    _refuse_code(target)
     foreign = _register_classes(target)
     try:
-        with _quiet():
+        with _quiet(), plain_unpickling():
             return torch.export.load(target)
     except Exception as error:  # PyTorch raises whatever its parts raise
         if foreign:
@@ -54,6 +59,25 @@ def load_exported(path: str | os.PathLike[str]) -> ExportedProgram:
         raise ConvertError(
             f"{target}: PyTorch {torch.__version__} cannot load this program: {reason[0] if reason else error!r}"
         ) from error
+
+
+_PROGRAMS: Final = re.compile(r"(.*/)?(models/\w+|serialized_exported_program)\.json")
+
+
+def _refuse_code(path: Path) -> None:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            is_program = any(_PROGRAMS.fullmatch(name) for name in archive.namelist())
+        code = code_in(path) if is_program else None
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError) as error:
+        raise ConvertError(f"{path}: this is no exported program of PyTorch, or it is damaged: {error}") from error
+    if not is_program:
+        raise ConvertError(f"{path}: this is a zip archive, but no exported program: write one with torch.export.save")
+    if code is not None:
+        raise ConvertError(
+            f"{path}: loading this file would run code that is in it: {code}; refused. If you trust it, load it with "
+            "torch.export.load and give the program to regraft.optimize"
+        )
 
 
 def _register_classes(path: Path) -> list[str]:

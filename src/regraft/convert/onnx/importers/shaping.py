@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -151,6 +152,8 @@ def _split(node: NodeImporter) -> tuple[Imported | None, ...]:
     if sizes is None:
         if count == 1:
             return (x,)
+        if isinstance(x, Constant):
+            return _constant_parts(node, x, axis % node.rank(), count)
         parts = node.emit(ops.split(x, count, axis))
     else:
         cuts: list[Dim] = []
@@ -162,6 +165,14 @@ def _split(node: NodeImporter) -> tuple[Imported | None, ...]:
             return (x,)
         parts = node.emit(ops.split(x, cuts, axis))
     return tuple([parts[index] for index in range(count)])
+
+
+def _constant_parts(node: NodeImporter, x: Constant, axis: int, count: int) -> tuple[Imported, ...]:
+    """A constant in parts of one size, the last one perhaps smaller, which are constants too."""
+    size = x.data.shape[axis]
+    step = -(-size // count)
+    ends = [min(place * step, size) for place in range(count + 1)]
+    return tuple([node.emit(ops.strided_slice(x, [axis], [first], [last])) for first, last in pairwise(ends)])
 
 
 @reads("Expand")

@@ -1,0 +1,91 @@
+"""What a ``.pt2`` file would make PyTorch do besides reading numbers, found before PyTorch reads it.
+
+PyTorch unpickles what an archive holds, evaluates the texts of sizes as Python, and calls whatever functions of its
+own the nodes name. A program that was exported needs little of that: its tensors are plain bytes, its sizes arithmetic,
+its nodes operators. What goes beyond is refused here, and `plain_unpickling` keeps PyTorch from running pickled code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zipfile
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, cast
+
+_ARITHMETIC: Final = re.compile(r"[\w\s()+\-*/%,.<>=!&|~]*")
+_CALLED: Final = re.compile(r"([A-Za-z_]\w*)\s*\(")
+_ATTRIBUTE: Final = re.compile(r"\.\s*[A-Za-z_]")
+_FUNCTIONS: Final = dict.fromkeys(("abs", "ceiling", "cos", "exp", "floor", "log", "sin", "sqrt", "tan"))
+"""Of the functions in the text of a size those that begin with a small letter; the others are SymPy's classes."""
+
+_OPERATOR: Final = re.compile(
+    r"torch\.ops\.(?!load_library)\w+\.\w+(\.\w+)?|_operator\.\w+|math\.\w+|#.*"
+    r"|torch\.(_?sym_\w+|_check\w*|amp\.\w+\.\w+|_C\._set_grad_enabled|autograd\.grad_mode\.\w+"
+    r"|(_higher_order_ops|_functorch)\.[\w.]+)"
+)
+
+_CONSTANTS: Final = "data/constants/"
+_TENSORS: Final = "tensor_"
+
+_FORCE: Final = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+
+
+def code_in(path: Path) -> str | None:
+    """What in an archive would be run as code when it is loaded; None if nothing. Cost: reading its texts.
+
+    Raises what `zipfile` and `json` raise for a file that is damaged.
+    """
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            _, found, constant = name.partition(_CONSTANTS)
+            if found and not constant.startswith(_TENSORS) and not constant.endswith((".json", ".pt")):
+                return f"{constant} is a pickled object"
+            if name.endswith(".json"):
+                found = next(_code_of(json.loads(archive.read(name))), None)
+                if found is not None:
+                    return found
+    return None
+
+
+def _code_of(facts: Any) -> Iterator[str]:
+    pending = [facts]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, list):
+            pending.extend(cast("list[Any]", value))
+        if not isinstance(value, dict):
+            continue
+        record = cast("dict[str, Any]", value)
+        pending.extend(record.values())
+        text = record.get("expr_str")
+        if isinstance(text, str) and not _is_arithmetic(text):
+            yield f"a size is {text!r}"
+        target = record.get("target")
+        if isinstance(target, str) and "inputs" in record and target.startswith(("torch", "_operator", "math")):
+            if not _OPERATOR.fullmatch(target):
+                yield f"a node calls {target}"
+
+
+def _is_arithmetic(text: str) -> bool:
+    """Whether the text of a size computes with sizes and numbers and does nothing else."""
+    if not _ARITHMETIC.fullmatch(text) or "__" in text or _ATTRIBUTE.search(text):
+        return False
+    return all(name[0].isupper() or name in _FUNCTIONS for name in _CALLED.findall(text))
+
+
+@contextmanager
+def plain_unpickling() -> Generator[None]:
+    """Inside, `torch.load` makes tensors and plain containers only, whatever it is asked for."""
+    before = os.environ.get(_FORCE)
+    os.environ[_FORCE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_FORCE]
+        else:
+            os.environ[_FORCE] = before
