@@ -127,7 +127,7 @@ def unet(wide: bool = False) -> Published:
     """The UNet of Stable Diffusion 1.5."""
     from diffusers import UNet2DConditionModel
 
-    width, size = (768, 16) if wide else (24, 8)
+    width, size = (768, 32) if wide else (24, 8)
     narrow: dict[str, Any] = {} if wide else {"block_out_channels": (32, 64, 128, 128), "norm_num_groups": 8}
     model = UNet2DConditionModel(sample_size=size, cross_attention_dim=width, **narrow)
 

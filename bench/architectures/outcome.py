@@ -17,10 +17,11 @@ from regraft.ir import IRModule, iter_bindings
 
 from .model import Architecture, Example
 
-TOLERANCE: Final = 5e-5
-"""The largest difference beside PyTorch, relative to the largest element: what float32 loses over a whole model.
+TOLERANCE: Final = 2e-4
+"""The largest difference beside PyTorch, relative to the largest element, in float32.
 
-Sines of large angles lose most: an angle of 500 is known to within 3e-5.
+Nearly all are below 1e-6. Sines of large angles lose most: PyTorch itself is 5e-5 away from float64 for the audio
+autoencoder.
 """
 
 

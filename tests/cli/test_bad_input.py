@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import helper
 
+from regraft.workflow import OutputError
 from tests.cli.harness import invoke, spawn
 from tests.workflow.models import files, projections, save
 
@@ -86,6 +87,7 @@ MODELS: dict[str, tuple[Callable[[Path], Path], str]] = {
         lambda folder: with_node(folder / "m.onnx", "Relu", "com.example"),
         r"com\.example\.Relu \(node /strange\): the operator is not supported",
     ),
+    "a folder": (lambda folder: folder, r"is a folder; give the model's file in it"),
     "no such file": (lambda folder: folder / "nothing.onnx", r"nothing\.onnx: there is no such file"),
     "unknown suffix": (
         lambda folder: text_file(folder / "model.h5", ""),
@@ -139,6 +141,53 @@ def test_a_report_over_the_model_or_the_output_is_refused(tmp_path: Path) -> Non
     assert files(tmp_path) == before
 
 
+def test_where_the_report_cannot_be_written_there_is_no_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = save(projections(), tmp_path / "model.onnx")
+    before = files(tmp_path)
+
+    def full(*_: object) -> None:
+        raise OutputError("r.json cannot be written: there is no room")
+
+    monkeypatch.setattr("regraft.workflow.optimizing.write_text", full)
+    result = invoke("optimize", model, "-o", tmp_path / "out.onnx", "--report", tmp_path / "r.json")
+    assert result.exit_code == 4
+    assert files(tmp_path) == before
+
+
+def test_a_report_over_the_weights_of_the_model_is_refused(tmp_path: Path) -> None:
+    model = save(projections(), tmp_path / "m.onnx", save_as_external_data=True, location="m.json", size_threshold=0)
+    before = files(tmp_path)
+    result = invoke("optimize", model, "-o", tmp_path / "out.onnx", "--report", tmp_path / "m.json")
+    assert result.exit_code == 2
+    assert "would overwrite the input" in result.stderr
+    assert files(tmp_path) == before
+
+
+LINKS: dict[str, Callable[[Path, Path], None]] = {
+    "a symbolic link": lambda model, path: path.symlink_to(model),
+    "a hard link": lambda model, path: path.hardlink_to(model),
+}
+
+
+@pytest.mark.parametrize("kind", LINKS)
+def test_an_output_that_is_a_link_to_the_input_is_refused(kind: str, tmp_path: Path) -> None:
+    model = save(projections(), tmp_path / "model.onnx")
+    LINKS[kind](model, tmp_path / "link.onnx")
+    before = files(tmp_path)
+    for source, output in ((model, tmp_path / "link.onnx"), (tmp_path / "link.onnx", model)):
+        result = invoke("optimize", source, "-o", output)
+        assert result.exit_code == 2
+        assert "would overwrite the input" in result.stderr
+    assert files(tmp_path) == before
+    assert (tmp_path / "link.onnx").samefile(model)
+
+
+def test_a_function_of_a_model_that_holds_one_is_refused(tmp_path: Path) -> None:
+    result = invoke("inspect", save(projections(), tmp_path / "model.onnx"), "--function", "other")
+    assert result.exit_code == 2
+    assert "holds one function, main; --function is for .relax files" in result.stderr
+
+
 INPUTS: dict[str, tuple[dict[str, np.ndarray], str]] = {
     "wrong shape": ({"x": np.zeros((2, 6, 17), "float32")}, r"x.*17"),
     "wrong rank": ({"x": np.zeros((6, 16), "float32")}, r"parameter x"),
@@ -165,6 +214,7 @@ USAGE: dict[str, tuple[list[str], str]] = {
     "unknown level": (["--level", "9"], "there is no level '9'"),
     "unknown pass": (["--passes", "FoldConstants"], "did you mean FoldConstant?"),
     "no size": (["--dim", "batch"], "'batch' is no NAME=SIZE"),
+    "no size at all": (["--dim", "batch=0"], "'batch=0' is no NAME=SIZE"),
     "unknown size": (["--verify", "--dim", "nobody=3"], "nobody"),
     "unknown option": (["--nonsense"], "No such option"),
 }

@@ -67,6 +67,22 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, suffix: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
 
 
+def test_a_full_disk_leaves_nothing_of_a_model_with_weights_beside_it(tmp_path: Path) -> None:
+    model = save(projections(), tmp_path / "model.onnx")
+    before = files(tmp_path)
+    full = """
+import resource
+from regraft.convert.onnx import external_data
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+external_data.MOST_IN_ONE_FILE = 100
+external_data._LEAST_OUTSIDE = 0
+"""
+    finished = spawn(full, "optimize", model, "-o", tmp_path / "out.onnx")
+    assert finished.returncode == 4, finished.stderr
+    assert "there is no room" in finished.stderr
+    assert files(tmp_path) == before
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -1,4 +1,4 @@
-"""Patterns whose alternatives share parts many levels deep, and rows of many repeats: linear, and exact all the same."""
+"""Patterns whose alternatives share parts many levels deep, and rows of many repeats: linear, and exact."""
 
 from __future__ import annotations
 
@@ -196,3 +196,15 @@ def test_a_rejection_by_a_neighbour_is_not_decided_before_the_neighbour_is_known
     pattern = is_tuple([first, *runs])
     assert pattern.match(Tuple([x, y, y, y]))
     assert not pattern.match(Tuple([x, x, y, y]))
+
+
+def test_why_a_long_row_of_many_repeats_does_not_match_is_said_in_time() -> None:
+    builder = BlockBuilder()
+    params = [tensor(f"x{i}") for i in range(60)]
+    with builder.function("main", params):
+        with builder.dataflow():
+            out = builder.emit_output(op.concat(params, axis=0))
+        builder.emit_func_output(out)
+    runs = [repeat(wildcard()) for _ in range(4)]
+    pattern = is_op("relax.concat")(is_tuple([*runs, is_const()]))
+    assert "a constant is wanted, but here is x59" in str(explain(pattern, builder.get()["main"]))

@@ -280,6 +280,50 @@ def test_a_field_of_a_tuple_that_is_written_out_is_the_field_itself() -> None:
     assert matches(is_op("relax.exp")(is_var("y")), program([x, y], lambda b: op.exp(b.emit(b.emit(Tuple([x, y]))[1]))))
 
 
+def test_a_projection_pattern_sees_a_field_that_is_bound_of_a_tuple_that_is_written_out() -> None:
+    x, y = tensor("x"), tensor("y")
+    first, second = wildcard(), wildcard()
+    pair = is_tuple([first, second])
+    field = pair[1]
+    result = program([x, y], lambda b: op.exp(b.emit(b.emit(Tuple([x, y]))[1])))
+    found = is_op("relax.exp")(field).extract_matched_expr(*result)
+    assert found is not None
+    assert (found[first], found[second]) == (x, y)
+    assert isinstance(found[field], TupleGetItem)
+    assert found[field].index == 1
+    assert not matches(is_op("relax.exp")(is_tuple([wildcard(), wildcard()])[0]), result)
+    assert matches(is_op("relax.exp")(is_tuple_get_item(wildcard())), result)
+    assert field.match(result[1][result[0]].args[0], result[1])  # type: ignore[index, attr-defined]
+
+
+def test_a_projection_pattern_sees_through_fields_of_fields_and_other_names() -> None:
+    x, y = tensor("x"), tensor("y")
+
+    def write(b: BlockBuilder) -> Expr:
+        inner = b.emit(Tuple([x, y]))
+        outer = b.emit(Tuple([b.emit(inner[1]), x]))
+        return op.exp(b.emit(b.emit(outer[0])))
+
+    result = program([x, y], write)
+    outer, inner = is_tuple([wildcard(), is_var("x")]), is_tuple([is_var("x"), wildcard()])
+    assert matches(is_op("relax.exp")(outer[0]), result)
+    assert matches(is_op("relax.exp")(inner[1]), result)
+    assert matches(is_op("relax.exp")(is_tuple([inner[1], wildcard()])[0]), result)
+    assert not matches(is_op("relax.exp")(inner[0]), result)
+    assert not matches(is_op("relax.exp")(~outer[0]), result)
+
+
+def test_a_bound_field_is_the_same_value_as_what_it_stands_for() -> None:
+    x, y = tensor("x"), tensor("y")
+    field = is_tuple([wildcard(), wildcard()])[1]
+    assert matches(is_op("relax.subtract")(field, field), program([x, y], lambda b: _difference(b, x, y, y)))
+    assert not matches(is_op("relax.subtract")(field, field), program([x, y], lambda b: _difference(b, x, y, x)))
+
+
+def _difference(b: BlockBuilder, x: Var, y: Var, other: Var) -> Expr:
+    return op.subtract(b.emit(b.emit(Tuple([x, y]))[1]), other)
+
+
 # --- combinations and conditions
 
 

@@ -102,6 +102,20 @@ def test_a_convolution_of_permuted_data_copies_no_kernel() -> None:
     assert list(kernel.shape) not in copied
 
 
+def test_a_split_is_one_call_whose_parts_are_views() -> None:
+    module = program([tensor("x", (2, 9))], lambda bb, x: bb.emit(R.split(x, [2, 5], axis=1)))
+    main = build(module, target="torch")["main"]
+    x = torch.randn(2, 9)
+    with torch.profiler.profile() as profiled:
+        parts = main(x)
+    assert [event.name for event in profiled.events() if "split" in event.name or "slice" in event.name] == [
+        "aten::split_with_sizes"
+    ]
+    for part, want in zip(parts, (x[:, :2], x[:, 2:5], x[:, 5:]), strict=True):
+        assert part.data_ptr() == want.data_ptr()
+        torch.testing.assert_close(part, want, rtol=0, atol=0)
+
+
 def test_an_unknown_device_is_named() -> None:
     with pytest.raises(BuildError, match="PyTorch has no device 'nowhere'"):
         build(_layer(), target="torch", device="nowhere")

@@ -148,3 +148,10 @@ def test_a_product_that_is_used_elsewhere_is_not_computed_twice() -> None:
 def test_the_rules_compose_with_others_and_apply_to_any_program() -> None:
     main = function(lambda bb, a: R.permute_dims(R.permute_dims(a)), (2, 3))
     assert "permute_dims" not in rewrite(main, GRADIENT_RULES | GRADIENT_RULES).script()
+
+
+def test_a_gradient_that_is_not_simplified_keeps_the_transposes_of_its_rules() -> None:
+    module = forward(lambda a, b: R.matmul(a, R.permute_dims(b)), (2, 3), (4, 3))
+    plain, tidy = [Gradient("main", simplify=simplify)(module)["main_adjoint"] for simplify in (False, True)]
+    assert plain.script().count("permute_dims") > tidy.script().count("permute_dims")
+    rx.assert_structural_equal(simplify_gradient(plain), tidy)

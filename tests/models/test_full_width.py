@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
-pytest.importorskip("torch")
-pytest.importorskip("diffusers")
-
 from bench import full_width
 from bench.model_counts import COMBINE, PREPARE, groups, matmuls
 

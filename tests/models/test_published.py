@@ -39,8 +39,8 @@ VARYING = ("BERT base", "GPT-2", "T5 base encoder")
 OPERATORS: Mapping[str, Mapping[str, int]] = {
     "Stable Diffusion 1.5 UNet": {"Conv": 98, "Attention": 32, "LayerNormalization": 48, "BatchNormalization": 61},
     "Stable Diffusion VAE decoder": {"Conv": 36, "Attention": 1, "BatchNormalization": 30, "Div": 0},
-    "BERT base": {"Attention": 12, "LayerNormalization": 25, "Gelu": 12, "Transpose": 0, "Mul": 0},
-    "GPT-2": {"Attention": 12, "LayerNormalization": 25, "Gelu": 12, "Mul": 0, "Pow": 0},
+    "BERT base": {"Attention": 12, "LayerNormalization": 25, "Gelu": 12, "Transpose": 0, "Softmax": 0},
+    "GPT-2": {"Attention": 12, "LayerNormalization": 25, "Gelu": 12, "Tanh": 0, "Pow": 0},
     "Llama 3.2 1B": {"Attention": 16, "RMSNormalization": 33, "ReduceMean": 0},
     "T5 base encoder": {"Attention": 12, "RMSNormalization": 25, "Relu": 12, "Pow": 0},
     "CLIP text": {"Attention": 12, "LayerNormalization": 25, "Sigmoid": 12, "Transpose": 0},

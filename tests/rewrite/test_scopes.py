@@ -15,7 +15,7 @@ import regraft as rx
 from regraft.analysis import check_well_formed
 from regraft.dpl import *
 from regraft.ir import DataflowBlock, MatchCast, Origin
-from regraft.rewrite import Rule
+from regraft.rewrite import Rule, rewrite_bindings
 from regraft.script import ir as I
 from regraft.script import relax as R
 from regraft.script import tir as T
@@ -548,3 +548,29 @@ def test_values_that_differ_only_in_a_constants_sign_bit_are_not_shared() -> Non
         if b.var.name_hint != "out" and b.value.op.name == "relax.multiply"
     ]
     assert [bool(np.signbit(c)) for c in constants] == [False, True]
+
+
+# --- roots of a context that are no calls
+
+
+def test_a_root_without_an_operator_may_stand_for_a_parameter() -> None:
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.sin(y)
+            c = R.add(a, b)
+            R.output(c)
+        return c
+
+    with PatternContext() as context:
+        source, user = wildcard(), wildcard()
+        source.used_by(user)
+    seen: list[tuple[str, str]] = []
+
+    def look(matchings, bindings):
+        seen.append((matchings[source].name_hint, matchings[user].name_hint))
+        return {}
+
+    assert rewrite_bindings(context, look, main) is main
+    assert seen == [("x", "a"), ("y", "b"), ("a", "c"), ("b", "c")]

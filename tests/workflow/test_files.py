@@ -28,6 +28,37 @@ def test_weights_come_along(tmp_path: Path) -> None:
     assert files(tmp_path) == {"out.onnx": b"model", "out.onnx.data": b"weights"}
 
 
+@pytest.mark.parametrize("failing", range(4))
+def test_of_a_model_and_its_weights_both_take_their_place_or_none(
+    tmp_path: Path, failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("out.onnx", "out.onnx.data"):
+        (tmp_path / name).write_text(f"old {name}")
+    before = files(tmp_path)
+    calls = 0
+    replace = os.replace
+
+    def interrupted(source: Path, target: Path) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == failing + 1:
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    def write_both() -> None:
+        with staged(tmp_path / "out.onnx") as path:
+            path.write_text("new model")
+            path.with_name("out.onnx.data").write_text("new weights")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            write_both()
+    assert files(tmp_path) == before
+    write_both()
+    assert files(tmp_path) == {"out.onnx": b"new model", "out.onnx.data": b"new weights"}
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ValueError, ConvertError])
 def test_nothing_is_left_of_a_file_that_was_not_finished(tmp_path: Path, error: type[BaseException]) -> None:
     target = tmp_path / "out.onnx"

@@ -82,6 +82,7 @@ def test_the_report_says_what_each_pass_did(tmp_path: Path) -> None:
     assert combined["rewrites_by_rule"] == [{"function": "main", "rule": "combine_parallel_matmul", "count": 1}]
     assert combined["changed_ops"]["relax.split"] == [0, 1]
     assert facts["verification"]["against"] == "the model itself, on ONNX Runtime"
+    assert facts["files"] == {"out.onnx": (tmp_path / "out.onnx").stat().st_size}
     assert [one["output"] for one in facts["verification"]["outputs"]] == [f"{name}_out" for name in WIDTHS]
 
 

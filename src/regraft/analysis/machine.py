@@ -30,7 +30,7 @@ class Machine(NamedTuple):
     columns: int
 
 
-CPU_CORE: Final = Machine(operations=200e9, bytes=40e9, call=2.5e-6, part=1.25e-6, columns=32)
+CPU_CORE: Final = Machine(operations=200e9, bytes=40e9, call=2e-6, part=0.25e-6, columns=32)
 """A core of a server with 512-bit vectors, driven by ONNX Runtime or PyTorch, on float32.
 
 Fitted to both at once on groups of parallel products (``python -m bench combining`` measures them), where it has to say

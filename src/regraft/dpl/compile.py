@@ -18,7 +18,7 @@ from ..ir.steps import Steps, run_steps
 from . import reasons
 from .conditions import size_variables
 from .elements import ElementCode, element_rows
-from .emit import StepWriter, TooManySteps
+from .emit import Routine, StepWriter, TooManySteps
 from .machine import DEFINITIONS, TRACER, UNSET, Code, Registers, succeeds
 from .parts import bindable, fixed_op, reached, shared_throughout, standing_in_several_places, written_projections
 from .pattern import (
@@ -41,6 +41,7 @@ from .pattern import (
     UnorderedTuplePattern,
     all_patterns,
 )
+from .splits import Splits
 from .view import as_written, definition, projections, resolve, same_value
 
 
@@ -71,22 +72,6 @@ def briefly(make: Callable[[int | None], _Made]) -> _Made:
         return make(None)
 
 
-class Routine:
-    """Steps that several places run: ``entry`` and ``operand`` are the registers of the value, ``back`` of the return.
-
-    ``learnt``: what the patterns inside are afterwards that they were not before (see `Compiler`).
-    """
-
-    __slots__ = ("back", "entry", "learnt", "operand", "start")
-
-    def __init__(self, entry: int, operand: int, back: int) -> None:
-        self.entry = entry
-        self.operand = operand
-        self.back = back
-        self.start = -1
-        self.learnt: tuple[set[DFPattern], ...] = ()
-
-
 class Compiler(StepWriter):
     """Turns patterns into `Code`; one compiler for all patterns that share registers.
 
@@ -108,8 +93,6 @@ class Compiler(StepWriter):
         self._noted: dict[NotPattern, int] = {}
         self._written = written_projections(roots)
         self._parts: dict[DFPattern, frozenset[DFPattern]] = {}
-        self._as_written: dict[int, int] = {}
-        """For a register with a leaf, the one with the operand as it is written, where that is needed."""
         self.maybe: set[DFPattern] = set()
         self.repeated: set[DFPattern] = set()
         self.outside_repeats = shared_throughout(roots)
@@ -208,32 +191,6 @@ class Compiler(StepWriter):
         if found is None:
             found = self._parts[pattern] = frozenset(all_patterns(pattern))
         return found
-
-    def _enter_routine(self, routine: Routine, pattern: DFPattern, source: int) -> list[int]:
-        """A step into ``routine`` for the value in register ``source``; the result is to hold where it comes back."""
-        start, back = len(self.code.steps) + 1 if routine.start < 0 else routine.start, [0]
-        routine.start = start
-        entry, operand, place = routine.entry, routine.operand, routine.back
-        written = self._as_written.get(source, source)
-
-        def run(r: Registers) -> Iterator[int]:
-            # What is open inside the routine comes back here when it is resumed, even after the routine was run again.
-            before = r[entry], r[operand], r[place]
-            r[entry], r[operand], r[place] = r[source], r[written], back[0]
-            yield start
-            r[entry], r[operand], r[place] = before
-
-        self.code.add_choice(run, pattern, reasons.never)
-        return back
-
-    def _leave_routine(self, routine: Routine, pattern: DFPattern) -> None:
-        place = routine.back
-
-        def run(r: Registers) -> int:
-            back: int = r[place]
-            return back
-
-        self.code.add_test(run, pattern, reasons.never)
 
     def _own_structure(self, pattern: DFPattern, source: int) -> Steps[None]:
         match pattern:
@@ -349,12 +306,36 @@ class Compiler(StepWriter):
             slot = self.slot(owner)
             self.code.add_test(run, owner, lambda r: reasons.wrong_length(owner, r[slot], len(r[elements]), parts))
         else:
-            self._elastic_split(owner, parts, elements, registers, bodies, allow_rest=allow_rest)
+            self._split(owner, parts, elements, registers, bodies, allow_rest=allow_rest)
         for part, register in zip(parts, registers, strict=True):
             if isinstance(part, RepeatPattern):
                 bodies.append((yield self._repeat(part, register)))
             else:
                 yield self._compile(part, register)
+
+    def _split(
+        self,
+        owner: DFPattern,
+        parts: Sequence[DFPattern],
+        elements: int,
+        registers: Sequence[int],
+        bodies: Sequence[ElementCode],
+        *,
+        allow_rest: bool,
+    ) -> None:
+        """Share the list in register ``elements`` out between repeats, whose code will be in ``bodies``."""
+        slot, after = self.slot(owner), len(self.code.steps) + 1
+        extents = [self.extent_register(part.extent) for part in parts if isinstance(part, RepeatPattern)]
+        splits = Splits(parts, elements, registers, extents, bodies, allow_rest=allow_rest, is_raw=elements in self.raw)
+
+        def run(r: Registers) -> Iterator[int]:
+            for _ in splits.ways(r):
+                yield after
+
+        def why(r: Registers) -> tuple[str, str]:
+            return reasons.wrong_run(owner, r[slot], len(r[elements]), parts, [e and r[e] for e in extents])
+
+        self.code.add_choice(run, owner, why)
 
     def _repeat(self, pattern: RepeatPattern, elements: int) -> Steps[ElementCode]:
         """Match each value of the list in register ``elements``; what the parts stand for is gathered in lists.
@@ -367,14 +348,14 @@ class Compiler(StepWriter):
         callees = [self.slot(p) for p in first_here if fixed_op(p) is not None]
         body = yield self._element_code(pattern.pattern, pattern.shared, self.outside_repeats, as_written=True)
         slot, after = self.slot(pattern), len(self.code.steps) + 1
-        entry_is_raw, is_raw = body.entry in self.raw, elements in self.raw
+        is_raw = elements in self.raw
         gathered = body.gathered
         undone = (slot, *gathered, *callees)
 
         def run(r: Registers) -> Iterator[int]:
             values: list[Any] = r[elements]
             leaves = [resolve(r[DEFINITIONS], value) for value in values] if is_raw else values
-            for rows in element_rows(body, values if entry_is_raw else leaves, r):
+            for rows in element_rows(body, values if body.is_raw else leaves, r):
                 r[slot] = r[slot + 1] = leaves
                 for index, register in enumerate(gathered):
                     r[register] = [row[index][0] for row in rows]
@@ -432,7 +413,7 @@ class Compiler(StepWriter):
         code, certain, met = self.code, self.bound, self.bound | self.maybe
         self.code, self.bound, self.maybe, self._deferred = outer
         kept = [self.slot(p) for p in own if p in met]
-        return ElementCode(code, entry, kept, set(own), shared | ops, certain)
+        return ElementCode(code, entry, kept, set(own), shared | ops, certain, is_raw=entry in self.raw)
 
     def _unordered(self, pattern: UnorderedTuplePattern, source: int) -> Steps[None]:
         parts = pattern.fields

@@ -2,57 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from ..ir.expr import Expr, ShapeExpr, Tuple
+from ..ir.expr import ShapeExpr, Tuple
 from ..ir.op import Op
 from ..ir.types import ShapeType, bind_type
 from . import reasons
 from .conditions import anything, attr_check, certainly_of_type, dtype_check, leaf_check
-from .elements import ElementCode, callees, first_row, run_lengths, share_out
 from .machine import DEFINITIONS, FIRST_FREE, SIZES, TRACER, UNSET, Code, Place, Registers
-from .parts import root_ops
 from .pattern import (
     CallPattern,
-    ConstantPattern,
     DataTypePattern,
     DFPattern,
-    ExprPattern,
     Extent,
-    ExternFuncPattern,
-    GlobalVarPattern,
-    NotPattern,
     PrimArrPattern,
-    RepeatPattern,
     ShapePattern,
     TypePattern,
-    VarPattern,
-    all_patterns,
 )
 from .view import as_written, definition, resolve, same_value
 
 
-_LEAVES = (ConstantPattern, ExprPattern, VarPattern, GlobalVarPattern, ExternFuncPattern)
-
-
-def _places(parts: Sequence[DFPattern]) -> tuple[list[int], list[list[tuple[int, DFPattern]]]]:
-    """How many single parts stand before each repeat; and the single parts between repeats, with that number too."""
-    places: list[int] = []
-    gaps: list[list[tuple[int, DFPattern]]] = [[]]
-    single = 0
-    for part in parts:
-        if isinstance(part, RepeatPattern):
-            places.append(single)
-            gaps.append([])
-        else:
-            gaps[-1].append((single, part))
-            single += 1
-    return places, gaps
-
-
 class TooManySteps(Exception):
     """More steps than a `StepWriter` was to make."""
+
+
+class Routine:
+    """Steps that several places run: ``entry`` and ``operand`` are the registers of the value, ``back`` of the return.
+
+    ``learnt``: what the patterns inside are afterwards that they were not before (see `Compiler`).
+    """
+
+    __slots__ = ("back", "entry", "learnt", "operand", "start")
+
+    def __init__(self, entry: int, operand: int, back: int) -> None:
+        self.entry = entry
+        self.operand = operand
+        self.back = back
+        self.start = -1
+        self.learnt: tuple[set[DFPattern], ...] = ()
 
 
 class StepWriter:
@@ -67,6 +55,8 @@ class StepWriter:
         self.bound: set[DFPattern] = set()
         self.raw: set[int] = set()
         """The registers that hold operands as they are written, or lists of these; all others hold leaves."""
+        self._as_written: dict[int, int] = {}
+        """For a register with a leaf, the one with the operand as it is written, where that is needed."""
         self._extents: dict[Extent, int] = {}
 
     def _new_code(self) -> Code:
@@ -120,6 +110,32 @@ class StepWriter:
 
         self.code.add_test(run, pattern, reasons.never)
         return register
+
+    def _enter_routine(self, routine: Routine, pattern: DFPattern, source: int) -> list[int]:
+        """A step into ``routine`` for the value in register ``source``; the result is to hold where it comes back."""
+        start, back = len(self.code.steps) + 1 if routine.start < 0 else routine.start, [0]
+        routine.start = start
+        entry, operand, place = routine.entry, routine.operand, routine.back
+        written = self._as_written.get(source, source)
+
+        def run(r: Registers) -> Iterator[int]:
+            # What is open inside the routine comes back here when it is resumed, even after the routine was run again.
+            before = r[entry], r[operand], r[place]
+            r[entry], r[operand], r[place] = r[source], r[written], back[0]
+            yield start
+            r[entry], r[operand], r[place] = before
+
+        self.code.add_choice(run, pattern, reasons.never)
+        return back
+
+    def _leave_routine(self, routine: Routine, pattern: DFPattern) -> None:
+        place = routine.back
+
+        def run(r: Registers) -> int:
+            back: int = r[place]
+            return back
+
+        self.code.add_test(run, pattern, reasons.never)
 
     def _same(self, pattern: DFPattern, source: int) -> None:
         slot, after = self.slot(pattern), len(self.code.steps) + 1
@@ -263,79 +279,3 @@ class StepWriter:
                 r[arguments] = values
 
         self.code.add_choice(run, pattern, reasons.never)
-
-    def _elastic_split(
-        self,
-        owner: DFPattern,
-        parts: Sequence[DFPattern],
-        elements: int,
-        registers: tuple[int, ...],
-        bodies: Sequence[ElementCode],
-        *,
-        allow_rest: bool,
-    ) -> None:
-        """Share the list in register ``elements`` out; ``bodies``, filled later, have the code of each repeat."""
-        after = len(self.code.steps) + 1
-        repeats = [part for part in parts if isinstance(part, RepeatPattern)]
-        extents = [self.extent_register(part.extent) for part in repeats]
-        fixed = len(parts) - len(repeats)
-        places, gaps = _places(parts)
-        slot = self.slot(owner)
-        ops = [root_ops(part) for part in repeats]
-        can_differ = len(repeats) > 1 or allow_rest
-        tries_elements = len(repeats) + allow_rest > 2
-        plain = [not any(isinstance(p, NotPattern) for p in all_patterns(part)) for part in repeats]
-        is_raw = elements in self.raw
-
-        def reach_of(index: int, values: Sequence[Expr], leaves: Sequence[Expr], r: Registers) -> list[int] | None:
-            """For each place, how many elements in a row repeat ``index`` can have from there; None: any number."""
-            if ops[index] is None and not (tries_elements and plain[index]):
-                return None
-            takes = callees(ops[index], leaves, r[DEFINITIONS])
-            if tries_elements and plain[index]:
-                body = bodies[index]
-                tried = values if body.entry in self.raw else leaves
-                takes = [ok and first_row(body, one, (), r) is not None for ok, one in zip(takes, tried, strict=True)]
-            return run_lengths(takes)
-
-        def may_take(part: DFPattern, leaves: Sequence[Expr], r: Registers) -> list[bool]:
-            if isinstance(part, _LEAVES):
-                accepts = leaf_check(part)
-                return [accepts(r, leaf) for leaf in leaves]
-            return callees(root_ops(part), leaves, r[DEFINITIONS])
-
-        def run(r: Registers) -> Iterator[int]:
-            values: list[Any] = r[elements]
-            known = {e: r[e] for e in extents if e is not None and r[e] is not UNSET}
-            reaches: list[list[int] | None] = [None] * len(repeats)
-            between: list[list[tuple[int, list[bool]]]] = [[] for _ in gaps]
-            # Runs with an element that cannot match are passed over at once; they are tried only to say why they fail.
-            if can_differ and r[TRACER] is None:
-                leaves = [resolve(r[DEFINITIONS], value) for value in values] if is_raw else values
-                reaches = [reach_of(index, values, leaves, r) for index in range(len(repeats))]
-                between = [[(place, may_take(part, leaves, r)) for place, part in gap] for gap in gaps]
-            totals = range(len(values) - fixed, -1, -1) if allow_rest else (len(values) - fixed,)
-            for total in totals:
-                for lengths in share_out(repeats, extents, places, total, known, reaches, between):
-                    assigned = iter(lengths)
-                    at = 0
-                    for part, register in zip(parts, registers, strict=True):
-                        if isinstance(part, RepeatPattern):
-                            length = next(assigned)
-                            r[register] = values[at : at + length]
-                            at += length
-                        else:
-                            r[register] = values[at]
-                            at += 1
-                    for extent, length in zip(extents, lengths, strict=True):
-                        if extent is not None:
-                            r[extent] = length
-                    yield after
-            for extent in extents:
-                if extent is not None and extent not in known:
-                    r[extent] = UNSET
-
-        def why(r: Registers) -> tuple[str, str]:
-            return reasons.wrong_run(owner, r[slot], len(r[elements]), parts, [e and r[e] for e in extents])
-
-        self.code.add_choice(run, owner, why)

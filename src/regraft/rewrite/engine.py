@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ..dpl.context import PatternContext
 from ..dpl.context_match import CompiledContext, compiled_context
+from ..dpl.links import values_of
 from ..dpl.match import CompiledPattern, compiled
 from ..dpl.pattern import DFPattern
 from ..dpl.view import leaves_of, resolve
@@ -197,8 +198,8 @@ class BlockRun:
         session = self.session
         changed = False
         seen: set[Any] = set()
-        for anchor in session.candidates(form.anchor_ops):
-            if anchor in session.definitions:
+        for anchor in values_of(session, form.anchor_ops):
+            if not session.is_dropped(anchor):
                 changed = self.try_group(rule, form, anchor, seen) or changed
         return changed
 

@@ -131,6 +131,12 @@ class EditSession(BlockView):
         """Whether ``var`` is bound in this block and alive."""
         return var in self.position and (var in self.definitions or var in self.original)
 
+    def is_dropped(self, var: Var) -> bool:
+        """Whether ``var`` was bound here and is no more."""
+        if var in self.definitions or var not in self.position:
+            return False
+        return type(self.original.get(var)) is not MatchCast
+
     def key(self, value: Expr) -> Key:
         """What computation ``value`` is; two pure values of one key are the same value."""
         if type(value) is Call:

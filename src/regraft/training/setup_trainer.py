@@ -42,7 +42,8 @@ class SetupTrainer(Pass):
     - the attribute ``input_num``.
 
     ``loss_args`` are the types of what the loss takes: predictions, targets, perhaps weights. Batch norms use their
-    moving statistics in ``backbone``, and those of the batch in ``backbone_loss``, whatever they say themselves.
+    moving statistics in ``backbone``, and those of the batch in ``backbone_loss``, whatever they say themselves;
+    dropout passes its input on in both, as everywhere.
     ``legalize`` is Relax's and has no effect: engines take every operator. Raises `TrainingError` for a module that is
     not of this form, and what `append_loss`, `Gradient` and the optimizer raise. Cost: linear.
     """

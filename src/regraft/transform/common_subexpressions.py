@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import cast
 
+from ..ir.dtypes import is_float
 from ..ir.expr import DataflowVar, Expr, TupleGetItem, Var
 from ..ir.module import IRModule
-from ..ir.op import Call
+from ..ir.op import Call, Op, Trait
 from ..ir.program import Function, If, is_leaf
-from ..ir.types import is_subtype
+from ..ir.types import TensorType, is_subtype
 from ..ir.visitor import iter_bindings
 from ..rewrite.session import EditSession, Key
 from .blocks import SessionWalk
@@ -36,7 +38,7 @@ class _Sharing(SessionWalk):
                 continue
             if not self._wanted(value):
                 continue
-            key = session.key(value)
+            key = _commuted(session.key(value), value)
             first = here[key] if key in here else self._before(key, scope)
             if first is not None and is_subtype(first.ty, var.ty) is True:
                 session.replace(var, first)
@@ -58,6 +60,24 @@ class _Sharing(SessionWalk):
         return found if found in scope else None
 
 
+def _commuted(key: Key, value: Expr) -> Key:
+    """``key``, the same for both orders of two operands, where the order makes no difference to the bit.
+
+    Among floats, an operator that picks one of equal operands (a maximum, say) may pick 0.0 or -0.0 by the order.
+    """
+    if not isinstance(value, Call) or not isinstance(value.op, Op) or not value.op.is_commutative:
+        return key
+    if Trait.IDEMPOTENT in value.op.traits and any(_may_be_float(arg) for arg in value.args):
+        return key
+    op, operands, *rest = key
+    return (op, frozenset(cast("tuple[object, ...]", operands)), *rest)
+
+
+def _may_be_float(operand: Expr) -> bool:
+    dtype = operand.ty.dtype if isinstance(operand.ty, TensorType) else None
+    return dtype is None or is_float(dtype)
+
+
 def share_projections(function: Function) -> Function:
     """``function`` with each field of a tuple taken once, so that one value has one name."""
     taken = Counter(
@@ -74,10 +94,11 @@ def EliminateCommonSubexpr(call_only: bool = False) -> Pass:
     """Compute what is computed twice once: pure values of the same operator, operands and attributes.
 
     Aliases of operands are looked through, constants of few elements compared by content. A value that is visible after
-    its block stays as an alias; others go. ``call_only`` leaves tuples and their fields alone.
+    its block stays as an alias; others go. The two operands of a commutative operator may stand either way round.
+    ``call_only`` leaves tuples and their fields alone.
 
-    Needs: nothing; commuted operands are not seen as the same. Guarantees: the same values to the bit; effects are
-    never shared, and a value computed in a branch is not used outside of it. Cost: linear.
+    Needs: nothing. Guarantees: the same values to the bit, but for which of two NaNs comes out; effects are never
+    shared, and a value computed in a branch is not used outside of it. Cost: linear.
     """
 
     def wanted(value: Expr) -> bool:

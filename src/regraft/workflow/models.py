@@ -113,7 +113,7 @@ def _with_sizes(module: IRModule, name: str, sizes: Mapping[str, int]) -> IRModu
     if not sizes:
         return module
     try:
-        return BindSymbolicVars(dict(sizes), name)(module)
+        return BindSymbolicVars({**sizes}, name)(module)
     except RegraftError as error:
         raise UsageError(f"sizes cannot be fixed: {error}") from error
 

@@ -54,6 +54,11 @@ COMPLEX: dict[str, Case] = {
     "irfft_even": Case(lambda x: torch.fft.irfft(z(x)), (f(3, 5, 2),)),
     "irfft_odd": Case(lambda x: torch.fft.irfft(z(x), n=7), (f(3, 4, 2),)),
     "irfftn": Case(lambda x: torch.fft.irfftn(torch.fft.rfftn(x, norm="ortho"), norm="ortho"), (f(3, 4, 6),)),
+    "fft_long": Case(lambda x: back(torch.fft.fft2(x, norm="ortho")), (f(2, 3, 300),)),
+    "ifft_long": Case(lambda x: back(torch.fft.ifft(z(x), dim=1)), (f(2, 301, 2),)),
+    "rfft_long": Case(lambda x: back(torch.fft.rfft(x)), (f(2, 301),)),
+    "irfft_long": Case(lambda x: torch.fft.irfft(torch.fft.rfft(x, norm="ortho"), n=300), (f(2, 300),)),
+    "irfft_long_odd": Case(lambda x: torch.fft.irfft(torch.fft.rfft(x), n=301, norm="forward"), (f(2, 301),)),
     "stft": Case(lambda x: torch.stft(x, 8, 4, window=torch.hann_window(8), return_complex=True).abs(), (f(2, 40),)),
 }
 
@@ -128,6 +133,9 @@ SCATTERS: dict[str, Case] = {
     "fold": Case(lambda x: F.fold(x, (5, 6), (2, 3), 1, 1, (2, 1)), (f(2, 12, 18),)),
     "fold_apart": Case(lambda x: F.fold(x, (4, 6), (2, 3), stride=(2, 3)), (f(2, 12, 4),)),
     "unfold_image": Case(lambda x: F.unfold(x, (2, 3), 1, 1, (2, 1)), (f(2, 2, 5, 6),)),
+    "fold_single": Case(lambda x: F.fold(x, (5, 6), (2, 3), 1, 1, (2, 1)), (f(12, 18),)),
+    "unfold_single": Case(lambda x: F.unfold(x, (2, 3), (1, 2), 1, (2, 1)), (f(2, 5, 8),)),
+    "bits": Case(lambda x: (x.view(torch.int32), x.view(torch.int32).view(torch.float32)), (f(3, 4),)),
     "histc": Case(lambda x: torch.histc(x, bins=4, min=-1, max=2), (torch.tensor([-1.0, 2, 0.5, 3, -2, 1.25, 0.5]),)),
     "searchsorted_rows": Case(
         lambda s, v: torch.searchsorted(s, v), (f(3, 6).sort().values, torch.cat([f(3, 4), f(3, 6).sort().values], 1))
@@ -212,10 +220,45 @@ BACKWARD: dict[str, Case] = {
     ),
 }  # fmt: skip
 
+
+def _recurrent(layer: Any, *sizes: int, **options: Any) -> Any:
+    """A layer with weights of its own, as a function of its input."""
+    torch.manual_seed(0)
+    made = layer(*sizes, **options).eval()
+    weights = [weight.detach() for weight in made.parameters()]
+    kind = made.mode.lower()
+
+    def function(x: torch.Tensor, *states: torch.Tensor) -> Any:
+        ways = 2 if made.bidirectional else 1
+        batch = x.shape[0 if made.batch_first else 1]
+        zeros = torch.zeros(made.num_layers * ways, batch, made.hidden_size)
+        first = list(states) or [zeros] * (2 if kind == "lstm" else 1)
+        given = first if kind == "lstm" else first[0]
+        rest = (made.bias, made.num_layers, 0.0, False, made.bidirectional, made.batch_first)
+        return getattr(aten, kind).input(x, given, weights, *rest)
+
+    return function
+
+
+_LAYERS = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "rnn": torch.nn.RNN}
+RECURRENT: dict[str, Case] = {
+    **{name: Case(_recurrent(layer, 3, 4), (f(5, 2, 3),)) for name, layer in _LAYERS.items()},
+    **{
+        f"{name}_stack_both_ways": Case(
+            _recurrent(layer, 3, 4, num_layers=2, bidirectional=True, batch_first=True), (f(2, 5, 3),)
+        )
+        for name, layer in _LAYERS.items()
+    },
+    "lstm_without_biases": Case(_recurrent(torch.nn.LSTM, 3, 4, bias=False), (f(5, 2, 3),)),
+    "lstm_with_states": Case(_recurrent(torch.nn.LSTM, 3, 4), (f(5, 2, 3), f(1, 2, 4), f(1, 2, 4, seed=1))),
+    "rnn_relu": Case(_recurrent(torch.nn.RNN, 3, 4, nonlinearity="relu"), (f(5, 2, 3),)),
+}
+
 RARE_FAMILIES: dict[str, dict[str, Case]] = {
     "backward": BACKWARD,
     "complex": COMPLEX,
     "groups": GROUPS,
     "pooling": POOLING,
+    "recurrent": RECURRENT,
     "scatters": SCATTERS,
 }

@@ -56,3 +56,20 @@ def test_an_architecture_goes_back_to_pytorch(name: str) -> None:
         results = pytree.tree_leaves(module(*made.args, **made.kwargs))
     assert difference([value for value in results if isinstance(value, torch.Tensor)], made.results()) <= TOLERANCE
     assert set(module.state_dict()) <= set(made.module.state_dict())
+
+
+def test_experts_take_any_number_of_words() -> None:
+    made = ARCHITECTURES["Mixtral"].example()
+    sizes = {0: torch.export.Dim("batch", max=64), 1: torch.export.Dim("sequence", min=2, max=64)}
+    program = rx.from_torch(made.module, (), made.kwargs, dynamic_shapes=dict.fromkeys(made.kwargs, sizes))
+    main = rx.build(rx.optimize(program))["main"]
+    for batch, length in [(3, 11), (1, 5)]:
+        inputs = {
+            "input_ids": torch.randint(5, 60, (batch, length)),
+            "attention_mask": torch.ones(batch, length).long(),
+        }
+        with torch.no_grad():
+            expected = made.module(**inputs)
+        tensors = [value for value in pytree.tree_leaves(expected) if isinstance(value, torch.Tensor)]
+        found = main(*inputs.values())
+        assert difference(list(found) if isinstance(found, tuple) else [found], tensors) <= TOLERANCE

@@ -229,3 +229,27 @@ def test_empty_and_scalar_tensors_go_both_ways(shape: tuple[int, ...]) -> None:
 def test_a_sparse_tensor_has_no_array() -> None:
     with pytest.raises(ConvertError, match=r"the weight is a .* tensor"):
         to_numpy(torch.eye(3).to_sparse(), "the weight")
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_a_recurrent_layer_stays_one_operator(kind: Any) -> None:
+    torch.manual_seed(0)
+    layer = kind(3, 4, batch_first=True, bidirectional=True).eval()
+    x = torch.randn(2, 5, 3)
+    program = rx.from_torch(layer, (x,))
+    assert program.script().count(f"R.nn.{kind.__name__.lower()}(") == 1
+    for target in ("numpy", "onnxruntime"):
+        first, *_ = rx.build(program, target=target)["main"](x)
+        np.testing.assert_allclose(first, layer(x)[0].detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_complex_input_is_an_error_that_says_what_to_do() -> None:
+    with pytest.raises(ConvertError, match=r"the input .* is complex; use torch\.view_as_real"):
+        rx.from_torch(_Of(lambda x: x.abs()), (torch.ones(2, dtype=torch.complex64),))
+    with pytest.raises(ConvertError, match=r"the output .* is complex; use torch\.view_as_real"):
+        rx.from_torch(_Of(lambda x: torch.complex(x, x)), (torch.ones(2),))
+
+
+def test_an_operator_of_complex_numbers_without_a_handler_is_named_as_such() -> None:
+    with pytest.raises(UnsupportedOperatorError, match=r"aten\.acosh\.default of complex numbers: at "):
+        rx.from_torch(_Of(lambda x: torch.complex(x, x).acosh().abs()), (torch.ones(2),))

@@ -121,6 +121,19 @@ def test_pooled_regions_have_the_gradient_of_finite_differences(attrs: dict[str,
     check_gradient(build, image)
 
 
+@pytest.mark.parametrize("target", ["torch", "onnxruntime"])
+@pytest.mark.parametrize("mode", ["avg", "max", "max_corner"])
+def test_the_adjoint_runs_on_every_engine(mode: str, target: str) -> None:
+    shapes = [(4, 3, 2, 3), (2, 3, 7, 6), (4, 5)]
+    params = [Var(f"x{place}", TensorType(shape, "float32")) for place, shape in enumerate(shapes)]
+    function = Function(params, vision.roi_align_backward(*params, (2, 3), 0.5, mode=mode))
+    arrays = [numbers(*shapes[0]), numbers(*shapes[1]), REGIONS]
+    narrow = [array.astype(np.float32) for array in arrays]
+    expected = np.asarray(rx.build(function, target="numpy")["main"](*narrow))
+    assert np.abs(expected).max() > 0
+    np.testing.assert_allclose(np.asarray(rx.build(function, target=target)["main"](*narrow)), expected, atol=1e-5)
+
+
 def test_an_average_can_be_differentiated_twice() -> None:
     rois = R.const(REGIONS[:2], "float64")
     check_second_order(lambda x: R.sin(vision.roi_align(x, rois, 2, 0.5, 2)), numbers(2, 1, 4, 3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterable
@@ -59,9 +60,17 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str) -> onnx.
             os.replace(temporary, path)
         return proto
     except OSError as error:
-        raise ConvertError(f"{path}: {error.strerror or error}; nothing was written") from error
+        cause = _with_number(error)
+        raise ConvertError(f"{path}: {cause.strerror or cause}; nothing was written") from cause
     except onnx.checker.ValidationError as error:
         raise ConvertError(f"{path}: the model is not valid ONNX: {error}; nothing was written") from error
+
+
+def _with_number(error: OSError) -> OSError:
+    """NumPy says of a full disk how many numbers it wrote and nothing else."""
+    if error.errno is None and "requested and" in str(error):
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return error
 
 
 def check_file(path: Path) -> None:

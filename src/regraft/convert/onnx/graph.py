@@ -16,7 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from ...ir.builder import NameSupply
-from ...ir.dims import Dim, FloorDiv, FloorMod, Max, Min, Operation, SymExpr, SymVar
+from ...ir.dims import Dim, FloorDiv, FloorMod, Max, Min, Operation, SymExpr, SymVar, dim_at_least
 from ...ir.dtypes import numpy_dtype
 from ...ir.origin import Origins
 from ...ir.tensor_data import TensorData
@@ -280,6 +280,8 @@ class GraphWriter:
                     return self.op("Min" if isinstance(dim, Min) else "Max", *operands)
                 case FloorMod():
                     return self.op("Mod", *operands)
+                case FloorDiv() if all(dim_at_least(operand, 0) for operand in dim.operands):
+                    return self.op("Div", *operands)
                 case FloorDiv():
                     # ONNX rounds integer division towards zero: take the remainder away first.
                     whole = self.op("Sub", operands[0], self.op("Mod", *operands))

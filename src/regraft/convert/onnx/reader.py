@@ -252,7 +252,7 @@ class GraphImporter:
     def _named(self, node: NodeImporter, result: Imported, value: ir.Value) -> Imported:
         if isinstance(result, Sizes):
             return result.constant() if result.is_known else result
-        if isinstance(result, Constant | Var):
+        if isinstance(result, Constant | Var | Tuple):
             return result
         found = self.emit(result, value.name or "")
         ty = found.ty

@@ -16,12 +16,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
 
+_NAME: Final = re.compile(r"'\w+'")
 _ARITHMETIC: Final = re.compile(r"[\w\s()+\-*/%,.<>=!&|~]*")
 _CALLED: Final = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _ATTRIBUTE: Final = re.compile(r"\.\s*[A-Za-z_]")
 _FUNCTIONS: Final = dict.fromkeys(("abs", "ceiling", "cos", "exp", "floor", "log", "sin", "sqrt", "tan"))
 """Of the functions in the text of a size those that begin with a small letter; the others are SymPy's classes."""
 
+_RESOLVED: Final = ("torch", "_operator", "math")
+"""What the target of a node begins with for PyTorch to look for a function of that name."""
 _OPERATOR: Final = re.compile(
     r"torch\.ops\.(?!load_library)\w+\.\w+(\.\w+)?|_operator\.\w+|math\.\w+|#.*"
     r"|torch\.(_?sym_\w+|_check\w*|amp\.\w+\.\w+|_C\._set_grad_enabled|autograd\.grad_mode\.\w+"
@@ -65,13 +68,17 @@ def _code_of(facts: Any) -> Iterator[str]:
         if isinstance(text, str) and not _is_arithmetic(text):
             yield f"a size is {text!r}"
         target = record.get("target")
-        if isinstance(target, str) and "inputs" in record and target.startswith(("torch", "_operator", "math")):
-            if not _OPERATOR.fullmatch(target):
-                yield f"a node calls {target}"
+        if "inputs" in record and isinstance(target, str) and not _is_operator(target):
+            yield f"a node calls {target}"
+
+
+def _is_operator(target: str) -> bool:
+    return not target.startswith(_RESOLVED) or _OPERATOR.fullmatch(target) is not None
 
 
 def _is_arithmetic(text: str) -> bool:
     """Whether the text of a size computes with sizes and numbers and does nothing else."""
+    text = _NAME.sub("0", text)
     if not _ARITHMETIC.fullmatch(text) or "__" in text or _ATTRIBUTE.search(text):
         return False
     return all(name[0].isupper() or name in _FUNCTIONS for name in _CALLED.findall(text))

@@ -12,6 +12,7 @@ from typing import Any, Final
 import torch
 
 from . import handlers as handlers
+from .complex_numbers import COMPLEX_HANDLERS
 from .context import HANDLERS
 
 _HEADER: Final = """\
@@ -28,6 +29,13 @@ that lists all such operators with their places.
 
 | operator | read |
 |---|---|
+"""
+_COMPLEX: Final = """
+## Complex numbers
+
+A complex tensor between real ones is read as two real tensors; inputs and results have to be real. These operators take
+or make complex numbers; Fourier transforms are of axes of known size:
+
 """
 _MORE: Final = """
 ## Beyond the core set
@@ -51,15 +59,23 @@ def core_operators() -> list[str]:
     return sorted(found)
 
 
+_REASONS: Final = {
+    "rand": "no: random numbers",
+    "randn": "no: random numbers",
+    "randperm": "no: random numbers",
+}
+
+
+def is_read(name: str) -> bool:
+    """Whether an overload has a handler, for real or for complex tensors."""
+    return name in HANDLERS or name in COMPLEX_HANDLERS
+
+
 def why_not(name: str) -> str:
     """Why a core operator has no handler."""
     base, overload = name.split(".")[1:]
-    if "_backward" in base:
-        return "no: gradients are made here, by `regraft.transform.Gradient`"
-    if base.startswith(("rand", "normal", "bernoulli")):
-        return "no: random numbers"
-    if "fft" in base:
-        return "no: complex numbers"
+    if base in _REASONS:
+        return _REASONS[base]
     if overload == "out" or base.endswith("_"):
         return "yes, after PyTorch made the program functional"
     return "no"
@@ -69,10 +85,12 @@ def page() -> str:
     """The whole page."""
     core = core_operators()
     version = torch.__version__.partition("+")[0]
-    lines = [f"| `{name}` | {'yes' if name in HANDLERS else why_not(name)} |" for name in core]
+    handled = list(dict.fromkeys([*HANDLERS, *COMPLEX_HANDLERS]))
+    lines = [f"| `{name}` | {'yes' if is_read(name) else why_not(name)} |" for name in core]
     others = ", ".join(f"`{name.removeprefix('aten.')}`" for name in sorted(HANDLERS) if name not in core)
-    header = _HEADER.format(handled=len(HANDLERS), core=len(core), version=version)
-    return header + "\n".join(lines) + "\n" + _MORE + others + "\n"
+    pairs = ", ".join(f"`{name.removeprefix('aten.')}`" for name in sorted(COMPLEX_HANDLERS))
+    header = _HEADER.format(handled=len(handled), core=len(core), version=version)
+    return f"{header}{chr(10).join(lines)}\n{_MORE}{others}\n{_COMPLEX}{pairs}\n"
 
 
 if __name__ == "__main__":

@@ -55,12 +55,18 @@ def load_exported(path: str | os.PathLike[str]) -> ExportedProgram:
                 "first: import that in Python, load the program with torch.export.load and give it to "
                 "regraft.optimize; or export a model that takes and gives tuples"
             ) from error
+        if "weights_only" in str(error):
+            raise ConvertError(_REFUSED.format(path=target, code="pickled objects that are no tensors")) from error
         reason = str(error).strip().splitlines()
         raise ConvertError(
             f"{target}: PyTorch {torch.__version__} cannot load this program: {reason[0] if reason else error!r}"
         ) from error
 
 
+_REFUSED: Final = (
+    "{path}: loading this file would run code that is in it: {code}; refused. If you trust it, load it with "
+    "torch.export.load and give the program to regraft.optimize"
+)
 _PROGRAMS: Final = re.compile(r"(.*/)?(models/\w+|serialized_exported_program)\.json")
 
 
@@ -74,10 +80,7 @@ def _refuse_code(path: Path) -> None:
     if not is_program:
         raise ConvertError(f"{path}: this is a zip archive, but no exported program: write one with torch.export.save")
     if code is not None:
-        raise ConvertError(
-            f"{path}: loading this file would run code that is in it: {code}; refused. If you trust it, load it with "
-            "torch.export.load and give the program to regraft.optimize"
-        )
+        raise ConvertError(_REFUSED.format(path=path, code=code))
 
 
 def _register_classes(path: Path) -> list[str]:

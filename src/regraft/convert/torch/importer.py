@@ -354,10 +354,12 @@ class _Importer:
             return tuple([self._dummy(fake) for fake in cast("Sequence[Any]", fakes)])
         return self._dummy(fakes)
 
-    def _dummy(self, fake: Any) -> Expr | None:
+    def _dummy(self, fake: Any) -> Expr | ComplexPair | None:
         if not isinstance(fake, torch.Tensor):
             return None
-        return Var("unsupported", TensorType(self._sizes.shape(fake), dtype_name(fake.dtype)))
+        name = dtype_name(fake.dtype)
+        dummy = Var("unsupported", TensorType(self._sizes.shape(fake), PARTS.get(name, name)))
+        return ComplexPair(dummy, dummy) if fake.is_complex() else dummy
 
     # --- outputs
 

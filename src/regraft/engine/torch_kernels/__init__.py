@@ -11,7 +11,18 @@ from typing import Any, Final, TypeAlias
 
 from ...ir.op import Op
 from .. import torch_namespace as xp
-from . import attention, convolution, elementwise, images, normalization, pooling, products, recurrent, unfolding
+from . import (
+    attention,
+    convolution,
+    elementwise,
+    images,
+    normalization,
+    pooling,
+    products,
+    recurrent,
+    splitting,
+    unfolding,
+)
 
 Kernel: TypeAlias = Callable[..., Any]
 
@@ -28,9 +39,20 @@ def _with_reference(name: str, kernel: Kernel) -> Kernel:
     return run
 
 
+_FAMILIES: Final = (
+    attention,
+    convolution,
+    elementwise,
+    images,
+    normalization,
+    pooling,
+    products,
+    recurrent,
+    splitting,
+    unfolding,
+)
+
 KERNELS: Final[dict[str, Kernel]] = {
-    name: _with_reference(name, kernel)
-    for family in (attention, convolution, elementwise, images, normalization, pooling, products, recurrent, unfolding)
-    for name, kernel in family.KERNELS.items()
+    name: _with_reference(name, kernel) for family in _FAMILIES for name, kernel in family.KERNELS.items()
 }
 """The kernels, by the names of their operators."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from ...ir.dims import Dim
+from ...ir.dims import Dim, dim_product
 from ...ir.expr import Expr
 from ...ir.op import Call, Op, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
@@ -268,12 +268,13 @@ def _take_backward(xp: Any, output_grad: Any, x: Any, indices: Any, axis: int | 
     rows = xp.reshape(TAKE.reference(xp, places, indices, axis=0, mode=mode), (-1,))
     adjoint = xp.reshape(output_grad, (*x.shape[:place], rows.shape[0], *x.shape[place + 1 :]))
     order = (place, *[other for other in range(x.ndim) if other != place])
-    updates = xp.reshape(xp.permute_dims(adjoint, order), (rows.shape[0], -1))
+    across = dim_product([x.shape[axis] for axis in order[1:]])
+    updates = xp.reshape(xp.permute_dims(adjoint, order), (rows.shape[0], across))
     if mode == "nan":
         updates = xp.where(xp.expand_dims(xp.isnan(rows), axis=1), xp.zeros_like(updates), updates)
         rows = cast(xp, xp.where(xp.isnan(rows), xp.zeros_like(rows), rows), "int64")
     moved = xp.permute_dims(xp.zeros_like(x), order)
-    total = fold_into_rows(xp, xp.reshape(moved, (extent, -1)), rows, updates, "add")
+    total = fold_into_rows(xp, xp.reshape(moved, (extent, across)), rows, updates, "add")
     back = tuple([order.index(axis) for axis in range(x.ndim)])
     return xp.permute_dims(xp.reshape(total, moved.shape), back)
 

@@ -5,5 +5,12 @@ from __future__ import annotations
 from .non_max_suppression import all_class_non_max_suppression
 from .roi_align import roi_align
 from .roi_align_gradient import roi_align_backward
+from .roi_pool import roi_pool, roi_pool_backward
 
-__all__ = ["all_class_non_max_suppression", "roi_align", "roi_align_backward"]
+__all__ = [
+    "all_class_non_max_suppression",
+    "roi_align",
+    "roi_align_backward",
+    "roi_pool",
+    "roi_pool_backward",
+]

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from ...ir.dims import dims_equal
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, wrong_attribute, wrong_operand
-from ...ir.types import UNKNOWN_NDIM, TensorType
-from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
-from ..nn.windows import as_spatial, require_at_least
-from ..rules import common_dtype, require_float
+from ...ir.op import Call, Op, wrong_attribute
+from ...ir.types import TensorType
+from ..layouts import data_letters, from_canonical, to_canonical
+from ..nn.windows import as_spatial
 from ..semantics import cast, dtype_name, filled, positions, size_of, widened
+from .roi_pool import pooled_type
 
 __all__ = ["roi_align"]
 
@@ -66,7 +65,9 @@ def _axis_taps(xp: Any, start: Any, extent: Any, bins: int, sample_ratio: int, s
 
 
 class RegionSamples:
-    """The samples of all regions: weighted elements of ``data``, a matrix with a row for each element of an image.
+    """The samples of all regions: weighted elements of a matrix that has a row for each element of an image.
+
+    Its last row is 0, and stands for elements of no weight, which play no part though they be infinite.
 
     Everything that runs over samples has the axes (regions, bins down, bins across, samples of a bin).
     """
@@ -75,14 +76,15 @@ class RegionSamples:
         self,
         xp: Any,
         rois: Any,
-        sizes: tuple[int, int],
+        sizes: tuple[int, int, int],
         pooled_size: Sequence[int],
         spatial_scale: float,
         sample_ratio: int,
         aligned: bool,
     ) -> None:
         self.xp = xp
-        height, width = sizes
+        batch, height, width = sizes
+        self.nothing = batch * height * width
         self.width = width
         self.first = xp.reshape(cast(xp, rois[:, 0], "int64"), (-1, 1, 1, 1)) * (height * width)
         offset = 0.5 if aligned else 0.0
@@ -94,6 +96,7 @@ class RegionSamples:
         self.across, wide = _axis_taps(xp, left, extents[1], pooled_size[1], sample_ratio, width)
         total = tall * wide
         self.count = xp.reshape(xp.maximum(total, xp.ones_like(total)), (-1, 1, 1, 1))
+        self.is_even = sample_ratio > 0
         self.real = self._over(self.down.real, self.across.real, xp.logical_and)
 
     def _over(self, down: Any, across: Any, function: Any) -> Any:
@@ -116,21 +119,21 @@ class RegionSamples:
                 columns = self.across.low if left else self.across.high
                 across = (1.0 - self.across.share if left else self.across.share) * self.across.inside
                 place = self._over(rows * self.width, columns, xp.add) + self.first
-                yield place, self._over(down, across, xp.multiply)
+                weight = self._over(down, across, xp.multiply)
+                yield xp.where(weight == 0, xp.zeros_like(place) + self.nothing, place), weight
 
     def corners(self, matrix: Any) -> Iterator[Any]:
         """For each of the four taps, its share of all samples, with the channels as a last axis."""
         xp = self.xp
         for place, weight in self.taps():
             elements = xp.take(matrix, xp.reshape(place, (-1,)), axis=0)
-            elements = xp.reshape(elements, (*place.shape, matrix.shape[1]))
-            # an element of no weight plays no part, though it be infinite
-            heavy = xp.expand_dims(weight, axis=-1)
-            yield xp.where(heavy == 0, xp.zeros_like(elements), elements * heavy)
+            yield xp.reshape(elements, (*place.shape, matrix.shape[1])) * xp.expand_dims(weight, axis=-1)
 
     def lacking(self, values: Any, instead: float) -> Any:
         """``values`` with another number for samples that a region does not have."""
         xp = self.xp
+        if self.is_even:
+            return values
         return xp.where(xp.expand_dims(self.real, axis=-1), values, xp.full_like(values, instead))
 
 
@@ -140,14 +143,14 @@ def regions_of(xp: Any, data: Any, rois: Any, attrs: Any) -> tuple[RegionSamples
     samples = RegionSamples(
         xp,
         rois,
-        (height, width),
+        (batch, height, width),
         attrs["pooled_size"],
         attrs["spatial_scale"],
         attrs["sample_ratio"],
         attrs["aligned"],
     )
     matrix = xp.reshape(xp.permute_dims(data, (0, 2, 3, 1)), (batch * height * width, channels))
-    return samples, matrix
+    return samples, xp.concat([matrix, filled(xp, (1, channels), 0.0, matrix)], axis=0)
 
 
 # --- the operator
@@ -155,22 +158,9 @@ def regions_of(xp: Any, data: Any, rois: Any, attrs: Any) -> tuple[RegionSamples
 
 def check_roi_align(call: Call, data: int) -> TensorType:
     """The type of the result of pooling operand ``data``, with the regions in the next one."""
-    attrs = call.attrs
-    if attrs.mode not in MODES:
+    if call.attrs.mode not in MODES:
         raise wrong_attribute(call, "mode", f"one of {', '.join(MODES)}")
-    require_at_least(call, "pooled_size", 1)
-    ty, rois = require_float(call, data), require_float(call, data + 1)
-    common_dtype(call, (data, data + 1))
-    dims = canonical_dims(call, data, "layout", LETTERS)
-    if rois.ndim not in (UNKNOWN_NDIM, 2):
-        raise wrong_operand(call, data + 1, "a tensor of 2 dimensions: (regions, 5)")
-    if rois.shape is not None and dims_equal(rois.shape[1], 5) is False:
-        raise wrong_operand(call, data + 1, "5 columns: the number in the batch, and x and y of two corners")
-    if dims is not None and 0 in dims[2:]:
-        raise wrong_operand(call, data, "spatial axes that have elements")
-    if dims is None or rois.shape is None:
-        return TensorType(None, ty.dtype, 4)
-    return arranged_type(call, "layout", LETTERS, (rois.shape[0], dims[1], *attrs.pooled_size), ty.dtype)
+    return pooled_type(call, data)
 
 
 def _roi_align(xp: Any, data: Any, rois: Any, **attrs: Any) -> Any:
@@ -186,6 +176,7 @@ def _roi_align(xp: Any, data: Any, rois: Any, **attrs: Any) -> Any:
         pooled = xp.sum(samples.lacking(values, 0.0), axis=3) / samples.count
     else:
         greatest = xp.max(samples.lacking(values, float("-inf")), axis=3)
+        # without samples a bin is 0, as in ONNX
         empty = xp.expand_dims(xp.logical_not(xp.any(samples.real, axis=3)), axis=-1)
         pooled = xp.where(empty, xp.zeros_like(greatest), greatest)
     result = cast(xp, xp.permute_dims(pooled, (0, 3, 1, 2)), dtype_name(data.dtype))

@@ -63,7 +63,8 @@ def _backward(xp: Any, output_grad: Any, data: Any, rois: Any, **attrs: Any) -> 
         update = xp.reshape(update, (-1, matrix.shape[1]))
         total = fold_into_rows(xp, total, xp.reshape(place, (-1,)), update, "add")
     batch, channels, height, width = x.shape
-    image = xp.permute_dims(xp.reshape(total, (batch, height, width, channels)), (0, 3, 1, 2))
+    elements = total[: samples.nothing, :]
+    image = xp.permute_dims(xp.reshape(elements, (batch, height, width, channels)), (0, 3, 1, 2))
     return from_canonical(xp, cast(xp, image, dtype_name(data.dtype)), layout, LETTERS)
 
 

@@ -53,6 +53,12 @@ def sort_keys(graph: GraphWriter, x: ir.Value) -> ir.Value:
     return graph.op("Where", graph.op("Less", bits, graph.constant(0, integer)), turned, bits)
 
 
+def _folded_axes(call: Call) -> tuple[int, ...] | None:
+    """The axes that a call folds, counted from the first: with others ONNX Runtime folds no tensor without elements."""
+    axes, rank = call.attrs["axis"], tensor_type(call.args[0]).ndim
+    return axes if axes is None or rank < 0 else tuple([axis % rank for axis in axes])
+
+
 def _folded(graph: GraphWriter, op_type: str, x: ir.Value, axes: Sequence[int] | None, keepdims: bool) -> ir.Value:
     if axes is not None and not axes:
         return graph.op("Identity", x)
@@ -68,7 +74,7 @@ def _sum(lowering: Lowering, call: Call) -> Lowered:
     x = lowering.tensor(call.args[0])
     if op_type == "ReduceProd" and is_integer(operand_dtype(call)):
         return _integer_product(lowering, call)
-    return _folded(lowering.graph, op_type, x, call.attrs["axis"], call.attrs["keepdims"])
+    return _folded(lowering.graph, op_type, x, _folded_axes(call), call.attrs["keepdims"])
 
 
 def _integer_product(lowering: Lowering, call: Call) -> ir.Value:
@@ -76,7 +82,7 @@ def _integer_product(lowering: Lowering, call: Call) -> ir.Value:
     graph, keepdims = lowering.graph, call.attrs["keepdims"]
     x = lowering.tensor(call.args[0])
     shape = tensor_type(call.args[0]).shape
-    axes = call.attrs["axis"]
+    axes = _folded_axes(call)
     places = range(len(shape)) if shape is not None and axes is None else axes
     if shape is None or places is None or graph.opset < 26 or 0 in [shape[axis] for axis in places]:
         return _folded(graph, "ReduceProd", x, axes, keepdims)
@@ -89,7 +95,7 @@ def _integer_product(lowering: Lowering, call: Call) -> ir.Value:
 @lowers("max", "min")
 def _extreme(lowering: Lowering, call: Call) -> Lowered:
     graph = lowering.graph
-    dtype, axes, keepdims = operand_dtype(call), call.attrs["axis"], call.attrs["keepdims"]
+    dtype, axes, keepdims = operand_dtype(call), _folded_axes(call), call.attrs["keepdims"]
     x = signed_order(graph, lowering.tensor(call.args[0]))
     op_type = "ReduceMax" if stem(call) == "max" else "ReduceMin"
     folded = _folded(graph, op_type, x, axes, keepdims)
@@ -105,7 +111,7 @@ def _mean(lowering: Lowering, call: Call) -> Lowered:
     if is_integer(operand_dtype(call)):
         return by_reference(lowering, call)
     x = lowering.tensor(call.args[0])
-    return _folded(lowering.graph, "ReduceMean", x, call.attrs["axis"], call.attrs["keepdims"])
+    return _folded(lowering.graph, "ReduceMean", x, _folded_axes(call), call.attrs["keepdims"])
 
 
 @lowers("argmax", "argmin")

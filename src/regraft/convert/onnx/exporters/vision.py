@@ -28,5 +28,5 @@ def _non_max_suppression(lowering: Lowering, call: Call) -> Lowered:
     return graph.op("Concat", found, filler, axis=0), count
 
 
-# ONNX Runtime 1.31 has no kernel for RoiAlign as opset 22 defines it.
-lowers("vision.roi_align", "vision.roi_align_backward")(by_reference)
+# ONNX Runtime 1.31 has no kernels for RoiAlign and MaxRoiPool as opset 22 defines them.
+lowers("vision.roi_align", "vision.roi_align_backward", "vision.roi_pool", "vision.roi_pool_backward")(by_reference)

@@ -66,7 +66,7 @@ def _most_steps(node: NodeImporter) -> int | None:
 def _chosen(node: NodeImporter, alive: Expr, new: Imported, old: Imported) -> Expr:
     """The state after a step that counts only where ``alive`` holds."""
     after, before = (node.emit(as_expression(value)) for value in (new, old))
-    if after.ty != before.ty:
+    if after.ty != before.ty or not isinstance(after.ty, TensorType):
         raise node.refuse(
             f"whether it goes on is computed at run time, and a step changes the type of its state: "
             f"{before.ty!r} to {after.ty!r}"

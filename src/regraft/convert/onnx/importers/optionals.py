@@ -1,4 +1,4 @@
-"""Reading operators on optional values, where the value is a tensor, or nothing."""
+"""Reading operators on optional values: each is its value, and one that is empty is an operand that is left out."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from ....ir.expr import const
 from ..importing import Imported, NodeImporter, reads
 
 
-@reads("OptionalGetElement")
-def _get_element(node: NodeImporter) -> Imported:
+@reads("Optional", "OptionalGetElement")
+def _value(node: NodeImporter) -> Imported:
+    if not node.has(0):
+        raise node.refuse("an optional value that is empty is not supported, other than as an operand left out")
     return node.imported(0)
 
 

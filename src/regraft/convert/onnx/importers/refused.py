@@ -5,16 +5,12 @@ from __future__ import annotations
 from ..importing import REFUSED
 
 _RANDOM = "its values are random, which a program's are not; draw them outside and give them as an input"
-_SEQUENCE = "sequences, maps and optionals are not supported, only tensors"
+_MAP = "maps are not supported, only tensors"
 _STRING = "tensors of string are not supported"
 _TRAINING = "steps of training are not part of a model; regraft.training has optimizers"
 
 _BY_REASON = {
     _RANDOM: "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike",
-    _SEQUENCE: (
-        "ConcatFromSequence Optional SequenceAt SequenceConstruct SequenceEmpty "
-        "SequenceErase SequenceInsert SequenceLength SequenceMap SplitToSequence"
-    ),
     _STRING: "RegexFullMatch StringConcat StringNormalizer StringSplit",
     "it decodes files of images, which is not done on tensors; give it the image": "ImageDecoder",
 }
@@ -25,4 +21,4 @@ for _reason, _names in _BY_REASON.items():
 for _name in ("Adagrad", "Adam", "Gradient", "Momentum"):
     REFUSED["ai.onnx.preview.training", _name] = _TRAINING
 for _name in ("CastMap", "DictVectorizer", "ZipMap"):
-    REFUSED["ai.onnx.ml", _name] = _SEQUENCE
+    REFUSED["ai.onnx.ml", _name] = _MAP

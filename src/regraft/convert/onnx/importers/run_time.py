@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .... import ops
-from ....ir.dims import Dim
+from ....ir.dims import Dim, dim_at_least
 from ....ir.dtypes import is_integer
 from ....ir.expr import Expr, PrimValue, ShapeExpr, const
 from ....ir.types import TensorType
@@ -175,6 +175,33 @@ def cut(node: NodeImporter) -> Expr:
 
 def pad(node: NodeImporter, mode: str) -> Expr:
     """``Pad`` whose widths, axes or number to pad with are tensors; ``mode`` is one of `ops.nn.pad`."""
+    named = _named_widths(node) if mode == "constant" else None
+    return _pad_by_places(node, mode) if named is None else _pad_by_parts(node, named)
+
+
+def _named_widths(node: NodeImporter) -> dict[int, tuple[Dim, Dim]] | None:
+    """For each axis that is padded how much goes before and after it; None unless that is known, if only by name."""
+    known = node.sizes(1)
+    if known is None or any(dim_at_least(width, 0) is not True for width in known.values):
+        return None
+    count = len(known.values) // 2
+    axes = axes_of(node, 3, count)
+    if isinstance(axes, Expr):
+        return None
+    pairs = zip(axes, known.values[:count], known.values[count:], strict=True)
+    return {axis: (before, after) for axis, before, after in pairs}
+
+
+def _pad_by_parts(node: NodeImporter, widths: dict[int, tuple[Dim, Dim]]) -> Expr:
+    x = node.operand(0)
+    for axis, (before, after) in widths.items():
+        parts = [x if width is None else _filled(node, x, axis, width) for width in (before, None, after) if width != 0]
+        if len(parts) > 1:
+            x = node.emit(ops.concat(parts, axis=axis))
+    return x
+
+
+def _pad_by_places(node: NodeImporter, mode: str) -> Expr:
     rank, shape = node.rank(), node.shape()
     pads = row(node, node.operand(1))
     count = count_of(node, 1) // 2
@@ -186,12 +213,15 @@ def pad(node: NodeImporter, mode: str) -> Expr:
     grown = ops.add(ops.add(parts[0], parts[1]), shape_row(node))
     sizes = node.named_sizes(node.emit(grown), rank)
     x = node.operand(0)
-    for axis in range(rank) if isinstance(axes, Expr) else axes:
+    known = node.sizes(1)
+    for place, axis in enumerate(range(rank) if isinstance(axes, Expr) else axes):
+        if not isinstance(axes, Expr) and known is not None and known.values[place::count] == (0, 0):
+            continue
         before = ops.take(parts[0], PrimValue(axis), axis=0)
         places = node.emit(ops.subtract(ops.arange(sizes[axis], dtype="int64"), before))
         size = node.emit(Sizes.scalar(shape[axis]).expression())
         if mode == "constant":
-            x = _with_fill(node, x, axis)
+            x = node.emit(ops.concat([x, _filled(node, x, axis, 1)], axis=axis))
             inside = ops.logical_and(ops.greater_equal(places, integers(0)), ops.less(places, size))
             source = ops.where(inside, places, size)
         else:
@@ -200,8 +230,8 @@ def pad(node: NodeImporter, mode: str) -> Expr:
     return x
 
 
-def _with_fill(node: NodeImporter, x: Expr, axis: int) -> Expr:
-    """``x`` with the number to pad with as one more element along ``axis``."""
+def _filled(node: NodeImporter, x: Expr, axis: int, width: Dim) -> Expr:
+    """What is put beside ``x`` along ``axis``: so many times the number to pad with."""
     ty = x.ty
     assert isinstance(ty, TensorType)
     assert ty.shape is not None
@@ -209,8 +239,7 @@ def _with_fill(node: NodeImporter, x: Expr, axis: int) -> Expr:
         number: Expr = ops.reshape(node.operand(2), ShapeExpr(()))
     else:
         number = const(np.asarray(0), node.dtype())
-    fill = ops.full(ShapeExpr([*ty.shape[:axis], 1, *ty.shape[axis + 1 :]]), node.emit(number))
-    return ops.concat([x, node.emit(fill)], axis=axis)
+    return node.emit(ops.full(ShapeExpr([*ty.shape[:axis], width, *ty.shape[axis + 1 :]]), node.emit(number)))
 
 
 def _source(node: NodeImporter, places: Expr, size: Expr, mode: str) -> Expr:

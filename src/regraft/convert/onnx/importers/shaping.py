@@ -276,10 +276,10 @@ def _one_hot(node: NodeImporter) -> Imported:
 @reads("Trilu")
 def _trilu(node: NodeImporter) -> Imported:
     upper = bool(node.attr("upper", 1))
-    diagonal = node.known_integers(1) if node.has(1) else [0]
+    diagonal = node.sizes(1) if node.has(1) else Sizes.scalar(0)
     if diagonal is None:
         return run_time.triangle(node, upper=upper)
-    return (ops.triu if upper else ops.tril)(node.operand(0), diagonal[0])
+    return (ops.triu if upper else ops.tril)(node.operand(0), PrimValue(diagonal.values[0]))
 
 
 @reads("Pad")

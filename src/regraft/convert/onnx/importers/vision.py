@@ -55,3 +55,9 @@ def _roi_align(node: NodeImporter) -> Imported:
         coordinates == "half_pixel",
         mode="max_corner" if mode == "max" else mode,
     )
+
+
+@reads("MaxRoiPool")
+def _max_roi_pool(node: NodeImporter) -> Imported:
+    scale = node.attr("spatial_scale", 1.0)
+    return ops.vision.roi_pool(node.operand(0), node.operand(1), node.attr("pooled_shape"), scale)

@@ -1,14 +1,14 @@
 """Handlers of ATen's operators on complex numbers, which are pairs of real tensors here, and of Fourier transforms.
 
-A transform of known size is a product with the matrix of its cosines and sines: right to rounding for every size, at
-the price of n² products an axis.
+A transform of a short axis is a product with the matrix of its cosines and sines, which is the fastest there; that of a
+longer one is the operator for it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -165,6 +165,9 @@ def _power(context: Context, x: ComplexPair, exponent: float = 2) -> ComplexPair
 
 # --- Fourier transforms
 
+_MOST_MULTIPLIED: Final = 256
+"""The longest axis that is transformed by a product with a matrix."""
+
 
 def _waves(rows: int, columns: int, size: int, dtype: str, weights: Any = 1.0) -> tuple[Expr, Expr]:
     """Cosines and sines of the angles 2π·row·column / size, each row with its weight."""
@@ -190,8 +193,23 @@ def _along(x: Expr, axis: int, matrix: Expr) -> Expr:
     return R.permute_dims(product, [order.index(place) for place in range(rank(x))])
 
 
+def _operator(x: ComplexPair | Expr, axis: int, *, length: int | None = None, **how: bool) -> Expr:
+    """The operator for the transform, with real and imaginary part on the last axis, before and behind."""
+    parts = R.stack([x.real, x.imag], axis=rank(x.real)) if isinstance(x, ComplexPair) else R.expand_dims(x, axis=-1)
+    return R.signal.dft(parts, length, axis, **how)
+
+
+def _parted(found: Expr, factor: int) -> ComplexPair:
+    """The parts of a transform, times what the operator has divided by and PyTorch has not."""
+    last = rank(found) - 1
+    parts = [R.take(found, const(part, "int64"), axis=last) for part in (0, 1)]
+    return ComplexPair(*[_scaled(part, float(factor)) for part in parts])
+
+
 def _transformed(context: Context, x: ComplexPair, axis: int, forward: bool) -> ComplexPair:
     size = _size(context, x.real, axis)
+    if size > _MOST_MULTIPLIED:
+        return _parted(_operator(x, axis, inverse=not forward), 1 if forward else size)
     cosines, sines = _waves(size, size, size, dtype_of(x.real))
     real, imag = context.emit(x.real), context.emit(x.imag)
     across = (_along(imag, axis, sines), _along(real, axis, sines))
@@ -233,8 +251,11 @@ def _transform_of_real(
     *others, last = [axis_of(axis, rank(x)) for axis in dim]
     size = _size(context, x, last)
     factor = _scale(math.prod(_size(context, x, axis) for axis in (*others, last)), normalization)
-    cosines, sines = _waves(size, size // 2 + 1 if onesided else size, size, dtype_of(x))
-    found = ComplexPair(_along(x, last, cosines), R.negative(_along(x, last, sines)))
+    if size > _MOST_MULTIPLIED:
+        found = _parted(_operator(x, last, onesided=onesided), 1)
+    else:
+        cosines, sines = _waves(size, size // 2 + 1 if onesided else size, size, dtype_of(x))
+        found = ComplexPair(_along(x, last, cosines), R.negative(_along(x, last, sines)))
     for axis in others:
         found = _transformed(context, found, axis, True)
     return ComplexPair(_scaled(found.real, factor), _scaled(found.imag, factor))
@@ -249,9 +270,12 @@ def _transform_to_real(
     size = int(last_dim_size)
     for axis in others:
         x = _transformed(context, x, axis, False)
+    factor = _scale(math.prod([_size(context, x.real, axis) for axis in others]) * size, normalization)
+    if size > _MOST_MULTIPLIED:
+        signal = R.squeeze(_operator(x, last, length=size, inverse=True, onesided=True), axis=-1)
+        return _scaled(signal, factor * size)
     rows = _size(context, x.real, last)
     # Each frequency stands for its negative one as well, but for the first, and the last where the size is even.
     weights = np.where((np.arange(rows) == 0) | (2 * np.arange(rows) == size), 1.0, 2.0)[:, None]
     cosines, sines = _waves(rows, size, size, dtype_of(x.real), weights)
-    factor = _scale(math.prod([_size(context, x.real, axis) for axis in others]) * size, normalization)
     return _scaled(_along(x.real, last, cosines) - _along(x.imag, last, sines), factor)

@@ -338,3 +338,37 @@ def _reflection_pad(context: Context, x: Expr, padding: Sequence[Dim]) -> Expr:
 @converts("replication_pad1d", "replication_pad2d", "replication_pad3d")
 def _replication_pad(context: Context, x: Expr, padding: Sequence[Dim]) -> Expr:
     return _padded(context, x, padding, "replicate")
+
+
+# --- windows as columns
+
+
+@converts("im2col")
+def _im2col(
+    context: Context,
+    x: Expr,
+    kernel_size: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> Expr:
+    single = rank(x) == 3
+    data = R.expand_dims(x, axis=0) if single else x
+    columns = R.nn.im2col(data, list(kernel_size), list(stride), list(padding), list(dilation))
+    return R.squeeze(columns, axis=0) if single else columns
+
+
+@converts("col2im")
+def _col2im(
+    context: Context,
+    x: Expr,
+    output_size: Sequence[Dim],
+    kernel_size: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> Expr:
+    single = rank(x) == 2
+    data = R.expand_dims(x, axis=0) if single else x
+    image = R.nn.col2im(data, list(output_size), list(kernel_size), list(stride), list(padding), list(dilation))
+    return R.squeeze(image, axis=0) if single else image

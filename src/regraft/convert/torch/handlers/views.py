@@ -18,9 +18,11 @@ def _reshape(context: Context, x: Expr, *_shape: Any, **_more: Any) -> Expr:
 
 @converts("view.dtype")
 def _view_as_dtype(context: Context, x: Expr, dtype: Any) -> Expr:
-    if context.output_dtype() != dtype_of(x):
-        context.unsupported("the bits of one dtype read as another have no counterpart")
-    return x
+    if context.output_dtype() == dtype_of(x):
+        return x
+    if context.output_shape() != shape_of(x):
+        context.unsupported("the bits of several elements read as one, or of one as several")
+    return R.bitcast(x, context.output_dtype())
 
 
 @converts("unsqueeze")

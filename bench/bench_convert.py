@@ -1,0 +1,211 @@
+"""Models in and out: how long each way takes and what memory it needs, beside TVM's importers on the same files.
+
+Every figure comes from a process of its own, which loads its frameworks first: time and memory are of the conversion
+alone, taken as PyTorch's file or ONNX's becomes a program, or a program one of these. Memory is the process's own
+(`RssAnon`): pages of a file that is mapped belong to the file and can be had back at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from threading import Event, Thread
+from time import process_time
+from typing import Any, Final
+
+from bench.table import Table
+
+ROUNDS: Final = 3
+
+MODELS: Final = {
+    "UNet of Stable Diffusion 1.5, a tenth of the width": "stable_diffusion_15",
+    "BERT base, width 768, 64 tokens": "bert",
+}
+"""The models, by the function of `bench.models` that builds each."""
+
+
+def _own_memory() -> int:
+    """Bytes of this process that stand in no file."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    raise OSError("/proc/self/status has no line RssAnon: this benchmark needs Linux")
+
+
+class _Watch:
+    """The most memory that the process has while something runs, looked at every few milliseconds."""
+
+    def __init__(self) -> None:
+        self._stop = Event()
+        self.most = 0
+
+    def _look(self) -> None:
+        while not self._stop.wait(0.002):
+            self.most = max(self.most, _own_memory())
+
+    def __enter__(self) -> _Watch:
+        self._thread = Thread(target=self._look, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self.most = max(self.most, _own_memory())
+
+
+# --- the ways, each run in a process of its own: what is needed first, then what is measured
+
+
+def _prepare_from_torch(folder: Path) -> Callable[[], Any]:
+    import torch
+
+    import regraft
+
+    program = torch.export.load(folder / "model.pt2")
+    return lambda: regraft.from_torch(program)
+
+
+def _prepare_tvm_from_torch(folder: Path) -> Callable[[], Any]:
+    import torch
+    from tvm.relax.frontend.torch import from_exported_program
+
+    program = torch.export.load(folder / "model.pt2")
+    return lambda: from_exported_program(program)
+
+
+def _prepare_from_onnx(folder: Path) -> Callable[[], Any]:
+    import regraft
+
+    importer = regraft.from_onnx
+    return lambda: importer(folder / "model.onnx")
+
+
+def _prepare_tvm_from_onnx(folder: Path) -> Callable[[], Any]:
+    import onnx
+    from tvm.relax.frontend.onnx import from_onnx
+
+    return lambda: from_onnx(onnx.load(folder / "model.onnx"))
+
+
+def _prepare_to_onnx(folder: Path) -> Callable[[], Any]:
+    import regraft
+
+    module = regraft.from_onnx(folder / "model.onnx")
+    return lambda: regraft.to_onnx(module, folder / "out.onnx")
+
+
+def _prepare_to_torch(folder: Path) -> Callable[[], Any]:
+    import torch
+
+    import regraft
+
+    module = regraft.from_torch(torch.export.load(folder / "model.pt2"))
+    return lambda: regraft.to_torch(module)
+
+
+def _prepare_save_torch(folder: Path) -> Callable[[], Any]:
+    import torch
+
+    import regraft
+
+    module = regraft.from_torch(torch.export.load(folder / "model.pt2"))
+    return lambda: regraft.save_torch(module, folder / "out.pt2")
+
+
+WAYS: Final[dict[str, tuple[str, str]]] = {
+    "from_torch": ("exported program → program", "regraft"),
+    "tvm_from_torch": ("exported program → program", "TVM 0.27"),
+    "from_onnx": ("ONNX file → program", "regraft"),
+    "tvm_from_onnx": ("ONNX file → program", "TVM 0.27"),
+    "to_onnx": ("program → ONNX file", "regraft"),
+    "to_torch": ("program → module of PyTorch", "regraft"),
+    "save_torch": ("program → .pt2 file", "regraft"),
+}
+"""For each way what it does and who does it; `_prepare_<way>` runs it. TVM writes neither format."""
+
+
+def measure(way: str, folder: Path) -> dict[str, float]:
+    """The CPU seconds and the bytes that one way takes in this process, the first time and at best after that."""
+    run = globals()[f"_prepare_{way}"](folder)
+    times: list[float] = []
+    before = _own_memory()
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        with _Watch() as watch:
+            times.append(_seconds(run))
+        times += [_seconds(run) for _ in range(ROUNDS - 1)]
+    return {"first": times[0], "least": min(times), "memory": max(0, watch.most - before)}
+
+
+def _seconds(run: Callable[[], Any]) -> float:
+    started = process_time()
+    result = run()
+    elapsed = process_time() - started
+    del result
+    return elapsed
+
+
+def _write_model(name: str, folder: Path) -> int:
+    """Write a model as both files; returns the bytes of its weights."""
+    import torch
+
+    import regraft
+    from bench import models
+
+    torch.manual_seed(0)
+    built = models.bert("sdpa", width=768, tokens=64) if name == "bert" else getattr(models, name)()
+    built.module.eval()
+    with redirect_stderr(StringIO()):
+        exported = torch.export.export(built.module, built.args, built.kwargs)
+    torch.export.save(exported, folder / "model.pt2")
+    regraft.to_onnx(regraft.from_torch(exported), folder / "model.onnx")
+    return sum(tensor.nbytes for tensor in exported.state_dict.values())
+
+
+def _in_its_own_process(way: str, folder: Path) -> dict[str, float] | str:
+    command = [sys.executable, "-m", "bench.bench_convert", way, str(folder)]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    if finished.returncode:
+        return (finished.stderr.strip().splitlines() or ["failed"])[-1][:80]
+    return json.loads(finished.stdout)
+
+
+def _rows(name: str) -> list[tuple[str | int | float, ...]]:
+    rows: list[tuple[str | int | float, ...]] = []
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        size = _write_model(MODELS[name], folder)
+        for way, (what, who) in WAYS.items():
+            found = _in_its_own_process(way, folder)
+            figures: tuple[str | int | float, ...] = ("–", "–", "–")
+            if isinstance(found, str):
+                what = f"{what}: {found}"
+            else:
+                figures = (found["first"], found["least"], found["memory"] / 1e6)
+            rows.append((f"{name} ({size / 1e6:,.0f} MB)", what, who, *figures))
+    return rows
+
+
+def run() -> list[Table]:
+    """The table."""
+    rows = [row for name in MODELS for row in _rows(name)]
+    return [
+        Table(
+            "Models in and out",
+            ("model (weights)", "what", "by", "first (s)", f"least of {ROUNDS} (s)", "memory (MB)"),
+            tuple(rows),
+            "CPU seconds of the process, on one file for all, and the memory that the first run adds at its peak. "
+            "TVM's importer takes an ONNX model as parsed, so that reading the file is part of its time; regraft "
+            "leaves large weights in the file until something reads them.",
+        )
+    ]
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1], Path(sys.argv[2]))))

@@ -1,0 +1,23 @@
+"""Parts of a tensor, all made in one call: each is a view, and calls are what a view costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, Final
+
+
+def _split(x: Any, *, indices_or_sections: int | tuple[int, ...], axis: int) -> Any:
+    extent = x.shape[axis]
+    if isinstance(indices_or_sections, int):
+        size = -(-extent // indices_or_sections)
+        cuts = (0, *(size * part for part in range(1, indices_or_sections)), extent)
+    else:
+        cuts = (0, *indices_or_sections, extent)
+    # A size that `torch.export` keeps open is not compared: that would fix what the exported program takes.
+    if not all(type(cut) is int for cut in cuts) or any(end < start for start, end in pairwise(cuts)):
+        return NotImplemented
+    return tuple(x.split_with_sizes([end - start for start, end in pairwise(cuts)], axis))
+
+
+KERNELS: Final[dict[str, Callable[..., Any]]] = {"relax.split": _split}
