@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
+import torch
 from onnx import TensorProto, helper
 
 from regraft.workflow import open_model
@@ -120,6 +121,37 @@ def test_grad_gives_outputs_and_gradients(tmp_path: Path) -> None:
     np.testing.assert_allclose(gradient, x, rtol=1e-6)
 
 
+@pytest.mark.parametrize("suffix", ["onnx", "pt2", "relax"])
+def test_grad_differentiates_by_weights_that_are_named(suffix: str, tmp_path: Path) -> None:
+    class Loss(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.hidden = torch.nn.Linear(80, 64)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.tanh(self.hidden(x)).square().mean()
+
+    model, x = Loss(), torch.randn(5, 80)
+    program = torch.export.export(model, (x,))
+    torch.export.save(program, tmp_path / "loss.pt2")
+    assert invoke("convert", tmp_path / "loss.pt2", "-o", tmp_path / "loss.onnx").exit_code == 0
+    assert invoke("convert", tmp_path / "loss.pt2", "-o", tmp_path / "loss.relax").exit_code == 0
+    output = tmp_path / "grad.onnx"
+    result = invoke("grad", tmp_path / f"loss.{suffix}", "--wrt", "x,hidden.weight,hidden.bias", "-o", output)
+    assert result.exit_code == 0, result.output
+    x.requires_grad_()
+    model(x).backward()
+    loss, *found = ort.InferenceSession(output).run(None, {"x": x.detach().numpy()})
+    np.testing.assert_allclose(loss, model(x).item(), rtol=1e-5)
+    wanted = [x.grad, model.hidden.weight.grad, model.hidden.bias.grad]
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-6)
+    missed = invoke("grad", tmp_path / f"loss.{suffix}", "--wrt", "hidden.wait", "-o", tmp_path / "none.onnx")
+    assert missed.exit_code == 2
+    assert "did you mean hidden.weight" in " ".join(missed.stderr.split())
+    assert not (tmp_path / "none.onnx").exists()
+
+
 def test_python_dash_m_is_the_same_command(model: Path) -> None:
     finished = spawn("import runpy, sys; runpy.run_module('regraft', run_name='__main__')", "inspect", model)
     assert finished.returncode == 0, finished.stderr
@@ -143,3 +175,15 @@ def test_optimizing_an_onnx_file_needs_no_torch(model: Path, tmp_path: Path) -> 
     finished = spawn("import sys; sys.modules['torch'] = None", "optimize", model, "-o", output, "--verify")
     assert finished.returncode == 0, finished.stderr
     assert open_model(output).function.params[0].name_hint == "x"
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".relax", ".pt2"])
+def test_a_file_gets_the_permissions_that_new_files_get(model: Path, tmp_path: Path, suffix: str) -> None:
+    if suffix == ".pt2":
+        pytest.importorskip("torch")
+    made = tmp_path / "made"
+    made.write_text("")
+    expected = made.stat().st_mode
+    made.unlink()
+    assert invoke("convert", model, "-o", tmp_path / f"out{suffix}").exit_code == 0
+    assert {path.stat().st_mode for path in tmp_path.glob("out*")} == {expected}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import regraft.ops as R
 from regraft.ir import Op, OpTypeError, TensorType, Trait
+from regraft.ir.dims import dim_min
 from regraft.ir.dtypes import numpy_dtype
 
 from .harness import check, variable
@@ -237,6 +238,15 @@ def test_types_are_as_precise_as_the_operands_allow(name):
     assert type_of(build, known, TensorType(None, dtype)) == TensorType(None, result)
     assert type_of(build, known, TensorType((2, N), None)) == TensorType((2, N), unknown)
     assert type_of(build, TensorType(), TensorType()) == TensorType(None, unknown)
+
+
+def test_a_size_that_outlasts_the_other_wherever_they_broadcast_is_the_result():
+    # Beside a size that is not 1, the other is that size or 1. A cut of n is 1 only where n is.
+    cases = [((N,), (4,), 4), ((2 * N,), (M,), 2 * N), ((N,), (dim_min(N, 9),), N), ((dim_min(N, 9),), (N,), N)]
+    for left, right, size in cases:
+        assert type_of(R.add, TensorType(left, "float32"), TensorType(right, "float32")).shape == (size,)
+    for left, right in [((N,), (M,)), ((N,), (dim_min(N, 1),)), ((N,), (dim_min(N, M),))]:
+        assert type_of(R.add, TensorType(left, "float32"), TensorType(right, "float32")).shape is None
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if name not in LOGICAL])

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from regraft.analysis import check_well_formed
 from regraft.dpl import is_op, make_fused_bias_activation_pattern, wildcard
 from regraft.ir import Call, Constant, Function, IRModule, TensorType, Var, iter_bindings
+from regraft.script.text import parse
 from regraft.testing import assert_same_values, programs, random_inputs
 from regraft.transform import (
     FuseOpsByPattern,
@@ -80,10 +81,26 @@ def test_an_earlier_pattern_takes_what_a_later_one_would_match() -> None:
         ("p = R.matmul(x, a)\nr = R.nn.relu(p)", "p, r"),
     ],
 )
-def test_a_value_that_is_used_outside_keeps_its_match_apart(body: str, results: str) -> None:
+def test_a_value_inside_a_match_that_is_used_outside_is_a_result_of_its_function_too(body: str, results: str) -> None:
     before = _module(body, results)
-    assert FuseOpsByPattern([_matmul_relu()])(before) is before
-    assert "p is used outside of what would be fused" in str(report(FuseOpsByPattern([_matmul_relu()]), before))
+    after = FuseOpsByPattern([_matmul_relu()])(before)
+    check_well_formed(after)
+    assert counts(after["main"])["matmul"] == 0
+    [fused] = [function for _, function in after.items() if "Composite" in function.attrs]
+    assert counts(fused) == {"matmul": 1, "nn.relu": 1}
+    assert_same_values(before, after)
+    assert FuseOpsByPattern([_matmul_relu()])(after) is after
+    merged = MergeCompositeFunctions()(after)
+    check_well_formed(merged)
+    assert_same_values(before, merged)
+
+
+def test_a_match_whose_input_is_computed_from_a_value_inside_is_left() -> None:
+    product = is_op("relax.matmul")(wildcard(), wildcard())
+    pattern = FusionPattern("my.mm_add", is_op("relax.add")(product, wildcard()))
+    before = _module("p = R.matmul(x, a)\ne = R.exp(p)\nf = R.sin(e)\nr = R.add(p, f)", "r")
+    assert FuseOpsByPattern([pattern])(before) is before
+    assert "its input f is computed from a value inside it" in str(report(FuseOpsByPattern([pattern]), before))
 
 
 def test_the_check_sees_the_match_and_can_decline_it() -> None:
@@ -249,3 +266,32 @@ def test_random_programs_keep_their_dtypes_and_stay_well_formed(before: IRModule
         return [kinds(v) for v in value] if isinstance(value, tuple) else np.asarray(value).dtype
 
     assert kinds(expected) == kinds(got)
+
+
+def test_dataflow_blocks_in_branches_are_computed_in_half_precision_too() -> None:
+    text = """
+from regraft.script import relax as R
+
+@R.function
+def main(x: R.Tensor((2, 3), "float32"), a: R.Tensor((3, 4), "float32"), c: R.Tensor((), "bool")):
+    if c:
+        with R.dataflow():
+            p = R.matmul(x, a)
+            q = R.nn.softmax(p)
+            R.output(q)
+        r = q
+    else:
+        r = R.matmul(x, a)
+    return r
+"""
+    before = parse(text)
+    assert isinstance(before, Function)
+    after = ToMixedPrecision()(before)
+    check_well_formed(after)
+    assert counts(after)["astype"] == 4  # two operands, the product, and the softmax's operand again
+    assert ToMixedPrecision()(after) is after
+    assert after.ret_ty == before.ret_ty
+    inputs = random_inputs(before)[:2]
+    for branch in (True, False):
+        expected, got = (run(one, [*inputs, np.asarray(branch)]) for one in (before, after))
+        np.testing.assert_allclose(expected, got, rtol=2e-2, atol=2e-2)

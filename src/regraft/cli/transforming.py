@@ -121,15 +121,13 @@ def grad(
     output: OutputPath,
     wrt: Annotated[
         str | None,
-        typer.Option(metavar="A,B,...", help="The inputs to differentiate by; by default all floating ones."),
+        typer.Option(metavar="A,B,...", help="Inputs or weights to differentiate by; by default all floating inputs."),
     ] = None,
     target: Annotated[int, typer.Option(min=0, help="Which output is differentiated; it has to be one number.")] = 0,
     function: FunctionName = None,
 ) -> None:
-    """Write a model that gives its outputs and then their gradients with respect to its inputs."""
-    from ..gradient import Gradient
-    from ..ir.module import IRModule
-    from ..workflow import check_output, form_of, open_model, sizes_of, staged, write_model
+    """Write a model that gives its outputs and then the gradients of one of them."""
+    from ..workflow import check_output, differentiated, form_of, open_model, sizes_of, staged, write_model
 
     form_of(output)
     with console.shown_progress() as progress:
@@ -138,10 +136,7 @@ def grad(
         check_output(output, opened.files)
         progress("differentiating", 1, 3)
         names = [name.strip() for name in wrt.split(",")] if wrt is not None else None
-        with_gradient = Gradient(opened.name, require_grads=names, target_index=target)(opened.module)
-        adjoint = with_gradient[f"{opened.name}_adjoint"]
-        result = with_gradient.without_functions({opened.name, f"{opened.name}_adjoint"})
-        result = IRModule({"main": adjoint}, result.attrs).with_functions(dict(result.items()))
+        result = differentiated(opened, names, target)
         progress("writing", 2, 3)
         with staged(output) as path:
             write_model(result, "main", path)

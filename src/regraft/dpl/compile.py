@@ -41,7 +41,6 @@ from .pattern import (
     UnorderedTuplePattern,
     all_patterns,
 )
-from .splits import Splits
 from .view import as_written, definition, projections, resolve, same_value
 
 
@@ -312,30 +311,6 @@ class Compiler(StepWriter):
                 bodies.append((yield self._repeat(part, register)))
             else:
                 yield self._compile(part, register)
-
-    def _split(
-        self,
-        owner: DFPattern,
-        parts: Sequence[DFPattern],
-        elements: int,
-        registers: Sequence[int],
-        bodies: Sequence[ElementCode],
-        *,
-        allow_rest: bool,
-    ) -> None:
-        """Share the list in register ``elements`` out between repeats, whose code will be in ``bodies``."""
-        slot, after = self.slot(owner), len(self.code.steps) + 1
-        extents = [self.extent_register(part.extent) for part in parts if isinstance(part, RepeatPattern)]
-        splits = Splits(parts, elements, registers, extents, bodies, allow_rest=allow_rest, is_raw=elements in self.raw)
-
-        def run(r: Registers) -> Iterator[int]:
-            for _ in splits.ways(r):
-                yield after
-
-        def why(r: Registers) -> tuple[str, str]:
-            return reasons.wrong_run(owner, r[slot], len(r[elements]), parts, [e and r[e] for e in extents])
-
-        self.code.add_choice(run, owner, why)
 
     def _repeat(self, pattern: RepeatPattern, elements: int) -> Steps[ElementCode]:
         """Match each value of the list in register ``elements``; what the parts stand for is gathered in lists.

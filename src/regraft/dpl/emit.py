@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..ir.expr import ShapeExpr, Tuple
@@ -10,6 +10,7 @@ from ..ir.op import Op
 from ..ir.types import ShapeType, bind_type
 from . import reasons
 from .conditions import anything, attr_check, certainly_of_type, dtype_check, leaf_check
+from .elements import ElementCode
 from .machine import DEFINITIONS, FIRST_FREE, SIZES, TRACER, UNSET, Code, Place, Registers
 from .pattern import (
     CallPattern,
@@ -17,9 +18,11 @@ from .pattern import (
     DFPattern,
     Extent,
     PrimArrPattern,
+    RepeatPattern,
     ShapePattern,
     TypePattern,
 )
+from .splits import Splits
 from .view import as_written, definition, resolve, same_value
 
 
@@ -250,6 +253,30 @@ class StepWriter:
             return reasons.not_a_tuple(pattern, r[source], r[DEFINITIONS])
 
         self.code.add_test(run, pattern, why)
+
+    def _split(
+        self,
+        owner: DFPattern,
+        parts: Sequence[DFPattern],
+        elements: int,
+        registers: Sequence[int],
+        bodies: Sequence[ElementCode],
+        *,
+        allow_rest: bool,
+    ) -> None:
+        """Share the list in register ``elements`` out between repeats, whose code will be in ``bodies``."""
+        slot, after = self.slot(owner), len(self.code.steps) + 1
+        extents = [self.extent_register(part.extent) for part in parts if isinstance(part, RepeatPattern)]
+        splits = Splits(parts, elements, registers, extents, bodies, allow_rest=allow_rest, is_raw=elements in self.raw)
+
+        def run(r: Registers) -> Iterator[int]:
+            for _ in splits.ways(r):
+                yield after
+
+        def why(r: Registers) -> tuple[str, str]:
+            return reasons.wrong_run(owner, r[slot], len(r[elements]), parts, [e and r[e] for e in extents])
+
+        self.code.add_choice(run, owner, why)
 
     def _commute(self, pattern: CallPattern, slot: int, registers: tuple[int, ...]) -> None:
         first, second = registers

@@ -143,9 +143,10 @@ def _outlasts(size: Dim, other: Dim) -> bool:
     """Whether the broadcast of two sizes is ``size`` wherever there is one."""
     if dims_equal(size, 1) is False:
         return True
+    if not isinstance(other, Min) or size not in other.operands:
+        return False
     # Of a cut, such as min(n, 512), one element is left only where there was one.
-    rest = [operand for operand in other.operands if operand != size] if isinstance(other, Min) else []
-    return bool(rest) and len(rest) < len(other.operands) and all(dim_at_least(operand, 2) for operand in rest)
+    return all(operand == size or dim_at_least(operand, 2) is True for operand in other.operands)
 
 
 def broadcast_types(call: Call, indices: Iterable[int] | None = None) -> tuple[tuple[Dim, ...] | None, int]:

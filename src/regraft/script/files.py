@@ -46,9 +46,7 @@ class _WeightsFile:
     def store(self, data: TensorData) -> int:
         """Append the bytes of a tensor; returns where they begin."""
         if self._file is None:
-            import tempfile
-
-            self._file = tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=".relax-", delete=False)  # noqa: SIM115
+            self._file = _beside(self.path).open("x+b")
         content = little_endian(data.read()).reshape(-1).view(np.uint8).data
         start = -(-self._end // _ALIGNMENT) * _ALIGNMENT
         self._file.seek(start)
@@ -104,19 +102,22 @@ def save_script(program: IRModule | Function, path: str | os.PathLike[str]) -> N
 
 
 def _write_whole(target: Path, text: str, weights: _WeightsFile) -> None:
-    from tempfile import mkstemp
-
-    handle, temporary = mkstemp(dir=target.parent, prefix=".relax-")
+    temporary = _beside(target)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+        with temporary.open("x", encoding="utf-8", newline="\n") as file:
             file.write(f"{text}\n")
             file.flush()
             os.fsync(file.fileno())
         weights.finish()
         os.replace(temporary, target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
+
+
+def _beside(path: Path) -> Path:
+    """A name in the same folder that no file has; what is opened there gets the permissions that files get there."""
+    return path.with_name(f".relax-{os.urandom(8).hex()}")
 
 
 def load_script(path: str | os.PathLike[str]) -> IRModule | Function:

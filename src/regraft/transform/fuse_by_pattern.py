@@ -135,12 +135,14 @@ class _Fusing(SessionWalk):
         inside = {bound[shown] for shown in matched.values() if isinstance(shown, Expr) and shown in bound} | {root}
         if inside & taken:
             return "a part of it is fused already"
-        for var in inside - {root}:
-            users, is_output = session.consumers(var)
-            outside = [user for user in users if user not in inside]
-            if is_output or outside:
-                return f"{var.name_hint} is used outside of what would be fused"
-        return {var: session.definitions[var] for var in sorted(inside, key=session.rank)}
+        group = {var: session.definitions[var] for var in sorted(inside, key=session.rank)}
+        if not any(_is_seen_outside(session, var, group) for var in inside - {root}):
+            return group
+        inputs = [leaf for value in group.values() for leaf in leaves_of(value)]
+        for leaf in dict.fromkeys(resolve(session.definitions, leaf) for leaf in inputs):
+            if isinstance(leaf, Var) and leaf not in group and session.depends_on(leaf, group):
+                return f"its input {leaf.name_hint} is computed from a value inside it"
+        return group
 
     def _fuse(
         self,
@@ -165,7 +167,8 @@ class _Fusing(SessionWalk):
         attrs: dict[str, Any] = {"Composite": pattern.name}
         if pattern.attrs_getter is not None:
             attrs.update(pattern.attrs_getter(annotated))
-        function, arguments = self._function(session, root, group, attrs)
+        others = [var for var in group if var is not root and _is_seen_outside(session, var, group)]
+        function, arguments = self._function(session, root, others, group, attrs)
         missing = free_symbolic_vars(function)
         if missing:
             return f"its inputs do not say what the size {missing[0]} is"
@@ -178,13 +181,24 @@ class _Fusing(SessionWalk):
         else:
             name = self._new.fresh(name)
             function = function.with_attr("Primitive", True)
-        session.replace(root, Call(self._new.add(name, function), arguments))
+        call = Call(self._new.add(name, function), arguments)
+        if not others:
+            session.replace(root, call)
+            return None
+        results = session.add_value(call, root.name_hint, root.origins)
+        for index, var in enumerate([root, *others]):
+            session.replace(var, TupleGetItem(results, index))
         return None
 
     def _function(
-        self, session: EditSession, root: Var, group: Mapping[Var, Expr], attrs: Mapping[str, Any]
+        self,
+        session: EditSession,
+        root: Var,
+        others: Sequence[Var],
+        group: Mapping[Var, Expr],
+        attrs: Mapping[str, Any],
     ) -> tuple[Function, list[Expr]]:
-        """The group as a function, and what to call it with."""
+        """The group as a function that gives ``root``, or a tuple of it and ``others``; and what to call it with."""
         table: dict[Var, Expr] = {}
         arguments: dict[Expr, Var] = {}
         bindings: list[VarBinding] = []
@@ -192,12 +206,13 @@ class _Fusing(SessionWalk):
             for leaf in leaves_of(value):
                 self._add_parameter(session, leaf, group, arguments, table)
         for var, value in group.items():
-            make = Var if var is root else DataflowVar
+            make = Var if var is root or var in others else DataflowVar
             local = make("gv" if var is root else var.name_hint, var.ty, var.origins)
             known = _without_constants(value, arguments) if not self._bind_constants else value
             bindings.append(VarBinding(local, substitute(known, table)))
             table[var] = local
-        body = SeqExpr([DataflowBlock(bindings)], table[root])
+        result = Tuple([table[var] for var in (root, *others)]) if others else table[root]
+        body = SeqExpr([DataflowBlock(bindings)], result)
         return Function(list(arguments.values()), body, None, True, attrs), list(arguments)
 
     def _add_parameter(
@@ -218,6 +233,11 @@ class _Fusing(SessionWalk):
             return
         parameter = arguments[leaf] = Var(leaf.name_hint, leaf.ty, leaf.origins)
         table[leaf] = parameter
+
+
+def _is_seen_outside(session: EditSession, var: Var, group: Mapping[Var, Expr]) -> bool:
+    users, is_output = session.consumers(var)
+    return is_output or any(user not in group for user in users)
 
 
 def _without_constants(value: Expr, arguments: Mapping[Expr, Var]) -> Expr:
@@ -251,10 +271,11 @@ def FuseOpsByPattern(
 ) -> Pass:
     """Make what each pattern matches in a dataflow block a private function with the attribute ``Composite``.
 
-    ``patterns`` are `FusionPattern` or tuples of its fields; earlier ones come first. A match is fused as a whole if
-    nothing outside uses a value inside it but the last. ``bind_constants``: constants go into the function, else they
-    become arguments. ``annotate_codegen``: the functions are public and carry ``Codegen``, the part of the name before
-    the dot. ``entry_functions``: only these functions are looked at.
+    ``patterns`` are `FusionPattern` or tuples of its fields; earlier ones come first. A match is fused as a whole.
+    Where something outside uses values inside it besides the last, the function gives a tuple of the last and these, as
+    in Relax; such a match is left if an input of it is computed from a value inside. ``bind_constants``: constants go
+    into the function, else they become arguments. ``annotate_codegen``: the functions are public and carry ``Codegen``,
+    the part of the name before the dot. ``entry_functions``: only these functions are looked at.
 
     Needs: dataflow blocks; inputs of a match that say all sizes that it mentions. Guarantees: the same values to the
     bit. Raises `PassError` for an entry function that does not exist. Cost: linear in the program for each pattern.

@@ -36,7 +36,7 @@ def _without_detour(
     pending: list[tuple[Expr, Var]] = [(resolve(bindings, within), outer)]
     while pending:
         leaf, user = pending.pop()
-        if leaf in done:
+        if leaf in done or user in seen.get(leaf, ()):
             continue
         data = before(leaf) if isinstance(leaf, Var) and user is not outer else None
         if data is not None or _is_same_for_all(leaf):

@@ -15,7 +15,7 @@ from ..analysis import free_vars
 from ..ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.op import Call, Op, Trait
-from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import TensorType, TupleType, Type
 from ..rewrite.session import substitute
 from .context import PassContext, PassError
@@ -190,24 +190,42 @@ def _tensors(operand: Expr) -> list[Expr]:
     return [operand] if isinstance(operand.ty, TensorType | TupleType) else []
 
 
+def _block(block: BindingBlock, given: Mapping[Var, Var], out_dtype: str) -> BindingBlock:
+    """``block`` written again, or the dataflow blocks in its branches, if it is a plain one."""
+    if not isinstance(block, DataflowBlock):
+        bindings = [_with_branches(binding, out_dtype) for binding in block]
+        return block if all(a is b for a, b in zip(bindings, block, strict=True)) else BindingBlock(bindings)
+    written = _Block(given, out_dtype)
+    for binding in block:
+        written.write(binding)
+    same = len(written.bindings) == len(block)
+    if same and all(a is b for a, b in zip(written.bindings, block.bindings, strict=True)):
+        return block
+    return DataflowBlock(written.bindings)
+
+
+def _with_branches(binding: Binding, out_dtype: str) -> Binding:
+    """``binding``, with the dataflow blocks in its branches written again; these see the parameters as they were."""
+    value = binding.value
+    if not isinstance(value, If) or isinstance(binding, MatchCast):
+        return binding
+    branches: list[SeqExpr] = []
+    for branch in (value.true_branch, value.false_branch):
+        blocks = [_block(block, {}, out_dtype) for block in branch.blocks]
+        same = all(a is b for a, b in zip(blocks, branch.blocks, strict=True))
+        branches.append(branch if same else SeqExpr(blocks, branch.body))
+    if branches[0] is value.true_branch and branches[1] is value.false_branch:
+        return binding
+    return VarBinding(binding.var, If(value.cond, *branches))
+
+
 def _mixed(function: Function, out_dtype: str, names: Sequence[str]) -> Function:
     given: dict[Var, Var] = {}
     for param in function.params:
         if param.name_hint in names and isinstance(param.ty, TensorType) and param.ty.dtype == _HIGH:
             given[param] = Var(param.name_hint, param.ty.with_dtype(_LOW), param.origins)
-    blocks: list[BindingBlock] = []
     start: list[Binding] = []
-    for block in function.body.blocks:
-        if not isinstance(block, DataflowBlock):
-            blocks.append(block)
-            continue
-        written = _Block(given, out_dtype)
-        for binding in block:
-            written.write(binding)
-        same = len(written.bindings) == len(block)
-        if not same or any(a is not b for a, b in zip(written.bindings, block.bindings, strict=True)):
-            block = DataflowBlock(written.bindings)
-        blocks.append(block)
+    blocks = [_block(block, given, out_dtype) for block in function.body.blocks]
     outside = any(not isinstance(block, DataflowBlock) for block in function.body.blocks)
     if given and (outside or set(given) & set(_tensors(function.body.body))):
         start = [VarBinding(old, ops.astype(new, _HIGH)) for old, new in given.items()]
@@ -224,7 +242,7 @@ def ToMixedPrecision(out_dtype: str = "float32", fp16_input_names: Sequence[str]
 
     ``out_dtype``: in which dtype products are summed and given, float32 or float16; float32 results are converted to
     float16 right after. ``fp16_input_names``: parameters that are given in float16 from now on. The function returns
-    what it did. Only dataflow blocks are changed (`ConvertToDataflow`).
+    what it did. Only dataflow blocks are changed, those in branches too (`ConvertToDataflow` makes them), as in Relax.
 
     Needs: nothing. Guarantees: dtypes of results as before. Values change as float16 rounds, and numbers beyond 65504
     become infinite, so this is never done by default. Cost: linear.

@@ -103,8 +103,9 @@ def pipeline(level: int | str = "default", machine: Machine = CPU_CORE) -> Seque
     Other weights keep their names.
     2, ``"default"``: matmuls of one left side become one where that is estimated to be faster on ``machine``, by shapes
     alone (`combining_pays`), and activations, norms and attention that are written out become one operator. Each
-    element is the same sum of products as before; an engine may add them up in another order. Inputs are taken to be
-    finite. Combined weights are new ones, without the names of the old.
+    element is the same sum of products as before; an engine may add them up in another order, and round elsewhere in
+    operators that were recognized. Inputs are taken to be finite. Combined weights are new ones, without the names of
+    the old.
     3, ``"aggressive"``: all matmuls of one left side become one, faster or not, ``x @ (a + b)`` is expanded, and
     products of three are done in the cheaper order: other sums of the same terms, so float results may differ by more
     than the last digits.

@@ -5,6 +5,7 @@ a model with what became of it. Stands on every other room but the command line,
 """
 
 from .comparison import OutputDifference
+from .differentiating import differentiated
 from .errors import OutputError, UsageError, VerificationError
 from .files import check_output, sizes_of, staged, write_text
 from .inputs import read_inputs
@@ -25,6 +26,7 @@ __all__ = [
     "VerificationError",
     "check_output",
     "describe_model",
+    "differentiated",
     "form_of",
     "open_model",
     "optimize",

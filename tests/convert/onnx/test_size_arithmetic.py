@@ -196,3 +196,40 @@ def test_positions_cut_to_a_table_broadcast_beside_the_sequence() -> None:
     ]
     module = from_onnx(_model(nodes, table=[4, 6], zero=[0]))
     assert str(module["main"].ret_ty) == 'R.Tensor((n, 6), dtype="float32")'
+
+
+def test_widths_that_sizes_decide_are_padded_by_what_they_are() -> None:
+    # As windows of 4 rows ask for: rows up to the next multiple.
+    nodes = [
+        _node("Shape", "x", "n", end=1),
+        _node("Mod", "n four", "over"),
+        _node("Sub", "four over", "under"),
+        _node("Mod", "under four", "after"),
+        _node("Concat", "nothing nothing after nothing", "widths", axis=0),
+        _node("Pad", "x widths", "y"),
+    ]
+    model = _model(nodes, four=[4], nothing=[0])
+    module = from_onnx(model)
+    assert op_counts(module) == {"relax.full": 1, "relax.concat": 1}
+    _assert_same(model, module)
+
+
+def test_a_triangle_whose_diagonal_is_a_size_is_one_operator() -> None:
+    nodes = [SHAPE, _node("Gather", "s zero", "k"), _node("Trilu", "x k", "y")]
+    model = _model(nodes, zero=0)
+    module = from_onnx(model)
+    assert op_counts(module) == {"relax.triu": 1}
+    _assert_same(model, module)
+
+
+def test_one_size_that_only_the_run_decides_leaves_the_names_of_the_others() -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "heads", "queries", "keys"])
+    mask = helper.make_tensor_value_info("mask", TensorProto.FLOAT, ["batch", 1, 1, "total"])
+    value = helper.make_tensor_value_info("value", TensorProto.FLOAT, ["batch", "heads", "keys", 8])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    nodes = [_node("Add", "x mask", "scores"), _node("MatMul", "scores value", "y")]
+    graph = helper.make_graph(nodes, "g", [x, mask, value], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    module = from_onnx(model)
+    assert "R.Tensor((batch, heads, queries, scores_3), " in module.script()
+    assert str(module["main"].ret_ty) == 'R.Tensor((batch, heads, queries, 8), dtype="float32")'

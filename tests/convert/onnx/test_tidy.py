@@ -218,3 +218,42 @@ def test_what_nothing_reads_is_not_written() -> None:
         return [op.sin(x)]
 
     assert _operators(_exported(_program([x], write), _random(2, 3))) == {"Sin": 1}
+
+
+def test_what_is_computed_twice_is_one_node_and_both_results_are_there() -> None:
+    x = _input(2, 3)
+
+    def write(emit: Callable[[Expr], Var]) -> list[Expr]:
+        return [op.exp(emit(op.sin(x))), op.exp(emit(op.sin(x))), op.cumsum(x, 0), op.cumsum(x, 1)]
+
+    model = _exported(_program([x], write), _random(2, 3))
+    assert _operators(model) == {"Sin": 1, "Exp": 1, "Identity": 1, "CumSum": 2}
+    assert len({value.name for value in model.graph.output}) == 4
+
+
+def test_layers_of_attention_prepare_their_mask_once() -> None:
+    mask = _input(2, 1, 1, 5, name="mask")
+    params = [_input(2, 5, 3, 4, name=name) for name in "qkv"]
+
+    def write(emit: Callable[[Expr], Var]) -> list[Expr]:
+        first = emit(op.nn.attention(*params, mask))
+        return [op.nn.attention(first, params[1], params[2], mask)]
+
+    arrays = [_random(2, 1, 1, 5), *[_random(2, 5, 3, 4) + place for place in range(3)]]
+    operators = _operators(_exported(_program([mask, *params], write), *arrays))
+    assert operators["Attention"] == 2
+    assert operators["Expand"] == 1
+
+
+def test_weights_keep_the_names_of_the_onnx_model_that_they_come_from() -> None:
+    x = _input(2, 3, 4)
+    weight, table = _weight(_random(4, 5), "decoder.weight"), _weight(_random(2, 3, 5), "decoder.table")
+    shift = _weight(np.asarray(0.5, np.float32))
+
+    def write(emit: Callable[[Expr], Var]) -> list[Expr]:
+        return [op.multiply(emit(op.add(emit(op.matmul(x, weight)), table)), shift)]
+
+    model = _exported(_program([x], write), _random(2, 3, 4))
+    for result in (rx.to_onnx(rx.from_onnx(model)), rx.optimize(model)):
+        names = {each.name for each in result.graph.initializer if len(each.dims)}
+        assert names == {"decoder.weight", "decoder.table"}

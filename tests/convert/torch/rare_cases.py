@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from .cases import Case, aten, f, i, pos
+from .cases import Case, aten, b, f, i, pos
 
 
 def z(x: torch.Tensor) -> torch.Tensor:
@@ -135,6 +135,19 @@ SCATTERS: dict[str, Case] = {
     "unfold_image": Case(lambda x: F.unfold(x, (2, 3), 1, 1, (2, 1)), (f(2, 2, 5, 6),)),
     "fold_single": Case(lambda x: F.fold(x, (5, 6), (2, 3), 1, 1, (2, 1)), (f(12, 18),)),
     "unfold_single": Case(lambda x: F.unfold(x, (2, 3), (1, 2), 1, (2, 1)), (f(2, 5, 8),)),
+    "masked_select_broadcast": Case(lambda x, m: torch.masked_select(x, m), (f(4, 5), f(3, 4, 1) > 0)),
+    "diagonal_scatter": Case(lambda x, s: torch.diagonal_scatter(x, s, 1, 0, 2), (f(3, 2, 5), f(2, 3))),
+    "diagonal_scatter_below": Case(lambda x, s: torch.diagonal_scatter(x, s, -1), (f(4, 3), f(3))),
+    "cartesian_prod": Case(lambda x, y: torch.cartesian_prod(x, y), (f(3), f(4))),
+    "unsafe_chunk": Case(lambda x: torch.unsafe_chunk(x, 3, 1), (f(2, 7),)),
+    "kthvalue_of_a_scalar": Case(lambda x: torch.kthvalue(x, 1), (f(),)),
+    "signbit": Case(torch.signbit, (torch.tensor([0.0, -0.0, 1, -1, -torch.inf, torch.nan, -torch.nan]),)),
+    "copysign": Case(torch.copysign, (f(2, 5), torch.tensor([0.0, -0.0, 1, -1, -torch.inf]))),
+    "copysign_of_integers": Case(lambda x: torch.copysign(x, -0.0), (i(5),)),
+    "cummax": Case(lambda x: torch.cummax(x, 1), (i(3, 7).float(),)),
+    "cummin_of_integers": Case(lambda x: torch.cummin(x, 0), (i(6, 2),)),
+    "cummax_nan": Case(lambda x: torch.cummax(x, 0), (torch.tensor([1.0, 3, torch.nan, 2, 9, torch.nan, 4]),)),
+    "pad_circular_and_cut": Case(lambda x: F.pad(x, (-1, 2, 3, -2), mode="circular"), (f(2, 3, 6, 5),)),
     "bits": Case(lambda x: (x.view(torch.int32), x.view(torch.int32).view(torch.float32)), (f(3, 4),)),
     "histc": Case(lambda x: torch.histc(x, bins=4, min=-1, max=2), (torch.tensor([-1.0, 2, 0.5, 3, -2, 1.25, 0.5]),)),
     "searchsorted_rows": Case(
@@ -254,10 +267,42 @@ RECURRENT: dict[str, Case] = {
     "rnn_relu": Case(_recurrent(torch.nn.RNN, 3, 4, nonlinearity="relu"), (f(5, 2, 3),)),
 }
 
+_CLASSES = torch.tensor([0, 1, 2, 1, 0])
+LOSSES: dict[str, Case] = {
+    **{
+        f"cross_entropy_{reduction}": Case(
+            lambda x, y, w, r=reduction: F.cross_entropy(x, y, w, reduction=r, ignore_index=2),
+            (f(5, 3), _CLASSES, pos(3)),
+        )
+        for reduction in ("none", "mean", "sum")
+    },
+    **{
+        f"smooth_cross_entropy_{reduction}": Case(
+            lambda x, y, r=reduction: F.cross_entropy(x, y, reduction=r, label_smoothing=0.3), (f(5, 3), _CLASSES)
+        )
+        for reduction in ("none", "mean", "sum")
+    },
+    "cross_entropy_of_pictures": Case(
+        lambda x, y: F.cross_entropy(x, y, reduction="sum"), (f(2, 3, 4, 5), i(2, 4, 5, low=0, high=3))
+    ),
+    "cross_entropy_of_one": Case(lambda x, y: F.cross_entropy(x, y, reduction="sum"), (f(3), torch.tensor(1))),
+    **{
+        f"{loss}_{reduction}": Case(
+            lambda x, y, n=loss, r=reduction: getattr(F, n)(x, y, reduction=r), (f(3, 4), f(3, 4, seed=1))
+        )
+        for loss in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "kl_div")
+        for reduction in ("none", "mean", "sum")
+    },
+    "binary_cross_entropy": Case(
+        lambda x, y: F.binary_cross_entropy_with_logits(x, y, reduction="sum"), (f(4), b(4).float())
+    ),
+}  # fmt: skip
+
 RARE_FAMILIES: dict[str, dict[str, Case]] = {
     "backward": BACKWARD,
     "complex": COMPLEX,
     "groups": GROUPS,
+    "losses": LOSSES,
     "pooling": POOLING,
     "recurrent": RECURRENT,
     "scatters": SCATTERS,

@@ -21,12 +21,14 @@ from .kernels import has_kernel
 def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.Value]:
     """Make the graph smaller, in place; gives what stands for those of ``results`` that are gone.
 
-    What only arranges a constant is done once, when the model is written, unless the constant is read as it is
-    elsewhere. Axes that are added twice in a row are added once. What is added after a convolution or a product of two
-    matrices, one number for each channel or column, becomes an operand of it. Nodes whose results nobody reads are
-    gone. Cost: linear in the nodes.
+    Nodes that do the same to the same operands are one. What only arranges a constant is done once, when the model is
+    written, unless the constant is read as it is elsewhere. Axes that are added twice in a row are added once. What is
+    added after a convolution or a product of two matrices, one number for each channel or column, becomes an operand
+    of it. Nodes whose results nobody reads are gone. Cost: linear in the nodes.
     """
     tidying = _Tidying(graph, results)
+    for node in graph.nodes:
+        tidying.compute_once(node)
     for node in graph.nodes:
         if node.op_type in ("Reshape", "Unsqueeze"):
             tidying.arrange(node)
@@ -39,11 +41,11 @@ def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.V
         if node.op_type == "Transpose":  # last: products transpose their right side themselves
             tidying.arrange(node)
     tidying.drop_unread()
-    return tidying.replaced
+    return {value: tidying.now(value) for value in tidying.replaced}
 
 
 class _Tidying:
-    __slots__ = ("_arranged", "_graph", "_results", "_sources", "replaced")
+    __slots__ = ("_arranged", "_graph", "_known", "_results", "_sources", "replaced")
     replaced: dict[ir.Value, ir.Value]
 
     def __init__(self, graph: GraphWriter, results: Sequence[ir.Value]) -> None:
@@ -51,7 +53,19 @@ class _Tidying:
         self._results = dict.fromkeys(results)
         self._arranged: dict[tuple[ir.Value, tuple[int, ...], tuple[int, ...] | None], ir.Value] = {}
         self._sources: dict[ir.Value, ir.Value] = {}
+        self._known: dict[tuple[object, ...], ir.Node] = {}
         self.replaced = {}
+
+    def compute_once(self, node: ir.Node) -> None:
+        """Let an earlier node that does the same stand for this one."""
+        key = _what_it_does(node)
+        if key is None:
+            return
+        known = self._known.setdefault(key, node)
+        if known is not node:
+            for mine, theirs in zip(node.outputs, known.outputs, strict=True):
+                self._replace(node, mine, theirs)
+            _join_origins(known, node)
 
     def arrange(self, node: ir.Node) -> None:
         """Put a constant in the place of a node that only arranges one, if nothing reads that as it is."""
@@ -128,6 +142,12 @@ class _Tidying:
             del self._results[old]
         _detach(node)
 
+    def now(self, value: ir.Value) -> ir.Value:
+        """What stands for ``value`` in the end."""
+        while value in self.replaced:
+            value = self.replaced[value]
+        return value
+
     def drop_unread(self) -> None:
         """Leave out nodes of whose results none is read."""
         live: list[ir.Node] = []
@@ -138,6 +158,18 @@ class _Tidying:
             else:
                 _detach(node)
         self._graph.nodes[:] = reversed(live)
+
+
+def _what_it_does(node: ir.Node) -> tuple[object, ...] | None:
+    """Operator, operands and attributes of a node, to tell if another does the same; None for one with a body."""
+    attributes: list[tuple[str, object]] = []
+    for name, attribute in sorted(node.attributes.items()):
+        if attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
+            return None
+        is_tensor = attribute.type == ir.AttributeType.TENSOR
+        value = attribute.as_tensor() if is_tensor else attribute.value
+        attributes.append((name, (value.dtype, tuple(value.shape), value.tobytes()) if is_tensor else value))
+    return node.domain, node.op_type, len(node.outputs), *node.inputs, tuple(map(repr, attributes))
 
 
 def _detach(node: ir.Node) -> None:

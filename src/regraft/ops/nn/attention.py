@@ -124,7 +124,7 @@ def _attend(xp: Any, query: Any, key: Any, value: Any, bias: Any, visible: Any, 
     name = dtype_name(query.dtype)
     batch, queries, heads, size = query.shape
     keys, groups = key.shape[1], key.shape[2]
-    shared = heads // groups if groups else 0
+    shared = heads // groups if groups != 0 else 0
     q, k, v = [xp.permute_dims(widened(xp, operand), (0, 2, 1, 3)) for operand in (query, key, value)]
     q = xp.reshape(q, (batch, groups, shared * queries, size))
     factor = scale if scale is not None else 1.0 / sqrt(size) if size else 1.0

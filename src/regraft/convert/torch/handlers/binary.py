@@ -14,7 +14,7 @@ from ....ir.dims import SymExpr
 from ....ir.dtypes import is_bool, is_float, is_integer
 from ....ir.expr import Expr
 from ..context import Context, Operand, cast, converts, dtype_of, promoted_dtype
-from .unary import in_wide_floats
+from .unary import in_wide_floats, is_signed
 
 
 def _arithmetic(function: Callable[..., Expr]) -> Callable[..., Expr]:
@@ -209,9 +209,11 @@ def _xlogy(context: Context, x: Expr, other: Expr) -> Expr:
     return R.where(R.isnan(right), right, product)
 
 
-@converts("copysign.Tensor")
-def _copysign(context: Context, x: Expr, other: Expr) -> Expr:
-    context.unsupported("the sign of a floating zero cannot be told; write torch.where(other < 0, -x.abs(), x.abs())")
+@converts("copysign.Tensor", "copysign.Scalar")
+def _copysign(context: Context, x: Expr, other: Operand) -> Expr:
+    dtype = context.output_dtype()
+    size = R.abs(cast(x, dtype))
+    return R.where(is_signed(context.scalar(other, dtype)), R.negative(size), size)
 
 
 # --- three operands

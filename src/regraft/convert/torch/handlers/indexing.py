@@ -8,6 +8,7 @@ from typing import Any, Final
 from .... import ops as R
 from ....ir.dims import Dim, SymExpr, dim_at_least
 from ....ir.expr import Expr, const
+from ....ir.types import TensorType
 from ..context import Context, axis_of, cast, converts, dtype_of, rank, shape_of
 
 _END: Final = 2**63 - 1
@@ -158,7 +159,9 @@ def without_masks(context: Context, indices: Sequence[Expr | None]) -> list[Expr
 
 @converts("masked_select")
 def _masked_select(context: Context, x: Expr, mask: Expr) -> Expr:
-    shape: Any = shape_of(x) if rank(x) >= rank(mask) else shape_of(mask)
+    whole = R.where(mask, x, x).ty
+    assert isinstance(whole, TensorType)
+    shape: Any = whole.shape
     wide = [
         R.flatten(R.broadcast_to(operand, shape) if shape_of(operand) != shape else operand) for operand in (x, mask)
     ]

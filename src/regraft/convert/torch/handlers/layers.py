@@ -317,6 +317,12 @@ def _padded(context: Context, x: Expr, pad: Sequence[Dim], mode: str, value: flo
         widths[2 * axis], widths[2 * axis + 1] = before, after
     if not any(widths):
         return x
+    if mode == "circular" and min(widths) < 0:
+        # What is cut off comes first, and only what is left goes around.
+        axes = [axis for axis in range(rank(x)) if min(widths[2 * axis : 2 * axis + 2]) < 0]
+        starts = [max(-widths[2 * axis], 0) for axis in axes]
+        stops = [shape_of(x)[axis] - max(-widths[2 * axis + 1], 0) for axis in axes]
+        x, widths = R.strided_slice(x, axes, starts, stops), [max(width, 0) for width in widths]
     return R.nn.pad(x, widths, mode, 0.0 if value is None else float(value))
 
 
@@ -372,3 +378,17 @@ def _col2im(
     data = R.expand_dims(x, axis=0) if single else x
     image = R.nn.col2im(data, list(output_size), list(kernel_size), list(stride), list(padding), list(dilation))
     return R.squeeze(image, axis=0) if single else image
+
+
+# --- losses
+
+_REDUCTIONS: Final = ("none", "mean", "sum")
+"""By the numbers that ATen has for them."""
+
+
+@converts("nll_loss", "nll_loss_nd", "nll_loss2d")
+def _nll_loss(
+    context: Context, x: Expr, target: Expr, weight: Expr | None = None, reduction: int = 1, ignore_index: int = -100
+) -> Expr:
+    weights = () if weight is None else (weight,)
+    return R.nn.nll_loss(x, target, *weights, reduction=_REDUCTIONS[reduction], ignore_index=ignore_index)

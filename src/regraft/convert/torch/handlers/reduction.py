@@ -10,7 +10,7 @@ from .... import ops as R
 from ....ir.dims import Dim, dim_product
 from ....ir.dtypes import is_bool, is_float
 from ....ir.expr import Expr, ShapeExpr, const
-from ..context import Context, axes_of, cast, converts, dtype_of, fields_of, rank, shape_of
+from ..context import Context, axes_of, axis_of, cast, converts, dtype_of, fields_of, rank, shape_of
 from .unary import in_wide_floats
 
 Axes: TypeAlias = "int | Sequence[int] | None"
@@ -206,6 +206,36 @@ def _cumprod(context: Context, x: Expr, dim: int, *, dtype: Any = None) -> Expr:
     return x if rank(x) == 0 else R.cumprod(x, axis=dim)
 
 
+@converts("cummax", "cummin")
+def _running_extreme(context: Context, x: Expr, dim: int) -> tuple[Expr, Expr]:
+    if rank(x) == 0:
+        return x, const(0, "int64")
+    axis = axis_of(dim, rank(x))
+    size = shape_of(x)[axis]
+    if not isinstance(size, int):
+        context.unsupported(f"running extremes along an axis of symbolic size {size}")
+    line = [size if place == axis else 1 for place in range(rank(x))]
+    places = R.broadcast_to(R.reshape(R.arange(0, size, 1, "int64"), line), shape_of(x))
+    values, reach = context.emit(x), 1
+    reaches = R.greater_equal if context.operator() == "cummax" else R.less_equal
+    # Each element knows of as many before it as it reaches, which doubles (Hillis and Steele, 1986).
+    while reach < size:
+        (early, early_places), (late, late_places) = [
+            [R.strided_slice(part, [axis], [first], [last]) for part in (values, places)]
+            for first, last in ((0, size - reach), (reach, size))
+        ]
+        later = reaches(late, early)
+        if is_float(dtype_of(x)):
+            later = R.logical_or(R.isnan(late), R.logical_and(R.logical_not(R.isnan(early)), later))
+        chosen = (R.where(later, late, early), R.where(later, late_places, early_places))
+        starts = [R.strided_slice(part, [axis], [0], [reach]) for part in (values, places)]
+        values, places = [
+            context.emit(R.concat([start, part], axis=axis)) for start, part in zip(starts, chosen, strict=True)
+        ]
+        reach *= 2
+    return values, places
+
+
 @converts("diff")
 def _diff(
     context: Context, x: Expr, n: int = 1, dim: int = -1, prepend: Expr | None = None, append: Expr | None = None
@@ -263,6 +293,8 @@ def _topk(
 
 @converts("kthvalue")
 def _kthvalue(context: Context, x: Expr, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Expr, Expr]:
+    if rank(x) == 0:
+        return x, const(0, "int64")
     values, places = _sorted(context, x, dim, False)
     at = const([k - 1] if keepdim else k - 1, "int64")
     return R.take(values, at, axis=dim), R.take(places, at, axis=dim)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from .... import ops as R
-from ....ir.dtypes import is_bool, is_float, is_integer
+from ....ir.dtypes import is_bool, is_float, is_integer, itemsize
 from ....ir.expr import Expr
 from ..context import Context, cast, converts, dtype_of
 from ..tensors import dtype_name
@@ -176,11 +176,19 @@ def _logical_not(context: Context, x: Expr) -> Expr:
     return R.logical_not(cast(x, "bool"))
 
 
+_BITS: Final = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
+
+
+def is_signed(x: Expr) -> Expr:
+    """Where the sign of an element is negative, that of zeros and of NaN included."""
+    if not is_float(dtype_of(x)):
+        return R.less(cast(x, "int8") if is_bool(dtype_of(x)) else x, 0)
+    return R.less(R.bitcast(x, _BITS[itemsize(dtype_of(x))]), 0)
+
+
 @converts("signbit")
 def _signbit(context: Context, x: Expr) -> Expr:
-    if is_float(dtype_of(x)):
-        context.unsupported("the sign of a floating zero cannot be told; compare with 0 instead: x < 0")
-    return R.less(x, 0)
+    return is_signed(x)
 
 
 @converts("nan_to_num")

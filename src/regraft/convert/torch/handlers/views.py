@@ -117,6 +117,7 @@ def _cut(context: Context, x: Expr, sizes: Sequence[Dim], dim: int) -> tuple[Exp
 
 
 @converts("split.Tensor", "split_with_sizes", "chunk", "tensor_split.sections", "tensor_split.indices", "split.sizes")
+@converts("unsafe_split.Tensor", "unsafe_split_with_sizes", "unsafe_chunk")
 def _split(context: Context, x: Expr, _parts: Any, dim: int = 0) -> tuple[Expr, ...]:
     axis = axis_of(dim, rank(x))
     return _cut(context, x, [context.output_shape(i)[axis] for i in range(len(context.results()))], axis)
@@ -199,6 +200,14 @@ def _meshgrid(context: Context, tensors: Sequence[Expr], *, indexing: str = "ij"
     return tuple([grid[i] for i in range(len(lines))])
 
 
+@converts("cartesian_prod")
+def _cartesian_product(context: Context, tensors: Sequence[Expr]) -> Expr:
+    if len(tensors) == 1:
+        return tensors[0]
+    grid = _meshgrid(context, tensors)
+    return R.stack([R.flatten(line) for line in grid], axis=1)
+
+
 @converts("unfold")
 def _unfold(context: Context, x: Expr, dimension: int, size: int, step: int) -> Expr:
     axis = axis_of(dimension, rank(x))
@@ -232,17 +241,35 @@ def _channel_shuffle(context: Context, x: Expr, groups: int) -> Expr:
     return R.reshape(R.permute_dims(split, [0, 2, 1, *range(3, 3 + len(space))]), context.output_shape())
 
 
+def _along_diagonal(length: Dim, offset: int) -> tuple[Expr, Expr]:
+    """The rows and columns of a diagonal."""
+    start = R.arange(0, length, 1, "int64")
+    return (start, start + offset) if offset > 0 else (start - offset if offset else start, start)
+
+
 @converts("diagonal")
 def _diagonal(context: Context, x: Expr, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expr:
     count = rank(x)
     first, second = axis_of(dim1, count), axis_of(dim2, count)
     rest = [axis for axis in range(count) if axis not in (first, second)]
-    length = context.output_shape()[-1]
-    start = R.arange(0, length, 1, "int64")
-    rows, columns = (start, start + offset) if offset > 0 else (start - offset if offset else start, start)
+    rows, columns = _along_diagonal(context.output_shape()[-1], offset)
     matrix = R.permute_dims(x, [first, second, *rest])
     found = R.index_tensor(matrix, [rows, columns])
     return R.permute_dims(found, [*range(1, len(rest) + 1), 0]) if rest else found
+
+
+@converts("diagonal_scatter")
+def _diagonal_scatter(context: Context, x: Expr, src: Expr, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expr:
+    count = rank(x)
+    first, second = axis_of(dim1, count), axis_of(dim2, count)
+    rest = [axis for axis in range(count) if axis not in (first, second)]
+    order = [first, second, *rest]
+    values = cast(src, dtype_of(x))
+    if rest:
+        values = R.permute_dims(values, [len(rest), *range(len(rest))])
+    places = _along_diagonal(shape_of(src)[-1], offset)
+    put = R.index_put(R.permute_dims(x, order), list(places), values)
+    return R.permute_dims(put, [order.index(axis) for axis in range(count)])
 
 
 @converts("as_strided")
