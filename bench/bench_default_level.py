@@ -1,7 +1,7 @@
 """Published models on ONNX Runtime: as PyTorch exports them, and after `optimize` at the default level.
 
-Each model is made, exported and run in a process of its own, at its published width with random weights. The whole
-table takes some minutes, and 16 GB of memory at its most.
+Each model is made, exported and run in a process of its own, at its published width (Llama: half of it) with random
+weights. The whole table takes some minutes, and 12 GB of memory at its most.
 """
 
 from __future__ import annotations
@@ -128,10 +128,10 @@ def run(names: Sequence[str] = tuple(PUBLISHED)) -> list[Table]:
         "Published models on ONNX Runtime, before and after optimize",
         ("model", "nodes", "as exported (ms)", "optimized (ms)", "less", "largest difference to PyTorch", "why"),
         tuple(rows),
-        "Published widths, random weights, batch 1 or 2. As exported: by PyTorch's current ONNX exporter. CPU time of "
-        f"one thread, the least of {ROUNDS} runs in turns; ONNX Runtime's own optimizations are on for both. The "
-        "differences are relative to the largest number of the output, and the largest of three: of the exported "
-        "model, and of the optimized ones that came in from PyTorch and from ONNX.",
+        "Published widths (Llama: half of it), random weights, batch 1 or 2. As exported: by PyTorch's current ONNX "
+        f"exporter. CPU time of one thread, the least of {ROUNDS} runs in turns; ONNX Runtime's own optimizations are on "
+        "for both. Differences are relative to the largest number of the output, and the largest of three: of the "
+        "exported model, and of the optimized ones that came in from PyTorch and from ONNX.",
     )
     assert not slower, "slower than as exported: " + "; ".join(slower)
     return [table]

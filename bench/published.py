@@ -175,12 +175,15 @@ def gpt2(wide: bool = False) -> Published:
 
 
 def llama(wide: bool = False) -> Published:
-    """Llama 3.2 1B, of whose vocabulary a small part is enough to look tokens up: four query heads to each key head."""
+    """Llama 3.2 1B, a decoder with four query heads to each key head; when wide, half as wide as published.
+
+    Of its vocabulary a small part is enough to look tokens up.
+    """
     from transformers import LlamaConfig, LlamaModel
 
-    published: dict[str, Any] = {"hidden_size": 2048, "intermediate_size": 8192, "vocab_size": 1000}
-    narrow: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 96, "vocab_size": VOCABULARY}
-    heads = {"num_attention_heads": 32, "num_key_value_heads": 8} if wide else {}
+    published = {"hidden_size": 1024, "intermediate_size": 4096, "vocab_size": 1000}
+    narrow = {"hidden_size": 64, "intermediate_size": 96, "vocab_size": VOCABULARY}
+    heads = {"num_attention_heads": 16, "num_key_value_heads": 4} if wide else {}
     config = LlamaConfig(
         num_hidden_layers=16,
         **{"num_attention_heads": 8, "num_key_value_heads": 2, **heads, **(published if wide else narrow)},
