@@ -206,7 +206,7 @@ def run() -> list[Table]:
             tuple(rows),
             "CPU seconds of the process, on the same files, written by PyTorch's exporters, and the memory that the "
             "first run adds at its peak. TVM's importer takes an ONNX model as parsed, so that reading the file is "
-            "part of its time; regraft leaves the large weights of a file of over 64 MB in it until something reads them.",
+            "part of its time; regraft leaves large weights in a file of over 64 MB until something reads them.",
         )
     ]
 

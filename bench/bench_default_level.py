@@ -129,8 +129,8 @@ def run(names: Sequence[str] = tuple(PUBLISHED)) -> list[Table]:
         ("model", "nodes", "as exported (ms)", "optimized (ms)", "less", "largest difference to PyTorch", "why"),
         tuple(rows),
         "Published widths (Llama: half of it), random weights, batch 1 or 2. As exported: by PyTorch's current ONNX "
-        f"exporter. CPU time of one thread, the least of {ROUNDS} runs in turns; ONNX Runtime's own optimizations are on "
-        "for both. Differences are relative to the largest number of the output, and the largest of three: of the "
+        f"exporter. CPU time of one thread, the least of {ROUNDS} runs in turns; ONNX Runtime optimizes both, "
+        "too. Differences are relative to the largest number of the output, and the largest of three: of the "
         "exported model, and of the optimized ones that came in from PyTorch and from ONNX.",
     )
     assert not slower, "slower than as exported: " + "; ".join(slower)

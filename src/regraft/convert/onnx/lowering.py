@@ -77,16 +77,19 @@ def size_at(expr: Expr, axis: int) -> Dim | None:
 class Lowering:
     """The state of writing one function: the graph so far, and what each variable became."""
 
-    __slots__ = ("_inlined", "graph", "module", "reshapes", "values")
+    __slots__ = ("_inlined", "graph", "is_from_onnx", "module", "reshapes", "values")
     graph: GraphWriter
+    is_from_onnx: bool
+    """Whether the program was an ONNX model: what ONNX leaves open, such as the maximum of NaN, is open in it, too."""
     module: IRModule
     values: dict[Var, Lowered]
     reshapes: dict[ir.Value, tuple[ir.Value, Sequence[Dim]]]
     """For each value that is another one in a new shape: that one, and its shape."""
 
-    def __init__(self, graph: GraphWriter, module: IRModule) -> None:
+    def __init__(self, graph: GraphWriter, module: IRModule, *, is_from_onnx: bool = False) -> None:
         self.graph = graph
         self.module = module
+        self.is_from_onnx = is_from_onnx
         self.values = {}
         self.reshapes = {}
         self._inlined: list[str] = []

@@ -147,7 +147,7 @@ def lower_function(
     """
     function = module[name]
     graph = GraphWriter(opset, keep_constants=keep_constants)
-    lowering = Lowering(graph, module)
+    lowering = Lowering(graph, module, is_from_onnx=INPUT_NAMES in function.attrs)
     inputs = _inputs(lowering, function)
     try:
         result = lowering.body(function.body)

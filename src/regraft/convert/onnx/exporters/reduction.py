@@ -99,7 +99,7 @@ def _extreme(lowering: Lowering, call: Call) -> Lowered:
     x = signed_order(graph, lowering.tensor(call.args[0]))
     op_type = "ReduceMax" if stem(call) == "max" else "ReduceMin"
     folded = _folded(graph, op_type, x, axes, keepdims)
-    if not is_float(dtype):
+    if not is_float(dtype) or lowering.is_from_onnx:
         return unsigned_order(graph, folded, dtype)
     # A NaN is the result wherever there is one; ONNX Runtime passes over it.
     missing = _folded(graph, "ReduceMax", graph.op("IsNaN", x), axes, keepdims)
@@ -127,7 +127,7 @@ def _place(lowering: Lowering, call: Call) -> Lowered:
     rank = tensor_type(call.args[0]).ndim
     keep = keepdims and not flat
     place = graph.op(op_type, keys, axis=along, keepdims=int(keep))
-    if is_float(dtype):
+    if is_float(dtype) and not lowering.is_from_onnx:
         # NaN is what is found first, wherever there is one; ONNX leaves that open.
         missing = graph.cast(graph.op("IsNaN", keys), "int8")
         first = graph.op("ArgMax", missing, axis=along, keepdims=int(keep))

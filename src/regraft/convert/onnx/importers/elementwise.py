@@ -167,19 +167,24 @@ def _saturated(x: Expr, own: str, target: str) -> Expr:
     return ops.astype(ops.clip(x, -greatest, greatest), target)
 
 
+def _number(bound: Any) -> Any:
+    """The number that a bound is, given as such or as a constant; None for anything else."""
+    if isinstance(bound, Constant):
+        return bound.data.numpy().reshape(()).item() if bound.data.size == 1 else None
+    return bound if isinstance(bound, int | float) else None
+
+
 @reads("Clip")
 def _clip(node: NodeImporter) -> Imported:
     x = node.operand(0)
     low = node.attr("min") if node.attr("min") is not None else node.optional(1)
     high = node.attr("max") if node.attr("max") is not None else node.optional(2)
+    numbers = [_number(bound) for bound in (low, high)]
+    if None not in numbers:
+        return ops.clip(x, *numbers)
     for bound, limit in ((low, ops.maximum), (high, ops.minimum)):
-        if isinstance(bound, Expr):
-            x = limit(x, bound)
-        elif bound is not None:
-            x = limit(x, node.like(bound))
-    if isinstance(low, Constant) and isinstance(high, Constant) and low.data.size == high.data.size == 1:
-        bounds = [constant.data.numpy().reshape(()).item() for constant in (low, high)]
-        return ops.clip(node.operand(0), *bounds)
+        if bound is not None:
+            x = limit(x, bound if isinstance(bound, Expr) else node.like(bound))
     return x if x is not node.operand(0) else ops.clip(x, -np.inf, np.inf) if is_float(node.dtype()) else x
 
 
