@@ -218,6 +218,16 @@ def test_a_module_moves_to_another_dtype_and_device() -> None:
     assert moved(x.to("meta"), scale=2.0)["out"].device.type == "meta"
 
 
+def test_a_row_that_a_tensor_names_is_not_asked_for_while_compiling() -> None:
+    x = torch.randn(2, 4, 3)
+    row = program([tensor("x", (2, 4, 3))], lambda builder, x: builder.emit(R.take(x, rx.const(-2, "int64"), axis=1)))
+    module = rx.to_torch(row)
+    torch.testing.assert_close(module(x), x[:, -2])
+    compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
+    for other in (x, torch.randn(2, 4, 3)):
+        torch.testing.assert_close(compiled(other), other[:, -2])
+
+
 def test_a_module_compiles_without_a_break_and_exports() -> None:
     model, x = _Net(), torch.randn(3, 4)
     module = rx.to_torch(rx.from_torch(model, (x,), {"scale": 2.0}))

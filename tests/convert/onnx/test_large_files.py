@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import onnx
@@ -164,9 +167,23 @@ def test_an_absolute_place_is_refused_even_inside_the_folder(tmp_path: Path) -> 
         from_onnx(path)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_weights_that_may_not_be_read_are_named(tmp_path: Path) -> None:
-    path = with_external_data(tmp_path / "model")
-    (tmp_path / "model" / "m.data").chmod(0)
-    with pytest.raises(ConvertError, match="no permission"):
-        from_onnx(path)
+@contextmanager
+def nobody() -> Generator[None]:
+    """Inside, files are opened as someone who is not root, who may read every file."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+
+
+def test_weights_that_may_not_be_read_are_named() -> None:
+    with TemporaryDirectory() as folder:  # pytest's own folders are closed to others
+        os.chmod(folder, 0o755)
+        path = with_external_data(Path(folder) / "model")
+        (path.parent / "m.data").chmod(0)
+        with nobody(), pytest.raises(ConvertError, match="no permission"):
+            from_onnx(path)

@@ -106,7 +106,7 @@ def _checked(tensor: ir.ExternalTensor, name: str, folder: str, roots: Iterable[
     end = (tensor.offset or 0) + (tensor.length or tensor.nbytes)
     if os.path.getsize(path) < end:
         raise ConvertError(f"constant {name}: {path} ends before byte {end}; the file is damaged")
-    if not os.access(path, os.R_OK):
+    if not os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
         raise ConvertError(f"constant {name}: its data is in {path}, which may not be read: no permission")
     return ir.ExternalTensor(
         os.path.relpath(path, root),

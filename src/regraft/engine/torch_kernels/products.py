@@ -16,11 +16,15 @@ def _matmul(x1: Any, x2: Any, *, out_dtype: str | None) -> Any:
 
 
 def _take(x: Any, indices: Any, *, axis: int | None, mode: str) -> Any:
+    place = 0 if axis is None else axis % x.ndim
+    if mode == "fast" and isinstance(indices, int):
+        return x.select(place, indices)
     if mode != "fast" or not isinstance(indices, torch.Tensor) or indices.dtype not in (torch.int32, torch.int64):
         return NotImplemented
-    # Indexing by a tensor counts negative ones from the end, as the operator does.
-    before = (slice(None),) * (0 if axis is None else axis % x.ndim)
-    return x[(*before, indices)]
+    # Indexing by a tensor counts negative ones from the end, as the operator does. A single number in a tensor would
+    # be asked for, which stops a GPU and `torch.compile`; as one of one it is not.
+    before = (slice(None),) * place
+    return x[(*before, indices)] if indices.ndim else x[(*before, indices.reshape(1))].squeeze(place)
 
 
 def _permute_dims(x: Any, *, axes: tuple[int, ...] | None) -> Any:

@@ -16,7 +16,7 @@ from ....ir.dtypes import is_float, itemsize, numpy_dtype
 from ....ir.expr import Constant, Expr
 from ....ir.op import Call
 from ..graph import GraphWriter, dtype_of
-from ..kernels import has_kernel
+from ..kernels import carrier, has_kernel
 from ..lowering import Lowered, Lowering, lowers, size_at, tensor_type
 from ..traced import TracedArray, TracedNamespace, by_reference
 from .create import filled, shape_value
@@ -102,8 +102,10 @@ def _group_norm(lowering: Lowering, call: Call) -> Lowered:
         return normal
     # A batch norm of mean 0 and variance 1 is one factor and one summand for each channel, in one pass.
     zeros, ones = (_channels_of(lowering, call, number) for number in (0.0, 1.0))
-    gamma, beta = gamma if attrs["scale"] else ones, beta if attrs["center"] else zeros
-    return graph.op("BatchNormalization", normal, gamma, beta, zeros, ones, epsilon=0.0)
+    operands = [normal, gamma if attrs["scale"] else ones, beta if attrs["center"] else zeros, zeros, ones]
+    work = carrier("BatchNormalization", dtype)
+    found = graph.op("BatchNormalization", *[graph.cast(operand, work) for operand in operands], epsilon=0.0)
+    return graph.cast(found, dtype)
 
 
 def _channels_of(lowering: Lowering, call: Call, number: float) -> ir.Value:
