@@ -334,6 +334,29 @@ def test_a_batch_norm_at_inference_goes_into_the_weights(layout: str, attributes
     assert counts(after) == {"nn.conv2d": 1, "add": 1, "nn.relu": 1}
 
 
+def _biased_norm(bias: str, *, result: str = "r") -> Function:
+    return program(
+        'x: R.Tensor((2, 3, 8, 7), "float32"), w: R.Tensor((6, 3, 3, 2), "float32"), g: R.Tensor((6,), "float32"), '
+        'b: R.Tensor((6,), "float32"), m: R.Tensor((6,), "float32"), v: R.Tensor((6,), "float32"), '
+        f'k: R.Tensor({bias}, "float32")',
+        "c = R.nn.conv2d(x, w)\ny = R.add(k, c)\nt = R.nn.batch_norm(y, g, b, m, v, axis=1, training=False)\n"
+        "r = R.nn.relu(t[0])",
+        result,
+    )
+
+
+@pytest.mark.parametrize("bias", ["(1, 6, 1, 1)", "(6, 1, 1)", "(1,)", "(6, 6)"])
+def test_a_bias_between_convolution_and_batch_norm_goes_along(bias: str) -> None:
+    after = checked(Sequential([FoldBatchnormToConv2D(), FoldConstant()]), _bound(_biased_norm(bias)))
+    assert counts(after) == {"nn.conv2d": 1, "add": 1, "nn.relu": 1}
+
+
+def test_a_biased_convolution_that_is_used_elsewhere_is_left() -> None:
+    before = _bound(_biased_norm("(6, 1, 1)", result="r, y"))
+    assert FoldBatchnormToConv2D()(before) is before
+    assert "used elsewhere" in str(report(FoldBatchnormToConv2D(), before))
+
+
 def test_a_batch_norm_in_training_is_left() -> None:
     before = _bound(_conv_norm("True"))
     assert FoldBatchnormToConv2D()(before) is before

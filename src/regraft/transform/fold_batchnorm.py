@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from .. import ops
@@ -21,10 +22,11 @@ from .context import PassContext
 from .passes import FunctionPass, Pass
 
 with PatternContext() as _normalized:
-    _data, _weight = wildcard(), wildcard()
+    _data, _weight, _bias = wildcard(), wildcard(), wildcard()
     _gamma, _beta, _mean, _variance = wildcard(), wildcard(), wildcard(), wildcard()
     _conv = is_op("relax.nn.conv2d")(_data, _weight)
-    _norm = is_op("relax.nn.batch_norm")(_conv, _gamma, _beta, _mean, _variance)
+    _biased = is_op("relax.add")(_conv, _bias)
+    _norm = is_op("relax.nn.batch_norm")(_conv | _biased, _gamma, _beta, _mean, _variance)
     _field = is_tuple_get_item(_norm, 0)
 
 _old_mean, _old_variance = wildcard(), wildcard()
@@ -51,9 +53,11 @@ def _folded(matchings: Mapping[Any, Any], bindings: Bindings, known: dict[Var, N
     if norm.attrs.training:
         return decline("the batch norm is in training, where its statistics come from the batch")
     parameters = [matchings[p] for p in (_weight, _gamma, _beta, _mean, _variance)]
-    if not all(is_known(resolve(bindings, parameter), known) for parameter in parameters):
+    bias: Expr | None = matchings.get(_bias)
+    if not all(is_known(resolve(bindings, each), known) for each in [*parameters, *([] if bias is None else [bias])]):
         return decline("weights or statistics are not known before the inputs: bind them, or set num_input")
-    if bindings.users_of(matchings[_conv]) != (matchings[_norm],) or bindings.is_output(matchings[_conv]):
+    chain = [matchings[_conv], *([] if bias is None else [matchings[_biased]]), matchings[_norm]]
+    if any(bindings.users_of(value) != (user,) or bindings.is_output(value) for value, user in pairwise(chain)):
         return decline("the convolution is used elsewhere, so it is computed anyway")
     weight = parameters[0].ty
     if not isinstance(weight, TensorType) or weight.shape is None or weight.dtype is None:
@@ -65,10 +69,10 @@ def _folded(matchings: Mapping[Any, Any], bindings: Bindings, known: dict[Var, N
     if norm.attrs.axis % len(out) != out.index("C"):
         return decline("the batch norm is not over the channels of the convolution")
     size = weight.shape[kernel.index("O")]
-    return {matchings[_field]: _as_convolution(conv, norm, parameters, size, weight.dtype)}
+    return {matchings[_field]: _as_convolution(conv, norm, parameters, bias, size, weight.dtype)}
 
 
-def _as_convolution(conv: Call, norm: Call, parameters: list[Expr], size: Dim, dtype: str) -> Expr:
+def _as_convolution(conv: Call, norm: Call, parameters: list[Expr], bias: Expr | None, size: Dim, dtype: str) -> Expr:
     weight, gamma, beta, mean, variance = parameters
     factor: Expr = ops.rsqrt(ops.add(variance, const(norm.attrs.epsilon, dtype)))
     if norm.attrs.scale:
@@ -79,11 +83,14 @@ def _as_convolution(conv: Call, norm: Call, parameters: list[Expr], size: Dim, d
     kernel, out = conv.attrs.kernel_layout, conv.attrs.out_layout or conv.attrs.data_layout
     scaled = ops.multiply(weight, ops.reshape(factor, _channels(kernel, "O", size)))
     product = Call(conv.op, (conv.args[0], scaled), conv.attrs)
-    return ops.add(product, ops.reshape(shift, _channels(out, "C", size)))
+    added: Expr = ops.reshape(shift, _channels(out, "C", size))
+    if bias is not None:
+        added = ops.add(ops.multiply(bias, ops.reshape(factor, _channels(out, "C", size))), added)
+    return ops.add(product, added)
 
 
 def FoldBatchnormToConv2D() -> Pass:
-    """Write a batch norm at inference that follows a 2-D convolution into the convolution's weights, and a bias.
+    """Write a batch norm at inference that follows a 2-D convolution, biased or not, into weights and a bias.
 
     Needs: ``training=False``; weights, scale, shift and statistics that are known before the inputs: constants
     (`BindParams`), or parameters after the first ``num_input``. `FoldConstant` or `LiftTransformParams` after it
