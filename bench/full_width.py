@@ -17,7 +17,7 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import torch
 from torch import nn
 
-from bench.models import Model, ParallelHeads
+from bench.models import Model, parallel_heads
 from regraft.ir import IRModule
 
 BATCH: Final = 2
@@ -112,11 +112,6 @@ def vit() -> Model:
     from transformers import ViTConfig, ViTModel
 
     return Model(ViTModel(ViTConfig()), (torch.randn(BATCH, 3, 224, 224),))
-
-
-def parallel_heads() -> Model:
-    """An MLP tower with 32 parallel heads, at batch 1."""
-    return Model(ParallelHeads(), (torch.randn(1, 256),))
 
 
 PUBLISHED: Final[dict[str, Callable[[], Model]]] = {
