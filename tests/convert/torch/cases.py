@@ -510,6 +510,18 @@ IMAGES: dict[str, Case] = {
     ),
     "linear": Case(lambda x: F.interpolate(x, scale_factor=2, mode="linear"), (f(2, 3, 4),)),
     "trilinear": Case(lambda x: F.interpolate(x, size=(3, 5, 2), mode="trilinear"), (f(2, 3, 4, 5, 6),)),
+    "bilinear_antialias": Case(
+        lambda x: F.interpolate(x, size=(3, 9), mode="bilinear", antialias=True), (f(2, 3, 8, 5),)
+    ),
+    "bicubic_antialias": Case(
+        lambda x: F.interpolate(x, size=(3, 4), mode="bicubic", antialias=True, align_corners=True), (f(2, 3, 8, 7),)
+    ),
+    "bicubic_antialias_half": Case(
+        lambda x: F.interpolate(x, scale_factor=0.4, mode="bicubic", antialias=True).half(), (f(2, 3, 8, 7),)
+    ),
+    "bilinear_odd_factor": Case(lambda x: F.interpolate(x, scale_factor=(0.7, 1.3), mode="bilinear"), (f(2, 3, 8, 5),)),
+    "bicubic_odd_factor": Case(lambda x: F.interpolate(x, scale_factor=1.7, mode="bicubic"), (f(2, 3, 4, 5),)),
+    "linear_odd_factor": Case(lambda x: F.interpolate(x, scale_factor=1.7, mode="linear"), (f(2, 3, 7),)),
     "bicubic": Case(lambda x: F.interpolate(x, size=(7, 3), mode="bicubic"), (f(2, 3, 4, 5),)),
     "grid_sample": Case(
         lambda x, g: F.grid_sample(x, g, padding_mode="border", align_corners=True), (f(2, 3, 4, 5), unit(2, 6, 7, 2))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from typing import cast as cast_to
+
+import torch
 
 from .... import ops as R
 from ....ir.dims import Dim
-from ....ir.expr import Expr
-from ..context import Context, converts, rank, shape_of
+from ....ir.expr import Expr, const
+from ..context import Context, cast, converts, dtype_of, rank, shape_of
 
 
 def _resized(
@@ -17,8 +20,13 @@ def _resized(
     count = rank(x) - 2
     sizes = context.output_shape()[2:]
     given = [scale for scale in scales or () if scale is not None]
-    if given and coordinates != "align_corners":
-        _check_scales(context, shape_of(x)[2:], sizes, given)
+    if given and coordinates != "align_corners" and not _are_ratios(shape_of(x)[2:], sizes, given):
+        if method == "nearest_neighbor" or not all(isinstance(size, int) for size in (*shape_of(x)[2:], *sizes)):
+            context.unsupported(
+                f"scale factors of {given} from sizes {shape_of(x)[2:]} to {sizes}, which are not their ratios; "
+                f"give the sizes, or recompute_scale_factor=True"
+            )
+        return _weighted(context, x, False, given)
     attributes: dict[str, Any] = {
         "method": method,
         "coordinate_transformation_mode": coordinates,
@@ -32,18 +40,57 @@ def _resized(
     return function(x, list(sizes), **attributes)
 
 
-def _check_scales(context: Context, before: Sequence[Dim], after: Sequence[Dim], scales: Sequence[float]) -> None:
-    """Decline factors that PyTorch would use as they are and that are not the ratio of the sizes."""
-    for have, want, scale in zip(before, after, scales, strict=False):
-        if isinstance(have, int):
-            exact = want == have * scale
-        else:
-            exact = float(scale).is_integer() and want == have * int(scale)
-        if not exact:
-            context.unsupported(
-                f"a scale factor of {scale} from size {have} to {want}, which is not its ratio; "
-                f"give the size, or recompute_scale_factor=True"
-            )
+def _are_ratios(before: Sequence[Dim], after: Sequence[Dim], scales: Sequence[float]) -> bool:
+    """Whether factors, which PyTorch uses as they are, are those by which the sizes grow."""
+    return all(
+        want == have * scale if isinstance(have, int) else float(scale).is_integer() and want == have * int(scale)
+        for have, want, scale in zip(before, after, scales, strict=False)
+    )
+
+
+def _weighted(context: Context, x: Expr, align_corners: bool, scales: Sequence[float | None]) -> Expr:
+    """A resize as one product for each axis: for what the operators here do not know, such as antialiasing.
+
+    The weights are what PyTorch itself gives for unit vectors. Sizes have to be known.
+    """
+    operator = cast_to("Any", context.node.target)
+    function = operator.overloadpacket.default
+    count = rank(x) - 2
+    for axis in range(count):
+        have, want = shape_of(x)[2 + axis], context.output_shape()[2 + axis]
+        if not isinstance(have, int) or not isinstance(want, int):
+            context.unsupported(f"resizing so from size {have} to {want}, which are known at run time only")
+        # The other axis has two elements and keeps them: with one, PyTorch 2.13 mixes up the rows of antialiasing.
+        line = torch.eye(have, dtype=torch.float64).reshape(1, have, *[have if i == axis else 1 for i in range(count)])
+        units = line.expand(1, have, *[have if i == axis else 2 for i in range(count)]).contiguous()
+        sizes = [want if i == axis else 2 for i in range(count)]
+        own = [scale if i == axis else None for i, scale in enumerate(scales or [None] * count)]
+        found = function(units, sizes, align_corners, *own)[0]
+        weights = found if count == 1 else found.select(2 - axis, 0)
+        matrix = weights.numpy() if dtype_of(x) == "float64" else weights.float().numpy()
+        moved = x if axis == count - 1 else R.permute_dims(x, _swapped(count + 2, 2 + axis))
+        product = cast(R.matmul(cast(moved, str(matrix.dtype)), const(matrix)), dtype_of(x))
+        x = context.emit(product if axis == count - 1 else R.permute_dims(product, _swapped(count + 2, 2 + axis)))
+    return x
+
+
+def _swapped(ndim: int, axis: int) -> list[int]:
+    """The axes with ``axis`` and the last one exchanged."""
+    order = list(range(ndim))
+    order[axis], order[-1] = order[-1], order[axis]
+    return order
+
+
+@converts("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
+def _upsample_antialiased(context: Context, x: Expr, output_size: Any, align_corners: bool, *scales: Any) -> Expr:
+    return _weighted(context, x, align_corners, scales)
+
+
+@converts("_upsample_bilinear2d_aa.vec", "_upsample_bicubic2d_aa.vec")
+def _upsample_antialiased_by(
+    context: Context, x: Expr, output_size: Any, align_corners: bool, scale_factors: Any
+) -> Expr:
+    return _weighted(context, x, align_corners, scale_factors or ())
 
 
 def _nearest(context: Context, x: Expr, scales: Sequence[float | None] | None) -> Expr:
