@@ -46,3 +46,24 @@ def test_a_size_that_is_not_there_or_negative_is_named() -> None:
         from_onnx(squeezing("batch", 4), dims={"length": 3})
     with pytest.raises(ConvertError, match="batch=-2: a size cannot be negative"):
         from_onnx(squeezing("batch", 4), dims={"batch": -2})
+
+
+def test_a_constant_for_an_input_takes_its_dtype() -> None:
+    ports = [
+        helper.make_tensor_value_info(name, kind, [2])
+        for name, kind in (("x", TensorProto.FLOAT), ("k", TensorProto.INT32))
+    ]
+    nodes = [helper.make_node("Cast", ["k"], ["c"], to=TensorProto.FLOAT), helper.make_node("Mul", ["x", "c"], ["y"])]
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", ports, [result]), opset_imports=[helper.make_opsetid("", 20)], ir_version=10
+    )
+    x = np.array([1.5, -2.0], np.float32)
+    for constants, given, expected in (
+        ({"k": [2, 3]}, x, x * [2, 3]),
+        ({"x": [1.5, -2]}, np.array([4, 5], "i4"), x * [4, 5]),
+    ):
+        run = build(from_onnx(model, constants=constants), target="onnxruntime")["main"]
+        np.testing.assert_array_equal(run(given), expected)
+    with pytest.raises(ConvertError, match=r"input k is of int32, which cannot hold \[0\.5"):
+        from_onnx(model, constants={"k": [0.5, 1]})

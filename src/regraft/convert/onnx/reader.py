@@ -22,6 +22,7 @@ from onnx_ir.passes import common as passes
 
 from ...ir.builder import BlockBuilder
 from ...ir.dims import Dim, SymVar, dims_equal
+from ...ir.dtypes import is_integer, numpy_dtype
 from ...ir.expr import Constant, DataflowVar, Expr, Tuple, Var, const
 from ...ir.module import IRModule
 from ...ir.op import Call
@@ -132,10 +133,11 @@ class GraphImporter:
         """The module of a model. Raises `UnsupportedOperatorError`."""
         graph = model.graph
         self._fixed = dims
+        inputs = {known.name: known for known in graph.inputs}
         for name, value in constants.items():
-            if name not in {known.name for known in graph.inputs}:
+            if name not in inputs:
                 raise ConvertError(f"there is no input {name!r} to take a constant")
-            self.values[name] = const(np.asarray(value))
+            self.values[name] = _constant_for(inputs[name], np.asarray(value))
         fixed = {*graph.initializers, *constants}
         given = [value for value in graph.inputs if value.name not in fixed]
         params = [self._parameter(value) for value in given]
@@ -375,6 +377,17 @@ class GraphImporter:
     def _input_types(self, node: ir.Node) -> list[bytes]:
         """The types of a node's inputs as far as they are known, as ONNX reads them."""
         return [_type_text(self.values.get(value.name or "") if value is not None else None) for value in node.inputs]
+
+
+def _constant_for(port: ir.Value, array: np.ndarray) -> Constant:
+    """What a person gave for an input, in the dtype that the input has. Raises `ConvertError` where it has no room."""
+    if port.dtype is None:
+        return const(array)
+    dtype = from_onnx_dtype(port.dtype, f"input {port.name}")
+    held = array.astype(numpy_dtype(dtype))
+    if is_integer(dtype) and not np.array_equal(held, array):
+        raise ConvertError(f"input {port.name} is of {dtype}, which cannot hold {array}")
+    return const(held, dtype)
 
 
 def _type_text(value: Imported | None) -> bytes:
