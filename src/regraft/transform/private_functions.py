@@ -61,10 +61,10 @@ class _Calls(ExprMutator):
         return self._changes[name](call) if name in self._changes else call
 
 
-def _renewed(
-    module: IRModule, functions: Mapping[str, Function], calls: Callable[[str, GlobalVar], Callable[[Call], Expr]]
-) -> IRModule:
-    """``module`` with ``functions`` of other types, under global variables of those types, and calls to match."""
+def _retyped(
+    module: IRModule, functions: Mapping[str, Function]
+) -> tuple[dict[GlobalVar, Function], dict[str, GlobalVar]]:
+    """The functions of ``module`` with ``functions`` of other types in place of theirs, and the variables of these."""
     table: dict[GlobalVar, Function] = {}
     variables: dict[str, GlobalVar] = {}
     for variable, function in module.functions.items():
@@ -72,6 +72,14 @@ def _renewed(
         if name in functions:
             variables[name] = variable = GlobalVar(name, functions[name].ty)
         table[variable] = functions.get(name, function)
+    return table, variables
+
+
+def _renewed(
+    module: IRModule, functions: Mapping[str, Function], calls: Callable[[str, GlobalVar], Callable[[Call], Expr]]
+) -> IRModule:
+    """``module`` with ``functions`` of other types, under global variables of those types, and calls to match."""
+    table, variables = _retyped(module, functions)
     changes = {name: calls(name, variable) for name, variable in variables.items()}
     renewed = {variable: _Calls(changes).mutate(function) for variable, function in table.items()}
     return IRModule(renewed, module.attrs)
@@ -239,13 +247,7 @@ def RemoveUnusedOutputs() -> Pass:
         if not kept:
             return module
         shorter = {name: _with_fields(module[name], places) for name, places in kept.items()}
-        table: dict[GlobalVar, Function] = {}
-        variables: dict[str, GlobalVar] = {}
-        for variable, function in module.functions.items():
-            name = variable.name_hint
-            if name in shorter:
-                variables[name] = variable = GlobalVar(name, shorter[name].ty)
-            table[variable] = shorter.get(name, function)
+        table, variables = _retyped(module, shorter)
         renewed = {v: _Retaking(function, variables, kept).transformed() for v, function in table.items()}
         return IRModule(renewed, module.attrs)
 

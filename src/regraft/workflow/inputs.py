@@ -15,15 +15,14 @@ import numpy as np
 from ..engine import ExecutionError
 from ..ir.dims import Dim, SymExpr, SymVar
 from ..ir.dtypes import is_float
-from ..ir.errors import RegraftError
-from ..ir.expr import Expr, PrimValue, Tuple, Var
+from ..ir.expr import Tuple, Var
 from ..ir.module import IRModule
 from ..ir.op import OpTypeError
 from ..ir.program import Function
 from ..ir.types import TensorType, substitute_type
 from ..ops.trials import NoValueError, random_arguments
-from ..transform import BindSymbolicVars
 from .errors import UsageError
+from .models import with_sizes
 
 _RANGES: Final = ((0, 7), (-3, 3), (0, 1), (0, 0))
 """Ranges of integers to try in turn: most are indices, some are masks, for which only 0 and 1 make sense."""
@@ -42,19 +41,6 @@ class Trial(NamedTuple):
     """Whether all results are numbers: a comparison of NaN with NaN says nothing."""
 
 
-def with_sizes(function: Function, dims: Mapping[str, int]) -> Function:
-    """``function`` with its symbolic sizes of those names fixed; raises `UsageError` for a name that it lacks."""
-    if not dims:
-        return function
-    module = IRModule({"main": function})
-    sizes: dict[str | SymVar, Dim | PrimValue | Expr] = {**dims}
-    try:
-        bound = BindSymbolicVars(sizes, "main")(module)
-    except RegraftError as error:
-        raise UsageError(f"sizes cannot be set: {error}") from error
-    return bound["main"]
-
-
 def candidate_inputs(function: Function, seed: int, dims: Mapping[str, int]) -> Iterator[list[Any]]:
     """Random inputs for ``function``, one choice after another, the same for the same ``seed``.
 
@@ -63,7 +49,7 @@ def candidate_inputs(function: Function, seed: int, dims: Mapping[str, int]) -> 
     need; models of images start with the latter, since small sizes vanish in their layers. Raises `UsageError` where a
     type does not say enough.
     """
-    typed = with_sizes(function, dims)
+    typed = with_sizes(IRModule({"main": function}), "main", dims)["main"]
     plain = [(typed, False), (typed, True)]
     large = [(_enlarged(typed, batch, step), False) for batch, step in _BATCHES_AND_STEPS]
     sized = [*large, *plain] if _is_of_images(typed) else [*plain, *large]

@@ -87,10 +87,10 @@ def open_model(
     if isinstance(source, str | os.PathLike):
         return _from_file(Path(cast("str | os.PathLike[str]", source)), function, sizes)
     if isinstance(source, Function):
-        return Model(_with_sizes(IRModule({"main": source}), "main", sizes), "main", "relax", source)
+        return Model(with_sizes(IRModule({"main": source}), "main", sizes), "main", "relax", source)
     if isinstance(source, IRModule):
         name = _chosen(source, function)
-        return Model(_with_sizes(source, name, sizes), name, "relax", source)
+        return Model(with_sizes(source, name, sizes), name, "relax", source)
     # An object of a framework exists only where the framework is loaded.
     onnx, torch = sys.modules.get("onnx"), sys.modules.get("torch")
     if onnx is not None and isinstance(source, onnx.ModelProto):
@@ -101,21 +101,21 @@ def open_model(
         from ..convert.torch import from_torch
 
         module = from_torch(source, args, kwargs, dynamic_shapes=dynamic_shapes)
-        return Model(_with_sizes(module, "main", sizes), "main", "torch", source)
+        return Model(with_sizes(module, "main", sizes), "main", "torch", source)
     raise UsageError(
         f"a model is a path, an onnx.ModelProto, an ExportedProgram, a torch.nn.Module or a module of regraft, not a "
         f"{type(source).__name__}"
     )
 
 
-def _with_sizes(module: IRModule, name: str, sizes: Mapping[str, int]) -> IRModule:
+def with_sizes(module: IRModule, name: str, sizes: Mapping[str, int]) -> IRModule:
     """``module`` with numbers for symbolic sizes of a function; raises `UsageError` for a name that it lacks."""
     if not sizes:
         return module
     try:
         return BindSymbolicVars({**sizes}, name)(module)
     except RegraftError as error:
-        raise UsageError(f"sizes cannot be fixed: {error}") from error
+        raise UsageError(f"sizes cannot be set: {error}") from error
 
 
 def _from_file(path: Path, function: str | None, sizes: Mapping[str, int]) -> Model:
@@ -141,11 +141,11 @@ def _from_file(path: Path, function: str | None, sizes: Mapping[str, int]) -> Mo
         from ..convert.torch.files import load_exported
 
         exported = load_exported(path)
-        return Model(_with_sizes(from_torch(exported), "main", sizes), "main", form, path, (path,), exported)
+        return Model(with_sizes(from_torch(exported), "main", sizes), "main", form, path, (path,), exported)
     program = load_script(path)
     module = program if isinstance(program, IRModule) else IRModule({program.name or "main": program})
     name = _chosen(module, function)
-    return Model(_with_sizes(module, name, sizes), name, form, path, (path, path.with_name(path.name + ".weights")))
+    return Model(with_sizes(module, name, sizes), name, form, path, (path, path.with_name(path.name + ".weights")))
 
 
 def _chosen(module: IRModule, function: str | None) -> str:

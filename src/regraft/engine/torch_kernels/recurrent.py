@@ -7,20 +7,23 @@ from typing import Any, Final
 
 import torch
 
+from ...ops.nn.recurrence import Kind
+from ...ops.nn.recurrent import GRU_KIND, LSTM_KIND, RNN_KIND
+
 _ORDER: Final = {"rnn": (0,), "gru": (1, 0, 2), "lstm": (0, 2, 3, 1)}
 """Which of ONNX's gates is PyTorch's first, second and so on."""
-_ACTIVATIONS: Final = {"rnn": ("tanh",), "gru": ("sigmoid", "tanh"), "lstm": ("sigmoid", "tanh", "tanh")}
-_LENGTHS: Final = {"rnn": 5, "gru": 5, "lstm": 6}
+_WEIGHTS: Final = 3
+"""How many operands there are before the bias."""
 
 
-def _ordered(x: Any, kind: str) -> Any:
+def _ordered(x: Any, kind: Kind) -> Any:
     """The rows of ``x``, of one direction, gate by gate in PyTorch's order."""
-    gates = x.chunk(len(_ORDER[kind]), dim=0)
-    return torch.cat([gates[gate] for gate in _ORDER[kind]], dim=0)
+    gates = x.chunk(kind.gates, dim=0)
+    return torch.cat([gates[gate] for gate in _ORDER[kind.name]], dim=0)
 
 
-def _kernel(kind: str, function: Any) -> Callable[..., Any]:
-    states = 2 if kind == "lstm" else 1
+def _kernel(kind: Kind, function: Any) -> Callable[..., Any]:
+    states = len(kind.states)
 
     def run(
         x: Any,
@@ -34,10 +37,10 @@ def _kernel(kind: str, function: Any) -> Callable[..., Any]:
         input_forget: bool = False,
     ) -> Any:
         given = [None if isinstance(operand, tuple) else operand for operand in rest]
-        given += [None] * (5 - len(given))
+        given += [None] * (kind.operands - _WEIGHTS - len(given))
         ways = weight.shape[0]
-        later = given[_LENGTHS[kind] - 3 :]
-        unusual = activations != _ACTIVATIONS[kind] * ways or clip is not None or input_forget
+        later = given[kind.lengths - _WEIGHTS :]
+        unusual = activations != kind.activations * ways or clip is not None or input_forget
         if direction == "reverse" or unusual or not linear_before_reset or any(value is not None for value in later):
             return NotImplemented
         if 0 in x.shape:
@@ -51,7 +54,7 @@ def _kernel(kind: str, function: Any) -> Callable[..., Any]:
         first = [x.new_zeros(ways, x.shape[1], hidden) if state is None else state for state in given[1 : 1 + states]]
         # has_biases, num_layers, dropout, train, bidirectional, batch_first
         options = (True, 1, 0.0, False, ways == 2, False)
-        sequence, *lasts = function(x, tuple(first) if kind == "lstm" else first[0], flat, *options)
+        sequence, *lasts = function(x, tuple(first) if states > 1 else first[0], flat, *options)
         steps, batch = x.shape[:2]
         return sequence.reshape(steps, batch, ways, hidden).permute(0, 2, 1, 3), *lasts
 
@@ -59,7 +62,7 @@ def _kernel(kind: str, function: Any) -> Callable[..., Any]:
 
 
 KERNELS: Final[dict[str, Callable[..., Any]]] = {
-    "relax.nn.rnn": _kernel("rnn", torch.rnn_tanh),
-    "relax.nn.gru": _kernel("gru", torch.gru),
-    "relax.nn.lstm": _kernel("lstm", torch.lstm),
+    "relax.nn.rnn": _kernel(RNN_KIND, torch.rnn_tanh),
+    "relax.nn.gru": _kernel(GRU_KIND, torch.gru),
+    "relax.nn.lstm": _kernel(LSTM_KIND, torch.lstm),
 }

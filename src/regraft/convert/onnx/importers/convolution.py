@@ -11,7 +11,6 @@ from .... import ops
 from ....ir.dims import Dim, ceildiv, dim_max, floordiv
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
-from ....ops.adjoints import tensor_type
 from ..importing import Imported, NodeImporter, reads
 
 _CONV = {1: ops.nn.conv1d, 2: ops.nn.conv2d, 3: ops.nn.conv3d}
@@ -27,46 +26,51 @@ def _spatial(node: NodeImporter, table: dict[int, Any]) -> int:
     return rank
 
 
-def _padding(node: NodeImporter, kernel: tuple[Dim, ...], strides: Any, dilations: Any) -> tuple[int, ...]:
-    """The padding before each axis, then after each, with ``auto_pad`` worked out."""
+def _steps(node: NodeImporter, rank: int) -> tuple[Any, Any]:
+    return node.attr("strides") or (1,) * rank, node.attr("dilations") or (1,) * rank
+
+
+def _paddings(node: NodeImporter, kernel: tuple[Dim, ...], strides: Any, dilations: Any) -> list[tuple[Dim, Dim]]:
+    """The padding before and after each axis, with ``auto_pad`` worked out; it may depend on sizes."""
     rank, mode = len(kernel), node.attr("auto_pad", "NOTSET")
-    if mode == "NOTSET":
-        return node.attr("pads") or (0,) * (2 * rank)
-    if mode == "VALID":
-        return (0,) * (2 * rank)
-    sizes = node.shape()[2:]
-    before: list[int] = []
-    after: list[int] = []
-    for size, width, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
-        if not isinstance(width, int) or not (isinstance(size, int) or stride == 1):
-            raise node.refuse(f"auto_pad={mode} depends on sizes that are known at run time only")
-        extent = (width - 1) * dilation + 1
-        covered = (-(-size // stride) - 1) * stride + extent - size if isinstance(size, int) else extent - 1
-        total = max(covered, 0)
-        small, large = total // 2, total - total // 2
-        before.append(large if mode == "SAME_LOWER" else small)
-        after.append(small if mode == "SAME_LOWER" else large)
-    return (*before, *after)
-
-
-def _same(node: NodeImporter, kernel: tuple[Dim, ...], strides: Any, dilations: Any, fill: float) -> Expr | None:
-    """Operand 0 padded so that windows start at every stride, where how much that takes is known at run time only."""
-    mode = node.attr("auto_pad", "NOTSET")
-    sizes = node.ty(0).shape
-    if mode not in ("SAME_UPPER", "SAME_LOWER") or sizes is None or all(isinstance(size, int) for size in sizes[2:]):
-        return None
-    x = node.operand(0)
-    for axis, (width, stride, dilation) in enumerate(zip(kernel, strides, dilations, strict=True), start=2):
-        total = dim_max((ceildiv(sizes[axis], stride) - 1) * stride + (width - 1) * dilation + 1 - sizes[axis], 0)
+    if mode in ("NOTSET", "VALID"):
+        pads = (node.attr("pads") if mode == "NOTSET" else None) or (0,) * (2 * rank)
+        return list(zip(pads[:rank], pads[rank:], strict=True))
+    found: list[tuple[Dim, Dim]] = []
+    for size, width, stride, dilation in zip(node.shape()[2:], kernel, strides, dilations, strict=True):
+        total = dim_max((ceildiv(size, stride) - 1) * stride + (width - 1) * dilation + 1 - size, 0)
         small = floordiv(total, 2)
-        first, last = (total - small, small) if mode == "SAME_LOWER" else (small, total - small)
-        done = tensor_type(x).shape or ()
+        found.append((total - small, small) if mode == "SAME_LOWER" else (small, total - small))
+    return found
+
+
+def _padding(node: NodeImporter, kernel: tuple[Dim, ...], strides: Any, dilations: Any) -> tuple[int, ...]:
+    """The padding before each axis, then after each. Raises `UnsupportedNodeError` where it depends on the run."""
+    ends = zip(*_paddings(node, kernel, strides, dilations), strict=True)
+    widths = [width for end in ends for width in end]
+    known = [width for width in widths if isinstance(width, int)]
+    if len(known) != len(widths):
+        raise node.refuse(f"auto_pad={node.attr('auto_pad')} depends on sizes that are known at run time only")
+    return tuple(known)
+
+
+def _padded(
+    node: NodeImporter, kernel: tuple[Dim, ...], strides: Any, dilations: Any, fill: float
+) -> tuple[Expr, tuple[int, ...]]:
+    """Operand 0, and how much padding it still needs: none where that depends on the run, and is ``fill`` in it."""
+    x, pairs = node.operand(0), _paddings(node, kernel, strides, dilations)
+    if all(isinstance(width, int) for pair in pairs for width in pair):
+        return x, _padding(node, kernel, strides, dilations)
+    sizes = list(node.shape())
+    for axis, (before, after) in enumerate(pairs, start=2):
         ends = [
-            [] if more == 0 else [ops.full([*done[:axis], more, *done[axis + 1 :]], node.like(fill))]
-            for more in (first, last)
+            [] if width == 0 else [ops.full([*sizes[:axis], width, *sizes[axis + 1 :]], node.like(fill))]
+            for width in (before, after)
         ]
-        x = node.emit(ops.concat([*ends[0], x, *ends[1]], axis=axis)) if ends[0] or ends[1] else x
-    return x
+        if ends[0] or ends[1]:
+            x = node.emit(ops.concat([*ends[0], x, *ends[1]], axis=axis))
+        sizes[axis] = sizes[axis] + before + after
+    return x, (0,) * (2 * len(kernel))
 
 
 def with_bias(node: NodeImporter, x: Expr, bias: Expr | None, rank: int) -> Expr:
@@ -81,9 +85,7 @@ def _conv(node: NodeImporter) -> Imported:
     rank = _spatial(node, _CONV)
     strides, dilations = _steps(node, rank)
     kernel = node.shape(1)[2:] if node.attr("kernel_shape") is None else node.attr("kernel_shape")
-    same = _same(node, kernel, strides, dilations, 0.0)
-    padding = _padding(node, kernel, strides, dilations) if same is None else (0,) * (2 * rank)
-    data = node.operand(0) if same is None else same
+    data, padding = _padded(node, kernel, strides, dilations, 0.0)
     x = _CONV[rank](data, node.operand(1), strides, padding, dilations, groups=node.attr("group", 1))
     return with_bias(node, x, node.optional(2), rank)
 
@@ -91,7 +93,7 @@ def _conv(node: NodeImporter) -> Imported:
 @reads("ConvTranspose")
 def _conv_transpose(node: NodeImporter) -> Imported:
     rank = _spatial(node, _CONV_TRANSPOSE)
-    strides, dilations = node.attr("strides") or (1,) * rank, node.attr("dilations") or (1,) * rank
+    strides, dilations = _steps(node, rank)
     extra = node.attr("output_padding") or (0,) * rank
     padding, extra = _transposed_padding(node, strides, dilations, tuple(extra))
     groups = node.attr("group", 1)
@@ -128,11 +130,7 @@ def _transposed_padding(
         short = max(-total, 0)
         total = max(total, 0)
         small, large = total // 2, total - total // 2
-        first, last = (large, small) if mode == "SAME_UPPER" else (small, large)
-        if mode == "SAME_LOWER":
-            first, last = large, small
-        if mode == "SAME_UPPER":
-            first, last = small, large
+        first, last = (large, small) if mode == "SAME_LOWER" else (small, large)
         before.append(first)
         after.append(last)
         more.append(extra[axis] + short)
@@ -152,14 +150,8 @@ def _max_pool(node: NodeImporter) -> tuple[Imported | None, ...]:
         # One element is added behind an odd number of them: as it is when counts are rounded up.
         return (_MAX_POOL[rank](node.operand(0), kernel, strides, ceil_mode=True),)
     least = -math.inf if is_float(node.dtype()) else int(np.iinfo(node.dtype()).min)
-    same = _same(node, kernel, strides, dilations, least)
-    padding = _padding(node, kernel, strides, dilations) if same is None else (0,) * (2 * rank)
-    x = node.operand(0) if same is None else same
+    x, padding = _padded(node, kernel, strides, dilations, least)
     return (_MAX_POOL[rank](x, kernel, strides, padding, dilations, ceil_mode=bool(node.attr("ceil_mode", 0))),)
-
-
-def _steps(node: NodeImporter, rank: int) -> tuple[Any, Any]:
-    return node.attr("strides") or (1,) * rank, node.attr("dilations") or (1,) * rank
 
 
 def _window(node: NodeImporter, rank: int) -> tuple[Any, Any, Any, tuple[int, ...]]:
@@ -173,7 +165,6 @@ def _max_pool_places(node: NodeImporter, rank: int) -> tuple[Imported, Imported]
     kernel, strides, dilations, padding = _window(node, rank)
     sizes = node.known_shape()
     places = np.arange(int(np.prod(sizes[2:]))).reshape(sizes[2:])
-    picked = np.zeros((1,) * 0, np.int64)
     axes: list[Any] = []
     for axis in range(rank):
         reach = (kernel[axis] - 1) * dilations[axis] + 1
@@ -270,7 +261,7 @@ def _max_unpool(node: NodeImporter) -> Imported:
 @reads("ConvInteger")
 def _conv_integer(node: NodeImporter) -> Imported:
     rank = _spatial(node, _CONV)
-    strides, dilations = node.attr("strides") or (1,) * rank, node.attr("dilations") or (1,) * rank
+    strides, dilations = _steps(node, rank)
     x, weight = shifted(node, 0, 2), shifted(node, 1, 3)
     padding = _padding(node, node.shape(1)[2:], strides, dilations)
     return _CONV[rank](x, weight, strides, padding, dilations, groups=node.attr("group", 1))

@@ -35,6 +35,11 @@ def _batched(x: Expr, count: int, function: Callable[[Expr], Expr]) -> Expr:
     return R.squeeze(function(R.expand_dims(x, axis=0)), axis=0)
 
 
+def _strides(stride: Any, kernel: Sequence[int]) -> Sequence[int]:
+    """The steps of a window, one for each axis; those of PyTorch are its size unless they are given."""
+    return kernel if stride in (None, []) else each_axis(stride, len(kernel))
+
+
 def _pooled(
     context: Context,
     function: Callable[..., Expr],
@@ -48,7 +53,7 @@ def _pooled(
     count = _spatial_axes(context)
     kernel = each_axis(kernel_size, count)
     widths = each_axis(padding, count)
-    steps = each_axis(stride, count) if stride not in (None, []) else kernel
+    steps = _strides(stride, kernel)
     if ceil_mode and all(step == 1 for step in attributes.get("dilation", ())):
         # A window that reaches past both ends holds what there is.
         sizes = shape_of(x)[-count:]
@@ -95,7 +100,7 @@ def _max_pool_with_indices(
         return pooled, None
     count = _spatial_axes(context)
     kernel, widths, dilations = [each_axis(value, count) for value in (kernel_size, padding, dilation)]
-    steps = each_axis(stride, count) if stride not in (None, []) else kernel
+    steps = _strides(stride, kernel)
     lines = [
         _Line(extent, np.arange(n)[:, None] * step - width + np.arange(k)[None, :] * dilated)
         for extent, n, step, width, k, dilated in zip(
