@@ -223,11 +223,9 @@ def _pad(lowering: Lowering, call: Call) -> Lowered:
     if mode in ("reflect", "circular"):
         # ONNX folds once only. In a model that was ONNX's, an axis of a size that is known at run time only has room.
         reach = 1 if mode == "reflect" else 0
-        sizes = shape or [-1 if lowering.is_from_onnx else 0] * (len(widths) // 2)
+        sizes = shape or [None] * (len(widths) // 2)
         pairs = zip(sizes, widths[::2], widths[1::2], strict=True)
-        has_room = [
-            max(a, b) <= n - reach if isinstance(n, int) and n >= 0 else lowering.is_from_onnx for n, a, b in pairs
-        ]
+        has_room = [max(a, b) <= n - reach if isinstance(n, int) else lowering.is_from_onnx for n, a, b in pairs]
         if min(widths, default=0) < 0 or not all(has_room):
             return _gathered(lowering, call)
     if mode == "replicate" and min(widths, default=0) < 0:
