@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv, from a fresh clone; a changed pyproject.toml sets it up anew.
 #   make test PYTHON=python3.12      use another interpreter
-#   make test TESTS=tests/dpl        run a part
+#   make test TESTS=tests/pattern        run a part
 #   make bench ONLY="chain fanout"   run some benchmarks
 
 PYTHON  ?= $(shell python3.11 -c 'print("python3.11")' 2>/dev/null || echo python3)
@@ -47,11 +47,11 @@ lint-imports: $(VENV)/dev.stamp
 	$(BIN)/lint-imports
 
 docs: $(VENV)/dev.stamp
-	$(BIN)/python -m regraft.testing.ops_table > docs/ops.md.new
+	$(BIN)/python -m tools.ops_table > docs/ops.md.new
 	mv docs/ops.md.new docs/ops.md
-	$(BIN)/python -m regraft.convert.torch.coverage > docs/torch_coverage.md.new
+	$(BIN)/python -m tools.torch_coverage > docs/torch_coverage.md.new
 	mv docs/torch_coverage.md.new docs/torch_coverage.md
-	$(BIN)/python -m regraft.testing.gradient_table > docs/gradients_coverage.md.new
+	$(BIN)/python -m tools.gradient_table > docs/gradients_coverage.md.new
 	mv docs/gradients_coverage.md.new docs/gradients_coverage.md
 	$(BIN)/python -m bench.model_counts > docs/models.md.new
 	mv docs/models.md.new docs/models.md

@@ -15,8 +15,8 @@ import torch
 from bench.architectures import DIFFUSION, LANGUAGE, OTHERS, VISION, Architecture
 from bench.architectures.outcome import TOLERANCE, Outcome, outcome_of
 from bench.table import Table
-from regraft.convert.errors import ConvertError
 from regraft.engine import BuildError
+from regraft.formats.errors import ConvertError
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "architectures.md"
 GROUPS: Final[dict[str, tuple[Architecture, ...]]] = {

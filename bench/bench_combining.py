@@ -20,8 +20,9 @@ import regraft as rx
 from bench.table import Table
 from bench.timing import least_in_turns
 from regraft.ir import BlockBuilder, IRModule, TensorType, Var
+from regraft.passes import combining_pays
 from regraft.script import relax as R
-from regraft.transform import CombineParallelMatmul, FoldConstant, combining_pays, op_counts
+from regraft.transform import CombineParallelMatmul, FoldConstant, op_counts
 
 ENGINES: Final[dict[str, dict[str, Any]]] = {"onnxruntime": {"threads": 1}, "torch": {}}
 ROUNDS: Final = 7

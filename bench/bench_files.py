@@ -24,8 +24,8 @@ import regraft as rx
 from bench.table import Table
 from bench.timing import least_in_turns
 from regraft.ir import RegraftError
-from regraft.workflow import open_model
-from regraft.workflow.inputs import candidate_inputs
+from regraft.model import open_model
+from regraft.model.inputs import candidate_inputs
 
 PACKAGES: Final = (
     "basic-pitch==0.4.0",

@@ -18,6 +18,7 @@ from bench.models import Model, bert, parallel_heads, stable_diffusion_15, vit
 from bench.table import Table
 from bench.timing import least_in_turns, seconds
 from regraft.ir import BlockBuilder, IRModule, TensorType, Var
+from regraft.passes.pipeline import pipeline
 from regraft.transform import (
     CanonicalizeBindings,
     CombineParallelMatmul,
@@ -29,7 +30,6 @@ from regraft.transform import (
     ReorderPermuteDimsAfterConcat,
     SimplifyTransposes,
 )
-from regraft.transform.pipeline import pipeline
 
 PASSES: Final[dict[str, Callable[[], Pass]]] = {
     "CanonicalizeBindings": CanonicalizeBindings,

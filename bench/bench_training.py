@@ -25,7 +25,7 @@ from bench.table import Table
 from bench.timing import least_in_turns, seconds
 from bench.training_models import CASES, Case, Encoder, Judged, MeanSquare, Perceptron, ResNet
 from regraft import BlockBuilder, IRModule, TensorType, Var, build
-from regraft.convert.torch import from_torch
+from regraft.formats.torch import from_torch
 from regraft.gradient import Gradient
 from regraft.ir import Function
 from regraft.ir.op import is_call_of

@@ -8,7 +8,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .engine import Executable, ExecutionError, VirtualMachine, build, get_global_func, register_func
 from .ir import (
     Attrs,
     BindingBlock,
@@ -64,17 +63,18 @@ from .rewrite import (
     rewrite_bindings,
     rewrite_call,
 )
+from .run import Executable, ExecutionError, VirtualMachine, build, get_global_func, register_func
 from .script import ParseError, load_script, parse, save_script
 
 if TYPE_CHECKING:
     from . import op as op
     from . import script as script
-    from .convert.onnx import from_onnx as from_onnx
-    from .convert.onnx import to_onnx as to_onnx
-    from .convert.torch import from_torch as from_torch
-    from .engine.torch_out import save_torch as save_torch
-    from .engine.torch_out import to_torch as to_torch
-    from .workflow import optimize as optimize
+    from .formats.onnx import from_onnx as from_onnx
+    from .formats.onnx import to_onnx as to_onnx
+    from .formats.torch import from_torch as from_torch
+    from .model import optimize as optimize
+    from .run.torch_out import save_torch as save_torch
+    from .run.torch_out import to_torch as to_torch
 
 _ROOMS = (
     "analysis",
@@ -82,25 +82,28 @@ _ROOMS = (
     "convert",
     "dpl",
     "engine",
+    "formats",
     "gradient",
+    "model",
     "op",
-    "ops",
+    "passes",
+    "pattern",
     "rewrite",
+    "run",
     "script",
     "testing",
     "training",
     "transform",
-    "workflow",
 )
 
 
 _ON_DEMAND = {
-    "from_onnx": "convert.onnx",
-    "from_torch": "convert.torch",
-    "optimize": "workflow",
-    "save_torch": "engine.torch_out",
-    "to_onnx": "convert.onnx",
-    "to_torch": "engine.torch_out",
+    "from_onnx": "formats.onnx",
+    "from_torch": "formats.torch",
+    "optimize": "model",
+    "save_torch": "run.torch_out",
+    "to_onnx": "formats.onnx",
+    "to_torch": "run.torch_out",
 }
 """Names whose home imports a framework."""
 

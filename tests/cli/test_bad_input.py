@@ -11,9 +11,9 @@ import onnx
 import pytest
 from onnx import helper
 
-from regraft.workflow import OutputError
+from regraft.model import OutputError
 from tests.cli.harness import invoke, spawn
-from tests.workflow.models import files, projections, save
+from tests.model.models import files, projections, save
 
 
 def damaged(path: Path, change: Callable[[bytes], bytes]) -> Path:
@@ -148,7 +148,7 @@ def test_where_the_report_cannot_be_written_there_is_no_output(tmp_path: Path, m
     def full(*_: object) -> None:
         raise OutputError("r.json cannot be written: there is no room")
 
-    monkeypatch.setattr("regraft.workflow.optimizing.write_text", full)
+    monkeypatch.setattr("regraft.model.optimizing.write_text", full)
     result = invoke("optimize", model, "-o", tmp_path / "out.onnx", "--report", tmp_path / "r.json")
     assert result.exit_code == 4
     assert files(tmp_path) == before

@@ -12,9 +12,9 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
-from regraft.workflow import open_model
+from regraft.model import open_model
 from tests.cli.harness import invoke, spawn
-from tests.workflow.models import projections, save
+from tests.model.models import projections, save
 
 
 @pytest.fixture

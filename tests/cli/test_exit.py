@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.harness import spawn
-from tests.workflow.models import files, projections, save
+from tests.model.models import files, projections, save
 
 HALFWAY = """
 import signal
-from regraft.workflow import optimizing
+from regraft.model import optimizing
 def write_half(module, name, path):
     path.write_bytes(b"half of it")
     signal.raise_signal(signal.{name})
@@ -43,7 +43,7 @@ sys.meta_path.insert(0, Interrupting())
 """
 
 
-@pytest.mark.parametrize("name", ["numpy", "regraft.dpl", "typer", "regraft.cli.app", "onnx", "onnx_ir"])
+@pytest.mark.parametrize("name", ["numpy", "regraft.pattern", "typer", "regraft.cli.app", "onnx", "onnx_ir"])
 def test_ctrl_c_while_something_is_imported_is_a_message(tmp_path: Path, name: str) -> None:
     model = save(projections(), tmp_path / "model.onnx")
     finished = spawn(AT_IMPORT.format(name=name), "inspect", model)
@@ -72,7 +72,7 @@ def test_a_full_disk_leaves_nothing_of_a_model_with_weights_beside_it(tmp_path: 
     before = files(tmp_path)
     full = """
 import resource
-from regraft.convert.onnx import external_data
+from regraft.formats.onnx import external_data
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 external_data.MOST_IN_ONE_FILE = 100
 external_data._LEAST_OUTSIDE = 0
@@ -105,9 +105,9 @@ def test_a_wrong_result_is_exit_code_1_and_no_file(tmp_path: Path) -> None:
     model = save(projections(), tmp_path / "model.onnx")
     before = files(tmp_path)
     wrong = """
-from regraft.convert.onnx import writer
+from regraft.formats.onnx.write import writer
 to_onnx = writer.to_onnx
-import regraft.convert.onnx as home
+import regraft.formats.onnx as home
 def doubled(module, path, **options):
     import onnx
     proto = to_onnx(module, **options)
@@ -124,7 +124,7 @@ home.to_onnx = doubled
 
 def test_a_defect_is_told_as_one(tmp_path: Path) -> None:
     model = save(projections(), tmp_path / "model.onnx")
-    broken = "import regraft.workflow; regraft.workflow.describe_model = None"
+    broken = "import regraft.model; regraft.model.describe_model = None"
     finished = spawn(broken, "inspect", model)
     assert finished.returncode == 70
     assert "internal error: TypeError" in finished.stderr

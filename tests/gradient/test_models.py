@@ -10,7 +10,7 @@ import torch
 
 import regraft as rx
 from regraft.analysis import check_well_formed
-from regraft.convert.torch import from_torch
+from regraft.formats.torch import from_torch
 from regraft.gradient import Gradient
 from tests.gradient.models import MODELS
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regraft.ir import Op, Trait
-from regraft.testing.gradient_table import IN_TVM, differentiable, table
+from tools.gradient_table import IN_TVM, differentiable, table
 
 
 def test_the_page_is_what_the_code_says(root: Path) -> None:

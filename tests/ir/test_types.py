@@ -4,26 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from regraft.ir import (
-    FuncType,
-    IRError,
-    ObjectType,
-    PrimType,
-    ShapeType,
-    SymVar,
-    TensorType,
-    TupleType,
-    Type,
-)
+from regraft.ir import FuncType, IRError, ObjectType, PrimType, ShapeType, SymVar, TensorType, TupleType, Type
 from regraft.ir.dims import Dim
-from regraft.ir.types import (
-    bind_type,
-    common_supertype,
-    erase_unbound,
-    is_subtype,
-    substitute_type,
-    type_symvars,
-)
+from regraft.ir.types import bind_type, common_supertype, erase_unbound, is_subtype, substitute_type, type_symvars
 
 N, M = SymVar("n"), SymVar("m")
 OBJECT = ObjectType()

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 import regraft as rx
 from regraft import Rule, decline, explain
-from regraft.dpl import PatternError, is_const, is_op, is_tuple, is_var, reasons, repeat, wildcard
-from regraft.dpl.match import compiled
-from regraft.dpl.reasons import KINDS
+from regraft.dpl import PatternError, is_const, is_op, is_tuple, is_var, repeat, wildcard
+from regraft.pattern import reasons
+from regraft.pattern.matcher.match import compiled
+from regraft.pattern.reasons import KINDS
 from regraft.rewrite import Explanation, RewriteError
 from regraft.script import ir as I
 from regraft.script import relax as R
-from tests.dpl.random_patterns import PatternWriter, RandomBlock
+from tests.pattern.random_patterns import PatternWriter, RandomBlock
 from tests.rewrite.explain_cases import (
     CASES,
     add,

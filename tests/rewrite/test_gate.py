@@ -9,14 +9,7 @@ import regraft as rx
 from regraft import TensorType
 from regraft.dpl import *
 from regraft.ir import Function
-from regraft.rewrite import (
-    RewriteError,
-    RewriteLoopError,
-    RewriteScopeError,
-    RewriteTypeError,
-    Rule,
-    decline,
-)
+from regraft.rewrite import RewriteError, RewriteLoopError, RewriteScopeError, RewriteTypeError, Rule, decline
 from regraft.script import relax as R
 from tests.rewrite.harness import assert_rewritten, bound_vars, op_counts, run
 

@@ -6,9 +6,9 @@ import sys
 from typing import Any
 
 from regraft.ir import BlockBuilder, Function, TensorType, Var
-from regraft.ops import add, matmul, permute_dims, tanh
+from regraft.op import add, matmul, permute_dims, tanh
 from regraft.transform import CombineParallelMatmul, op_counts
-from tests.transform.harness import checked
+from tests.passes.harness import checked
 
 
 def _residual(depth: int, branches: int = 2) -> Function:

@@ -20,13 +20,7 @@ from regraft.script import ir as I
 from regraft.script import relax as R
 from regraft.script import tir as T
 from tests.rewrite.algebra import double
-from tests.rewrite.harness import (
-    assert_rewritten,
-    bound_names,
-    bound_vars,
-    op_counts,
-    run,
-)
+from tests.rewrite.harness import assert_rewritten, bound_names, bound_vars, op_counts, run
 
 
 def exp_of_sin() -> Rule:

@@ -18,11 +18,7 @@ from regraft.dpl import *
 from regraft.ir import Function, Tuple
 from regraft.rewrite import Event, Rule, decline
 from regraft.script import relax as R
-from tests.rewrite.harness import (
-    assert_rewritten,
-    bound_names,
-    op_counts,
-)
+from tests.rewrite.harness import assert_rewritten, bound_names, op_counts
 
 if TYPE_CHECKING:
     from tests.conftest import RunPython

@@ -19,16 +19,7 @@ from ..ir.expr import Constant, DataflowVar, Expr, GlobalVar, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.node import print_node
 from ..ir.op import Call, Op
-from ..ir.program import (
-    Binding,
-    BindingBlock,
-    DataflowBlock,
-    Function,
-    If,
-    MatchCast,
-    SeqExpr,
-    is_leaf,
-)
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, is_leaf
 from ..ir.steps import Steps, run_steps
 from ..ir.types import TensorType, Type, is_subtype, type_symvars
 from ..ir.visitor import parts_of

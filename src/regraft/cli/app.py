@@ -54,7 +54,7 @@ class _Commands(TyperGroup):
 def _report(error: Exception) -> int:
     """Say what went wrong; returns the exit code."""
     from ..ir.errors import MissingDependencyError, RegraftError
-    from ..workflow.errors import OutputError, VerificationError
+    from ..model.errors import OutputError, VerificationError
 
     if isinstance(error, MemoryError):
         _say(f"error: out of memory{f': {error}' if str(error) else ''}")

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from ..workflow.progress import Progress
+    from ..model.progress import Progress
 
 _FILE_WIDTH: Final = 120
 _PATIENCE: Final = 1.0
@@ -48,7 +48,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 @contextmanager
 def shown_progress() -> Generator[Progress]:
     """What shows how far a job has come, on a terminal and if it takes longer than a second."""
-    from ..workflow.progress import unseen
+    from ..model.progress import unseen
 
     console = Console(stderr=True)
     if not console.is_terminal:

@@ -29,7 +29,7 @@ def inspect(
     function: FunctionName = None,
 ) -> None:
     """Show a model's inputs, outputs, symbolic dims, weights, and how often each operator occurs."""
-    from ..workflow import describe_model, open_model
+    from ..model import describe_model, open_model
 
     sizes = parse_sizes(fix, "--fix")
     with console.shown_progress() as progress:
@@ -53,7 +53,7 @@ def inspect(
 
 def passes() -> None:
     """List the passes, what each does, and the levels that it is part of."""
-    from ..transform.pipeline import LEVELS, available_passes, pipeline
+    from ..passes.pipeline import LEVELS, available_passes, pipeline
 
     levels = [{one.name for one in pipeline(level)} for level in range(len(LEVELS))]
     rows: list[tuple[str, str, str]] = []
@@ -74,12 +74,12 @@ def explain(
     """Say why a pass rewrites what it does: where its rules match, where they nearly do, and what it leaves and why."""
     from ..ir.module import IRModule
     from ..ir.program import Function
+    from ..model import open_model
+    from ..passes import PassContext, PassInstrument
+    from ..passes import report as report_passes
+    from ..passes.pipeline import named_passes
     from ..rewrite import PatternMatchingRewriter
     from ..rewrite import explain as explain_rules
-    from ..transform import PassContext, PassInstrument
-    from ..transform import report as report_passes
-    from ..transform.pipeline import named_passes
-    from ..workflow import open_model
 
     explanations: list[Explanation] = []
 

@@ -14,7 +14,7 @@ from .options import DimSizes, FunctionName, InputFiles, ModelPath, Seed, parse_
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..workflow import Model
+    from ..model import Model
 
 _SHOWN = 8
 """Outputs of at most so many elements are shown whole."""
@@ -41,8 +41,8 @@ def run(
     sizes = parse_sizes(dim)
     import numpy as np
 
-    from ..workflow import UsageError, check_output, open_model, output_names, staged
-    from ..workflow.verification import run_program
+    from ..model import UsageError, check_output, open_model, output_names, staged
+    from ..model.verification import run_program
 
     if output is not None and output.suffix != ".npz":
         raise UsageError(f"{output}: outputs are written to an .npz file")
@@ -77,7 +77,7 @@ def _inputs_and_results(
     sizes: dict[str, int],
     seed: int,
 ) -> tuple[list[Any], list[np.ndarray]]:
-    from ..workflow.inputs import first_that_runs, read_inputs
+    from ..model.inputs import first_that_runs, read_inputs
 
     if files:
         inputs = read_inputs(opened.function, files)
@@ -113,8 +113,8 @@ def bench(
 ) -> None:
     """Time models on engines: to build, the first run, and a run after that."""
     sizes = parse_sizes(dim)
-    from ..workflow import open_model, time_engine
-    from ..workflow.verification import run_program
+    from ..model import open_model, time_engine
+    from ..model.verification import run_program
 
     targets = [name.strip() for name in engines.split(",")]
     rows: list[tuple[str, ...]] = []

@@ -11,7 +11,7 @@ from . import console
 from .options import DimSizes, FixedSizes, FunctionName, ModelPath, OutputPath, Seed, parse_sizes
 
 if TYPE_CHECKING:
-    from ..workflow import OptimizationReport
+    from ..model import OptimizationReport
 
 
 def add_to(app: typer.Typer) -> None:
@@ -44,7 +44,7 @@ def optimize(
 ) -> None:
     """Rewrite a model and write it to OUT: the main job."""
     sizes = parse_sizes(dim)
-    from ..workflow import optimize as run
+    from ..model import optimize as run
 
     made: list[OptimizationReport] = []
     with console.shown_progress() as progress:
@@ -101,7 +101,7 @@ def _show(made: OptimizationReport) -> None:
 
 def convert(model: ModelPath, output: OutputPath, fix: FixedSizes = None, function: FunctionName = None) -> None:
     """Write a model in another format, as it is."""
-    from ..workflow import check_output, form_of, open_model, sizes_of, staged, write_model
+    from ..model import check_output, form_of, open_model, sizes_of, staged, write_model
 
     form_of(output)
     sizes = parse_sizes(fix, "--fix")
@@ -127,7 +127,7 @@ def grad(
     function: FunctionName = None,
 ) -> None:
     """Write a model that gives its outputs and then the gradients of one of them."""
-    from ..workflow import check_output, differentiated, form_of, open_model, sizes_of, staged, write_model
+    from ..model import check_output, differentiated, form_of, open_model, sizes_of, staged, write_model
 
     form_of(output)
     with console.shown_progress() as progress:

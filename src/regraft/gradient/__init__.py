@@ -4,7 +4,7 @@
 knows the language, the vocabulary and rewriting, and lists no operator names but those that the simplifier looks for.
 """
 
-from ..ops.adjoints import GradientError
+from ..op.adjoints import GradientError
 from .registry import register_gradient
 from .simplify import GRADIENT_RULES, simplify_gradient
 from .transform import Gradient

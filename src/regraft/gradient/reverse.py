@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, NoReturn, TypeAlias
 
-from ..dpl.view import leaves_of
 from ..ir.builder import NameSupply, operands_of, with_operands
 from ..ir.expr import DataflowVar, Expr, ExternFunc, GlobalVar, Tuple, TupleGetItem, Var
 from ..ir.node import print_node
@@ -21,9 +20,10 @@ from ..ir.op import Call, Op, Trait
 from ..ir.origin import Origins
 from ..ir.program import Binding, Function, If, MatchCast, VarBinding, is_leaf
 from ..ir.types import FuncType, ObjectType, TensorType, TupleType, Type, is_subtype
-from ..ops.adjoints import GradientError, is_differentiable, zeros_of
-from ..ops.binary import add
-from ..ops.create import ones
+from ..op.adjoints import GradientError, is_differentiable, zeros_of
+from ..op.binary import add
+from ..op.create import ones
+from ..pattern.matcher.view import leaves_of
 from .checkpoint import is_marker
 
 Path: TypeAlias = tuple[int, ...]

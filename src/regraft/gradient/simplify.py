@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..dpl import PatternContext, is_op, wildcard
-from ..dpl.pattern import DFPattern
 from ..ir.expr import Expr, Var
 from ..ir.op import Call, is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType, is_subtype, shapes_equal
-from ..ops.linear_algebra import matmul
-from ..ops.manipulate import permute_dims
+from ..op.linear_algebra import matmul
+from ..op.manipulate import permute_dims
+from ..pattern import PatternContext, is_op, wildcard
+from ..pattern.pattern import DFPattern
 from ..rewrite import Decline, Rule, RuleSet, decline, rewrite
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..analysis import free_vars, remove_all_unused
-from ..dpl.view import leaves_of
 from ..ir.builder import NameSupply, operands_of, with_operands
 from ..ir.dtypes import is_float
 from ..ir.expr import DataflowVar, Expr, Tuple, Var
@@ -17,19 +16,11 @@ from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.normal_form import in_normal_form
 from ..ir.op import Call
-from ..ir.program import (
-    Binding,
-    BindingBlock,
-    DataflowBlock,
-    Function,
-    If,
-    MatchCast,
-    SeqExpr,
-    VarBinding,
-)
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import TensorType, TupleType, Type
 from ..ir.visitor import iter_bindings
-from ..ops.adjoints import GradientError, is_differentiable
+from ..op.adjoints import GradientError, is_differentiable
+from ..pattern.matcher.view import leaves_of
 from .checkpoint import is_marker, values_to_recompute
 from .reverse import Path, ReversePass
 from .simplify import simplify_gradient

@@ -3,7 +3,7 @@
 An `Op` is one declaration: the names of its operands and attributes, its type rule, its reference semantics, its
 gradient and its algebraic traits. The matcher, the passes and the engines read these; none of them lists op names.
 A `Call` applies an operator, a function of the module, or a function that lives outside, and has its type at once:
-a wrong call fails where it is written. The declarations themselves are in the vocabulary (`regraft.ops`).
+a wrong call fails where it is written. The declarations themselves are in the vocabulary (`regraft.op`).
 """
 
 from __future__ import annotations

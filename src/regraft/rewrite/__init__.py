@@ -1,7 +1,6 @@
 """Rewriting by pattern: rules, the session they edit, the gate they pass, and the engine that applies them."""
 
-from ..dpl import publish
-from .engine import Bindings, Event, Listener, rewrite, rewrite_bindings, rewrite_call
+from .drive import Bindings, Event, Listener, rewrite, rewrite_bindings, rewrite_call
 from .errors import (
     Decline,
     RewriteError,
@@ -41,10 +40,3 @@ __all__ = [
     "rewrite_call",
     "rule_from_module",
 ]
-
-publish(
-    explain=explain,
-    PatternMatchingRewriter=PatternMatchingRewriter,
-    rewrite_bindings=rewrite_bindings,
-    rewrite_call=rewrite_call,
-)

@@ -15,13 +15,18 @@ from functools import partial
 from heapq import heappush, heappushpop
 from typing import Any, Final, final
 
-from ..dpl.context import PatternContext
-from ..dpl.context_match import CompiledContext
-from ..dpl.derived import describe
-from ..dpl.machine import Place, Registers, Step
-from ..dpl.match import CompiledPattern
-from ..dpl.parts import bindable
-from ..dpl.pattern import (
+from ..ir.expr import Expr, Var
+from ..ir.module import IRModule
+from ..ir.node import print_node
+from ..ir.op import Op
+from ..ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr
+from ..pattern.context import PatternContext
+from ..pattern.derived import describe
+from ..pattern.matcher.context_match import CompiledContext
+from ..pattern.matcher.machine import Place, Registers, Step
+from ..pattern.matcher.match import CompiledPattern
+from ..pattern.matcher.parts import bindable
+from ..pattern.pattern import (
     AndPattern,
     CallPattern,
     ConstrainedPattern,
@@ -31,13 +36,8 @@ from ..dpl.pattern import (
     RepeatPattern,
     TupleGetItemPattern,
 )
-from ..dpl.reasons import KINDS, Reason
-from ..ir.expr import Expr, Var
-from ..ir.module import IRModule
-from ..ir.node import print_node
-from ..ir.op import Op
-from ..ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr
-from .engine import BlockRun, Event, Plan, vars_of
+from ..pattern.reasons import KINDS, Reason
+from .drive import BlockRun, Event, Plan, vars_of
 from .errors import RewriteError, RewriteScopeError, RewriteTypeError
 from .explanation import Explanation, Finding, Match, Miss, Site
 from .gate import CYCLE, Gate

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..dpl.context import PatternContext
-from ..dpl.derived import describe
-from ..dpl.pattern import DFPattern
 from ..ir.expr import Var
 from ..ir.origin import Origins
+from ..pattern.context import PatternContext
+from ..pattern.derived import describe
+from ..pattern.pattern import DFPattern
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..dpl.build import is_expr, is_shape, is_tuple, is_tuple_get_item, wildcard
-from ..dpl.context import PatternContext
-from ..dpl.pattern import CallPattern, DFPattern, ExternFuncPattern
 from ..ir.dims import Dim, SymExpr, SymVar, match_dim, substitute
 from ..ir.errors import RegraftError
 from ..ir.expr import Expr, ExternFunc, GlobalVar, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
@@ -32,6 +29,9 @@ from ..ir.types import (
     substitute_type,
     type_symvars,
 )
+from ..pattern.build import is_expr, is_shape, is_tuple, is_tuple_get_item, wildcard
+from ..pattern.context import PatternContext
+from ..pattern.pattern import CallPattern, DFPattern, ExternFuncPattern
 from ..script.decorators import read_module
 from ..script.relax import register_name
 from ..script.source import calling_frame

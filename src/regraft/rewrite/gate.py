@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from ..dpl.view import leaves_of
 from ..ir.errors import IRError
 from ..ir.expr import Constant, DataflowVar, Expr, Var, as_expr
 from ..ir.node import print_node
@@ -19,6 +18,7 @@ from ..ir.op import Call
 from ..ir.origin import Origin, Origins, merge_origins
 from ..ir.program import Function, If, SeqExpr
 from ..ir.types import is_subtype
+from ..pattern.matcher.view import leaves_of
 from .errors import Decline, RewriteError, RewriteLoopError, RewriteScopeError, RewriteTypeError
 from .rule import Rule
 from .session import EditSession

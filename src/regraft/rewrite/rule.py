@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
-from ..dpl.context import PatternContext
-from ..dpl.pattern import DFPattern
 from ..ir.expr import Expr
 from ..ir.module import IRModule
 from ..ir.program import Function
+from ..pattern.context import PatternContext
+from ..pattern.pattern import DFPattern
 from .errors import RewriteError
 
 if TYPE_CHECKING:
-    from .engine import Listener
+    from .drive import Listener
 
 CallRewriter: TypeAlias = Callable[[Expr, dict[DFPattern, Any]], Any]
 BindingsRewriter: TypeAlias = Callable[[dict[DFPattern, Any], Any], Any]
@@ -48,7 +48,7 @@ class PatternMatchingRewriter:
         ``listener`` is told of every rewrite and every decline. ``verify="values"`` also computes each replacement
         beside what it replaces, on random inputs; see `rewrite`.
         """
-        from .engine import rewrite
+        from .drive import rewrite
 
         return rewrite(program, self, share=share, listener=listener, verify=verify)
 

@@ -14,7 +14,14 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from ..dpl.pattern import (
+from ..ir.builder import operands_of
+from ..ir.expr import Expr, Var
+from ..ir.node import print_node
+from ..ir.op import Call
+from ..ir.types import TensorType, Type
+from ..op.evaluate import MOST_ELEMENTS, EvaluationError, Evaluator
+from ..op.trials import WHOLE, NoValueError, Sizes, difference, random_value
+from ..pattern.pattern import (
     CallPattern,
     DFPattern,
     FunctionPattern,
@@ -22,13 +29,6 @@ from ..dpl.pattern import (
     TuplePattern,
     UnorderedTuplePattern,
 )
-from ..ir.builder import operands_of
-from ..ir.expr import Expr, Var
-from ..ir.node import print_node
-from ..ir.op import Call
-from ..ir.types import TensorType, Type
-from ..ops.evaluate import MOST_ELEMENTS, EvaluationError, Evaluator
-from ..ops.trials import WHOLE, NoValueError, Sizes, difference, random_value
 from .errors import RewriteValueError
 
 _COMPUTED: Final = (CallPattern, TuplePattern, UnorderedTuplePattern, TupleGetItemPattern, FunctionPattern)

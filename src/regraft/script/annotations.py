@@ -14,17 +14,7 @@ from typing import Any, ClassVar, Self, cast, final
 from ..ir.dims import Dim
 from ..ir.errors import IRError
 from ..ir.expr import Expr, PrimValue, ShapeExpr
-from ..ir.types import (
-    OBJECT,
-    UNKNOWN_NDIM,
-    FuncType,
-    ObjectType,
-    PrimType,
-    ShapeType,
-    TensorType,
-    TupleType,
-    Type,
-)
+from ..ir.types import OBJECT, UNKNOWN_NDIM, FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
 from .sizes import SizeScope
 
 

@@ -28,25 +28,8 @@ from ..ir.expr import (
 )
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
-from ..ir.program import (
-    Binding,
-    BindingBlock,
-    DataflowBlock,
-    Function,
-    If,
-    MatchCast,
-    SeqExpr,
-    VarBinding,
-)
-from ..ir.types import (
-    FuncType,
-    ObjectType,
-    PrimType,
-    ShapeType,
-    TensorType,
-    TupleType,
-    Type,
-)
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
+from ..ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
 from .constants import ConstantWriter
 from .names import IdentifierSupply, identifier
 

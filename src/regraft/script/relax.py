@@ -1,6 +1,6 @@
 """The ``R`` namespace: every operator of the vocabulary, and the words of the language around them.
 
-The vocabulary's names are those of `regraft.ops`. Rooms that are built on the written form add their own
+The vocabulary's names are those of `regraft.op`. Rooms that are built on the written form add their own
 words with `register_name`, since this one does not know them.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 import builtins
 from difflib import get_close_matches
 
-from .. import ops as _ops
+from .. import op as _ops
 from ..ir.expr import ExternFunc as ExternFunc
-from ..ops import *  # noqa: F403 - the vocabulary is this namespace
+from ..op import *  # noqa: F403 - the vocabulary is this namespace
 from .annotations import (
     CallableConstructor,
     ObjectConstructor,

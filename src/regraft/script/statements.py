@@ -14,17 +14,7 @@ from ..ir.builder import NameSupply, flatten
 from ..ir.dims import SymVar
 from ..ir.expr import DataflowVar, Expr, TupleGetItem, Var
 from ..ir.origin import Origin, Origins
-from ..ir.program import (
-    Binding,
-    BindingBlock,
-    DataflowBlock,
-    Function,
-    If,
-    MatchCast,
-    SeqExpr,
-    VarBinding,
-    is_leaf,
-)
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding, is_leaf
 from ..ir.types import TupleType, Type, common_supertype, is_subtype
 from . import intrinsics
 from .annotations import as_type

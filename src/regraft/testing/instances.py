@@ -16,11 +16,19 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from .. import ops
-from ..dpl.context import PatternContext
-from ..dpl.derived import duplicate
-from ..dpl.parts import shared_throughout
-from ..dpl.pattern import (
+from .. import op as ops
+from ..ir.builder import BlockBuilder
+from ..ir.dims import Dim, SymVar, free_symvars, substitute
+from ..ir.errors import RegraftError
+from ..ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ..ir.op import Call, Op
+from ..ir.program import Function
+from ..ir.types import PrimType, TensorType, TupleType, Type, bind_type, substitute_type, type_symvars
+from ..op.trials import random_array
+from ..pattern.context import PatternContext
+from ..pattern.derived import duplicate
+from ..pattern.matcher.parts import shared_throughout
+from ..pattern.pattern import (
     AndPattern,
     AttrPattern,
     CallPattern,
@@ -44,14 +52,6 @@ from ..dpl.pattern import (
     WildcardPattern,
     all_patterns,
 )
-from ..ir.builder import BlockBuilder
-from ..ir.dims import Dim, SymVar, free_symvars, substitute
-from ..ir.errors import RegraftError
-from ..ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
-from ..ir.op import Call, Op
-from ..ir.program import Function
-from ..ir.types import PrimType, TensorType, TupleType, Type, bind_type, substitute_type, type_symvars
-from ..ops.trials import random_array
 from .open_choices import draw_attributes, draw_shape_argument, draw_tensor_type
 
 _TRIES: Final = 150

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from .. import ops
+from .. import op as ops
 from ..ir import (
     BlockBuilder,
     Call,
@@ -32,7 +32,7 @@ from ..ir import (
 from ..ir.dims import dim_product, dims_equal, evaluate, free_symvars
 from ..ir.dtypes import is_float, is_unsigned, numpy_dtype
 from ..ir.types import bind_type
-from ..ops import nn
+from ..op import nn
 
 LARGEST_SIZE: Final = 12
 """The largest value that `random_inputs` gives a symbolic size; bounds are computed with it."""

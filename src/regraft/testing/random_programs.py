@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import ops
+from .. import op as ops
 from ..ir import (
     BlockBuilder,
     DataflowVar,

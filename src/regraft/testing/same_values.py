@@ -1,6 +1,6 @@
 """Assertions about what programs compute: two of them the same, or one rewritten into another.
 
-Programs run on the NumPy engine, on inputs that respect every dtype and size; see `regraft.ops.trials` for how they
+Programs run on the NumPy engine, on inputs that respect every dtype and size; see `regraft.op.trials` for how they
 are drawn and what rounding may change.
 """
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
-from ..engine import ExecutionError, build
 from ..ir.equality_report import assert_structural_equal
 from ..ir.module import IRModule
 from ..ir.program import Function
-from ..ops.trials import WHOLE, difference, random_arguments
+from ..op.trials import WHOLE, difference, random_arguments
+from ..run import ExecutionError, build
 
 _Program = TypeVar("_Program", bound=Function | IRModule)
 

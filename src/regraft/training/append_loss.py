@@ -11,9 +11,9 @@ from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.program import Binding, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.types import TupleType, bind_type
-from ..transform.bind_values import bind_sizes
-from ..transform.context import PassContext
-from ..transform.passes import ModulePass
+from ..passes.bind_values import bind_sizes
+from ..passes.context import PassContext
+from ..passes.passes import ModulePass
 from .errors import TrainingError
 
 

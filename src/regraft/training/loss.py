@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Literal, TypeAlias
 
-from .. import ops
+from .. import op as ops
 from ..ir.builder import BlockBuilder
 from ..ir.dtypes import is_integer
 from ..ir.expr import Expr, Var

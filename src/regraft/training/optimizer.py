@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from .. import ops
+from .. import op as ops
 from ..ir.builder import BlockBuilder
 from ..ir.dtypes import is_float, numpy_dtype
 from ..ir.expr import Expr, ShapeExpr, Tuple, TupleGetItem, Var, const

@@ -13,8 +13,8 @@ from ..ir.mutator import ExprMutator
 from ..ir.op import Call, is_call_of
 from ..ir.program import Function
 from ..ir.types import TupleType, Type
-from ..transform.context import PassContext, Program
-from ..transform.passes import Pass
+from ..passes.context import PassContext, Program
+from ..passes.passes import Pass
 from .append_loss import append_loss
 from .errors import TrainingError
 from .loss import Loss

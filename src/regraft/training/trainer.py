@@ -8,12 +8,12 @@ from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
-from ..engine import Executable, VirtualMachine, build
-from ..engine.arrays import as_argument
 from ..ir.dtypes import numpy_dtype
 from ..ir.expr import Var
 from ..ir.module import IRModule
 from ..ir.types import TensorType
+from ..run import Executable, VirtualMachine, build
+from ..run.arrays import as_argument
 from .errors import TrainingError
 from .progress import StepProgress
 from .setup_trainer import ADJOINT, BACKBONE, OPTIMIZER, OPTIMIZER_STATE

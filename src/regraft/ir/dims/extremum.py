@@ -12,18 +12,7 @@ from typing import cast
 
 from .bounds import dim_less_equal
 from .division import divide_by_term
-from .symbolic import (
-    ONE,
-    Dim,
-    Max,
-    Min,
-    SymExpr,
-    constant_of,
-    dim_key,
-    from_terms,
-    leading_coefficient,
-    terms_of,
-)
+from .symbolic import ONE, Dim, Max, Min, SymExpr, constant_of, dim_key, from_terms, leading_coefficient, terms_of
 
 
 def dim_min(first: Dim, second: Dim) -> Dim:

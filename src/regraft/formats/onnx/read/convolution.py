@@ -1,0 +1,293 @@
+"""Reading convolutions and pooling."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .... import op as ops
+from ....ir.dims import Dim, ceildiv, dim_max, floordiv
+from ....ir.dtypes import is_float
+from ....ir.expr import Expr, const
+from .importing import Imported, NodeImporter, reads
+
+_CONV = {1: ops.nn.conv1d, 2: ops.nn.conv2d, 3: ops.nn.conv3d}
+_CONV_TRANSPOSE = {1: ops.nn.conv1d_transpose, 2: ops.nn.conv2d_transpose, 3: ops.nn.conv3d_transpose}
+_MAX_POOL = {1: ops.nn.max_pool1d, 2: ops.nn.max_pool2d, 3: ops.nn.max_pool3d}
+_AVG_POOL = {1: ops.nn.avg_pool1d, 2: ops.nn.avg_pool2d, 3: ops.nn.avg_pool3d}
+
+
+def _spatial(node: NodeImporter, table: dict[int, Any]) -> int:
+    rank = node.rank() - 2
+    if rank not in table:
+        raise node.refuse(f"{rank} spatial axes are not supported, only 1, 2 and 3")
+    return rank
+
+
+def _steps(node: NodeImporter, rank: int) -> tuple[Any, Any]:
+    return node.attr("strides") or (1,) * rank, node.attr("dilations") or (1,) * rank
+
+
+def _paddings(node: NodeImporter, kernel: tuple[Dim, ...], strides: Any, dilations: Any) -> list[tuple[Dim, Dim]]:
+    """The padding before and after each axis, with ``auto_pad`` worked out; it may depend on sizes."""
+    rank, mode = len(kernel), node.attr("auto_pad", "NOTSET")
+    if mode in ("NOTSET", "VALID"):
+        pads = (node.attr("pads") if mode == "NOTSET" else None) or (0,) * (2 * rank)
+        return list(zip(pads[:rank], pads[rank:], strict=True))
+    found: list[tuple[Dim, Dim]] = []
+    for size, width, stride, dilation in zip(node.shape()[2:], kernel, strides, dilations, strict=True):
+        total = dim_max((ceildiv(size, stride) - 1) * stride + (width - 1) * dilation + 1 - size, 0)
+        small = floordiv(total, 2)
+        found.append((total - small, small) if mode == "SAME_LOWER" else (small, total - small))
+    return found
+
+
+def _padding(node: NodeImporter, kernel: tuple[Dim, ...], strides: Any, dilations: Any) -> tuple[int, ...]:
+    """The padding before each axis, then after each. Raises `UnsupportedNodeError` where it depends on the run."""
+    ends = zip(*_paddings(node, kernel, strides, dilations), strict=True)
+    widths = [width for end in ends for width in end]
+    known = [width for width in widths if isinstance(width, int)]
+    if len(known) != len(widths):
+        raise node.refuse(f"auto_pad={node.attr('auto_pad')} depends on sizes that are known at run time only")
+    return tuple(known)
+
+
+def _padded(
+    node: NodeImporter, kernel: tuple[Dim, ...], strides: Any, dilations: Any, fill: float
+) -> tuple[Expr, tuple[int, ...]]:
+    """Operand 0, and how much padding it still needs: none where that depends on the run, and is ``fill`` in it."""
+    x, pairs = node.operand(0), _paddings(node, kernel, strides, dilations)
+    if all(isinstance(width, int) for pair in pairs for width in pair):
+        return x, _padding(node, kernel, strides, dilations)
+    sizes = list(node.shape())
+    for axis, (before, after) in enumerate(pairs, start=2):
+        ends = [
+            [] if width == 0 else [ops.full([*sizes[:axis], width, *sizes[axis + 1 :]], node.like(fill))]
+            for width in (before, after)
+        ]
+        if ends[0] or ends[1]:
+            x = node.emit(ops.concat([*ends[0], x, *ends[1]], axis=axis))
+        sizes[axis] = sizes[axis] + before + after
+    return x, (0,) * (2 * len(kernel))
+
+
+def with_bias(node: NodeImporter, x: Expr, bias: Expr | None, rank: int) -> Expr:
+    """``x`` plus a number for each channel (axis 1)."""
+    if bias is None:
+        return x
+    return ops.add(node.emit(x), node.emit(ops.reshape(bias, [1, -1, *[1] * rank])))
+
+
+@reads("Conv")
+def _conv(node: NodeImporter) -> Imported:
+    rank = _spatial(node, _CONV)
+    strides, dilations = _steps(node, rank)
+    kernel = node.shape(1)[2:] if node.attr("kernel_shape") is None else node.attr("kernel_shape")
+    data, padding = _padded(node, kernel, strides, dilations, 0.0)
+    x = _CONV[rank](data, node.operand(1), strides, padding, dilations, groups=node.attr("group", 1))
+    return with_bias(node, x, node.optional(2), rank)
+
+
+@reads("ConvTranspose")
+def _conv_transpose(node: NodeImporter) -> Imported:
+    rank = _spatial(node, _CONV_TRANSPOSE)
+    strides, dilations = _steps(node, rank)
+    extra = node.attr("output_padding") or (0,) * rank
+    padding, extra = _transposed_padding(node, strides, dilations, tuple(extra))
+    groups = node.attr("group", 1)
+    # What output padding adds beyond the stride is plain padding, which convolution cannot say.
+    beyond = [max(more - stride + 1, 0) for more, stride in zip(extra, strides, strict=True)]
+    extra = tuple(more - over for more, over in zip(extra, beyond, strict=True))
+    cut = [max(-pad, 0) for pad in padding]
+    padding = tuple(max(pad, 0) for pad in padding)
+    x: Expr = _CONV_TRANSPOSE[rank](node.operand(0), node.operand(1), strides, padding, extra, dilations, groups=groups)
+    if any(cut) or any(beyond):
+        widths = [0] * 4
+        for axis in range(rank):
+            widths += [cut[axis], cut[axis + rank] + beyond[axis]]
+        x = ops.nn.pad(node.emit(x), widths)
+    return with_bias(node, x, node.optional(2), rank)
+
+
+def _transposed_padding(
+    node: NodeImporter, strides: Any, dilations: Any, extra: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Padding and output padding, worked out from the sizes that the result is to have if those are given."""
+    rank = len(strides)
+    target, mode = node.attr("output_shape"), node.attr("auto_pad", "NOTSET")
+    if target is None and mode in ("NOTSET", "VALID"):
+        return tuple(node.attr("pads") or (0,) * (2 * rank)), extra
+    sizes, kernel = node.known_shape()[2:], node.known_shape(1)[2:]
+    before: list[int] = []
+    after: list[int] = []
+    more: list[int] = []
+    for axis in range(rank):
+        goal = sizes[axis] * strides[axis] if target is None else target[-rank:][axis]
+        full = (sizes[axis] - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1 + extra[axis]
+        total = full - goal
+        short = max(-total, 0)
+        total = max(total, 0)
+        small, large = total // 2, total - total // 2
+        first, last = (large, small) if mode == "SAME_LOWER" else (small, large)
+        before.append(first)
+        after.append(last)
+        more.append(extra[axis] + short)
+    return (*before, *after), tuple(more)
+
+
+# --- pooling
+
+
+@reads("MaxPool")
+def _max_pool(node: NodeImporter) -> tuple[Imported | None, ...]:
+    rank = _spatial(node, _MAX_POOL)
+    if len(node.node.outputs) > 1 and node.node.outputs[1].name:
+        return _max_pool_places(node, rank)
+    kernel, (strides, dilations) = node.attr("kernel_shape"), _steps(node, rank)
+    if node.attr("auto_pad", "NOTSET") == "SAME_UPPER" and {*kernel, *strides} == {2} and {*dilations} == {1}:
+        # One element is added behind an odd number of them: as it is when counts are rounded up.
+        return (_MAX_POOL[rank](node.operand(0), kernel, strides, ceil_mode=True),)
+    least = -math.inf if is_float(node.dtype()) else int(np.iinfo(node.dtype()).min)
+    x, padding = _padded(node, kernel, strides, dilations, least)
+    return (_MAX_POOL[rank](x, kernel, strides, padding, dilations, ceil_mode=bool(node.attr("ceil_mode", 0))),)
+
+
+def _window(node: NodeImporter, rank: int) -> tuple[Any, Any, Any, tuple[int, ...]]:
+    kernel = node.attr("kernel_shape")
+    strides, dilations = _steps(node, rank)
+    return kernel, strides, dilations, _padding(node, kernel, strides, dilations)
+
+
+def _max_pool_places(node: NodeImporter, rank: int) -> tuple[Imported, Imported]:
+    """The greatest element of each window and its place, for sizes that are known: by gathering all windows."""
+    kernel, strides, dilations, padding = _window(node, rank)
+    sizes = node.known_shape()
+    places = np.arange(int(np.prod(sizes[2:]))).reshape(sizes[2:])
+    axes: list[Any] = []
+    for axis in range(rank):
+        reach = (kernel[axis] - 1) * dilations[axis] + 1
+        room = sizes[2 + axis] + padding[axis] + padding[axis + rank] - reach
+        count = (-(-room // strides[axis]) if node.attr("ceil_mode", 0) else room // strides[axis]) + 1
+        if node.attr("ceil_mode", 0) and (count - 1) * strides[axis] >= sizes[2 + axis] + padding[axis]:
+            count -= 1
+        starts: Any = np.arange(int(count)) * int(strides[axis]) - padding[axis]
+        axes.append(starts[:, None] + np.arange(int(kernel[axis])) * int(dilations[axis]))
+    windows_at = [np.arange(int(places.shape[0])) for places in axes]
+    places_in = [np.arange(int(places.shape[1])) for places in axes]
+    grids: Any = np.meshgrid(*windows_at, *places_in, indexing="ij")
+    coordinates = [axes[i][grids[i], grids[i + rank]] for i in range(rank)]
+    inside = np.all([(c >= 0) & (c < sizes[2 + i]) for i, c in enumerate(coordinates)], axis=0)
+    clipped = [np.clip(c, 0, sizes[2 + i] - 1) for i, c in enumerate(coordinates)]
+    picked = places[tuple(clipped)]
+    outputs = picked.shape[:rank]
+    flat, mask = picked.reshape(int(np.prod(outputs)), -1), inside.reshape(int(np.prod(outputs)), -1)
+    x = node.emit(ops.reshape(node.operand(0), [sizes[0], sizes[1], -1]))
+    windows = node.emit(ops.take(x, const(flat), axis=2))
+    least = -np.inf if is_float(node.dtype()) else int(np.iinfo(node.dtype()).min)
+    windows = node.emit(ops.where(const(mask), windows, node.like(least)))
+    values = ops.reshape(ops.max(windows, [-1]), [*sizes[:2], *outputs])
+    first = node.emit(ops.argmax(windows, -1, True))
+    table = ops.broadcast_to(const(flat), [*sizes[:2], *flat.shape])
+    found: Expr = ops.reshape(ops.gather_elements(table, first, 3), [*sizes[:2], *outputs])
+    if node.attr("storage_order", 0):
+        found = _column_major(found, sizes[2:])
+    offsets = np.arange(sizes[0] * sizes[1]).reshape(*sizes[:2], *[1] * rank) * int(np.prod(sizes[2:]))
+    return values, ops.add(found, const(offsets))
+
+
+def _column_major(places: Expr, sizes: tuple[int, ...]) -> Expr:
+    table = np.arange(int(np.prod(sizes))).reshape(sizes[::-1]).T.reshape(-1)
+    return ops.take(const(table), places, axis=0)
+
+
+@reads("AveragePool")
+def _average_pool(node: NodeImporter) -> Imported:
+    rank = _spatial(node, _AVG_POOL)
+    kernel, strides, dilations, padding = _window(node, rank)
+    return _AVG_POOL[rank](
+        node.operand(0),
+        kernel,
+        strides,
+        padding,
+        dilations,
+        ceil_mode=bool(node.attr("ceil_mode", 0)),
+        count_include_pad=bool(node.attr("count_include_pad", 0)),
+    )
+
+
+@reads("LpPool")
+def _lp_pool(node: NodeImporter) -> Imported:
+    rank = _spatial(node, _AVG_POOL)
+    kernel, strides, dilations, padding = _window(node, rank)
+    power = float(node.attr("p", 2))
+    x = ops.power(ops.abs(node.operand(0)), node.like(power))
+    mean = _AVG_POOL[rank](node.emit(x), kernel, strides, padding, dilations, bool(node.attr("ceil_mode", 0)), True)
+    count = float(math.prod(kernel))
+    return ops.power(ops.multiply(mean, node.like(count)), node.like(1 / power))
+
+
+@reads("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def _global_pool(node: NodeImporter) -> Imported:
+    axes = list(range(2, node.rank()))
+    x = node.operand(0)
+    if node.op_type == "GlobalLpPool":
+        power = float(node.attr("p", 2))
+        total = ops.sum(ops.power(ops.abs(x), node.like(power)), axes, True)
+        return ops.power(total, node.like(1 / power))
+    return (ops.mean if node.op_type == "GlobalAveragePool" else ops.max)(x, axes, True)
+
+
+@reads("MaxUnpool")
+def _max_unpool(node: NodeImporter) -> Imported:
+    sizes = node.known_shape()
+    rank = len(sizes) - 2
+    kernel, strides = node.attr("kernel_shape"), node.attr("strides") or (1,) * rank
+    pads = node.attr("pads") or (0,) * (2 * rank)
+    natural = [(sizes[2 + i] - 1) * strides[i] + kernel[i] - pads[i] - pads[i + rank] for i in range(rank)]
+    inner = [*sizes[:2], *natural]
+    given = node.integers(2, "its shape") or inner
+    flat = ops.zeros([int(np.prod(inner))], node.dtype())
+    places = ops.reshape(node.operand(1), [-1])
+    filled = ops.scatter_elements(flat, places, ops.reshape(node.operand(0), [-1]), 0)
+    result: Expr = ops.reshape(filled, inner)
+    if given != inner:
+        widths = [width for size, target in zip(inner, given, strict=True) for width in (0, target - size)]
+        result = ops.nn.pad(node.emit(result), widths)
+    return result
+
+
+@reads("ConvInteger")
+def _conv_integer(node: NodeImporter) -> Imported:
+    rank = _spatial(node, _CONV)
+    strides, dilations = _steps(node, rank)
+    x, weight = shifted(node, 0, 2), shifted(node, 1, 3)
+    padding = _padding(node, node.shape(1)[2:], strides, dilations)
+    return _CONV[rank](x, weight, strides, padding, dilations, groups=node.attr("group", 1))
+
+
+def shifted(node: NodeImporter, index: int, zero: int) -> Expr:
+    """Operand ``index`` less its zero point, as int32."""
+    x = ops.astype(node.operand(index), "int32")
+    if not node.has(zero):
+        return node.emit(x)
+    point = ops.astype(node.operand(zero), "int32")
+    if node.rank(zero) == 1 and node.rank(index) > 1 and node.shape(zero)[0] != 1:
+        axis = 0 if index else node.rank(index) - 2
+        point = ops.reshape(point, [-1, *[1] * (node.rank(index) - axis - 1)])
+    return node.emit(ops.subtract(x, point))
+
+
+@reads("Col2Im")
+def _col2im(node: NodeImporter) -> Imported:
+    kernel = node.integers(2, "the sizes of its block") or []
+    rank = len(kernel)
+    return ops.nn.col2im(
+        node.operand(0),
+        node.shape_operand(1),
+        kernel,
+        node.attr("strides") or (1,) * rank,
+        node.attr("pads") or (0,) * (2 * rank),
+        node.attr("dilations") or (1,) * rank,
+    )

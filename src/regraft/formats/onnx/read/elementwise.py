@@ -1,0 +1,330 @@
+"""Reading elementwise operators: arithmetic, functions, comparisons, logic, bits, conversion, activations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from .... import op as ops
+from ....ir.dtypes import is_float, is_integer, itemsize, numpy_dtype
+from ....ir.expr import Constant, Expr
+from .bits import as_power_of_two
+from .importing import IMPORTERS, Imported, NodeImporter, reads
+
+_SAME: Final[dict[str, Callable[..., Expr]]] = {
+    "Abs": ops.abs,
+    "Acos": ops.acos,
+    "Acosh": ops.acosh,
+    "Add": ops.add,
+    "And": ops.logical_and,
+    "Asin": ops.asin,
+    "Asinh": ops.asinh,
+    "Atan": ops.atan,
+    "Atanh": ops.atanh,
+    "BitwiseAnd": ops.bitwise_and,
+    "BitwiseNot": ops.bitwise_not,
+    "BitwiseOr": ops.bitwise_or,
+    "BitwiseXor": ops.bitwise_xor,
+    "Ceil": ops.ceil,
+    "Cos": ops.cos,
+    "Cosh": ops.cosh,
+    "Div": ops.divide,
+    "Equal": ops.equal,
+    "Erf": ops.erf,
+    "Exp": ops.exp,
+    "Floor": ops.floor,
+    "IsNaN": ops.isnan,
+    "Log": ops.log,
+    "Mul": ops.multiply,
+    "Neg": ops.negative,
+    "Not": ops.logical_not,
+    "Or": ops.logical_or,
+    "Relu": ops.nn.relu,
+    "Round": ops.round,
+    "Sigmoid": ops.sigmoid,
+    "Sign": ops.sign,
+    "Sin": ops.sin,
+    "Sinh": ops.sinh,
+    "Sqrt": ops.sqrt,
+    "Sub": ops.subtract,
+    "Tan": ops.tan,
+    "Tanh": ops.tanh,
+    "Where": ops.where,
+    "Xor": ops.logical_xor,
+    "Less": ops.less,
+    "Greater": ops.greater,
+    "GreaterOrEqual": ops.greater_equal,
+    "LessOrEqual": ops.less_equal,
+}
+"""Operators that are one operator of the same meaning here."""
+
+
+def _direct(function: Callable[..., Expr]) -> Callable[[NodeImporter], Imported]:
+    return lambda node: function(*node.operands())
+
+
+for _name, _function in _SAME.items():
+    IMPORTERS["", _name] = _direct(_function)
+
+
+@reads("Max", "Min")
+def _extreme(node: NodeImporter) -> Imported:
+    return reduce(ops.maximum if node.op_type == "Max" else ops.minimum, node.operands())
+
+
+@reads("Sum")
+def _sum(node: NodeImporter) -> Imported:
+    return reduce(ops.add, node.operands())
+
+
+@reads("Mean")
+def _mean(node: NodeImporter) -> Imported:
+    operands = node.operands()
+    return ops.divide(reduce(ops.add, operands), node.like(len(operands)))
+
+
+@reads("Mod")
+def _mod(node: NodeImporter) -> Imported:
+    return (ops.mod if node.attr("fmod", 0) else ops.floor_mod)(node.operand(0), node.operand(1))
+
+
+@reads("Pow")
+def _pow(node: NodeImporter) -> Imported:
+    base, exponent = node.operand(0), node.operand(1)
+    own, other = node.dtype(0), node.dtype(1)
+    if own == other:
+        return ops.power(base, exponent)
+    if is_integer(own) and is_float(other):
+        return ops.astype(ops.power(ops.astype(base, other), exponent), own)
+    return ops.power(base, ops.astype(exponent, own))
+
+
+@reads("Reciprocal")
+def _reciprocal(node: NodeImporter) -> Imported:
+    return ops.divide(node.like(1), node.operand(0))
+
+
+@reads("IsInf")
+def _isinf(node: NodeImporter) -> Imported:
+    x = node.operand(0)
+    positive, negative = node.attr("detect_positive", 1), node.attr("detect_negative", 1)
+    if positive and negative:
+        return ops.isinf(x)
+    bound = ops.greater(x, node.like(0)) if positive else ops.less(x, node.like(0))
+    found = ops.isinf(x)
+    return ops.logical_and(found, bound) if positive or negative else ops.logical_and(found, ops.logical_not(found))
+
+
+@reads("BitShift")
+def _bit_shift(node: NodeImporter) -> Imported:
+    shift = ops.left_shift if node.attr("direction") == "LEFT" else ops.right_shift
+    return shift(node.operand(0), node.operand(1))
+
+
+@reads("Identity")
+def _identity(node: NodeImporter) -> Imported:
+    return node.operand(0)
+
+
+@reads("Cast")
+def _cast(node: NodeImporter) -> Imported:
+    return _converted(node, node.dtype_attr("to") or "")
+
+
+@reads("CastLike")
+def _cast_like(node: NodeImporter) -> Imported:
+    return _converted(node, node.dtype(1))
+
+
+def _converted(node: NodeImporter, target: str) -> Imported:
+    x, own = node.operand(0), node.dtype(0)
+    is_narrow = is_float(target) and itemsize(target) == 1 and target != "float4_e2m1fn"
+    if is_narrow and node.attr("saturate", 1) and is_float(own) and target not in ("float8_e8m0fnu",):
+        return _saturated(x, own, target)
+    if target == "float8_e8m0fnu":
+        return as_power_of_two(node, x)
+    if is_float(own) and is_integer(target) and target in ("int4", "uint4", "int2", "uint2"):
+        return ops.astype(ops.astype(x, "int32"), target)
+    return ops.astype(x, target)
+
+
+def greatest_number(dtype: str) -> float:
+    """The greatest finite number of a floating dtype."""
+    find: Any = ml_dtypes.finfo
+    return float(find(numpy_dtype(dtype)).max)
+
+
+def _saturated(x: Expr, own: str, target: str) -> Expr:
+    """Conversion to an 8-bit float that takes what is too large, infinities too, to the greatest number."""
+    greatest = greatest_number(target)
+    if itemsize(own) == 1:
+        x, own = ops.astype(x, "float32"), "float32"
+    greatest = min(greatest, greatest_number(own))
+    return ops.astype(ops.clip(x, -greatest, greatest), target)
+
+
+def _number(bound: Any) -> Any:
+    """The number that a bound is, given as such or as a constant; None for anything else."""
+    if isinstance(bound, Constant):
+        return bound.data.numpy().reshape(()).item() if bound.data.size == 1 else None
+    return bound if isinstance(bound, int | float) else None
+
+
+@reads("Clip")
+def _clip(node: NodeImporter) -> Imported:
+    x = node.operand(0)
+    low = node.attr("min") if node.attr("min") is not None else node.optional(1)
+    high = node.attr("max") if node.attr("max") is not None else node.optional(2)
+    numbers = [_number(bound) for bound in (low, high)]
+    if None not in numbers:
+        return ops.clip(x, *numbers)
+    for bound, limit in ((low, ops.maximum), (high, ops.minimum)):
+        if bound is not None:
+            x = limit(x, bound if isinstance(bound, Expr) else node.like(bound))
+    return x if x is not node.operand(0) else ops.clip(x, -np.inf, np.inf) if is_float(node.dtype()) else x
+
+
+# --- activations
+
+
+@reads("LeakyRelu")
+def _leaky_relu(node: NodeImporter) -> Imported:
+    return ops.nn.leakyrelu(node.operand(0), node.attr("alpha", 0.01))
+
+
+@reads("PRelu")
+def _prelu(node: NodeImporter) -> Imported:
+    x, slope = node.operand(0), node.operand(1)
+    rank, shape = node.rank(0), node.ty(1).shape
+    if shape is not None and 0 < len(shape) <= rank:
+        aligned = (1,) * (rank - len(shape)) + shape
+        wide = [axis for axis, size in enumerate(aligned) if size != 1]
+        if len(wide) == 1:
+            return ops.nn.prelu(x, ops.reshape(slope, [aligned[wide[0]]]), axis=wide[0])
+    return ops.where(ops.less(x, node.like(0)), ops.multiply(x, slope), x)
+
+
+@reads("Selu")
+def _selu(node: NodeImporter) -> Imported:
+    alpha, gamma = node.attr("alpha", 1.67326319217681884765625), node.attr("gamma", 1.05070102214813232421875)
+    x = node.operand(0)
+    if abs(alpha - 1.6732632) < 1e-6 and abs(gamma - 1.0507010) < 1e-6:
+        return ops.nn.selu(x)
+    return ops.multiply(_elu(node, x, alpha), node.like(gamma))
+
+
+def _elu(node: NodeImporter, x: Expr, alpha: float) -> Expr:
+    low = ops.multiply(ops.subtract(ops.exp(ops.minimum(x, node.like(0))), node.like(1)), node.like(alpha))
+    return ops.where(ops.less(x, node.like(0)), low, x)
+
+
+@reads("Elu")
+def _read_elu(node: NodeImporter) -> Imported:
+    return _elu(node, node.operand(0), node.attr("alpha", 1.0))
+
+
+@reads("Celu")
+def _celu(node: NodeImporter) -> Imported:
+    alpha = node.attr("alpha", 1.0)
+    x = node.operand(0)
+    inner = ops.divide(ops.minimum(x, node.like(0)), node.like(alpha))
+    low = ops.multiply(ops.subtract(ops.exp(inner), node.like(1)), node.like(alpha))
+    return ops.add(ops.maximum(x, node.like(0)), low)
+
+
+@reads("Gelu")
+def _gelu(node: NodeImporter) -> Imported:
+    return (ops.nn.gelu_tanh if node.attr("approximate", "none") == "tanh" else ops.nn.gelu)(node.operand(0))
+
+
+@reads("Softplus")
+def _softplus(node: NodeImporter) -> Imported:
+    return ops.nn.softplus(node.operand(0))
+
+
+@reads("Softsign")
+def _softsign(node: NodeImporter) -> Imported:
+    x = node.operand(0)
+    return ops.divide(x, ops.add(ops.abs(x), node.like(1)))
+
+
+@reads("HardSigmoid")
+def _hard_sigmoid(node: NodeImporter) -> Imported:
+    return ops.nn.hardsigmoid(node.operand(0), node.attr("alpha", 0.2), node.attr("beta", 0.5))
+
+
+@reads("HardSwish")
+def _hard_swish(node: NodeImporter) -> Imported:
+    return ops.nn.hardswish(node.operand(0))
+
+
+@reads("Mish")
+def _mish(node: NodeImporter) -> Imported:
+    return ops.nn.mish(node.operand(0))
+
+
+@reads("Swish")
+def _swish(node: NodeImporter) -> Imported:
+    alpha, x = node.attr("alpha", 1.0), node.operand(0)
+    return ops.nn.silu(x) if alpha == 1.0 else ops.multiply(x, ops.sigmoid(ops.multiply(x, node.like(alpha))))
+
+
+@reads("ThresholdedRelu")
+def _thresholded_relu(node: NodeImporter) -> Imported:
+    x = node.operand(0)
+    return ops.where(ops.greater(x, node.like(node.attr("alpha", 1.0))), x, node.like(0))
+
+
+@reads("Shrink")
+def _shrink(node: NodeImporter) -> Imported:
+    x, bias, bound = node.operand(0), node.attr("bias", 0.0), node.attr("lambd", 0.5)
+    if not is_float(node.dtype()):
+        raise node.refuse("only floating types are supported")
+    high = ops.where(ops.greater(x, node.like(bound)), ops.subtract(x, node.like(bias)), node.like(0))
+    return ops.where(ops.less(x, node.like(-bound)), ops.add(x, node.like(bias)), high)
+
+
+@reads("Softmax", "LogSoftmax")
+def _softmax(node: NodeImporter) -> Imported:
+    function = ops.nn.softmax if node.op_type == "Softmax" else ops.nn.log_softmax
+    if node.opset >= 13:
+        return function(node.operand(0), node.attr("axis", -1))
+    axis = node.attr("axis", 1) % max(node.rank(), 1)
+    flat = ops.reshape(node.operand(0), [_product(node, 0, axis), _product(node, axis, node.rank())])
+    return ops.reshape(function(flat, -1), list(node.shape()))
+
+
+def _product(node: NodeImporter, first: int, last: int) -> Any:
+    total: Any = 1
+    for size in node.shape()[first:last]:
+        total = total * size
+    return total
+
+
+@reads("Hardmax")
+def _hardmax(node: NodeImporter) -> Imported:
+    axis: int = node.attr("axis", -1 if node.opset >= 13 else 1)
+    size = node.shape()[axis]
+    if not isinstance(size, int):
+        raise node.refuse("the size of its axis is known at run time only")
+    place = ops.argmax(node.operand(0), axis=axis)
+    return ops.one_hot(place, node.like(1), node.like(0), depth=size, axis=axis)
+
+
+@reads("Dropout")
+def _dropout(node: NodeImporter) -> tuple[Imported | None, ...]:
+    training = node.array(2) if node.has(2) else np.asarray(False)
+    ratio = node.array(1) if node.has(1) else np.asarray(node.attr("ratio", 0.5))
+    if training is None:
+        raise node.refuse("whether it is in training (input 2) is known at run time only")
+    if bool(training) and ratio is None:
+        raise node.refuse("its ratio (input 1) is known at run time only, and dropout in training is random")
+    if bool(training) and float(np.asarray(ratio)) != 0.0:
+        raise node.refuse("dropout in training is random")
+    x = node.operand(0)
+    mask = ops.ones_like(x, "bool") if len(node.node.outputs) > 1 else None
+    return x, mask

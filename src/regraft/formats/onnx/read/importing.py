@@ -1,0 +1,287 @@
+"""What the readers of single operators work with: a node's operands, attributes, and the sizes behind them.
+
+`IMPORTERS` is the table by domain and operator; `reads` enters a function into it. A reader gives an expression, or
+several, or `Sizes`: a small tensor of integers that is known, if only by the names of sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+import numpy as np
+import onnx_ir as ir
+
+from .... import op as ops
+from ....ir.dims import Dim, SymVar
+from ....ir.dtypes import as_dtype, is_float, is_integer, numpy_dtype
+from ....ir.expr import Constant, Expr, ShapeExpr, const
+from ....ir.tensor_data import TensorData
+from ....ir.types import ShapeType, TensorType
+from ..element_types import from_onnx_dtype
+from .sizes import Sizes
+
+if TYPE_CHECKING:
+    from .reader import GraphImporter
+
+
+class UnsupportedNodeError(Exception):
+    """A node that cannot be read; the message says why. The reader adds where, and reports all together."""
+
+
+Imported: TypeAlias = Expr | Sizes
+Read: TypeAlias = "Callable[[NodeImporter], Imported | tuple[Imported | None, ...]]"
+
+IMPORTERS: Final[dict[tuple[str, str], Read]] = {}
+"""For each domain and operator, the function that reads a node of it."""
+
+REFUSED: Final[dict[tuple[str, str], str]] = {}
+"""For each domain and operator that is not read on purpose, the reason."""
+
+_MOST_SIZES: Final = 64
+
+
+def reads(*names: str, domain: str = "") -> Callable[[Read], Read]:
+    """Enter a function into `IMPORTERS` under the names of operators."""
+
+    def enter(function: Read) -> Read:
+        for name in names:
+            assert (domain, name) not in IMPORTERS, name
+            IMPORTERS[domain, name] = function
+        return function
+
+    return enter
+
+
+class NodeImporter:
+    """One node while it is read."""
+
+    __slots__ = ("graph", "node")
+
+    def __init__(self, graph: GraphImporter, node: ir.Node) -> None:
+        self.graph = graph
+        self.node = node
+
+    @property
+    def op_type(self) -> str:
+        """The operator's name."""
+        return self.node.op_type
+
+    @property
+    def opset(self) -> int:
+        """The version of the operators of the node's domain."""
+        return self.graph.opset_imports.get(self.node.domain, self.graph.opset)
+
+    # --- operands
+
+    def has(self, index: int) -> bool:
+        """Whether operand ``index`` is given."""
+        return index < len(self.node.inputs) and self.node.inputs[index] is not None and bool(self._value(index).name)
+
+    def _value(self, index: int) -> ir.Value:
+        value = self.node.inputs[index]
+        assert value is not None
+        return value
+
+    def operand(self, index: int) -> Expr:
+        """Operand ``index``. Raises `UnsupportedNodeError` when it is left out."""
+        if not self.has(index):
+            raise UnsupportedNodeError(f"input {index} is missing")
+        return self.graph.expression(self._value(index))
+
+    def imported(self, index: int) -> Imported:
+        """Operand ``index`` as it was read: an expression, or sizes."""
+        if not self.has(index):
+            raise UnsupportedNodeError(f"input {index} is missing")
+        return self.graph.imported(self._value(index))
+
+    def optional(self, index: int) -> Expr | None:
+        """Operand ``index``, or None when it is left out."""
+        return self.operand(index) if self.has(index) else None
+
+    def operands(self) -> list[Expr]:
+        """All operands."""
+        return [self.operand(index) for index in range(len(self.node.inputs))]
+
+    def ty(self, index: int) -> TensorType:
+        """The type of operand ``index``."""
+        ty = self.imported(index).ty
+        assert isinstance(ty, TensorType)
+        return ty
+
+    def dtype(self, index: int = 0) -> str:
+        """The dtype of operand ``index``."""
+        dtype = self.ty(index).dtype
+        if dtype is None:
+            raise UnsupportedNodeError(f"the dtype of input {index} is not known")
+        return dtype
+
+    def rank(self, index: int = 0) -> int:
+        """The rank of operand ``index``. Raises `UnsupportedNodeError` when it is not known."""
+        rank = self.ty(index).ndim
+        if rank < 0:
+            raise UnsupportedNodeError(
+                f"the rank of input {index} is not known; if it depends on a size of the inputs, fix that size: dims="
+            )
+        return rank
+
+    def shape(self, index: int = 0) -> tuple[Dim, ...]:
+        """The shape of operand ``index``. Raises `UnsupportedNodeError` when it is not known."""
+        shape = self.ty(index).shape
+        if shape is None:
+            raise UnsupportedNodeError(f"the shape of input {index} is not known")
+        return shape
+
+    def known_shape(self, index: int = 0) -> tuple[int, ...]:
+        """The shape of operand ``index`` in numbers. Raises `UnsupportedNodeError` when it depends on the run."""
+        sizes = [size for size in self.shape(index) if isinstance(size, int)]
+        if len(sizes) != len(self.shape(index)):
+            raise UnsupportedNodeError(f"input {index} has sizes that are known at run time only")
+        return tuple(sizes)
+
+    # --- known contents
+
+    def is_of_sizes(self) -> bool:
+        """Whether an operand is a tensor of sizes of which some are known by name only."""
+        values = self.graph.values
+        return any(isinstance(values.get(value.name or ""), Sizes) for value in self.node.inputs if value is not None)
+
+    def sizes(self, index: int) -> Sizes | None:
+        """The elements of operand ``index``, if it is a small tensor of integers that is known."""
+        if not self.has(index):
+            return None
+        found = self.imported(index)
+        if isinstance(found, Sizes):
+            return found
+        if isinstance(found, Constant) and is_integer(found.data.dtype) and len(found.data.shape) <= 1:
+            if found.data.size > _MOST_SIZES:
+                return None
+            array = found.data.numpy()
+            return Sizes(tuple(int(value) for value in array.reshape(-1)), array.shape, found.data.dtype)
+        return None
+
+    def array(self, index: int) -> np.ndarray | None:
+        """The numbers of operand ``index``, if it is a constant."""
+        if not self.has(index):
+            return None
+        found = self.imported(index)
+        if isinstance(found, Sizes):
+            return found.constant().data.numpy() if found.is_known else None
+        return found.data.numpy() if isinstance(found, Constant) else None
+
+    def integers(self, index: int, what: str) -> list[int] | None:
+        """The integers of operand ``index``; None when it is left out. Raises `UnsupportedNodeError` if unknown."""
+        if not self.has(index):
+            return None
+        array = self.array(index)
+        if array is None:
+            raise UnsupportedNodeError(f"{what} (input {index}) are computed at run time")
+        return [int(value) for value in np.asarray(array).reshape(-1)]
+
+    def known_integers(self, index: int) -> list[int] | None:
+        """The integers of operand ``index``; None when they are computed at run time."""
+        array = self.array(index)
+        return None if array is None else [int(value) for value in array.reshape(-1)]
+
+    def number(self, index: int, what: str) -> Any:
+        """The number of operand ``index``; None when it is left out. Raises `UnsupportedNodeError` if unknown."""
+        if not self.has(index):
+            return None
+        array = self.array(index)
+        if array is None:
+            raise UnsupportedNodeError(f"{what} (input {index}) is computed at run time")
+        return np.asarray(array).reshape(-1)[0].item()
+
+    def axes(self, index: int = 1, name: str = "axes") -> list[int] | None:
+        """Axes as newer opsets give them (an input) or older ones (an attribute); None when they are left out."""
+        given = self.attr(name)
+        return list(given) if given is not None else self.integers(index, name)
+
+    def shape_operand(self, index: int) -> Expr:
+        """Operand ``index``, a tensor of sizes, as a shape: with names for sizes that are computed at run time."""
+        found = self.sizes(index)
+        if found is not None:
+            return ShapeExpr(found.values)
+        return self.named_shape(self.operand(index))
+
+    def named_shape(self, tensor: Expr) -> Expr:
+        """A tensor of sizes as a shape, with a name for each of them if their number is known."""
+        builder = self.graph.builder
+        ty = tensor.ty
+        length = ty.shape[0] if isinstance(ty, TensorType) and ty.shape else None
+        shape = builder.emit(ops.tensor_to_shape(tensor))
+        if not isinstance(length, int):
+            return shape
+        names = [self.fresh_size(axis) for axis in range(length)]
+        builder.match_cast(shape, ShapeType(names))
+        return ShapeExpr(names)
+
+    def named_sizes(self, tensor: Expr, count: int) -> list[Dim]:
+        """The ``count`` elements of a tensor of sizes that is computed at run time, as names for them."""
+        if isinstance(tensor, Constant):
+            return [int(size) for size in tensor.data.numpy().reshape(-1)]
+        names: list[Dim] = [self.fresh_size(axis) for axis in range(count)]
+        builder = self.graph.builder
+        builder.match_cast(builder.emit(ops.tensor_to_shape(tensor)), ShapeType(names))
+        return names
+
+    def fresh_size(self, axis: int) -> SymVar:
+        """A size of the node's result that is known at run time only."""
+        return SymVar(f"{self.node.outputs[0].name or 'size'}_{axis}")
+
+    # --- attributes
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute: a number, a string, a tuple of these, a tensor or a graph."""
+        attribute = self.node.attributes.get(name)
+        if attribute is None:
+            return default
+        assert isinstance(attribute, ir.Attr)
+        value: Any = attribute.value
+        if isinstance(value, bytes):
+            return value.decode()
+        if isinstance(value, list | tuple):
+            items = cast("Iterable[Any]", value)
+            return tuple([item.decode() if isinstance(item, bytes) else item for item in items])
+        return value
+
+    def dtype_attr(self, name: str, default: str | None = None) -> str | None:
+        """The dtype that an attribute names by ONNX's number."""
+        value = self.attr(name)
+        return default if value is None else from_onnx_dtype(value, f"attribute {name}")
+
+    # --- results
+
+    def emit(self, expr: Expr) -> Expr:
+        """An intermediate result, bound to a variable."""
+        return self.graph.emit(expr, f"{self.node.outputs[0].name or 'value'}_part")
+
+    def like(self, number: float, index: int = 0) -> Constant:
+        """A number as a constant in the dtype of operand ``index``."""
+        return const(np.asarray(number), self.dtype(index))
+
+    def by_function(self) -> tuple[Imported | None, ...]:
+        """What the node gives by the function that ONNX defines its operator by."""
+        return self.graph.by_function(self.node)
+
+    def refuse(self, why: str) -> UnsupportedNodeError:
+        """The error for a form of the operator that cannot be read."""
+        return UnsupportedNodeError(why)
+
+
+def constant_of(tensor: Any, name: str, *, is_stored: bool = False) -> Constant:
+    """A constant whose numbers are read from their file when they are first needed.
+
+    ``is_stored``: the model stores it under its name, as it does its weights. Those, tensors of floats, keep the name.
+    """
+    dtype = as_dtype(from_onnx_dtype(tensor.dtype, f"constant {name}"))
+    shape = tuple(int(size) for size in tensor.shape)
+    own = name if is_stored and shape and is_float(dtype) else None
+
+    def load() -> np.ndarray:
+        array = tensor.numpy().astype(numpy_dtype(dtype), copy=False).reshape(shape)
+        return np.require(array, requirements=["ALIGNED"])  # in a file, it may begin anywhere
+
+    if isinstance(tensor, ir.ExternalTensor):
+        return Constant(TensorData.lazy(shape, dtype, load, own))
+    return Constant(TensorData(load(), own))

@@ -1,0 +1,128 @@
+"""Reading operators that pick, put, search and sort elements."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .... import op as ops
+from ....ir.expr import PrimValue, const
+from . import run_time
+from .importing import Imported, NodeImporter, reads
+from .sizes import Sizes
+
+
+@reads("Gather")
+def _gather(node: NodeImporter) -> Imported:
+    places, axis = node.array(1), node.attr("axis", 0)
+    if places is not None and places.ndim == 0:
+        return ops.take(node.operand(0), PrimValue(int(places)), axis=axis)
+    return ops.take(node.operand(0), node.operand(1), axis=axis)
+
+
+@reads("GatherElements")
+def _gather_elements(node: NodeImporter) -> Imported:
+    return ops.gather_elements(node.operand(0), node.operand(1), node.attr("axis", 0))
+
+
+@reads("GatherND")
+def _gather_nd(node: NodeImporter) -> Imported:
+    return ops.gather_nd(node.operand(0), node.operand(1), node.attr("batch_dims", 0))
+
+
+@reads("ScatterElements", "Scatter")
+def _scatter_elements(node: NodeImporter) -> Imported:
+    reduction = node.attr("reduction", "none")
+    return ops.scatter_elements(
+        *(node.operand(index) for index in range(3)),
+        axis=node.attr("axis", 0),
+        reduction="update" if reduction == "none" else reduction,
+    )
+
+
+@reads("ScatterND")
+def _scatter_nd(node: NodeImporter) -> Imported:
+    reduction = node.attr("reduction", "none")
+    operands = (node.operand(index) for index in range(3))
+    return ops.scatter_nd(*operands, reduction="update" if reduction == "none" else reduction)
+
+
+@reads("TensorScatter")
+def _tensor_scatter(node: NodeImporter) -> Imported:
+    cache, update = node.known_shape(0), node.known_shape(1)
+    axis: int = node.attr("axis", -2) % len(cache)
+    rows, length = update[0], update[axis % len(update)]
+    starts = node.operand(2) if node.has(2) else None
+    places = ops.arange(0, length, dtype="int64")
+    column = ops.reshape(places, [1, length])
+    if starts is not None:
+        column = ops.add(column, ops.reshape(starts, [rows, 1]))
+    if node.attr("mode", "linear") == "circular":
+        column = ops.floor_mod(column, const(cache[axis], "int64"))
+    shape = [rows, *[1] * (axis - 1), length, *[1] * (len(cache) - axis - 1)]
+    full = ops.broadcast_to(ops.reshape(ops.broadcast_to(column, [rows, length]), shape), list(update))
+    return ops.scatter_elements(node.operand(0), node.emit(full), node.operand(1), axis)
+
+
+@reads("NonZero")
+def _nonzero(node: NodeImporter) -> Imported:
+    return ops.nonzero(node.operand(0))
+
+
+@reads("Compress")
+def _compress(node: NodeImporter) -> Imported:
+    flags = node.array(1)
+    if flags is None:
+        places = node.emit(ops.take(node.emit(ops.nonzero(node.operand(1))), PrimValue(0), axis=0))
+    else:
+        places = const(np.flatnonzero(flags))
+    axis = node.attr("axis")
+    if axis is None:
+        return ops.take(ops.flatten(node.operand(0)), places, axis=0)
+    return ops.take(node.operand(0), places, axis=axis)
+
+
+@reads("ArgMax", "ArgMin")
+def _place(node: NodeImporter) -> Imported:
+    function = ops.argmax if node.op_type == "ArgMax" else ops.argmin
+    axis: int = node.attr("axis", 0)
+    keepdims = bool(node.attr("keepdims", 1))
+    x = node.operand(0)
+    if not node.attr("select_last_index", 0):
+        return function(x, axis, keepdims)
+    last = node.shape()[axis] - 1
+    place = function(ops.flip(x, axis), axis, keepdims)
+    return ops.subtract(Sizes.scalar(last).expression(), place)
+
+
+@reads("TopK")
+def _topk(node: NodeImporter) -> tuple[Imported | None, ...]:
+    count = node.attr("k")
+    if count is None:
+        known = node.known_integers(1)
+        if known is None:
+            return run_time.top(node)
+        [count] = known
+    found = node.emit(
+        ops.topk(
+            node.operand(0), int(count), node.attr("axis", -1), "both", bool(node.attr("largest", 1)), dtype="int64"
+        )
+    )
+    return found[0], found[1]
+
+
+@reads("Unique")
+def _unique(node: NodeImporter) -> tuple[Imported | None, ...]:
+    wanted = [index < len(node.node.outputs) and bool(node.node.outputs[index].name) for index in (1, 2, 3)]
+    found = ops.unique(node.operand(0), bool(node.attr("sorted", 1)), *wanted, axis=node.attr("axis"))
+    if not any(wanted):
+        return (found,)
+    parts = node.emit(found)
+    fields = iter(range(1, 4))
+    return (parts[0], *[parts[next(fields)] if is_wanted else None for is_wanted in wanted])
+
+
+@reads("ReverseSequence")
+def _reverse_sequence(node: NodeImporter) -> Imported:
+    return ops.reverse_sequence(
+        node.operand(0), node.operand(1), seq_axis=node.attr("time_axis", 0), batch_axis=node.attr("batch_axis", 1)
+    )

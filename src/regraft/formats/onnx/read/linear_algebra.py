@@ -1,0 +1,182 @@
+"""Reading products of matrices, and quantized arithmetic."""
+
+from __future__ import annotations
+
+from .... import op as ops
+from ....ir.dims import Dim
+from ....ir.dtypes import is_float, is_integer, itemsize
+from ....ir.expr import Expr, const
+from .convolution import shifted, with_bias
+from .elementwise import greatest_number
+from .importing import Imported, NodeImporter, reads
+
+
+@reads("MatMul")
+def _matmul(node: NodeImporter) -> Imported:
+    return ops.matmul(node.operand(0), node.operand(1))
+
+
+@reads("Gemm")
+def _gemm(node: NodeImporter) -> Imported:
+    left, right = node.operand(0), node.operand(1)
+    if node.attr("transA", 0):
+        left = node.emit(ops.permute_dims(left))
+    if node.attr("transB", 0):
+        right = node.emit(ops.permute_dims(right))
+    product: Expr = ops.matmul(left, right)
+    alpha, beta = node.attr("alpha", 1.0), node.attr("beta", 1.0)
+    if alpha != 1.0:
+        product = ops.multiply(node.emit(product), node.like(alpha))
+    addend = node.optional(2)
+    if addend is None or beta == 0.0:
+        return product
+    if beta != 1.0:
+        addend = node.emit(ops.multiply(addend, node.like(beta)))
+    return ops.add(node.emit(product), addend)
+
+
+@reads("Einsum")
+def _einsum(node: NodeImporter) -> Imported:
+    return ops.einsum(node.operands(), node.attr("equation"))
+
+
+@reads("MatMulInteger")
+def _matmul_integer(node: NodeImporter) -> Imported:
+    left = shifted(node, 0, 2)
+    right = ops.astype(node.operand(1), "int32")
+    if node.has(3):
+        right = ops.subtract(right, ops.astype(node.operand(3), "int32"))
+    return ops.matmul(left, right, "int32")
+
+
+@reads("Det")
+def _det(node: NodeImporter) -> Imported:
+    size = node.known_shape()[-1]
+    if size > 4:
+        raise node.refuse("determinants of matrices of more than 4 rows are not supported")
+    return _determinant(node, node.operand(0), list(range(size)), 0, size)
+
+
+def _determinant(node: NodeImporter, x: Expr, columns: list[int], row: int, size: int) -> Expr:
+    """By the first row: exact in the same sense as the definition, for the small sizes that it is used for."""
+
+    def element(column: int) -> Expr:
+        picked = ops.take(x, const(row, "int64"), axis=-2)
+        return ops.take(node.emit(picked), const(column, "int64"), axis=-1)
+
+    if len(columns) == 1:
+        return node.emit(element(columns[0]))
+    total: Expr | None = None
+    for place, column in enumerate(columns):
+        minor = _determinant(node, x, [other for other in columns if other != column], row + 1, size)
+        term = node.emit(ops.multiply(element(column), minor))
+        total = term if total is None else node.emit((ops.subtract if place % 2 else ops.add)(total, term))
+    assert total is not None
+    return total
+
+
+# --- quantization
+
+
+def _blocked(node: NodeImporter, parameter: Expr, axis: int) -> Expr:
+    """A parameter with one element for each block along ``axis``, repeated for each element."""
+    size = node.attr("block_size", 0)
+    sizes = node.shape()
+    repeated = ops.repeat(parameter, size, axis)
+    total = sizes[axis]
+    if not isinstance(total, int):
+        raise node.refuse("blocks along an axis of a size that is known at run time only")
+    return node.emit(ops.strided_slice(node.emit(repeated), [axis], [0], [total]))
+
+
+@reads("QuantizeLinear")
+def _quantize(node: NodeImporter) -> Imported:
+    target = node.dtype(2) if node.has(2) else node.dtype_attr("output_dtype", "uint8") or "uint8"
+    if target not in ("int8", "uint8", "int16", "uint16", "int4", "uint4", "int2", "uint2") and not (
+        is_float(target) and itemsize(target) == 1
+    ):
+        raise node.refuse(f"quantization to {target} is not supported")
+    x, scale = node.operand(0), node.operand(1)
+    if is_integer(node.dtype()):
+        x = node.emit(ops.astype(x, "float32"))
+    axis = node.attr("axis", 1)
+    if node.rank(1) > 1:
+        return _quantize_blocks(node, x, target, axis)
+    zero = node.optional(2)
+    if zero is None:
+        zero = node.emit(ops.zeros_like(scale, target))
+    return ops.quantize(x, scale, zero, axis if node.rank(1) else -1, target)
+
+
+def _quantize_blocks(node: NodeImporter, x: Expr, target: str, axis: int) -> Expr:
+    scale = _blocked(node, node.operand(1), axis)
+    ratio: Expr = ops.divide(x, scale)
+    if not is_float(target):
+        ratio = ops.round(ratio)
+    if node.has(2):
+        ratio = ops.add(ratio, ops.astype(_blocked(node, node.operand(2), axis), node.dtype(1)))
+    if is_float(target):
+        greatest = greatest_number(target)
+        return ops.astype(node.emit(ops.clip(node.emit(ratio), -greatest, greatest)), target)
+    bits = int(target.removeprefix("u").removeprefix("int"))
+    least, greatest = (0, 2**bits - 1) if target.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    limited = ops.clip(node.emit(ratio), float(least), float(greatest))
+    return ops.astype(ops.astype(limited, "int32"), target)
+
+
+@reads("DequantizeLinear")
+def _dequantize(node: NodeImporter) -> Imported:
+    axis = node.attr("axis", 1)
+    result = node.dtype_attr("output_dtype", node.dtype(1)) or node.dtype(1)
+    scale = node.operand(1)
+    if node.rank(1) > 1:
+        x: Expr = ops.astype(node.operand(0), "float32")
+        if node.has(2):
+            x = ops.subtract(x, ops.astype(_blocked(node, node.operand(2), axis), "float32"))
+        found = ops.multiply(x, ops.astype(_blocked(node, scale, axis), "float32"))
+        return ops.astype(found, result)
+    zero = node.optional(2)
+    if zero is None:
+        zero = node.emit(ops.zeros_like(scale, node.dtype()))
+    return ops.dequantize(node.operand(0), scale, zero, axis if node.rank(1) else -1, result)
+
+
+@reads("QLinearMatMul")
+def _qlinear_matmul(node: NodeImporter) -> Imported:
+    # a, its scale and zero point, b, its scale and zero point, then those of the result
+    left, right = (_dequantized(node, index, axis) for index, axis in ((0, -2), (3, -1)))
+    return _requantized(node, ops.matmul(left, right), -2)
+
+
+def _dequantized(node: NodeImporter, index: int, axis: int) -> Expr:
+    x, scale = ops.astype(node.operand(index), "float32"), ops.astype(node.operand(index + 1), "float32")
+    zero = ops.astype(node.operand(index + 2), "float32")
+
+    def placed(parameter: Expr, place: int) -> Expr:
+        ty = node.ty(place)
+        if ty.ndim != 1 or ty.shape == (1,):
+            return parameter
+        return ops.reshape(parameter, [-1, *[1] * (-axis - 1)])
+
+    return node.emit(ops.multiply(ops.subtract(x, placed(zero, index + 2)), placed(scale, index + 1)))
+
+
+def _requantized(node: NodeImporter, x: Expr, axis: int) -> Expr:
+    scale, zero = ops.astype(node.operand(6), "float32"), node.operand(7)
+    return ops.quantize(node.emit(x), scale, zero, axis, node.dtype(7))
+
+
+@reads("QLinearConv")
+def _qlinear_conv(node: NodeImporter) -> Imported:
+    rank = node.rank() - 2
+    x = _dequantized(node, 0, -1)
+    weight = _dequantized(node, 3, -node.rank(3))
+    strides, dilations = node.attr("strides") or (1,) * rank, node.attr("dilations") or (1,) * rank
+    pads: tuple[Dim, ...] = node.attr("pads") or (0,) * (2 * rank)
+    conv = (ops.nn.conv1d, ops.nn.conv2d, ops.nn.conv3d)[rank - 1]
+    found: Expr = conv(x, weight, strides, pads, dilations, groups=node.attr("group", 1))  # type: ignore[arg-type]
+    if node.has(8):
+        scale = ops.multiply(ops.astype(node.operand(1), "float32"), ops.astype(node.operand(4), "float32"))
+        bias = ops.multiply(ops.astype(node.operand(8), "float32"), scale)
+        found = with_bias(node, found, node.emit(bias), rank)
+    return _requantized(node, found, 1)

@@ -1,0 +1,228 @@
+"""Reading normalizations and attention."""
+
+from __future__ import annotations
+
+import math
+
+from .... import op as ops
+from ....ir.dims import SymExpr, dim_product
+from ....ir.dtypes import is_bool
+from ....ir.expr import Expr, const
+from ....ir.types import TensorType
+from .importing import Imported, NodeImporter, reads
+
+
+@reads("LayerNormalization")
+def _layer_norm(node: NodeImporter) -> tuple[Imported | None, ...]:
+    rank = node.rank()
+    axes = list(range(node.attr("axis", -1) % rank, rank))
+    x, gamma, beta = node.operand(0), node.operand(1), node.optional(2)
+    epsilon = node.attr("epsilon", 1e-5)
+    wanted = [output for output in node.node.outputs[1:] if output.name]
+    shape = node.ty(0).shape
+    fits = shape is not None and node.ty(1).shape == tuple(shape[axis] for axis in axes)
+    if fits and (beta is None or node.ty(2).shape == node.ty(1).shape):
+        shift = gamma if beta is None else beta
+        normal: Expr = ops.nn.layer_norm(x, gamma, shift, axes, epsilon, center=beta is not None)
+    else:
+        centred = node.emit(ops.subtract(x, ops.mean(x, axes, True)))
+        spread = ops.sqrt(ops.add(ops.mean(ops.square(centred), axes, True), node.like(epsilon)))
+        normal = ops.multiply(ops.divide(centred, spread), gamma)
+        normal = normal if beta is None else ops.add(normal, beta)
+    if not wanted:
+        return (normal,)
+    wide = ops.astype(x, "float32") if node.dtype() in ("float16", "bfloat16") else x
+    mean = node.emit(ops.mean(wide, axes, True))
+    variance = ops.mean(ops.square(ops.subtract(wide, mean)), axes, True)
+    dtype = "float32" if node.dtype() in ("float16", "bfloat16") else node.dtype()
+    return normal, mean, ops.rsqrt(ops.add(variance, const(epsilon, dtype)))
+
+
+@reads("RMSNormalization", "SimplifiedLayerNormalization")
+def _rms_norm(node: NodeImporter) -> Imported:
+    rank = node.rank()
+    axes = list(range(node.attr("axis", -1) % rank, rank))
+    shape, epsilon = node.ty(0).shape, node.attr("epsilon", 1e-5)
+    x, weight = node.operand(0), node.operand(1)
+    if shape is not None and node.ty(1).shape == tuple(shape[axis] for axis in axes) and node.dtype() == node.dtype(1):
+        return ops.nn.rms_norm(x, weight, axes, epsilon)
+    dtype = node.dtype()
+    wide = ops.astype(x, "float32") if dtype in ("float16", "bfloat16") else x
+    work = "float32" if dtype in ("float16", "bfloat16") else dtype
+    mean = ops.mean(ops.square(wide), axes, True)
+    normal = ops.astype(ops.divide(wide, ops.sqrt(ops.add(mean, const(epsilon, work)))), node.dtype(1))
+    return ops.multiply(normal, weight)
+
+
+@reads("BatchNormalization")
+def _batch_norm(node: NodeImporter) -> tuple[Imported | None, ...]:
+    training = bool(node.attr("training_mode", 0))
+    dtype = node.dtype()
+    operands = [node.operand(0), *[ops.astype(node.operand(index), dtype) for index in range(1, 5)]]
+    # ONNX's momentum is the share of the old value that is kept.
+    momentum = 1.0 - node.attr("momentum", 0.9)
+    found = node.emit(
+        ops.nn.batch_norm(*operands, axis=1, epsilon=node.attr("epsilon", 1e-5), momentum=momentum, training=training)
+    )
+    if not training:
+        return (found[0],)
+    return found[0], ops.astype(found[1], node.dtype(3)), ops.astype(found[2], node.dtype(4))
+
+
+@reads("InstanceNormalization")
+def _instance_norm(node: NodeImporter) -> Imported:
+    axes = list(range(2, node.rank()))
+    operands = [node.operand(index) for index in range(3)]
+    return ops.nn.instance_norm(*operands, channel_axis=1, axes=axes, epsilon=node.attr("epsilon", 1e-5))
+
+
+@reads("GroupNormalization")
+def _group_norm(node: NodeImporter) -> Imported:
+    axes, groups = list(range(2, node.rank())), node.attr("num_groups")
+    x, gamma, beta = (node.operand(index) for index in range(3))
+    if node.opset < 21:  # one factor for each group, in those versions
+        channels = node.shape()[1]
+        assert isinstance(channels, int)
+        gamma, beta = (node.emit(ops.repeat(parameter, channels // groups, 0)) for parameter in (gamma, beta))
+    return ops.nn.group_norm(x, gamma, beta, groups, channel_axis=1, axes=axes, epsilon=node.attr("epsilon", 1e-5))
+
+
+@reads("LpNormalization")
+def _lp_normalization(node: NodeImporter) -> Imported:
+    axis, x = node.attr("axis", -1), node.operand(0)
+    if node.attr("p", 2) == 1:
+        norm = ops.sum(ops.abs(x), [axis], True)
+    else:
+        norm = ops.sqrt(ops.sum(ops.square(x), [axis], True))
+    norm = node.emit(norm)
+    empty = ops.equal(norm, node.like(0))
+    return ops.where(empty, node.like(0), ops.divide(x, ops.where(empty, node.like(1), norm)))
+
+
+@reads("LRN")
+def _lrn(node: NodeImporter) -> Imported:
+    size, x, rank = node.attr("size"), node.operand(0), node.rank()
+    channels = node.shape()[1]
+    before, after = (size - 1) // 2, math.ceil((size - 1) / 2)
+    padded = node.emit(ops.nn.pad(ops.square(x), [0, 0, before, after, *[0] * (2 * rank - 4)]))
+    parts = [node.emit(ops.strided_slice(padded, [1], [place], [channels + place])) for place in range(size)]
+    total = parts[0]
+    for part in parts[1:]:
+        total = node.emit(ops.add(total, part))
+    alpha, beta, bias = node.attr("alpha", 1e-4), node.attr("beta", 0.75), node.attr("bias", 1.0)
+    base = ops.add(ops.multiply(total, node.like(alpha / size)), node.like(bias))
+    return ops.divide(x, ops.power(base, node.like(beta)))
+
+
+# --- attention
+
+
+def _heads(node: NodeImporter, index: int, attribute: str) -> Expr:
+    """Query, key or value with the axes (batch, sequence, heads, size), from either form that ONNX has."""
+    x = node.operand(index)
+    if node.rank(index) == 4:
+        return node.emit(ops.permute_dims(x, [0, 2, 1, 3]))
+    heads = node.attr(attribute)
+    batch, sequence, width = node.shape(index)
+    return node.emit(ops.reshape(x, [batch, sequence, heads, width // heads]))
+
+
+@reads("Attention")
+def _attention(node: NodeImporter) -> tuple[Imported | None, ...]:
+    scores = len(node.node.outputs) > 3 and bool(node.node.outputs[3].name)
+    plain = {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softmax_precision", "qk_matmul_output_mode"}
+    given = {name for name in node.node.attributes if node.attr(name) not in (0, 0.0, -1)}
+    if scores or node.has(6) or not given <= plain:
+        return node.by_function()
+    dtype = node.dtype()
+    query, key, value = (
+        _heads(node, index, name) for index, name in ((0, "q_num_heads"), (1, "kv_num_heads"), (2, "kv_num_heads"))
+    )
+    past = 0
+    if node.has(4):
+        joined: list[Expr] = []
+        for index, new in ((4, key), (5, value)):
+            old = node.emit(ops.permute_dims(node.operand(index), [0, 2, 1, 3]))
+            joined.append(node.emit(ops.concat([old, new], axis=1)))
+        key, value = joined
+        past = 1
+    present = [node.emit(ops.permute_dims(x, [0, 2, 1, 3])) for x in (key, value)]
+    causal = None
+    if node.attr("is_causal", 0):
+        causal = "BottomRight" if past else "TopLeft"
+    bias = _bias(node, 3, dtype, key) if node.has(3) else None
+    found: Expr = ops.nn.attention(query, key, value, bias, node.attr("scale"), causal)
+    found = node.emit(found)
+    if node.rank() == 4:
+        result: Expr = ops.permute_dims(found, [0, 2, 1, 3])
+    else:
+        assert isinstance(found.ty, TensorType)
+        assert found.ty.shape is not None
+        batch, sequence, *rest = found.ty.shape
+        result = ops.reshape(found, [batch, sequence, dim_product(rest)])
+    return result, *present
+
+
+def _bias(node: NodeImporter, index: int, dtype: str, key: Expr) -> Expr:
+    """The mask as numbers to add, of rank 4, as wide as there are keys: what lies beyond is not seen."""
+    mask = node.operand(index)
+    if is_bool(node.dtype(index)):
+        seen, unseen = const(0.0, dtype), const(-math.inf, dtype)
+        mask = node.emit(ops.where(mask, seen, unseen))
+    elif node.dtype(index) != dtype:
+        mask = node.emit(ops.astype(mask, dtype))
+    rank = node.rank(index)
+    if rank < 4:
+        mask = node.emit(ops.expand_dims(mask, list(range(4 - rank))))
+    width, keys = node.shape(index)[-1], key.ty.shape[1]  # type: ignore[attr-defined]
+    if isinstance(width, int) and isinstance(keys, int) and width < keys:
+        mask = node.emit(ops.nn.pad(mask, [0] * 7 + [keys - width], "constant", -math.inf))
+    return mask
+
+
+@reads("RotaryEmbedding")
+def _rotary_embedding(node: NodeImporter) -> Imported:
+    x = node.operand(0)
+    rank = node.rank()
+    shape = node.shape()
+    heads = node.attr("num_heads", 0)
+    if rank == 4:
+        x = node.emit(ops.permute_dims(x, [0, 2, 1, 3]))
+        batch, sequence, count, size = shape[0], shape[2], shape[1], shape[3]
+    else:
+        batch, sequence, width = shape
+        count, size = heads, width // heads
+        x = node.emit(ops.reshape(x, [batch, sequence, count, size]))
+    if isinstance(size, SymExpr):
+        raise node.refuse("the size of a head is known at run time only")
+    turned = node.attr("rotary_embedding_dim", 0) or size
+    half = turned // 2
+    cosine, sine = (_angles(node, index, half) for index in (1, 2))
+    head = node.emit(ops.strided_slice(x, [3], [0], [turned]))
+    if node.attr("interleaved", 0):
+        first = node.emit(ops.strided_slice(head, [3], [0], [turned], [2]))
+        second = node.emit(ops.strided_slice(head, [3], [1], [turned], [2]))
+    else:
+        first = node.emit(ops.strided_slice(head, [3], [0], [half]))
+        second = node.emit(ops.strided_slice(head, [3], [half], [turned]))
+    real = node.emit(ops.subtract(ops.multiply(first, cosine), ops.multiply(second, sine)))
+    imaginary = node.emit(ops.add(ops.multiply(first, sine), ops.multiply(second, cosine)))
+    if node.attr("interleaved", 0):
+        pairs = node.emit(ops.stack([real, imaginary], axis=-1))
+        result: Expr = ops.reshape(pairs, [batch, sequence, count, turned])
+    else:
+        result = ops.concat([real, imaginary], axis=-1)
+    if turned < size:
+        rest = node.emit(ops.strided_slice(x, [3], [turned], [size]))
+        result = ops.concat([node.emit(result), rest], axis=-1)
+    result = node.emit(result)
+    return ops.permute_dims(result, [0, 2, 1, 3]) if rank == 4 else ops.reshape(result, list(shape))
+
+
+def _angles(node: NodeImporter, index: int, half: int) -> Expr:
+    """Cosines or sines of shape (batch, sequence, 1, half), picked by position if positions are given."""
+    table = node.operand(index)
+    if node.has(3):
+        table = node.emit(ops.take(table, node.operand(3), axis=0))
+    table = node.emit(ops.strided_slice(table, [2], [0], [half]))
+    return node.emit(ops.expand_dims(table, 2))

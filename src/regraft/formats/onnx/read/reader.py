@@ -1,0 +1,517 @@
+"""An ONNX model as a module.
+
+`from_onnx` opens the model; `GraphImporter` walks its nodes in order and asks `importing.IMPORTERS`, the table by
+operator that `importers` fills, for the expression of each. An operator that is not in the table but that ONNX
+defines by a function of others is read by that function.
+
+Sizes are followed through the arithmetic that models do on shapes, so that a reshape to computed sizes has a shape
+with names in it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes import common as passes
+
+from ....ir.builder import BlockBuilder
+from ....ir.dims import Dim, SymVar, dims_equal
+from ....ir.dtypes import is_integer, numpy_dtype
+from ....ir.expr import Constant, DataflowVar, Expr, Tuple, Var, const
+from ....ir.module import IRModule
+from ....ir.op import Call
+from ....ir.origin import Origin
+from ....ir.types import TensorType
+from ...errors import ConvertError, UnsupportedOperatorError
+from .. import read as importers
+from ..element_types import from_onnx_dtype, to_onnx_dtype
+from ..external_data import check_external_data, read_proto
+from ..write.writer import INPUT_NAMES, METADATA, OUTPUT_NAMES
+from .importing import IMPORTERS, REFUSED, Imported, NodeImporter, UnsupportedNodeError, constant_of
+from .sizes import Sizes
+
+FAMILIES: Final = importers.FAMILIES
+"""The modules of readers; importing them is what fills `IMPORTERS`."""
+
+OLDEST_OPSET: Final = 7
+"""Models before opset 13 are read as far as their operators mean the same today, and before this one only those
+whose operators ONNX defines as in this one."""
+
+_STANDARD: Final = ("", "ai.onnx")
+
+
+def from_onnx(
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    *,
+    constants: Mapping[str, Any] | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> IRModule:
+    """An ONNX model as a module with one function, ``main``.
+
+    Weights stay in their files until they are read. Names of inputs, outputs and symbolic sizes are kept, as are
+    the model's metadata; every variable knows the node that it came from. Functions of the model are written in
+    place. Inputs that have an initializer of their name take its value.
+
+    Args:
+        model: A path, or the model itself.
+        constants: Values for inputs by name, which are then no parameters of ``main``. An operator whose rank
+            depends on the value of an input can only be read when it is known.
+        dims: Numbers for symbolic sizes of the inputs, by name; a size without a name is that of ``input_axis``, such
+            as ``x_0``. A model whose ranks depend on sizes can only be read with these known.
+
+    Raises `ConvertError` for what is no model or refers to files outside its folder, and `UnsupportedOperatorError`
+    with all operators that cannot be read. Cost: linear in the nodes, some 100 µs each; weights are not read.
+    """
+    opened = _deserialized(model) if isinstance(model, onnx.ModelProto) else _opened(os.fspath(model))
+    opset = _opset_of(opened)
+    if opened.functions:
+        passes.InlinePass()(opened)
+    importer = GraphImporter(opset, dict(opened.opset_imports))
+    return importer.module(opened, constants or {}, dims or {})
+
+
+def _opened(path: str) -> ir.Model:
+    if not os.path.isfile(path):
+        raise ConvertError(f"{path}: there is no such file")
+    try:
+        proto = read_proto(path)
+    except ConvertError:
+        raise
+    except OSError as error:
+        raise ConvertError(f"{path}: {error.strerror or error}") from error
+    except Exception as error:  # protobuf's errors share no base but this
+        raise ConvertError(f"{path}: this is no ONNX model, or it is damaged: {error}") from error
+    opened = _deserialized(proto, path)
+    check_external_data(opened.graph, path)
+    return opened
+
+
+def _deserialized(proto: onnx.ModelProto, where: str = "the model") -> ir.Model:
+    if not proto.HasField("graph") or not (proto.opset_import or proto.ir_version):
+        raise ConvertError(f"{where}: this is no ONNX model, or it is damaged: it has no graph")
+    try:
+        return ir.from_proto(proto)
+    except Exception as error:  # onnx-ir raises whatever its parts raise
+        raise ConvertError(f"{where}: the model is damaged: {error}") from error
+
+
+def _opset_of(model: ir.Model) -> int:
+    opset = max((model.opset_imports.get(domain, 0) for domain in _STANDARD), default=0)
+    newest = onnx.defs.onnx_opset_version()
+    if opset > newest:
+        raise ConvertError(
+            f"the model is of opset {opset}; onnx {onnx.__version__} knows up to {newest}: pip install -U onnx"
+        )
+    return opset or newest
+
+
+class GraphImporter:
+    """The state of reading one model: the program so far, and what each value became."""
+
+    def __init__(self, opset: int, opset_imports: dict[str, int]) -> None:
+        self.opset: Final = opset
+        self.opset_imports: Final = opset_imports
+        self.builder: Final = BlockBuilder()
+        self.values: dict[str, Imported] = {}
+        self.sizes_of_tensors: Final[set[Dim]] = set()
+        self._tensors: dict[Sizes, Expr] = {}
+        self._dims: dict[str, SymVar] = {}
+        self._fixed: Mapping[str, int] = {}
+        self._labels: dict[str, None] = {}
+        self._unsupported: list[str] = []
+        self._outputs: frozenset[str] = frozenset()
+
+    # --- the whole
+
+    def module(self, model: ir.Model, constants: Mapping[str, Any], dims: Mapping[str, int]) -> IRModule:
+        """The module of a model. Raises `UnsupportedOperatorError`."""
+        graph = model.graph
+        self._fixed = dims
+        inputs = {known.name: known for known in graph.inputs}
+        for name, value in constants.items():
+            if name not in inputs:
+                raise ConvertError(f"there is no input {name!r} to take a constant")
+            self.values[name] = _constant_for(inputs[name], np.asarray(value))
+        fixed = {*graph.initializers, *constants}
+        given = [value for value in graph.inputs if value.name not in fixed]
+        params = [self._parameter(value) for value in given]
+        unknown = [name for name in dims if name not in self._labels]
+        if unknown:
+            known = ", ".join(self._labels) or "none"
+            raise ConvertError(f"there is no symbolic size {unknown[0]!r} to fix; the inputs have: {known}")
+        self._unsupported = _unreadable(graph, self)
+        self._refuse_unsupported()
+        attrs: dict[str, Any] = {
+            INPUT_NAMES: tuple(value.name or "" for value in given),
+            OUTPUT_NAMES: tuple(value.name or "" for value in graph.outputs),
+        }
+        self._constants(graph)
+        self._outputs = frozenset(value.name or "" for value in graph.outputs)
+        builder = self.builder
+        with builder.function("main", params, attrs):
+            if any(node.op_type == "If" for node in _with_branches(graph)):
+                self._nodes(graph)
+                outputs = [self.expression(value) for value in graph.outputs]
+            else:
+                with builder.dataflow():
+                    self._nodes(graph)
+                    outputs = [self._output(value) for value in graph.outputs]
+            self._refuse_unsupported()
+            builder.emit_func_output(outputs[0] if len(outputs) == 1 else Tuple(outputs))
+        module = builder.get()
+        metadata = tuple(sorted(model.metadata_props.items()))
+        return module.with_attr(METADATA, metadata) if metadata else module
+
+    def _refuse_unsupported(self) -> None:
+        if self._unsupported:
+            listed = "\n".join(f"  {line}" for line in self._unsupported)
+            raise UnsupportedOperatorError(f"the model has nodes that cannot be read:\n{listed}")
+
+    def _parameter(self, value: ir.Value) -> Var:
+        name = value.name or "input"
+        if value.type is not None and not isinstance(value.type, ir.TensorType):
+            raise ConvertError(f"input {name}: sequences, maps and optionals are not supported, only tensors")
+        dtype = None if value.dtype is None else from_onnx_dtype(value.dtype, f"input {name}")
+        if value.shape is None:
+            ty = TensorType(None, dtype)
+        else:
+            ty = TensorType([self._dim(dim, name, axis) for axis, dim in enumerate(value.shape)], dtype)
+        var = Var(name, ty)
+        self.values[name] = var
+        return var
+
+    def _dim(self, dim: int | ir.SymbolicDim, name: str, axis: int) -> Dim:
+        if isinstance(dim, int) and dim >= 0:
+            return dim
+        # Some exporters write -1 for a size that is known at run time only.
+        label = (None if isinstance(dim, int) else dim.value) or f"{name}_{axis}"
+        self._labels[label] = None
+        fixed = self._fixed.get(label)
+        if fixed is None:
+            return self._dims.setdefault(label, SymVar(label))
+        if fixed < 0:
+            raise ConvertError(f"{label}={fixed}: a size cannot be negative")
+        return fixed
+
+    def _constants(self, graph: ir.Graph) -> None:
+        for name, value in graph.initializers.items():
+            if value.const_value is not None:
+                self.values[name] = constant_of(value.const_value, name, is_stored=True)
+
+    def _output(self, value: ir.Value) -> Expr:
+        expr = self.expression(value)
+        if isinstance(expr, Var) and type(expr) is not DataflowVar:
+            return expr
+        # What is an output of the block has to be bound to a variable that is visible outside of it.
+        return self.builder.emit_output(expr, value.name or "")
+
+    def hint_to_fix(self, size: Dim) -> str:
+        """How to fix a size as the model is read, for messages; nothing for sizes that no input has."""
+        label = next((label for label, known in self._dims.items() if known == size), None)
+        return "" if label is None else f"; fix it, as in dims={{{label!r}: 1}}"
+
+    # --- nodes
+
+    def _nodes(self, nodes: ir.Graph | list[ir.Node]) -> None:
+        for node in nodes:
+            try:
+                self.node(node)
+            except UnsupportedNodeError as error:
+                self._unsupported.append(f"{_place(node)}: {error}")
+                for value in node.outputs:
+                    self.values.pop(value.name or "", None)
+                self._refuse_unsupported()
+
+    def node(self, node: ir.Node) -> None:
+        """Read one node: bind what it gives to the names of its outputs."""
+        domain = "" if node.domain in _STANDARD else node.domain
+        read = IMPORTERS.get((domain, node.op_type))
+        if read is None:
+            self._take(node, self.by_function(node))
+            return
+        with self.builder.origin(Origin("onnx", node.name or f"{node.op_type}:{_first_name(node)}")):
+            importer = NodeImporter(self, node)
+            try:
+                found = importers.on_sizes(importer) or read(importer)
+            except (ConvertError, UnsupportedNodeError):
+                raise
+            except Exception as error:
+                raise ConvertError(f"{_place(node)}: {error}") from error
+            results = found if isinstance(found, tuple) else (found,)
+            for value, result in zip(node.outputs, results, strict=False):
+                if value.name and result is not None:
+                    self.values[value.name] = self._named(importer, result, value)
+            missing = [value.name for value in node.outputs[len(results) :] if value.name and list(value.uses())]
+            if missing:
+                raise UnsupportedNodeError(f"its output {missing[0]} is not computed here")
+
+    def _named(self, node: NodeImporter, result: Imported, value: ir.Value) -> Imported:
+        if isinstance(result, Sizes):
+            return result.constant() if result.is_known else result
+        if isinstance(result, Constant | Var | Tuple):
+            return result
+        found = self.emit(result, value.name or "")
+        ty = found.ty
+        if not isinstance(ty, TensorType):
+            return found
+        dims = self._named_sizes(node, result, ty, value) if ty.shape is None else self._restated(ty.shape, value)
+        return found if dims is None else self.builder.match_cast(found, TensorType(dims, ty.dtype), value.name or "")
+
+    def _stated(self, value: ir.Value) -> list[Dim | None]:
+        """The sizes that the model states for a value, None for names that no input has; empty if it states none."""
+        return [
+            dim if isinstance(dim, int) else self._fixed.get(dim.value or "", self._dims.get(dim.value or ""))
+            for dim in value.shape or ()
+        ]
+
+    def _named_sizes(self, node: NodeImporter, expr: Expr, ty: TensorType, value: ir.Value) -> list[Dim] | None:
+        """The sizes of a value that could not be worked out: as far as they are known, and names for the rest."""
+        rank = ty.ndim if ty.ndim >= 0 or value.shape is None else len(value.shape)
+        if rank < 0:
+            return None
+        stated = self._stated(value) if value.shape is not None and len(value.shape) == rank else [None] * rank
+        rows = zip(importers.partial_sizes(expr, rank), stated, strict=True)
+        known = [own if own is not None else other for own, other in rows]
+        return [node.fresh_size(axis) if size is None else size for axis, size in enumerate(known)]
+
+    def _restated(self, shape: tuple[Dim, ...], value: ir.Value) -> list[Dim] | None:
+        """The sizes that the model states in place of computed ones of which it is not known whether they are equal."""
+        dims = [dim for dim in self._stated(value) if dim is not None]
+        if len(dims) != len(shape):
+            return None
+        pairs = zip(shape, dims, strict=True)
+        is_open = any(type(own) not in (int, SymVar) and dims_equal(own, dim) is None for own, dim in pairs)
+        return dims if is_open else None
+
+    def emit(self, expr: Expr, name: str = "") -> Expr:
+        """``expr`` bound to a variable, or the constant that it is."""
+        folded = importers.folded(expr) if isinstance(expr, Call) else None
+        if folded is not None:
+            return folded
+        if isinstance(expr, Var | Constant):
+            return expr
+        if name in self._outputs and self.builder.current_block_is_dataflow():
+            return self.builder.emit_output(expr, name)
+        return self.builder.emit(expr, name)
+
+    def imported(self, value: ir.Value) -> Imported:
+        """What a value became."""
+        found = self.values.get(value.name or "")
+        if found is None:
+            raise ConvertError(f"the value {value.name!r} is used before anything gives it")
+        return found
+
+    def expression(self, value: ir.Value) -> Expr:
+        """What a value became, as an expression."""
+        found = self.imported(value)
+        if isinstance(found, Sizes):
+            tensor = self._tensors.get(found)
+            if tensor is None:
+                tensor = self._tensors[found] = self.emit(found.expression(), value.name or "")
+            return tensor
+        return found
+
+    def branch(self, graph: ir.Graph) -> Expr:
+        """The body of a branch as an expression with blocks of its own."""
+        outer, tensors = dict(self.values), dict(self._tensors)
+        self.builder.begin_scope()
+        self._constants(graph)
+        self._nodes(graph)
+        outputs = [self.expression(value) for value in graph.outputs]
+        body = self.builder.end_scope(outputs[0] if len(outputs) == 1 else Tuple(outputs))
+        self.values, self._tensors = outer, tensors
+        return body
+
+    @contextmanager
+    def inlining(self, graph: ir.Graph) -> Generator[None, None, None]:
+        """What `inline` reads of ``graph`` inside is forgotten at the end, but for what it gave."""
+        outer, self.values = self.values, dict(self.values)
+        self._constants(graph)
+        try:
+            yield
+        finally:
+            self.values = outer
+
+    def inline(self, graph: ir.Graph, operands: Sequence[Imported]) -> tuple[Imported, ...]:
+        """What the nodes of a body give for ``operands``, read into the block that is open, within `inlining`."""
+        for formal, operand in zip(graph.inputs, operands, strict=True):
+            self.values[formal.name or ""] = operand
+        self._nodes(graph)
+        return tuple([self.imported(value) for value in graph.outputs])
+
+    # --- operators that ONNX defines by others
+
+    def by_function(self, node: ir.Node) -> tuple[Imported | None, ...]:
+        """What a node gives by the function that ONNX defines its operator by."""
+        found = function_body(node, self.opset_imports, self._input_types(node))
+        if found is None:
+            reason = REFUSED.get(("" if node.domain in _STANDARD else node.domain, node.op_type))
+            raise UnsupportedNodeError(reason or "the operator is not supported")
+        body, names = found
+        inner: dict[str, Imported] = {}
+        for formal, actual in zip(body.inputs, node.inputs, strict=False):
+            if actual is not None and actual.name:
+                inner[formal.name or ""] = self.values[actual.name]
+        outer, self.values = self.values, inner
+        try:
+            for step in body:
+                step.name = node.name
+                self.node(step)
+            return tuple([inner.get(name) for name in names])
+        except UnsupportedNodeError as error:
+            raise UnsupportedNodeError(f"{error} (in the function that defines {node.op_type})") from error
+        finally:
+            self.values = outer
+
+    def _take(self, node: ir.Node, results: tuple[Imported | None, ...]) -> None:
+        for value, result in zip(node.outputs, results, strict=False):
+            if value.name and result is not None:
+                self.values[value.name] = result
+
+    def _input_types(self, node: ir.Node) -> list[bytes]:
+        """The types of a node's inputs as far as they are known, as ONNX reads them."""
+        return [_type_text(self.values.get(value.name or "") if value is not None else None) for value in node.inputs]
+
+
+def _constant_for(port: ir.Value, array: np.ndarray) -> Constant:
+    """What a person gave for an input, in the dtype that the input has. Raises `ConvertError` where it has no room."""
+    if port.dtype is None:
+        return const(array)
+    dtype = from_onnx_dtype(port.dtype, f"input {port.name}")
+    held = array.astype(numpy_dtype(dtype))
+    if is_integer(dtype) and not np.array_equal(held, array):
+        raise ConvertError(f"input {port.name} is of {dtype}, which cannot hold {array}")
+    return const(held, dtype)
+
+
+def _type_text(value: Imported | None) -> bytes:
+    proto = onnx.TypeProto()
+    ty = None if value is None else value.ty
+    if isinstance(ty, TensorType) and ty.dtype is not None:
+        proto.tensor_type.elem_type = int(to_onnx_dtype(ty.dtype))
+        for size in ty.shape or ():
+            dim = proto.tensor_type.shape.dim.add()
+            if isinstance(size, int):
+                dim.dim_value = size
+    return proto.SerializeToString()
+
+
+def function_body(
+    node: ir.Node, opset_imports: dict[str, int], types: list[bytes]
+) -> tuple[ir.Function, tuple[str, ...]] | None:
+    """The function by which ONNX defines the operator of ``node``, its attributes filled in; None without one.
+
+    With it come the names of its outputs, some of which the node may not ask for and nothing gives.
+    """
+    version = opset_imports.get(node.domain, 1)
+    try:
+        schema: Any = onnx.defs.get_schema(node.op_type, version, node.domain)
+    except onnx.defs.SchemaError:
+        return None
+    if schema.has_function:
+        proto = onnx.FunctionProto()
+        proto.ParseFromString(schema.function_body.SerializeToString())
+    elif schema.has_context_dependent_function:
+        text = _context_body(schema, node, version, types)
+        if not text:
+            return None
+        proto = onnx.FunctionProto()
+        proto.ParseFromString(text)
+    else:
+        return None
+    defaults = {name: attr.default_value for name, attr in schema.attributes.items() if attr.default_value.type}
+    given = {attr.name: attr for attr in ir.to_proto(node).attribute}
+    _fill_attributes(proto.node, defaults | given)
+    names = tuple(proto.output)
+    produced = {name for step in proto.node for name in step.output}
+    del proto.output[:]
+    proto.output.extend(name for name in names if name in produced)
+    return ir.from_proto(proto), names
+
+
+def _context_body(schema: Any, node: ir.Node, version: int, types: list[bytes]) -> bytes | None:
+    text = ir.to_proto(node).SerializeToString()
+    versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]
+    try:
+        if versions:
+            return schema.get_context_dependent_function_with_opset_version(max(versions), text, types)
+        return schema.get_context_dependent_function(text, types)
+    except Exception:  # what onnx raises for a node that it cannot build a body for has no type of its own
+        return None
+
+
+def _fill_attributes(nodes: Any, values: dict[str, onnx.AttributeProto]) -> None:
+    """Put the values of the node's attributes where the body of a function refers to them."""
+    for node in nodes:
+        kept: list[Any] = []
+        for attribute in node.attribute:
+            if attribute.ref_attr_name:
+                value = values.get(attribute.ref_attr_name)
+                if value is None:
+                    continue
+                copy = onnx.AttributeProto()
+                copy.CopyFrom(value)
+                copy.name = attribute.name
+                kept.append(copy)
+                continue
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                _fill_attributes(attribute.g.node, values)
+            kept.append(attribute)
+        del node.attribute[:]
+        node.attribute.extend(kept)
+
+
+def _unreadable(graph: ir.Graph, importer: GraphImporter) -> list[str]:
+    """The nodes of operators that are neither in the table nor defined by a function, by name."""
+    lines: list[str] = []
+    for node in _with_branches(graph):
+        domain = "" if node.domain in _STANDARD else node.domain
+        reason = REFUSED.get((domain, node.op_type))
+        if reason is None and (domain, node.op_type) not in IMPORTERS:
+            reason = None if _has_function(node, importer.opset_imports) else "the operator is not supported"
+        if reason is None and domain == "" and _has_changed(node, importer.opset):
+            reason = (
+                f"it is as of opset {importer.opset}, and means something else today; "
+                f"expected {OLDEST_OPSET} or newer: onnx.version_converter"
+            )
+        if reason is not None:
+            lines.append(f"{_place(node)}: {reason}")
+    return lines
+
+
+def _has_changed(node: ir.Node, opset: int) -> bool:
+    """Whether ONNX has defined a standard operator anew between ``opset`` and the oldest that is read as a whole."""
+    if opset >= OLDEST_OPSET:
+        return False
+    try:
+        then, now = (onnx.defs.get_schema(node.op_type, version, "") for version in (opset, OLDEST_OPSET))
+    except onnx.defs.SchemaError:
+        return True
+    return then.since_version != now.since_version
+
+
+def _has_function(node: ir.Node, opset_imports: dict[str, int]) -> bool:
+    try:
+        schema: Any = onnx.defs.get_schema(node.op_type, opset_imports.get(node.domain, 1), node.domain)
+    except onnx.defs.SchemaError:
+        return False
+    return schema.has_function or schema.has_context_dependent_function
+
+
+def _with_branches(graph: ir.Graph) -> Iterator[ir.Node]:
+    return iter(ir.traversal.RecursiveGraphIterator(graph))
+
+
+def _first_name(node: ir.Node) -> str:
+    return next((value.name for value in node.outputs if value.name), "")
+
+
+def _place(node: ir.Node) -> str:
+    domain = f"{node.domain}." if node.domain not in _STANDARD else ""
+    return f"{domain}{node.op_type} (node {node.name or _first_name(node) or 'without a name'})"

@@ -1,0 +1,317 @@
+"""Reading operators on images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from .... import op as ops
+from ....ir.dims import Dim, SymVar
+from ....ir.dtypes import is_float
+from ....ir.expr import Expr, const
+from ....ir.types import ShapeType, TensorType
+from .importing import Imported, NodeImporter, reads
+from .resampling import CROP, Axis, Filter, Taps, resampled
+from .run_time import count_of
+from .run_time_resize import resize_by_factors, resize_to_sizes
+from .sizes import Sizes
+
+_METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
+
+
+@dataclass(slots=True)
+class _Target:
+    """What an operator asks for: the sizes of the result, and the factor of each axis where they do not tell it."""
+
+    sizes: list[Dim]
+    factors: dict[int, Fraction] = field(default_factory=dict[int, Fraction])
+
+    @property
+    def is_by_sizes(self) -> bool:
+        """Whether the factors are the ratios of sizes, so that the operators on images can be used."""
+        return not self.factors
+
+
+@reads("Upsample")
+def _upsample(node: NodeImporter) -> Imported:
+    mode = node.attr("mode", "nearest")
+    kind = Filter("linear" if mode in ("linear", "bilinear") else mode, "floor")
+    return _by_factors(node, list(range(node.rank())), 1, "asymmetric", kind)
+
+
+@reads("Resize")
+def _resize(node: NodeImporter) -> Imported:
+    old = node.opset < 11
+    kind = Filter(
+        node.attr("mode", "nearest"),
+        node.attr("nearest_mode", "floor" if old else "round_prefer_floor"),
+        node.attr("cubic_coeff_a", -0.75),
+        bool(node.attr("antialias", 0)),
+        bool(node.attr("exclude_outside", 0)),
+    )
+    coordinates = node.attr("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
+    rank = node.rank()
+    axes = [axis % rank for axis in node.attr("axes", range(rank))]
+    if not node.has(3):
+        return _by_factors(node, axes, 1 if old else 2, coordinates, kind)
+    target = _sized(node, axes)
+    if target is None or not (_is_known(node, target) or _is_plain(target, coordinates, kind)):
+        return resize_to_sizes(node, 3, axes, coordinates, kind)
+    return _resized(node, target, coordinates, kind)
+
+
+def _by_factors(node: NodeImporter, axes: Sequence[int], index: int, coordinates: str, kind: Filter) -> Imported:
+    """What is resized by the factors for ``axes`` that operand ``index`` gives."""
+    factors = _factors(node, index)
+    target = None if factors is None else _scaled(node, axes, factors)
+    if target is None or not (_is_known(node, target) or _is_plain(target, coordinates, kind)):
+        return resize_by_factors(node, index, axes, coordinates, kind)
+    return _resized(node, target, coordinates, kind)
+
+
+def _factors(node: NodeImporter, index: int) -> list[float] | None:
+    """The factors that an attribute or operand ``index`` gives; None when they are computed at run time."""
+    given = node.attr("scales")
+    scales = node.array(index) if given is None else given
+    return None if scales is None else np.asarray(scales, np.float32).tolist()
+
+
+def _scaled(node: NodeImporter, axes: Sequence[int], factors: Sequence[float]) -> _Target | None:
+    """The sizes that factors give; None where one is known at run time only."""
+    shape = list(node.shape())
+    inexact: dict[int, Fraction] = {}
+    for axis, scale in zip(axes, factors, strict=True):
+        size: Dim = shape[axis]
+        if isinstance(size, int):
+            target = int(np.floor(np.float32(size) * np.float32(scale)))
+            # The operators on images compute with the ratio of sizes; where the factor is another, results differ.
+            if size and abs(target / size - scale) > 1e-6:
+                inexact[axis] = Fraction(scale)
+            shape[axis] = target
+        elif float(scale).is_integer():
+            shape[axis] = size * int(scale)
+        else:
+            return None
+    return _Target(shape, inexact)
+
+
+def _sized(node: NodeImporter, axes: Sequence[int]) -> _Target | None:
+    """The sizes that operand 3 gives for ``axes``; None where they are worked out at run time."""
+    shape = list(node.shape())
+    given = node.sizes(3)
+    policy = node.attr("keep_aspect_ratio_policy", "stretch")
+    if given is None and policy == "stretch" and node.attr("mode", "nearest") != "nearest":
+        given = Sizes.row(_named_sizes(node, axes))
+    if given is None or (policy != "stretch" and not all(isinstance(node.shape()[axis], int) for axis in axes)):
+        return None
+    if policy == "stretch":
+        for axis, size in zip(axes, given.values, strict=True):
+            shape[axis] = size
+        return _Target(shape)
+    own = node.known_shape()
+    pairs = [(own[axis], size) for axis, size in zip(axes, given.values, strict=True) if isinstance(size, int)]
+    ratios = [Fraction(target, size) for size, target in pairs]
+    factor = min(ratios) if policy == "not_larger" else max(ratios)
+    inexact: dict[int, Fraction] = {}
+    for axis in axes:
+        target = int(np.floor(float(own[axis] * factor) + 0.5))
+        if target != own[axis] * factor:
+            inexact[axis] = factor
+        shape[axis] = target
+    return _Target(shape, inexact)
+
+
+def _named_sizes(node: NodeImporter, axes: Sequence[int]) -> list[Dim]:
+    """Names for sizes that are computed at run time. Batch and channels are stated to stay as they are."""
+    shape, rank = node.shape(), node.rank()
+    stay = 2 if len(axes) == rank and rank in (4, 5) else 0
+    name = node.node.outputs[0].name or "size"
+    dims: list[Dim] = [shape[axis] if place < stay else SymVar(f"{name}_{axis}") for place, axis in enumerate(axes)]
+    given = node.graph.builder.emit(ops.tensor_to_shape(node.emit(ops.astype(node.operand(3), "int64"))))
+    node.graph.builder.match_cast(given, ShapeType(dims))
+    return dims
+
+
+def _is_known(node: NodeImporter, target: _Target) -> bool:
+    """Whether all sizes, before and after, are numbers."""
+    return all(isinstance(size, int) for size in (*node.shape(), *target.sizes))
+
+
+def _is_plain(target: _Target, coordinates: str, kind: Filter) -> bool:
+    """Whether the operators on images say the same."""
+    plain = target.is_by_sizes and not kind.antialias and coordinates not in (CROP, "half_pixel_symmetric")
+    return plain and not (kind.exclude and kind.mode == "linear")
+
+
+def _resized(node: NodeImporter, target: _Target, coordinates: str, kind: Filter) -> Expr:
+    """The operator on images that says the same, or the elements of each axis gathered and weighted."""
+    shape, sizes = node.shape(), target.sizes
+    changed = [axis for axis in range(len(shape)) if shape[axis] != sizes[axis]]
+    plain = _is_plain(target, coordinates, kind)
+    if plain and not changed:
+        return ops.reshape(node.operand(0), list(shape))
+    if plain and len(changed) <= 3 and len(shape) <= 5:
+        extra: dict[str, Any] = {}
+        if kind.mode == "cubic":
+            extra = {"cubic_alpha": kind.alpha, "cubic_exclude": int(kind.exclude)}
+        if kind.mode != "cubic" or len(changed) < 3:
+            rounding = kind.rounding if kind.mode == "nearest" else ""
+            return _by_operator(node, changed, sizes, _METHODS[kind.mode], coordinates, rounding, extra)
+    return _by_axis(node, target, coordinates, kind)
+
+
+# --- axis by axis
+
+
+def _by_axis(node: NodeImporter, target: _Target, coordinates: str, kind: Filter) -> Expr:
+    shape = node.known_shape()
+    x, dtype = node.operand(0), node.dtype()
+    bounds = _part(node, coordinates)
+    wide = "float64" if dtype == "float64" or not is_float(dtype) else "float32"
+    if kind.mode != "nearest":
+        x = node.emit(ops.astype(x, wide))
+    outside: Expr | None = None
+    for axis, size in enumerate(shape):
+        goal = target.sizes[axis]
+        assert isinstance(goal, int)
+        start, end = bounds[axis]
+        if goal == size and (start, end) == (0, 1) and axis not in target.factors:
+            continue
+        along = Axis(size, goal, target.factors.get(axis, Fraction(goal, size)), start, end)
+        taps, beyond = resampled(along, coordinates, kind)
+        x = _gathered(node, x, axis, taps)
+        if any(beyond):
+            flags = const(np.asarray(beyond).reshape(-1, *(1,) * (len(shape) - axis - 1)))
+            outside = flags if outside is None else node.emit(ops.logical_or(outside, flags))
+    if outside is not None:
+        fill = const(np.asarray(node.attr("extrapolation_value", 0.0)), wide if kind.mode != "nearest" else dtype)
+        x = node.emit(ops.where(outside, fill, x))
+    return ops.astype(x, dtype) if kind.mode != "nearest" else x
+
+
+def _part(node: NodeImporter, coordinates: str) -> list[tuple[Fraction, Fraction]]:
+    """The part of each axis that is taken, in shares."""
+    rank = node.rank()
+    bounds = [(Fraction(0), Fraction(1))] * rank
+    if coordinates == CROP:
+        region = node.array(1) if node.has(1) else None
+        if region is None:
+            raise node.refuse("its region (input 1) is computed at run time")
+        axes = [axis % rank for axis in node.attr("axes", range(rank))]
+        shares = [Fraction(share) for share in region.tolist()]
+        for place, axis in enumerate(axes):
+            bounds[axis] = (shares[place], shares[place + len(axes)])
+    return bounds
+
+
+def _gathered(node: NodeImporter, x: Expr, axis: int, taps: Sequence[Taps]) -> Expr:
+    """``x`` with the weighted sum of its ``taps`` for each place of an axis."""
+    ty = x.ty
+    assert isinstance(ty, TensorType)
+    assert ty.shape is not None
+    width = max((len(row) for row in taps), default=1)
+    padded = [[*row, *[(row[0][0], 0.0)] * (width - len(row))] for row in taps]
+    places = np.asarray([tap for row in padded for tap, _ in row], np.int64)
+    found = node.emit(ops.take(x, const(places), axis=axis))
+    weights = np.asarray([[share for _, share in row] for row in padded]).reshape(len(taps), width)
+    if width == 1 and bool(np.all(weights == 1.0)):
+        return found
+    apart = [*ty.shape[:axis], len(taps), width, *ty.shape[axis + 1 :]]
+    shares = const(weights.reshape(len(taps), width, *(1,) * (ty.ndim - axis - 1)), ty.dtype)
+    return node.emit(ops.sum(ops.multiply(node.emit(ops.reshape(found, apart)), shares), [axis + 1]))
+
+
+# --- by the operators on images
+
+
+def _by_operator(
+    node: NodeImporter,
+    changed: list[int],
+    sizes: list[Any],
+    method: str,
+    coordinates: str,
+    rounding: str,
+    extra: dict[str, Any],
+) -> Expr:
+    shape = node.shape()
+    rank = len(shape)
+    x = node.operand(0)
+    # Bring the axes that change to the end, with two or three of them together.
+    width = 3 if len(changed) == 3 else 2
+    axes = changed + [axis for axis in reversed(range(rank)) if axis not in changed][: max(width - len(changed), 0)]
+    axes = sorted(axes)
+    others = [axis for axis in range(rank) if axis not in axes]
+    order = others + axes
+    moved = x if order == list(range(rank)) else node.emit(ops.permute_dims(x, order))
+    added = 2 + width - (len(others) + len(axes)) if len(axes) == width else 0
+    lead = [shape[axis] for axis in others]
+    spatial = [shape[axis] for axis in axes]
+    while len(spatial) < width:
+        spatial.insert(0, 1)
+    targets = [sizes[axis] for axis in axes]
+    while len(targets) < width:
+        targets.insert(0, 1)
+    if added > 0:
+        lead = [1] * added + lead
+    elif len(lead) > 2:
+        total: Dim = 1
+        for size in lead[1:]:
+            total = total * size
+        lead = [lead[0], total]
+    while len(lead) < 2:
+        lead.insert(0, 1)
+    flat = (
+        moved
+        if [*lead, *spatial] == [shape[axis] for axis in order]
+        else node.emit(ops.reshape(moved, [*lead, *spatial]))
+    )
+    function: Any = ops.image.resize3d if width == 3 else ops.image.resize2d
+    layout = "NCDHW" if width == 3 else "NCHW"
+    found: Expr = node.emit(
+        function(
+            flat,
+            targets,
+            layout=layout,
+            method=method,
+            coordinate_transformation_mode=coordinates,
+            rounding_method=rounding,
+            **extra,
+        )
+    )
+    final = [sizes[axis] for axis in order]
+    if list(found.ty.shape) != final:  # type: ignore[attr-defined]
+        found = node.emit(ops.reshape(found, final))
+    back = [order.index(axis) for axis in range(rank)]
+    return found if back == list(range(rank)) else ops.permute_dims(found, back)
+
+
+@reads("GridSample")
+def _grid_sample(node: NodeImporter) -> Imported:
+    rank = node.rank()
+    grid = ops.permute_dims(node.operand(1), [0, rank - 1, *range(1, rank - 1)])
+    mode = {"bilinear": "bilinear", "linear": "bilinear", "bicubic": "bicubic", "cubic": "bicubic"}.get(
+        node.attr("mode", "linear"), "nearest"
+    )
+    if rank not in (4, 5) or (rank == 5 and mode == "bicubic"):
+        raise node.refuse(f"{mode} on {rank - 2} spatial axes is not supported")
+    return ops.image.grid_sample(
+        node.operand(0),
+        node.emit(grid),
+        mode,
+        "NCHW" if rank == 4 else "NCDHW",
+        node.attr("padding_mode", "zeros"),
+        bool(node.attr("align_corners", 0)),
+    )
+
+
+@reads("AffineGrid")
+def _affine_grid(node: NodeImporter) -> Imported:
+    known = node.sizes(1)
+    rank = count_of(node, 1)
+    sizes = node.named_sizes(node.emit(ops.astype(node.operand(1), "int64")), rank) if known is None else known.values
+    found = ops.image.affine_grid(node.operand(0), sizes[2:], bool(node.attr("align_corners", 0)))
+    return ops.permute_dims(node.emit(found), [0, *range(2, rank), 1])

@@ -1,0 +1,299 @@
+"""Operators whose sizes, bounds, counts or axes are tensors that are computed at run time.
+
+The sizes of what they give get names, by `tensor_to_shape` and `match_cast`; everything else is computed by operators
+on tensors. The readers of the other modules come here when an operand is not known as the model is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .... import op as ops
+from ....ir.dims import Dim, dim_at_least
+from ....ir.dtypes import is_integer
+from ....ir.expr import Expr, PrimValue, ShapeExpr, const
+from ....ir.types import TensorType
+from .importing import NodeImporter
+from .sizes import Sizes
+
+_END = np.iinfo(np.int64).max
+
+
+def integers(numbers: Sequence[int] | int) -> Expr:
+    """A constant of int64: of rank 1, or a scalar."""
+    return const(np.asarray(numbers if isinstance(numbers, int) else list(numbers), dtype=np.int64), "int64")
+
+
+def row(node: NodeImporter, tensor: Expr) -> Expr:
+    """A scalar, or a tensor of rank 1, as int64 of rank 1."""
+    flat = ops.reshape(tensor, [1]) if isinstance(tensor.ty, TensorType) and tensor.ty.ndim == 0 else tensor
+    return node.emit(ops.astype(flat, "int64"))
+
+
+def shape_row(node: NodeImporter, index: int = 0) -> Expr:
+    """The shape of operand ``index`` as a tensor of rank 1."""
+    return node.emit(Sizes.row(node.shape(index)).expression())
+
+
+def named_axes(node: NodeImporter, expr: Expr, axes: Sequence[int]) -> Expr:
+    """``expr`` with names for its sizes along ``axes``; the others are those of operand 0."""
+    shape = node.ty(0).shape
+    if shape is None or (isinstance(expr.ty, TensorType) and expr.ty.shape is not None):
+        return expr
+    dims = [node.fresh_size(axis) if axis in axes else size for axis, size in enumerate(shape)]
+    return node.graph.builder.match_cast(node.emit(expr), TensorType(dims, node.dtype()))
+
+
+def count_of(node: NodeImporter, index: int) -> int:
+    """How many elements operand ``index``, of rank 1, has. Raises `UnsupportedNodeError` when it is not known."""
+    shape = node.ty(index).shape
+    if shape is None or len(shape) > 1 or not all(isinstance(size, int) for size in shape):
+        raise node.refuse(f"how many elements input {index} has is known at run time only")
+    [count] = shape or (1,)
+    assert isinstance(count, int)
+    return count
+
+
+def _front(node: NodeImporter, axes: Expr, rank: int) -> Expr:
+    """Axes counted from the front."""
+    return node.emit(ops.where(ops.less(axes, integers(0)), ops.add(axes, integers(rank)), axes))
+
+
+# --- ranges, triangles, codes
+
+
+def arange(node: NodeImporter) -> Expr:
+    """``Range`` between bounds that are tensors."""
+    start, limit, step = (node.emit(ops.reshape(node.operand(index), ShapeExpr(()))) for index in range(3))
+    dtype = node.dtype()
+    if is_integer(dtype):
+        wide = [node.emit(ops.astype(bound, "int64")) for bound in (start, limit, step)]
+        # Rounded up, which is down on the other side of 0.
+        count = ops.negative(ops.floor_divide(ops.subtract(wide[0], wide[1]), wide[2]))
+    else:
+        work = "float64" if dtype == "float64" else "float32"
+        distance = ops.astype(ops.subtract(limit, start), work)
+        count = ops.astype(ops.ceil(ops.divide(distance, ops.astype(step, work))), "int64")
+    [length] = node.named_sizes(row(node, ops.maximum(count, integers(0))), 1)
+    places = ops.astype(ops.arange(length, dtype="int64"), dtype)
+    return ops.add(start, ops.multiply(places, step))
+
+
+def triangle(node: NodeImporter, *, upper: bool) -> Expr:
+    """``Trilu`` whose diagonal is a tensor."""
+    x, shape = node.operand(0), node.shape()
+    rows, columns = (ops.arange(size, dtype="int64") for size in shape[-2:])
+    distance = node.emit(ops.subtract(ops.expand_dims(columns, 0), ops.expand_dims(rows, 1)))
+    diagonal = node.emit(ops.reshape(ops.astype(node.operand(1), "int64"), ShapeExpr(())))
+    kept = (ops.greater_equal if upper else ops.less_equal)(distance, diagonal)
+    return ops.where(kept, x, ops.zeros_like(x))
+
+
+def one_hot(node: NodeImporter) -> Expr:
+    """``OneHot`` whose depth is a tensor."""
+    [depth] = node.named_sizes(row(node, node.operand(1)), 1)
+    rank = node.rank() + 1
+    axis = node.attr("axis", -1) % rank
+    indices = node.emit(ops.astype(node.operand(0), "int64"))
+    size = node.emit(Sizes.scalar(depth).expression())
+    wrapped = ops.where(ops.less(indices, integers(0)), ops.add(indices, size), indices)
+    places = ops.reshape(ops.arange(depth, dtype="int64"), [1] * axis + [depth] + [1] * (rank - axis - 1))
+    off, on = (node.emit(ops.take(node.operand(2), PrimValue(place), axis=0)) for place in (0, 1))
+    return ops.where(ops.equal(ops.expand_dims(node.emit(wrapped), axis), places), on, off)
+
+
+def top(node: NodeImporter) -> tuple[Expr, Expr]:
+    """``TopK`` whose k is a tensor: everything in order, of which so much is taken."""
+    [count] = node.named_sizes(row(node, node.operand(1)), 1)
+    axis = node.attr("axis", -1) % node.rank()
+    everything = ops.topk(node.operand(0), 0, axis, "both", bool(node.attr("largest", 1)), dtype="int64")
+    found = node.emit(everything)
+    values, places = (ops.strided_slice(found[part], [axis], [0], [count], assume_inbound=True) for part in (0, 1))
+    return node.emit(values), node.emit(places)
+
+
+# --- repeating and splitting
+
+
+def tile(node: NodeImporter) -> Expr:
+    """``Tile`` whose repeats are a tensor."""
+    shape = node.shape()
+    repeats = node.named_sizes(row(node, node.operand(1)), len(shape))
+    apart = [size for pair in zip([1] * len(shape), shape, strict=True) for size in pair]
+    repeated = [size for pair in zip(repeats, shape, strict=True) for size in pair]
+    x = node.emit(ops.broadcast_to(ops.reshape(node.operand(0), ShapeExpr(apart)), ShapeExpr(repeated)))
+    return ops.reshape(x, ShapeExpr([many * size for many, size in zip(repeats, shape, strict=True)]))
+
+
+# --- slices and padding
+
+
+def _for_all_axes(node: NodeImporter, index: int, axes: Sequence[int] | Expr, default: int) -> Expr:
+    """Operand ``index``, numbers for some axes, as numbers for all of them: ``default`` for the others."""
+    rank = node.rank()
+    numbers = row(node, node.operand(index)) if node.has(index) else integers([1] * rank)
+    return _spread(node, numbers, axes, default) if node.has(index) else numbers
+
+
+def _spread(node: NodeImporter, numbers: Expr, axes: Sequence[int] | Expr, default: int) -> Expr:
+    rank = node.rank()
+    if isinstance(axes, Expr):
+        return node.emit(ops.scatter_elements(integers([default] * rank), axes, numbers))
+    places = [axis % rank for axis in axes]
+    if places == list(range(rank)):
+        return numbers
+    padded = ops.concat([numbers, integers([default])], axis=0)
+    return node.emit(ops.take(padded, integers([places.index(a) if a in places else -1 for a in range(rank)]), axis=0))
+
+
+def axes_of(node: NodeImporter, index: int, count: int) -> list[int] | Expr:
+    """The axes that operand ``index`` names: numbers counted from the front, or a tensor of them; else the first."""
+    rank = node.rank()
+    given = node.attr("axes")
+    if given is None and not node.has(index):
+        return list(range(count))
+    known = given if given is not None else node.known_integers(index)
+    return _front(node, row(node, node.operand(index)), rank) if known is None else [axis % rank for axis in known]
+
+
+def cut(node: NodeImporter) -> Expr:
+    """``Slice`` whose bounds, axes or steps are tensors."""
+    axes = axes_of(node, 3, count_of(node, 1))
+    steps = _for_all_axes(node, 4, axes, 1)
+    begins = _for_all_axes(node, 1, axes, 0)
+    ends = _for_all_axes(node, 2, axes, _END)
+    known = node.known_integers(4) if node.has(4) else [1]
+    if known is None or any(step < 0 for step in known):
+        # Backwards, a start before the first element means the first.
+        first = ops.maximum(begins, ops.negative(shape_row(node)))
+        begins = node.emit(ops.where(ops.less(steps, integers(0)), first, begins))
+    found = ops.dynamic_strided_slice(node.operand(0), begins, ends, steps)
+    return named_axes(node, found, range(node.rank()) if isinstance(axes, Expr) else axes)
+
+
+def pad(node: NodeImporter, mode: str) -> Expr:
+    """``Pad`` whose widths, axes or number to pad with are tensors; ``mode`` is one of `ops.nn.pad`."""
+    named = _named_widths(node) if mode == "constant" else None
+    return _pad_by_places(node, mode) if named is None else _pad_by_parts(node, named)
+
+
+def _named_widths(node: NodeImporter) -> dict[int, tuple[Dim, Dim]] | None:
+    """For each axis that is padded how much goes before and after it; None unless that is known, if only by name."""
+    known = node.sizes(1)
+    if known is None or any(dim_at_least(width, 0) is not True for width in known.values):
+        return None
+    count = len(known.values) // 2
+    axes = axes_of(node, 3, count)
+    if isinstance(axes, Expr):
+        return None
+    pairs = zip(axes, known.values[:count], known.values[count:], strict=True)
+    return {axis: (before, after) for axis, before, after in pairs}
+
+
+def _pad_by_parts(node: NodeImporter, widths: dict[int, tuple[Dim, Dim]]) -> Expr:
+    x = node.operand(0)
+    for axis, (before, after) in widths.items():
+        parts = [x if width is None else _filled(node, x, axis, width) for width in (before, None, after) if width != 0]
+        if len(parts) > 1:
+            x = node.emit(ops.concat(parts, axis=axis))
+    return x
+
+
+def _pad_by_places(node: NodeImporter, mode: str) -> Expr:
+    rank, shape = node.rank(), node.shape()
+    pads = row(node, node.operand(1))
+    count = count_of(node, 1) // 2
+    axes = axes_of(node, 3, count)
+    parts = [
+        _spread(node, node.emit(ops.strided_slice(pads, [0], [first], [first + count])), axes, 0)
+        for first in (0, count)
+    ]
+    grown = ops.add(ops.add(parts[0], parts[1]), shape_row(node))
+    sizes = node.named_sizes(node.emit(grown), rank)
+    x = node.operand(0)
+    known = node.sizes(1)
+    for place, axis in enumerate(range(rank) if isinstance(axes, Expr) else axes):
+        if not isinstance(axes, Expr) and known is not None and known.values[place::count] == (0, 0):
+            continue
+        before = ops.take(parts[0], PrimValue(axis), axis=0)
+        places = node.emit(ops.subtract(ops.arange(sizes[axis], dtype="int64"), before))
+        size = node.emit(Sizes.scalar(shape[axis]).expression())
+        if mode == "constant":
+            x = node.emit(ops.concat([x, _filled(node, x, axis, 1)], axis=axis))
+            inside = ops.logical_and(ops.greater_equal(places, integers(0)), ops.less(places, size))
+            source = ops.where(inside, places, size)
+        else:
+            source = _source(node, places, size, mode)
+        x = node.emit(ops.take(x, node.emit(source), axis=axis))
+    return x
+
+
+def _filled(node: NodeImporter, x: Expr, axis: int, width: Dim) -> Expr:
+    """What is put beside ``x`` along ``axis``: so many times the number to pad with."""
+    ty = x.ty
+    assert isinstance(ty, TensorType)
+    assert ty.shape is not None
+    if node.has(2):
+        number: Expr = ops.reshape(node.operand(2), ShapeExpr(()))
+    else:
+        number = const(np.asarray(0), node.dtype())
+    return node.emit(ops.full(ShapeExpr([*ty.shape[:axis], width, *ty.shape[axis + 1 :]]), node.emit(number)))
+
+
+def _source(node: NodeImporter, places: Expr, size: Expr, mode: str) -> Expr:
+    """Where along an axis of ``size`` elements the elements at ``places``, before, in or after it, come from."""
+    zero, one = integers(0), integers(1)
+    last = node.emit(ops.subtract(size, one))
+    if mode == "replicate":
+        return ops.minimum(ops.maximum(places, zero), last)
+    if mode == "circular":
+        return ops.floor_mod(places, size)
+    period = node.emit(ops.maximum(ops.multiply(last, integers(2)), one))
+    around = node.emit(ops.floor_mod(places, period))
+    return ops.where(ops.less(around, size), around, ops.subtract(period, around))
+
+
+# --- axes
+
+
+def axes_among(node: NodeImporter, rank: int) -> Expr:
+    """For each of ``rank`` axes whether it is among those that operand 1 gives: integers, 1 or 0."""
+    axes = _front(node, row(node, node.operand(1)), rank)
+    same = ops.equal(ops.expand_dims(axes, 1), ops.expand_dims(integers(range(rank)), 0))
+    return node.emit(ops.max(ops.astype(same, "int64"), axis=0))
+
+
+def kept_sizes(node: NodeImporter, among: Expr, count: int) -> list[Dim]:
+    """The sizes of operand 0 along the ``count`` axes that ``among`` is 0 for."""
+    kept = node.emit(ops.nonzero(ops.equal(among, integers(0))))
+    places = ops.reshape(kept, [count])
+    return node.named_sizes(node.emit(ops.take(shape_row(node), node.emit(places), axis=0)), count)
+
+
+def squeeze(node: NodeImporter) -> Expr:
+    """``Squeeze`` along axes that are a tensor."""
+    rank = node.rank()
+    sizes = kept_sizes(node, axes_among(node, rank), rank - count_of(node, 1))
+    return ops.reshape(node.operand(0), ShapeExpr(sizes))
+
+
+def unsqueeze(node: NodeImporter) -> Expr:
+    """``Unsqueeze`` along axes that are a tensor."""
+    rank = node.rank() + count_of(node, 1)
+    among = axes_among(node, rank)
+    places = ops.subtract(ops.cumsum(ops.subtract(integers(1), among), 0), integers(1))
+    own = ops.concat([shape_row(node), integers([1])], axis=0)
+    sizes = ops.where(ops.equal(among, integers(1)), integers(1), ops.take(own, node.emit(places), axis=0))
+    return ops.reshape(node.operand(0), ShapeExpr(node.named_sizes(node.emit(sizes), rank)))
+
+
+def along_axis(node: NodeImporter, axis: Expr, function: Callable[[int], Expr]) -> Expr:
+    """What ``function`` gives for the one axis of operand 0 that a tensor names: of one type for all axes."""
+    rank = node.rank()
+    place = _front(node, node.emit(ops.reshape(ops.astype(axis, "int64"), ShapeExpr(()))), rank)
+    found = function(0)
+    for number in range(1, rank):
+        found = ops.where(ops.equal(place, integers(number)), function(number), node.emit(found))
+    return found

@@ -1,0 +1,95 @@
+"""Reductions over axes that are a tensor, computed at run time.
+
+Which element of the result an element of the operand goes into is arithmetic on its place, so that the reduction is a
+scatter of all elements into the result. The number of axes has to be known, since the rank of the result depends on it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import ml_dtypes
+import numpy as np
+
+from .... import op as ops
+from ....ir.dims import Dim
+from ....ir.dtypes import is_bool, is_float, numpy_dtype
+from ....ir.expr import Expr, PrimValue, ShapeExpr, const
+from .importing import NodeImporter
+from .run_time import axes_among, integers, kept_sizes, row, shape_row
+
+Extreme = Literal["max", "min"]
+
+
+def extreme_identity(dtype: str, *, greatest: bool) -> float | int | bool:
+    """What the greatest, or the least, of no elements is: the least, or the greatest, that there is."""
+    if is_bool(dtype):
+        return not greatest
+    if is_float(dtype):
+        return -np.inf if greatest else np.inf
+    limits = ml_dtypes.iinfo(numpy_dtype(dtype))
+    return int(limits.min if greatest else limits.max)
+
+
+class RunTimeReduction:
+    """How the operand 0 of a node is folded along the axes that its operand 1 gives."""
+
+    def __init__(self, node: NodeImporter, count: int, *, keepdims: bool) -> None:
+        self._node: Final = node
+        shape, rank = node.shape(), node.rank()
+        among = axes_among(node, rank)
+        self._folded: Final = node.emit(ops.equal(among, integers(1)))
+        self._shape: Final = shape_row(node)
+        sizes = node.emit(ops.where(self._folded, integers(1), self._shape))
+        [self._total] = node.named_sizes(row(node, ops.prod(sizes)), 1)
+        named = node.named_sizes(sizes, rank) if keepdims else kept_sizes(node, among, rank - count)
+        self._result: Final[list[Dim]] = named
+        turned = ops.cumprod(ops.flip(sizes, 0), 0, exclusive=True)
+        steps = node.emit(ops.where(self._folded, integers(0), ops.flip(turned, 0)))
+        places: Expr = integers(0)
+        for axis, size in enumerate(shape):
+            own = ops.multiply(ops.arange(size, dtype="int64"), ops.take(steps, PrimValue(axis), axis=0))
+            places = ops.add(places, ops.reshape(own, ShapeExpr([1] * axis + [size] + [1] * (rank - axis - 1))))
+        self._places: Final = node.emit(ops.flatten(ops.broadcast_to(places, ShapeExpr(shape))))
+
+    def _scattered(self, x: Expr, start: Expr, reduction: Literal["add", "mul", "max", "min"]) -> Expr:
+        elements = self._node.emit(ops.flatten(x))
+        filled = self._node.emit(ops.full(ShapeExpr([self._total]), start))
+        return self._node.emit(ops.scatter_elements(filled, self._places, elements, 0, reduction))
+
+    def _shaped(self, flat: Expr) -> Expr:
+        return ops.reshape(flat, ShapeExpr(self._result))
+
+    def sum(self, x: Expr) -> Expr:
+        """The sum."""
+        return self._shaped(self._scattered(x, self._node.like(0), "add"))
+
+    def product(self, x: Expr) -> Expr:
+        """The product."""
+        return self._shaped(self._scattered(x, self._node.like(1), "mul"))
+
+    def mean(self, x: Expr) -> Expr:
+        """The mean."""
+        count = ops.prod(ops.where(self._folded, self._shape, integers(1)))
+        return ops.divide(self.sum(x), ops.astype(count, self._node.dtype()))
+
+    def extreme(self, x: Expr, which: Extreme) -> Expr:
+        """The greatest element, or the least."""
+        dtype = self._node.dtype()
+        if is_bool(dtype):
+            start = const(np.asarray(which == "min"), "int32")
+            return ops.astype(self._shaped(self._scattered(ops.astype(x, "int32"), start, which)), "bool")
+        return self._shaped(self._peaks(x, which))
+
+    def _peaks(self, x: Expr, which: Extreme) -> Expr:
+        identity = extreme_identity(self._node.dtype(), greatest=which == "max")
+        return self._scattered(x, const(np.asarray(identity), self._node.dtype()), which)
+
+    def log_sum_exp(self, x: Expr) -> Expr:
+        """The logarithm of the sum of exponentials, which the greatest element is taken out of."""
+        node = self._node
+        peaks = self._peaks(x, "max")
+        peaks = node.emit(ops.where(ops.isfinite(peaks), peaks, ops.zeros_like(peaks)))
+        own = ops.reshape(ops.take(peaks, self._places, axis=0), ShapeExpr(node.shape()))
+        total = self._scattered(ops.exp(ops.subtract(x, own)), node.like(0), "add")
+        return self._shaped(ops.add(ops.log(total), peaks))

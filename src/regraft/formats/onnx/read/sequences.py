@@ -1,0 +1,101 @@
+"""Reading operators on sequences whose lengths are known: while a model is read, a sequence is a tuple of tensors.
+
+So a list that a loop fills is known when the loop is written out. Positions have to be known.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from .... import op as ops
+from ....ir.expr import Expr, Tuple, TupleGetItem
+from ....ir.types import TupleType
+from .importing import Imported, NodeImporter, reads
+from .sizes import Sizes
+
+
+def _items(node: NodeImporter, index: int = 0) -> list[Expr]:
+    """The tensors of operand ``index``, a sequence."""
+    found = node.operand(index)
+    if isinstance(found, Tuple):
+        return list(found.fields)
+    if isinstance(found.ty, TupleType):
+        return [node.emit(TupleGetItem(found, place)) for place in range(len(found.ty.fields))]
+    raise node.refuse(f"input {index} is no sequence of a known length")
+
+
+def _place(node: NodeImporter, index: int, count: int, default: int) -> int:
+    """The position that operand ``index`` gives, from 0; it may be up to ``count`` - 1, counting from the end too."""
+    given = node.number(index, "its position")
+    place = default if given is None else int(given)
+    if not -count <= place < max(count, 1):
+        raise node.refuse(f"its position is {place}, in a sequence of {count}")
+    return place % count if count else 0
+
+
+@reads("SequenceConstruct")
+def _construct(node: NodeImporter) -> Imported:
+    return Tuple(node.operands())
+
+
+@reads("SequenceEmpty")
+def _empty(node: NodeImporter) -> Imported:
+    return Tuple([])
+
+
+@reads("SequenceAt")
+def _at(node: NodeImporter) -> Imported:
+    items = _items(node)
+    if not items:
+        raise node.refuse("it takes an element of an empty sequence")
+    return items[_place(node, 1, len(items), 0)]
+
+
+@reads("SequenceLength")
+def _length(node: NodeImporter) -> Imported:
+    return Sizes.scalar(len(_items(node)))
+
+
+@reads("SequenceInsert")
+def _insert(node: NodeImporter) -> Imported:
+    items = _items(node)
+    # A position from the end names the element to stand before, so one more place is open than there are elements.
+    given = node.number(2, "its position")
+    place = len(items) if given is None else int(given)
+    if not -len(items) <= place <= len(items):
+        raise node.refuse(f"its position is {place}, in a sequence of {len(items)}")
+    items.insert(place, node.operand(1))
+    return Tuple(items)
+
+
+@reads("SequenceErase")
+def _erase(node: NodeImporter) -> Imported:
+    items = _items(node)
+    if not items:
+        raise node.refuse("it takes an element of an empty sequence")
+    del items[_place(node, 1, len(items), len(items) - 1)]
+    return Tuple(items)
+
+
+@reads("ConcatFromSequence")
+def _concat(node: NodeImporter) -> Imported:
+    join = ops.stack if node.attr("new_axis", 0) else ops.concat
+    return join(_items(node), axis=node.attr("axis"))
+
+
+@reads("SplitToSequence")
+def _split(node: NodeImporter) -> Imported:
+    axis: int = node.attr("axis", 0) % node.rank()
+    size = node.shape()[axis]
+    if not isinstance(size, int):
+        raise node.refuse("the size of the axis that it splits is known at run time only")
+    given = node.array(1) if node.has(1) else np.asarray(1)
+    if given is None:
+        raise node.refuse("the sizes of its parts (input 1) are computed at run time")
+    ends = [0, *np.cumsum(given).tolist()] if given.ndim else [*range(0, size, int(given)), size]
+    parts = [node.emit(ops.strided_slice(node.operand(0), [axis], [first], [last])) for first, last in pairwise(ends)]
+    if not node.has(1) and not node.attr("keepdims", 1):
+        parts = [node.emit(ops.squeeze(part, axis)) for part in parts]
+    return Tuple(parts)

@@ -1,0 +1,362 @@
+"""Reading operators on shapes and arrangement, and those that make tensors."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from .... import op as ops
+from ....ir.dims import Dim, SymExpr, SymVar, dim_product, dims_equal
+from ....ir.dtypes import is_float, is_integer
+from ....ir.expr import Constant, Expr, PrimValue, ShapeExpr, const
+from ....ir.tensor_data import TensorData
+from ....ir.types import ShapeType
+from . import run_time
+from .importing import Imported, NodeImporter, constant_of, reads
+from .sizes import Sizes
+
+
+@reads("Constant")
+def _constant(node: NodeImporter) -> Imported:
+    name = node.node.outputs[0].name or "constant"
+    tensor = node.attr("value")
+    if tensor is not None:
+        return constant_of(tensor, name)
+    for attribute, dtype in (("value_int", "int64"), ("value_ints", "int64"), ("value_float", "float32")):
+        value = node.attr(attribute)
+        if value is not None:
+            return const(np.asarray(value, dtype))
+    value = node.attr("value_floats")
+    if value is not None:
+        return const(np.asarray(value, "float32"))
+    raise node.refuse("strings and sparse tensors are not supported")
+
+
+@reads("Shape")
+def _shape(node: NodeImporter) -> Imported:
+    rank = node.rank()
+    first, last = node.attr("start", 0), node.attr("end", rank)
+    bounds = slice(*slice(first, last).indices(rank)[:2])
+    shape = node.ty(0).shape
+    if shape is not None:
+        node.graph.sizes_of_tensors.update(shape)
+        return Sizes.row(shape[bounds])
+    sizes = node.emit(ops.shape_to_tensor(node.emit(ops.shape_of(node.operand(0)))))
+    return ops.strided_slice(sizes, [0], [bounds.start], [bounds.stop])
+
+
+@reads("Size")
+def _size(node: NodeImporter) -> Imported:
+    shape = node.ty(0).shape
+    return ops.size(node.operand(0)) if shape is None else Sizes.scalar(dim_product(shape))
+
+
+@reads("Reshape")
+def _reshape(node: NodeImporter) -> Imported:
+    given = node.attr("shape")
+    known = Sizes.row(given) if given is not None else node.sizes(1)
+    if known is None:
+        return ops.reshape(node.operand(0), node.named_shape(_resolved(node)))
+    allow_zero = node.attr("allowzero", 0)
+    sizes = list(known.values)
+    if not allow_zero and 0 in sizes:
+        sizes = [node.shape()[axis] if size == 0 and isinstance(size, int) else size for axis, size in enumerate(sizes)]
+    negative = [axis for axis, size in enumerate(sizes) if isinstance(size, int) and size == -1]
+    if not negative or node.ty(0).shape is not None:
+        return ops.reshape(node.operand(0), ShapeExpr(sizes) if not negative else sizes)
+    return ops.reshape(node.operand(0), _worked_out(node, sizes))
+
+
+def _resolved(node: NodeImporter) -> Expr:
+    """The sizes of a reshape, computed at run time, with those of 0 and -1 put in their place there."""
+    sizes, x = ops.astype(node.operand(1), "int64"), node.operand(0)
+    sizes = node.emit(sizes)
+    length = node.shape(1)[0]
+    zero, unknown, one = (const(number, "int64") for number in (0, -1, 1))
+    shape = node.ty(0).shape
+    if not node.attr("allowzero", 0) and isinstance(length, int) and shape is not None:
+        own = Sizes.row((*shape, *[0] * length)[:length]).expression()
+        sizes = node.emit(ops.where(ops.equal(sizes, zero), node.emit(own), sizes))
+    open_size = node.emit(ops.equal(sizes, unknown))
+    rest = ops.prod(ops.where(open_size, one, sizes))
+    missing = node.emit(ops.floor_divide(ops.size(x), ops.maximum(rest, one)))
+    return node.emit(ops.where(open_size, missing, sizes))
+
+
+def _worked_out(node: NodeImporter, sizes: list[Dim]) -> Expr:
+    """The shape of a reshape whose operand's shape is known at run time only, with its -1 worked out there."""
+    graph_builder = node.graph.builder
+    total = node.emit(ops.size(node.operand(0)))
+    rest = dim_product([size for size in sizes if not (isinstance(size, int) and size == -1)])
+    divisor = const(np.asarray(rest, "int64")) if isinstance(rest, int) else Sizes.scalar(rest).expression()
+    missing = node.emit(ops.reshape(ops.floor_divide(total, divisor), [1]))
+    name = SymVar(f"{node.node.outputs[0].name or 'size'}_rest")
+    shape = graph_builder.emit(ops.tensor_to_shape(missing))
+    graph_builder.match_cast(shape, ShapeType([name]))
+    return ShapeExpr([name if isinstance(size, int) and size == -1 else size for size in sizes])
+
+
+@reads("Flatten")
+def _flatten(node: NodeImporter) -> Imported:
+    axis, shape = node.attr("axis", 1), node.shape()
+    place = axis % len(shape) if axis != len(shape) else axis
+    sizes = [dim_product(shape[:place]), dim_product(shape[place:])]
+    return ops.reshape(node.operand(0), ShapeExpr(sizes))
+
+
+@reads("Squeeze", "Unsqueeze")
+def _squeeze(node: NodeImporter) -> Imported:
+    if node.attr("axes") is None and node.has(1) and node.array(1) is None:
+        return (run_time.unsqueeze if node.op_type == "Unsqueeze" else run_time.squeeze)(node)
+    axes = node.axes()
+    if node.op_type == "Unsqueeze":
+        return ops.expand_dims(node.operand(0), axes or [])
+    return ops.squeeze(node.operand(0), _axes_of_one(node) if axes is None else axes)
+
+
+def _axes_of_one(node: NodeImporter) -> list[int]:
+    """The axes of size 1. Raises `UnsupportedNodeError` where which these are is known at run time only."""
+    shape = node.ty(0).shape
+    if shape is None:
+        raise node.refuse("which axes have size 1 is known at run time only")
+    axes = [axis for axis, size in enumerate(shape) if size == 1]
+    stated = node.node.outputs[0].shape
+    open_sizes = [size for size in shape if isinstance(size, SymExpr) and dims_equal(size, 1) is None]
+    if open_sizes and (stated is None or len(stated) != len(shape) - len(axes)):
+        hint = node.graph.hint_to_fix(open_sizes[0])
+        raise node.refuse(f"which axes have size 1 is known at run time only: {open_sizes[0]} may be 1 or not{hint}")
+    return axes
+
+
+@reads("Transpose")
+def _transpose(node: NodeImporter) -> Imported:
+    return ops.permute_dims(node.operand(0), node.attr("perm"))
+
+
+@reads("Concat")
+def _concat(node: NodeImporter) -> Imported:
+    return ops.concat(node.operands(), axis=node.attr("axis", 1))
+
+
+@reads("Split")
+def _split(node: NodeImporter) -> tuple[Imported | None, ...]:
+    axis = node.attr("axis", 0)
+    count = len(node.node.outputs)
+    known = node.sizes(1) if node.has(1) else None
+    sizes: Any = node.attr("split") or (known.values if known is not None else None)
+    x = node.operand(0)
+    if sizes is None and node.has(1):
+        sizes = node.named_sizes(run_time.row(node, node.operand(1)), count)
+    if sizes is None:
+        if count == 1:
+            return (x,)
+        if isinstance(x, Constant):
+            return _constant_parts(node, x, axis % node.rank(), count)
+        parts = node.emit(ops.split(x, count, axis))
+    else:
+        cuts: list[Dim] = []
+        total: Dim = 0
+        for size in sizes[:-1]:
+            total = total + size
+            cuts.append(total)
+        if not cuts:
+            return (x,)
+        parts = node.emit(ops.split(x, cuts, axis))
+    return tuple([parts[index] for index in range(count)])
+
+
+def _constant_parts(node: NodeImporter, x: Constant, axis: int, count: int) -> tuple[Imported, ...]:
+    """A constant in parts of one size, the last one perhaps smaller, which are constants too."""
+    size = x.data.shape[axis]
+    step = -(-size // count)
+    ends = [min(place * step, size) for place in range(count + 1)]
+    return tuple([node.emit(ops.strided_slice(x, [axis], [first], [last])) for first, last in pairwise(ends)])
+
+
+@reads("Expand")
+def _expand(node: NodeImporter) -> Imported:
+    known = node.sizes(1)
+    x = node.operand(0)
+    if known is None:
+        shape = node.shape_operand(1)
+        assert isinstance(shape.ty, ShapeType)
+        if shape.ty.values is None:
+            raise node.refuse("the rank of its result is known at run time only")
+        # Sizes of 1 leave the operand's own: a tensor of ones of the shape settles both ways of broadcasting.
+        if is_float(node.dtype()) or is_integer(node.dtype()):
+            return ops.multiply(x, ops.ones(shape, node.dtype()))
+        return ops.logical_and(x, ops.ones(shape, "bool"))
+    own = node.shape()
+    rank = max(len(own), len(known.values))
+    mine, theirs = [1] * (rank - len(own)) + list(own), [1] * (rank - len(known.values)) + list(known.values)
+    sizes = [a if isinstance(b, int) and b == 1 else b for a, b in zip(mine, theirs, strict=True)]
+    return ops.broadcast_to(x, ShapeExpr(sizes))
+
+
+@reads("Tile")
+def _tile(node: NodeImporter) -> Imported:
+    repeats = node.known_integers(1)
+    return run_time.tile(node) if repeats is None else ops.tile(node.operand(0), repeats)
+
+
+@reads("DepthToSpace")
+def _depth_to_space(node: NodeImporter) -> Imported:
+    size = node.attr("blocksize")
+    if node.attr("mode", "DCR") == "CRD":
+        return ops.nn.pixel_shuffle(node.operand(0), size)
+    batch, channels, height, width = node.shape()
+    apart = ops.reshape(node.operand(0), [batch, size, size, channels // size**2, height, width])
+    moved = node.emit(ops.permute_dims(node.emit(apart), [0, 3, 4, 1, 5, 2]))
+    return ops.reshape(moved, [batch, channels // size**2, height * size, width * size])
+
+
+@reads("SpaceToDepth")
+def _space_to_depth(node: NodeImporter) -> Imported:
+    size = node.attr("blocksize")
+    batch, channels, height, width = node.shape()
+    apart = ops.reshape(node.operand(0), [batch, channels, height // size, size, width // size, size])
+    order = [0, 1, 3, 5, 2, 4] if node.attr("mode", "DCR") == "CRD" else [0, 3, 5, 1, 2, 4]
+    moved = node.emit(ops.permute_dims(node.emit(apart), order))
+    return ops.reshape(moved, [batch, channels * size**2, height // size, width // size])
+
+
+# --- making tensors
+
+
+@reads("ConstantOfShape")
+def _constant_of_shape(node: NodeImporter) -> Imported:
+    tensor = node.attr("value")
+    fill = np.zeros(1, np.float32) if tensor is None else tensor.numpy()
+    known = node.sizes(0)
+    number = const(np.asarray(fill).reshape(()))
+    if known is not None and known.is_known and len(known.values) == 1 and is_integer(number.data.dtype):
+        length = known.values[0]
+        if isinstance(length, int) and length <= 64:
+            return const(np.full(length, number.data.numpy()))
+    return ops.full(node.shape_operand(0), number)
+
+
+@reads("Range")
+def _range(node: NodeImporter) -> Imported:
+    parts = [node.sizes(index) for index in range(3)]
+    dtype = node.dtype()
+    if all(part is not None for part in parts):
+        start, limit, delta = (part.values[0] for part in parts if part is not None)
+        if isinstance(delta, int):
+            return ops.arange(*[PrimValue(value) for value in (start, limit, delta)], dtype=dtype)
+    arrays = [node.array(index) for index in range(3)]
+    if any(array is None for array in arrays):
+        return run_time.arange(node)
+    numbers = [np.asarray(array).reshape(()) for array in arrays]
+    count = max(int(np.ceil((numbers[1].astype(float) - numbers[0]) / numbers[2])), 0)
+    wide = numbers[0] + np.arange(count).astype(numbers[0].dtype) * numbers[2]
+    return Constant(TensorData(np.asarray(wide, dtype=numbers[0].dtype)))
+
+
+@reads("EyeLike")
+def _eye_like(node: NodeImporter) -> Imported:
+    return ops.eye_like(node.operand(0), node.attr("k", 0), node.dtype_attr("dtype", node.dtype()))
+
+
+@reads("OneHot")
+def _one_hot(node: NodeImporter) -> Imported:
+    depth = node.known_integers(1)
+    if depth is None:
+        return run_time.one_hot(node)
+    [size] = depth
+    indices = ops.astype(node.operand(0), "int64")
+    wrapped = ops.where(ops.less(indices, const(0, "int64")), ops.add(indices, const(size, "int64")), indices)
+    values = node.operand(2)
+    off, on = (node.emit(ops.take(values, PrimValue(place), axis=0)) for place in (0, 1))
+    return ops.one_hot(node.emit(wrapped), on, off, depth=size, axis=node.attr("axis", -1))
+
+
+@reads("Trilu")
+def _trilu(node: NodeImporter) -> Imported:
+    upper = bool(node.attr("upper", 1))
+    diagonal = node.sizes(1) if node.has(1) else Sizes.scalar(0)
+    if diagonal is None:
+        return run_time.triangle(node, upper=upper)
+    return (ops.triu if upper else ops.tril)(node.operand(0), PrimValue(diagonal.values[0]))
+
+
+@reads("Pad")
+def _pad(node: NodeImporter) -> Imported:
+    mode = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}[
+        node.attr("mode", "constant")
+    ]
+    given = node.attr("pads")
+    if given is None and any(node.has(index) and node.array(index) is None for index in (1, 2, 3)):
+        return run_time.pad(node, mode)
+    pads = list(given) if given is not None else node.known_integers(1) or []
+    rank = node.rank()
+    axes = [axis % rank for axis in (node.integers(3, "its axes") or range(rank))] if rank else []
+    widths = [0] * (2 * rank)
+    for place, axis in enumerate(axes):
+        widths[2 * axis], widths[2 * axis + 1] = pads[place], pads[place + len(axes)]
+    fill = node.attr("value", 0.0) if given is not None else 0.0
+    if node.has(2) and mode == "constant":
+        fill = node.number(2, "the number it pads with")
+    return ops.nn.pad(node.operand(0), widths, mode, float(fill))
+
+
+@reads("CenterCropPad")
+def _center_crop_pad(node: NodeImporter) -> Imported | tuple[Imported | None, ...]:
+    targets = node.known_integers(1)
+    if targets is None or not all(isinstance(size, int) for size in node.shape()):
+        return node.by_function()
+    x, shape = node.operand(0), node.known_shape()
+    axes = node.attr("axes") or range(len(shape))
+    for axis, target in zip(axes, targets, strict=True):
+        size = shape[axis]
+        if target < size:
+            start = (size - target) // 2
+            x = node.emit(ops.strided_slice(x, [axis], [start], [start + target]))
+        elif target > size:
+            before = (target - size) // 2
+            widths = [0] * (2 * len(shape))
+            widths[2 * (axis % len(shape))] = before
+            widths[2 * (axis % len(shape)) + 1] = target - size - before
+            x = node.emit(ops.nn.pad(x, widths))
+    return x
+
+
+@reads("Slice")
+def _slice(node: NodeImporter) -> Imported:
+    rank = node.rank()
+    begins, ends = (_bound(node, name, index) for name, index in (("starts", 1), ("ends", 2)))
+    has_tensor = any(node.has(index) and node.array(index) is None for index in (3, 4))
+    if begins is None or ends is None or has_tensor:
+        return run_time.cut(node)
+    axes = node.attr("axes") or node.integers(3, "its axes") or list(range(len(begins)))
+    steps = node.integers(4, "its steps") if node.has(4) else [1] * len(begins)
+    assert steps is not None
+    bounds = [_inside(node, *row) for row in zip(begins, ends, axes, steps, strict=True)]
+    firsts, lasts = [row[0] for row in bounds], [row[1] for row in bounds]
+    places = [axis % rank for axis in axes]
+    return run_time.named_axes(node, ops.strided_slice(node.operand(0), places, firsts, lasts, steps), places)
+
+
+def _bound(node: NodeImporter, name: str, index: int) -> list[Dim] | None:
+    given = node.attr(name)
+    if given is not None:
+        return list(given)
+    known = node.sizes(index)
+    return None if known is None else list(known.values)
+
+
+def _inside(node: NodeImporter, begin: Dim, end: Dim, axis: int, step: int) -> tuple[Dim, Dim]:
+    """Bounds as Python's slices take them: ONNX brings a start before the axis to its first element."""
+    shape = node.ty(0).shape
+    size = None if shape is None else shape[axis]
+    if isinstance(end, int) and end > 2**31:
+        end = size if size is not None and step > 0 else 2**62
+    if isinstance(size, int) and isinstance(begin, int) and isinstance(end, int):
+        if step < 0 and begin < -size:
+            begin = -size
+        return begin, end if end >= -(2**62) else -(2**62)
+    if isinstance(end, int) and end < -(2**62):
+        end = -(2**62)
+    return begin, end

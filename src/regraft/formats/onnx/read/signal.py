@@ -1,0 +1,95 @@
+"""Reading operators on signals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .... import op as ops
+from ....ir.dims import Dim, floordiv
+from ....ir.dtypes import numpy_dtype
+from ....ir.expr import Expr, PrimValue, const
+from ....ir.types import TensorType
+from .importing import Imported, NodeImporter, reads
+
+
+@reads("DFT")
+def _dft(node: NodeImporter) -> Imported:
+    axis = node.attr("axis", -2 if node.opset >= 20 else 1)
+    if node.has(2):
+        axis = node.number(2, "its axis")
+    length = node.number(1, "its number of samples")
+    inverse, onesided = (bool(node.attr(name, 0)) for name in ("inverse", "onesided"))
+    return ops.signal.dft(node.operand(0), length, axis, inverse, onesided)
+
+
+@reads("STFT")
+def _stft(node: NodeImporter) -> Imported:
+    """Frames of the signal, one ``frame_step`` after the other, each weighted by the window and transformed."""
+    step = node.number(1, "the step between its frames")
+    window = node.optional(2)
+    length: Dim | None = node.number(3, "the length of its frames")
+    if length is None:
+        if window is None:
+            raise node.refuse("it has neither a window nor the length of its frames")
+        length = node.shape(2)[0]
+    if not isinstance(length, int):
+        raise node.refuse("the length of its frames is known at run time only")
+    size = node.shape()[1]
+    frames = _framed(node, size, int(step), length)
+    if window is not None:
+        weights = node.emit(ops.reshape(ops.astype(window, node.dtype()), [length, 1]))
+        frames = node.emit(ops.multiply(frames, weights))
+    is_real = node.shape()[2] == 1
+    return ops.signal.dft(frames, None, 2, onesided=bool(node.attr("onesided", 1)) and is_real)
+
+
+def _framed(node: NodeImporter, size: Dim, step: int, length: int) -> Expr:
+    """The signal (batch, samples, parts) as (batch, frames, length, parts)."""
+    count = floordiv(size - length, step) + 1
+    starts = node.emit(ops.arange(PrimValue(count), dtype="int64"))
+    starts = node.emit(ops.expand_dims(ops.multiply(starts, const(step, "int64")), 1))
+    places = node.emit(ops.add(starts, const(np.arange(length).reshape(1, length))))
+    flat = node.emit(ops.take(node.operand(0), node.emit(ops.reshape(places, [count * length])), axis=1))
+    ty = flat.ty
+    assert isinstance(ty, TensorType)
+    assert ty.shape is not None
+    return node.emit(ops.reshape(flat, [ty.shape[0], count, length, ty.shape[2]]))
+
+
+# --- mel weights
+
+
+def _mel(hertz: float) -> float:
+    return 2595.0 * float(np.log10(1.0 + hertz / 700.0))
+
+
+def mel_weights(bands: int, samples: int, rate: int, lowest: float, highest: float) -> np.ndarray:
+    """How much each of ``samples // 2 + 1`` frequencies (rows) counts in each mel band (columns).
+
+    Bands are triangles over the frequencies, with their corners evenly spaced on the mel scale (O'Shaughnessy 1987)
+    from ``lowest`` to ``highest``, in hertz, as ``MelWeightMatrix`` of ONNX spaces them: in ``bands + 2`` steps.
+    """
+    step = (_mel(highest) - _mel(lowest)) / (bands + 2)
+    mels = _mel(lowest) + step * np.arange(bands + 2)
+    hertz = 700.0 * (10.0 ** (mels / 2595.0) - 1.0)
+    corners = np.floor((samples + 1) * hertz / rate).astype(int)
+    frequencies = np.arange(samples // 2 + 1)
+    weights = np.zeros((len(frequencies), bands))
+    for band in range(bands):
+        left, middle, right = corners[band : band + 3].tolist()
+        rising, falling = (
+            (frequencies >= left) & (frequencies <= middle),
+            (frequencies >= middle) & (frequencies < right),
+        )
+        weights[rising, band] = (frequencies[rising] - left) / (middle - left) if middle > left else 1.0
+        if right > middle:
+            weights[falling, band] = (right - frequencies[falling]) / (right - middle)
+    return weights
+
+
+@reads("MelWeightMatrix")
+def _mel_weight_matrix(node: NodeImporter) -> Imported:
+    names = ("number of bands", "number of samples", "sample rate", "lowest frequency", "highest frequency")
+    bands, samples, rate, lowest, highest = (node.number(place, f"its {name}") for place, name in enumerate(names))
+    dtype = node.dtype_attr("output_datatype", "float32") or "float32"
+    return const(mel_weights(bands, samples, rate, lowest, highest).astype(numpy_dtype(dtype)), dtype)

@@ -1,0 +1,147 @@
+"""Reading ensembles of decision trees.
+
+All samples go down all trees together, one level a time: a table by node says which feature a node looks at, what it
+compares it with and how, and where it sends a sample. Leaves are nodes that keep it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from .... import op as ops
+from ....ir.expr import Expr, const
+from .importing import Imported, NodeImporter, reads
+from .machine_learning import DOMAIN
+
+_COMPARISONS: Final[dict[int, Callable[[Expr, Expr], Expr]]] = {
+    0: ops.less_equal,
+    1: ops.less,
+    2: ops.greater_equal,
+    3: ops.greater,
+    4: ops.equal,
+    5: ops.not_equal,
+}
+_MEMBER: Final = 6
+_AVERAGE, _SUM, _MIN, _MAX = range(4)
+_NONE, _SOFTMAX, _LOGISTIC = range(3)
+
+
+class _Forest:
+    """The tables of an ensemble, by node; leaves stand after the nodes that branch."""
+
+    def __init__(self, node: NodeImporter) -> None:
+        features = np.asarray(node.attr("nodes_featureids"))
+        branches, leaves = len(features), len(node.attr("leaf_targetids"))
+        stay = np.arange(branches, branches + leaves)
+
+        def ways(side: str) -> np.ndarray:
+            targets, is_leaf = (np.asarray(node.attr(f"nodes_{side}{what}")) for what in ("nodeids", "leafs"))
+            return np.concatenate([np.where(is_leaf != 0, targets + branches, targets), stay])
+
+        def table(values: Any) -> np.ndarray:
+            return np.concatenate([np.asarray(values), np.zeros(leaves, np.asarray(values).dtype)])
+
+        self.branches = branches
+        self.roots: np.ndarray = np.asarray(node.attr("tree_roots"), np.int64)
+        self.features = table(features)
+        self.splits = table(node.attr("nodes_splits").numpy())
+        self.modes = table(node.attr("nodes_modes").numpy().astype(np.int64))
+        missing = node.attr("nodes_missing_value_tracks_true")
+        self.missing = None if missing is None else table(np.asarray(missing) != 0)
+        self.yes, self.no = ways("true"), ways("false")
+        self.sets = self._sets(node, leaves)
+        self.depth = self._depth()
+
+    def _sets(self, node: NodeImporter, leaves: int) -> np.ndarray | None:
+        """For each node the values that send a sample to its first side; NaN, which equals nothing, fills up."""
+        if not np.any(self.modes[: self.branches] == _MEMBER):
+            return None
+        values = node.attr("membership_values").numpy()
+        ends = np.flatnonzero(np.isnan(values)).tolist()
+        starts = [0, *[end + 1 for end in ends]]
+        parts = [values[start:end] for start, end in zip(starts, [*ends, len(values)], strict=True)]
+        rows = np.full((self.branches + leaves, max(len(part) for part in parts)), np.nan, values.dtype)
+        members = np.flatnonzero(self.modes[: self.branches] == _MEMBER)
+        for place, part in zip(members.tolist(), parts, strict=False):
+            rows[place, : len(part)] = part
+        return rows
+
+    def _depth(self) -> int:
+        """After how many levels every sample is at a leaf."""
+        current, depth = set(self.roots.tolist()), 0
+        while any(place < self.branches for place in current):
+            current = {int(way[place]) for place in current for way in (self.yes, self.no)}
+            depth += 1
+        return depth
+
+
+def _takes_first_side(node: NodeImporter, forest: _Forest, places: Expr, x: Expr) -> Expr:
+    """Whether each sample, in each tree at the node in ``places``, goes to the first side."""
+
+    def of(table: np.ndarray, dtype: str | None = None) -> Expr:
+        return node.emit(ops.take(const(table, dtype), places, axis=0))
+
+    value = node.emit(ops.gather_elements(x, of(forest.features, "int64"), 1))
+    split = of(forest.splits, node.dtype())
+    modes = of(forest.modes, "int64")
+    found: Expr | None = None
+    for mode in sorted(set(forest.modes[: forest.branches].tolist())):
+        if mode == _MEMBER:
+            assert forest.sets is not None
+            same = ops.equal(node.emit(ops.expand_dims(value, 2)), of(forest.sets, node.dtype()))
+            holds = node.emit(ops.max(node.emit(same), [2]))
+        else:
+            holds = node.emit(_COMPARISONS[mode](value, split))
+        chosen = node.emit(ops.logical_and(holds, node.emit(ops.equal(modes, const(mode, "int64")))))
+        found = chosen if found is None else node.emit(ops.logical_or(found, chosen))
+    assert found is not None
+    if forest.missing is not None:
+        lost = node.emit(ops.logical_and(ops.isnan(value), of(forest.missing)))
+        found = node.emit(ops.logical_or(found, lost))
+    return found
+
+
+@reads("TreeEnsemble", domain=DOMAIN)
+def _tree_ensemble(node: NodeImporter) -> Imported:
+    forest, x = _Forest(node), node.operand(0)
+    dtype, samples = node.dtype(), node.shape()[0]
+    places: Expr = ops.broadcast_to(const(forest.roots[None, :], "int64"), [samples, len(forest.roots)])
+    places = node.emit(places)
+    for _ in range(forest.depth):
+        side = _takes_first_side(node, forest, places, x)
+        ways = [node.emit(ops.take(const(way, "int64"), places, axis=0)) for way in (forest.yes, forest.no)]
+        places = node.emit(ops.where(side, *ways))
+    leaf = node.emit(ops.subtract(places, const(forest.branches, "int64")))
+    weight = node.emit(ops.take(const(node.attr("leaf_weights").numpy(), dtype), leaf, axis=0))
+    target = node.emit(ops.take(const(np.asarray(node.attr("leaf_targetids")), "int64"), leaf, axis=0))
+    return _finished(node, _gathered(node, weight, target))
+
+
+def _gathered(node: NodeImporter, weight: Expr, target: Expr) -> Expr:
+    """The weights of all trees (samples, trees) folded into their targets (samples, targets)."""
+    count: int = node.attr("n_targets")
+    way = node.attr("aggregate_function", _SUM)
+    hit = node.emit(
+        ops.equal(node.emit(ops.expand_dims(target, 2)), const(np.arange(count).reshape(1, 1, -1), "int64"))
+    )
+    spread = node.emit(ops.expand_dims(weight, 2))
+    if way in (_SUM, _AVERAGE):
+        total = node.emit(ops.sum(node.emit(ops.where(hit, spread, node.like(0))), [1]))
+        return total if way == _SUM else node.emit(ops.divide(total, node.like(len(node.attr("tree_roots")))))
+    fold, nothing = (ops.min, np.inf) if way == _MIN else (ops.max, -np.inf)
+    extreme = node.emit(fold(node.emit(ops.where(hit, spread, node.like(nothing))), [1]))
+    return node.emit(ops.where(node.emit(ops.max(hit, [1])), extreme, node.like(0)))
+
+
+def _finished(node: NodeImporter, scores: Expr) -> Expr:
+    kind = node.attr("post_transform", _NONE)
+    if kind == _NONE:
+        return scores
+    if kind == _SOFTMAX:
+        return ops.nn.softmax(scores, axis=-1)
+    if kind == _LOGISTIC:
+        return ops.sigmoid(scores)
+    raise node.refuse(f"post_transform={kind} is not supported, only none, softmax and logistic (0, 1 and 2)")

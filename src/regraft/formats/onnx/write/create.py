@@ -1,0 +1,112 @@
+"""Operators that make tensors, and those between shapes and tensors, as ONNX."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from ....ir.dims import Dim
+from ....ir.dtypes import is_integer, numpy_dtype
+from ....ir.expr import Constant, Expr
+from ....ir.op import Call
+from ....ir.tensor_data import TensorData
+from ....ir.types import PrimType, TensorType
+from ..element_types import to_onnx_dtype
+from .elementwise import cast, operand_dtype, stem
+from .lowering import Lowered, Lowering, known_dtype, lowers, tensor_type
+from .traced import by_reference
+
+
+def shape_value(lowering: Lowering, expr: Expr) -> ir.Value:
+    """The shape of a tensor operand: a constant where it is known, else read off the tensor."""
+    shape = tensor_type(expr).shape
+    if shape is not None and all(isinstance(size, int) for size in shape):
+        return lowering.graph.shape(shape)
+    return lowering.graph.op("Shape", lowering.tensor(expr))
+
+
+def filled(lowering: Lowering, shape: ir.Value, fill: Expr | float, dtype: str) -> ir.Value:
+    """A tensor of that shape with one value everywhere."""
+    graph = lowering.graph
+    if isinstance(fill, Expr) and not isinstance(fill, Constant):
+        return graph.op("Expand", graph.cast(lowering.tensor(fill), dtype), shape)
+    number = fill.data.numpy() if isinstance(fill, Constant) else np.asarray(fill)
+    one = np.asarray(number).reshape(1).astype(numpy_dtype(dtype))
+    return graph.op("ConstantOfShape", shape, dtype=dtype, value=ir.Tensor(one, dtype=to_onnx_dtype(dtype)))
+
+
+@lowers("full", "zeros", "ones")
+def _full(lowering: Lowering, call: Call) -> Lowered:
+    assert isinstance(call.ty, TensorType)
+    kind = stem(call)
+    fill = call.args[1] if kind == "full" else float(kind == "ones")
+    return filled(lowering, lowering.tensor(call.args[0]), fill, known_dtype(call.ty))
+
+
+@lowers("full_like", "zeros_like", "ones_like")
+def _full_like(lowering: Lowering, call: Call) -> Lowered:
+    assert isinstance(call.ty, TensorType)
+    kind = stem(call)
+    fill = call.args[1] if kind == "full_like" else float(kind == "ones_like")
+    return filled(lowering, shape_value(lowering, call.args[0]), fill, known_dtype(call.ty))
+
+
+def _known_scalar(expr: Expr) -> Dim | float | bool | None:
+    return expr.ty.value if isinstance(expr.ty, PrimType) else None
+
+
+@lowers("arange")
+def _arange(lowering: Lowering, call: Call) -> Lowered:
+    graph, dtype = lowering.graph, call.attrs["dtype"]
+    bounds = [_known_scalar(arg) for arg in call.args]
+    if all(isinstance(bound, int | float) for bound in bounds):
+        op = call.op
+        return graph.constant_data(TensorData(op.reference(np, *bounds, dtype=dtype)), graph.hint)  # type: ignore[union-attr]
+    work = "int64" if all(isinstance(a.ty, PrimType) and is_integer(a.ty.dtype) for a in call.args) else "float64"
+    return cast(graph, graph.op("Range", *[graph.cast(lowering.tensor(arg), work) for arg in call.args]), dtype)
+
+
+@lowers("tril", "triu")
+def _triangle(lowering: Lowering, call: Call) -> Lowered:
+    x, k = lowering.tensors(call.args)
+    return lowering.graph.op("Trilu", x, k, upper=int(stem(call) == "triu"))
+
+
+# --- shapes
+
+
+@lowers("shape_of")
+def _shape_of(lowering: Lowering, call: Call) -> Lowered:
+    return shape_value(lowering, call.args[0])
+
+
+@lowers("shape_to_tensor")
+def _shape_to_tensor(lowering: Lowering, call: Call) -> Lowered:
+    return lowering.tensor(call.args[0])
+
+
+@lowers("tensor_to_shape")
+def _tensor_to_shape(lowering: Lowering, call: Call) -> Lowered:
+    return lowering.graph.cast(lowering.tensor(call.args[0]), "int64")
+
+
+@lowers("size")
+def _size(lowering: Lowering, call: Call) -> Lowered:
+    return lowering.graph.op("ReduceProd", shape_value(lowering, call.args[0]), keepdims=0)
+
+
+# --- what passes through
+
+
+@lowers("grad.no_grad", "grad.start_checkpoint", "grad.end_checkpoint")
+def _unchanged(lowering: Lowering, call: Call) -> Lowered:
+    return lowering.value(call.args[0])
+
+
+@lowers("nn.dropout")
+def _dropout(lowering: Lowering, call: Call) -> Lowered:
+    x = lowering.tensor(call.args[0])
+    return x, filled(lowering, shape_value(lowering, call.args[0]), 1.0, operand_dtype(call))
+
+
+lowers("eye", "eye_like", "hamming_window", "one_hot")(by_reference)

@@ -1,0 +1,505 @@
+"""Elementwise operators as ONNX: arithmetic, functions, comparisons, logic, bits, conversion.
+
+Integer division and remainder guard what would stop the process in ONNX Runtime: a divisor of 0, and the least
+integer divided by -1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+import onnx_ir as ir
+
+from .... import op as ops
+from ....ir.dims import SymExpr
+from ....ir.dtypes import is_bool, is_float, is_integer, is_unsigned, itemsize
+from ....ir.expr import Constant, Expr
+from ....ir.op import Call, Op
+from ....ir.types import PrimType
+from ....op.semantics import integer_range
+from ..element_types import to_onnx_dtype
+from .double import in_double
+from .graph import GraphWriter, dtype_of
+from .kernels import carrier, has_kernel
+from .lowering import LOWERINGS, Lower, Lowered, Lowering, known_dtype, lowers, tensor_type
+from .traced import TracedArray, TracedNamespace, by_reference
+
+_SAME: Final = {
+    "add": "Add",
+    "subtract": "Sub",
+    "multiply": "Mul",
+    "maximum": "Max",
+    "minimum": "Min",
+    "equal": "Equal",
+    "greater": "Greater",
+    "greater_equal": "GreaterOrEqual",
+    "less": "Less",
+    "less_equal": "LessOrEqual",
+    "logical_and": "And",
+    "logical_or": "Or",
+    "logical_xor": "Xor",
+    "logical_not": "Not",
+    "abs": "Abs",
+    "acos": "Acos",
+    "acosh": "Acosh",
+    "asin": "Asin",
+    "asinh": "Asinh",
+    "atan": "Atan",
+    "atanh": "Atanh",
+    "cos": "Cos",
+    "cosh": "Cosh",
+    "erf": "Erf",
+    "exp": "Exp",
+    "log": "Log",
+    "negative": "Neg",
+    "sigmoid": "Sigmoid",
+    "sin": "Sin",
+    "sinh": "Sinh",
+    "sqrt": "Sqrt",
+    "tan": "Tan",
+    "tanh": "Tanh",
+}
+"""Operators that are one node of the same meaning on the same operands."""
+
+
+def _node(op_type: str) -> Lower:
+    def lower(lowering: Lowering, call: Call) -> Lowered:
+        if len(call.args) == 1 and operand_dtype(call) == "float64" and not has_kernel(op_type, "float64"):
+            return in_double(lowering, call, stem(call))
+        return lowering.graph.op(op_type, *lowering.tensors(call.args))
+
+    return lower
+
+
+for _name, _op_type in _SAME.items():
+    LOWERINGS[f"relax.{_name}"] = _node(_op_type)
+
+
+def operand_dtype(call: Call, index: int = 0) -> str:
+    """The dtype of a tensor operand. Raises `ConvertError` when it is not known."""
+    return known_dtype(tensor_type(call.args[index]))
+
+
+def array(lowering: Lowering, expr: Expr) -> TracedArray:
+    """A tensor operand as an array to compute with."""
+    return TracedArray(lowering, expr)
+
+
+# --- one operand
+
+
+@lowers("not_equal")
+def _not_equal(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    return graph.op("Not", graph.op("Equal", *lowering.tensors(call.args)))
+
+
+@lowers("square")
+def _square(lowering: Lowering, call: Call) -> Lowered:
+    x = lowering.tensor(call.args[0])
+    return lowering.graph.op("Mul", x, x)
+
+
+@lowers("rsqrt")
+def _rsqrt(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    return graph.op("Reciprocal", graph.op("Sqrt", lowering.tensor(call.args[0])))
+
+
+@lowers("ceil", "floor", "round")
+def _rounding(lowering: Lowering, call: Call) -> Lowered:
+    x = lowering.tensor(call.args[0])
+    if not is_float(operand_dtype(call)):
+        return x
+    return lowering.graph.op({"ceil": "Ceil", "floor": "Floor", "round": "Round"}[stem(call)], x)
+
+
+@lowers("trunc")
+def _trunc(lowering: Lowering, call: Call) -> Lowered:
+    x, graph = lowering.tensor(call.args[0]), lowering.graph
+    if not is_float(operand_dtype(call)):
+        return x
+    negative = graph.op("Less", x, graph.constant(0, dtype_of(x)))
+    return graph.op("Where", negative, graph.op("Ceil", x), graph.op("Floor", x))
+
+
+@lowers("sign")
+def _sign(lowering: Lowering, call: Call) -> Lowered:
+    x, graph = lowering.tensor(call.args[0]), lowering.graph
+    sign = graph.op("Sign", x)
+    return graph.op("Where", graph.op("IsNaN", x), x, sign) if is_float(operand_dtype(call)) else sign
+
+
+@lowers("isnan", "isinf", "isfinite")
+def _test(lowering: Lowering, call: Call) -> Lowered:
+    x, graph, kind = lowering.tensor(call.args[0]), lowering.graph, stem(call)
+    if not is_float(operand_dtype(call)):
+        same = graph.op("Equal", x, x)
+        return same if kind == "isfinite" else graph.op("Not", same)
+    if kind == "isfinite":
+        return graph.op("Not", graph.op("Or", graph.op("IsInf", x), graph.op("IsNaN", x)))
+    return graph.op("IsNaN" if kind == "isnan" else "IsInf", x)
+
+
+@lowers("astype", "wrap_param")
+def _astype(lowering: Lowering, call: Call) -> Lowered:
+    return cast(lowering.graph, lowering.tensor(call.args[0]), call.attrs["dtype"])
+
+
+def cast(graph: GraphWriter, x: ir.Value, dtype: str) -> ir.Value:
+    """``x`` converted as NumPy does: what an 8-bit float cannot hold becomes NaN or infinity, not the greatest."""
+    if dtype_of(x) == dtype:
+        return x
+    saturate = 0 if is_float(dtype) and itemsize(dtype) == 1 else None
+    return graph.op("Cast", x, dtype=dtype, to=int(to_onnx_dtype(dtype)), saturate=saturate)
+
+
+def stem(call: Call) -> str:
+    """The last part of the name of a call's operator."""
+    op = call.op
+    assert isinstance(op, Op)
+    return op.name.rpartition(".")[2]
+
+
+# --- division
+
+
+def _never(divisor: Expr, *values: int) -> bool:
+    """Whether ``divisor`` is a constant that holds none of ``values``."""
+    return isinstance(divisor, Constant) and not np.isin(divisor.data.numpy(), values).any()
+
+
+class _Integers:
+    """Division of integers, with the divisors that would stop the process taken out."""
+
+    def __init__(self, lowering: Lowering, call: Call) -> None:
+        self.graph = lowering.graph
+        self.x, self.y = lowering.tensors(call.args)
+        dtype = dtype_of(self.y)
+        self.zero, one = self.graph.constant(0, dtype), self.graph.constant(1, dtype)
+        minus = () if is_unsigned(dtype) else (-1,)
+        self.is_zero: ir.Value | None = None
+        self.is_minus: ir.Value | None = None
+        self.safe = self.y
+        if not _never(call.args[1], 0):
+            self.is_zero = self.graph.op("Equal", self.y, self.zero)
+            self.safe = self.graph.op("Where", self.is_zero, one, self.safe)
+        if minus and not _never(call.args[1], -1):
+            self.is_minus = self.graph.op("Equal", self.y, self.graph.constant(-1, dtype))
+            self.safe = self.graph.op("Where", self.is_minus, one, self.safe)
+
+    def remainder(self, *, truncated: bool) -> ir.Value:
+        """The remainder, of the sign of the dividend if ``truncated``, else of the divisor."""
+        found = self.graph.op("Mod", self.x, self.safe, fmod=int(truncated))
+        return self._settle(found, self.x if truncated else None, None)
+
+    def quotient(self, *, truncated: bool) -> ir.Value:
+        """The quotient, rounded towards 0 if ``truncated``, else down; 0 for a divisor of 0."""
+        dividend = self.x
+        if not truncated:
+            dividend = self.graph.op("Sub", dividend, self.graph.op("Mod", dividend, self.safe, fmod=0))
+        found = self.graph.op("Div", dividend, self.safe)
+        negated = None if self.is_minus is None else self.graph.op("Sub", self.zero, self.x)
+        return self._settle(found, None, negated)
+
+    def _settle(self, found: ir.Value, for_zero: ir.Value | None, for_minus: ir.Value | None) -> ir.Value:
+        if self.is_zero is not None:
+            found = self.graph.op("Where", self.is_zero, for_zero or self.zero, found)
+        if self.is_minus is not None:
+            found = self.graph.op("Where", self.is_minus, for_minus or self.zero, found)
+        return found
+
+
+@lowers("divide")
+def _divide(lowering: Lowering, call: Call) -> Lowered:
+    if is_integer(operand_dtype(call)):
+        return _Integers(lowering, call).quotient(truncated=True)
+    return lowering.graph.op("Div", *lowering.tensors(call.args))
+
+
+@lowers("mod")
+def _mod(lowering: Lowering, call: Call) -> Lowered:
+    if is_integer(operand_dtype(call)):
+        return _Integers(lowering, call).remainder(truncated=True)
+    return lowering.graph.op("Mod", *lowering.tensors(call.args), fmod=1)
+
+
+def _floor_remainder(graph: GraphWriter, x: ir.Value, y: ir.Value) -> ir.Value:
+    """The remainder of floats, of the sign of the divisor."""
+    zero = graph.constant(0, dtype_of(x))
+    rest = graph.op("Mod", x, y, fmod=1)
+    opposite = graph.op("Less", graph.op("Mul", graph.op("Sign", rest), graph.op("Sign", y)), zero)
+    return graph.op("Where", opposite, graph.op("Add", rest, y), rest)
+
+
+@lowers("floor_mod")
+def _floor_mod(lowering: Lowering, call: Call) -> Lowered:
+    if is_integer(operand_dtype(call)):
+        return _Integers(lowering, call).remainder(truncated=False)
+    return _floor_remainder(lowering.graph, *lowering.tensors(call.args))
+
+
+@lowers("floor_divide")
+def _floor_divide(lowering: Lowering, call: Call) -> Lowered:
+    if is_integer(operand_dtype(call)):
+        return _Integers(lowering, call).quotient(truncated=False)
+    # A quotient may round up to the next integer: take the remainder away first, as NumPy does.
+    graph = lowering.graph
+    x, y = lowering.tensors(call.args)
+    quotient = graph.op("Div", x, y)
+    whole = graph.op("Round", graph.op("Div", graph.op("Sub", x, _floor_remainder(graph, x, y)), y))
+    endless = graph.op("Not", graph.op("Less", graph.op("Abs", y), graph.constant(math.inf, dtype_of(y))))
+    special = graph.op("Or", endless, graph.op("Equal", y, graph.constant(0, dtype_of(y))))
+    by_zero_or_infinity = graph.op("Where", endless, graph.op("Floor", quotient), quotient)
+    return graph.op("Where", special, by_zero_or_infinity, whole)
+
+
+# --- powers, angles, logarithms
+
+
+@lowers("power")
+def _power(lowering: Lowering, call: Call) -> Lowered:
+    dtype = operand_dtype(call)
+    graph = lowering.graph
+    base, exponent = lowering.tensors(call.args)
+    if is_float(dtype):
+        work = carrier("Pow", dtype)  # the exponent has a type parameter of its own
+        return graph.cast(graph.op("Pow", graph.cast(base, work), graph.cast(exponent, work)), dtype)
+    return _integer_power(graph, base, exponent, dtype)
+
+
+def _integer_power(graph: GraphWriter, base: ir.Value, exponent: ir.Value, dtype: str) -> ir.Value:
+    """By repeated squaring, in the integers themselves: ONNX Runtime computes through floating point."""
+    zero, one, two = (graph.constant(number, dtype) for number in (0, 1, 2))
+    signed = not is_unsigned(dtype)
+    negative = graph.op("Less", exponent, zero) if signed else None
+    rest = graph.op("Where", negative, zero, exponent) if negative is not None else exponent
+    square, result = base, None
+    for step in range(8 * itemsize(dtype)):
+        odd = graph.op("Equal", graph.op("Mod", rest, two), one)
+        factor = graph.op("Where", odd, square, one)
+        result = factor if result is None else graph.op("Mul", result, factor)
+        if step == 8 * itemsize(dtype) - 1:
+            break
+        square = graph.op("Mul", square, square)
+        rest = graph.op("Div", rest, two)
+    assert result is not None
+    if negative is None:
+        return result
+    unit = graph.op("Equal", graph.op("Abs", base), one)
+    odd = graph.op("Equal", graph.op("BitwiseAnd", exponent, one), one)
+    inverse = graph.op("Where", unit, graph.op("Where", odd, base, one), zero)
+    return graph.op("Where", negative, inverse, result)
+
+
+@lowers("atan2")
+def _atan2(lowering: Lowering, call: Call) -> Lowered:
+    xp = TracedNamespace(lowering)
+    name = operand_dtype(call)
+    work = "float32" if itemsize(name) < 4 else name
+    y, x = (xp.astype(array(lowering, arg), work) for arg in call.args)
+    rise, run = xp.abs(y), xp.abs(x)
+    even = rise == run  # where both are 0, or infinite, the quotient is NaN
+    angle = xp.emit(ops.atan((rise / run).expr))
+    angle = xp.where(even, _even_angle(xp, rise), angle)
+    behind = xp.logical_or(x < 0, xp.logical_and(x == 0, (1.0 / x) < 0))
+    angle = xp.where(behind, math.pi - angle, angle)
+    return lowering.value(xp.astype(xp.copysign(angle, y), name).expr)
+
+
+def _even_angle(xp: TracedNamespace, rise: TracedArray) -> TracedArray:
+    zero = xp.zeros_like(rise)
+    return xp.where(rise == 0, zero, zero + math.pi / 4)
+
+
+@lowers("log_add_exp")
+def _log_add_exp(lowering: Lowering, call: Call) -> Lowered:
+    xp = TracedNamespace(lowering)
+    name = operand_dtype(call)
+    work = "float32" if itemsize(name) < 4 else name
+    x1, x2 = (xp.astype(array(lowering, arg), work) for arg in call.args)
+    greatest = xp.maximum(x1, x2)
+    # Equal operands first: the distance of two infinities is NaN.
+    apart = greatest + xp.log1p(xp.exp(-xp.abs(x1 - x2)))
+    return lowering.value(xp.astype(xp.where(x1 == x2, x1 + math.log(2), apart), name).expr)
+
+
+# --- bits
+
+
+_BITS: Final = {
+    "bitwise_and": ("And", "BitwiseAnd"),
+    "bitwise_or": ("Or", "BitwiseOr"),
+    "bitwise_xor": ("Xor", "BitwiseXor"),
+    "bitwise_not": ("Not", "BitwiseNot"),
+}
+
+
+@lowers(*_BITS)
+def _bits(lowering: Lowering, call: Call) -> Lowered:
+    of_bool, of_integers = _BITS[stem(call)]
+    return lowering.graph.op(of_bool if is_bool(operand_dtype(call)) else of_integers, *lowering.tensors(call.args))
+
+
+def _shifted(graph: GraphWriter, x: ir.Value, count: ir.Value, direction: str, dtype: str) -> ir.Value:
+    """Bits shifted in, as unsigned; zeros come in, also for counts that no shift reaches."""
+    unsigned = dtype if is_unsigned(dtype) else f"u{dtype}"
+    bits, places = graph.cast(x, unsigned), graph.cast(count, unsigned)
+    beyond = graph.op("GreaterOrEqual", places, graph.constant(8 * itemsize(dtype), unsigned))
+    zero = graph.constant(0, unsigned)
+    moved = graph.op("BitShift", bits, graph.op("Where", beyond, zero, places), direction=direction)
+    return graph.cast(graph.op("Where", beyond, zero, moved), dtype)
+
+
+@lowers("left_shift")
+def _left_shift(lowering: Lowering, call: Call) -> Lowered:
+    x, count = _together(lowering, call)
+    return _shifted(lowering.graph, x, count, "LEFT", operand_dtype(call))
+
+
+@lowers("right_shift")
+def _right_shift(lowering: Lowering, call: Call) -> Lowered:
+    graph, dtype = lowering.graph, operand_dtype(call)
+    x, count = _together(lowering, call)
+    if is_unsigned(dtype):
+        return _shifted(graph, x, count, "RIGHT", dtype)
+    # The bits of a negative number, turned, are those of one that is not: zeros shifted in there are ones here.
+    negative = graph.op("Less", x, graph.constant(0, dtype))
+    turned = graph.op("Where", negative, graph.op("BitwiseNot", x), x)
+    moved = _shifted(graph, turned, count, "RIGHT", dtype)
+    return graph.op("Where", negative, graph.op("BitwiseNot", moved), moved)
+
+
+def _together(lowering: Lowering, call: Call) -> tuple[ir.Value, ir.Value]:
+    x, count = lowering.tensors(call.args)
+    return x, count
+
+
+# --- three operands
+
+
+@lowers("where")
+def _where(lowering: Lowering, call: Call) -> Lowered:
+    return lowering.graph.op("Where", *lowering.tensors(call.args))
+
+
+@lowers("ewise_fma")
+def _ewise_fma(lowering: Lowering, call: Call) -> Lowered:
+    graph, dtype = lowering.graph, operand_dtype(call)
+    work = "float32" if is_float(dtype) and itemsize(dtype) < 4 else dtype
+    x1, x2, x3 = (graph.cast(x, work) for x in lowering.tensors(call.args))
+    return graph.cast(graph.op("Add", graph.op("Mul", x1, x2), x3), dtype)
+
+
+def _limit(lowering: Lowering, expr: Expr, dtype: str) -> ir.Value:
+    value: Any = expr.ty.value if isinstance(expr.ty, PrimType) else None
+    if value is None or isinstance(value, SymExpr):
+        return lowering.graph.cast(lowering.tensor(expr), dtype)
+    if is_integer(dtype):
+        least, greatest = integer_range(dtype)
+        value = int(min(max(value, least), greatest))
+    return lowering.graph.constant(value, dtype)
+
+
+@lowers("clip")
+def _clip(lowering: Lowering, call: Call) -> Lowered:
+    dtype = operand_dtype(call)
+    low, high = (_limit(lowering, arg, dtype) for arg in call.args[1:])
+    return lowering.graph.op("Clip", lowering.tensor(call.args[0]), low, high)
+
+
+# --- activations
+
+
+@lowers("nn.relu")
+def _relu(lowering: Lowering, call: Call) -> Lowered:
+    x, dtype = lowering.tensor(call.args[0]), operand_dtype(call)
+    if is_float(dtype):
+        return lowering.graph.op("Relu", x)
+    return lowering.graph.op("Max", x, lowering.graph.constant(0, dtype))
+
+
+@lowers("nn.silu")
+def _silu(lowering: Lowering, call: Call) -> Lowered:
+    x, graph = lowering.tensor(call.args[0]), lowering.graph
+    return graph.op("Mul", x, graph.op("Sigmoid", x))
+
+
+@lowers("nn.leakyrelu")
+def _leakyrelu(lowering: Lowering, call: Call) -> Lowered:
+    if not has_kernel("LeakyRelu", operand_dtype(call)):
+        return by_reference(lowering, call)
+    return lowering.graph.op("LeakyRelu", lowering.tensor(call.args[0]), alpha=call.attrs["alpha"])
+
+
+@lowers("nn.prelu")
+def _prelu(lowering: Lowering, call: Call) -> Lowered:
+    rank = tensor_type(call.args[0]).ndim
+    if rank < 1 or not has_kernel("PRelu", operand_dtype(call)):
+        return by_reference(lowering, call)
+    axes = list(range(1, rank - call.attrs["axis"] % rank))
+    slope = lowering.tensor(call.args[1])
+    if axes:
+        slope = lowering.graph.op("Unsqueeze", slope, lowering.graph.integers(axes))
+    return lowering.graph.op("PRelu", lowering.tensor(call.args[0]), slope)
+
+
+@lowers("nn.selu")
+def _selu(lowering: Lowering, call: Call) -> Lowered:
+    if not has_kernel("Selu", operand_dtype(call)) and operand_dtype(call) == "float64":
+        return by_reference(lowering, call)
+    return lowering.graph.op("Selu", lowering.tensor(call.args[0]))
+
+
+@lowers("nn.gelu")
+def _gelu(lowering: Lowering, call: Call) -> Lowered:
+    if operand_dtype(call) == "float64" and not has_kernel("Gelu", "float64"):
+        return in_double(lowering, call, "gelu")
+    return lowering.graph.op("Gelu", lowering.tensor(call.args[0]))
+
+
+@lowers("nn.gelu_tanh")
+def _gelu_tanh(lowering: Lowering, call: Call) -> Lowered:
+    if not has_kernel("Gelu", operand_dtype(call)):
+        return by_reference(lowering, call)
+    return lowering.graph.op("Gelu", lowering.tensor(call.args[0]), approximate="tanh")
+
+
+_VARIANTS: Final = {
+    "elu": ("Elu", "Elu"),
+    "hardsigmoid": ("HardSigmoid", "HardSigmoid"),
+    "hardswish": ("HardSwish", "HardSigmoid"),
+    "mish": ("Mish", "Softplus"),
+}
+"""For each activation ONNX's operator, and the one whose kernel says in which dtypes ONNX Runtime computes it."""
+
+
+@lowers(*[f"nn.{name}" for name in _VARIANTS])
+def _variant(lowering: Lowering, call: Call) -> Lowered:
+    (op_type, kernel), dtype = _VARIANTS[stem(call)], operand_dtype(call)
+    if dtype == "float64":
+        return by_reference(lowering, call)
+    graph = lowering.graph
+    x = graph.cast(lowering.tensor(call.args[0]), carrier(kernel, dtype))
+    return graph.cast(graph.op(op_type, x, **call.attrs), dtype)
+
+
+@lowers("nn.softplus")
+def _softplus(lowering: Lowering, call: Call) -> Lowered:
+    dtype, beta = operand_dtype(call), call.attrs["beta"]
+    # Above 16 the curve and the line are the same in single precision; a lower threshold shows.
+    if not has_kernel("Softplus", dtype) or call.attrs["threshold"] < 16:
+        return by_reference(lowering, call)
+    x, graph = lowering.tensor(call.args[0]), lowering.graph
+    if beta == 1.0:
+        return graph.op("Softplus", x)
+    factor = graph.constant(beta, dtype)
+    return graph.op("Div", graph.op("Softplus", graph.op("Mul", x, factor)), factor)
+
+
+@lowers("nn.softmax", "nn.log_softmax")
+def _softmax(lowering: Lowering, call: Call) -> Lowered:
+    op_type = "Softmax" if stem(call) == "softmax" else "LogSoftmax"
+    return lowering.graph.op(op_type, lowering.tensor(call.args[0]), axis=call.attrs["axis"])

@@ -1,0 +1,321 @@
+"""Writing the nodes of an ONNX graph: names, constants, sizes, and element types that ONNX Runtime computes in.
+
+`GraphWriter` is what a lowering writes to. Every value it gives knows its element type, so a node can be asked for
+by its operator and operands alone. Knows ONNX's operator schemas; nothing of the operators of this vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from ....ir.builder import NameSupply
+from ....ir.dims import Dim, FloorDiv, FloorMod, Max, Min, Operation, SymExpr, SymVar, dim_at_least
+from ....ir.dtypes import numpy_dtype
+from ....ir.origin import Origins
+from ....ir.tensor_data import TensorData
+from ...errors import ConvertError
+from ..element_types import from_onnx_dtype, to_onnx_dtype
+from .kernels import carrier
+
+ORIGIN_KEY: Final = "regraft.origin"
+"""The key of a node's metadata under which the nodes of the source model stand that it came from."""
+
+_MOST_SHARED: Final = 4096
+"""Constants of at most so many elements are written once, however many nodes read them."""
+
+
+class _Signature(NamedTuple):
+    """The type parameters of an operator: one per input and output, the last one repeated for variadic ones."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    fixed: dict[str, str]
+    main: str
+
+
+@lru_cache(maxsize=1024)
+def _signature(op_type: str, opset: int, domain: str) -> _Signature:
+    schema = onnx.defs.get_schema(op_type, opset, domain)
+    fixed: dict[str, str] = {}
+    for constraint in schema.type_constraints:
+        if len(constraint.allowed_type_strs) == 1:
+            fixed[constraint.type_param_str] = next(iter(constraint.allowed_type_strs))
+    inputs = tuple(item.type_str for item in schema.inputs)
+    outputs = tuple(item.type_str for item in schema.outputs)
+    main = inputs[1] if op_type == "Where" else inputs[0] if inputs else ""
+    return _Signature(inputs, outputs, fixed, main)
+
+
+_TENSOR_NAMES: Final = {"float": "float32", "double": "float64"}
+
+
+def _fixed_dtype(type_str: str) -> str | None:
+    """The dtype that ``tensor(int64)`` and the like say; None for a type parameter."""
+    if not type_str.startswith("tensor("):
+        return None
+    name = type_str[len("tensor(") : -1]
+    return _TENSOR_NAMES.get(name, name)
+
+
+def dtype_of(value: ir.Value) -> str:
+    """The element type of a value that a `GraphWriter` gave."""
+    assert value.dtype is not None
+    return from_onnx_dtype(value.dtype, value.name or "a value")
+
+
+class GraphWriter:
+    """A graph under construction.
+
+    `op` adds a node and gives its output. Where ONNX Runtime has no kernel for the element type of the operands,
+    the operands are converted to one that it has, and the output back. ``hint`` names the values that follow, and
+    ``origins`` goes into the metadata of the nodes that follow. ``keep_constants`` says whether constants that have to
+    be loaded or computed stay in memory, for whoever runs the graph; without it they are made anew each time.
+    """
+
+    def __init__(self, opset: int, *, keep_constants: bool = True) -> None:
+        self.opset: Final = opset
+        self._keep_constants: Final = keep_constants
+        self.nodes: list[ir.Node] = []
+        self.initializers: dict[str, ir.Value] = {}
+        self.names: Final = NameSupply()
+        self.node_names: Final = NameSupply()
+        self.hint = "value"
+        self.origins: Origins = ()
+        self._shared: dict[tuple[str, tuple[int, ...], bytes] | int, ir.Value] = {}
+        self._data: dict[ir.Value, TensorData] = {}
+        self._sizes: dict[SymExpr, ir.Value] = {}
+        self._readers: dict[SymVar, Callable[[], ir.Value]] = {}
+
+    # --- nodes
+
+    def op(
+        self, op_type: str, *inputs: ir.Value | None, dtype: str | None = None, domain: str = "", **attributes: Any
+    ) -> ir.Value:
+        """The one output of a new node; ``dtype`` is its element type where the operands do not tell."""
+        return self.ops(op_type, inputs, 1, dtype=dtype, domain=domain, **attributes)[0]
+
+    def ops(
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        outputs: int,
+        *,
+        dtype: str | None = None,
+        domain: str = "",
+        **attributes: Any,
+    ) -> tuple[ir.Value, ...]:
+        """The ``outputs`` of a new node; ``dtype`` is the element type of those that the operands do not tell."""
+        signature = _signature(op_type, self.opset, domain)
+        bound: dict[str, str] = dict(signature.fixed)
+        operands = list(inputs)
+        while operands and operands[-1] is None:  # ONNX Runtime 1.31 ends the process on some that are left in
+            operands.pop()
+        for index, operand in enumerate(operands):
+            parameter = signature.inputs[min(index, len(signature.inputs) - 1)]
+            if operand is not None and _fixed_dtype(parameter) is None:
+                bound.setdefault(parameter, dtype_of(operand))
+        own = bound.get(signature.main)
+        computed = None if own is None or own.startswith("tensor(") else carrier(op_type, own)
+        if computed is not None and computed != own:
+            for index, operand in enumerate(operands):
+                parameter = signature.inputs[min(index, len(signature.inputs) - 1)]
+                if operand is not None and parameter == signature.main:
+                    operands[index] = self.cast(operand, computed)
+        results: list[ir.Value] = []
+        given: list[ir.Value] = []
+        for index in range(outputs):
+            parameter = signature.outputs[min(index, len(signature.outputs) - 1)]
+            told = bound.get(parameter, parameter)
+            element = _fixed_dtype(told) or (dtype if told == parameter else told)
+            if element is None:
+                raise AssertionError(f"{op_type}: give the dtype of output {index}")
+            narrowed = parameter == signature.main and computed not in (None, own)
+            given.append(self.value(computed if narrowed and computed else element, f"{self.hint}/{op_type}"))
+            results.append(given[-1])
+        self.add(op_type, operands, given, domain=domain, **attributes)
+        if computed not in (None, own) and own is not None:
+            for index in range(outputs):
+                if signature.outputs[min(index, len(signature.outputs) - 1)] == signature.main:
+                    results[index] = self.cast(given[index], own)
+        return tuple(results)
+
+    def add(
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        outputs: Sequence[ir.Value],
+        *,
+        domain: str = "",
+        **attributes: Any,
+    ) -> ir.Node:
+        """Append a node as it is."""
+        metadata = {ORIGIN_KEY: " ".join(map(str, self.origins))} if self.origins else None
+        node = ir.node(
+            op_type,
+            inputs,
+            {name: value for name, value in attributes.items() if value is not None},
+            domain=domain,
+            outputs=outputs,
+            name=self.node_names.fresh(f"{self.hint}/{op_type}"),
+            metadata_props=metadata,
+        )
+        self.nodes.append(node)
+        return node
+
+    def value(self, dtype: str, hint: str | None = None) -> ir.Value:
+        """A value of that element type, not yet produced."""
+        return ir.Value(name=self.names.fresh(hint or self.hint), type=ir.TensorType(to_onnx_dtype(dtype)))
+
+    def cast(self, value: ir.Value, dtype: str) -> ir.Value:
+        """``value`` converted to ``dtype``; itself if it has it."""
+        if dtype_of(value) == dtype:
+            return value
+        result = self.value(dtype, f"{self.hint}/Cast")
+        self.add("Cast", [value], [result], to=int(to_onnx_dtype(dtype)))
+        return result
+
+    @contextmanager
+    def block(self) -> Generator[list[ir.Node], None, None]:
+        """Nodes that are added inside go to a list of their own: the body of a branch."""
+        outer_nodes, outer_sizes, outer_readers = self.nodes, dict(self._sizes), dict(self._readers)
+        self.nodes = []
+        try:
+            yield self.nodes
+        finally:
+            self.nodes, self._sizes, self._readers = outer_nodes, outer_sizes, outer_readers
+
+    def branch(
+        self, condition: ir.Value, then: Callable[[], Sequence[ir.Value]], otherwise: Callable[[], Sequence[ir.Value]]
+    ) -> tuple[ir.Value, ...]:
+        """The values that ``then`` gives where the scalar ``condition`` holds, else those of ``otherwise``."""
+        hint = self.hint
+        bodies: list[ir.Graph] = []
+        for label, write in (("then", then), ("else", otherwise)):
+            with self.block() as nodes:
+                self.hint = f"{hint}_{label}"
+                # A value from outside is no output of a branch, nor is one value two outputs.
+                outputs = [self.op("Identity", value) for value in write()]
+            bodies.append(ir.Graph([], outputs, nodes=nodes, opset_imports={}, name=f"{hint}_{label}"))
+        self.hint = hint
+        results = tuple([self.value(dtype_of(value), f"{hint}/If") for value in bodies[0].outputs])
+        self.add("If", [condition], results, then_branch=bodies[0], else_branch=bodies[1])
+        return results
+
+    # --- constants
+
+    def constant(self, value: Any, dtype: str | None = None) -> ir.Value:
+        """A constant of numbers or an array; small ones are shared. Without ``dtype``, that of the array."""
+        array = np.asarray(value) if dtype is None else np.asarray(value, dtype=numpy_dtype(dtype))
+        return self.constant_data(TensorData(array), "constant")
+
+    def integers(self, values: Sequence[int]) -> ir.Value:
+        """A constant of rank 1 of int64: axes, sizes, indices."""
+        return self.constant(np.asarray(list(values), dtype=np.int64))
+
+    def constant_data(self, data: TensorData, hint: str) -> ir.Value:
+        """A constant that shares the memory of ``data``, under its name if it has one.
+
+        The same handle is one constant, however many nodes read it; so are small ones without a name that are equal.
+        """
+        key: tuple[str, tuple[int, ...], bytes] | int = id(data)
+        if data.name is None and data.is_loaded and data.size <= _MOST_SHARED:
+            key = (data.dtype, data.shape, np.ascontiguousarray(data.numpy()).tobytes())
+        known = self._shared.get(key)
+        if known is not None:
+            return known
+        name = self.names.fresh(data.name or hint)
+        element = to_onnx_dtype(data.dtype)
+        shape = ir.Shape(data.shape)
+        tensor: Any
+        if data.is_loaded:
+            tensor = ir.Tensor(data.numpy(), dtype=element, name=name)
+        else:
+            read = data.numpy if self._keep_constants else data.read
+            tensor = ir.LazyTensor(lambda: ir.Tensor(read(), dtype=element), element, shape, name=name)
+        value = ir.Value(name=name, type=ir.TensorType(element), shape=shape, const_value=tensor)
+        self.initializers[name] = self._shared[key] = value
+        self._data[value] = data
+        return value
+
+    def data_of(self, value: ir.Value) -> TensorData | None:
+        """What a constant was made from; None for a value that is not constant."""
+        return self._data.get(value)
+
+    # --- sizes: tensors of int64 with one element, from which shapes are joined
+
+    def define_size(self, variable: SymVar, read: Callable[[], ir.Value]) -> None:
+        """Let ``read()``, of shape (1,) and int64, be what ``variable`` stands for; called when it is first needed."""
+        self._readers[variable] = read
+
+    def knows_size(self, variable: SymVar) -> bool:
+        """Whether a value for ``variable`` can be had."""
+        return variable in self._readers
+
+    def size(self, dim: Dim) -> ir.Value:
+        """A size as a tensor of shape (1,) and int64. Raises `ConvertError` if one of its variables is unknown."""
+        if isinstance(dim, int):
+            return self.integers([dim])
+        known = self._sizes.get(dim)
+        if known is None:
+            known = self._sizes[dim] = self._compute_size(dim)
+        return known
+
+    def _compute_size(self, dim: SymExpr) -> ir.Value:
+        if isinstance(dim, SymVar):
+            read = self._readers.get(dim)
+            if read is not None:
+                return read()
+            raise ConvertError(f"the size {dim} is used, but no input and no earlier value says what it is")
+        if isinstance(dim, Operation):
+            operands = [self.size(operand) for operand in dim.operands]
+            match dim:
+                case Min() | Max():
+                    return self.op("Min" if isinstance(dim, Min) else "Max", *operands)
+                case FloorMod():
+                    return self.op("Mod", *operands)
+                case FloorDiv() if all(dim_at_least(operand, 0) for operand in dim.operands):
+                    return self.op("Div", *operands)
+                case FloorDiv():
+                    # ONNX rounds integer division towards zero: take the remainder away first.
+                    whole = self.op("Sub", operands[0], self.op("Mod", *operands))
+                    return self.op("Div", whole, operands[1])
+                case _:
+                    raise AssertionError(type(dim))
+        total: ir.Value | None = None
+        for atoms, coefficient in dim.terms:
+            factors = [self.size(atom) for atom in atoms]
+            if coefficient != 1 or not factors:
+                factors.append(self.integers([coefficient]))
+            term = factors[0]
+            for factor in factors[1:]:
+                term = self.op("Mul", term, factor)
+            total = term if total is None else self.op("Add", total, term)
+        assert total is not None
+        return total
+
+    def shape(self, dims: Sequence[Dim]) -> ir.Value:
+        """A shape as a tensor of rank 1 and int64; a constant where no size variable is in it."""
+        parts: list[ir.Value] = []
+        known: list[int] = []
+        for dim in dims:
+            if isinstance(dim, int):
+                known.append(dim)
+                continue
+            if known:
+                parts.append(self.integers(known))
+                known = []
+            parts.append(self.size(dim))
+        if known or not parts:
+            parts.append(self.integers(known))
+        return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=0)
+
+    def scalar(self, value: ir.Value) -> ir.Value:
+        """A tensor of one element as one of rank 0."""
+        return self.op("Reshape", value, self.integers([]))

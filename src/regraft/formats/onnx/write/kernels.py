@@ -1,0 +1,158 @@
+"""The element types for which ONNX Runtime computes an operator on a CPU.
+
+ONNX allows many operators for more element types than ONNX Runtime has kernels for. Where one is missing, the
+writer computes in the nearest type that has one (`carrier`). Taken from the registry of kernels of ONNX Runtime
+1.31 for opset 26; a test holds the table against the installed one. An operator that is not listed takes all.
+Half precision counts as present wherever single precision is: ONNX Runtime converts there by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ....ir.dtypes import is_bool, is_float, is_integer, is_unsigned, itemsize
+
+_LONG: Final = {
+    "bool": "bool",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "u8": "uint8",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+}
+
+_TABLE: Final = {
+    "Abs": "i8 i16 i32 i64 u8 u16 u32 u64 f32 f64",
+    "Acos": "f32",
+    "Acosh": "f32",
+    "Add": "i8 i16 i32 i64 u8 u16 u32 u64 f32 f64",
+    "ArgMax": "i8 i32 i64 u8 f32 f64",
+    "ArgMin": "i8 i32 i64 u8 f32 f64",
+    "Asin": "f32",
+    "Asinh": "f32",
+    "Atan": "f32",
+    "Atanh": "f32",
+    "Attention": "f16 f32",
+    "AveragePool": "f32",
+    "BatchNormalization": "f32 f64",
+    "BitShift": "u8 u32 u64",
+    "BitwiseAnd": "i8 i16 i32 i64 u8 u16 u32 u64",
+    "BitwiseNot": "i8 i16 i32 i64 u8 u16 u32 u64",
+    "BitwiseOr": "i8 i16 i32 i64 u8 u16 u32 u64",
+    "BitwiseXor": "i8 i16 i32 i64 u8 u16 u32 u64",
+    "Ceil": "f32 f64",
+    "Clip": "i8 i32 i64 u8 u32 u64 f16 f32 f64",
+    "Conv": "f32",
+    "ConvTranspose": "f32",
+    "Cos": "f32 f64",
+    "Cosh": "f32",
+    "CumProd": "i32 i64 u32 u64 f32 f64",
+    "CumSum": "i32 i64 f32 f64",
+    "DepthToSpace": "i8 u8 f32 f64",
+    "Div": "i8 i16 i32 i64 u8 u16 u32 u64 f32 f64",
+    "Elu": "f32",
+    "Einsum": "i32 i64 f32 f64",
+    "Equal": "bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64",
+    "Erf": "f32",
+    "Exp": "f32 f64",
+    "Expand": "bool i8 i16 i32 i64 u8 u16 u32 u64 f16 f32 f64",
+    "Floor": "f32 f64",
+    "Gelu": "f32",
+    "Gemm": "f32 f64",
+    "Greater": "i8 i16 i32 i64 u8 u16 u32 u64 f32 f64",
+    "GreaterOrEqual": "i8 i16 i32 i64 u8 u16 u32 u64 f32 f64",
+    "GridSample": "f32 f64",
+    "HardSigmoid": "f32",
+    "InstanceNormalization": "f32",
+    "IsInf": "f16 bf16 f32 f64",
+    "IsNaN": "f16 bf16 f32 f64",
+    "LayerNormalization": "f16 bf16 f32 f64",
+    "LeakyRelu": "f32",
+    "Less": "i8 i16 i32 i64 u8 u16 u32 u64 f32 f64",
+    "LessOrEqual": "i8 i16 i32 i64 u8 u16 u32 u64 f32 f64",
+    "Log": "f32 f64",
+    "LogSoftmax": "f32 f64",
+    "MatMul": "i32 i64 u32 u64 f32 f64",
+    "Max": "i8 i32 i64 u8 u32 u64 f16 f32 f64",
+    "MaxPool": "i8 u8 f32 f64",
+    "MaxUnpool": "f32",
+    "Min": "i8 i32 i64 u8 u32 u64 f16 f32 f64",
+    "Mod": "i8 i16 i32 i64 u8 u16 u32 u64 f16 f32 f64",
+    "Mul": "i8 i16 i32 i64 u8 u16 u32 u64 f32 f64",
+    "Neg": "i8 i16 i32 i64 f32 f64",
+    "NonZero": "bool i32 i64 u8 f32",
+    "PRelu": "f32",
+    "Pad": "bool i8 i32 i64 u8 u32 u64 f32 f64",
+    "Pow": "i32 i64 f32 f64",
+    "RMSNormalization": "f16 f32 f64",
+    "Range": "i16 i32 i64 f32 f64",
+    "Reciprocal": "f32 f64",
+    "ReduceMax": "bool i8 i32 i64 u8 f32 f64",
+    "ReduceMean": "i32 i64 f32 f64",
+    "ReduceMin": "bool i8 i32 i64 u8 f32 f64",
+    "ReduceProd": "i32 i64 f32 f64",
+    "ReduceSum": "i32 i64 f32 f64",
+    "Relu": "i8 i32 f32 f64",
+    "Resize": "i8 i32 u8 f32",
+    "Round": "f16 f32 f64",
+    "Selu": "f32",
+    "Sigmoid": "f32 f64",
+    "Sign": "i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64",
+    "Sin": "f32 f64",
+    "Sinh": "f32",
+    "Size": "bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64",
+    "Softmax": "f32 f64",
+    "Softplus": "f32",
+    "Sqrt": "f32 f64",
+    "Sub": "i8 i16 i32 i64 u8 u16 u32 u64 f32 f64",
+    "Tan": "f32",
+    "Tanh": "f32 f64",
+    "Tile": "bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64",
+    "TopK": "i8 i16 i32 i64 u8 f32 f64",
+    "Trilu": "bool i32 i64 f32 f64",
+    "Unique": "i8 i64 f32 f64",
+    "Where": "i8 i32 i64 u8 u32 f32 f64",
+}
+
+KERNELS: Final[dict[str, frozenset[str]]] = {
+    op_type: frozenset(_LONG[short] for short in text.split()) for op_type, text in _TABLE.items()
+}
+"""For each operator, the types of its main operand that have a kernel."""
+
+
+def has_kernel(op_type: str, dtype: str) -> bool:
+    """Whether ONNX Runtime computes ``op_type`` on ``dtype``, by converting half precision if need be."""
+    types = KERNELS.get(op_type)
+    return types is None or dtype in types or (dtype == "float16" and "float32" in types)
+
+
+def carrier(op_type: str, dtype: str) -> str:
+    """The type to compute ``op_type`` in for operands of ``dtype``: itself where there is a kernel.
+
+    Otherwise a type that holds all values of ``dtype``; for uint64, whose sums, products and differences wrap
+    alike in both, int64. Double precision is never narrowed: without a wider kernel ``dtype`` itself comes back.
+    """
+    types = KERNELS.get(op_type)
+    if types is None or has_kernel(op_type, dtype):
+        return dtype
+    if is_float(dtype):
+        wider = ("float32", "float64") if itemsize(dtype) < 4 else ("float64",)
+    elif is_bool(dtype):
+        wider = ("uint8", "int8", "int32", "int64", "float32")
+    elif is_integer(dtype):
+        signed = ("int16", "int32", "int64")
+        unsigned = ("uint16", "uint32", "uint64") if is_unsigned(dtype) else ()
+        wider = tuple(name for name in (*signed, *unsigned) if itemsize(name) > itemsize(dtype))
+        wider = (
+            (*wider, *(("float32",) if itemsize(dtype) < 4 else ()), "float64") if itemsize(dtype) < 8 else ("int64",)
+        )
+    else:
+        wider = ()
+    return next((name for name in wider if name in types), dtype)

@@ -1,0 +1,86 @@
+"""Products of matrices as ONNX."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ....ir.dtypes import is_bool, is_float, itemsize
+from ....ir.op import Call
+from ....ir.types import TensorType, TupleType
+from .elementwise import operand_dtype
+from .graph import dtype_of
+from .lowering import Lowered, Lowering, lowers
+
+
+def working_dtype(result: str, *operands: str) -> str:
+    """The dtype to sum products in: float32 at least for floats, the result's own for integers.
+
+    Half precision operands of a half precision result stay as they are: ONNX Runtime sums those in float32.
+    """
+    names = (result, *operands)
+    if all(name == "float16" for name in names) or not any(is_float(name) for name in names):
+        return result
+    return "float64" if "float64" in names else "float32"
+
+
+@lowers("matmul")
+def _matmul(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    left, right = lowering.tensors(call.args)
+    result = call.attrs["out_dtype"] or operand_dtype(call)
+    if is_bool(result):
+        found = graph.op("MatMul", *[graph.cast(graph.cast(x, "bool"), "float32") for x in (left, right)])
+        return graph.op("Greater", found, graph.constant(0, "float32"))
+    work = working_dtype(result, dtype_of(left), dtype_of(right))
+    return graph.cast(graph.op("MatMul", graph.cast(left, work), graph.cast(right, work)), result)
+
+
+@lowers("einsum")
+def _einsum(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    equation = _equation(call)
+    tensors = _of_one_width(lowering, call, equation)
+    result = dtype_of(tensors[0])
+    if is_bool(result):
+        found = graph.op("Einsum", *[graph.cast(x, "float32") for x in tensors], equation=equation)
+        return graph.op("Greater", found, graph.constant(0, "float32"))
+    work = "float32" if is_float(result) and itemsize(result) < 4 else result
+    found = graph.op("Einsum", *[graph.cast(x, work) for x in tensors], equation=equation)
+    return graph.cast(found, result)
+
+
+def _equation(call: Call) -> str:
+    """The subscripts with their result spelled out: capitals sort before small letters, as in NumPy."""
+    text = call.attrs["subscripts"].replace(" ", "")
+    if "->" in text:
+        return text
+    labels = [label for label in text.replace("...", "") if label.isalpha()]
+    once = sorted(label for label in set(labels) if labels.count(label) == 1)
+    return f"{text}->{'...' if '...' in text else ''}{''.join(once)}"
+
+
+def _of_one_width(lowering: Lowering, call: Call, equation: str) -> list[ir.Value]:
+    """The operands, with as many axes under each "..." as the widest has: ONNX does not broadcast ranks there."""
+    graph = lowering.graph
+    tensors = list(lowering.fields(call.args[0]))
+    terms = equation.partition("->")[0].split(",")
+    if "..." not in equation:
+        return tensors
+    assert isinstance(call.args[0].ty, TupleType)
+    ranks = [field.ndim if isinstance(field, TensorType) else -1 for field in call.args[0].ty.fields]
+    spreads = [rank - len(term.replace("...", "")) for rank, term in zip(ranks, terms, strict=True)]
+    widest = max(spread for spread, term in zip(spreads, terms, strict=True) if "..." in term)
+    for place, (spread, term) in enumerate(zip(spreads, terms, strict=True)):
+        if "..." in term and spread < widest:
+            first = term.index("...")
+            axes = graph.integers(range(first, first + widest - spread))
+            tensors[place] = graph.op("Unsqueeze", tensors[place], axes)
+    return tensors
+
+
+@lowers("outer")
+def _outer(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    left, right = lowering.tensors(call.args)
+    column: ir.Value = graph.op("Unsqueeze", left, graph.integers([1]))
+    return graph.op("And" if is_bool(operand_dtype(call)) else "Mul", column, right)

@@ -1,0 +1,314 @@
+"""From expressions of the language to values of an ONNX graph.
+
+`Lowering` walks a function's body and asks `LOWERINGS`, the table by operator name that `write` fills, for the
+nodes of each call. Knows the language and `GraphWriter`; the operators themselves are in `write`.
+
+A tensor becomes a value, a tuple a tuple of what its fields become, a shape a tensor of rank 1 and int64, a scalar
+that is no tensor one of rank 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import onnx_ir as ir
+
+from ....ir.builder import flatten
+from ....ir.dims import Dim, SymExpr, SymVar
+from ....ir.expr import Constant, Expr, ExternFunc, GlobalVar, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ....ir.module import IRModule
+from ....ir.op import Call, Op
+from ....ir.program import Function, If, MatchCast, SeqExpr
+from ....ir.types import PrimType, ShapeType, TensorType, TupleType, Type
+from ...errors import ConvertError
+from .graph import GraphWriter
+
+Lowered: TypeAlias = "ir.Value | tuple[Lowered, ...]"
+Lower: TypeAlias = "Callable[[Lowering, Call], Lowered]"
+
+LOWERINGS: Final[dict[str, Lower]] = {}
+"""For each operator that can be written as ONNX, the function that writes a call of it."""
+
+
+def lowers(*names: str) -> Callable[[Lower], Lower]:
+    """Enter a function into `LOWERINGS` under the names of operators, ``"relax."`` left out."""
+
+    def enter(function: Lower) -> Lower:
+        for name in names:
+            assert f"relax.{name}" not in LOWERINGS, name
+            LOWERINGS[f"relax.{name}"] = function
+        return function
+
+    return enter
+
+
+def tensor_type(expr: Expr) -> TensorType:
+    """The type of an operand that is a tensor by its operator's type rule."""
+    ty = expr.ty
+    if not isinstance(ty, TensorType):
+        raise ConvertError(f"{expr!r} is {ty!r}; ONNX needs to know that it is a tensor: add a match_cast")
+    return ty
+
+
+def known_dtype(ty: TensorType) -> str:
+    """The dtype of ``ty``, which ONNX has to be told."""
+    if ty.dtype is None:
+        raise ConvertError(f"a tensor of {ty!r}: ONNX needs every dtype; state it with a match_cast")
+    return ty.dtype
+
+
+def known_rank(expr: Expr) -> int:
+    """The rank of a tensor operand, where its nodes depend on it."""
+    rank = tensor_type(expr).ndim
+    if rank < 0:
+        raise ConvertError(
+            f"{expr!r} is {expr.ty!r}, and how it is written in ONNX depends on its rank; state it with a match_cast"
+        )
+    return rank
+
+
+def size_at(expr: Expr, axis: int) -> Dim | None:
+    """The size of a tensor operand along an axis, if it is known."""
+    shape = tensor_type(expr).shape
+    return None if shape is None else shape[axis]
+
+
+class Lowering:
+    """The state of writing one function: the graph so far, and what each variable became."""
+
+    __slots__ = ("_inlined", "graph", "is_from_onnx", "module", "reshapes", "values")
+    graph: GraphWriter
+    is_from_onnx: bool
+    """Whether the program was an ONNX model: what ONNX leaves open, such as the maximum of NaN, is open in it, too."""
+    module: IRModule
+    values: dict[Var, Lowered]
+    reshapes: dict[ir.Value, tuple[ir.Value, Sequence[Dim]]]
+    """For each value that is another one in a new shape: that one, and its shape."""
+
+    def __init__(self, graph: GraphWriter, module: IRModule, *, is_from_onnx: bool = False) -> None:
+        self.graph = graph
+        self.module = module
+        self.is_from_onnx = is_from_onnx
+        self.values = {}
+        self.reshapes = {}
+        self._inlined: list[str] = []
+
+    # --- operands
+
+    def value(self, expr: Expr) -> Lowered:
+        """What a leaf became."""
+        match expr:
+            case Var():
+                found = self.values.get(expr)
+                if found is None:
+                    raise ConvertError(f"the variable {expr.name_hint} is used before it is bound")
+                return found
+            case Constant():
+                return self.graph.constant_data(expr.data, "constant")
+            case Tuple():
+                return tuple([self.value(field) for field in expr.fields])
+            case ShapeExpr():
+                return self.graph.shape(expr.values)
+            case PrimValue():
+                return self._scalar(expr)
+            case TupleGetItem():
+                fields = self.value(expr.tuple_value)
+                assert isinstance(fields, tuple)
+                return fields[expr.index]
+            case _:
+                raise ConvertError(f"ONNX has nothing for a {type(expr).__name__} as a value: {expr!r}")
+
+    def _scalar(self, expr: PrimValue) -> ir.Value:
+        if isinstance(expr.value, SymExpr):
+            return self.graph.scalar(self.graph.size(expr.value))
+        assert isinstance(expr.ty, PrimType)
+        return self.graph.constant(expr.value, expr.ty.dtype)
+
+    def tensor(self, expr: Expr) -> ir.Value:
+        """The value of a tensor operand (or of a shape or scalar: see the head of this module)."""
+        found = self.value(expr)
+        if isinstance(found, tuple):
+            raise ConvertError(f"{expr!r} is a tuple where a tensor is expected")
+        return found
+
+    def tensors(self, exprs: Iterable[Expr]) -> list[ir.Value]:
+        """The values of several tensor operands."""
+        return [self.tensor(expr) for expr in exprs]
+
+    def fields(self, expr: Expr) -> tuple[ir.Value, ...]:
+        """The values of a tuple of tensors."""
+        found = self.value(expr)
+        assert isinstance(found, tuple)
+        values: list[ir.Value] = []
+        for field in found:
+            assert not isinstance(field, tuple)
+            values.append(field)
+        return tuple(values)
+
+    # --- values made on the way
+
+    def bind(self, value: Lowered, ty: Type) -> Var:
+        """A variable that stands for ``value``."""
+        var = Var("lv", ty)
+        self.values[var] = value
+        return var
+
+    def emit(self, call: Expr) -> Var:
+        """A variable bound to an expression over leaves, whose nodes are written now."""
+        return self.bind(self.expression(call), call.ty)
+
+    def expression(self, expr: Expr) -> Lowered:
+        """The value of an expression in A-normal form."""
+        match expr:
+            case Call():
+                return self.call(expr)
+            case If():
+                return self._if(expr)
+            case SeqExpr():
+                return self.body(expr)
+            case Function():
+                raise ConvertError("a function as a value cannot be written as ONNX; lift it into the module")
+            case _:
+                return self.value(expr)
+
+    def call(self, call: Call) -> Lowered:
+        """The value of a call over leaves. Raises `ConvertError` for what ONNX has no form for."""
+        op = call.op
+        if isinstance(op, Op):
+            lower = LOWERINGS.get(op.name)
+            if lower is None:
+                raise ConvertError(f'{op.name} cannot be written as ONNX; the engine for target="numpy" runs it')
+            return lower(self, call)
+        if isinstance(op, GlobalVar):
+            return self._inline(op, call.args)
+        name = f'outside function "{op.global_symbol}"' if isinstance(op, ExternFunc) else "function value"
+        raise ConvertError(f'a call of the {name} cannot be written as ONNX; the engine for target="numpy" runs it')
+
+    def _inline(self, callee: GlobalVar, args: Sequence[Expr]) -> Lowered:
+        name = callee.name_hint
+        if name in self._inlined:
+            raise ConvertError(f"{name} calls itself, by way of {' -> '.join(self._inlined)}; ONNX has no recursion")
+        function = self.module[name]
+        self._inlined.append(name)
+        for param, arg in zip(function.params, args, strict=True):
+            self.values[param] = self.value(arg)
+            self.define_sizes(param.ty, self.values[param])
+        result = self.body(function.body)
+        self._inlined.pop()
+        return result
+
+    # --- bodies
+
+    def body(self, body: SeqExpr) -> Lowered:
+        """The nodes of all bindings of a body, in order; what its result became."""
+        for block in body.blocks:
+            for binding in block.bindings:
+                self.graph.hint = binding.var.name_hint
+                self.graph.origins = binding.var.origins
+                is_cast = isinstance(binding, MatchCast)
+                value = self.expression(flatten(binding.value, self.emit, keep_root=not is_cast))
+                self.values[binding.var] = value
+                if is_cast:
+                    self.define_sizes(binding.ty, value)
+                self._describe(value, binding.var.ty)
+                self._name(value, binding.var.name_hint)
+        return self.value(flatten(body.body, self.emit, keep_root=False))
+
+    def _describe(self, value: Lowered, ty: Type) -> None:
+        if isinstance(value, tuple):
+            if isinstance(ty, TupleType):
+                for field, field_type in zip(value, ty.fields, strict=True):
+                    self._describe(field, field_type)
+        elif value.shape is None and isinstance(ty, TensorType) and ty.shape is not None:
+            value.shape = onnx_shape(ty.shape)
+
+    def _name(self, value: Lowered, name: str) -> None:
+        """Call what a binding's own nodes gave by the name of its variable."""
+        for leaf in flat(value):
+            if leaf.name is not None and leaf.name.startswith(f"{name}/"):
+                leaf.name = self.graph.names.fresh(name)
+
+    def define_sizes(self, ty: Type, value: Lowered) -> None:
+        """Let the size variables that ``ty`` is the first to mention be read off ``value``."""
+        for dim, read in self._readings(ty, value):
+            if isinstance(dim, SymVar):
+                if not self.graph.knows_size(dim):
+                    self.graph.define_size(dim, read)
+            elif isinstance(dim, SymExpr):
+                self._solve(dim, read)
+
+    def _solve(self, dim: SymExpr, read: Callable[[], ir.Value]) -> None:
+        """Define the one unknown variable of ``dim`` when it stands alone, times a number, in the sum."""
+        unknown = [variable for variable in dim.free_symvars if not self.graph.knows_size(variable)]
+        if len(unknown) != 1:
+            return
+        variable = unknown[0]
+        factor = dim.coefficients.get((variable,))
+        rest = None if factor is None else dim - factor * variable
+        if factor is None or (isinstance(rest, SymExpr) and variable in rest.free_symvars):
+            return
+        graph = self.graph
+        assert rest is not None
+
+        def solved() -> ir.Value:
+            distance = graph.op("Sub", read(), graph.size(rest))
+            return graph.op("Div", distance, graph.integers([factor]))
+
+        graph.define_size(variable, solved)
+
+    def _readings(self, ty: Type, value: Lowered) -> Iterable[tuple[Dim, Callable[[], ir.Value]]]:
+        graph = self.graph
+        if isinstance(value, tuple):
+            if isinstance(ty, TupleType):
+                for field_type, field in zip(ty.fields, value, strict=True):
+                    yield from self._readings(field_type, field)
+            return
+        match ty:
+            case TensorType(shape=tuple() as dims):
+                for axis, dim in enumerate(dims):
+                    yield dim, lambda axis=axis: graph.op("Shape", value, start=axis, end=axis + 1)
+            case ShapeType(values=tuple() as dims):
+                for axis, dim in enumerate(dims):
+                    yield dim, lambda axis=axis: graph.op("Gather", value, graph.integers([axis]), axis=0)
+            case PrimType(value=SymExpr() as dim):
+                yield dim, lambda: graph.op("Reshape", value, graph.integers([1]))
+            case _:
+                return
+
+    def _if(self, branch: If) -> Lowered:
+        graph = self.graph
+        condition = self.tensor(branch.cond)
+        if not isinstance(branch.cond.ty, TensorType) or branch.cond.ty.ndim != 0:
+            condition = graph.scalar(condition)
+        layouts: list[Lowered] = []
+
+        def write(body: SeqExpr) -> list[ir.Value]:
+            layouts.append(self.body(body))
+            return flat(layouts[-1])
+
+        results = graph.branch(condition, lambda: write(branch.true_branch), lambda: write(branch.false_branch))
+        return _like(layouts[0], iter(results))
+
+
+def flat(value: Lowered) -> list[ir.Value]:
+    """The tensors of a value, tuples opened, in order."""
+    if not isinstance(value, tuple):
+        return [value]
+    return [leaf for field in value for leaf in flat(field)]
+
+
+def _like(layout: Lowered, leaves: Any) -> Lowered:
+    if not isinstance(layout, tuple):
+        return next(leaves)
+    return tuple([_like(field, leaves) for field in layout])
+
+
+def onnx_shape(dims: Sequence[Dim]) -> ir.Shape:
+    """A shape for a value's type: sizes as they are, symbolic ones by their text."""
+    return ir.Shape([dim if isinstance(dim, int) else str(dim) for dim in dims])
+
+
+def attributes_of(call: Call) -> Mapping[str, Any]:
+    """The attributes of a call, as Python's keyword arguments."""
+    return dict(call.attrs)

@@ -1,0 +1,391 @@
+"""Operators that arrange, join, cut, pick and put elements, as ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from .... import op as ops
+from ....ir.dims import Dim, SymExpr, dims_equal
+from ....ir.dtypes import is_float, itemsize
+from ....ir.expr import Expr, ShapeExpr
+from ....ir.op import Call
+from ....ir.types import PrimType, TensorType, TupleType
+from .elementwise import operand_dtype, stem
+from .graph import dtype_of
+from .lowering import Lowered, Lowering, known_rank, lowers, size_at, tensor_type
+from .traced import TracedArray, TracedNamespace, by_reference
+
+_LAST: int = -(2**63)
+"""As the end of a slice that runs backwards: past the first element."""
+
+
+def reshaped(lowering: Lowering, x: ir.Value, before: Sequence[Dim] | None, after: Sequence[Dim]) -> ir.Value:
+    """``x``, of shape ``before`` if known, in the shape ``after``; the shape is a constant where it can be.
+
+    What is reshaped already is reshaped once, from where it comes, and not at all if it has had that shape before.
+    """
+    x, before = lowering.reshapes.get(x, (x, before))
+    if before is not None and len(before) == len(after) and all(map(_is_same_size, before, after)):
+        return x
+    result = _reshaped_once(lowering, x, before, after)
+    if before is not None:
+        lowering.reshapes[result] = (x, before)
+    return result
+
+
+def _is_same_size(ours: Dim, theirs: Dim) -> bool:
+    return dims_equal(ours, theirs) is True
+
+
+def _reshaped_once(lowering: Lowering, x: ir.Value, before: Sequence[Dim] | None, after: Sequence[Dim]) -> ir.Value:
+    graph = lowering.graph
+    sizes: list[int] = []
+    for axis, size in enumerate(after):
+        if isinstance(size, int) and size > 0:
+            sizes.append(size)
+        elif isinstance(size, SymExpr) and before is not None and axis < len(before) and before[axis] == size:
+            sizes.append(0)  # the size of the operand's axis of the same number
+        elif isinstance(size, SymExpr) and -1 not in sizes:
+            sizes.append(-1)
+        else:
+            break
+    if len(sizes) == len(after):
+        return graph.op("Reshape", x, graph.integers(sizes))
+    return graph.op("Reshape", x, graph.shape(after), allowzero=1)
+
+
+@lowers("reshape")
+def _reshape(lowering: Lowering, call: Call) -> Lowered:
+    x, shape = lowering.tensor(call.args[0]), call.args[1]
+    if isinstance(shape, ShapeExpr):
+        return reshaped(lowering, x, tensor_type(call.args[0]).shape, shape.values)
+    return lowering.graph.op("Reshape", x, lowering.tensor(shape), allowzero=1)
+
+
+@lowers("flatten")
+def _flatten(lowering: Lowering, call: Call) -> Lowered:
+    return lowering.graph.op("Reshape", lowering.tensor(call.args[0]), lowering.graph.integers([-1]))
+
+
+@lowers("nn.batch_flatten")
+def _batch_flatten(lowering: Lowering, call: Call) -> Lowered:
+    return lowering.graph.op("Flatten", lowering.tensor(call.args[0]), axis=1)
+
+
+@lowers("expand_dims")
+def _expand_dims(lowering: Lowering, call: Call) -> Lowered:
+    axes = call.attrs["axis"]
+    x = lowering.tensor(call.args[0])
+    return lowering.graph.op("Unsqueeze", x, lowering.graph.integers(axes)) if axes else x
+
+
+@lowers("squeeze")
+def _squeeze(lowering: Lowering, call: Call) -> Lowered:
+    axes = call.attrs["axis"]
+    x = lowering.tensor(call.args[0])
+    if axes is not None and not axes:
+        return x
+    return lowering.graph.op("Squeeze", x, None if axes is None else lowering.graph.integers(axes))
+
+
+@lowers("permute_dims", "layout_transform")
+def _permute_dims(lowering: Lowering, call: Call) -> Lowered:
+    x = lowering.tensor(call.args[0])
+    axes = call.attrs["axes" if stem(call) == "permute_dims" else "index_map"]
+    if axes is None:
+        return lowering.graph.op("Transpose", x)
+    return lowering.graph.op("Transpose", x, perm=[axis % len(axes) for axis in axes])
+
+
+@lowers("flip")
+def _flip(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    bounds = [graph.integers([number]) for number in (-1, _LAST, call.attrs["axis"], -1)]
+    return graph.op("Slice", lowering.tensor(call.args[0]), *bounds)
+
+
+@lowers("concat")
+def _concat(lowering: Lowering, call: Call) -> Lowered:
+    tensors, axis = lowering.fields(call.args[0]), call.attrs["axis"]
+    graph = lowering.graph
+    if axis is None:
+        tensors, axis = tuple([graph.op("Reshape", x, graph.integers([-1])) for x in tensors]), 0
+    return graph.op("Concat", *tensors, axis=axis)
+
+
+@lowers("stack")
+def _stack(lowering: Lowering, call: Call) -> Lowered:
+    graph, axis = lowering.graph, call.attrs["axis"]
+    rows = [graph.op("Unsqueeze", x, graph.integers([axis])) for x in lowering.fields(call.args[0])]
+    return graph.op("Concat", *rows, axis=axis)
+
+
+@lowers("split")
+def _split(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    axis: int = call.attrs["axis"]
+    x = lowering.tensor(call.args[0])
+    assert isinstance(call.ty, TupleType)
+    sizes: list[Dim] = []
+    for field in call.ty.fields:
+        assert isinstance(field, TensorType)
+        if field.shape is not None:
+            sizes.append(field.shape[axis])
+    extent = size_at(call.args[0], axis)
+    total: Dim = 0
+    for size in sizes:
+        total = total + size
+    # Cuts that go back or past the end leave parts that do not add up.
+    if len(sizes) == len(call.ty.fields) and extent is not None and dims_equal(total, extent) is True:
+        return graph.ops("Split", [x, graph.shape(sizes)], len(sizes), axis=axis)
+    cuts = call.attrs["indices_or_sections"]
+    if isinstance(cuts, int):
+        rank = known_rank(call.args[0])
+        extent = graph.op("Shape", x, start=axis % rank, end=axis % rank + 1)
+        whole = graph.op("Add", extent, graph.integers([cuts - 1]))
+        step = graph.op("Div", whole, graph.integers([cuts]))
+        edges = [graph.op("Mul", step, graph.integers([place])) for place in range(cuts)]
+    else:
+        edges = [graph.size(cut) for cut in (0, *cuts)]
+    ends = [*edges[1:], graph.integers([2**63 - 1])]
+    places = graph.integers([axis])
+    return tuple([graph.op("Slice", x, first, last, places) for first, last in zip(edges, ends, strict=True)])
+
+
+@lowers("meshgrid")
+def _meshgrid(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    tensors = lowering.fields(call.args[0])
+    count = len(tensors)
+    swapped = call.attrs["indexing"] == "xy" and count > 1
+    order = [1, 0, *range(2, count)] if swapped else list(range(count))
+    sizes = [graph.op("Shape", tensors[place]) for place in order]
+    shape = graph.op("Concat", *sizes, axis=0)
+    results: list[ir.Value] = []
+    for place, x in enumerate(tensors):
+        column = graph.op("Reshape", x, graph.integers([-1, *[1] * (count - 1 - order.index(place))]))
+        results.append(graph.op("Expand", column, shape))
+    return tuple(results)
+
+
+@lowers("broadcast_to")
+def _broadcast_to(lowering: Lowering, call: Call) -> Lowered:
+    return lowering.graph.op("Expand", *lowering.tensors(call.args))
+
+
+@lowers("repeat")
+def _repeat(lowering: Lowering, call: Call) -> Lowered:
+    graph, axis, times = lowering.graph, call.attrs["axis"], call.attrs["repeats"]
+    x = lowering.tensor(call.args[0])
+    if axis is None:
+        column = graph.op("Reshape", x, graph.integers([-1, 1]))
+        return graph.op("Reshape", graph.op("Tile", column, graph.integers([1, times])), graph.integers([-1]))
+    rank = known_rank(call.args[0])
+    axis %= rank
+    apart = graph.op("Unsqueeze", x, graph.integers([axis + 1]))
+    counts = [1] * (rank + 1)
+    counts[axis + 1] = times
+    # Axis `axis` of the operand times `times`; all other sizes are copied.
+    shape = graph.op("Shape", x)
+    factors = graph.integers([times if place == axis else 1 for place in range(rank)])
+    return graph.op(
+        "Reshape", graph.op("Tile", apart, graph.integers(counts)), graph.op("Mul", shape, factors), allowzero=1
+    )
+
+
+@lowers("tile")
+def _tile(lowering: Lowering, call: Call) -> Lowered:
+    graph, counts = lowering.graph, list(call.attrs["repeats"])
+    x = lowering.tensor(call.args[0])
+    rank = known_rank(call.args[0])
+    if rank < len(counts):
+        x = graph.op("Unsqueeze", x, graph.integers(list(range(len(counts) - rank))))
+    counts = [1] * (rank - len(counts)) + counts
+    return graph.op("Tile", x, graph.integers(counts)) if counts else x
+
+
+# --- picking
+
+
+def as_indices(lowering: Lowering, expr: Expr) -> ir.Value:
+    """A tensor of indices in a dtype that every operator takes."""
+    return lowering.graph.cast(lowering.tensor(expr), "int64")
+
+
+@lowers("take")
+def _take(lowering: Lowering, call: Call) -> Lowered:
+    if call.attrs["mode"] != "fast":
+        return by_reference(lowering, call)
+    indices = lowering.tensor(call.args[1])
+    if dtype_of(indices) not in ("int32", "int64"):
+        indices = lowering.graph.cast(indices, "int64")
+    return lowering.graph.op("Gather", lowering.tensor(call.args[0]), indices, axis=call.attrs["axis"] or 0)
+
+
+@lowers("gather_elements")
+def _gather_elements(lowering: Lowering, call: Call) -> Lowered:
+    x, indices = lowering.tensor(call.args[0]), as_indices(lowering, call.args[1])
+    return lowering.graph.op("GatherElements", x, indices, axis=call.attrs["axis"])
+
+
+@lowers("gather_nd")
+def _gather_nd(lowering: Lowering, call: Call) -> Lowered:
+    indices = tensor_type(call.args[1]).shape
+    if indices is not None and indices[-1] == 0:
+        return by_reference(lowering, call)
+    x = lowering.tensor(call.args[0])
+    return lowering.graph.op("GatherND", x, as_indices(lowering, call.args[1]), batch_dims=call.attrs["batch_dims"])
+
+
+def _joined_indices(lowering: Lowering, indices: Expr) -> ir.Value:
+    """Index tensors that broadcast together as one, with an axis for their number at the end."""
+    graph = lowering.graph
+    columns = [graph.cast(x, "int64") for x in lowering.fields(indices)]
+    if len(columns) > 1:
+        total = columns[0]
+        for column in columns[1:]:
+            total = graph.op("Add", total, column)
+        shape = graph.op("Shape", total)
+        columns = [graph.op("Expand", column, shape) for column in columns]
+    return graph.op("Concat", *[graph.op("Unsqueeze", x, graph.integers([-1])) for x in columns], axis=-1)
+
+
+@lowers("index_tensor")
+def _index_tensor(lowering: Lowering, call: Call) -> Lowered:
+    return lowering.graph.op("GatherND", lowering.tensor(call.args[0]), _joined_indices(lowering, call.args[1]))
+
+
+@lowers("strided_slice")
+def _strided_slice(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    known = _known_slices(call)
+    if known is not None:
+        bounds = [graph.integers(values) for values in zip(*known, strict=True)]
+        return graph.op("Slice", lowering.tensor(call.args[0]), *bounds) if bounds else lowering.tensor(call.args[0])
+    axes, begins, ends, *strides = [_scalars(lowering, arg) for arg in call.args[1:]]
+    return graph.op("Slice", lowering.tensor(call.args[0]), begins, ends, axes, *strides)
+
+
+def _known_slices(call: Call) -> list[tuple[int, int, int, int]] | None:
+    """Begin, end, axis and stride for each axis as ONNX reads them, where all is known; None where not.
+
+    Bounds outside the axis mean something else in ONNX when the stride is negative: they are brought inside.
+    """
+    shape = tensor_type(call.args[0]).shape
+    columns: list[list[int]] = []
+    for arg in call.args[1:]:
+        assert isinstance(arg.ty, TupleType)
+        values = [field.value if isinstance(field, PrimType) else None for field in arg.ty.fields]
+        if shape is None or not all(isinstance(value, int) for value in values):
+            return None
+        columns.append([value for value in values if isinstance(value, int)])
+    columns += [[1] * len(columns[0])] * (4 - len(columns))
+    rows: list[tuple[int, int, int, int]] = []
+    for axis, begin, end, stride in zip(*columns, strict=True):
+        size = size_at(call.args[0], axis)
+        if not isinstance(size, int):
+            return None
+        places = range(*slice(begin, end, stride).indices(size))
+        stop = _LAST if places.stop < 0 else places.stop
+        rows.append((places.start, stop, axis, stride) if places else (0, 0, axis, 1))
+    return rows
+
+
+def _scalars(lowering: Lowering, expr: Expr) -> ir.Value:
+    """A tuple of scalars that are no tensors, as a tensor of rank 1."""
+    graph = lowering.graph
+    assert isinstance(expr.ty, TupleType)
+    known: list[Dim] = []
+    for field in expr.ty.fields:
+        value = field.value if isinstance(field, PrimType) else None
+        if isinstance(value, int | SymExpr):
+            known.append(value)
+    if len(known) == len(expr.ty.fields):
+        return graph.shape(known)
+    parts = [graph.op("Reshape", graph.cast(x, "int64"), graph.integers([1])) for x in lowering.fields(expr)]
+    return graph.op("Concat", *parts, axis=0)
+
+
+@lowers("dynamic_strided_slice")
+def _dynamic_strided_slice(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    begins, ends, strides = [as_indices(lowering, arg) for arg in call.args[1:]]
+    axes = graph.integers(range(known_rank(call.args[0])))
+    return graph.op("Slice", lowering.tensor(call.args[0]), begins, ends, axes, strides)
+
+
+@lowers("reverse_sequence")
+def _reverse_sequence(lowering: Lowering, call: Call) -> Lowered:
+    rank = known_rank(call.args[0])
+    along, batch = call.attrs["seq_axis"] % rank, call.attrs["batch_axis"] % rank
+    if {along, batch} != {0, 1}:
+        return by_reference(lowering, call)
+    x, lengths = lowering.tensor(call.args[0]), as_indices(lowering, call.args[1])
+    return lowering.graph.op("ReverseSequence", x, lengths, time_axis=along, batch_axis=batch)
+
+
+# --- putting
+
+
+_REDUCTIONS = {"update": None, "add": "add", "mul": "mul", "max": "max", "min": "min"}
+
+
+def _scattered(
+    lowering: Lowering, op_type: str, data: ir.Value, indices: ir.Value, updates: ir.Value, reduction: str, **attrs: Any
+) -> ir.Value:
+    graph = lowering.graph
+    dtype = dtype_of(data)
+    if reduction != "update" and is_float(dtype) and itemsize(dtype) < 4:
+        data, updates = graph.cast(data, "float32"), graph.cast(updates, "float32")
+    found = graph.op(op_type, data, indices, updates, reduction=_REDUCTIONS[reduction], **attrs)
+    return graph.cast(found, dtype)
+
+
+@lowers("scatter_elements")
+def _scatter_elements(lowering: Lowering, call: Call) -> Lowered:
+    if call.attrs["reduction"] == "mean":
+        return _scattered_mean(lowering, call)
+    data, updates = lowering.tensor(call.args[0]), lowering.tensor(call.args[2])
+    indices = as_indices(lowering, call.args[1])
+    reduction = call.attrs["reduction"]
+    return _scattered(lowering, "ScatterElements", data, indices, updates, reduction, axis=call.attrs["axis"])
+
+
+def _scattered_mean(lowering: Lowering, call: Call) -> Lowered:
+    xp, axis = TracedNamespace(lowering), call.attrs["axis"]
+    name = operand_dtype(call)
+    work = "float32" if is_float(name) and itemsize(name) < 4 else name
+    data, indices, updates = (TracedArray(lowering, arg) for arg in call.args)
+    data, updates = xp.astype(data, work), xp.astype(updates, work)
+
+    def summed(values: TracedArray, new: TracedArray) -> TracedArray:
+        return xp.emit(ops.scatter_elements(values.expr, indices.expr, new.expr, axis, "add"))
+
+    total, count = summed(data, updates), summed(xp.ones_like(data), xp.ones_like(updates))
+    mean = total / count if is_float(name) else total // count
+    return lowering.value(xp.astype(mean, name).expr)
+
+
+@lowers("scatter_nd")
+def _scatter_nd(lowering: Lowering, call: Call) -> Lowered:
+    data, updates = lowering.tensor(call.args[0]), lowering.tensor(call.args[2])
+    return _scattered(lowering, "ScatterND", data, as_indices(lowering, call.args[1]), updates, call.attrs["reduction"])
+
+
+@lowers("index_put")
+def _index_put(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    data, values = lowering.tensor(call.args[0]), lowering.tensor(call.args[2])
+    indices = _joined_indices(lowering, call.args[1])
+    assert isinstance(call.args[1].ty, TupleType)
+    depth = len(call.args[1].ty.fields)
+    rest = graph.op("Shape", data, start=depth)
+    target = graph.op("Concat", graph.op("Shape", indices, end=-1), rest, axis=0)
+    updates = graph.op("Expand", values, target)
+    return _scattered(lowering, "ScatterND", data, indices, updates, "add" if call.attrs["accumulate"] else "update")
+
+
+lowers("collapse_sum_to", "collapse_sum_like", "slice_scatter")(by_reference)

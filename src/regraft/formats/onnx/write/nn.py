@@ -1,0 +1,270 @@
+"""Normalization, attention, losses and rearrangement as ONNX.
+
+What ONNX has as one operator stays one, where its axes and dtypes fit and ONNX Runtime has a kernel; what is left
+goes by the reference semantics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ....ir.dims import Dim, dims_equal
+from ....ir.dtypes import is_float, itemsize, numpy_dtype
+from ....ir.expr import Constant, Expr
+from ....ir.op import Call
+from .create import filled, shape_value
+from .elementwise import operand_dtype
+from .graph import GraphWriter, dtype_of
+from .kernels import carrier, has_kernel
+from .lowering import Lowered, Lowering, lowers, size_at, tensor_type
+from .manipulate import reshaped
+from .traced import TracedArray, TracedNamespace, by_reference
+
+
+def _is_trailing(axes: Sequence[int], rank: int) -> bool:
+    """Whether ``axes`` are the last axes, in order."""
+    return rank > 0 and [axis % rank for axis in axes] == list(range(rank - len(axes), rank)) and len(axes) > 0
+
+
+def _in_single(call: Call, op_type: str) -> bool:
+    """Whether ONNX Runtime computes ``op_type`` on the dtype of the call, in single precision or from half."""
+    dtype = operand_dtype(call)
+    return is_float(dtype) and (dtype == "float32" or itemsize(dtype) == 2) and has_kernel(op_type, "float32")
+
+
+@lowers("nn.layer_norm")
+def _layer_norm(lowering: Lowering, call: Call) -> Lowered:
+    axes, attrs = call.attrs["axes"], call.attrs
+    rank = tensor_type(call.args[0]).ndim
+    if not _is_trailing(axes, rank) or not _in_single(call, "LayerNormalization"):
+        return by_reference(lowering, call)
+    graph = lowering.graph
+    x, gamma, beta = lowering.tensors(call.args)
+    if not attrs["scale"]:
+        gamma = filled(lowering, shape_value(lowering, call.args[1]), 1.0, dtype_of(x))
+    bias = beta if attrs["center"] else None
+    return graph.op("LayerNormalization", x, gamma, bias, axis=-len(axes), epsilon=attrs["epsilon"])
+
+
+@lowers("nn.rms_norm")
+def _rms_norm(lowering: Lowering, call: Call) -> Lowered:
+    axes = call.attrs["axes"]
+    rank = tensor_type(call.args[0]).ndim
+    if not _is_trailing(axes, rank) or not _in_single(call, "RMSNormalization"):
+        return by_reference(lowering, call)
+    x, weight = lowering.tensors(call.args)
+    dtype = dtype_of(x)
+    work = "float32" if dtype == "bfloat16" else dtype
+    found = lowering.graph.op(
+        "RMSNormalization",
+        lowering.graph.cast(x, work),
+        lowering.graph.cast(weight, work),
+        axis=-len(axes),
+        epsilon=call.attrs["epsilon"],
+    )
+    return lowering.graph.cast(found, dtype)
+
+
+def _is_over_space(call: Call) -> bool:
+    """Whether the channels are on axis 1 and all later axes are normalized over."""
+    rank = tensor_type(call.args[0]).ndim
+    if rank < 3 or call.attrs["channel_axis"] % rank != 1:
+        return False
+    return sorted(axis % rank for axis in call.attrs["axes"]) == list(range(2, rank))
+
+
+@lowers("nn.instance_norm")
+def _instance_norm(lowering: Lowering, call: Call) -> Lowered:
+    attrs = call.attrs
+    if not (_is_over_space(call) and attrs["center"] and attrs["scale"] and _in_single(call, "InstanceNormalization")):
+        return by_reference(lowering, call)
+    return lowering.graph.op("InstanceNormalization", *lowering.tensors(call.args), epsilon=attrs["epsilon"])
+
+
+@lowers("nn.group_norm")
+def _group_norm(lowering: Lowering, call: Call) -> Lowered:
+    empty = 0 in (tensor_type(call.args[0]).shape or ())
+    if empty or not (_is_over_space(call) and _in_single(call, "InstanceNormalization")):
+        return by_reference(lowering, call)
+    graph, attrs = lowering.graph, call.attrs
+    x, gamma, beta = lowering.tensors(call.args)
+    dtype, groups = dtype_of(x), attrs["num_groups"]
+    # A group is to normalization what a channel is to instance normalization; ONNX Runtime has a kernel for that, and
+    # none for GroupNormalization, whose definition by other operators takes twice the time.
+    grouped = graph.op("Reshape", x, graph.integers([0, groups, -1]))
+    one, zero = graph.constant([1.0] * groups, dtype), graph.constant([0.0] * groups, dtype)
+    normal = graph.op("InstanceNormalization", grouped, one, zero, epsilon=attrs["epsilon"])
+    normal = graph.op("Reshape", normal, shape_value(lowering, call.args[0]))
+    if not attrs["scale"] and not attrs["center"]:
+        return normal
+    # A batch norm of mean 0 and variance 1 is one factor and one summand for each channel, in one pass.
+    zeros, ones = (_channels_of(lowering, call, number) for number in (0.0, 1.0))
+    operands = [normal, gamma if attrs["scale"] else ones, beta if attrs["center"] else zeros, zeros, ones]
+    work = carrier("BatchNormalization", dtype)
+    found = graph.op("BatchNormalization", *[graph.cast(operand, work) for operand in operands], epsilon=0.0)
+    return graph.cast(found, dtype)
+
+
+def _channels_of(lowering: Lowering, call: Call, number: float) -> ir.Value:
+    """One number for each channel of a normalization over axis 1."""
+    dtype, channels = operand_dtype(call), size_at(call.args[0], 1)
+    if isinstance(channels, int):
+        return lowering.graph.constant([number] * channels, dtype)
+    return filled(lowering, shape_value(lowering, call.args[1]), number, dtype)
+
+
+@lowers("nn.batch_norm")
+def _batch_norm(lowering: Lowering, call: Call) -> Lowered:
+    attrs = call.attrs
+    rank = tensor_type(call.args[0]).ndim
+    fits = rank >= 2 and attrs["axis"] % rank == 1 and attrs["center"] and attrs["scale"]
+    if attrs["training"] or not fits or not has_kernel("BatchNormalization", operand_dtype(call)):
+        return by_reference(lowering, call)
+    operands = lowering.tensors(call.args)
+    found = lowering.graph.op("BatchNormalization", *operands, epsilon=attrs["epsilon"])
+    return found, operands[3], operands[4]
+
+
+# --- attention
+
+
+def _visible(lowering: Lowering, call: Call) -> ir.Value | None:
+    """Which keys each query sees, of shape (queries, keys), where the operator cannot say it itself."""
+    causal, window = call.attrs["causal_mask"], call.attrs["window_size"]
+    if causal is None or (causal == "TopLeft" and window is None):
+        return None
+    xp = TracedNamespace(lowering)
+    query, key = (TracedArray(lowering, arg) for arg in call.args[:2])
+    queries, keys = query.shape[1], key.shape[1]
+    first: Dim = keys - queries if causal == "BottomRight" else 0
+    rows = xp.expand_dims(xp.arange(queries), axis=1)
+    distance = (rows + first) - xp.arange(keys)
+    seen = distance >= 0
+    if window is not None:
+        seen = xp.logical_and(seen, distance < window)
+    return lowering.tensor(seen.expr)
+
+
+def _above_lowest(graph: GraphWriter, bias: ir.Value, operand: Expr) -> ir.Value:
+    """``bias`` with half of the lowest finite number in its place.
+
+    By that number ONNX Runtime (1.31) knows what attends to nothing: a row of it gives zeros there, and here, as in
+    PyTorch, the mean of the values.
+    """
+    dtype = dtype_of(bias)
+    lowest = float(np.finfo(numpy_dtype(dtype)).min)
+    if isinstance(operand, Constant) and not (operand.data.numpy() == lowest).any():
+        return bias
+    found = graph.op("Equal", bias, graph.constant(lowest, dtype))
+    return graph.op("Where", found, graph.constant(lowest / 2, dtype), bias)
+
+
+@lowers("nn.attention", "nn.attention_bias")
+def _attention(lowering: Lowering, call: Call) -> Lowered:
+    graph, attrs = lowering.graph, call.attrs
+    operands = [(arg, shape) for arg in call.args[:3] if (shape := tensor_type(arg).shape) is not None]
+    known = len(operands) == 3 and all(isinstance(shape[2], int) and 0 not in shape for _, shape in operands)
+    dtype = operand_dtype(call)
+    if not known or dtype not in ("float32", "float16") or graph.opset < 23:
+        return by_reference(lowering, call)
+    mask = _visible(lowering, call)
+    if len(call.args) > 3:
+        bias = _above_lowest(graph, graph.cast(lowering.tensor(call.args[3]), dtype), call.args[3])
+        # ONNX Runtime does not repeat one row for all queries by itself.
+        queries, rows = size_at(call.args[0], 1), size_at(call.args[3], 2)
+        assert queries is not None
+        if rows is None or dims_equal(rows, queries) is not True:
+            bias = graph.op("Expand", bias, graph.shape((1, 1, queries, 1)))
+        if mask is not None:
+            bias = graph.op("Where", mask, bias, graph.constant(float("-inf"), dtype))
+        mask = bias
+    heads = [count for count in (size_at(arg, 2) for arg in call.args[:2]) if isinstance(count, int)]
+    # Rows of all heads, as they lie in memory: no transposition is needed, and ONNX Runtime is fastest so.
+    rows = [reshaped(lowering, lowering.tensor(arg), shape, _rows(shape)) for arg, shape in operands]
+    found = graph.op(
+        "Attention",
+        *rows,
+        mask,
+        q_num_heads=heads[0],
+        kv_num_heads=heads[1],
+        scale=attrs["scale"],
+        is_causal=int(attrs["causal_mask"] == "TopLeft" and attrs["window_size"] is None),
+    )
+    result = (*operands[0][1][:3], operands[2][1][3])
+    return reshaped(lowering, found, _rows(result), result)
+
+
+def _rows(shape: Sequence[Dim]) -> tuple[Dim, ...]:
+    """(batch, sequence, heads, size) with heads and size as one axis."""
+    return shape[0], shape[1], shape[2] * shape[3]
+
+
+# --- rearrangement
+
+
+@lowers("nn.pixel_shuffle")
+def _pixel_shuffle(lowering: Lowering, call: Call) -> Lowered:
+    if tensor_type(call.args[0]).ndim != 4:
+        return by_reference(lowering, call)
+    x = lowering.tensor(call.args[0])
+    return lowering.graph.op("DepthToSpace", x, blocksize=call.attrs["upscale_factor"], mode="CRD")
+
+
+_PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+@lowers("nn.pad")
+def _pad(lowering: Lowering, call: Call) -> Lowered:
+    graph, widths, mode = lowering.graph, call.attrs["pad_width"], call.attrs["pad_mode"]
+    shape = tensor_type(call.args[0]).shape
+    if mode in ("reflect", "circular"):
+        # ONNX folds once only. In a model that was ONNX's, an axis of a size that is known at run time only has room.
+        reach = 1 if mode == "reflect" else 0
+        sizes = shape or [None] * (len(widths) // 2)
+        pairs = zip(sizes, widths[::2], widths[1::2], strict=True)
+        has_room = [max(a, b) <= n - reach if isinstance(n, int) else lowering.is_from_onnx for n, a, b in pairs]
+        if min(widths, default=0) < 0 or not all(has_room):
+            return _gathered(lowering, call)
+    if mode == "replicate" and min(widths, default=0) < 0:
+        return _gathered(lowering, call)
+    x = lowering.tensor(call.args[0])
+    pads = graph.integers([*widths[::2], *widths[1::2]])
+    fill = graph.constant(call.attrs["pad_value"], dtype_of(x)) if mode == "constant" else None
+    return graph.op("Pad", x, pads, fill, mode=_PAD_MODES[mode])
+
+
+def _gathered(lowering: Lowering, call: Call) -> ir.Value:
+    """Padding with copies of elements, however wide, and of axes of any size: the number of each one's source."""
+    graph, widths = lowering.graph, call.attrs["pad_width"]
+    found = lowering.tensor(call.args[0])
+    zero, one, two = (graph.constant(number, "int64") for number in range(3))
+    for axis, (before, after) in enumerate(zip(widths[::2], widths[1::2], strict=True)):
+        if not before and not after:
+            continue
+        size = graph.scalar(graph.op("Shape", found, start=axis, end=axis + 1))
+        last = graph.op("Sub", size, one)
+        end = graph.op("Add", size, graph.constant(after, "int64"))
+        place = graph.op("Range", graph.constant(-before, "int64"), end, one)
+        match call.attrs["pad_mode"]:
+            case "replicate":
+                source = graph.op("Min", graph.op("Max", place, zero), last)
+            case "circular":
+                source = graph.op("Mod", place, size)
+            case _:
+                period = graph.op("Max", graph.op("Mul", last, two), one)
+                turned = graph.op("Mod", place, period)
+                source = graph.op("Min", turned, graph.op("Sub", period, turned))
+        found = graph.op("Gather", found, source, axis=axis)
+    return found
+
+
+lowers(
+    "nn.attention_var_len",
+    "nn.cross_entropy_with_logits",
+    "nn.nll_loss",
+    "grad.nll_loss_backward",
+    "grad.take_backward",
+)(by_reference)

@@ -1,0 +1,253 @@
+"""Operators that fold, search, scan and sort, as ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ....ir.dims import SymVar, dim_product
+from ....ir.dtypes import is_bool, is_float, is_integer, itemsize
+from ....ir.expr import Expr
+from ....ir.op import Call
+from ....ir.types import PrimType
+from ..element_types import to_onnx_dtype
+from .elementwise import operand_dtype, stem
+from .graph import GraphWriter, dtype_of
+from .lowering import Lowered, Lowering, known_rank, lowers, tensor_type
+from .traced import by_reference
+
+
+def signed_order(graph: GraphWriter, x: ir.Value) -> ir.Value:
+    """uint64 as int64 in the same order, which is what there are kernels for; itself for other dtypes."""
+    if dtype_of(x) != "uint64":
+        return x
+    return graph.cast(graph.op("BitwiseXor", x, graph.constant(1 << 63, "uint64")), "int64")
+
+
+def unsigned_order(graph: GraphWriter, x: ir.Value, dtype: str) -> ir.Value:
+    """The reverse of `signed_order` for a value that was of ``dtype``."""
+    if dtype != "uint64":
+        return x
+    return graph.op("BitwiseXor", graph.cast(x, "uint64"), graph.constant(1 << 63, "uint64"))
+
+
+def sort_keys(graph: GraphWriter, x: ir.Value) -> ir.Value:
+    """Integers in the order of the elements: NaN last, -0 and 0 the same.
+
+    ONNX leaves open where NaN stands, and ONNX Runtime may end the process on it. The bits of floats, read as an
+    integer, are in order as they stand for positive numbers, and in reverse for negative ones. Before opset 26,
+    which brings the reading of bits, floats stay as they are.
+    """
+    dtype = dtype_of(x)
+    if not is_float(dtype) or graph.opset < 26:
+        return signed_order(graph, x)
+    work = "float64" if dtype == "float64" else "float32"
+    integer = "int64" if dtype == "float64" else "int32"
+    wide, zero = graph.cast(x, work), graph.constant(0.0, work)
+    wide = graph.op("Where", graph.op("Equal", wide, zero), zero, wide)
+    wide = graph.op("Where", graph.op("IsNaN", wide), graph.constant(np.nan, work), wide)
+    bits = graph.op("BitCast", wide, dtype=integer, to=int(to_onnx_dtype(integer)))
+    turned = graph.op("BitwiseXor", bits, graph.constant(np.iinfo(integer).max, integer))
+    return graph.op("Where", graph.op("Less", bits, graph.constant(0, integer)), turned, bits)
+
+
+def _folded_axes(call: Call) -> tuple[int, ...] | None:
+    """The axes that a call folds, counted from the first: with others ONNX Runtime folds no tensor without elements."""
+    axes, rank = call.attrs["axis"], tensor_type(call.args[0]).ndim
+    return axes if axes is None or rank < 0 else tuple([axis % rank for axis in axes])
+
+
+def _folded(graph: GraphWriter, op_type: str, x: ir.Value, axes: Sequence[int] | None, keepdims: bool) -> ir.Value:
+    if axes is not None and not axes:
+        return graph.op("Identity", x)
+    return graph.op(op_type, x, None if axes is None else graph.integers(axes), keepdims=int(keepdims))
+
+
+@lowers("sum", "prod")
+def _sum(lowering: Lowering, call: Call) -> Lowered:
+    is_sum = stem(call) == "sum"
+    op_type = "ReduceSum" if is_sum else "ReduceProd"
+    if is_bool(operand_dtype(call)):
+        op_type = "ReduceMax" if is_sum else "ReduceMin"
+    x = lowering.tensor(call.args[0])
+    if op_type == "ReduceProd" and is_integer(operand_dtype(call)):
+        return _integer_product(lowering, call)
+    return _folded(lowering.graph, op_type, x, _folded_axes(call), call.attrs["keepdims"])
+
+
+def _integer_product(lowering: Lowering, call: Call) -> ir.Value:
+    """The last of the running products, which wrap; ONNX Runtime's product of integers goes through floats."""
+    graph, keepdims = lowering.graph, call.attrs["keepdims"]
+    x = lowering.tensor(call.args[0])
+    shape = tensor_type(call.args[0]).shape
+    axes = _folded_axes(call)
+    places = range(len(shape)) if shape is not None and axes is None else axes
+    if shape is None or places is None or graph.opset < 26 or 0 in [shape[axis] for axis in places]:
+        return _folded(graph, "ReduceProd", x, axes, keepdims)
+    for axis in places:
+        running = graph.op("CumProd", x, graph.constant(axis, "int64"))
+        x = graph.op("Gather", running, graph.integers([-1]), axis=axis)
+    return x if keepdims or not places else graph.op("Squeeze", x, graph.integers(places))
+
+
+@lowers("max", "min")
+def _extreme(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    dtype, axes, keepdims = operand_dtype(call), _folded_axes(call), call.attrs["keepdims"]
+    x = signed_order(graph, lowering.tensor(call.args[0]))
+    op_type = "ReduceMax" if stem(call) == "max" else "ReduceMin"
+    folded = _folded(graph, op_type, x, axes, keepdims)
+    if not is_float(dtype) or lowering.is_from_onnx:
+        return unsigned_order(graph, folded, dtype)
+    # A NaN is the result wherever there is one; ONNX Runtime passes over it.
+    missing = _folded(graph, "ReduceMax", graph.op("IsNaN", x), axes, keepdims)
+    return graph.op("Where", missing, graph.constant(np.nan, dtype), folded)
+
+
+@lowers("mean")
+def _mean(lowering: Lowering, call: Call) -> Lowered:
+    if is_integer(operand_dtype(call)):
+        return by_reference(lowering, call)
+    x = lowering.tensor(call.args[0])
+    return _folded(lowering.graph, "ReduceMean", x, _folded_axes(call), call.attrs["keepdims"])
+
+
+@lowers("argmax", "argmin")
+def _place(lowering: Lowering, call: Call) -> Lowered:
+    graph, axis, keepdims = lowering.graph, call.attrs["axis"], call.attrs["keepdims"]
+    x = lowering.tensor(call.args[0])
+    dtype = operand_dtype(call)
+    op_type = "ArgMax" if stem(call) == "argmax" else "ArgMin"
+    flat = axis is None
+    keys = graph.op("Reshape", x, graph.integers([-1])) if flat else signed_order(graph, x)
+    keys = signed_order(graph, keys)
+    along = 0 if flat else axis
+    rank = tensor_type(call.args[0]).ndim
+    keep = keepdims and not flat
+    place = graph.op(op_type, keys, axis=along, keepdims=int(keep))
+    if is_float(dtype) and not lowering.is_from_onnx:
+        # NaN is what is found first, wherever there is one; ONNX leaves that open.
+        missing = graph.cast(graph.op("IsNaN", keys), "int8")
+        first = graph.op("ArgMax", missing, axis=along, keepdims=int(keep))
+        is_any = graph.op("ReduceMax", missing, graph.integers([along]), keepdims=int(keep))
+        place = graph.op("Where", graph.cast(is_any, "bool"), first, place)
+    if flat and keepdims:
+        place = graph.op("Reshape", place, graph.integers([1] * max(rank, 0)))
+    return place
+
+
+@lowers("bucketize")
+def _bucketize(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    values, bounds = lowering.tensors(call.args)
+    column = graph.op("Unsqueeze", values, graph.integers([-1]))
+    # A NaN is greater than every boundary: count those that are not above the value.
+    above = "Greater" if call.attrs["right"] else "GreaterOrEqual"
+    passed = graph.op("Not", graph.op(above, bounds, column))
+    count = graph.op("ReduceSum", graph.cast(passed, "int64"), graph.integers([-1]), keepdims=0)
+    return graph.cast(count, "int32" if call.attrs["out_int32"] else "int64")
+
+
+# --- scans
+
+
+@lowers("cumsum", "cumprod")
+def _scan(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    x = lowering.tensor(call.args[0])
+    dtype = call.attrs["dtype"] or operand_dtype(call)
+    work = "float32" if is_float(dtype) and itemsize(dtype) < 4 else dtype
+    x = graph.cast(x, work)
+    axis = call.attrs["axis"]
+    if axis is None:
+        x, axis = graph.op("Reshape", x, graph.integers([-1])), 0
+    op_type = "CumSum" if stem(call) == "cumsum" else "CumProd"
+    found = graph.op(op_type, x, graph.constant(axis, "int64"), exclusive=int(call.attrs["exclusive"]))
+    return graph.cast(found, dtype)
+
+
+# --- order
+
+
+def _ordered(lowering: Lowering, call: Call, descending: bool, count: int | None) -> tuple[ir.Value, ir.Value]:
+    """The first ``count`` elements (None: all) along the axis in order, and their places; equal ones in order."""
+    graph = lowering.graph
+    axis: int = call.attrs["axis"]
+    x = lowering.tensor(call.args[0])
+    rank = known_rank(call.args[0])
+    shape = tensor_type(call.args[0]).shape
+    if count is not None:
+        size = graph.integers([count])
+    elif shape is not None:
+        size = graph.size(shape[axis])
+    else:
+        size = graph.op("Shape", x, start=axis % rank, end=axis % rank + 1)
+    _, places = graph.ops("TopK", [sort_keys(graph, x), size], 2, axis=axis, largest=int(descending), sorted=1)
+    return graph.op("GatherElements", x, places, axis=axis), places
+
+
+@lowers("sort", "argsort")
+def _sort(lowering: Lowering, call: Call) -> Lowered:
+    values, places = _ordered(lowering, call, call.attrs["descending"], None)
+    return values if stem(call) == "sort" else lowering.graph.cast(places, call.attrs["dtype"])
+
+
+@lowers("topk")
+def _topk(lowering: Lowering, call: Call) -> Lowered:
+    k = call.attrs["k"]
+    values, places = _ordered(lowering, call, call.attrs["largest"], k if k >= 1 else None)
+    places = lowering.graph.cast(places, call.attrs["dtype"])
+    kind = call.attrs["ret_type"]
+    return (values, places) if kind == "both" else values if kind == "values" else places
+
+
+# --- sets
+
+
+def _known(expr: Expr) -> int:
+    """A flag or an axis, which the operator's type rule takes only if it is known."""
+    assert isinstance(expr.ty, PrimType)
+    assert isinstance(expr.ty.value, int)
+    return expr.ty.value
+
+
+@lowers("unique")
+def _unique(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    data, is_sorted, *flags = call.args
+    wanted = [bool(_known(flag)) for flag in flags[:3]]
+    axis = int(_known(flags[3])) if len(flags) > 3 else None
+    x = lowering.tensor(data)
+    if axis is None:
+        x = graph.op("Reshape", x, graph.integers([-1]))
+
+    def found() -> Sequence[ir.Value]:
+        return graph.ops("Unique", [sort_keys(graph, x)], 4, sorted=int(_known(is_sorted)), axis=axis)[1:]
+
+    def nothing() -> Sequence[ir.Value]:
+        return [graph.integers([])] * 3
+
+    # ONNX Runtime ends the process where there is nothing to look through.
+    count = dim_product(tensor_type(data).shape or (SymVar("unknown"),))
+    if isinstance(count, int):
+        places = found() if count else nothing()
+    else:
+        is_empty = graph.op("Equal", graph.op("Size", sort_keys(graph, x)), graph.constant(0, "int64"))
+        places = graph.branch(is_empty, nothing, found)
+    values = graph.op("Gather", x, places[0], axis=axis or 0)
+    extras = [result for result, is_wanted in zip(places, wanted, strict=True) if is_wanted]
+    return (values, *extras) if extras else values
+
+
+@lowers("nonzero")
+def _nonzero(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    x = graph.cast(lowering.tensor(call.args[0]), "bool")
+    if known_rank(call.args[0]) == 0:
+        x = graph.op("Reshape", x, graph.integers([1]))
+    return graph.op("NonZero", x)
+
+
+lowers("variance", "std", "median", "multinomial_from_uniform")(by_reference)

@@ -1,0 +1,313 @@
+"""Convolution, pooling, resizing and sampling as ONNX.
+
+ONNX keeps channels on axis 1: other layouts are transposed around the operator.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ....ir.dims import SymExpr
+from ....ir.dtypes import is_float, itemsize
+from ....ir.op import Call
+from ....ir.types import ShapeType
+from .elementwise import operand_dtype
+from .graph import GraphWriter, dtype_of
+from .kernels import has_kernel
+from .linear_algebra import working_dtype
+from .lowering import Lowered, Lowering, lowers, size_at, tensor_type
+from .open_sizes import affine_grid_by_places, has_open_sizes, nearest_by_places
+from .traced import by_reference
+
+_LETTERS = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
+
+
+def _arranged(graph: GraphWriter, x: ir.Value, layout: str, target: str) -> ir.Value:
+    """``x``, whose axes are those of ``layout``, with the axes of ``target``."""
+    return x if layout == target else graph.op("Transpose", x, perm=[layout.index(letter) for letter in target])
+
+
+@lowers("nn.conv1d", "nn.conv2d", "nn.conv3d")
+def _conv(lowering: Lowering, call: Call) -> Lowered:
+    return _convolution(lowering, call, "Conv", "OI")
+
+
+@lowers("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose")
+def _conv_transpose(lowering: Lowering, call: Call) -> Lowered:
+    return _convolution(lowering, call, "ConvTranspose", "IO")
+
+
+def _convolution(lowering: Lowering, call: Call, op_type: str, kernel_letters: str) -> Lowered:
+    attrs, graph = call.attrs, lowering.graph
+    result = attrs["out_dtype"] or operand_dtype(call)
+    work = working_dtype(result, operand_dtype(call), operand_dtype(call, 1))
+    if not is_float(work) or not has_kernel(op_type, work):
+        return by_reference(lowering, call)
+    letters = _LETTERS[len(attrs["strides"]) + 2]
+    data, weight = (graph.cast(x, work) for x in lowering.tensors(call.args))
+    extra = {"output_padding": attrs["output_padding"]} if op_type == "ConvTranspose" else {}
+    found = graph.op(
+        op_type,
+        _arranged(graph, data, attrs["data_layout"], letters),
+        _arranged(graph, weight, attrs["kernel_layout"], kernel_letters + letters[2:]),
+        strides=attrs["strides"],
+        pads=attrs["padding"],
+        dilations=attrs["dilation"],
+        group=attrs["groups"],
+        **extra,
+    )
+    return graph.cast(_arranged(graph, found, letters, attrs["out_layout"]), result)
+
+
+@lowers("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d")
+def _max_pool(lowering: Lowering, call: Call) -> Lowered:
+    return _pool(lowering, call, "MaxPool", {})
+
+
+@lowers("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d")
+def _avg_pool(lowering: Lowering, call: Call) -> Lowered:
+    if call.attrs["ceil_mode"]:
+        # ONNX Runtime divides by other counts for windows that reach past the end.
+        return by_reference(lowering, call)
+    return _pool(lowering, call, "AveragePool", {"count_include_pad": int(call.attrs["count_include_pad"])})
+
+
+def _pool(lowering: Lowering, call: Call, op_type: str, extra: dict[str, Any]) -> Lowered:
+    attrs, graph = call.attrs, lowering.graph
+    dtype = operand_dtype(call)
+    kernel, padding = attrs["pool_size"], attrs["padding"]
+    rank = len(kernel)
+    # ONNX Runtime refuses padding as wide as the window.
+    narrow = all(pad < width for pad, width in zip(padding, (*kernel, *kernel), strict=True))
+    if not narrow or not has_kernel(op_type, dtype) or (is_float(dtype) and itemsize(dtype) == 1):
+        return by_reference(lowering, call)
+    letters = _LETTERS[rank + 2]
+    x = _arranged(graph, lowering.tensor(call.args[0]), attrs["layout"], letters)
+    if op_type == "MaxPool":
+        _keep_padding_apart(graph, x, rank + 2)
+    found = graph.op(
+        op_type,
+        x,
+        kernel_shape=kernel,
+        strides=attrs["strides"],
+        pads=padding,
+        dilations=attrs["dilation"],
+        ceil_mode=int(attrs["ceil_mode"]),
+        **extra,
+    )
+    return _arranged(graph, found, letters, attrs["out_layout"])
+
+
+def _keep_padding_apart(graph: GraphWriter, x: ir.Value, rank: int) -> None:
+    """Have ONNX Runtime keep a ``Pad`` before a ``MaxPool``, whose own padding is no zeros but left out of windows.
+
+    Its optimizer merges the two all the same (1.24 to 1.31), unless the ``Pad`` names its axes.
+    """
+    producer = x.producer()
+    if producer is not None and producer.op_type == "Pad" and len(producer.inputs) == 3:
+        producer.resize_inputs(4)
+        producer.replace_input_with(3, graph.integers(range(rank)))
+
+
+@lowers("grad.max_pool2d_backward")
+def _max_pool_backward(lowering: Lowering, call: Call) -> Lowered:
+    """The pooling says where each greatest element stands, and the adjoint goes there.
+
+    Its search takes what is greater than the least finite number: elements that are not are lifted above it.
+    """
+    attrs, graph = call.attrs, lowering.graph
+    dtype, kernel, padding = operand_dtype(call, 1), attrs["pool_size"], attrs["padding"]
+    if not all(pad < width for pad, width in zip(padding, (*kernel, *kernel), strict=True)):
+        return by_reference(lowering, call)
+    work = dtype if itemsize(dtype) > 4 else "float32"
+    adjoint, data = (graph.cast(x, work) for x in lowering.tensors(call.args))
+    data = _arranged(graph, data, attrs["layout"], "NCHW")
+    adjoint = _arranged(graph, adjoint, attrs["out_layout"], "NCHW")
+    known = graph.op("Where", graph.op("IsNaN", data), graph.constant(math.inf, work), data)
+    least = np.nextafter(np.finfo(work).min, np.asarray(0, work))
+    _, places = graph.ops(
+        "MaxPool",
+        [graph.op("Max", known, graph.constant(float(least), work))],
+        2,
+        kernel_shape=kernel,
+        strides=attrs["strides"],
+        pads=padding,
+        dilations=attrs["dilation"],
+        ceil_mode=int(attrs["ceil_mode"]),
+    )
+    shape = graph.op("Shape", data)
+    apart = all(step >= width for step, width in zip(attrs["strides"], kernel, strict=True))
+    if apart and set(attrs["dilation"]) == {1} and has_kernel("MaxUnpool", work):
+        found = graph.op("MaxUnpool", adjoint, places, shape, kernel_shape=kernel, strides=attrs["strides"])
+    else:
+        found = _gathered_at(graph, places, adjoint, shape)
+    return graph.cast(_arranged(graph, found, "NCHW", attrs["layout"]), dtype)
+
+
+@lowers("grad.avg_pool2d_backward")
+def _avg_pool_backward(lowering: Lowering, call: Call) -> Lowered:
+    """Each window's share is spread over it: a transposed convolution of each channel with ones."""
+    attrs, graph = call.attrs, lowering.graph
+    dtype, kernel = operand_dtype(call, 1), attrs["pool_size"]
+    work = "float32" if itemsize(dtype) < 4 else dtype
+    if attrs["ceil_mode"] or not has_kernel("ConvTranspose", work):
+        return by_reference(lowering, call)
+    data = _arranged(graph, lowering.tensor(call.args[1]), attrs["layout"], "NCHW")
+    adjoint = _arranged(graph, graph.cast(lowering.tensor(call.args[0]), work), attrs["out_layout"], "NCHW")
+    ones = graph.op("Expand", graph.constant(1, work), graph.integers([1, 1, *kernel]))
+    spans = {"strides": attrs["strides"], "pads": attrs["padding"], "dilations": attrs["dilation"]}
+    shape, sizes = graph.op("Shape", data), graph.op("Shape", data, start=2)
+    count = graph.constant(math.prod(kernel), work)
+    if not attrs["count_include_pad"] and any(attrs["padding"]):
+        image = graph.op("Concat", graph.integers([1, 1]), sizes, axis=0)
+        count = graph.op("Conv", graph.op("Expand", graph.constant(1, work), image), ones, **spans)
+    share = graph.op("Div", adjoint, count)
+    planes = graph.op("Concat", graph.integers([-1, 1]), graph.op("Shape", share, start=2), axis=0)
+    # What the last window does not reach is less than a step; what the padding makes too much is cut off.
+    reach = [step - 1 for step in attrs["strides"]]
+    found = graph.op("ConvTranspose", graph.op("Reshape", share, planes), ones, output_padding=reach, **spans)
+    found = graph.op("Slice", found, graph.integers([0, 0]), sizes, graph.integers([2, 3]))
+    return graph.cast(_arranged(graph, graph.op("Reshape", found, shape), "NCHW", attrs["layout"]), dtype)
+
+
+def _gathered_at(graph: GraphWriter, places: ir.Value, shares: ir.Value, shape: ir.Value) -> ir.Value:
+    """A tensor of ``shape`` with the sum of the ``shares`` for each place, counted in row-major order."""
+    flat, nothing = graph.integers([-1]), graph.constant(0, dtype_of(shares))
+    result = graph.op("Expand", nothing, graph.op("ReduceProd", shape, keepdims=1))
+    places, shares = graph.op("Reshape", places, flat), graph.op("Reshape", shares, flat)
+    return graph.op("Reshape", graph.op("ScatterElements", result, places, shares, reduction="add"), shape)
+
+
+@lowers("nn.adaptive_avg_pool1d", "nn.adaptive_avg_pool2d", "nn.adaptive_avg_pool3d")
+def _adaptive_avg_pool(lowering: Lowering, call: Call) -> Lowered:
+    attrs, graph = call.attrs, lowering.graph
+    layout, letters = attrs["layout"], _LETTERS[len(attrs["layout"])]
+    target = attrs["output_size"]
+    if not is_float(operand_dtype(call)) or target is None:
+        return by_reference(lowering, call)
+    x = _arranged(graph, lowering.tensor(call.args[0]), layout, letters)
+    if set(target) == {1}:
+        found = graph.op("ReduceMean", x, graph.integers(range(2, len(letters))), keepdims=1)
+        return _arranged(graph, found, letters, attrs["out_layout"])
+    spatial = [size_at(call.args[0], layout.index(letter)) for letter in letters[2:]]
+    steps = [size // out for size, out in zip(spatial, target, strict=True) if isinstance(size, int) and not size % out]
+    if len(steps) != len(target) or not has_kernel("AveragePool", operand_dtype(call)) or 0 in steps:
+        return by_reference(lowering, call)
+    found = graph.op("AveragePool", x, kernel_shape=steps, strides=steps)
+    return _arranged(graph, found, letters, attrs["out_layout"])
+
+
+# --- images
+
+
+_RESIZE_MODES = {"nearest_neighbor": "nearest", "linear": "linear", "cubic": "cubic"}
+
+
+def _is_whole_nearest(call: Call) -> bool:
+    """Whether nearest neighbours repeat elements a whole number of times, which no rounding can disturb."""
+    attrs, layout = call.attrs, call.attrs["layout"]
+    size = call.args[1].ty
+    if attrs["coordinate_transformation_mode"] != "asymmetric" or attrs["rounding_method"] not in ("", "floor"):
+        return False
+    if not isinstance(size, ShapeType) or size.values is None:
+        return False
+    for letter, target in zip(_LETTERS[len(layout)][2:], size.values, strict=True):
+        extent = size_at(call.args[0], layout.index(letter))
+        rest = target % extent if extent is not None and extent != 0 else 1
+        if isinstance(rest, SymExpr) or rest != 0:
+            return False
+    return True
+
+
+@lowers("image.resize2d", "image.resize3d")
+def _resize(lowering: Lowering, call: Call) -> Lowered:
+    attrs, graph = call.attrs, lowering.graph
+    dtype, layout, method = operand_dtype(call), attrs["layout"], attrs["method"]
+    mode = attrs["coordinate_transformation_mode"]
+    plain = method == "linear" and mode in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
+    plain = plain or (method == "cubic" and len(layout) == 4 and mode != "tf_crop_and_resize")
+    plain = plain and is_float(dtype) and has_kernel("Resize", dtype)
+    whole = method == "nearest_neighbor" and _is_whole_nearest(call) and dtype != "bool" and has_kernel("Resize", dtype)
+    if method == "nearest_neighbor" and not whole and mode != "tf_crop_and_resize" and has_open_sizes(call):
+        return nearest_by_places(lowering, call)
+    if not (plain or whole):
+        return by_reference(lowering, call)
+    letters = _LETTERS[len(layout)]
+    x = _arranged(graph, lowering.tensor(call.args[0]), layout, letters)
+    sizes = lowering.tensor(call.args[1])
+    extra: dict[str, Any] = {"axes": list(range(2, len(letters)))}
+    if whole:
+        extra["nearest_mode"] = "floor"
+    if method == "cubic":
+        extra |= {"cubic_coeff_a": attrs["cubic_alpha"], "exclude_outside": attrs["cubic_exclude"]}
+    found = graph.op(
+        "Resize", x, None, None, sizes, mode=_RESIZE_MODES[method], coordinate_transformation_mode=mode, **extra
+    )
+    found = _arranged(graph, found, letters, layout)
+    return graph.cast(found, attrs["out_dtype"] or dtype)
+
+
+_GRID_MODES = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
+
+
+@lowers("image.grid_sample")
+def _grid_sample(lowering: Lowering, call: Call) -> Lowered:
+    attrs, graph = call.attrs, lowering.graph
+    dtype, rank = operand_dtype(call), len(attrs["layout"])
+    if not has_kernel("GridSample", dtype) or dtype != operand_dtype(call, 1):
+        return by_reference(lowering, call)
+    data, grid = lowering.tensors(call.args)
+    found = graph.op(
+        "GridSample",
+        _arranged(graph, data, attrs["layout"], _LETTERS[rank]),
+        graph.op("Transpose", grid, perm=[0, *range(2, rank), 1]),
+        mode=_GRID_MODES[attrs["method"]],
+        padding_mode=attrs["padding_mode"],
+        align_corners=int(attrs["align_corners"]),
+    )
+    return _arranged(graph, found, _LETTERS[rank], attrs["layout"])
+
+
+@lowers("image.affine_grid")
+def _affine_grid(lowering: Lowering, call: Call) -> Lowered:
+    return affine_grid_by_places(lowering, call) if has_open_sizes(call) else by_reference(lowering, call)
+
+
+# --- quantization
+
+
+_QUANTIZED = ("int8", "uint8", "int16", "uint16")
+
+
+@lowers("quantize")
+def _quantize(lowering: Lowering, call: Call) -> Lowered:
+    data, scale, zero_point = lowering.tensors(call.args)
+    result = call.attrs["out_dtype"]
+    fits = dtype_of(data) == dtype_of(scale) == "float32" and dtype_of(zero_point) == result in _QUANTIZED
+    if not fits or not _is_even(call):
+        return by_reference(lowering, call)
+    return lowering.graph.op("QuantizeLinear", data, scale, zero_point, axis=call.attrs["axis"])
+
+
+@lowers("dequantize")
+def _dequantize(lowering: Lowering, call: Call) -> Lowered:
+    data, scale, zero_point = lowering.tensors(call.args)
+    fits = dtype_of(scale) == call.attrs["out_dtype"] == "float32"
+    if not fits or dtype_of(data) not in _QUANTIZED or dtype_of(zero_point) != dtype_of(data) or not _is_even(call):
+        return by_reference(lowering, call)
+    axis = call.attrs["axis"]
+    return lowering.graph.op("DequantizeLinear", data, scale, zero_point, dtype="float32", axis=axis)
+
+
+def _is_even(call: Call) -> bool:
+    """Whether scale and zero point are both scalars, or both of one element for each on the axis."""
+    data, scale, zero_point = (tensor_type(arg) for arg in call.args)
+    if scale.ndim == zero_point.ndim == 0:
+        return True
+    if scale.ndim != 1 or zero_point.ndim != 1 or data.shape is None or not data.shape:
+        return False
+    return scale.shape == zero_point.shape == (data.shape[call.attrs["axis"]],)

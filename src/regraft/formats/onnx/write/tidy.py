@@ -1,0 +1,288 @@
+"""A lowered graph without what is there only because operators were lowered one at a time.
+
+Works on nodes and knows no operator of the vocabulary: what is done to constants alone is done here, a sum that
+follows a product or a convolution becomes its bias, and nodes whose results nobody reads go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from ....ir.tensor_data import TensorData
+from .graph import ORIGIN_KEY, GraphWriter
+from .kernels import has_kernel
+
+
+def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.Value]:
+    """Make the graph smaller, in place; gives what stands for those of ``results`` that are gone.
+
+    Nodes that do the same to the same operands are one. What only arranges a constant is done once, when the model is
+    written, unless the constant is read as it is elsewhere. Axes that are added twice in a row are added once. What is
+    added after a convolution or a product of two matrices, one number for each channel or column, becomes an operand
+    of it. Nodes whose results nobody reads are gone. Cost: linear in the nodes.
+    """
+    tidying = _Tidying(graph, results)
+    for node in graph.nodes:
+        tidying.compute_once(node)
+    for node in graph.nodes:
+        if node.op_type in ("Reshape", "Unsqueeze"):
+            tidying.arrange(node)
+    for node in graph.nodes:
+        if node.op_type == "Add":
+            tidying.sum_into_producer(node)
+        elif node.op_type == "Unsqueeze":
+            tidying.unsqueeze_once(node)
+    for node in graph.nodes:
+        if node.op_type == "Transpose":  # last: products transpose their right side themselves
+            tidying.arrange(node)
+    tidying.drop_unread()
+    return {value: tidying.now(value) for value in tidying.replaced}
+
+
+class _Tidying:
+    __slots__ = ("_arranged", "_graph", "_known", "_results", "_sources", "replaced")
+    replaced: dict[ir.Value, ir.Value]
+
+    def __init__(self, graph: GraphWriter, results: Sequence[ir.Value]) -> None:
+        self._graph = graph
+        self._results = dict.fromkeys(results)
+        self._arranged: dict[tuple[ir.Value, tuple[int, ...], tuple[int, ...] | None], ir.Value] = {}
+        self._sources: dict[ir.Value, ir.Value] = {}
+        self._known: dict[tuple[object, ...], ir.Node] = {}
+        self.replaced = {}
+
+    def compute_once(self, node: ir.Node) -> None:
+        """Let an earlier node that does the same stand for this one."""
+        key = _what_it_does(node)
+        if key is None:
+            return
+        known = self._known.setdefault(key, node)
+        if known is not node:
+            for mine, theirs in zip(node.outputs, known.outputs, strict=True):
+                self._replace(node, mine, theirs)
+            _join_origins(known, node)
+
+    def arrange(self, node: ir.Node) -> None:
+        """Put a constant in the place of a node that only arranges one, if nothing reads that as it is."""
+        source, result = node.inputs[0], node.outputs[0]
+        data = None if source is None else self._graph.data_of(source)
+        if source is None or data is None or not all(_is_same(node, use.node, use.idx) for use in source.uses()):
+            return
+        shape = _ARRANGEMENTS[node.op_type](self._graph, node, data)
+        if shape is not None:
+            order = _order(node, len(shape)) if node.op_type == "Transpose" else None
+            self._replace(node, result, self._constant(source, shape, order))
+
+    def _constant(self, source: ir.Value, shape: tuple[int, ...], order: tuple[int, ...] | None) -> ir.Value:
+        """The constant ``source``, its axes in ``order`` if that is given, in another shape; made once."""
+        if order is None:
+            source = self._sources.get(source, source)
+        data = self._graph.data_of(source)
+        assert data is not None
+        if order is None and data.shape == shape:
+            return source
+        key = source, shape, order
+        if key not in self._arranged:
+            found = self._graph.constant_data(_as_arranged(data, shape, order), "constant")
+            self._arranged[key] = found
+            if order is None:
+                self._sources[found] = source
+        return self._arranged[key]
+
+    def sum_into_producer(self, node: ir.Node) -> None:
+        """Let the convolution or the product of matrices that one summand comes from add the other, a constant."""
+        for value, summand in (tuple(node.inputs), tuple(node.inputs[::-1])):
+            data = None if summand is None else self._graph.data_of(summand)
+            producer = None if value is None else value.producer()
+            if data is None or producer is None or value is None or summand is None:
+                continue
+            if len(value.uses()) != 1 or value in self._results or len(producer.inputs) != 2:
+                continue
+            if producer.op_type in _CHANNELS and _is_for_channels(producer, data):
+                bias = self._constant(summand, (data.size,), None)
+            elif _is_for_columns(producer, data):
+                bias = summand
+                _make_gemm(producer)
+            else:
+                continue
+            producer.resize_inputs(3)
+            producer.replace_input_with(2, bias)
+            value.name, value.shape = node.outputs[0].name, node.outputs[0].shape
+            _join_origins(producer, node)
+            self._replace(node, node.outputs[0], value)
+            return
+
+    def unsqueeze_once(self, node: ir.Node) -> None:
+        """Add the axes that the node before adds, too, and read what that reads."""
+        value = node.inputs[0]
+        inner = None if value is None else value.producer()
+        if inner is None or inner.op_type != "Unsqueeze":
+            return
+        first, then = (_numbers(self._graph, each.inputs[1]) for each in (inner, node))
+        if first is None or then is None or min(first) < 0 or min(then) < 0:
+            return
+        # Where the axes of the inner result are in the outer one: the places that `then` leaves free.
+        free = [place for place in range(max(first) + len(then) + 1) if place not in then]
+        axes = sorted([*then, *[free[axis] for axis in first]])
+        node.replace_input_with(0, inner.inputs[0])
+        node.replace_input_with(1, self._graph.integers(axes))
+
+    def _replace(self, node: ir.Node, old: ir.Value, new: ir.Value) -> None:
+        """Let everything read ``new`` in the place of ``old``, the result of ``node``, which reads nothing any more."""
+        for reader, index in tuple(old.uses()):
+            reader.replace_input_with(index, new)
+        if old in self._results:
+            self.replaced[old] = new
+            self._results[new] = None
+            del self._results[old]
+        _detach(node)
+
+    def now(self, value: ir.Value) -> ir.Value:
+        """What stands for ``value`` in the end."""
+        while value in self.replaced:
+            value = self.replaced[value]
+        return value
+
+    def drop_unread(self) -> None:
+        """Leave out nodes of whose results none is read."""
+        live: list[ir.Node] = []
+        for node in reversed(self._graph.nodes):
+            is_read = any(output.uses() or output in self._results for output in node.outputs)
+            if is_read or any(attr.type == ir.AttributeType.GRAPH for attr in node.attributes.values()):
+                live.append(node)
+            else:
+                _detach(node)
+        self._graph.nodes[:] = reversed(live)
+
+
+def _what_it_does(node: ir.Node) -> tuple[object, ...] | None:
+    """Operator, operands and attributes of a node, to tell if another does the same; None for one with a body."""
+    attributes: list[tuple[str, object]] = []
+    for name, attribute in sorted(node.attributes.items()):
+        if attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
+            return None
+        is_tensor = attribute.type == ir.AttributeType.TENSOR
+        value = attribute.as_tensor() if is_tensor else attribute.value
+        attributes.append((name, (value.dtype, tuple(value.shape), value.tobytes()) if is_tensor else value))
+    return node.domain, node.op_type, len(node.outputs), *node.inputs, tuple(map(repr, attributes))
+
+
+def _detach(node: ir.Node) -> None:
+    for index in range(len(node.inputs)):
+        node.replace_input_with(index, None)
+
+
+def _join_origins(node: ir.Node, other: ir.Node) -> None:
+    texts = [props[ORIGIN_KEY] for props in (node.metadata_props, other.metadata_props) if ORIGIN_KEY in props]
+    origins = dict.fromkeys(" ".join(texts).split())
+    if origins:
+        node.metadata_props[ORIGIN_KEY] = " ".join(origins)
+
+
+# --- arranging constants
+
+
+def _order(node: ir.Node, rank: int) -> tuple[int, ...]:
+    perm = node.attributes.get("perm")
+    return tuple(reversed(range(rank))) if perm is None else tuple(perm.as_ints())
+
+
+def _numbers(graph: GraphWriter, value: ir.Value | None) -> list[int] | None:
+    data = None if value is None else graph.data_of(value)
+    return None if data is None else [int(number) for number in data.numpy()]
+
+
+def _transposed(_graph: GraphWriter, node: ir.Node, data: TensorData) -> tuple[int, ...] | None:
+    return tuple([data.shape[axis] for axis in _order(node, len(data.shape))])
+
+
+def _unsqueezed(graph: GraphWriter, node: ir.Node, data: TensorData) -> tuple[int, ...] | None:
+    axes = _numbers(graph, node.inputs[1])
+    if axes is None:
+        return None
+    rank = len(data.shape) + len(axes)
+    places = {axis % rank for axis in axes}
+    sizes = iter(data.shape)
+    return tuple([1 if axis in places else next(sizes) for axis in range(rank)])
+
+
+def _reshaped(graph: GraphWriter, node: ir.Node, data: TensorData) -> tuple[int, ...] | None:
+    sizes = _numbers(graph, node.inputs[1])
+    if sizes is None or data.size == 0:
+        return None
+    sizes = [data.shape[axis] if size == 0 else size for axis, size in enumerate(sizes)]
+    return tuple([data.size // -prod(sizes) if size == -1 else size for size in sizes])
+
+
+_ARRANGEMENTS: Final[dict[str, Callable[[GraphWriter, ir.Node, TensorData], tuple[int, ...] | None]]] = {
+    "Transpose": _transposed,
+    "Reshape": _reshaped,
+    "Unsqueeze": _unsqueezed,
+}
+"""For each operator that only arranges its first operand, the shape that it gives to a constant; None: not known."""
+
+
+def _is_same(node: ir.Node, other: ir.Node, index: int) -> bool:
+    """Whether ``other`` does to its operand ``index`` just what ``node`` does to its first."""
+    if node is other:
+        return index == 0
+    if index != 0 or node.op_type != other.op_type or node.inputs[1:] != other.inputs[1:]:
+        return False
+    return _order(node, 0) == _order(other, 0)
+
+
+def _as_arranged(data: TensorData, shape: tuple[int, ...], order: tuple[int, ...] | None) -> TensorData:
+    """``data``, its axes in ``order`` if that is given, in another shape; in the same memory.
+
+    A vector that was only reshaped keeps its name, another arrangement gets one of its own.
+    """
+    name = data.name if data.name is None or order is None else f"{data.name}_transposed"
+
+    def arranged(array: np.ndarray) -> np.ndarray:
+        return array.reshape(shape) if order is None else array.transpose(order)
+
+    if data.is_loaded:
+        return TensorData(arranged(data.numpy()), name)
+    return TensorData.lazy(shape, data.dtype, lambda: arranged(data.read()), name)
+
+
+# --- biases
+
+_CHANNELS: Final = ("Conv", "ConvTranspose")
+
+
+def _is_for_channels(conv: ir.Node, data: TensorData) -> bool:
+    """Whether ``data`` beside the result of ``conv`` is one number for each of its channels."""
+    weight = conv.inputs[1]
+    if weight is None or weight.shape is None or not weight.shape.is_static():
+        return False
+    sizes = weight.shape.numpy()
+    group = conv.attributes.get("group")
+    channels = sizes[0] if conv.op_type == "Conv" else sizes[1] * (1 if group is None else group.as_int())
+    beside = (channels, *[1] * (len(sizes) - 2))
+    return data.shape == beside or data.shape == (1, *beside)
+
+
+def _is_for_columns(product: ir.Node, data: TensorData) -> bool:
+    """Whether ``product`` is one of two matrices, and ``data`` one number for each of its columns."""
+    if product.op_type != "MatMul" or data.dtype == "float16" or not has_kernel("Gemm", data.dtype):
+        return False
+    left, right = product.inputs
+    if left is None or right is None or left.shape is None or right.shape is None:
+        return False
+    return len(left.shape) == 2 == len(right.shape) and data.shape == (right.shape[1],)
+
+
+def _make_gemm(product: ir.Node) -> None:
+    """Write a product of matrices as the operator that can also add, and transposes its right side by itself."""
+    product.op_type = "Gemm"
+    right = product.inputs[1]
+    transpose = None if right is None else right.producer()
+    if transpose is not None and transpose.op_type == "Transpose" and _order(transpose, 2) == (1, 0):
+        product.replace_input_with(1, transpose.inputs[0])
+        product.attributes.add(ir.AttrInt64("transB", 1))

@@ -1,0 +1,268 @@
+"""A module as an ONNX model, and a model as a file.
+
+`to_onnx` is what people call. `lower_function` is what the ONNX Runtime engine shares with it: the same graph, with
+its constants still in the memory where they were.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import onnx
+import onnx_ir as ir
+
+from ....ir.expr import Var
+from ....ir.module import IRModule
+from ....ir.program import Function
+from ....ir.types import PrimType, ShapeType, TensorType, TupleType, Type
+from ...errors import ConvertError
+from .. import write as exporters
+from ..element_types import to_onnx_dtype
+from ..external_data import write_model
+from .graph import GraphWriter
+from .lowering import LOWERINGS, Lowered, Lowering, flat, onnx_shape
+from .tidy import tidy
+
+__all__ = ["DEFAULT_OPSET", "LOWERINGS", "LoweredFunction", "Port", "as_model", "lower_function", "to_onnx"]
+
+FAMILIES: Final = exporters.FAMILIES
+"""The modules of lowerings; importing them is what fills `LOWERINGS`."""
+
+OPSETS: Final = range(23, 27)
+"""The opsets that can be written; the last is the newest that ONNX Runtime 1.31 supports in full."""
+
+DEFAULT_OPSET: Final = min(OPSETS[-1], onnx.defs.onnx_opset_version())
+_IR_VERSION: Final = 11
+INPUT_NAMES: Final = "input_names"
+OUTPUT_NAMES: Final = "output_names"
+"""The attributes of a function under which the names stand that its inputs and outputs had in a source model."""
+METADATA: Final = "metadata"
+"""The attribute of a module that holds the metadata of a source model, as pairs of key and value."""
+
+
+class Port(NamedTuple):
+    """One tensor at the border of a graph: its value, and the type it stands for."""
+
+    value: ir.Value
+    ty: Type
+
+
+class LoweredFunction(NamedTuple):
+    """A function as an ONNX graph."""
+
+    graph: ir.Graph
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+
+def to_onnx(
+    module: IRModule | Function,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    function: str | None = None,
+    opset: int = DEFAULT_OPSET,
+    external_data: bool | str = "auto",
+) -> onnx.ModelProto:
+    """``module`` as an ONNX model; with ``path``, as a file, of which the model that comes back is what it holds.
+
+    Tuples are opened into tensors, in order; shapes become inputs of rank 1 and int64, scalars inputs of rank 0.
+    Functions that are called are written in place. A ``match_cast`` is taken at its word: ONNX checks nothing as
+    it runs. Inputs and outputs keep the names that they had in the model that the module was read from, and each
+    node's metadata says under ``regraft.origin`` which nodes of that model it came from.
+
+    Args:
+        module: A module, or a function alone.
+        path: Where to write. The file appears whole or not at all.
+        function: The function to write; by default ``main``, or the only public one.
+        opset: The version of ONNX's operators, 23 to 26.
+        external_data: Whether large constants go to a second file, ``<name>.data``, beside the model. ``"auto"``
+            does so when the model would pass 2 GB, the most that one file can hold. The model that comes back then
+            refers to that file.
+
+    Raises `ConvertError` for a program that ONNX cannot hold. Cost: linear in the bindings, some 100 µs each, and
+    writing the weights. Memory: that of the program and of the largest constant, if they go to a second file.
+    """
+    if isinstance(module, Function):
+        module = IRModule.from_expr(module)
+    if opset not in OPSETS:
+        raise ConvertError(f"opset={opset}; expected {OPSETS[0]} to {OPSETS[-1]}")
+    name = _chosen(module, function)
+    lowered = lower_function(module, name, opset, keep_constants=False)
+    model = as_model(lowered.graph, _metadata(module))
+    if path is not None:
+        return write_model(model, Path(path), external_data)
+    proto = _as_proto(model)
+    _check(proto)
+    return proto
+
+
+def _metadata(module: IRModule) -> dict[str, str]:
+    return dict(module.attrs.get(METADATA, ()))
+
+
+def _chosen(module: IRModule, function: str | None) -> str:
+    if function is not None:
+        if function not in module:
+            raise ConvertError(f"there is no function {function!r}; there are: {', '.join(module) or 'none'}")
+        return function
+    if "main" in module:
+        return "main"
+    public = [name for name, candidate in module.items() if not candidate.is_private]
+    if len(public) != 1:
+        raise ConvertError(
+            f"an ONNX model holds one function; say which: function=... of {', '.join(module) or 'none'}"
+        )
+    return public[0]
+
+
+def as_model(graph: ir.Graph, metadata: dict[str, str] | None = None) -> ir.Model:
+    """A model of one graph."""
+    return ir.Model(graph, ir_version=_IR_VERSION, producer_name="regraft", metadata_props=metadata)
+
+
+def _as_proto(model: ir.Model) -> onnx.ModelProto:
+    try:
+        return ir.to_proto(model)
+    except (ValueError, MemoryError) as error:
+        raise ConvertError(f"the model cannot be held in one message: {error}; write it to a path") from error
+
+
+def _check(proto: onnx.ModelProto) -> None:
+    if proto.ByteSize() < 2**31 - 1:
+        try:
+            onnx.checker.check_model(proto)  # pyright: ignore[reportUnknownMemberType]
+        except onnx.checker.ValidationError as error:
+            raise ConvertError(f"the model that was written is not valid ONNX: {error}") from error
+
+
+def lower_function(
+    module: IRModule, name: str, opset: int = DEFAULT_OPSET, *, keep_constants: bool = True
+) -> LoweredFunction:
+    """The function ``name`` as an ONNX graph; constants share their memory. Raises `ConvertError`.
+
+    Without ``keep_constants`` those that have to be loaded or computed are not kept once they are written.
+    """
+    function = module[name]
+    graph = GraphWriter(opset, keep_constants=keep_constants)
+    lowering = Lowering(graph, module, is_from_onnx=INPUT_NAMES in function.attrs)
+    inputs = _inputs(lowering, function)
+    try:
+        result = lowering.body(function.body)
+        results = flat(result)
+        replaced = tidy(graph, results)
+        results = [replaced.get(value, value) for value in results]
+        outputs = _outputs(lowering, function, results, {id(port.value) for port in inputs})
+    except ConvertError as error:
+        where = f"{name}: at {graph.hint}" if graph.hint != "value" else name
+        origin = f" (from {', '.join(map(str, graph.origins))})" if graph.origins else ""
+        raise type(error)(f"{where}{origin}: {error}") from error
+    used = {value.name for node in _all_nodes(graph.nodes) for value in node.inputs if value is not None}
+    constants = [value for key, value in graph.initializers.items() if key in used]
+    written = ir.Graph(
+        [port.value for port in inputs],
+        [port.value for port in outputs],
+        nodes=graph.nodes,
+        initializers=constants,
+        opset_imports={"": opset},
+        name=name,
+    )
+    return LoweredFunction(written, inputs, outputs)
+
+
+def _all_nodes(nodes: Sequence[ir.Node]) -> Iterator[ir.Node]:
+    stack = list(reversed(nodes))
+    while stack:
+        node = stack.pop()
+        yield node
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                stack.extend(attribute.as_graph())
+
+
+def _inputs(lowering: Lowering, function: Function) -> tuple[Port, ...]:
+    ports: list[Port] = []
+    for param in function.params:
+        lowering.values[param] = _input(
+            lowering.graph, param.name_hint, param.ty, ports, f"parameter {param.name_hint}"
+        )
+    names: tuple[str, ...] = function.attrs.get(INPUT_NAMES, ())
+    if len(names) == len(ports):
+        for port, name in zip(ports, names, strict=True):
+            port.value.name = name
+            lowering.graph.names.reserve(name)
+    for param in function.params:
+        lowering.define_sizes(param.ty, lowering.values[param])
+    return tuple(ports)
+
+
+def _input(graph: GraphWriter, name: str, ty: Type, ports: list[Port], place: str) -> Lowered:
+    if isinstance(ty, TupleType):
+        fields = enumerate(ty.fields)
+        return tuple([_input(graph, f"{name}_{i}", field, ports, f"{place}[{i}]") for i, field in fields])
+    value = graph.value("float32", name)
+    value.type, value.shape = _border_type(ty, place)
+    ports.append(Port(value, ty))
+    return value
+
+
+def _border_type(ty: Type, place: str) -> tuple[ir.TensorType, ir.Shape | None]:
+    """The type of a tensor at the border of a graph."""
+    match ty:
+        case TensorType():
+            if ty.dtype is None:
+                raise ConvertError(f"{place} is {ty!r}; an ONNX model needs its dtype")
+            shape = ty.shape
+            if shape is None:
+                return ir.TensorType(to_onnx_dtype(ty.dtype)), None if ty.ndim < 0 else ir.Shape([None] * ty.ndim)
+            return ir.TensorType(to_onnx_dtype(ty.dtype)), onnx_shape(shape)
+        case ShapeType():
+            return ir.TensorType(ir.DataType.INT64), ir.Shape([ty.ndim if ty.ndim >= 0 else None])
+        case PrimType():
+            return ir.TensorType(to_onnx_dtype(ty.dtype)), ir.Shape([])
+        case _:
+            raise ConvertError(f"{place} is {ty!r}; an ONNX model takes and gives tensors, shapes and scalars")
+
+
+def _outputs(lowering: Lowering, function: Function, values: Sequence[ir.Value], inputs: set[int]) -> tuple[Port, ...]:
+    graph = lowering.graph
+    types = _leaf_types(function.body.ty)
+    if len(types) != len(values):
+        raise ConvertError(f"the result is {function.body.ty!r}; an ONNX model gives tensors, shapes and scalars")
+    names: tuple[str, ...] = function.attrs.get(OUTPUT_NAMES, ())
+    body = function.body.body
+    hint = body.name_hint if isinstance(body, Var) else "output"
+    graph.hint = hint
+    ports: list[Port] = []
+    seen = set(inputs)
+    produced = {id(value) for node in graph.nodes for value in node.outputs}
+    for index, (value, ty) in enumerate(zip(values, types, strict=True)):
+        # An output is the output of a node, and of one place only.
+        if id(value) in seen or id(value) not in produced:
+            value = graph.op("Identity", value)
+        seen.add(id(value))
+        tensor, shape = _border_type(ty, f"output {index}")
+        value.shape = shape if shape is not None else value.shape
+        assert tensor.dtype == value.dtype, f"{function.name}: output {index} is {value.dtype}, expected {tensor.dtype}"
+        if len(names) == len(values) and value.name != names[index]:
+            _rename(graph, value, names[index])
+        ports.append(Port(value, ty))
+    return tuple(ports)
+
+
+def _rename(graph: GraphWriter, value: ir.Value, name: str) -> None:
+    """Give ``value`` the name of an output; what has it now, a value inside the graph, gets another."""
+    for node in _all_nodes(graph.nodes):
+        for other in node.outputs:
+            if other.name == name and other is not value:
+                other.name = graph.names.fresh(f"{name}_inner")
+    value.name = name
+    graph.names.reserve(name)
+
+
+def _leaf_types(ty: Type) -> list[Type]:
+    if not isinstance(ty, TupleType):
+        return [ty]
+    return [leaf for field in ty.fields for leaf in _leaf_types(field)]

@@ -1,0 +1,31 @@
+"""PyTorch models in: `from_torch` reads what `torch.export` gives. Importing this room needs no PyTorch; calling does.
+
+Knows the language and the vocabulary. The way out, `regraft.to_torch`, is the torch engine's.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from ...ir.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from .importer import from_torch as from_torch
+
+__all__ = ["from_torch", "require_torch"]
+
+
+def require_torch() -> None:
+    """Raise `MissingDependencyError` unless PyTorch is installed."""
+    if find_spec("torch") is None:
+        raise MissingDependencyError("PyTorch models need the package torch: pip install 'regraft[torch]'")
+
+
+def __getattr__(name: str) -> Any:
+    if name != "from_torch":
+        raise AttributeError(f"regraft.formats.torch has no {name!r}")
+    require_torch()
+    from .importer import from_torch
+
+    return from_torch

@@ -1,0 +1,221 @@
+"""What the handlers of ATen operators work with: the operator at hand, what PyTorch says of its result, and helpers.
+
+A handler is a function ``handler(context, *args, **kwargs)`` that takes an operator's arguments under the names of its
+ATen schema, with tensors as expressions and sizes as dims, and gives the expression that the result becomes (a tuple
+of them where the operator has several results). `converts` registers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn, TypeAlias, TypeVar
+from typing import cast as cast_to
+
+import torch
+
+from ... import op as R
+from ...ir.builder import BlockBuilder
+from ...ir.dims import Dim, SymExpr
+from ...ir.dtypes import is_float, itemsize
+from ...ir.expr import Constant, Expr, ShapeExpr, const
+from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType
+from .sizes import SizeTable
+from .tensors import dtype_name, torch_dtype
+
+Handler: TypeAlias = Callable[..., Any]
+Operand: TypeAlias = "Expr | Dim | float"
+"""A tensor, or a Python number or size beside one."""
+_Decorated = TypeVar("_Decorated", bound=Handler)
+
+HANDLERS: Final[dict[str, Handler]] = {}
+"""The handlers, by the names of ATen overloads: ``aten.add.Tensor``."""
+
+
+def converts(
+    *names: str, namespace: str = "aten", table: dict[str, Handler] = HANDLERS
+) -> Callable[[_Decorated], _Decorated]:
+    """Register a handler for the overloads ``aten.<name>``; a name without overload stands for ``.default``."""
+
+    def register(handler: _Decorated) -> _Decorated:
+        for name in names:
+            full = f"{namespace}.{name}" if "." in name else f"{namespace}.{name}.default"
+            assert full not in table, full
+            table[full] = handler
+        return handler
+
+    return register
+
+
+PARTS: Final = {"complex64": "float32", "complex128": "float64"}
+"""The dtypes of the real and imaginary parts of complex numbers."""
+
+
+class Unsupported(Exception):
+    """This call of an operator has no counterpart; the message says why."""
+
+
+class Context:
+    """The state of one conversion as a handler sees it."""
+
+    __slots__ = ("builder", "node", "sizes")
+    node: torch.fx.Node
+    """The call that is being converted."""
+
+    def __init__(self, builder: BlockBuilder, sizes: SizeTable) -> None:
+        self.builder: Final = builder
+        self.sizes: Final = sizes
+
+    # --- what PyTorch says of the result
+
+    def results(self) -> tuple[Any, ...]:
+        """What stands for the results of the call: fake tensors, which know shape and dtype."""
+        value: Any = self.node.meta.get("val")
+        return tuple(cast_to("Sequence[Any]", value)) if isinstance(value, list | tuple) else (value,)
+
+    def output_shape(self, index: int = 0) -> tuple[Dim, ...]:
+        """The shape of a result."""
+        return self.sizes.shape(self.results()[index])
+
+    def output_dtype(self, index: int = 0) -> str:
+        """The dtype of a result; that of its parts, for complex numbers."""
+        name = dtype_name(self.results()[index].dtype)
+        return PARTS.get(name, name)
+
+    def uses(self, index: int) -> bool:
+        """Whether the model uses one of several results."""
+        return any(user.args[1] == index and user.users for user in self.node.users)
+
+    def operator(self) -> str:
+        """The name of the ATen operator, without its overload: ``clamp``."""
+        return str(self.node.target).split(".")[1]
+
+    # --- building
+
+    def emit(self, value: Expr) -> Expr:
+        """Bind ``value`` now, for use in several places."""
+        return self.builder.emit(value)
+
+    def unsupported(self, why: str) -> NoReturn:
+        """Decline this call."""
+        raise Unsupported(why)
+
+    def scalar(self, value: Operand, dtype: str) -> Expr:
+        """A number, size or tensor as a tensor of ``dtype``."""
+        if isinstance(value, SymExpr):
+            sizes = R.shape_to_tensor(ShapeExpr([value]))
+            return cast(R.squeeze(sizes, axis=0), dtype)
+        return cast(value, dtype) if isinstance(value, Expr) else const(value, dtype)
+
+    def promoted(self, *operands: Operand) -> tuple[Expr, ...]:
+        """Tensors and numbers in the one dtype that PyTorch computes on them in."""
+        dtype = promoted_dtype(*operands)
+        return tuple([self.scalar(operand, dtype) for operand in operands])
+
+    def narrow(self, function: Callable[..., Expr], *operands: Operand) -> Expr:
+        """``function`` of operands in their promoted dtype; beside a number, half floats compute as PyTorch does.
+
+        PyTorch keeps the number in float32 there, so what the narrow dtype would round is computed in float32.
+        """
+        dtype = promoted_dtype(*operands)
+        wide = is_float(dtype) and itemsize(dtype) < 4 and any(not _fits(operand, dtype) for operand in operands)
+        work = "float32" if wide else dtype
+        return cast(function(*[self.scalar(operand, work) for operand in operands]), dtype)
+
+
+def _fits(value: Operand, dtype: str) -> bool:
+    if isinstance(value, Expr | SymExpr):
+        return True
+    held = const(value, dtype).data.numpy()[()]
+    return float(held) == value or value != value
+
+
+# --- facts about expressions
+
+
+def tensor_type(x: Expr) -> TensorType:
+    """The type of a tensor."""
+    assert isinstance(x.ty, TensorType), x.ty
+    return x.ty
+
+
+def shape_of(x: Expr) -> tuple[Dim, ...]:
+    """The shape of a tensor, which an exported program always knows."""
+    shape = tensor_type(x).shape
+    if shape is None:
+        raise Unsupported("the shape of an operand is not known")
+    return shape
+
+
+def rank(x: Expr) -> int:
+    """The number of axes of a tensor."""
+    ndim = tensor_type(x).ndim
+    if ndim == UNKNOWN_NDIM:
+        raise Unsupported("the rank of an operand is not known")
+    return ndim
+
+
+def dtype_of(x: Expr) -> str:
+    """The dtype of a tensor."""
+    dtype = tensor_type(x).dtype
+    assert dtype is not None
+    return dtype
+
+
+def cast(x: Expr, dtype: str) -> Expr:
+    """``x`` in ``dtype``; itself when it has it."""
+    if isinstance(x, Constant) and x.data.dtype != dtype and not x.data.shape and "complex" not in x.data.dtype:
+        return const(x.data.numpy(), dtype)
+    return x if dtype_of(x) == dtype else R.astype(x, dtype)
+
+
+def axis_of(axis: int, ndim: int) -> int:
+    """``axis`` counted from the front."""
+    return axis % ndim if ndim else 0
+
+
+def axes_of(axes: int | Sequence[int] | None, ndim: int) -> list[int]:
+    """Axes counted from the front; all of them for None or no axes, as PyTorch's reductions have it."""
+    if axes is None:
+        return list(range(ndim))
+    listed = [axes] if isinstance(axes, int) else list(axes)
+    return [axis_of(axis, ndim) for axis in listed] if listed else list(range(ndim))
+
+
+def each_axis(value: int | Sequence[int], count: int) -> list[int]:
+    """An argument of a layer, one number for each of ``count`` spatial axes; a single one stands for all."""
+    listed = [value] if isinstance(value, int) else list(value)
+    return listed * count if len(listed) == 1 else listed
+
+
+def fields_of(value: Expr) -> tuple[Expr, ...]:
+    """The fields of a tuple expression."""
+    assert isinstance(value.ty, TupleType)
+    return tuple([value[i] for i in range(len(value.ty.fields))])
+
+
+def promoted_dtype(*operands: Operand) -> str:
+    """The dtype that PyTorch computes on ``operands`` in: tensors before scalars, and scalars before numbers."""
+    return dtype_name(_result_type([_stand_in(operand) for operand in operands]))
+
+
+def _stand_in(operand: Operand) -> torch.Tensor | float:
+    if isinstance(operand, Expr):
+        return torch.empty(() if rank(operand) == 0 else (0,), dtype=torch_dtype(dtype_of(operand)))
+    return 0 if isinstance(operand, SymExpr) else operand
+
+
+def _result_type(operands: list[torch.Tensor | float]) -> torch.dtype:
+    # `torch.result_type` takes two; a chain of them would forget which operands were scalars.
+    state = operands[0]
+    if len(operands) == 1:
+        return torch.result_type(state, state)
+    tensors = [x for x in operands if isinstance(x, torch.Tensor)]
+    numbers = [x for x in operands if not isinstance(x, torch.Tensor)]
+    wide = [x for x in tensors if x.ndim] or tensors
+    result = wide[0].dtype if wide else torch.result_type(numbers[0], numbers[0])
+    for x in wide:
+        result = torch.promote_types(result, x.dtype)
+    stand_in = torch.empty((0,) if any(x.ndim for x in tensors) else (), dtype=result)
+    for x in [x for x in tensors if not x.ndim] + numbers:
+        stand_in = torch.empty(stand_in.shape, dtype=torch.result_type(stand_in, x))
+    return stand_in.dtype

@@ -1,0 +1,160 @@
+"""Handlers of ATen's activation functions; those with an operator of their own stay whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from .... import op as R
+from ....ir.expr import Expr
+from ..context import Context, cast, converts, dtype_of, rank, shape_of
+from .unary import expm1, in_wide_floats, log1p
+
+_SELU_ALPHA: Final = 1.6732632423543772
+_SELU_SCALE: Final = 1.0507009873554805
+
+
+_FORMULAS: Final[dict[str, Callable[[Expr], Expr]]] = {
+    "log_sigmoid": lambda x: R.minimum(x, 0.0) - log1p(R.exp(-R.abs(x))),
+}
+"""Functions without an operator of their own, worked out in float32 at least."""
+
+
+@converts("silu")
+def _silu(context: Context, x: Expr) -> Expr:
+    return R.nn.silu(x)
+
+
+@converts("gelu")
+def _gelu(context: Context, x: Expr, *, approximate: str = "none") -> Expr:
+    return R.nn.gelu_tanh(x) if approximate == "tanh" else R.nn.gelu(x)
+
+
+@converts("relu6")
+def _relu6(context: Context, x: Expr) -> Expr:
+    return R.clip(x, 0, 6)
+
+
+@converts("leaky_relu")
+def _leaky_relu(context: Context, x: Expr, negative_slope: float = 0.01) -> Expr:
+    return R.nn.leakyrelu(x, alpha=float(negative_slope))
+
+
+@converts("rrelu")
+def _rrelu(
+    context: Context,
+    x: Expr,
+    lower: float = 0.125,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: None = None,
+) -> Expr:
+    if training:
+        context.unsupported("random slopes have no counterpart; export the model in eval mode: model.eval()")
+    return R.nn.leakyrelu(x, alpha=(lower + upper) / 2)
+
+
+@converts("prelu", "_prelu_kernel")
+def _prelu(context: Context, x: Expr, weight: Expr) -> Expr:
+    slopes = R.reshape(weight, [-1])
+    if rank(x) < 2:
+        return R.where(R.greater(x, 0.0), x, x * R.reshape(weight, [1] * rank(x)))
+    return R.nn.prelu(x, slopes, axis=1)
+
+
+@converts("selu")
+def _selu(context: Context, x: Expr) -> Expr:
+    return R.nn.selu(x)
+
+
+@converts("elu")
+def _elu(context: Context, x: Expr, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Expr:
+    if (alpha, scale, input_scale) == (_SELU_ALPHA, _SELU_SCALE, 1):
+        return R.nn.selu(x)
+    if scale == 1 and input_scale == 1:
+        return R.nn.elu(x, float(alpha))
+
+    def whole(x: Expr) -> Expr:
+        low = expm1(x if input_scale == 1 else x * float(input_scale)) * float(alpha * scale)
+        return R.where(R.greater(x, 0.0), x if scale == 1 else x * float(scale), low)
+
+    return in_wide_floats(whole, x)
+
+
+@converts("celu")
+def _celu(context: Context, x: Expr, alpha: float = 1.0) -> Expr:
+    return _elu(context, x, alpha, 1, 1.0 / alpha)
+
+
+@converts("softplus")
+def _softplus(context: Context, x: Expr, beta: float = 1, threshold: float = 20) -> Expr:
+    return R.nn.softplus(x, beta=float(beta), threshold=float(threshold))
+
+
+@converts("mish")
+def _mish(context: Context, x: Expr) -> Expr:
+    return R.nn.mish(x)
+
+
+@converts("hardsigmoid")
+def _hardsigmoid(context: Context, x: Expr) -> Expr:
+    return R.nn.hardsigmoid(x)
+
+
+@converts("hardswish")
+def _hardswish(context: Context, x: Expr) -> Expr:
+    return R.nn.hardswish(x)
+
+
+@converts("log_sigmoid")
+def _log_sigmoid(context: Context, x: Expr) -> Expr:
+    return in_wide_floats(_FORMULAS["log_sigmoid"], x)
+
+
+@converts("log_sigmoid_forward")
+def _log_sigmoid_forward(context: Context, x: Expr) -> tuple[Expr, Expr]:
+    return _log_sigmoid(context, x), R.zeros_like(x)
+
+
+@converts("hardshrink")
+def _hardshrink(context: Context, x: Expr, lambd: float = 0.5) -> Expr:
+    inside = R.less_equal(R.abs(x), float(lambd))
+    return R.where(inside, R.zeros_like(x), x)
+
+
+@converts("softshrink")
+def _softshrink(context: Context, x: Expr, lambd: float = 0.5) -> Expr:
+    shrunk = R.abs(x) - float(lambd)
+    return R.where(R.less_equal(shrunk, 0.0), x * 0.0, R.sign(x) * shrunk)
+
+
+@converts("threshold")
+def _threshold(context: Context, x: Expr, threshold: float, value: float) -> Expr:
+    limit, replacement = context.scalar(threshold, dtype_of(x)), context.scalar(value, dtype_of(x))
+    return R.where(R.less_equal(x, limit), replacement, x)
+
+
+@converts("glu")
+def _glu(context: Context, x: Expr, dim: int = -1) -> Expr:
+    if not isinstance(shape_of(x)[dim], int):
+        context.unsupported(f"the halves of an axis of symbolic size {shape_of(x)[dim]}")
+    halves = context.emit(R.split(x, 2, axis=dim))
+    return R.multiply(halves[0], R.sigmoid(halves[1]))
+
+
+@converts("softmax.int", "_softmax", "_safe_softmax", "special_softmax")
+def _softmax(context: Context, x: Expr, dim: int, dtype_or_half: object = None, **_dtype: object) -> Expr:
+    if rank(x) == 0:
+        return R.ones_like(x, dtype=context.output_dtype())
+    result = R.nn.softmax(cast(x, context.output_dtype()), axis=dim)
+    if context.operator() == "_safe_softmax":
+        nothing = R.equal(R.max(x, axis=dim, keepdims=True), float("-inf"))
+        result = R.where(nothing, R.zeros_like(result), result)
+    return result
+
+
+@converts("log_softmax.int", "_log_softmax", "special_log_softmax")
+def _log_softmax(context: Context, x: Expr, dim: int, dtype_or_half: object = None, **_dtype: object) -> Expr:
+    if rank(x) == 0:
+        return R.zeros_like(x, dtype=context.output_dtype())
+    return R.nn.log_softmax(cast(x, context.output_dtype()), axis=dim)

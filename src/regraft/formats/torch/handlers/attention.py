@@ -1,0 +1,90 @@
+"""The handler of ATen's scaled dot-product attention: one operator here, with axes in Relax's order.
+
+PyTorch has (batch, heads, sequence, size), Relax (batch, sequence, heads, size).
+"""
+
+from __future__ import annotations
+
+from .... import op as R
+from ....ir.dims import Dim
+from ....ir.expr import Expr, const
+from ..context import Context, cast, converts, dtype_of, rank, shape_of
+
+
+def _four_axes(x: Expr) -> Expr:
+    """``x`` with exactly two axes before the sequence: the batches folded into one, heads last of them."""
+    *lead, length, size = shape_of(x)
+    if len(lead) == 2:
+        return x
+    batch: Dim = 1
+    for extent in lead[:-1]:
+        batch = batch * extent
+    return R.reshape(x, [batch, lead[-1] if lead else 1, length, size])
+
+
+def _bias_of(context: Context, mask: Expr, query: Expr) -> Expr:
+    """The mask as something to add to the scores, over four axes whose last two are full."""
+    dtype = dtype_of(query)
+    if dtype_of(mask) == "bool":
+        mask = R.where(mask, const(0.0, dtype), const(float("-inf"), dtype))
+    else:
+        mask = cast(mask, dtype)
+    if rank(mask) > 4:
+        context.unsupported(f"a mask of {rank(mask)} axes")
+    lead: list[Dim] = [1] * (4 - rank(mask))
+    return R.reshape(mask, [*lead, *shape_of(mask)]) if lead else mask
+
+
+@converts("scaled_dot_product_attention")
+def _attention(
+    context: Context,
+    query: Expr,
+    key: Expr,
+    value: Expr,
+    attn_mask: Expr | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Expr:
+    if dropout_p:
+        context.unsupported(f"random dropout (dropout_p={dropout_p}): export the model in eval mode, model.eval()")
+    result = context.output_shape()
+    if rank(query) == 4:
+        query, key, value = _same_batch(query, key, value, enable_gqa)
+    elif rank(query) > 4 and attn_mask is not None:
+        context.unsupported("a mask beside queries of more than four axes")
+    elif shape_of(query)[:-2] != shape_of(key)[:-2] or shape_of(key)[:-2] != shape_of(value)[:-2]:
+        context.unsupported("queries, keys and values whose leading axes differ, and are not two")
+    q, k, v = [R.permute_dims(_four_axes(x), [0, 2, 1, 3]) for x in (query, key, value)]
+    causal = "TopLeft" if is_causal else None
+    bias = None
+    if attn_mask is not None:
+        if rank(query) == 3 and rank(attn_mask) == 3:
+            attn_mask = R.expand_dims(attn_mask, axis=0)
+        bias = _full_scores(_bias_of(context, attn_mask, query), k)
+    attended = R.nn.attention(q, k, v, bias, scale, causal)
+    turned = R.permute_dims(attended, [0, 2, 1, 3])
+    return turned if rank(query) == 4 else R.reshape(turned, result)
+
+
+def _full_scores(bias: Expr, key: Expr) -> Expr:
+    """``bias`` with the axis of keys at full size: the operator broadcasts all axes but that one."""
+    *lead, _, keys = shape_of(bias)
+    wanted = shape_of(key)[1]
+    if keys == wanted or keys != 1:
+        return bias
+    return R.broadcast_to(bias, [*lead, shape_of(bias)[2], wanted])
+
+
+def _same_batch(query: Expr, key: Expr, value: Expr, enable_gqa: bool) -> tuple[Expr, Expr, Expr]:
+    """Operands whose batches are the same, and whose heads are, but for groups that PyTorch was asked to share."""
+    shapes = [shape_of(x) for x in (query, key, value)]
+    batch = next((shape[0] for shape in shapes if shape[0] != 1), shapes[0][0])
+    heads = shapes[0][1] if enable_gqa else next((shape[1] for shape in shapes if shape[1] != 1), shapes[0][1])
+    widened: list[Expr] = []
+    for index, (x, shape) in enumerate(zip((query, key, value), shapes, strict=True)):
+        wanted = (batch, shape[1] if enable_gqa and index else heads, *shape[2:])
+        widened.append(x if shape == wanted else R.broadcast_to(x, wanted))
+    return widened[0], widened[1], widened[2]

@@ -1,0 +1,298 @@
+"""Handlers of ATen's arithmetic, comparisons and logic on two tensors, or a tensor and a number.
+
+PyTorch promotes operands of different dtypes; the operators here do not, so each operand is converted first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+from typing import cast as cast_to
+
+from .... import op as R
+from ....ir.dims import SymExpr
+from ....ir.dtypes import is_bool, is_float, is_integer
+from ....ir.expr import Expr
+from ..context import Context, Operand, cast, converts, dtype_of, promoted_dtype
+from .unary import in_wide_floats, is_signed
+
+
+def _arithmetic(function: Callable[..., Expr]) -> Callable[..., Expr]:
+    """A handler for arithmetic in the promoted dtype."""
+
+    def handler(context: Context, x: Operand, other: Operand) -> Expr:
+        return context.narrow(function, x, other)
+
+    return handler
+
+
+def _compared(function: Callable[..., Expr]) -> Callable[..., Expr]:
+    """A handler for comparisons in the promoted dtype."""
+
+    def handler(context: Context, x: Operand, other: Operand) -> Expr:
+        return function(*_comparable(context, x, other))
+
+    return handler
+
+
+def _comparable(context: Context, x: Operand, other: Operand) -> tuple[Expr, Expr]:
+    left, right = context.promoted(x, other)
+    if is_bool(dtype_of(left)):
+        left, right = cast(left, "int8"), cast(right, "int8")
+    return left, right
+
+
+def _logical(function: Callable[..., Expr]) -> Callable[..., Expr]:
+    """A handler for logic on whether elements are not zero."""
+
+    def handler(context: Context, x: Expr, other: Expr) -> Expr:
+        return function(cast(x, "bool"), cast(other, "bool"))
+
+    return handler
+
+
+def _bitwise(function: Callable[..., Expr]) -> Callable[..., Expr]:
+    def handler(context: Context, x: Operand, other: Operand) -> Expr:
+        return function(*context.promoted(x, other))
+
+    return handler
+
+
+def _extreme(function: Callable[..., Expr]) -> Callable[..., Expr]:
+    """A handler for the greater or smaller of two that leaves out NaN."""
+
+    def handler(context: Context, x: Expr, other: Expr) -> Expr:
+        left, right = context.promoted(x, other)
+        if not is_float(dtype_of(left)):
+            return function(left, right)
+        return R.where(R.isnan(left), right, R.where(R.isnan(right), left, function(left, right)))
+
+    return handler
+
+
+def hypotenuse(x1: Expr, x2: Expr) -> Expr:
+    """``sqrt(x1² + x2²)`` without overflow on the way."""
+    left, right = R.abs(x1), R.abs(x2)
+    most, least = R.maximum(left, right), R.minimum(left, right)
+    ratio = R.where(R.equal(most, 0.0), R.zeros_like(most), least / most)
+    finite = most * R.sqrt(1.0 + ratio * ratio)
+    return R.where(R.logical_or(R.isinf(left), R.isinf(right)), most, finite)
+
+
+_TENSOR_AND_SCALAR: Final[dict[str, Callable[..., Expr]]] = {
+    "mul": _arithmetic(R.multiply),
+    "floor_divide": _arithmetic(R.floor_divide),
+    "remainder": _arithmetic(R.floor_mod),
+    "fmod": _arithmetic(R.mod),
+    "eq": _compared(R.equal),
+    "ne": _compared(R.not_equal),
+    "lt": _compared(R.less),
+    "le": _compared(R.less_equal),
+    "gt": _compared(R.greater),
+    "ge": _compared(R.greater_equal),
+    "bitwise_and": _bitwise(R.bitwise_and),
+    "bitwise_or": _bitwise(R.bitwise_or),
+    "bitwise_xor": _bitwise(R.bitwise_xor),
+    "__and__": _bitwise(R.bitwise_and),
+    "__or__": _bitwise(R.bitwise_or),
+    "__xor__": _bitwise(R.bitwise_xor),
+    "__lshift__": _bitwise(R.left_shift),
+    "__rshift__": _bitwise(R.right_shift),
+}
+_TWO_TENSORS: Final[dict[str, Callable[..., Expr]]] = {
+    "atan2": _arithmetic(R.atan2),
+    "maximum": _arithmetic(R.maximum),
+    "minimum": _arithmetic(R.minimum),
+    "max.other": _arithmetic(R.maximum),
+    "min.other": _arithmetic(R.minimum),
+    "logaddexp": _arithmetic(R.log_add_exp),
+    "fmax": _extreme(R.maximum),
+    "fmin": _extreme(R.minimum),
+    "logical_and": _logical(R.logical_and),
+    "logical_or": _logical(R.logical_or),
+    "logical_xor": _logical(R.logical_xor),
+    "bitwise_left_shift.Tensor": _bitwise(R.left_shift),
+    "bitwise_right_shift.Tensor": _bitwise(R.right_shift),
+    "bitwise_left_shift.Tensor_Scalar": _bitwise(R.left_shift),
+    "bitwise_right_shift.Tensor_Scalar": _bitwise(R.right_shift),
+}
+for _name, _handler in _TENSOR_AND_SCALAR.items():
+    _overloads = [f"{_name}.Tensor", f"{_name}.Scalar"]
+    converts(*([_name, f"{_name}.Scalar"] if _name == "floor_divide" else _overloads))(_handler)
+for _name, _handler in _TWO_TENSORS.items():
+    converts(_name)(_handler)
+
+
+@converts("hypot")
+def _hypot(context: Context, x: Expr, other: Expr) -> Expr:
+    return in_wide_floats(hypotenuse, *context.promoted(x, other))
+
+
+@converts("add.Tensor", "add.Scalar")
+def _add(context: Context, x: Operand, other: Operand, alpha: float = 1) -> Expr:
+    return _scaled_sum(context, R.add, x, other, alpha)
+
+
+@converts("sub.Tensor", "sub.Scalar", "subtract.Tensor")
+def _sub(context: Context, x: Operand, other: Operand, alpha: float = 1) -> Expr:
+    return _scaled_sum(context, R.subtract, x, other, alpha)
+
+
+@converts("rsub.Tensor", "rsub.Scalar")
+def _rsub(context: Context, x: Operand, other: Operand, alpha: float = 1) -> Expr:
+    return _scaled_sum(context, R.subtract, other, x, alpha)
+
+
+def _scaled_sum(context: Context, function: Callable[..., Expr], x: Operand, other: Operand, alpha: float) -> Expr:
+    if alpha == 1:
+        return context.narrow(function, x, other)
+    if not isinstance(other, Expr):
+        scaled_number: Any = other * cast_to(Any, alpha)
+        return context.narrow(function, x, scaled_number)
+    dtype = promoted_dtype(x, other)
+
+    def scaled(x1: Expr, x2: Expr) -> Expr:
+        return function(x1, x2 * (int(alpha) if is_integer(dtype) else float(alpha)))
+
+    return in_wide_floats(scaled, context.scalar(x, dtype), context.scalar(other, dtype))
+
+
+@converts("div.Tensor", "div.Scalar", "true_divide.Tensor", "divide.Tensor")
+def _divide(context: Context, x: Operand, other: Operand) -> Expr:
+    dtype = context.output_dtype()
+    if is_float(promoted_dtype(x, other)):
+        return context.narrow(R.divide, x, other)
+    return R.divide(context.scalar(x, dtype), context.scalar(other, dtype))
+
+
+def _truncated_quotient(x1: Expr, x2: Expr) -> Expr:
+    return R.trunc(R.divide(x1, x2))
+
+
+@converts("div.Tensor_mode", "div.Scalar_mode")
+def _divide_rounded(context: Context, x: Operand, other: Operand, *, rounding_mode: str | None) -> Expr:
+    if rounding_mode is None:
+        return _divide(context, x, other)
+    if rounding_mode == "floor":
+        return context.narrow(R.floor_divide, x, other)
+    if is_float(promoted_dtype(x, other)):
+        return context.narrow(_truncated_quotient, x, other)
+    return context.narrow(R.divide, x, other)
+
+
+@converts("pow.Tensor_Tensor", "pow.Scalar")
+def _power(context: Context, x: Operand, exponent: Operand) -> Expr:
+    return context.narrow(R.power, x, exponent)
+
+
+@converts("pow.Tensor_Scalar")
+def _power_of_number(context: Context, x: Expr, exponent: Operand) -> Expr:
+    if not isinstance(exponent, SymExpr):
+        if exponent == 2:
+            return R.square(cast(x, context.output_dtype()))
+        if exponent == 0.5 and is_float(dtype_of(x)):
+            return R.sqrt(x)
+        if exponent == 1:
+            return cast(x, context.output_dtype())
+    return context.narrow(R.power, x, exponent)
+
+
+@converts("remainder.Scalar_Tensor")
+def _remainder_of_number(context: Context, x: Operand, other: Expr) -> Expr:
+    return context.narrow(R.floor_mod, x, other)
+
+
+@converts("xlogy.Tensor")
+def _xlogy(context: Context, x: Expr, other: Expr) -> Expr:
+    left, right = context.promoted(x, other)
+    product = R.where(R.equal(left, 0.0), R.zeros_like(left), left * R.log(right))
+    return R.where(R.isnan(right), right, product)
+
+
+@converts("copysign.Tensor", "copysign.Scalar")
+def _copysign(context: Context, x: Expr, other: Operand) -> Expr:
+    dtype = context.output_dtype()
+    size = R.abs(cast(x, dtype))
+    return R.where(is_signed(context.scalar(other, dtype)), R.negative(size), size)
+
+
+# --- three operands
+
+
+@converts("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
+def _where(context: Context, condition: Expr, x: Operand, other: Operand) -> Expr:
+    dtype = context.output_dtype()
+    return R.where(cast(condition, "bool"), context.scalar(x, dtype), context.scalar(other, dtype))
+
+
+@converts("masked_fill.Scalar", "masked_fill.Tensor")
+def _masked_fill(context: Context, x: Expr, mask: Expr, value: Operand) -> Expr:
+    return R.where(mask, context.scalar(value, dtype_of(x)), x)
+
+
+@converts("clamp", "clip", "hardtanh")
+def _clamp(context: Context, x: Expr, min: float | None = None, max: float | None = None, **limits: float) -> Expr:
+    low, high = limits.get("min_val", min), limits.get("max_val", max)
+    if context.operator() == "hardtanh":
+        low, high = -1.0 if low is None else low, 1.0 if high is None else high
+    x = cast(x, context.output_dtype())
+    if low is not None and high is not None and not isinstance(low, SymExpr) and not isinstance(high, SymExpr):
+        return R.clip(x, low, high)
+    return _between(context, x, low, high)
+
+
+@converts("clamp.Tensor", "clip.Tensor")
+def _clamp_by_tensors(context: Context, x: Expr, min: Expr | None = None, max: Expr | None = None) -> Expr:
+    return _between(context, cast(x, context.output_dtype()), min, max)
+
+
+@converts("clamp_min", "clamp_min.Tensor")
+def _clamp_min(context: Context, x: Expr, min: Operand) -> Expr:
+    return _between(context, cast(x, context.output_dtype()), min, None)
+
+
+@converts("clamp_max", "clamp_max.Tensor")
+def _clamp_max(context: Context, x: Expr, max: Operand) -> Expr:
+    return _between(context, cast(x, context.output_dtype()), None, max)
+
+
+def _between(context: Context, x: Expr, low: Operand | None, high: Operand | None) -> Expr:
+    dtype = dtype_of(x)
+    if low is not None:
+        x = R.maximum(x, context.scalar(low, dtype))
+    return x if high is None else R.minimum(x, context.scalar(high, dtype))
+
+
+@converts("addcmul")
+def _addcmul(context: Context, x: Expr, tensor1: Expr, tensor2: Expr, *, value: float = 1) -> Expr:
+    return _weighted(context, R.multiply, x, tensor1, tensor2, value)
+
+
+@converts("addcdiv")
+def _addcdiv(context: Context, x: Expr, tensor1: Expr, tensor2: Expr, *, value: float = 1) -> Expr:
+    return _weighted(context, R.divide, x, tensor1, tensor2, value)
+
+
+def _weighted(
+    context: Context, function: Callable[..., Expr], x: Expr, tensor1: Expr, tensor2: Expr, value: float
+) -> Expr:
+    """``x + value * function(tensor1, tensor2)``, rounded once."""
+    dtype = context.output_dtype()
+
+    def whole(first: Expr, second: Expr, third: Expr) -> Expr:
+        product = function(second, third)
+        return first + (product if value == 1 else product * value)
+
+    return in_wide_floats(whole, *[cast(operand, dtype) for operand in (x, tensor1, tensor2)])
+
+
+@converts("lerp.Scalar", "lerp.Tensor")
+def _lerp(context: Context, x: Expr, end: Expr, weight: Operand) -> Expr:
+    dtype = context.output_dtype()
+
+    def between(start: Expr, stop: Expr, *weights: Expr) -> Any:
+        share = weights[0] if weights else float(weight)  # pyright: ignore[reportArgumentType]
+        return start + (stop - start) * share
+
+    operands = [x, end, weight] if isinstance(weight, Expr) else [x, end]
+    return in_wide_floats(between, *[cast(operand, dtype) for operand in operands])

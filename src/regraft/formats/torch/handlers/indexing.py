@@ -1,0 +1,169 @@
+"""Handlers of ATen's selections: slices, gathers, and indexing by tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from .... import op as R
+from ....ir.dims import Dim, SymExpr, dim_at_least
+from ....ir.expr import Expr, const
+from ....ir.types import TensorType
+from ..context import Context, axis_of, cast, converts, dtype_of, rank, shape_of
+
+_END: Final = 2**63 - 1
+"""How PyTorch writes a slice without an end."""
+
+
+def _bounds(x: Expr, axis: int, start: Dim | None, end: Dim | None) -> tuple[Dim, Dim]:
+    size = shape_of(x)[axis]
+    last = size if end is None or (isinstance(end, int) and end >= _END) else end
+    return 0 if start is None else start, last
+
+
+@converts("slice.Tensor")
+def _slice(
+    context: Context, x: Expr, dim: int = 0, start: Dim | None = None, end: Dim | None = None, step: int = 1
+) -> Expr:
+    axis = axis_of(dim, rank(x))
+    first, last = _bounds(x, axis, start, end)
+    if step == 1 and first == 0 and last == shape_of(x)[axis]:
+        return x
+    return R.strided_slice(x, [axis], [first], [last], [step])
+
+
+@converts("narrow")
+def _narrow(context: Context, x: Expr, dim: int, start: Dim, length: Dim) -> Expr:
+    axis = axis_of(dim, rank(x))
+    first = start + shape_of(x)[axis] if dim_at_least(start, 0) is False else start
+    return R.strided_slice(x, [axis], [first], [first + length], [1])
+
+
+@converts("select.int")
+def _select(context: Context, x: Expr, dim: int, index: Dim) -> Expr:
+    axis = axis_of(dim, rank(x))
+    size = shape_of(x)[axis]
+    if isinstance(index, SymExpr) or not isinstance(size, int):
+        first = index + size if dim_at_least(index, 0) is False else index
+        return R.squeeze(R.strided_slice(x, [axis], [first], [first + 1], [1]), axis=axis)
+    return R.take(x, const(index % size, "int64"), axis=axis)
+
+
+@converts("select_scatter")
+def _select_scatter(context: Context, x: Expr, src: Expr, dim: int, index: Dim) -> Expr:
+    axis = axis_of(dim, rank(x))
+    first = index + shape_of(x)[axis] if dim_at_least(index, 0) is False else index
+    return R.slice_scatter(x, R.expand_dims(cast(src, dtype_of(x)), axis=axis), first, first + 1, 1, axis=axis)
+
+
+@converts("slice_scatter")
+def _slice_scatter(
+    context: Context,
+    x: Expr,
+    src: Expr,
+    dim: int = 0,
+    start: Dim | None = None,
+    end: Dim | None = None,
+    step: int = 1,
+) -> Expr:
+    axis = axis_of(dim, rank(x))
+    first, last = _bounds(x, axis, start, end)
+    src = cast(src, dtype_of(x))
+    if step == 1 and first == 0 and last == shape_of(x)[axis]:
+        return src
+    return R.slice_scatter(x, src, first, last, step, axis=axis)
+
+
+@converts("index_select")
+def _index_select(context: Context, x: Expr, dim: int, index: Expr) -> Expr:
+    if rank(x) == 0:
+        return x
+    return R.take(x, R.reshape(index, [-1]) if rank(index) == 0 else index, axis=axis_of(dim, rank(x)))
+
+
+@converts("gather")
+def _gather(context: Context, x: Expr, dim: int, index: Expr, *, sparse_grad: bool = False) -> Expr:
+    if rank(x) == 0:
+        return x if rank(index) == 0 else R.broadcast_to(x, shape_of(index))
+    if rank(index) == 0:
+        return R.take(x, index, axis=0)
+    return R.gather_elements(x, index, axis=dim)
+
+
+@converts("take_along_dim")
+def _take_along(context: Context, x: Expr, indices: Expr, dim: int | None = None) -> Expr:
+    if dim is None:
+        return R.take(R.flatten(x), R.flatten(indices), axis=0)
+    axis = axis_of(dim, rank(x))
+    result = context.output_shape()
+    full = [shape_of(x)[axis] if place == axis else size for place, size in enumerate(result)]
+    wide = x if tuple(full) == shape_of(x) else R.broadcast_to(x, full)
+    return R.gather_elements(
+        wide, indices if shape_of(indices) == result else R.broadcast_to(indices, result), axis=axis
+    )
+
+
+@converts("take")
+def _take(context: Context, x: Expr, index: Expr) -> Expr:
+    return R.take(R.flatten(x), index, axis=0)
+
+
+@converts("embedding")
+def _embedding(
+    context: Context,
+    weight: Expr,
+    indices: Expr,
+    padding_idx: Dim = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Expr:
+    return R.take(weight, indices, axis=0)
+
+
+# --- indexing by tensors
+
+
+@converts("index.Tensor", "_unsafe_index.Tensor")
+def _index(context: Context, x: Expr, indices: Sequence[Expr | None]) -> Expr:
+    listed = without_masks(context, indices)
+    places = [axis for axis, index in enumerate(listed) if index is not None]
+    named = [index for index in listed if index is not None]
+    if len(places) == 1:
+        return R.take(x, named[0], axis=places[0])
+    rest = [axis for axis in range(rank(x)) if axis not in places]
+    turned = R.permute_dims(x, [*places, *rest]) if places != list(range(len(places))) else x
+    found = R.index_tensor(turned, named)
+    adjacent = places == list(range(places[0], places[0] + len(places)))
+    before = places[0] if adjacent else 0
+    if not before:
+        return found
+    # Indices that stand side by side leave their axes in place; others come first, as in NumPy.
+    width = rank(found) - len(rest)
+    axes = [*range(width, width + before), *range(width), *range(width + before, rank(found))]
+    return R.permute_dims(found, axes)
+
+
+def without_masks(context: Context, indices: Sequence[Expr | None]) -> list[Expr | None]:
+    """The indices with each mask replaced by the places where it is true."""
+    listed: list[Expr | None] = []
+    for index in indices:
+        if index is None or dtype_of(index) not in ("bool", "uint8"):
+            listed.append(index)
+            continue
+        if rank(index) == 0:
+            context.unsupported("a tensor indexed by a scalar mask")
+        rows = context.emit(R.nonzero(index))
+        listed.extend([R.take(rows, const(axis, "int64"), axis=0) for axis in range(rank(index))])
+    return listed
+
+
+@converts("masked_select")
+def _masked_select(context: Context, x: Expr, mask: Expr) -> Expr:
+    whole = R.where(mask, x, x).ty
+    assert isinstance(whole, TensorType)
+    shape: Any = whole.shape
+    wide = [
+        R.flatten(R.broadcast_to(operand, shape) if shape_of(operand) != shape else operand) for operand in (x, mask)
+    ]
+    rows = R.nonzero(wide[1])
+    return R.take(wide[0], R.squeeze(rows, axis=0), axis=0)

@@ -1,0 +1,151 @@
+"""Handlers of ATen's products of matrices; `linear` takes Relax's form: permute_dims, matmul, add."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .... import op as R
+from ....ir.dims import dim_min
+from ....ir.dtypes import is_integer
+from ....ir.expr import Expr, const
+from ..context import Context, cast, converts, dtype_of, rank, shape_of
+
+
+@converts("linear")
+def _linear(context: Context, input: Expr, weight: Expr, bias: Expr | None = None) -> Expr:
+    right = R.permute_dims(weight, [1, 0]) if rank(weight) == 2 else weight
+    product = R.matmul(input, right)
+    return product if bias is None else R.add(product, bias)
+
+
+@converts("matmul", "mm", "bmm", "mv", "dot", "vdot")
+def _matmul(context: Context, x: Expr, other: Expr) -> Expr:
+    return R.matmul(x, other)
+
+
+@converts("inner")
+def _inner(context: Context, x: Expr, other: Expr) -> Expr:
+    if 0 in (rank(x), rank(other)):
+        return R.multiply(x, other)
+    if rank(other) < 2:
+        return R.matmul(x, other)
+    # The last axes of both are summed over, and the others of the second come after those of the first.
+    columns = R.permute_dims(R.reshape(other, [-1, shape_of(other)[-1]]), [1, 0])
+    return R.reshape(R.matmul(x, columns), context.output_shape())
+
+
+@converts("outer", "ger")
+def _outer(context: Context, x: Expr, vec2: Expr) -> Expr:
+    return R.outer(*context.promoted(x, vec2))
+
+
+@converts("addmm", "addmv", "baddbmm")
+def _addmm(context: Context, x: Expr, mat1: Expr, mat2: Expr, *, beta: float = 1, alpha: float = 1) -> Expr:
+    product = _scaled(R.matmul(mat1, mat2), alpha)
+    # With beta = 0 the first operand plays no part, NaN included.
+    return product if beta == 0 else R.add(product, _scaled(x, beta))
+
+
+@converts("addbmm")
+def _addbmm(context: Context, x: Expr, batch1: Expr, batch2: Expr, *, beta: float = 1, alpha: float = 1) -> Expr:
+    product = _scaled(R.sum(R.matmul(batch1, batch2), axis=0), alpha)
+    return product if beta == 0 else R.add(product, _scaled(x, beta))
+
+
+def _scaled(x: Expr, factor: float) -> Expr:
+    if factor == 1:
+        return x
+    return x * (int(factor) if is_integer(dtype_of(x)) else float(factor))
+
+
+@converts("einsum")
+def _einsum(context: Context, equation: str, tensors: Sequence[Expr], path: object = None) -> Expr:
+    dtype = context.output_dtype()
+    return R.einsum([cast(x, dtype) for x in tensors], equation.replace(" ", ""))
+
+
+@converts("linalg_multi_dot", "chain_matmul")
+def _multi_dot(context: Context, tensors: Sequence[Expr]) -> Expr:
+    result = tensors[0]
+    for x in tensors[1:]:
+        result = R.matmul(result, x)
+    return result
+
+
+@converts("trace")
+def _trace(context: Context, x: Expr) -> Expr:
+    places = R.arange(0, dim_min(*shape_of(x)), 1, "int64")
+    return R.sum(R.index_tensor(cast(x, context.output_dtype()), [places, places]))
+
+
+@converts("_cdist_forward", "cdist")
+def _cdist(context: Context, x1: Expr, x2: Expr, p: float = 2.0, compute_mode: int | None = None) -> Expr:
+    return _distance(R.expand_dims(x1, axis=-2), R.expand_dims(x2, axis=-3), p)
+
+
+def _distance(rows: Expr, columns: Expr, p: float) -> Expr:
+    """The p-norm of the differences, over the last axis."""
+    distance = R.abs(R.subtract(rows, columns))
+    if p == 1:
+        return R.sum(distance, axis=-1)
+    if p == 2:
+        return R.sqrt(R.sum(R.square(distance), axis=-1))
+    if p == float("inf"):
+        return R.max(distance, axis=-1)
+    if p == 0:
+        return R.sum(cast(R.not_equal(rows, columns), dtype_of(rows)), axis=-1)
+    return R.power(R.sum(R.power(distance, float(p)), axis=-1), 1.0 / p)
+
+
+@converts("_pdist_forward")
+def _pdist(context: Context, x: Expr, p: float = 2.0) -> Expr:
+    count = shape_of(x)[0]
+    if not isinstance(count, int):
+        context.unsupported(f"the pairs of a symbolic number of rows, {count}")
+    first, second = [R.take(x, const(places, "int64"), axis=0) for places in np.triu_indices(count, 1)]
+    return _distance(first, second, p)
+
+
+# --- one matrix for each group of rows
+
+
+@converts("_grouped_mm")
+@converts("grouped_mm_fallback", namespace="transformers")
+def _grouped_matmul(
+    context: Context,
+    x: Expr,
+    mat2: Expr,
+    offs: Expr | None = None,
+    bias: Expr | None = None,
+    out_dtype: Any = None,
+) -> Expr:
+    """Rows ``offs[i-1]`` to ``offs[i]`` times the matrix ``i``; rows behind the last offset are zeros.
+
+    Each group is a slice, as long as the data says, and one product: no more is computed than PyTorch computes.
+    """
+    if offs is None and rank(x) == 3:
+        return cast(R.matmul(x, mat2), context.output_dtype())
+    if offs is None or rank(x) != 2 or rank(mat2) != 3 or bias is not None:
+        context.unsupported("groups other than of rows, each with a matrix; write them as matmuls")
+    groups, depth, width = shape_of(mat2)
+    if not isinstance(groups, int):
+        context.unsupported(f"a symbolic number of groups, {groups}")
+    ends = R.reshape(cast(offs, "int64"), [groups, 1])
+    bounds = context.emit(R.concat([R.zeros([1, 1], "int64"), ends], axis=0))
+    starts = context.emit(R.concat([bounds, R.zeros([groups + 1, 1], "int64")], axis=1))
+    stops = context.emit(R.concat([ends, R.full([groups, 1], const(depth, "int64"), "int64")], axis=1))
+    steps = const([1, 1], "int64")
+
+    def row(table: Expr, index: int) -> Expr:
+        return R.take(table, const(index, "int64"), axis=0)
+
+    parts: list[Expr] = []
+    for group in range(groups):
+        rows = R.dynamic_strided_slice(x, row(starts, group), row(stops, group), steps)
+        parts.append(context.emit(R.matmul(rows, R.take(mat2, const(group, "int64"), axis=0))))
+    behind = R.dynamic_strided_slice(x, row(starts, groups), const([2**62, 1], "int64"), steps)
+    parts.append(context.emit(behind * R.zeros([1, width], dtype_of(x))))
+    return cast(R.concat(parts, axis=0), context.output_dtype())

@@ -1,0 +1,213 @@
+"""Handlers of ATen's pooling, with the places of maxima where a model asks for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from .... import op as R
+from ....ir.dims import Dim
+from ....ir.expr import Expr, const
+from ..context import Context, converts, dtype_of, each_axis, rank, shape_of
+from .unary import lowest_of
+
+_MAX: Final[list[Callable[..., Expr]]] = [R.nn.max_pool1d, R.nn.max_pool2d, R.nn.max_pool3d]
+_AVERAGE: Final[list[Callable[..., Expr]]] = [R.nn.avg_pool1d, R.nn.avg_pool2d, R.nn.avg_pool3d]
+_ADAPTIVE: Final[list[Callable[..., Expr]]] = [
+    R.nn.adaptive_avg_pool1d,
+    R.nn.adaptive_avg_pool2d,
+    R.nn.adaptive_avg_pool3d,
+]
+
+
+def _spatial_axes(context: Context) -> int:
+    """How many axes a layer works along: the digit in its name."""
+    return next(int(letter) for letter in context.operator() if letter.isdigit())
+
+
+def _batched(x: Expr, count: int, function: Callable[[Expr], Expr]) -> Expr:
+    """``function`` of ``x`` with a batch axis, which PyTorch lets people leave out."""
+    if rank(x) == count + 2:
+        return function(x)
+    return R.squeeze(function(R.expand_dims(x, axis=0)), axis=0)
+
+
+def _strides(stride: Any, kernel: Sequence[int]) -> Sequence[int]:
+    """The steps of a window, one for each axis; those of PyTorch are its size unless they are given."""
+    return kernel if stride in (None, []) else each_axis(stride, len(kernel))
+
+
+def _pooled(
+    context: Context,
+    function: Callable[..., Expr],
+    x: Expr,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    **attributes: Any,
+) -> Expr:
+    count = _spatial_axes(context)
+    kernel = each_axis(kernel_size, count)
+    widths = each_axis(padding, count)
+    steps = _strides(stride, kernel)
+    if ceil_mode and all(step == 1 for step in attributes.get("dilation", ())):
+        # A window that reaches past both ends holds what there is.
+        sizes = shape_of(x)[-count:]
+        kernel = [
+            min(k, size + 2 * width) if isinstance(size, int) else k
+            for k, size, width in zip(kernel, sizes, widths, strict=True)
+        ]
+    attributes |= {
+        "pool_size": kernel,
+        "strides": steps,
+        "padding": [*widths, *widths],
+        "ceil_mode": ceil_mode,
+    }
+    return _batched(x, count, lambda x: function(x, **attributes))
+
+
+@converts("max_pool1d", "max_pool2d", "max_pool3d")
+def _max_pool(
+    context: Context,
+    x: Expr,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> Expr:
+    count = _spatial_axes(context)
+    steps = each_axis(dilation, count)
+    return _pooled(context, _MAX[count - 1], x, kernel_size, stride, padding, ceil_mode, dilation=steps)
+
+
+@converts("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool1d_with_indices")
+def _max_pool_with_indices(
+    context: Context,
+    x: Expr,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> tuple[Expr, Expr | None]:
+    pooled = _max_pool(context, x, kernel_size, stride, padding, dilation, ceil_mode)
+    if not context.uses(1):
+        return pooled, None
+    count = _spatial_axes(context)
+    kernel, widths, dilations = [each_axis(value, count) for value in (kernel_size, padding, dilation)]
+    steps = _strides(stride, kernel)
+    lines = [
+        _Line(extent, np.arange(n)[:, None] * step - width + np.arange(k)[None, :] * dilated)
+        for extent, n, step, width, k, dilated in zip(
+            _known(context, shape_of(x), count), _known(context, context.output_shape(), count), steps, widths, kernel,
+            dilations, strict=True,
+        )
+    ]  # fmt: skip
+    return pooled, _greatest(context, x, lines)[1]
+
+
+@converts("avg_pool1d", "avg_pool2d", "avg_pool3d")
+def _avg_pool(
+    context: Context,
+    x: Expr,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Expr:
+    count = _spatial_axes(context)
+    function = _AVERAGE[count - 1]
+    factor = 1.0
+    if divisor_override is not None:
+        if ceil_mode:
+            context.unsupported("divisor_override with ceil_mode; divide the sum of the windows yourself")
+        factor, count_include_pad = math.prod(each_axis(kernel_size, count)) / divisor_override, True
+    found = _pooled(context, function, x, kernel_size, stride, padding, ceil_mode, count_include_pad=count_include_pad)
+    return found if factor == 1 else found * factor
+
+
+@converts(
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "_adaptive_avg_pool2d",
+    "_adaptive_avg_pool3d",
+)
+def _adaptive_avg_pool(context: Context, x: Expr, output_size: Sequence[Dim]) -> Expr:
+    count = _spatial_axes(context)
+    sizes = list(context.output_shape()[-count:])
+    return _batched(x, count, lambda x: _ADAPTIVE[count - 1](x, output_size=sizes))
+
+
+@converts("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
+def _adaptive_max_pool(context: Context, x: Expr, output_size: Sequence[int]) -> tuple[Expr, Expr | None]:
+    count = _spatial_axes(context)
+    pairs = list(zip(_known(context, shape_of(x), count), _known(context, context.output_shape(), count), strict=True))
+    kernel = [have // want for have, want in pairs]
+    if not any(have % want for have, want in pairs) and not context.uses(1):
+        return _batched(x, count, lambda x: _MAX[count - 1](x, pool_size=kernel, strides=kernel)), None
+    return _greatest(context, x, [_Line(have, _adaptive_windows(have, want)) for have, want in pairs])
+
+
+def _known(context: Context, shape: Sequence[Dim], count: int) -> list[int]:
+    """The last sizes of a shape, as numbers."""
+    sizes: list[int] = []
+    for size in shape[-count:]:
+        if not isinstance(size, int):
+            context.unsupported(f"the windows of an axis of symbolic size {size}")
+        sizes.append(size)
+    return sizes
+
+
+def _adaptive_windows(have: int, want: int) -> np.ndarray:
+    """The places of each window, of -1 where a window is shorter than the longest."""
+    starts, stops = np.arange(want) * have // want, -(-np.arange(1, want + 1) * have // want)
+    places = starts[:, None] + np.arange(int((stops - starts).max()))[None, :]
+    return np.where(places < stops[:, None], places, -1)
+
+
+class _Line(NamedTuple):
+    """The windows along one axis: its size, and the places of each window, outside the axis where there is none."""
+
+    size: int
+    places: np.ndarray
+
+
+def _greatest(context: Context, x: Expr, lines: Sequence[_Line]) -> tuple[Expr, Expr]:
+    """The greatest element of each window, and its place among the elements of all spatial axes in order."""
+    count = len(lines)
+    places, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
+    for size, along in lines:
+        # Windows of all axes so far, and of this one: rows times rows, elements times elements.
+        within = (along >= 0) & (along < size)
+        shape = (len(places) * len(along), -1)
+        places = (places[:, None, :, None] * size + along[None, :, None, :]).reshape(shape)
+        inside = (inside[:, None, :, None] & within[None, :, None, :]).reshape(shape)
+    places = np.where(inside, places, 0)
+    lead = shape_of(x)[:-count]
+    flat = R.reshape(x, [*lead, math.prod(size for size, _ in lines)])
+    taken = R.take(flat, const(places, "int64"), axis=len(lead))
+    if not inside.all():
+        taken = R.where(const(inside, "bool"), taken, const(lowest_of(dtype_of(x)), dtype_of(x)))
+    taken = context.emit(taken)
+    chosen = R.argmax(taken, axis=len(lead) + 1) + const(np.arange(len(places)) * places.shape[1], "int64")
+    found = R.take(const(places.ravel(), "int64"), chosen, axis=0)
+    shape = context.output_shape()
+    return R.reshape(R.max(taken, axis=len(lead) + 1), shape), R.reshape(found, shape)
+
+
+@converts("max_unpool2d", "max_unpool3d")
+def _max_unpool(context: Context, x: Expr, indices: Expr, output_size: Sequence[Dim], *_window: Any) -> Expr:
+    count = _spatial_axes(context)
+    shape = context.output_shape()
+    lead = shape[:-count]
+    start = R.zeros([*lead, math.prod(_known(context, shape, count))], dtype_of(x))
+    places, values = [R.reshape(value, [*lead, -1]) for value in (indices, x)]
+    return R.reshape(R.scatter_elements(start, places, values, axis=len(lead)), shape)

@@ -1,0 +1,94 @@
+"""Handlers of ATen's recurrent layers: each layer of a stack stays one operator, of both directions.
+
+PyTorch keeps the gates of one weight in another order than ONNX, whose order the operators here have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .... import op as R
+from ....ir.expr import Expr, Tuple
+from ..context import Context, converts, fields_of, shape_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """An operator, where its gates stand in PyTorch's weights, and what it is called with besides."""
+
+    operator: Callable[..., Expr]
+    gates: tuple[int, ...]
+    options: dict[str, Any]
+
+
+_CELLS: Final = {
+    "lstm": _Cell(R.nn.lstm, (0, 3, 1, 2), {}),
+    "gru": _Cell(R.nn.gru, (1, 0, 2), {"linear_before_reset": True}),
+    "rnn_tanh": _Cell(R.nn.rnn, (0,), {}),
+    "rnn_relu": _Cell(R.nn.rnn, (0,), {"activations": ["relu"]}),
+}
+
+
+@converts("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input")
+def _recurrent(
+    context: Context,
+    x: Expr,
+    hx: Expr | Sequence[Expr],
+    params: Sequence[Expr],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Expr, ...]:
+    if train and dropout:
+        context.unsupported("random dropout between layers; export the model in eval mode: model.eval()")
+    ways = 2 if bidirectional else 1
+    each = 4 if has_biases else 2
+    if len(params) != num_layers * ways * each:
+        context.unsupported("a projection of the state (proj_size); write it as a layer of its own")
+    cell = _CELLS[context.operator()]
+    states = [hx] if isinstance(hx, Expr) else list(hx)
+    if batch_first:
+        x = R.permute_dims(x, [1, 0, 2])
+    lasts: list[list[Expr]] = [[] for _ in states]
+    for layer in range(num_layers):
+        of_layer = [params[(layer * ways + way) * each :][:each] for way in range(ways)]
+        first = [R.strided_slice(state, [0], [layer * ways], [(layer + 1) * ways]) for state in states]
+        x, ends = _layer(context, cell, x, of_layer, first)
+        for found, end in zip(lasts, ends, strict=True):
+            found.append(end)
+    results = [R.concat(found, axis=0) if num_layers > 1 else found[0] for found in lasts]
+    return R.permute_dims(x, [1, 0, 2]) if batch_first else x, *results
+
+
+def _layer(
+    context: Context, cell: _Cell, x: Expr, params: Sequence[Sequence[Expr]], first: Sequence[Expr]
+) -> tuple[Expr, list[Expr]]:
+    """What one layer gives at each step, both directions side by side, and its last states."""
+    weights = [_both([_ordered(context, of_way[place], cell.gates) for of_way in params]) for place in (0, 1)]
+    bias: Expr = Tuple([])
+    if len(params[0]) > 2:
+        bias = _both([R.concat([_ordered(context, b, cell.gates) for b in of_way[2:]], axis=0) for of_way in params])
+    direction = "bidirectional" if len(params) == 2 else "forward"
+    call = cell.operator(x, *weights, bias, *first, direction=direction, **cell.options)
+    steps, *ends = fields_of(context.emit(call))
+    batch, hidden = shape_of(first[0])[1:]
+    side_by_side = R.reshape(R.permute_dims(steps, [0, 2, 1, 3]), [shape_of(x)[0], batch, hidden * len(params)])
+    return context.emit(side_by_side), ends
+
+
+def _ordered(context: Context, weight: Expr, gates: Sequence[int]) -> Expr:
+    """The rows of a weight, gate by gate, in another order of gates."""
+    if len(gates) == 1:
+        return weight
+    parts = context.emit(R.split(weight, len(gates), axis=0))
+    return R.concat([parts[gate] for gate in gates], axis=0)
+
+
+def _both(values: Sequence[Expr]) -> Expr:
+    """The values of all directions, along a new first axis."""
+    return R.stack(list(values), axis=0) if len(values) > 1 else R.expand_dims(values[0], axis=0)

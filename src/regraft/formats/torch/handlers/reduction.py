@@ -1,0 +1,376 @@
+"""Handlers of ATen's reductions, scans, sorts and searches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from .... import op as R
+from ....ir.dims import Dim, dim_product
+from ....ir.dtypes import is_bool, is_float
+from ....ir.expr import Expr, ShapeExpr, const
+from ..context import Context, axes_of, axis_of, cast, converts, dtype_of, fields_of, rank, shape_of
+from .unary import in_wide_floats
+
+Axes: TypeAlias = "int | Sequence[int] | None"
+
+
+def _fold(function: Callable[..., Expr], x: Expr, axes: Axes, keepdim: bool) -> Expr:
+    return x if rank(x) == 0 else function(x, axis=axes_of(axes, rank(x)), keepdims=keepdim)
+
+
+@converts("sum", "sum.dim_IntList")
+def _sum(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Expr:
+    return _fold(R.sum, cast(x, context.output_dtype()), dim, keepdim)
+
+
+@converts("mean", "mean.dim")
+def _mean(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Expr:
+    return _fold(R.mean, cast(x, context.output_dtype()), dim, keepdim)
+
+
+@converts("prod", "prod.dim_int")
+def _prod(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Expr:
+    return _fold(R.prod, cast(x, context.output_dtype()), dim, keepdim)
+
+
+@converts("nansum")
+def _nansum(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Expr:
+    kept = R.where(R.isnan(x), R.zeros_like(x), x) if is_float(dtype_of(x)) else x
+    return _fold(R.sum, cast(kept, context.output_dtype()), dim, keepdim)
+
+
+@converts("amax", "max")
+def _amax(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
+    return _fold(R.max, x, dim, keepdim)
+
+
+@converts("amin", "min")
+def _amin(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
+    return _fold(R.min, x, dim, keepdim)
+
+
+@converts("aminmax")
+def _aminmax(context: Context, x: Expr, *, dim: int | None = None, keepdim: bool = False) -> tuple[Expr, Expr]:
+    return _fold(R.min, x, dim, keepdim), _fold(R.max, x, dim, keepdim)
+
+
+@converts("any", "any.dim", "any.dims", "_is_any_true")
+def _any(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
+    return cast(_fold(R.max, cast(x, "bool"), dim, keepdim), context.output_dtype())
+
+
+@converts("all", "all.dim", "all.dims", "_is_all_true")
+def _all(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
+    return cast(_fold(R.min, cast(x, "bool"), dim, keepdim), context.output_dtype())
+
+
+@converts("count_nonzero", "count_nonzero.dim_IntList")
+def _count_nonzero(context: Context, x: Expr, dim: Axes = None) -> Expr:
+    return _fold(R.sum, cast(cast(x, "bool"), "int64"), dim, False)
+
+
+@converts("max.dim")
+def _max_and_place(context: Context, x: Expr, dim: int, keepdim: bool = False) -> tuple[Expr, Expr]:
+    return _fold(R.max, x, dim, keepdim), _place(R.argmax, x, dim, keepdim)
+
+
+@converts("min.dim")
+def _min_and_place(context: Context, x: Expr, dim: int, keepdim: bool = False) -> tuple[Expr, Expr]:
+    return _fold(R.min, x, dim, keepdim), _place(R.argmin, x, dim, keepdim)
+
+
+@converts("argmax")
+def _argmax(context: Context, x: Expr, dim: int | None = None, keepdim: bool = False) -> Expr:
+    return _place(R.argmax, x, dim, keepdim)
+
+
+@converts("argmin")
+def _argmin(context: Context, x: Expr, dim: int | None = None, keepdim: bool = False) -> Expr:
+    return _place(R.argmin, x, dim, keepdim)
+
+
+def _place(function: Callable[..., Expr], x: Expr, dim: int | None, keepdim: bool) -> Expr:
+    if rank(x) == 0:
+        return const(0, "int64")
+    return function(x, axis=dim, keepdims=keepdim)
+
+
+@converts("var.correction", "var.dim", "var")
+def _var(context: Context, x: Expr, dim: Any = None, unbiased: Any = True, keepdim: bool = False, **more: Any) -> Expr:
+    axes, correction, keepdim = _correction(dim, unbiased, keepdim, more)
+    return _corrected_variance(context, x, axes, correction, keepdim)
+
+
+@converts("std.correction", "std.dim", "std")
+def _std(context: Context, x: Expr, dim: Any = None, unbiased: Any = True, keepdim: bool = False, **more: Any) -> Expr:
+    axes, correction, keepdim = _correction(dim, unbiased, keepdim, more)
+
+    def deviation(y: Expr) -> Expr:
+        return R.sqrt(_corrected_variance(context, y, axes, correction, keepdim))
+
+    return in_wide_floats(deviation, x)
+
+
+@converts("var_mean.correction", "var_mean.dim", "var_mean")
+def _var_mean(
+    context: Context, x: Expr, dim: Any = None, unbiased: Any = True, keepdim: bool = False, **more: Any
+) -> tuple[Expr, Expr]:
+    axes, correction, keepdim = _correction(dim, unbiased, keepdim, more)
+    return _corrected_variance(context, x, axes, correction, keepdim), _fold(R.mean, x, axes, keepdim)
+
+
+def _correction(dim: Any, unbiased: Any, keepdim: bool, more: dict[str, Any]) -> tuple[Axes, float, bool]:
+    """The axes, what is taken off the count, and whether axes are kept, out of the overloads' arguments."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    correction = more.get("correction", 1 if unbiased else 0)
+    return dim, 1 if correction is None else correction, more.get("keepdim", keepdim)
+
+
+def _corrected_variance(context: Context, x: Expr, dim: Axes, correction: float, keepdim: bool) -> Expr:
+    """The variance over ``count - correction``, for PyTorch divides by that and ours by the count."""
+    if not correction:
+        return _fold(R.variance, x, dim, keepdim) if rank(x) else R.zeros_like(x)
+    count: Dim = dim_product([shape_of(x)[axis] for axis in axes_of(dim, rank(x))])
+
+    def whole(x: Expr) -> Expr:
+        variance = _fold(R.variance, x, dim, keepdim) if rank(x) else R.zeros_like(x)
+        if isinstance(count, int):
+            rest = max(count - correction, 0)
+            return variance * (count / rest if rest else math.inf)
+        size = context.scalar(count, dtype_of(x))
+        return variance * (size / R.maximum(size - float(correction), 0.0))
+
+    return in_wide_floats(whole, x)
+
+
+@converts("logsumexp")
+def _logsumexp(context: Context, x: Expr, dim: Axes, keepdim: bool = False) -> Expr:
+    if rank(x) == 0:
+        return x
+    axes = axes_of(dim, rank(x))
+
+    def whole(x: Expr) -> Expr:
+        peak = R.max(x, axis=axes, keepdims=True)
+        finite = R.where(R.isfinite(peak), peak, R.zeros_like(peak))
+        total = R.log(R.sum(R.exp(x - finite), axis=axes, keepdims=True)) + finite
+        return total if keepdim else R.squeeze(total, axis=axes)
+
+    return in_wide_floats(whole, cast(x, context.output_dtype()))
+
+
+@converts("linalg_vector_norm")
+def _vector_norm(
+    context: Context, x: Expr, ord: float = 2, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None
+) -> Expr:
+    return _norm(cast(x, context.output_dtype()), ord, dim, keepdim)
+
+
+@converts("norm.ScalarOpt_dim", "norm.Scalar", "norm.ScalarOpt_dim_dtype")
+def _norm_of(
+    context: Context, x: Expr, p: float | None = 2, dim: Axes = None, keepdim: bool = False, **_how: Any
+) -> Expr:
+    return _norm(cast(x, context.output_dtype()), 2 if p is None else p, dim, keepdim)
+
+
+def _norm(x: Expr, order: float, dim: Axes, keepdim: bool) -> Expr:
+    def whole(x: Expr) -> Expr:
+        size = R.abs(x)
+        if order in (math.inf, -math.inf):
+            return _fold(R.max if order > 0 else R.min, size, dim, keepdim)
+        if order == 0:
+            return _fold(R.sum, cast(R.not_equal(x, 0.0), dtype_of(x)), dim, keepdim)
+        if order == 1:
+            return _fold(R.sum, size, dim, keepdim)
+        if order == 2:
+            return R.sqrt(_fold(R.sum, R.square(x), dim, keepdim))
+        return R.power(_fold(R.sum, R.power(size, float(order)), dim, keepdim), 1.0 / order)
+
+    return in_wide_floats(whole, x)
+
+
+# --- scans
+
+
+@converts("cumsum")
+def _cumsum(context: Context, x: Expr, dim: int, *, dtype: Any = None) -> Expr:
+    x = cast(x, context.output_dtype())
+    return x if rank(x) == 0 else R.cumsum(x, axis=dim)
+
+
+@converts("cumprod")
+def _cumprod(context: Context, x: Expr, dim: int, *, dtype: Any = None) -> Expr:
+    x = cast(x, context.output_dtype())
+    return x if rank(x) == 0 else R.cumprod(x, axis=dim)
+
+
+@converts("cummax", "cummin")
+def _running_extreme(context: Context, x: Expr, dim: int) -> tuple[Expr, Expr]:
+    if rank(x) == 0:
+        return x, const(0, "int64")
+    axis = axis_of(dim, rank(x))
+    size = shape_of(x)[axis]
+    if not isinstance(size, int):
+        context.unsupported(f"running extremes along an axis of symbolic size {size}")
+    line = [size if place == axis else 1 for place in range(rank(x))]
+    places = R.broadcast_to(R.reshape(R.arange(0, size, 1, "int64"), line), shape_of(x))
+    values, reach = context.emit(x), 1
+    reaches = R.greater_equal if context.operator() == "cummax" else R.less_equal
+    # Each element knows of as many before it as it reaches, which doubles (Hillis and Steele, 1986).
+    while reach < size:
+        (early, early_places), (late, late_places) = [
+            [R.strided_slice(part, [axis], [first], [last]) for part in (values, places)]
+            for first, last in ((0, size - reach), (reach, size))
+        ]
+        later = reaches(late, early)
+        if is_float(dtype_of(x)):
+            later = R.logical_or(R.isnan(late), R.logical_and(R.logical_not(R.isnan(early)), later))
+        chosen = (R.where(later, late, early), R.where(later, late_places, early_places))
+        starts = [R.strided_slice(part, [axis], [0], [reach]) for part in (values, places)]
+        values, places = [
+            context.emit(R.concat([start, part], axis=axis)) for start, part in zip(starts, chosen, strict=True)
+        ]
+        reach *= 2
+    return values, places
+
+
+@converts("diff")
+def _diff(
+    context: Context, x: Expr, n: int = 1, dim: int = -1, prepend: Expr | None = None, append: Expr | None = None
+) -> Expr:
+    ends = [part for part in (prepend, x, append) if part is not None]
+    result = R.concat(ends, axis=dim) if len(ends) > 1 else x
+    for _ in range(n):
+        size = shape_of(result)[dim]
+        later = R.strided_slice(result, [dim], [1], [size])
+        earlier = R.strided_slice(result, [dim], [0], [size - 1])
+        result = R.not_equal(later, earlier) if is_bool(dtype_of(result)) else later - earlier
+    return result
+
+
+# --- sorts and searches
+
+
+def _sorted(context: Context, x: Expr, dim: int, descending: bool) -> tuple[Expr, Expr]:
+    if rank(x) == 0:
+        return x, const(0, "int64")
+    places = context.emit(R.argsort(x, axis=dim, descending=descending, dtype="int64"))
+    return R.gather_elements(x, places, axis=dim), places
+
+
+@converts("sort")
+def _sort(context: Context, x: Expr, dim: int = -1, descending: bool = False) -> tuple[Expr, Expr]:
+    return _sorted(context, x, dim, descending)
+
+
+@converts("sort.stable")
+def _sort_stable(
+    context: Context, x: Expr, *, stable: bool | None, dim: int = -1, descending: bool = False
+) -> tuple[Expr, Expr]:
+    return _sorted(context, x, dim, descending)
+
+
+@converts("argsort", "argsort.stable")
+def _argsort(context: Context, x: Expr, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Expr:
+    return const(0, "int64") if rank(x) == 0 else R.argsort(x, axis=dim, descending=descending, dtype="int64")
+
+
+@converts("topk")
+def _topk(
+    context: Context, x: Expr, k: Dim, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[Expr, ...]:
+    if not isinstance(k, int):
+        context.unsupported(f"the number of elements to take is symbolic, k={k}")
+    if rank(x) == 0:
+        return x, const(0, "int64")
+    if k == 0:
+        empty = [0 if axis == dim % rank(x) else size for axis, size in enumerate(shape_of(x))]
+        return R.zeros(empty, dtype_of(x)), R.zeros(empty, "int64")
+    return fields_of(context.emit(R.topk(x, k, axis=dim, largest=largest, dtype="int64")))
+
+
+@converts("kthvalue")
+def _kthvalue(context: Context, x: Expr, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Expr, Expr]:
+    if rank(x) == 0:
+        return x, const(0, "int64")
+    values, places = _sorted(context, x, dim, False)
+    at = const([k - 1] if keepdim else k - 1, "int64")
+    return R.take(values, at, axis=dim), R.take(places, at, axis=dim)
+
+
+@converts("median")
+def _median(context: Context, x: Expr) -> Expr:
+    return x if rank(x) == 0 else R.median(x)
+
+
+@converts("median.dim")
+def _median_along(context: Context, x: Expr, dim: int, keepdim: bool = False) -> tuple[Expr, ...]:
+    if rank(x) == 0:
+        return x, const(0, "int64")
+    return fields_of(context.emit(R.median(x, axis=dim, keepdims=keepdim)))
+
+
+@converts("bucketize.Tensor")
+def _bucketize(context: Context, x: Expr, boundaries: Expr, *, out_int32: bool = False, right: bool = False) -> Expr:
+    values, places = context.promoted(x, boundaries)
+    return R.bucketize(values, places, out_int32=out_int32, right=right)
+
+
+@converts("searchsorted.Tensor")
+def _searchsorted(
+    context: Context,
+    sorted_sequence: Expr,
+    x: Expr,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Expr | None = None,
+) -> Expr:
+    if sorter is not None:
+        sorted_sequence = R.gather_elements(sorted_sequence, sorter, axis=-1)
+    values, places = context.promoted(x, sorted_sequence)
+    right = right or side == "right"
+    if rank(sorted_sequence) == 1:
+        return R.bucketize(values, places, out_int32=out_int32, right=right)
+    # Each row has a sequence of its own: the place is how many of it stand before the value.
+    before = (R.less_equal if right else R.less)(R.expand_dims(places, axis=-2), R.expand_dims(values, axis=-1))
+    return R.sum(cast(before, context.output_dtype()), axis=-1)
+
+
+@converts("histc")
+def _histogram(context: Context, x: Expr, bins: int = 100, min: float = 0, max: float = 0) -> Expr:
+    dtype = dtype_of(x)
+    if min == max:
+        context.unsupported("a histogram between the least and the greatest of the data; give min and max")
+    flat = context.emit(R.flatten(x))
+    inside = R.logical_and(R.greater_equal(flat, float(min)), R.less_equal(flat, float(max)))
+    place = R.floor((flat - float(min)) * (bins / (max - min)))
+    # The last bin holds its upper edge as well, and what lies outside goes to a bin behind.
+    place = R.where(inside, R.clip(place, 0, bins - 1), R.full_like(flat, const(float(bins), dtype)))
+    start = R.zeros([bins + 1], dtype)
+    counts = R.index_put(start, [cast(place, "int64")], R.ones_like(flat), accumulate=True)
+    return R.strided_slice(counts, [0], [0], [bins])
+
+
+@converts("nonzero")
+def _nonzero(context: Context, x: Expr) -> Expr:
+    if rank(x) == 0:
+        context.unsupported("the places in a scalar")
+    return R.permute_dims(R.nonzero(x), [1, 0])
+
+
+@converts("item", "_local_scalar_dense")
+def _item(context: Context, x: Expr) -> Any:
+    from torch import SymInt
+
+    value = context.node.meta.get("val")
+    scalar = R.reshape(x, []) if rank(x) else x
+    if not isinstance(value, SymInt):
+        return context.emit(scalar)
+    size = context.sizes.dim(value)
+    sizes = context.emit(R.tensor_to_shape(R.reshape(cast(x, "int64"), [1])))
+    context.builder.match_cast(sizes, ShapeExpr([size]).ty)
+    return size

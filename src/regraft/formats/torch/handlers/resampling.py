@@ -1,0 +1,153 @@
+"""Handlers of ATen's resizing and sampling of images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from typing import cast as cast_to
+
+import torch
+
+from .... import op as R
+from ....ir.dims import Dim
+from ....ir.expr import Expr, const
+from ..context import Context, cast, converts, dtype_of, rank, shape_of
+
+
+def _resized(
+    context: Context, x: Expr, method: str, coordinates: str, rounding: str, scales: Sequence[float | None] | None
+) -> Expr:
+    count = rank(x) - 2
+    sizes = context.output_shape()[2:]
+    given = [scale for scale in scales or () if scale is not None]
+    if given and coordinates != "align_corners" and not _are_ratios(shape_of(x)[2:], sizes, given):
+        if method == "nearest_neighbor" or not all(isinstance(size, int) for size in (*shape_of(x)[2:], *sizes)):
+            context.unsupported(
+                f"scale factors of {given} from sizes {shape_of(x)[2:]} to {sizes}, which are not their ratios; "
+                f"give the sizes, or recompute_scale_factor=True"
+            )
+        return _weighted(context, x, False, given)
+    attributes: dict[str, Any] = {
+        "method": method,
+        "coordinate_transformation_mode": coordinates,
+        "rounding_method": rounding,
+    }
+    if count == 1:
+        # A line is an image of height 1, whose height stays.
+        wide = R.image.resize2d(R.expand_dims(x, axis=2), [1, sizes[0]], **attributes)
+        return R.squeeze(wide, axis=2)
+    function = R.image.resize2d if count == 2 else R.image.resize3d
+    return function(x, list(sizes), **attributes)
+
+
+def _are_ratios(before: Sequence[Dim], after: Sequence[Dim], scales: Sequence[float]) -> bool:
+    """Whether factors, which PyTorch uses as they are, are those by which the sizes grow."""
+    return all(
+        want == have * scale if isinstance(have, int) else float(scale).is_integer() and want == have * int(scale)
+        for have, want, scale in zip(before, after, scales, strict=False)
+    )
+
+
+def _weighted(context: Context, x: Expr, align_corners: bool, scales: Sequence[float | None]) -> Expr:
+    """A resize as one product for each axis: for what the operators here do not know, such as antialiasing.
+
+    The weights are what PyTorch itself gives for unit vectors. Sizes have to be known.
+    """
+    operator = cast_to("Any", context.node.target)
+    function = operator.overloadpacket.default
+    count = rank(x) - 2
+    for axis in range(count):
+        have, want = shape_of(x)[2 + axis], context.output_shape()[2 + axis]
+        if not isinstance(have, int) or not isinstance(want, int):
+            context.unsupported(f"resizing so from size {have} to {want}, which are known at run time only")
+        # The other axis has two elements and keeps them: with one, PyTorch 2.13 mixes up the rows of antialiasing.
+        line = torch.eye(have, dtype=torch.float64).reshape(1, have, *[have if i == axis else 1 for i in range(count)])
+        units = line.expand(1, have, *[have if i == axis else 2 for i in range(count)]).contiguous()
+        sizes = [want if i == axis else 2 for i in range(count)]
+        own = [scale if i == axis else None for i, scale in enumerate(scales or [None] * count)]
+        found = function(units, sizes, align_corners, *own)[0]
+        weights = found if count == 1 else found.select(2 - axis, 0)
+        matrix = weights.numpy() if dtype_of(x) == "float64" else weights.float().numpy()
+        moved = x if axis == count - 1 else R.permute_dims(x, _swapped(count + 2, 2 + axis))
+        product = cast(R.matmul(cast(moved, str(matrix.dtype)), const(matrix)), dtype_of(x))
+        x = context.emit(product if axis == count - 1 else R.permute_dims(product, _swapped(count + 2, 2 + axis)))
+    return x
+
+
+def _swapped(ndim: int, axis: int) -> list[int]:
+    """The axes with ``axis`` and the last one exchanged."""
+    order = list(range(ndim))
+    order[axis], order[-1] = order[-1], order[axis]
+    return order
+
+
+@converts("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
+def _upsample_antialiased(context: Context, x: Expr, output_size: Any, align_corners: bool, *scales: Any) -> Expr:
+    return _weighted(context, x, align_corners, scales)
+
+
+@converts("_upsample_bilinear2d_aa.vec", "_upsample_bicubic2d_aa.vec")
+def _upsample_antialiased_by(
+    context: Context, x: Expr, output_size: Any, align_corners: bool, scale_factors: Any
+) -> Expr:
+    return _weighted(context, x, align_corners, scale_factors or ())
+
+
+def _nearest(context: Context, x: Expr, scales: Sequence[float | None] | None) -> Expr:
+    return _resized(context, x, "nearest_neighbor", "asymmetric", "floor", scales)
+
+
+@converts("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")
+def _upsample_nearest_by(context: Context, x: Expr, output_size: Any, scale_factors: Any) -> Expr:
+    return _nearest(context, x, scale_factors)
+
+
+@converts("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
+def _upsample_nearest(context: Context, x: Expr, output_size: Any, *scales: Any) -> Expr:
+    return _nearest(context, x, scales)
+
+
+@converts("_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.vec", "_upsample_nearest_exact3d.vec")
+def _upsample_nearest_exact(context: Context, x: Expr, output_size: Any, scale_factors: Any) -> Expr:
+    return _resized(context, x, "nearest_neighbor", "half_pixel", "round_prefer_ceil", scale_factors)
+
+
+def _smooth(context: Context, x: Expr, method: str, align_corners: bool, scales: Any) -> Expr:
+    coordinates = "align_corners" if align_corners else "half_pixel"
+    return _resized(context, x, method, coordinates, "", scales)
+
+
+@converts("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
+def _upsample_linear_by(context: Context, x: Expr, output_size: Any, align_corners: bool, scale_factors: Any) -> Expr:
+    return _smooth(context, x, "linear", align_corners, scale_factors)
+
+
+@converts("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
+def _upsample_linear(context: Context, x: Expr, output_size: Any, align_corners: bool, *scales: Any) -> Expr:
+    return _smooth(context, x, "linear", align_corners, scales)
+
+
+@converts("upsample_bicubic2d.vec")
+def _upsample_bicubic_by(context: Context, x: Expr, output_size: Any, align_corners: bool, scale_factors: Any) -> Expr:
+    return _smooth(context, x, "cubic", align_corners, scale_factors)
+
+
+@converts("upsample_bicubic2d")
+def _upsample_bicubic(context: Context, x: Expr, output_size: Any, align_corners: bool, *scales: Any) -> Expr:
+    return _smooth(context, x, "cubic", align_corners, scales)
+
+
+@converts("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+def _grid_sampler(
+    context: Context, x: Expr, grid: Expr, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Expr:
+    count = rank(x)
+    places = R.permute_dims(grid, [0, count - 1, *range(1, count - 1)])
+    return R.image.grid_sample(
+        x,
+        places,
+        method=("bilinear", "nearest", "bicubic")[interpolation_mode],
+        layout="NCHW" if count == 4 else "NCDHW",
+        padding_mode=("zeros", "border", "reflection")[padding_mode],
+        align_corners=align_corners,
+    )

@@ -1,0 +1,228 @@
+"""Handlers of ATen's writes at indices: scatters, writes along one axis, and bags of embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+from .... import op as R
+from ....ir.dtypes import is_float
+from ....ir.expr import Expr, const
+from ..context import Context, Operand, axis_of, cast, converts, dtype_of, rank, shape_of
+from .indexing import without_masks
+from .unary import lowest_of
+
+Reduction: TypeAlias = Literal["update", "add", "mul", "mean", "max", "min"]
+_REDUCTIONS: Final[dict[str, Reduction]] = {
+    "sum": "add",
+    "prod": "mul",
+    "mean": "mean",
+    "amax": "max",
+    "amin": "min",
+    "add": "add",
+    "multiply": "mul",
+}
+
+
+def _scattered(context: Context, x: Expr, dim: int, index: Expr, src: Expr, reduction: Reduction) -> Expr:
+    """``x`` with elements of ``src`` put along an axis; ``src`` may be larger than the index, as in PyTorch."""
+    src = cast(src, dtype_of(x))
+    if rank(x) == 0:
+        lifted = [R.reshape(operand, [1]) for operand in (x, index, src)]
+        return R.reshape(R.scatter_elements(*lifted, axis=0, reduction=reduction), [])
+    sizes = shape_of(index)
+    if shape_of(src) != sizes:
+        axes = list(range(len(sizes)))
+        src = R.strided_slice(src, axes, [0] * len(sizes), list(sizes), [1] * len(sizes))
+    return R.scatter_elements(x, index, src, axis=dim, reduction=reduction)
+
+
+@converts("scatter.src", "scatter_add")
+def _scatter(context: Context, x: Expr, dim: int, index: Expr, src: Expr) -> Expr:
+    return _scattered(context, x, dim, index, src, "add" if context.operator() == "scatter_add" else "update")
+
+
+@converts("scatter.value")
+def _scatter_value(context: Context, x: Expr, dim: int, index: Expr, value: Operand) -> Expr:
+    return _scattered(context, x, dim, index, _filled(context, value, x, index), "update")
+
+
+def _filled(context: Context, value: Operand, x: Expr, index: Expr) -> Expr:
+    return R.broadcast_to(context.scalar(value, dtype_of(x)), shape_of(index))
+
+
+@converts("scatter.reduce")
+def _scatter_reduced(context: Context, x: Expr, dim: int, index: Expr, src: Expr, *, reduce: str) -> Expr:
+    return _scattered(context, x, dim, index, src, _REDUCTIONS[reduce])
+
+
+@converts("scatter.value_reduce")
+def _scatter_value_reduced(context: Context, x: Expr, dim: int, index: Expr, value: Operand, *, reduce: str) -> Expr:
+    return _scattered(context, x, dim, index, _filled(context, value, x, index), _REDUCTIONS[reduce])
+
+
+@converts("scatter_reduce.two")
+def _scatter_reduce(
+    context: Context, x: Expr, dim: int, index: Expr, src: Expr, reduce: str, *, include_self: bool = True
+) -> Expr:
+    if include_self:
+        return _scattered(context, x, dim, index, src, _REDUCTIONS[reduce])
+    counts = context.emit(_scattered(context, R.zeros_like(x), dim, index, R.ones_like(src), "add"))
+    start = R.where(R.greater(counts, _number(0, x)), _neutral(reduce, x), x)
+    if reduce != "mean":
+        return _scattered(context, start, dim, index, src, _REDUCTIONS[reduce])
+    total = _scattered(context, start, dim, index, src, "add")
+    divide = R.divide if is_float(dtype_of(x)) else R.floor_divide
+    return divide(total, R.maximum(counts, _number(1, x)))
+
+
+def _number(value: float, x: Expr) -> Expr:
+    return const(value, dtype_of(x))
+
+
+def _neutral(reduce: str, x: Expr) -> Expr:
+    """What a reduction starts from where nothing counts that was there before."""
+    if reduce == "prod":
+        return _number(1, x)
+    if reduce in ("amax", "amin"):
+        return _number(lowest_of(dtype_of(x), highest=reduce == "amin"), x)
+    return _number(0, x)
+
+
+# --- along one axis
+
+
+@converts("index_add")
+def _index_add(context: Context, x: Expr, dim: int, index: Expr, source: Expr, *, alpha: float = 1) -> Expr:
+    source = cast(source, dtype_of(x))
+    axis = axis_of(dim, rank(x))
+    if alpha != 1:
+        source = source * alpha
+    return _along(axis, x, index, source, accumulate=True)
+
+
+@converts("index_copy")
+def _index_copy(context: Context, x: Expr, dim: int, index: Expr, source: Expr) -> Expr:
+    return _along(axis_of(dim, rank(x)), x, index, cast(source, dtype_of(x)), accumulate=False)
+
+
+@converts("index_fill.int_Scalar", "index_fill.int_Tensor")
+def _index_fill(context: Context, x: Expr, dim: int, index: Expr, value: Operand) -> Expr:
+    axis = axis_of(dim, rank(x))
+    return _along(axis, x, index, context.scalar(value, dtype_of(x)), accumulate=False)
+
+
+@converts("index_reduce")
+def _index_reduce(
+    context: Context, x: Expr, dim: int, index: Expr, source: Expr, reduce: str, *, include_self: bool = True
+) -> Expr:
+    axis = axis_of(dim, rank(x))
+    line = [-1 if place == axis else 1 for place in range(rank(x))]
+    places = R.broadcast_to(R.reshape(index, line), shape_of(source))
+    return _scatter_reduce(context, x, axis, places, source, reduce, include_self=include_self)
+
+
+def _along(axis: int, x: Expr, index: Expr, source: Expr, *, accumulate: bool) -> Expr:
+    """``x`` with slices of one axis replaced or added to."""
+    order = [axis, *[place for place in range(rank(x)) if place != axis]]
+    back = [order.index(place) for place in range(rank(x))]
+    moved = R.permute_dims(source, order) if axis and rank(source) else source
+    turned = R.permute_dims(x, order) if axis else x
+    put = R.index_put(turned, [R.flatten(index)], moved, accumulate=accumulate)
+    return R.permute_dims(put, back) if axis else put
+
+
+@converts("masked_scatter")
+def _masked_scatter(context: Context, x: Expr, mask: Expr, source: Expr) -> Expr:
+    shape = context.output_shape()
+    wide = R.broadcast_to(mask, shape) if shape_of(mask) != shape else mask
+    flags = context.emit(R.flatten(wide))
+    places = R.cumsum(cast(flags, "int64"), axis=0) - 1
+    taken = R.take(R.flatten(cast(source, dtype_of(x))), R.maximum(places, 0), axis=0, mode="clip")
+    return R.where(wide, R.reshape(taken, shape), x)
+
+
+# --- at indices of several axes
+
+
+@converts("index_put", "_unsafe_index_put")
+def _index_put(
+    context: Context, x: Expr, indices: Sequence[Expr | None], values: Expr, accumulate: bool = False
+) -> Expr:
+    values = cast(values, dtype_of(x))
+    masks = [index for index in indices if index is not None and dtype_of(index) in ("bool", "uint8")]
+    if len(masks) == 1 and len(indices) == 1 and rank(values) == 0 and not accumulate:
+        mask = cast(masks[0], "bool")
+        wide = R.reshape(mask, [*shape_of(mask), *([1] * (rank(x) - rank(mask)))])
+        return R.where(wide, values, x)
+    listed = without_masks(context, indices)
+    places = [axis for axis, index in enumerate(listed) if index is not None]
+    named = [index for index in listed if index is not None]
+    if places == list(range(len(places))):
+        return R.index_put(x, named, values, accumulate=accumulate)
+    rest = [axis for axis in range(rank(x)) if axis not in places]
+    order = [*places, *rest]
+    # Indices that stand side by side leave their axes in place; others come first, as in NumPy.
+    adjacent = places == list(range(places[0], places[0] + len(places)))
+    if adjacent and rank(values):
+        values = _indexed_first(values, max(map(rank, named)), len(rest), places[0])
+    put = R.index_put(R.permute_dims(x, order), named, values, accumulate=accumulate)
+    return R.permute_dims(put, [order.index(axis) for axis in range(rank(x))])
+
+
+def _indexed_first(values: Expr, width: int, rest: int, before: int) -> Expr:
+    """``values``, in which ``before`` axes stand before the ``width`` indexed ones, with the indexed ones first."""
+    missing = width + rest - rank(values)
+    full = R.reshape(values, [*[1] * missing, *shape_of(values)]) if missing > 0 else values
+    indexed = range(before, before + width)
+    return R.permute_dims(full, [*indexed, *[axis for axis in range(width + rest) if axis not in indexed]])
+
+
+# --- bags of embeddings
+
+_SUM, _MEAN, _MOST = 0, 1, 2
+"""How PyTorch numbers what becomes of a bag."""
+
+
+@converts("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag", "embedding_bag.padding_idx")
+def _embedding_bag(
+    context: Context,
+    weight: Expr,
+    indices: Expr,
+    offsets: Expr,
+    scale_grad_by_freq: bool = False,
+    mode: int = _SUM,
+    sparse: bool = False,
+    per_sample_weights: Expr | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = -1,
+) -> tuple[Any, ...]:
+    if any(context.uses(index) for index in (1, 2, 3)):
+        context.unsupported("what the operator keeps for its adjoint; only the bags have a counterpart")
+    bags, width = context.output_shape()
+    dtype = dtype_of(weight)
+    count = shape_of(indices)[0]
+    places = R.arange(0, count, 1, dtype_of(offsets))
+    bag = context.emit(R.bucketize(places, offsets, right=True) - 1)
+    kept = R.ones([count], dtype)
+    if padding_idx is not None and padding_idx >= 0:
+        kept = cast(R.not_equal(indices, const(padding_idx, dtype_of(indices))), dtype)
+    kept = context.emit(kept)
+    sizes = context.emit(R.index_put(R.zeros([bags], dtype), [bag], kept, accumulate=True))
+    rows = R.take(weight, indices, axis=0)
+    if per_sample_weights is not None:
+        rows = rows * R.expand_dims(per_sample_weights, axis=1)
+    if mode == _MOST:
+        # What is left out goes to a bag of its own, behind the others.
+        target = R.where(R.greater(kept, _number(0, weight)), bag, R.full([count], const(bags, "int64"), "int64"))
+        target = R.broadcast_to(R.expand_dims(target, axis=1), [count, width])
+        start = R.full([bags + 1, width], const(float("-inf"), dtype), dtype)
+        most = R.scatter_elements(start, target, rows, axis=0, reduction="max")
+        most = R.strided_slice(most, [0], [0], [bags])
+        found = R.where(R.expand_dims(R.equal(sizes, _number(0, weight)), axis=1), _number(0, weight), most)
+    else:
+        rows = rows * R.expand_dims(kept, axis=1)
+        found = R.index_put(R.zeros([bags, width], dtype), [bag], rows, accumulate=True)
+        if mode == _MEAN:
+            found = found / R.expand_dims(R.maximum(sizes, _number(1, weight)), axis=1)
+    return found, None, None, None

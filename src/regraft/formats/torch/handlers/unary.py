@@ -1,0 +1,246 @@
+"""Handlers of ATen's functions of one tensor, element by element: roundings, elementary functions, casts, tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from .... import op as R
+from ....ir.dtypes import is_bool, is_float, is_integer, itemsize
+from ....ir.expr import Expr
+from ..context import Context, cast, converts, dtype_of
+from ..tensors import dtype_name
+
+
+def lowest_of(dtype: str, *, highest: bool = False) -> float:
+    """The number below (above) all others of a dtype; infinite for floats."""
+    if is_float(dtype):
+        return math.inf if highest else -math.inf
+    if is_bool(dtype):
+        return highest
+    import torch
+
+    limits = torch.iinfo(getattr(torch, dtype))
+    return limits.max if highest else limits.min
+
+
+_SAME: Final[dict[str, Callable[[Expr], Expr]]] = {
+    "abs": R.abs,
+    "neg": R.negative,
+    "positive": lambda x: x,
+    "alias": lambda x: x,
+    "detach": lambda x: x,
+    "lift_fresh_copy": lambda x: x,
+    "conj": lambda x: x,
+    "isnan": R.isnan,
+    "isinf": R.isinf,
+    "isfinite": R.isfinite,
+    "bitwise_not": R.bitwise_not,
+}
+"""Functions of any tensor."""
+
+_ROUNDING: Final[dict[str, Callable[[Expr], Expr]]] = {
+    "ceil": R.ceil,
+    "floor": R.floor,
+    "trunc": R.trunc,
+    "fix": R.trunc,
+    "sign": R.sign,
+    "sgn": R.sign,
+    "square": R.square,
+    "relu": R.nn.relu,
+}
+"""Functions that keep integers integers; bool goes through as it is where PyTorch allows it."""
+
+
+def log1p(x: Expr) -> Expr:
+    """``log(1 + x)``, exact near 0: the rounding of ``1 + x`` is divided out (Higham, "Accuracy and Stability")."""
+    shifted = x + 1.0
+    exact = R.log(shifted) * (x / (shifted - 1.0))
+    large = R.where(R.isinf(shifted), shifted, exact)
+    return R.where(R.equal(shifted, 1.0), x, large)
+
+
+def expm1(x: Expr) -> Expr:
+    """``exp(x) - 1``, exact near 0 in the same way."""
+    power = R.exp(x)
+    less = power - 1.0
+    exact = less * (x / R.log(power))
+    small = R.where(R.equal(less, -1.0), less, R.where(R.isinf(power), power, exact))
+    return R.where(R.equal(power, 1.0), x, small)
+
+
+def _sinc(x: Expr) -> Expr:
+    angle = x * math.pi
+    zero = R.equal(x, 0.0)
+    return R.where(zero, R.ones_like(x), R.sin(angle) / R.where(zero, R.ones_like(x), angle))
+
+
+FLOATING: Final[dict[str, Callable[[Expr], Expr]]] = {
+    "acos": R.acos,
+    "acosh": R.acosh,
+    "asin": R.asin,
+    "asinh": R.asinh,
+    "atan": R.atan,
+    "atanh": R.atanh,
+    "cos": R.cos,
+    "cosh": R.cosh,
+    "deg2rad": lambda x: x * (math.pi / 180.0),
+    "erf": R.erf,
+    "exp": R.exp,
+    "exp2": lambda x: R.exp(x * math.log(2.0)),
+    "expm1": expm1,
+    "frac": lambda x: x - R.trunc(x),
+    "log": R.log,
+    "log10": lambda x: R.log(x) * (1.0 / math.log(10.0)),
+    "log1p": log1p,
+    "log2": lambda x: R.log(x) * (1.0 / math.log(2.0)),
+    "logit": lambda x: R.log(x / (1.0 - x)),
+    "rad2deg": lambda x: x * (180.0 / math.pi),
+    "reciprocal": lambda x: 1.0 / x,
+    "rsqrt": R.rsqrt,
+    "sigmoid": R.sigmoid,
+    "sin": R.sin,
+    "sinc": _sinc,
+    "sinh": R.sinh,
+    "sqrt": R.sqrt,
+    "tan": R.tan,
+    "tanh": R.tanh,
+    "special_expit": R.sigmoid,
+}
+"""Functions of floating tensors: PyTorch makes integers floats first."""
+
+
+def in_wide_floats(function: Callable[..., Expr], *operands: Expr) -> Expr:
+    """``function`` of narrow floats worked out in float32 and rounded once, as PyTorch's kernels do."""
+    dtype = dtype_of(operands[0])
+    if dtype not in ("float16", "bfloat16"):
+        return function(*operands)
+    return cast(function(*[cast(x, "float32") for x in operands]), dtype)
+
+
+_WHOLE: Final = {"acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "log", "rsqrt"} | {
+    "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "special_expit"
+}  # fmt: skip
+"""Those that are one operator here, which rounds once by itself."""
+
+
+def _register_same(name: str, function: Callable[[Expr], Expr]) -> None:
+    @converts(name)
+    def handler(context: Context, x: Expr) -> Expr:
+        return function(x)
+
+
+def _register_rounding(name: str, function: Callable[[Expr], Expr]) -> None:
+    @converts(name)
+    def handler(context: Context, x: Expr) -> Expr:
+        return function(cast(x, "int8")) if is_bool(dtype_of(x)) else function(x)
+
+
+def _register_floating(name: str, function: Callable[[Expr], Expr]) -> None:
+    @converts(name)
+    def handler(context: Context, x: Expr) -> Expr:
+        operand = cast(x, context.output_dtype())
+        return function(operand) if name in _WHOLE else in_wide_floats(function, operand)
+
+
+for _name, _function in _SAME.items():
+    _register_same(_name, _function)
+for _name, _function in _ROUNDING.items():
+    _register_rounding(_name, _function)
+for _name, _function in FLOATING.items():
+    if _name != "logit":
+        _register_floating(_name, _function)
+
+
+@converts("logit", "special_logit")
+def _logit(context: Context, x: Expr, eps: float | None = None) -> Expr:
+    operand = cast(x, context.output_dtype())
+    if eps is not None:
+        operand = R.clip(operand, eps, 1.0 - eps)
+    return in_wide_floats(FLOATING["logit"], operand)
+
+
+@converts("round", "round.decimals")
+def _round(context: Context, x: Expr, *, decimals: int = 0) -> Expr:
+    if is_integer(dtype_of(x)):
+        return x
+    if not decimals:
+        return R.round(x)
+    scale = 10.0 ** abs(decimals)
+    return R.round(x * scale) / scale if decimals > 0 else R.round(x / scale) * scale
+
+
+@converts("logical_not")
+def _logical_not(context: Context, x: Expr) -> Expr:
+    return R.logical_not(cast(x, "bool"))
+
+
+_BITS: Final = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
+
+
+def is_signed(x: Expr) -> Expr:
+    """Where the sign of an element is negative, that of zeros and of NaN included."""
+    if not is_float(dtype_of(x)):
+        return R.less(cast(x, "int8") if is_bool(dtype_of(x)) else x, 0)
+    return R.less(R.bitcast(x, _BITS[itemsize(dtype_of(x))]), 0)
+
+
+@converts("signbit")
+def _signbit(context: Context, x: Expr) -> Expr:
+    return is_signed(x)
+
+
+@converts("nan_to_num")
+def _nan_to_num(
+    context: Context, x: Expr, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Expr:
+    dtype = dtype_of(x)
+    if not is_float(dtype):
+        return x
+    import torch
+
+    limits = torch.finfo(getattr(torch, dtype))
+    finite = R.where(R.isnan(x), float(nan or 0.0), x)
+    infinite = R.isinf(x)
+    below = R.logical_and(infinite, R.less(x, 0.0))
+    bounded = R.where(below, limits.min if neginf is None else float(neginf), finite)
+    above = R.logical_and(infinite, R.greater(x, 0.0))
+    return R.where(above, limits.max if posinf is None else float(posinf), bounded)
+
+
+# --- copies and casts
+
+
+@converts("clone", "contiguous")
+def _copy_of(context: Context, x: Expr, *, memory_format: Any = None) -> Expr:
+    return x
+
+
+@converts("_to_copy")
+def _to_copy(context: Context, x: Expr, *, dtype: Any = None, **_where: Any) -> Expr:
+    return x if dtype is None else _converted(x, dtype)
+
+
+@converts("to.dtype")
+def _to_dtype(context: Context, x: Expr, dtype: Any, *_how: Any, **_more: Any) -> Expr:
+    return _converted(x, dtype)
+
+
+@converts("to.device")
+def _to_device(context: Context, x: Expr, device: Any, dtype: Any, *_how: Any, **_more: Any) -> Expr:
+    return _converted(x, dtype)
+
+
+@converts("to.dtype_layout", "type_as", "to.other", "to.prim_dtype")
+def _to_result(context: Context, x: Expr, *_how: Any, **_more: Any) -> Expr:
+    return cast(x, context.output_dtype())
+
+
+@converts("_conj", "_conj_physical", "resolve_conj", "resolve_neg")
+def _conjugate(context: Context, x: Expr) -> Expr:
+    return x
+
+
+def _converted(x: Expr, dtype: Any) -> Expr:
+    return cast(x, dtype_name(dtype))

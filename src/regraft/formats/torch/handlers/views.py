@@ -1,0 +1,287 @@
+"""Handlers of ATen's changes of shape: views, permutations, joins and cuts. Their results are never aliases here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .... import op as R
+from ....ir.dims import Dim, dims_equal
+from ....ir.expr import Expr, const
+from ..context import Context, axis_of, cast, converts, dtype_of, rank, shape_of
+
+
+@converts("view", "reshape", "_unsafe_view", "flatten.using_ints", "unflatten.int", "view_as", "reshape_as", "ravel")
+def _reshape(context: Context, x: Expr, *_shape: Any, **_more: Any) -> Expr:
+    return R.reshape(x, context.output_shape())
+
+
+@converts("view.dtype")
+def _view_as_dtype(context: Context, x: Expr, dtype: Any) -> Expr:
+    if context.output_dtype() == dtype_of(x):
+        return x
+    if context.output_shape() != shape_of(x):
+        context.unsupported("the bits of several elements read as one, or of one as several")
+    return R.bitcast(x, context.output_dtype())
+
+
+@converts("unsqueeze")
+def _unsqueeze(context: Context, x: Expr, dim: int) -> Expr:
+    return R.expand_dims(x, axis=dim)
+
+
+@converts("squeeze", "squeeze.dim", "squeeze.dims")
+def _squeeze(context: Context, x: Expr, dim: int | Sequence[int] | None = None) -> Expr:
+    listed = range(rank(x)) if dim is None else [dim] if isinstance(dim, int) else dim
+    sizes = shape_of(x)
+    ones = sorted({axis_of(axis, rank(x)) for axis in listed if sizes and sizes[axis] == 1})
+    return R.squeeze(x, axis=ones) if ones else x
+
+
+@converts("expand", "broadcast_to", "expand_as")
+def _expand(context: Context, x: Expr, *_size: Any, **_more: Any) -> Expr:
+    shape = context.output_shape()
+    return x if shape == shape_of(x) else R.broadcast_to(x, shape)
+
+
+@converts("broadcast_tensors")
+def _broadcast_tensors(context: Context, tensors: Sequence[Expr]) -> tuple[Expr, ...]:
+    return tuple([R.broadcast_to(x, context.output_shape(i)) for i, x in enumerate(tensors)])
+
+
+@converts("permute")
+def _permute(context: Context, x: Expr, dims: Sequence[int]) -> Expr:
+    return R.permute_dims(x, [axis_of(axis, rank(x)) for axis in dims])
+
+
+@converts("transpose.int", "swapaxes", "swapdims")
+def _transpose(context: Context, x: Expr, dim0: int, dim1: int) -> Expr:
+    axes = list(range(rank(x)))
+    if not axes or axis_of(dim0, rank(x)) == axis_of(dim1, rank(x)):
+        return x
+    axes[dim0], axes[dim1] = axes[dim1], axes[dim0]
+    return R.permute_dims(x, axes)
+
+
+@converts("t", "numpy_T", "mT")
+def _t(context: Context, x: Expr) -> Expr:
+    return x if rank(x) < 2 else _transpose(context, x, -2, -1) if rank(x) > 2 else R.permute_dims(x, [1, 0])
+
+
+@converts("movedim.int", "movedim.intlist")
+def _movedim(context: Context, x: Expr, source: int | Sequence[int], destination: int | Sequence[int]) -> Expr:
+    count = rank(x)
+    sources = [source] if isinstance(source, int) else source
+    places = [destination] if isinstance(destination, int) else destination
+    moved = {axis_of(to, count): axis_of(at, count) for at, to in zip(sources, places, strict=True)}
+    rest = iter([axis for axis in range(count) if axis not in moved.values()])
+    return R.permute_dims(x, [moved[axis] if axis in moved else next(rest) for axis in range(count)])
+
+
+@converts("cat", "concat", "concatenate")
+def _cat(context: Context, tensors: Sequence[Expr], dim: int = 0) -> Expr:
+    dtype = context.output_dtype()
+    # PyTorch leaves out tensors of shape (0,), whatever the others are.
+    full = [x for x in tensors if rank(x) != 1 or shape_of(x)[0] != 0] or list(tensors[:1])
+    return cast(full[0], dtype) if len(full) == 1 else R.concat([cast(x, dtype) for x in full], axis=dim)
+
+
+@converts("stack")
+def _stack(context: Context, tensors: Sequence[Expr], dim: int = 0) -> Expr:
+    return R.stack([cast(x, context.output_dtype()) for x in tensors], axis=dim)
+
+
+@converts("hstack")
+def _hstack(context: Context, tensors: Sequence[Expr]) -> Expr:
+    lines = [R.reshape(x, [1]) if rank(x) == 0 else x for x in tensors]
+    return _cat(context, lines, 0 if rank(lines[0]) == 1 else 1)
+
+
+@converts("vstack")
+def _vstack(context: Context, tensors: Sequence[Expr]) -> Expr:
+    rows = [R.reshape(x, [1, *(shape_of(x) or (1,))]) if rank(x) < 2 else x for x in tensors]
+    return _cat(context, rows, 0)
+
+
+def _cut(context: Context, x: Expr, sizes: Sequence[Dim], dim: int) -> tuple[Expr, ...]:
+    """``x`` in pieces of ``sizes`` along an axis."""
+    if len(sizes) == 1:
+        return (x,)
+    places: list[Dim] = []
+    total: Dim = 0
+    for size in sizes[:-1]:
+        total = total + size
+        places.append(total)
+    parts = context.emit(R.split(x, places, axis=dim))
+    return tuple([parts[i] for i in range(len(sizes))])
+
+
+@converts("split.Tensor", "split_with_sizes", "chunk", "tensor_split.sections", "tensor_split.indices", "split.sizes")
+@converts("unsafe_split.Tensor", "unsafe_split_with_sizes", "unsafe_chunk")
+def _split(context: Context, x: Expr, _parts: Any, dim: int = 0) -> tuple[Expr, ...]:
+    axis = axis_of(dim, rank(x))
+    return _cut(context, x, [context.output_shape(i)[axis] for i in range(len(context.results()))], axis)
+
+
+@converts("unbind.int")
+def _unbind(context: Context, x: Expr, dim: int = 0) -> tuple[Expr, ...]:
+    axis = axis_of(dim, rank(x))
+    count = len(context.results())
+    parts = _cut(context, x, [1] * count, axis)
+    return tuple([R.squeeze(part, axis=axis) for part in parts])
+
+
+@converts("flip")
+def _flip(context: Context, x: Expr, dims: Sequence[int]) -> Expr:
+    for axis in dims:
+        x = R.flip(x, axis=axis)
+    return x
+
+
+@converts("rot90")
+def _rot90(context: Context, x: Expr, k: int = 1, dims: Sequence[int] = (0, 1)) -> Expr:
+    first, second = [axis_of(axis, rank(x)) for axis in dims]
+    axes = list(range(rank(x)))
+    axes[first], axes[second] = axes[second], axes[first]
+    match k % 4:
+        case 1:
+            return R.flip(R.permute_dims(x, axes), axis=first)
+        case 2:
+            return R.flip(R.flip(x, axis=first), axis=second)
+        case 3:
+            return R.flip(R.permute_dims(x, axes), axis=second)
+        case _:
+            return x
+
+
+@converts("roll")
+def _roll(context: Context, x: Expr, shifts: int | Sequence[int], dims: int | Sequence[int] = ()) -> Expr:
+    amounts = [shifts] if not isinstance(shifts, Sequence) else list(shifts)
+    axes = [dims] if isinstance(dims, int) else list(dims)
+    if not axes:
+        return R.reshape(_roll(context, R.flatten(x), amounts, [0]), shape_of(x))
+    for amount, axis in zip(amounts, axes, strict=True):
+        size = shape_of(x)[axis]
+        if not isinstance(size, int):
+            context.unsupported(f"an axis of symbolic size {size} is rolled")
+        cut = -amount % size if size else 0
+        if cut:
+            head = R.strided_slice(x, [axis], [0], [cut])
+            tail = R.strided_slice(x, [axis], [cut], [size])
+            x = R.concat([tail, head], axis=axis)
+    return x
+
+
+@converts("repeat", "tile")
+def _repeat(context: Context, x: Expr, repeats: Sequence[Dim]) -> Expr:
+    counts = [count for count in repeats if isinstance(count, int)]
+    if len(counts) < len(repeats):
+        shape = shape_of(x)
+        full = [1] * (len(repeats) - len(shape)) + list(shape)
+        pairs = [size for count, size in zip(repeats, full, strict=True) for size in (count, size)]
+        single = [size for size in full for size in (1, size)]
+        return R.reshape(R.broadcast_to(R.reshape(x, single), pairs), context.output_shape())
+    return x if all(count == 1 for count in counts) and len(counts) <= rank(x) else R.tile(x, counts)
+
+
+@converts("repeat_interleave.self_int")
+def _repeat_interleave(
+    context: Context, x: Expr, repeats: Dim, dim: int | None = None, *, output_size: Dim | None = None
+) -> Expr:
+    if not isinstance(repeats, int):
+        context.unsupported(f"the number of repeats is symbolic, {repeats}")
+    return R.repeat(x, repeats, axis=dim)
+
+
+@converts("meshgrid", "meshgrid.indexing")
+def _meshgrid(context: Context, tensors: Sequence[Expr], *, indexing: str = "ij") -> tuple[Expr, ...]:
+    lines = [R.reshape(x, [1]) if rank(x) == 0 else x for x in tensors]
+    grid = context.emit(R.meshgrid(lines, indexing=indexing))
+    return tuple([grid[i] for i in range(len(lines))])
+
+
+@converts("cartesian_prod")
+def _cartesian_product(context: Context, tensors: Sequence[Expr]) -> Expr:
+    if len(tensors) == 1:
+        return tensors[0]
+    grid = _meshgrid(context, tensors)
+    return R.stack([R.flatten(line) for line in grid], axis=1)
+
+
+@converts("unfold")
+def _unfold(context: Context, x: Expr, dimension: int, size: int, step: int) -> Expr:
+    axis = axis_of(dimension, rank(x))
+    count = context.output_shape()[axis]
+    if not isinstance(count, int):
+        context.unsupported(f"the number of windows is symbolic, {count}")
+    places = [[window * step + i for i in range(size)] for window in range(count)]
+    taken = R.take(x, const(places, "int64"), axis=axis)
+    axes = [a for a in range(rank(x) + 1) if a != axis + 1]
+    return R.permute_dims(taken, [*axes, axis + 1])
+
+
+@converts("pixel_shuffle")
+def _pixel_shuffle(context: Context, x: Expr, upscale_factor: int) -> Expr:
+    return R.nn.pixel_shuffle(x, upscale_factor)
+
+
+@converts("pixel_unshuffle")
+def _pixel_unshuffle(context: Context, x: Expr, downscale_factor: int) -> Expr:
+    *batch, channels, height, width = shape_of(x)
+    r, n = downscale_factor, len(batch)
+    split = R.reshape(x, [*batch, channels, height // r, r, width // r, r])
+    moved = R.permute_dims(split, [*range(n), n, n + 2, n + 4, n + 1, n + 3])
+    return R.reshape(moved, context.output_shape())
+
+
+@converts("channel_shuffle", "native_channel_shuffle")
+def _channel_shuffle(context: Context, x: Expr, groups: int) -> Expr:
+    batch, channels, *space = shape_of(x)
+    split = R.reshape(x, [batch, groups, channels // groups, *space])
+    return R.reshape(R.permute_dims(split, [0, 2, 1, *range(3, 3 + len(space))]), context.output_shape())
+
+
+def _along_diagonal(length: Dim, offset: int) -> tuple[Expr, Expr]:
+    """The rows and columns of a diagonal."""
+    start = R.arange(0, length, 1, "int64")
+    return (start, start + offset) if offset > 0 else (start - offset if offset else start, start)
+
+
+@converts("diagonal")
+def _diagonal(context: Context, x: Expr, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expr:
+    count = rank(x)
+    first, second = axis_of(dim1, count), axis_of(dim2, count)
+    rest = [axis for axis in range(count) if axis not in (first, second)]
+    rows, columns = _along_diagonal(context.output_shape()[-1], offset)
+    matrix = R.permute_dims(x, [first, second, *rest])
+    found = R.index_tensor(matrix, [rows, columns])
+    return R.permute_dims(found, [*range(1, len(rest) + 1), 0]) if rest else found
+
+
+@converts("diagonal_scatter")
+def _diagonal_scatter(context: Context, x: Expr, src: Expr, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expr:
+    count = rank(x)
+    first, second = axis_of(dim1, count), axis_of(dim2, count)
+    rest = [axis for axis in range(count) if axis not in (first, second)]
+    order = [first, second, *rest]
+    values = cast(src, dtype_of(x))
+    if rest:
+        values = R.permute_dims(values, [len(rest), *range(len(rest))])
+    places = _along_diagonal(shape_of(src)[-1], offset)
+    put = R.index_put(R.permute_dims(x, order), list(places), values)
+    return R.permute_dims(put, [order.index(axis) for axis in range(count)])
+
+
+@converts("as_strided")
+def _as_strided(
+    context: Context, x: Expr, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Any = None
+) -> Expr:
+    shape = shape_of(x)
+    expected: Dim = 1
+    contiguous = not storage_offset and len(size) == len(shape)
+    for want, step, have in zip(reversed(size), reversed(stride), reversed(shape), strict=False):
+        contiguous = contiguous and dims_equal(want, have) is True and dims_equal(step, expected) is True
+        expected = expected * want
+    if not contiguous:
+        context.unsupported("a view of a tensor's memory by strides; write it with slices, views and permutations")
+    return x

@@ -1,0 +1,433 @@
+"""Reading an exported program: its inputs, its nodes in order, its outputs, as one function of the language."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Final, cast
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+
+from ... import op as R
+from ...ir.builder import BlockBuilder
+from ...ir.dims import SymExpr
+from ...ir.expr import Constant, Expr, PrimValue, Tuple, Var
+from ...ir.module import IRModule
+from ...ir.program import If, SeqExpr
+from ...ir.tensor_data import TensorData
+from ...ir.types import PrimType, TensorType, is_subtype
+from ..errors import ConvertError, UnsupportedOperatorError
+from . import handlers as handlers
+from .complex_numbers import ComplexPair, handler_of, is_complex_call
+from .context import PARTS, Context, Unsupported, fields_of
+from .exported import IGNORED, export, is_operator, prepared
+from .origins import origin_of, place_of
+from .signature import ATTRIBUTE, VALUE, Kind, Leaf, Signature, constant_leaf, spec_text
+from .sizes import SizeTable
+from .tensors import dtype_name, to_numpy
+
+_MOST_PLACES: Final = 3
+_AS_REAL: Final = "use torch.view_as_real and torch.view_as_complex to have real tensors there"
+
+
+def from_torch(
+    source: ExportedProgram | torch.nn.Module,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    keep_params_as_input: bool = False,
+) -> IRModule:
+    """A PyTorch model as a module whose function ``main`` computes what the model's ``forward`` does.
+
+    Args:
+        source: an exported program, or a module, which is exported here for the example inputs ``args`` and
+            ``kwargs`` with `torch.export`'s ``dynamic_shapes``. Put it in eval mode first.
+        keep_params_as_input: whether the tensors of the model's state are parameters of ``main`` after its inputs,
+            rather than constants; the attribute ``num_input`` then counts the inputs.
+
+    Operators stay as the person wrote them: attention, normalizations and convolutions are one operator each, and
+    `linear` is ``permute_dims``, ``matmul``, ``add``, as in Relax. Dynamic sizes are symbolic. Every variable knows
+    the module of the model it came from (``origins``); tensors of the state share the model's memory, and have its
+    names as `TensorData.name`. Buffers that the model changes come first among the results. The attributes
+    ``torch_...`` of ``main`` say how the model was called; `regraft.to_torch` uses them to give the same model back.
+
+    Raises `UnsupportedOperatorError`, which lists all operators without counterpart, and `ConvertError` for anything
+    else that cannot be read. Cost: linear in the nodes, about 0.1 ms each, besides the export.
+    """
+    if isinstance(source, torch.nn.Module):
+        if args is None and kwargs is None:
+            raise ConvertError("a module needs example inputs: from_torch(module, args, kwargs)")
+        exported = export(source, args or (), kwargs, dynamic_shapes)
+        names = _dim_names(exported, dynamic_shapes)
+    else:
+        if args is not None or kwargs is not None or dynamic_shapes is not None:
+            raise ConvertError("an exported program has its inputs and dynamic sizes already; give it alone")
+        names, exported = {}, source
+    return _Importer(prepared(exported), names, keep_params_as_input).module()
+
+
+def _dim_names(program: ExportedProgram, dynamic_shapes: Any) -> dict[str, str]:
+    """The names that people gave sizes with `torch.export.Dim`, by PyTorch's own symbols."""
+    nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
+    inputs = nodes[len(nodes) - len(program.graph_signature.user_inputs) :]
+    if isinstance(dynamic_shapes, Mapping):
+        shapes = cast("Mapping[str, Any]", dynamic_shapes)
+        given = [(node, shapes.get(node.name)) for node in inputs]
+    else:
+        given = list(zip(inputs, dynamic_shapes or (), strict=False))
+    found: dict[str, str] = {}
+    for node, axes in given:
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            continue
+        named = cast("Mapping[int, Any]", axes if isinstance(axes, Mapping) else dict(enumerate(axes or ())))
+        for axis, size in named.items():
+            symbol: Any = value.shape[axis]
+            if isinstance(symbol, torch.SymInt) and isinstance(size, torch.export.Dim):
+                expression = cast(Any, symbol).node.expr
+                if expression.is_Symbol:
+                    found[str(expression.name)] = size.__name__
+    return found
+
+
+class _Importer:
+    """One conversion under way."""
+
+    def __init__(self, program: ExportedProgram, names: Mapping[str, str], keep_params_as_input: bool) -> None:
+        self._program: Final = program
+        self._builder: Final = BlockBuilder()
+        self._sizes: Final = SizeTable(names)
+        self._context: Final = Context(self._builder, self._sizes)
+        self._values: Final[dict[torch.fx.Node, Any]] = {}
+        self._keep: Final = keep_params_as_input
+        self._problems: Final[dict[str, list[str]]] = {}
+        self._inputs: Final[list[Var]] = []
+        self._state: Final[list[Var]] = []
+        self._input_leaves: Final[list[Leaf]] = []
+        self._tensors: Final[dict[str, Kind]] = {}
+        self._owners: Final[dict[tuple[object, ...], str]] = {}
+        self._constants: Final[dict[str, Constant]] = {}
+        self._aliases: Final[dict[str, str]] = {}
+        self._mutated: Final[list[str]] = []
+        self._output_leaves: Final[list[Leaf]] = []
+
+    def module(self) -> IRModule:
+        """The whole program."""
+        self._placeholders()
+        params = [*self._inputs, *self._state]
+        branches = any(_is_branch(node) for node in self._program.graph.nodes)
+        with self._builder.function("main", params, attrs={"num_input": len(self._inputs)} if self._keep else {}):
+            # Branches stand outside dataflow blocks, which `ConvertToDataflow` then makes around them.
+            with nullcontext() if branches else self._builder.dataflow():
+                self._hide_changing()
+                self._nodes(self._program.graph)
+                self._raise_problems()
+                results = self._outputs(self._builder.emit if branches else self._builder.emit_output)
+            self._builder.emit_func_output(results[0] if len(results) == 1 else Tuple(results))
+        module = self._builder.get()
+        function = module["main"].with_attr(ATTRIBUTE, self._signature().text())
+        return module.with_function("main", function)
+
+    # --- problems
+
+    def _note(self, node: torch.fx.Node, what: str) -> None:
+        self._problems.setdefault(what, []).append(place_of(node))
+
+    def _raise_problems(self) -> None:
+        if not self._problems:
+            return
+        lines: list[str] = []
+        for what, places in self._problems.items():
+            more = f", and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+            lines.append(f"  {what}: at {'; '.join(places[:_MOST_PLACES])}{more}")
+        raise UnsupportedOperatorError("these operators of the model have no counterpart:\n" + "\n".join(lines))
+
+    # --- inputs
+
+    def _placeholders(self) -> None:
+        nodes = {node.name: node for node in self._program.graph.nodes if node.op == "placeholder"}
+        for spec in self._program.graph_signature.input_specs:
+            node = nodes[spec.arg.name]
+            match spec.kind:
+                case InputKind.USER_INPUT:
+                    self._user_input(node, spec.arg)
+                case InputKind.PARAMETER | InputKind.BUFFER | InputKind.CONSTANT_TENSOR:
+                    self._state_input(node, spec)
+                case _:
+                    raise ConvertError(f"the input {node.name} is a {spec.kind.name.lower()}, which has no counterpart")
+
+    def _user_input(self, node: torch.fx.Node, argument: Any) -> None:
+        value = node.meta.get("val")
+        origin = (origin_of(node),)
+        if isinstance(value, torch.Tensor):
+            if value.is_complex():
+                raise ConvertError(f"the input {node.name} is complex; {_AS_REAL}")
+            variable = Var(node.name, TensorType(self._sizes.shape(value), dtype_name(value.dtype)), origin)
+            self._values[node] = variable
+        elif isinstance(value, torch.SymInt):
+            size = self._sizes.dim(value)
+            variable = Var(node.name, PrimType("int64", size), origin)
+            self._values[node] = size
+        else:
+            constant = getattr(argument, "value", value)
+            self._input_leaves.append(constant_leaf(constant, f"the input {node.name}"))
+            self._values[node] = constant
+            return
+        self._input_leaves.append((VALUE, len(self._inputs)))
+        self._inputs.append(variable)
+
+    def _state_input(self, node: torch.fx.Node, spec: Any) -> None:
+        tensor, kind = self._state_tensor(spec)
+        name = str(spec.target)
+        first = self._owners.setdefault(_memory(tensor), name)
+        if first != name and not self._keep:
+            self._aliases[name] = first
+            self._values[node] = self._constants[first]
+            return
+        if tensor.is_complex():
+            self._values[node] = self._complex_state(tensor, name)
+            return
+        self._tensors[name] = kind
+        if self._keep:
+            # The type alone, so that a model on the meta device, whose tensors have no numbers, can be read.
+            variable = Var(node.name, TensorType(tuple(tensor.shape), dtype_name(tensor.dtype)), (origin_of(node),))
+            self._state.append(variable)
+            self._values[node] = variable
+        else:
+            self._values[node] = self._constants[name] = Constant(TensorData(to_numpy(tensor, name), name))
+
+    def _hide_changing(self) -> None:
+        """Put buffers that the model changes behind a mark: what they hold now is not what they hold later.
+
+        No pass folds or compares what stands behind it, and no gradient flows there, as in PyTorch.
+        """
+        signature = self._program.graph_signature
+        changing = set(signature.buffers_to_mutate.values())
+        names = {spec.arg.name: spec.target for spec in signature.input_specs if spec.target in changing}
+        for node, value in list(self._values.items()):
+            if names.get(node.name) is not None and isinstance(value, Constant):
+                with self._builder.origin(origin_of(node)):
+                    self._values[node] = self._builder.emit(R.grad.no_grad(value), node.name)
+
+    def _complex_state(self, tensor: torch.Tensor, name: str) -> ComplexPair:
+        """A complex tensor of the state as two constants of their own, which the model does not know."""
+        if tensor.requires_grad:
+            raise ConvertError(f"the parameter {name} is complex; {_AS_REAL}")
+        parts = torch.view_as_real(tensor.detach().resolve_conj())
+        named = [(parts[..., index].contiguous(), f"{name}.{side}") for index, side in enumerate(("real", "imag"))]
+        return ComplexPair(*[Constant(TensorData(to_numpy(part, label), label)) for part, label in named])
+
+    def _state_tensor(self, spec: Any) -> tuple[torch.Tensor, Kind]:
+        program, name = self._program, spec.target
+        if spec.kind is InputKind.PARAMETER:
+            parameter = program.state_dict[name]
+            return parameter, "parameter" if parameter.requires_grad else "frozen"
+        if spec.kind is InputKind.BUFFER and spec.persistent is not False:
+            return program.state_dict[name], "buffer"
+        tensor = program.constants.get(name, program.state_dict.get(name))
+        if not isinstance(tensor, torch.Tensor):
+            raise ConvertError(f"the exported program has no tensor for {name}")
+        return tensor, "temporary" if spec.kind is InputKind.BUFFER else "constant"
+
+    # --- nodes
+
+    def _nodes(self, graph: torch.fx.Graph) -> None:
+        for node in graph.nodes:
+            if node.op == "call_function":
+                self._call(node)
+
+    def _call(self, node: torch.fx.Node) -> None:
+        if node.target is operator.getitem:
+            source, index = node.args
+            assert isinstance(source, torch.fx.Node)
+            self._values[node] = self._values[source][index]
+            return
+        if _is_branch(node):
+            self._values[node] = self._branch(node)
+            return
+        name = str(node.target)
+        if name in IGNORED:
+            return
+        handler = handler_of(node)
+        if handler is None and _is_size(node):
+            self._values[node] = self._size(node)
+            return
+        if handler is None:
+            # What PyTorch made of an operator says less than the operator that the person wrote.
+            complex_numbers = " of complex numbers" if is_complex_call(node) else ""
+            self._note(node, f"{node.meta.get('original_aten', name)}{complex_numbers}")
+            self._values[node] = self._stand_in(node)
+            return
+        self._context.node = node
+        args, kwargs = [self._value(arg) for arg in node.args], {k: self._value(v) for k, v in node.kwargs.items()}
+        with self._builder.origin(origin_of(node)):
+            try:
+                result = handler(self._context, *args, **kwargs)
+                self._values[node] = self._bound(node, result)
+            except Unsupported as reason:
+                self._note(node, f"{name}: {reason}")
+                self._values[node] = self._stand_in(node)
+            except (ConvertError, RecursionError):
+                raise
+            except Exception as error:
+                raise ConvertError(f"{name} cannot be converted, at {place_of(node)}: {error}") from error
+
+    def _branch(self, node: torch.fx.Node) -> Any:
+        """`torch.cond` as a branch, of which each side is a body of its own."""
+        predicate, when_true, when_false, operands = node.args
+        condition = self._value(predicate)
+        if not isinstance(condition, Expr):
+            self._note(node, "torch.cond on a condition about sizes")
+            return self._stand_in(node)
+        values = self._value(operands)
+        sides = [self._side(node, cast(torch.fx.Node, side), values) for side in (when_true, when_false)]
+        with self._builder.origin(origin_of(node)):
+            chosen = self._builder.emit(If(condition, *sides), node.name)
+            return self._bound(node, fields_of(chosen))
+
+    def _side(self, node: torch.fx.Node, side: torch.fx.Node, operands: Sequence[Any]) -> SeqExpr:
+        graph = cast(torch.fx.GraphModule, self._program.graph_module.get_submodule(str(side.target))).graph
+        parameters = [inner for inner in graph.nodes if inner.op == "placeholder"]
+        self._values.update(zip(parameters, operands, strict=True))
+        self._builder.begin_scope()
+        self._nodes(graph)
+        results = self._value(next(inner for inner in graph.nodes if inner.op == "output").args[0])
+        return self._builder.end_scope(Tuple(results))
+
+    def _size(self, node: torch.fx.Node) -> Any:
+        """What a node that computes with sizes gives."""
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            try:
+                return self._sizes.dim(value)
+            except ConvertError as error:
+                self._note(node, str(error))
+                return None
+        if isinstance(value, torch.SymBool | torch.SymFloat):
+            return None
+        return value
+
+    def _value(self, argument: Any) -> Any:
+        if isinstance(argument, torch.fx.Node):
+            value = self._values.get(argument)
+            if value is None and isinstance(argument.meta.get("val"), torch.SymFloat | torch.SymBool):
+                raise Unsupported(f"it computes with {argument.name}, a number made of symbolic sizes")
+            return value
+        if isinstance(argument, tuple | list):
+            return [self._value(item) for item in cast("Sequence[Any]", argument)]
+        return argument
+
+    def _bound(self, node: torch.fx.Node, result: Any) -> Any:
+        fakes: Any = node.meta.get("val")
+        if isinstance(fakes, list | tuple):
+            pairs = enumerate(zip(result, cast("Sequence[Any]", fakes), strict=False))
+            return tuple(
+                [None if one is None else self._checked(one, fake, f"{node.name}_{i}") for i, (one, fake) in pairs]
+            )
+        return self._checked(result, fakes, node.name)
+
+    def _checked(self, value: Any, fake: Any, name: str) -> Any:
+        """``value`` bound to a variable of the type that PyTorch says it has; another one would be our mistake."""
+        if isinstance(value, ComplexPair):
+            stated = TensorType(self._sizes.shape(fake), PARTS[dtype_name(fake.dtype)])
+            return ComplexPair(self._typed(value.real, stated, name), self._typed(value.imag, stated, f"{name}_imag"))
+        if not isinstance(value, Expr):
+            return value
+        stated = TensorType(self._sizes.shape(fake), dtype_name(fake.dtype)) if isinstance(fake, torch.Tensor) else None
+        return self._typed(value, stated, name)
+
+    def _typed(self, value: Expr, stated: TensorType | None, name: str) -> Expr:
+        variable = value if isinstance(value, Var | Constant) else self._builder.emit(value, name)
+        verdict = stated is None or is_subtype(variable.ty, stated)
+        if verdict is False:
+            raise ConvertError(f"the result would be {variable.ty!r}, but PyTorch has {stated!r}")
+        return variable if verdict or stated is None else self._builder.match_cast(variable, stated, name)
+
+    def _stand_in(self, node: torch.fx.Node) -> Any:
+        """Something of the right type in place of a call that is reported later."""
+        fakes: Any = node.meta.get("val")
+        if isinstance(fakes, list | tuple):
+            return tuple([self._dummy(fake) for fake in cast("Sequence[Any]", fakes)])
+        return self._dummy(fakes)
+
+    def _dummy(self, fake: Any) -> Expr | ComplexPair | None:
+        if not isinstance(fake, torch.Tensor):
+            return None
+        name = dtype_name(fake.dtype)
+        dummy = Var("unsupported", TensorType(self._sizes.shape(fake), PARTS.get(name, name)))
+        return ComplexPair(dummy, dummy) if fake.is_complex() else dummy
+
+    # --- outputs
+
+    def _outputs(self, emit: Callable[[Expr], Var]) -> list[Expr]:
+        output = next(node for node in self._program.graph.nodes if node.op == "output")
+        changed: list[Expr] = []
+        results: list[Expr] = []
+        for spec, argument in zip(self._program.graph_signature.output_specs, output.args[0], strict=True):
+            value = self._value(argument)
+            if isinstance(value, ComplexPair):
+                raise ConvertError(f"the output {argument} is complex; {_AS_REAL}")
+            match spec.kind:
+                case OutputKind.USER_OUTPUT:
+                    if not isinstance(value, Expr | SymExpr) and not (
+                        isinstance(argument, torch.fx.Node) and isinstance(value, int)
+                    ):
+                        self._output_leaves.append(constant_leaf(value, "an output"))
+                        continue
+                    self._output_leaves.append((VALUE, len(results)))
+                    results.append(emit(value) if isinstance(value, Expr) else PrimValue(value))
+                case OutputKind.BUFFER_MUTATION:
+                    self._mutated.append(str(spec.target))
+                    changed.append(emit(value))
+                case _:
+                    raise ConvertError(
+                        f"the model changes its input {spec.target} in place; give it a copy: {spec.target}.clone()"
+                    )
+        return [*changed, *results]
+
+    def _signature(self) -> Signature:
+        spec = self._program.call_spec
+        for name, tensor in self._program.state_dict.items():
+            owner = self._owners.get(_memory(tensor), name)
+            if owner != name and name not in self._tensors:
+                self._aliases[name] = owner
+        return Signature(
+            in_spec=spec_text(spec.in_spec),
+            out_spec=spec_text(spec.out_spec),
+            inputs=tuple(self._input_leaves),
+            outputs=tuple(self._output_leaves),
+            tensors=tuple(self._tensors.items()),
+            aliases=tuple(self._aliases.items()),
+            mutated=tuple(self._mutated),
+            arguments=_argument_names(self._program),
+        )
+
+
+def _argument_names(program: ExportedProgram) -> tuple[str, ...]:
+    """The names of the arguments of the model's ``forward``, as far as they were exported with it."""
+    entries = program.module_call_graph
+    signature = entries[0].signature if entries else None
+    return tuple(signature.forward_arg_names or ()) if signature is not None else ()
+
+
+def _is_branch(node: torch.fx.Node) -> bool:
+    return node.target is torch.ops.higher_order.cond
+
+
+def _memory(tensor: torch.Tensor) -> tuple[object, ...]:
+    """What two names of one tensor share."""
+    if not tensor.numel() or tensor.device.type == "meta":
+        return (id(tensor),)
+    return (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+
+
+def _is_size(node: torch.fx.Node) -> bool:
+    """Whether a node computes with sizes only, so that PyTorch's own symbols say what it gives."""
+    if is_operator(node.target):
+        return False
+    value = node.meta.get("val")
+    return isinstance(value, int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool)

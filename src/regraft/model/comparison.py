@@ -1,0 +1,83 @@
+"""How far two results of a model are from each other, output by output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ir.dtypes import as_dtype
+from ..op.trials import difference, tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDifference:
+    """How far one output is from what it was before.
+
+    ``absolute`` is the largest difference of two elements; ``relative`` is that divided by the output's largest
+    magnitude, or by 1 if that is less. ``tolerance`` is what ``relative`` may be. ``problem`` says what is wrong,
+    None if nothing is.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    absolute: float
+    relative: float
+    tolerance: float
+    problem: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {
+            "output": self.name,
+            "dtype": self.dtype,
+            "shape": list(self.shape),
+            "absolute": _plain(self.absolute),
+            "relative": _plain(self.relative),
+            "tolerance": self.tolerance,
+            "problem": self.problem,
+        }
+
+
+def _plain(number: float) -> float | None:
+    """A number as JSON has it: NaN and infinity are none there."""
+    return number if np.isfinite(number) else None
+
+
+def compare_outputs(
+    names: Sequence[str], before: Sequence[np.ndarray], after: Sequence[np.ndarray], allowed: float | None = None
+) -> tuple[OutputDifference, ...]:
+    """Each output of ``before`` beside that of ``after``; ``allowed`` is the tolerance in place of the dtype's."""
+    assert len(before) == len(after), "the same model, before and after"
+    return tuple(_compared(*row, allowed) for row in zip(names, before, after, strict=True))
+
+
+def _compared(name: str, before: np.ndarray, after: np.ndarray, allowed: float | None) -> OutputDifference:
+    dtype = as_dtype(before.dtype)
+    limit = tolerance(dtype) if allowed is None else allowed if tolerance(dtype) else 0.0
+    found = difference(before, after, rtol=limit)
+    absolute = relative = float("inf")
+    if before.shape == after.shape and before.dtype == after.dtype:
+        absolute, relative = _largest(before, after)
+    return OutputDifference(name, dtype, before.shape, absolute, relative, limit, None if found is None else found.text)
+
+
+def _largest(before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
+    """The largest difference, and its share of the largest magnitude; NaN where NaN was, and equals, do not count."""
+    if not before.size:
+        return 0.0, 0.0
+    wide = np.complex128 if before.dtype.kind == "c" else np.float64
+    with np.errstate(all="ignore"):
+        x, y = before.astype(wide), after.astype(wide)
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        absolute = float(np.max(np.where(same, 0.0, np.abs(y - x))))
+        finite = np.abs(x[np.isfinite(x)])
+    return absolute, absolute / max(1.0, float(finite.max()) if finite.size else 1.0)
+
+
+def problems_of(differences: Iterable[OutputDifference]) -> str:
+    """What is wrong with each output that differs by too much, one after another."""
+    return "; ".join(f"output {one.name}: {one.problem}" for one in differences if one.problem is not None)

@@ -1,0 +1,80 @@
+"""A model and its gradient as one model.
+
+The weights of a file are constants of its program; those that a person names are parameters while the gradient is
+taken, and constants again afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from ..gradient import Gradient
+from ..ir.dtypes import is_float
+from ..ir.expr import Constant, Expr, Var
+from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.program import Function, SeqExpr
+from ..ir.tensor_data import TensorData
+from ..ir.visitor import walk
+from ..passes import BindParams
+from .errors import UsageError
+from .models import Model
+
+
+def differentiated(model: Model, names: Sequence[str] | None = None, target: int = 0) -> IRModule:
+    """A module whose ``main`` gives what ``model`` gives, and the gradients of its output ``target``.
+
+    ``names`` are inputs, or weights by the names that they have in the model; None means all floating inputs. Raises
+    `UsageError` for a name that is neither, and `GradientError`. Cost: that of `Gradient`; weights are not read.
+    """
+    weights = _weights_of(model, names or ())
+    lifted = model.module.with_function(model.name, _lifted(model.function, weights))
+    adjoint_name = f"{model.name}_adjoint"
+    program = Gradient(model.name, require_grads=names, target_index=target)(lifted)
+    if weights:
+        program = BindParams(adjoint_name, {name: data.numpy() for name, data in weights.items()})(program)
+    others = program.without_functions({model.name, adjoint_name})
+    return IRModule({"main": program[adjoint_name]}, others.attrs).with_functions(dict(others.items()))
+
+
+def _weights_of(model: Model, names: Sequence[str]) -> dict[str, TensorData]:
+    """Those of ``names`` that are weights."""
+    inputs = [param.name_hint for param in model.function.params]
+    found = [node.data for node in walk(model.function) if isinstance(node, Constant) and is_float(node.data.dtype)]
+    by_name = {data.name: data for data in found if data.name is not None}
+    weights: dict[str, TensorData] = {}
+    for name in names:
+        if name in inputs:
+            continue
+        if name not in by_name:
+            near = get_close_matches(name, [*inputs, *by_name], n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"the inputs are: {', '.join(inputs) or 'none'}"
+            raise UsageError(f"the model has no input and no floating weight {name!r} to differentiate by; {hint}")
+        weights[name] = by_name[name]
+    return weights
+
+
+def _lifted(function: Function, weights: dict[str, TensorData]) -> Function:
+    if not weights:
+        return function
+    lifting = _Lifting(weights)
+    body = lifting.mutate(function.body)
+    assert isinstance(body, SeqExpr)
+    params = [*function.params, *lifting.params.values()]
+    return Function(params, body, None, function.is_pure, function.attrs)
+
+
+class _Lifting(ExprMutator):
+    """Writes parameters in the place of constants."""
+
+    def __init__(self, weights: dict[str, TensorData]) -> None:
+        super().__init__()
+        self.params: dict[str, Var] = {}
+        self._wanted = {id(data): name for name, data in weights.items()}
+
+    def visit_constant_(self, constant: Constant) -> Expr:
+        name = self._wanted.get(id(constant.data))
+        if name is None:
+            return constant
+        return self.params.setdefault(name, Var(name, constant.ty))

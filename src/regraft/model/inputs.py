@@ -1,0 +1,160 @@
+"""Inputs for a model: random ones that respect its types, or those of NumPy files.
+
+How random values are drawn, and sizes that hide no transpose, is `regraft.testing`'s; this room finds a choice on which
+the model runs and its results are numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ..ir.dims import Dim, SymExpr, SymVar
+from ..ir.dtypes import is_float
+from ..ir.expr import Tuple, Var
+from ..ir.module import IRModule
+from ..ir.op import OpTypeError
+from ..ir.program import Function
+from ..ir.types import TensorType, substitute_type
+from ..op.trials import NoValueError, random_arguments
+from ..run import ExecutionError
+from .errors import UsageError
+from .models import with_sizes
+
+_RANGES: Final = ((0, 7), (-3, 3), (0, 1), (0, 0))
+"""Ranges of integers to try in turn: most are indices, some are masks, for which only 0 and 1 make sense."""
+
+
+_BATCHES_AND_STEPS: Final = ((2, 32), (1, 32), (1, 512))
+"""Sizes of first axes, and what all other sizes are multiples of: networks halve images five times, as a rule."""
+
+
+class Trial(NamedTuple):
+    """Inputs on which a model runs, and what it gives for them."""
+
+    inputs: list[Any]
+    outputs: list[np.ndarray]
+    is_finite: bool
+    """Whether all results are numbers: a comparison of NaN with NaN says nothing."""
+
+
+def candidate_inputs(function: Function, seed: int, dims: Mapping[str, int]) -> Iterator[list[Any]]:
+    """Random inputs for ``function``, one choice after another, the same for the same ``seed``.
+
+    Floats are normally distributed; integers come from ever smaller ranges. Symbolic sizes that ``dims`` does not
+    set are small and all different, then such that they can be divided, then those that models of images and of sound
+    need; models of images start with the latter, since small sizes vanish in their layers. Raises `UsageError` where a
+    type does not say enough.
+    """
+    typed = with_sizes(IRModule({"main": function}), "main", dims)["main"]
+    plain = [(typed, False), (typed, True)]
+    large = [(_enlarged(typed, batch, step), False) for batch, step in _BATCHES_AND_STEPS]
+    sized = [*large, *plain] if _is_of_images(typed) else [*plain, *large]
+    for candidate, divisible in sized:
+        for whole in _RANGES:
+            try:
+                yield random_arguments(candidate, seed, whole=whole, divisible=divisible)
+            except NoValueError as error:
+                raise UsageError(f"no random inputs can be made: {error}; give them: --input FILE.npz") from error
+            if not _takes_integers(candidate):
+                break
+
+
+def _is_of_images(function: Function) -> bool:
+    return any(len(dims) > 3 and all(isinstance(dim, SymExpr) for dim in dims[2:]) for dims in _shapes(function))
+
+
+def _enlarged(function: Function, batch: int, step: int) -> Function:
+    """The parameters of ``function``: first axes of size ``batch``, all others different multiples of ``step``."""
+    leading = {dims[0] for dims in _shapes(function) if dims}
+    sizes: dict[SymVar, Dim] = {}
+    for dims in _shapes(function):
+        for dim in dims:
+            if isinstance(dim, SymVar) and dim not in sizes:
+                sizes[dim] = batch if dim in leading else step * (2 + sum(other not in leading for other in sizes))
+    return Function([Var(param.name_hint, substitute_type(param.ty, sizes)) for param in function.params], Tuple(()))
+
+
+def _shapes(function: Function) -> list[tuple[Dim, ...]]:
+    types = [param.ty for param in function.params]
+    return [ty.shape for ty in types if isinstance(ty, TensorType) and ty.shape is not None]
+
+
+def _takes_integers(function: Function) -> bool:
+    return not all(
+        isinstance(param.ty, TensorType) and param.ty.dtype is not None and is_float(param.ty.dtype)
+        for param in function.params
+    )
+
+
+def first_that_runs(
+    function: Function,
+    run: Callable[[Sequence[Any]], list[np.ndarray]],
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+) -> Trial:
+    """Random inputs on which ``run`` succeeds with finite results; if none are finite, the first that run.
+
+    Raises `UsageError`, with the first failure, where it runs on none.
+    """
+    fallback: Trial | None = None
+    failure: Exception | None = None
+    for inputs in candidate_inputs(function, seed, dims or {}):
+        try:
+            outputs = run(inputs)
+        except (ExecutionError, OpTypeError) as error:
+            failure = failure or error
+            continue
+        trial = Trial(inputs, outputs, all(_is_finite(output) for output in outputs))
+        if trial.is_finite:
+            return trial
+        fallback = fallback or trial
+    if fallback is None:
+        raise UsageError(
+            f"the model runs on no random inputs: {failure}; set its sizes (--dim name=size) or give inputs (--input)"
+        ) from failure
+    return fallback
+
+
+def _is_finite(array: np.ndarray) -> bool:
+    with np.errstate(all="ignore"):
+        return array.dtype.kind in "biu" or bool(np.isfinite(array.astype(np.complex128)).all())
+
+
+def read_inputs(function: Function, paths: Sequence[Path]) -> list[Any]:
+    """The inputs of ``function`` from NumPy files: ``.npz`` by name, ``.npy`` in order.
+
+    Raises `UsageError` for files that cannot be read, and for inputs that are missing or not asked for.
+    """
+    names = [param.name_hint for param in function.params]
+    found: dict[str, np.ndarray] = {}
+    for path in paths:
+        loaded = _loaded(path)
+        if isinstance(loaded, np.ndarray):
+            free = next((name for name in names if name not in found), None)
+            if free is None:
+                raise UsageError(f"{path} is one input too many; the model has: {', '.join(names) or 'none'}")
+            found[free] = loaded
+        else:
+            found.update(loaded)
+    unknown = [name for name in found if name not in names]
+    missing = [name for name in names if name not in found]
+    if unknown or missing:
+        wrong = [f"no input is named {', '.join(unknown)}"] if unknown else []
+        wrong += [f"{', '.join(missing)} not given"] if missing else []
+        raise UsageError(f"{'; '.join(wrong)}; the model's inputs are: {', '.join(names) or 'none'}")
+    return [found[name] for name in names]
+
+
+def _loaded(path: Path) -> np.ndarray | dict[str, np.ndarray]:
+    try:
+        loaded: Any = np.load(path, allow_pickle=False)
+        return {name: loaded[name] for name in loaded.files} if hasattr(loaded, "files") else loaded
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # damaged archives raise whatever zipfile and zlib raise
+        pickled = " (pickled objects are not read)" if "pickle" in str(error) else f": {error}"
+        raise UsageError(f"{path} is no file of NumPy arrays (.npy, .npz), or it is damaged{pickled}") from error

@@ -1,0 +1,277 @@
+"""Models in the forms that people have them in: files of three formats, and the objects of ONNX and PyTorch.
+
+`open_model` reads any of them; the `Model` remembers where it came from, so that it can be run as it was and given back
+in the same form. Knows the converters; frameworks are loaded by these, when they are needed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from ..ir.errors import RegraftError
+from ..ir.expr import Constant
+from ..ir.module import IRModule
+from ..ir.program import Function
+from ..ir.types import TensorType, Type, type_symvars
+from ..ir.visitor import walk
+from ..passes import BindSymbolicVars
+from ..run.originals import RunOriginal, onnx_original, torch_original
+from ..script import load_script, save_script
+from .errors import UsageError
+
+Form: TypeAlias = Literal["onnx", "torch", "relax"]
+
+SUFFIXES: Final[Mapping[str, Form]] = {".onnx": "onnx", ".pt2": "torch", ".relax": "relax"}
+"""What kind of file a suffix promises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model as a program, and where it came from.
+
+    ``name`` is the function that the model is. ``source`` is the path, or the object, that was opened; ``files`` are
+    all files that it is read from, also later, weights among them. ``loaded`` is what the framework made of a path,
+    where that has the weights in memory.
+    """
+
+    module: IRModule
+    name: str
+    form: Form
+    source: Any
+    files: tuple[Path, ...] = ()
+    loaded: Any = None
+
+    @property
+    def function(self) -> Function:
+        """The function that the model is."""
+        return self.module[self.name]
+
+    @property
+    def path(self) -> Path | None:
+        """The file that was opened; None for an object in memory."""
+        return self.source if isinstance(self.source, Path) else None
+
+
+def form_of(path: Path) -> Form:
+    """The format that a path's suffix names; raises `UsageError` for any other."""
+    found = SUFFIXES.get(path.suffix.lower())
+    if found is None:
+        suffix = repr(path.suffix) if path.suffix else "no suffix"
+        raise UsageError(f"{path} has {suffix}; a model's file ends in {', '.join(SUFFIXES)}")
+    return found
+
+
+def open_model(
+    source: Any,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    function: str | None = None,
+    fixed: Mapping[str, int] | None = None,
+) -> Model:
+    """Read a model: a path, an `onnx.ModelProto`, an `ExportedProgram`, a `torch.nn.Module` with example inputs, a
+    module or function of regraft.
+
+    ``args``, ``kwargs`` and ``dynamic_shapes`` are for a `torch.nn.Module`, as `from_torch` takes them. ``function``
+    chooses one of a module with several. ``fixed`` gives symbolic sizes numbers, by name. Raises `UsageError` for
+    anything else, `ConvertError` and `ParseError` for what cannot be read, `MissingDependencyError` where PyTorch is
+    not installed. Cost: linear; weights are not read.
+    """
+    sizes = fixed or {}
+    if isinstance(source, str | os.PathLike):
+        return _from_file(Path(cast("str | os.PathLike[str]", source)), function, sizes)
+    if isinstance(source, Function):
+        return Model(with_sizes(IRModule({"main": source}), "main", sizes), "main", "relax", source)
+    if isinstance(source, IRModule):
+        name = _chosen(source, function)
+        return Model(with_sizes(source, name, sizes), name, "relax", source)
+    # An object of a framework exists only where the framework is loaded.
+    onnx, torch = sys.modules.get("onnx"), sys.modules.get("torch")
+    if onnx is not None and isinstance(source, onnx.ModelProto):
+        from ..formats.onnx.read.reader import from_onnx
+
+        return Model(from_onnx(source, dims=sizes), "main", "onnx", source)
+    if torch is not None and isinstance(source, torch.nn.Module | torch.export.ExportedProgram):
+        from ..formats.torch import from_torch
+
+        module = from_torch(source, args, kwargs, dynamic_shapes=dynamic_shapes)
+        return Model(with_sizes(module, "main", sizes), "main", "torch", source)
+    raise UsageError(
+        f"a model is a path, an onnx.ModelProto, an ExportedProgram, a torch.nn.Module or a module of regraft, not a "
+        f"{type(source).__name__}"
+    )
+
+
+def with_sizes(module: IRModule, name: str, sizes: Mapping[str, int]) -> IRModule:
+    """``module`` with numbers for symbolic sizes of a function; raises `UsageError` for a name that it lacks."""
+    if not sizes:
+        return module
+    try:
+        return BindSymbolicVars({**sizes}, name)(module)
+    except RegraftError as error:
+        raise UsageError(f"sizes cannot be set: {error}") from error
+
+
+def _from_file(path: Path, function: str | None, sizes: Mapping[str, int]) -> Model:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; give the model's file in it")
+    form = form_of(path)
+    if not path.exists():
+        raise UsageError(f"{path}: there is no such file")
+    if not os.access(path, os.R_OK):
+        raise UsageError(f"{path} cannot be read: no permission")
+    if function not in (None, "main") and form != "relax":
+        raise UsageError(f"{path} holds one function, main; --function is for .relax files")
+    if form == "onnx":
+        from ..formats.onnx.external_data import external_files
+        from ..formats.onnx.read.reader import from_onnx
+
+        module = from_onnx(path, dims=sizes)
+        return Model(module, "main", form, path, (path, *external_files(path)))
+    if form == "torch":
+        from ..formats.torch import from_torch, require_torch
+
+        require_torch()
+        from ..formats.torch.files import load_exported
+
+        exported = load_exported(path)
+        return Model(with_sizes(from_torch(exported), "main", sizes), "main", form, path, (path,), exported)
+    program = load_script(path)
+    module = program if isinstance(program, IRModule) else IRModule({program.name or "main": program})
+    name = _chosen(module, function)
+    return Model(with_sizes(module, name, sizes), name, form, path, (path, path.with_name(path.name + ".weights")))
+
+
+def _chosen(module: IRModule, function: str | None) -> str:
+    if function is not None:
+        if function not in module:
+            raise UsageError(f"there is no function {function!r}; there are: {', '.join(module) or 'none'}")
+        return function
+    public = [name for name, candidate in module.items() if not candidate.is_private]
+    if "main" in module:
+        return "main"
+    if len(public) != 1:
+        raise UsageError(f"which function? The model has {', '.join(module) or 'none'}: say which")
+    return public[0]
+
+
+# --- out
+
+
+def write_model(module: IRModule, name: str, path: Path) -> None:
+    """Write a module to ``path``, in the format that its suffix names. ``name`` is the function that the model is."""
+    form = form_of(path)
+    if form == "onnx":
+        from ..formats.onnx import to_onnx
+
+        to_onnx(module, path, function=name)
+    elif form == "torch":
+        from ..run.torch_out import save_torch, to_torch
+
+        save_torch(to_torch(module, name, share_memory=True), path)
+    else:
+        save_script(module, path)
+
+
+def as_source(model: Model, module: IRModule) -> Any:
+    """``module`` in the form in which ``model`` was given; for a file, what the file would hold."""
+    if model.form == "onnx":
+        from ..formats.onnx import to_onnx
+
+        return to_onnx(module, function=model.name)
+    if model.form == "torch":
+        from ..run.torch_out import to_torch
+
+        torch = sys.modules["torch"]
+        result = to_torch(module, model.name)
+        if isinstance(model.source, torch.nn.Module):
+            return result
+        from ..run.torch_module import export_torch
+
+        return export_torch(result)
+    return module[model.name] if isinstance(model.source, Function) else module
+
+
+# --- running
+
+
+def run_as_it_is(model: Model, threads: int | None = None) -> RunOriginal | None:
+    """The model run by its own framework, unread; None for a program of ours, which has no other."""
+    if model.form == "onnx":
+        return onnx_original(model.source, threads=threads)
+    if model.form == "torch":
+        original = model.source if model.loaded is None else model.loaded
+        if isinstance(original, Path):
+            from ..formats.torch.files import load_exported
+
+            original = load_exported(original)
+        return torch_original(original, model.function)
+    return None
+
+
+# --- describing
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What `describe_model` says of a model: names and types, weights, sizes that change, and how often ops occur."""
+
+    inputs: tuple[tuple[str, str], ...]
+    outputs: tuple[tuple[str, str], ...]
+    dims: tuple[str, ...]
+    weight_count: int
+    weight_elements: int
+    weight_bytes: int
+    ops: Mapping[str, int]
+    metadata: Mapping[str, str]
+
+
+def describe_model(model: Model) -> Description:
+    """What there is to say of a model before it is run. Cost: linear; weights are not read."""
+    from ..formats.onnx.write.writer import METADATA
+    from ..passes import op_counts
+
+    function = model.function
+    weights = {id(node.data): node.data for node in walk(function) if isinstance(node, Constant) and node.data.size > 1}
+    dims = {symvar.name: None for param in function.params for symvar in type_symvars(param.ty)}
+    return Description(
+        tuple((param.name_hint, type_text(param.ty)) for param in function.params),
+        tuple((name, type_text(ty)) for name, ty in zip(output_names(function), output_types(function), strict=True)),
+        tuple(dims),
+        len(weights),
+        sum(data.size for data in weights.values()),
+        sum(data.nbytes for data in weights.values()),
+        op_counts(function),
+        dict(model.module.attrs.get(METADATA, ())),
+    )
+
+
+def output_types(function: Function) -> tuple[Type, ...]:
+    """The types of a function's results: the fields of a tuple, or the one result."""
+    fields = getattr(function.ret_ty, "fields", None)
+    return (function.ret_ty,) if fields is None else tuple(fields)
+
+
+def output_names(function: Function) -> tuple[str, ...]:
+    """Names for a function's results: those of the source model, else ``output`` and a number."""
+    from ..formats.onnx.write.writer import OUTPUT_NAMES
+
+    count = len(output_types(function))
+    names = function.attrs.get(OUTPUT_NAMES, ())
+    return tuple(names) if len(names) == count else tuple(f"output{index}" for index in range(count))
+
+
+def type_text(ty: Type) -> str:
+    """A type in few words: ``float32[batch, 77, 768]``."""
+    if not isinstance(ty, TensorType):
+        return repr(ty)
+    dtype = ty.dtype or "unknown"
+    if ty.shape is None:
+        return f"{dtype}[{'...' if ty.ndim < 0 else ', '.join('?' * ty.ndim)}]"
+    return f"{dtype}[{', '.join(map(str, ty.shape))}]"

@@ -1,0 +1,159 @@
+"""`optimize`: a model in, the same kind of model out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from ..ir.module import IRModule
+from ..passes import Pass, PassContext, PassReport, Sequential, op_counts
+from ..passes import report as report_passes
+from ..passes.pipeline import named_passes, pipeline
+from .errors import UsageError
+from .files import check_output, companions, sizes_of, staged, write_text
+from .models import Model, as_source, form_of, open_model, write_model
+from .progress import Progress, Stages, unseen
+from .report import OptimizationReport
+from .verification import Verification, written
+from .verification import verify as compare
+
+Passes: TypeAlias = str | Pass | Iterable[Pass]
+ReportTo: TypeAlias = str | os.PathLike[str] | Callable[[OptimizationReport], None]
+
+
+class Optimized(NamedTuple):
+    """A module after the passes, and what each of them did."""
+
+    module: IRModule
+    passes: tuple[PassReport, ...]
+
+
+def optimize_module(module: IRModule, *, level: int | str = "default", passes: Passes | None = None) -> Optimized:
+    """Run the passes of a level, or those given, on a module; see `regraft.passes.pipeline.pipeline`."""
+    done = report_passes(passes_for(level, passes), module)
+    assert isinstance(done.program, IRModule)
+    return Optimized(done.program, done.passes)
+
+
+def passes_for(level: int | str, passes: Passes | None) -> Sequential:
+    """The passes to run: those given, by name or as they are, or those of the level."""
+    if passes is None:
+        return pipeline(level)
+    if isinstance(passes, str):
+        return named_passes(passes)
+    if isinstance(passes, Sequential):
+        return passes
+    return Sequential([passes] if isinstance(passes, Pass) else passes)
+
+
+def optimize(
+    model: Any,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    level: int | str = "default",
+    passes: Passes | None = None,
+    verify: bool = False,
+    report: ReportTo | Sequence[ReportTo] | None = None,
+    fix: Mapping[str, int] | None = None,
+    dims: Mapping[str, int] | None = None,
+    seed: int = 0,
+    tolerance: float | None = None,
+    dynamic_shapes: Any = None,
+    function: str | None = None,
+    progress: Progress = unseen,
+) -> Any:
+    """Rewrite a model, and give it back in the form that it came in.
+
+    Args:
+        model: a path (``.onnx``, ``.pt2``, ``.relax``), an `onnx.ModelProto`, an `ExportedProgram`, a
+            `torch.nn.Module` with example inputs, a module or a function.
+        args: example inputs, for a `torch.nn.Module`; as `from_torch` takes them.
+        kwargs: the same, by name.
+        output: where to write the result, in the format of its suffix; the path is returned then. Without it, the
+            result is returned: of the kind of ``model``, or of the kind that a file like the one given holds.
+        level: 0 to 3 or its name; `regraft.passes.pipeline.pipeline` says what each does and may assume.
+        passes: passes in place of the level's: names with commas between, a pass, or several.
+        verify: run model and result on the same random inputs first, each as its own framework runs it.
+        report: where to write what was done as JSON, or what to call with the `OptimizationReport`; or several such.
+            Reports come before the output takes its place, so that there is no output where one cannot be written.
+        fix: numbers for symbolic sizes, by name; the result is a model of these sizes only.
+        dims: for the verification, sizes of symbolic dims by name.
+        seed: for the verification, chooses the inputs.
+        tolerance: for the verification, the relative difference to allow in place of the dtype's own.
+        dynamic_shapes: for a `torch.nn.Module`, as `torch.export` takes it.
+        function: the function to work on, in a file or module with several.
+        progress: called as each stage begins.
+
+    Files appear whole or not at all, and never over a file that the model is read from. Raises `VerificationError`
+    where the result computes something else (nothing is written then), `UsageError`, `OutputError`, and what reading
+    and writing the format raise. Cost: linear in the model, and what the verification runs.
+    """
+    chosen = passes_for(level, passes)
+    target = None if output is None else Path(output)
+    if target is not None:
+        form_of(target)
+    stages = Stages(progress, len(chosen) + 2 + verify)
+    with stages.stage("reading"):
+        opened = open_model(model, args, kwargs, dynamic_shapes=dynamic_shapes, function=function, fixed=fix)
+    reports = [report] if callable(report) or isinstance(report, str | os.PathLike) else list(report or ())
+    _check_outputs(target, [Path(one) for one in reports if not callable(one)], opened)
+    with PassContext([*PassContext.current().instruments, stages], PassContext.current().verify):
+        done = optimize_module(opened.module, passes=chosen)
+
+    def compared(result: Model) -> Verification | None:
+        if not verify:
+            return None
+        with stages.stage("verifying"):
+            return compare(opened, result, seed=seed, dims=dims, allowed=tolerance)
+
+    if target is None:
+        with stages.stage("converting"):
+            result = as_source(opened, done.module)
+        verification = compared(Model(done.module, opened.name, opened.form, result))
+        _hand_over(reports, _made(opened, done, verification, stages, {}))
+        return result
+    with staged(target) as path:
+        with stages.stage("writing"):
+            write_model(done.module, opened.name, path)
+        verification = compared(written(path, opened, done.module))
+        _hand_over(reports, _made(opened, done, verification, stages, sizes_of(path)))
+    return target
+
+
+def _check_outputs(output: Path | None, reports: Iterable[Path], opened: Model) -> None:
+    """Raise unless the output and the reports can be written, each to a place of its own and over no input."""
+    taken: list[Path] = []
+    if output is not None:
+        check_output(output, opened.files)
+        taken += [output, *companions(output)]
+    for report in reports:
+        if report.resolve() in [path.resolve() for path in taken]:
+            raise UsageError(f"{report} is to hold the report and the output; give the report another name")
+        check_output(report, opened.files)
+        taken.append(report)
+
+
+def _made(
+    opened: Model, done: Optimized, verification: Verification | None, stages: Stages, sizes: Mapping[str, int]
+) -> OptimizationReport:
+    return OptimizationReport(
+        str(opened.path or type(opened.source).__name__),
+        op_counts(opened.module),
+        op_counts(done.module),
+        done.passes,
+        verification,
+        stages.seconds,
+        sizes,
+    )
+
+
+def _hand_over(reports: Iterable[ReportTo], made: OptimizationReport) -> None:
+    for report in reports:
+        if callable(report):
+            report(made)
+        else:
+            write_text(Path(report), made.to_json())

@@ -1,0 +1,45 @@
+"""How far a longer job has come, told to whoever shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Final, TypeAlias
+
+from ..ir.module import IRModule
+from ..ir.program import Function
+from ..passes import Pass, PassInstrument
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""``progress(stage, done, total)``: a stage begins, after so many of so many."""
+
+
+def unseen(_stage: str, _done: int, _total: int) -> None:
+    """The progress that nobody looks at."""
+
+
+class Stages(PassInstrument):
+    """Counts the stages of a job, passes among them, and keeps the time of each that is not a pass."""
+
+    def __init__(self, show: Progress, total: int) -> None:
+        self._show: Final = show
+        self._total: Final = total
+        self._done = 0
+        self.seconds: Final[dict[str, float]] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Generator[None]:
+        """One stage: what happens inside."""
+        self._begin(name)
+        started = perf_counter()
+        yield
+        self.seconds[name] = perf_counter() - started
+
+    def _begin(self, name: str) -> None:
+        self._show(name, self._done, self._total)
+        self._done += 1
+
+    def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        """A pass begins."""
+        self._begin(info.name)

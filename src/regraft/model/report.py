@@ -1,0 +1,74 @@
+"""What was done to a model, as data: for people as tables, for programs as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..passes import PassReport
+from .verification import Verification
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizationReport:
+    """What `optimize` did.
+
+    ``ops_before`` and ``ops_after`` say how often each operator occurs; ``passes`` what each pass rewrote, what it left
+    and why; ``differences`` how far each output is from before, None where that was not asked for; ``seconds`` how
+    long each stage took; ``files`` the bytes of each file that was written, none for a model in memory.
+    """
+
+    model: str
+    ops_before: Mapping[str, int]
+    ops_after: Mapping[str, int]
+    passes: tuple[PassReport, ...]
+    verification: Verification | None
+    seconds: Mapping[str, float]
+    files: Mapping[str, int]
+
+    @property
+    def changed_ops(self) -> dict[str, tuple[int, int]]:
+        """For each operator whose number changed: the number before and after."""
+        names = sorted({*self.ops_before, *self.ops_after})
+        pairs = {name: (self.ops_before.get(name, 0), self.ops_after.get(name, 0)) for name in names}
+        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data, ready for JSON."""
+        return {
+            "model": self.model,
+            "ops_before": dict(self.ops_before),
+            "ops_after": dict(self.ops_after),
+            "passes": [_pass_to_dict(one) for one in self.passes],
+            "verification": None if self.verification is None else _verification_to_dict(self.verification),
+            "seconds": dict(self.seconds),
+            "files": dict(self.files),
+        }
+
+    def to_json(self) -> str:
+        """The same as a JSON text."""
+        return json.dumps(self.to_dict(), indent=2) + "\n"
+
+
+def _verification_to_dict(done: Verification) -> dict[str, Any]:
+    return {"against": done.against, "outputs": [one.to_dict() for one in done.differences]}
+
+
+def _pass_to_dict(one: PassReport) -> dict[str, Any]:
+    rewrites = Counter((step.function, step.rule) for step in one.rewrote)
+    return {
+        "name": one.name,
+        "seconds": one.seconds,
+        "rewrites": len(one.rewrote),
+        "rewrites_by_rule": [
+            {"function": function, "rule": rule, "count": count} for (function, rule), count in rewrites.items()
+        ],
+        "changed_ops": {name: list(pair) for name, pair in one.changed_ops.items()},
+        "declined": [
+            {"function": step.function, "rule": step.rule, "binding": step.binding, "reason": step.reason}
+            for step in one.declined
+        ],
+    }

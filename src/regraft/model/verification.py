@@ -1,0 +1,126 @@
+"""Whether a model and what became of it give the same values, each run in the form in which people have it.
+
+A model that came from ONNX runs on ONNX Runtime, one from PyTorch on PyTorch, unread: reading, rewriting and writing
+are all inside what is compared. Programs of ours run on the default engine, and a model that its framework does not
+open, as it was read, on the reference engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ..ir.module import IRModule
+from ..run import BuildError, ExecutionError, build
+from ..run.originals import RunOriginal
+from .comparison import OutputDifference, compare_outputs, problems_of
+from .errors import UsageError, VerificationError
+from .inputs import first_that_runs
+from .models import Model, form_of, open_model, output_names, run_as_it_is
+
+_FRAMEWORKS: Final[Mapping[str, str]] = {"onnx": "ONNX Runtime", "torch": "PyTorch"}
+
+
+def run_program(module: IRModule, name: str, target: str = "onnxruntime") -> RunOriginal:
+    """A function of ``module`` on an engine, with its results as one flat list of arrays."""
+    entry: Callable[..., Any] = build(module, target=target)[name]
+
+    def run(inputs: Sequence[Any]) -> list[np.ndarray]:
+        return flat_arrays(entry(*inputs))
+
+    return run
+
+
+def flat_arrays(result: Any) -> list[np.ndarray]:
+    """The arrays of a result, whatever tuples they stand in."""
+    pending: list[Any] = [result]
+    found: list[np.ndarray] = []
+    while pending:
+        value = pending.pop()
+        if isinstance(value, tuple | list):
+            pending.extend(reversed(list(value)))  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            found.append(np.asarray(value))
+    return found
+
+
+class Verification(NamedTuple):
+    """The differences, output by output, and what the result was held against."""
+
+    differences: tuple[OutputDifference, ...]
+    against: str
+
+
+def verify(
+    model: Model,
+    result: Model,
+    *,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    allowed: float | None = None,
+) -> Verification:
+    """How far ``result`` is from ``model``, on random inputs.
+
+    Args:
+        model: the model as it was opened; its function says what inputs it takes.
+        result: what became of it, as it will be handed over.
+        seed: chooses the inputs.
+        dims: sizes for symbolic dims, by name; the others are small and all different.
+        allowed: the relative difference that is allowed in place of the dtype's own.
+
+    Raises `VerificationError` where an output differs by more than is allowed, `UsageError` where no random inputs
+    can be found on which the model gives numbers.
+    """
+    before, against = _reference(model)
+    trial = first_that_runs(model.function, before, seed, dims)
+    del before  # the weights that it holds make room for those of the result
+    if not trial.is_finite:
+        raise UsageError(
+            "the model gives NaN or infinities on every choice of random inputs, so there is nothing to compare; set "
+            "its sizes (--dim name=size), or leave out --verify"
+        )
+    try:
+        after = run_as_it_is(result) or run_program(result.module, result.name)
+        found = after(trial.inputs)
+    except (BuildError, ExecutionError) as error:
+        raise VerificationError(f"the result does not run: {error}", ()) from error
+    # The new values of buffers come first where the form has no buffers to put them into.
+    found = found[-len(trial.outputs) :]
+    differences = compare_outputs(_names(model, len(trial.outputs)), trial.outputs, found, allowed)
+    problems = problems_of(differences)
+    if problems:
+        raise VerificationError(f"the result computes something else: {problems}", differences)
+    return Verification(differences, against)
+
+
+def _reference(model: Model) -> tuple[RunOriginal, str]:
+    """What says which values are right: the model's own framework, if there is one and it opens the model."""
+    read = "the model as it was read"
+    try:
+        before = run_as_it_is(model)
+    except BuildError as error:
+        return run_program(model.module, model.name, "numpy"), f"{read}, since {error}"
+    if before is None:
+        return run_program(model.module, model.name), read
+    return before, f"the model itself, on {_FRAMEWORKS[model.form]}"
+
+
+def _names(model: Model, count: int) -> tuple[str, ...]:
+    names = output_names(model.function)
+    return names if len(names) == count else tuple(f"output{index}" for index in range(count))
+
+
+def written(path: Path, model: Model, module: IRModule) -> Model:
+    """What was made of ``model``, ``module``, as it stands in the file ``path``, to be verified.
+
+    Programs of ours may take tuples and shapes, which other formats flatten; they are run as programs of ours.
+    """
+    form = form_of(path)
+    if form == "relax":
+        return open_model(path, function=model.name)
+    if model.form == "relax":
+        return Model(module, model.name, "relax", module)
+    return Model(module, model.name, form, path)

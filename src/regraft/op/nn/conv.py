@@ -1,0 +1,279 @@
+"""Convolutions over 1, 2 and 3 spatial dimensions, in any layout.
+
+"Convolution" is the cross-correlation of all deep-learning libraries: the kernel is not flipped. The meaning
+is written once, for any number of spatial dimensions, with batch and channel first; layouts are brought into
+that order and back. float16 and bfloat16 are summed in float32 and rounded once. Each operator is declared
+whole here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from math import prod
+from typing import Any, Final
+
+from ...ir.dims import Dim, dims_equal, exact_divide
+from ...ir.dtypes import as_optional_dtype
+from ...ir.expr import Expr
+from ...ir.op import Call, Op, wrong_operand
+from ...ir.types import Type
+from ..layouts import SPATIAL, arranged_type, canonical_dims, check_layout, data_letters, from_canonical, to_canonical
+from ..rules import common_dtype, tensor_operand
+from ..semantics import accumulator, cast, dtype_name, filled, pad_constant
+from .windows import (
+    as_padding,
+    as_spatial,
+    padding_pairs,
+    require_at_least,
+    static_window_count,
+    window_counts,
+    windows,
+)
+
+__all__ = ["conv1d", "conv2d", "conv3d"]
+
+# --- shared with the transposed convolutions
+
+
+def convolution_dtype(call: Call) -> str | None:
+    """The dtype of a convolution: ``out_dtype``, or the one dtype that data and weight have."""
+    for index in range(2):
+        if tensor_operand(call, index).dtype == "bool":
+            raise wrong_operand(call, index, "numbers, not bool")
+    return call.attrs.out_dtype or common_dtype(call)
+
+
+def require_groups(call: Call, index: int, what: str, channels: Dim) -> None:
+    """Raise `OpTypeError` when ``groups`` is known not to divide the ``channels`` of operand ``index``."""
+    groups: int = call.attrs.groups
+    if isinstance(channels, int) and channels % groups:
+        raise wrong_operand(call, index, f"a number of {what} that groups={groups} divides, not {channels}")
+
+
+def convolve(
+    xp: Any,
+    x: Any,
+    weight: Any,
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    dilation: Sequence[int],
+    groups: int,
+) -> Any:
+    """The convolution of ``x`` (batch, channel, spatial...) with ``weight`` (out, in per group, spatial...).
+
+    A sum of matrix products, each over the input channels at as many places of the window as make it
+    worthwhile.
+    """
+    batch, outputs, inputs, kernel = x.shape[0], weight.shape[0], weight.shape[1], weight.shape[2:]
+    extents = [(width - 1) * step + 1 for width, step in zip(kernel, dilation, strict=True)]
+    axes = zip(x.shape[2:], extents, strides, padding, strict=True)
+    counts = [static_window_count(*axis) for axis in axes]
+    places, positions = prod(kernel), prod(counts)
+    factors = xp.reshape(weight, (groups, outputs // groups, inputs, places))
+    patches = windows(pad_constant(xp, x, [(0, 0), (0, 0), *padding], 0), kernel, strides, dilation, counts)
+    taken = max(1, 64 // max(1, inputs))
+    total = filled(xp, (batch, groups, outputs // groups, positions), 0, x)
+    for first in range(0, places, taken):
+        chunk = [xp.reshape(patch, (batch, groups, inputs, positions)) for patch in islice(patches, taken)]
+        part = xp.permute_dims(factors[..., first : first + taken], (0, 1, 3, 2))
+        part = xp.reshape(part, (groups, outputs // groups, inputs * len(chunk)))
+        total = total + xp.matmul(part, xp.concat(chunk, axis=2))
+    return xp.reshape(total, (batch, outputs, *counts))
+
+
+def call_convolution(op: Op, data: Expr, weight: Expr, **given: Any) -> Call:
+    """A call of ``op`` with its attributes in canonical form: full tuples, the output's layout and dtype."""
+    rank = len(op.attributes["strides"])
+    given["padding"] = as_padding(given["padding"], rank, op.name)
+    for name in ("strides", "dilation", "output_padding"):
+        if name in given:
+            given[name] = as_spatial(given[name], rank, op.name, name)
+    given["out_layout"] = given["out_layout"] or given["data_layout"]
+    given["out_dtype"] = as_optional_dtype(given["out_dtype"])
+    return op(data, weight, **given)
+
+
+# --- the operators
+
+
+def _conv_type(call: Call) -> Type:
+    attrs = call.attrs
+    rank = len(attrs.strides)
+    letters, kernel_letters = data_letters(rank), "OI" + SPATIAL[rank - 1]
+    for name in ("strides", "dilation", "groups"):
+        require_at_least(call, name, 1)
+    require_at_least(call, "padding", 0)
+    dtype = convolution_dtype(call)
+    data = canonical_dims(call, 0, "data_layout", letters)
+    weight = canonical_dims(call, 1, "kernel_layout", kernel_letters)
+    check_layout(call, "out_layout", letters)
+    if data is not None:
+        require_groups(call, 0, "channels", data[1])
+    if weight is not None:
+        require_groups(call, 1, "output channels", weight[0])
+    if data is None or weight is None:
+        return arranged_type(call, "out_layout", letters, None, dtype)
+    if dims_equal(data[1], weight[1] * attrs.groups) is False:
+        needed = exact_divide(data[1], attrs.groups)
+        raise wrong_operand(
+            call,
+            1,
+            f"{needed} input channels ({attrs.kernel_layout!r}): data's {data[1]} / groups={attrs.groups}",
+        )
+    sizes = window_counts(call, 0, data[2:], weight[2:])
+    return arranged_type(call, "out_layout", letters, (data[0], weight[0], *sizes), dtype)
+
+
+def _conv(
+    xp: Any,
+    data: Any,
+    weight: Any,
+    strides: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+    data_layout: str,
+    kernel_layout: str,
+    out_layout: str,
+    out_dtype: str | None,
+) -> Any:
+    rank = len(strides)
+    letters, kernel_letters = data_letters(rank), "OI" + SPATIAL[rank - 1]
+    result = out_dtype or dtype_name(data.dtype)
+    work = accumulator(result, dtype_name(data.dtype), dtype_name(weight.dtype))
+    x = cast(xp, to_canonical(xp, data, data_layout, letters), work)
+    kernel = cast(xp, to_canonical(xp, weight, kernel_layout, kernel_letters), work)
+    total = convolve(xp, x, kernel, strides, padding_pairs(padding), dilation, groups)
+    return from_canonical(xp, cast(xp, total, result), out_layout, letters)
+
+
+def _declare(rank: int) -> Op:
+    attributes: dict[str, Any] = {
+        "strides": (1,) * rank,
+        "padding": (0,) * (2 * rank),
+        "dilation": (1,) * rank,
+        "groups": 1,
+        "data_layout": data_letters(rank),
+        "kernel_layout": "OI" + SPATIAL[rank - 1],
+        "out_layout": data_letters(rank),
+        "out_dtype": None,
+    }
+    return Op(f"relax.nn.conv{rank}d", ("data", "weight"), attributes, infer=_conv_type, reference=_conv)
+
+
+CONV1D: Final = _declare(1)
+CONV2D: Final = _declare(2)
+CONV3D: Final = _declare(3)
+
+
+def conv1d(
+    data: Expr,
+    weight: Expr,
+    strides: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    data_layout: str = "NCW",
+    kernel_layout: str = "OIW",
+    out_layout: str | None = None,
+    out_dtype: str | None = None,
+) -> Call:
+    """``data`` convolved with ``weight`` over one spatial dimension; follows ``torch.nn.functional.conv1d``.
+
+    Operands: ``data`` (batch, channels, width) and ``weight`` (output channels, channels // groups, width),
+    in the order that ``data_layout`` and ``kernel_layout`` give, of one dtype (of any two numeric ones when
+    ``out_dtype`` is given).
+    Attributes: see `conv2d`; ``padding`` is 1 int or 2 (before, after).
+    Result: (batch, output channels, width) in ``out_layout``. Raises `OpTypeError` as `conv2d` does.
+    """
+    return call_convolution(
+        CONV1D,
+        data,
+        weight,
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_layout=out_layout,
+        out_dtype=out_dtype,
+    )
+
+
+def conv2d(
+    data: Expr,
+    weight: Expr,
+    strides: int | Sequence[int] = (1, 1),
+    padding: int | Sequence[int] = (0, 0),
+    dilation: int | Sequence[int] = (1, 1),
+    groups: int = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    out_layout: str | None = None,
+    out_dtype: str | None = None,
+) -> Call:
+    """``data`` convolved with ``weight`` over two spatial dimensions; follows ``torch.nn.functional.conv2d``.
+
+    Operands: ``data`` (batch, channels, height, width) and ``weight`` (output channels, channels // groups,
+    height, width), in the order that ``data_layout`` and ``kernel_layout`` give (any order of the letters),
+    of one dtype (of any two numeric ones when ``out_dtype`` is given).
+    Attributes: ``strides``, ``dilation``, 1 int or one per spatial axis; ``padding`` with zeros, 1 int, one
+    per spatial axis, or all befores and then all afters (top, left, bottom, right); ``groups``, blocks of
+    channels that do not mix; ``out_layout``, by default ``data_layout``; ``out_dtype``, by default that of
+    the operands.
+    Result: (batch, output channels, ``(size + padding - (kernel - 1) * dilation - 1) // stride + 1`` ...).
+    Raises `OpTypeError` for ranks that are not those of the layouts, channels that do not agree, a number of
+    channels that ``groups`` does not divide, or a window that does not fit. Cost: that of the matrix products
+    it is.
+    """
+    return call_convolution(
+        CONV2D,
+        data,
+        weight,
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_layout=out_layout,
+        out_dtype=out_dtype,
+    )
+
+
+def conv3d(
+    data: Expr,
+    weight: Expr,
+    strides: int | Sequence[int] = (1, 1, 1),
+    padding: int | Sequence[int] = (0, 0, 0),
+    dilation: int | Sequence[int] = (1, 1, 1),
+    groups: int = 1,
+    data_layout: str = "NCDHW",
+    kernel_layout: str = "OIDHW",
+    out_layout: str | None = None,
+    out_dtype: str | None = None,
+) -> Call:
+    """``data`` convolved with ``weight`` over three spatial dimensions; as ``torch.nn.functional.conv3d``.
+
+    Operands: ``data`` (batch, channels, depth, height, width) and ``weight`` (output channels, channels //
+    groups, depth, height, width), in the order that ``data_layout`` and ``kernel_layout`` give, of one dtype
+    (of any two numeric ones when ``out_dtype`` is given). Attributes: see `conv2d`; ``padding`` is 1, 3 or 6
+    ints.
+    Result: (batch, output channels, depth, height, width) in ``out_layout``. Raises `OpTypeError` as `conv2d`
+    does.
+    """
+    return call_convolution(
+        CONV3D,
+        data,
+        weight,
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_layout=out_layout,
+        out_dtype=out_dtype,
+    )

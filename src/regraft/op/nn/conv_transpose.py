@@ -1,0 +1,227 @@
+"""Transposed convolutions over 1, 2 and 3 spatial dimensions: the adjoints of convolutions.
+
+Also known as deconvolutions. The meaning is an ordinary convolution of the input with zeros between its
+elements and the kernel turned around. Layouts and dtypes are handled as in `conv`. Each operator is declared
+whole here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ...ir.dims import Dim, dim_at_least, dims_equal
+from ...ir.expr import Expr
+from ...ir.op import Call, Op, wrong_attribute, wrong_operand
+from ...ir.types import Type
+from ..layouts import SPATIAL, arranged_type, canonical_dims, check_layout, data_letters, from_canonical, to_canonical
+from ..semantics import accumulator, cast, dtype_name
+from .conv import call_convolution, convolution_dtype, convolve, require_groups
+from .windows import padding_pairs, require_at_least, spread
+
+__all__ = ["conv1d_transpose", "conv2d_transpose", "conv3d_transpose"]
+
+
+def _transposed_sizes(call: Call, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> list[Dim]:
+    attrs = call.attrs
+    pads = padding_pairs(attrs.padding)
+    axes = zip(sizes, kernel, attrs.strides, attrs.dilation, pads, attrs.output_padding, strict=True)
+    result: list[Dim] = []
+    for size, width, stride, step, (before, after), extra in axes:
+        dim = (size - 1) * stride + (width - 1) * step + 1 - before - after + extra
+        if dim_at_least(dim, 0) is False:
+            raise wrong_attribute(
+                call, "padding", f"padding that leaves something of the result, whose size would be {dim}"
+            )
+        result.append(dim)
+    return result
+
+
+def _conv_transpose_type(call: Call) -> Type:
+    attrs = call.attrs
+    rank = len(attrs.strides)
+    letters = data_letters(rank)
+    for name in ("strides", "dilation", "groups"):
+        require_at_least(call, name, 1)
+    for name in ("padding", "output_padding"):
+        require_at_least(call, name, 0)
+    if any(extra >= stride for extra, stride in zip(attrs.output_padding, attrs.strides, strict=True)):
+        raise wrong_attribute(call, "output_padding", f"ints below those of strides={attrs.strides}")
+    dtype = convolution_dtype(call)
+    data = canonical_dims(call, 0, "data_layout", letters)
+    weight = canonical_dims(call, 1, "kernel_layout", "IO" + SPATIAL[rank - 1])
+    check_layout(call, "out_layout", letters)
+    if data is not None:
+        require_groups(call, 0, "channels", data[1])
+    if data is None or weight is None:
+        return arranged_type(call, "out_layout", letters, None, dtype)
+    if dims_equal(data[1], weight[0]) is False:
+        raise wrong_operand(call, 1, f"{data[1]} input channels ({attrs.kernel_layout!r}), as data has")
+    sizes = _transposed_sizes(call, data[2:], weight[2:])
+    return arranged_type(call, "out_layout", letters, (data[0], weight[1] * attrs.groups, *sizes), dtype)
+
+
+def _conv_transpose(
+    xp: Any,
+    data: Any,
+    weight: Any,
+    strides: tuple[int, ...],
+    padding: tuple[int, ...],
+    output_padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+    data_layout: str,
+    kernel_layout: str,
+    out_layout: str,
+    out_dtype: str | None,
+) -> Any:
+    rank = len(strides)
+    letters = data_letters(rank)
+    result = out_dtype or dtype_name(data.dtype)
+    work = accumulator(result, dtype_name(data.dtype), dtype_name(weight.dtype))
+    x = cast(xp, to_canonical(xp, data, data_layout, letters), work)
+    kernel = cast(xp, to_canonical(xp, weight, kernel_layout, "IO" + SPATIAL[rank - 1]), work)
+    inputs, outputs, widths = kernel.shape[0], kernel.shape[1], kernel.shape[2:]
+    kernel = xp.reshape(kernel, (groups, inputs // groups, outputs, *widths))
+    kernel = xp.permute_dims(kernel, (0, 2, 1, *range(3, rank + 3)))
+    kernel = xp.reshape(kernel, (groups * outputs, inputs // groups, *widths))
+    kernel = xp.flip(kernel, axis=tuple(range(2, rank + 2)))
+    margins = [
+        ((width - 1) * step - before, (width - 1) * step - after + extra)
+        for width, step, (before, after), extra in zip(
+            widths, dilation, padding_pairs(padding), output_padding, strict=True
+        )
+    ]
+    total = convolve(xp, spread(xp, x, strides), kernel, (1,) * rank, margins, dilation, groups)
+    return from_canonical(xp, cast(xp, total, result), out_layout, letters)
+
+
+def _declare(rank: int) -> Op:
+    attributes: dict[str, Any] = {
+        "strides": (1,) * rank,
+        "padding": (0,) * (2 * rank),
+        "output_padding": (0,) * rank,
+        "dilation": (1,) * rank,
+        "groups": 1,
+        "data_layout": data_letters(rank),
+        "kernel_layout": "IO" + SPATIAL[rank - 1],
+        "out_layout": data_letters(rank),
+        "out_dtype": None,
+    }
+    name = f"relax.nn.conv{rank}d_transpose"
+    return Op(name, ("data", "weight"), attributes, infer=_conv_transpose_type, reference=_conv_transpose)
+
+
+CONV1D_TRANSPOSE: Final = _declare(1)
+CONV2D_TRANSPOSE: Final = _declare(2)
+CONV3D_TRANSPOSE: Final = _declare(3)
+
+
+def conv1d_transpose(
+    data: Expr,
+    weight: Expr,
+    strides: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    data_layout: str = "NCW",
+    kernel_layout: str = "IOW",
+    out_layout: str | None = None,
+    out_dtype: str | None = None,
+) -> Call:
+    """The adjoint of `conv1d` over ``data``; follows ``torch.nn.functional.conv_transpose1d``.
+
+    Operands: ``data`` (batch, channels, width), ``weight`` (channels, output channels // groups, width), in
+    the order that the layouts give. Attributes, result and errors: see `conv2d_transpose`.
+    """
+    return call_convolution(
+        CONV1D_TRANSPOSE,
+        data,
+        weight,
+        strides=strides,
+        padding=padding,
+        output_padding=output_padding,
+        dilation=dilation,
+        groups=groups,
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_layout=out_layout,
+        out_dtype=out_dtype,
+    )
+
+
+def conv2d_transpose(
+    data: Expr,
+    weight: Expr,
+    strides: int | Sequence[int] = (1, 1),
+    padding: int | Sequence[int] = (0, 0),
+    output_padding: int | Sequence[int] = (0, 0),
+    dilation: int | Sequence[int] = (1, 1),
+    groups: int = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "IOHW",
+    out_layout: str | None = None,
+    out_dtype: str | None = None,
+) -> Call:
+    """The adjoint of `conv2d` over ``data``; follows ``torch.nn.functional.conv_transpose2d``.
+
+    Operands: ``data`` (batch, channels, height, width) and ``weight`` (channels, output channels // groups,
+    height, width), in the order that ``data_layout`` and ``kernel_layout`` give, of one dtype (of any two
+    numeric ones when ``out_dtype`` is given).
+    Attributes: as for `conv2d`, of which this is the adjoint, so ``padding`` takes away from the result;
+    ``output_padding``, 1 int or one per spatial axis, adds to its end (below the stride of that axis).
+    Result: (batch, output channels, ``(size - 1) * stride + (kernel - 1) * dilation + 1 - padding +
+    output_padding`` ...).
+    Raises `OpTypeError` for ranks that are not those of the layouts, channels that do not agree or that
+    ``groups`` does not divide, or an ``output_padding`` that is too large.
+    """
+    return call_convolution(
+        CONV2D_TRANSPOSE,
+        data,
+        weight,
+        strides=strides,
+        padding=padding,
+        output_padding=output_padding,
+        dilation=dilation,
+        groups=groups,
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_layout=out_layout,
+        out_dtype=out_dtype,
+    )
+
+
+def conv3d_transpose(
+    data: Expr,
+    weight: Expr,
+    strides: int | Sequence[int] = (1, 1, 1),
+    padding: int | Sequence[int] = (0, 0, 0),
+    output_padding: int | Sequence[int] = (0, 0, 0),
+    dilation: int | Sequence[int] = (1, 1, 1),
+    groups: int = 1,
+    data_layout: str = "NCDHW",
+    kernel_layout: str = "IODHW",
+    out_layout: str | None = None,
+    out_dtype: str | None = None,
+) -> Call:
+    """The adjoint of `conv3d` over ``data``; follows ``torch.nn.functional.conv_transpose3d``.
+
+    Operands: ``data`` (batch, channels, depth, height, width), ``weight`` (channels, output channels //
+    groups, depth, height, width), in the order that the layouts give. Attributes, result and errors: see
+    `conv2d_transpose`.
+    """
+    return call_convolution(
+        CONV3D_TRANSPOSE,
+        data,
+        weight,
+        strides=strides,
+        padding=padding,
+        output_padding=output_padding,
+        dilation=dilation,
+        groups=groups,
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_layout=out_layout,
+        out_dtype=out_dtype,
+    )

@@ -1,0 +1,244 @@
+"""CombineParallelMatmul: the matmuls that share their left side become one.
+
+``x @ w1``, ``x @ w2``, ... become ``split(x @ concat(w1, w2, ...))``: one large product instead of many small ones, as
+for the query, key and value projections of attention. The pattern is one `repeat`; what this module decides is which
+of the branches that it finds fit together, and how much of what follows them (a bias, an activation) can be done once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeAlias
+
+from .. import op as ops
+from ..ir.dims import Dim
+from ..ir.expr import Expr, TupleGetItem, Var
+from ..ir.module import IRModule
+from ..ir.op import Call, Op, Trait, is_call_of
+from ..ir.program import Function
+from ..ir.types import TensorType, is_subtype
+from ..pattern import PatternContext, is_op, repeat, wildcard
+from ..pattern.matcher.view import resolve
+from ..rewrite import Bindings, Decline, Rule, decline
+from .common_subexpressions import share_projections
+from .context import PassContext
+from .passes import FunctionPass, Pass
+
+Check: TypeAlias = Callable[[Expr, list[Expr], dict[int, Expr], Mapping[Var, Expr]], bool | Decline]
+"""``check(left side, right sides, {branch: bias}, bindings)``: whether this group is to be combined.
+
+``decline("why")`` is a False with a reason.
+"""
+
+with PatternContext() as _parallel:
+    _left, _right = wildcard(), wildcard()
+    _matmul = is_op("relax.matmul")(_left, _right)
+    repeat(_matmul, shared=[_left], min=2)
+
+
+class _Branch(NamedTuple):
+    """One of the matmuls: its variable, its right side, and the type of that."""
+
+    var: Var
+    weight: Expr
+    weight_type: TensorType
+    call: Call
+
+    @property
+    def width(self) -> Dim:
+        assert self.weight_type.shape is not None
+        return self.weight_type.shape[-1]
+
+
+class _Biased(NamedTuple):
+    """A bias that is added to a branch and nothing else done with it: the variable of the sum, and the bias."""
+
+    var: Var
+    bias: Expr
+    ty: TensorType
+
+
+def _branches(matchings: Mapping[Any, Any], bindings: Bindings) -> tuple[list[_Branch], list[str]]:
+    """The branches whose right side has columns that can be put side by side, and why others have not."""
+    found: list[_Branch] = []
+    reasons: list[str] = []
+    for var, weight in zip(matchings[_matmul], matchings[_right], strict=True):
+        ty = weight.ty
+        if not isinstance(ty, TensorType) or ty.shape is None or ty.dtype is None:
+            reasons.append(f"{var.name_hint}: shape or dtype of its right side are not known")
+        elif ty.ndim < 2:
+            reasons.append(f"{var.name_hint}: its right side is a vector, whose product has no columns to split")
+        else:
+            call = bindings[var]
+            assert isinstance(call, Call)
+            found.append(_Branch(var, weight, ty, call))
+    return found, reasons
+
+
+def _groups(branches: Sequence[_Branch], bindings: Bindings) -> list[list[_Branch]]:
+    """``branches`` by what can be one matmul.
+
+    Right sides must agree in dtype and every size but the last, results in dtype, and none may depend on another.
+    Branches of one depth are independent, and groups of one depth cannot make a cycle with those of another.
+    """
+    groups: dict[object, list[_Branch]] = {}
+    depths = bindings.depths([branch.var for branch in branches])
+    for branch in branches:
+        result = branch.call.ty
+        assert isinstance(result, TensorType)
+        assert branch.weight_type.shape is not None
+        key = (depths[branch.var], branch.weight_type.shape[:-1], branch.weight_type.dtype, result.dtype)
+        groups.setdefault(key, []).append(branch)
+    return list(groups.values())
+
+
+def _out_dtype(group: Sequence[_Branch]) -> str | None:
+    """The ``out_dtype`` of the one matmul: what all say, else the dtype that all results have anyway."""
+    said = {branch.call.attrs.out_dtype for branch in group}
+    if len(said) == 1:
+        return said.pop()
+    result = group[0].call.ty
+    assert isinstance(result, TensorType)
+    return result.dtype
+
+
+# --- what follows the branches
+
+
+def _only_user(value: Var, bindings: Bindings) -> tuple[Var, Call] | None:
+    """The one call that computes with ``value``; None if there are others, or if the value is seen elsewhere."""
+    users = bindings.users_of(value)
+    if len(users) != 1 or bindings.is_output(value):
+        return None
+    call = bindings.get(users[0])
+    return (users[0], call) if isinstance(call, Call) else None
+
+
+def _bias_of(branch: _Branch, bindings: Bindings) -> _Biased | None:
+    """The bias of ``branch``, on either side of the sum, if it has the branch's columns and adds no axes or rows."""
+    user = _only_user(branch.var, bindings)
+    if user is None or not is_call_of(user[1], "relax.add") or user[0].ty != branch.var.ty:
+        return None
+    others = [arg for arg in user[1].args if resolve(bindings, arg) is not branch.var]
+    if len(others) != 1:
+        return None
+    ty = others[0].ty
+    if not isinstance(ty, TensorType) or not ty.shape or ty.shape[-1] != branch.width or ty.dtype is None:
+        return None
+    return _Biased(user[0], others[0], ty)
+
+
+def _biases(group: Sequence[_Branch], matmuls: Sequence[Var], bindings: Bindings) -> list[_Biased]:
+    """The biases of all branches, if they can be put side by side and are known before the matmuls; else none."""
+    found: list[_Biased] = []
+    for branch in group:
+        biased = _bias_of(branch, bindings)
+        if biased is None or biased.ty.shape is None:
+            return []
+        found.append(biased)
+    first = found[0].ty
+    assert first.shape is not None
+    for biased in found:
+        assert biased.ty.shape is not None
+        if biased.ty.shape[:-1] != first.shape[:-1] or biased.ty.dtype != first.dtype:
+            return []
+        leaf = resolve(bindings, biased.bias)
+        if leaf in matmuls or bindings.depends_on(leaf, matmuls):
+            return []
+    return found
+
+
+def _activation(tops: Sequence[Var], bindings: Bindings) -> list[tuple[Var, Call]]:
+    """The calls of one elementwise function of one operand that follow all of ``tops``; none if they differ."""
+    found: list[tuple[Var, Call]] = []
+    for top in tops:
+        user = _only_user(top, bindings)
+        if user is None or len(user[1].args) != 1 or not isinstance(user[1].op, Op) or not user[1].is_pure:
+            return []
+        call = user[1]
+        if Trait.ELEMENTWISE not in user[1].op.traits or resolve(bindings, call.args[0]) is not top:
+            return []
+        if found and (call.op is not found[0][1].op or call.attrs != found[0][1].attrs):
+            return []
+        found.append(user)
+    return found
+
+
+# --- the rule
+
+
+def _combined(
+    left: Expr, group: Sequence[_Branch], matmuls: Sequence[Var], bindings: Bindings, check: Check | None
+) -> dict[Var, Expr] | str:
+    """The replacements for one group, or why there are none."""
+    biases = _biases(group, matmuls, bindings)
+    weights = [branch.weight for branch in group]
+    if check is not None:
+        said = check(left, weights, {i: b.bias for i, b in enumerate(biases)}, bindings)
+        if isinstance(said, Decline):
+            return said.reason
+        if not said:
+            return "the check declined it"
+    value: Expr = ops.matmul(left, ops.concat(weights, axis=group[0].weight_type.ndim - 1), _out_dtype(group))
+    tops = [branch.var for branch in group]
+    if biases:
+        value = ops.add(value, ops.concat([biased.bias for biased in biases], axis=biases[0].ty.ndim - 1))
+        tops = [biased.var for biased in biases]
+    activation = _activation(tops, bindings)
+    if activation:
+        call = activation[0][1]
+        value = Call(call.op, (value,), call.attrs)
+        tops = [var for var, _ in activation]
+    ends = list(accumulate(branch.width for branch in group))
+    assert isinstance(value.ty, TensorType)
+    parts = ops.split(value, ends[:-1], axis=max(value.ty.ndim - 1, -1))
+    edits: dict[Var, Expr] = {top: TupleGetItem(parts, index) for index, top in enumerate(tops)}
+    if any(is_subtype(part.ty, top.ty) is not True for top, part in edits.items()):
+        return "the sizes of the parts are not known to be those of the branches"
+    return edits
+
+
+def combine(matchings: Mapping[Any, Any], bindings: Bindings, check: Check | None) -> dict[Var, Expr] | Decline:
+    """The rewriter: each group of at least two becomes one matmul; the rest stays, and the reasons are told."""
+    branches, reasons = _branches(matchings, bindings)
+    edits: dict[Var, Expr] = {}
+    for group in _groups(branches, bindings):
+        names = ", ".join(branch.var.name_hint for branch in group)
+        if len(group) == 1:
+            reasons.append(f"{names}: no other right side has its sizes (but the last), dtype and independence")
+            continue
+        made = _combined(matchings[_left], group, matchings[_matmul], bindings, check)
+        if isinstance(made, str):
+            reasons.append(f"{names}: {made}")
+        else:
+            edits.update(made)
+    return edits or decline("; ".join(reasons))
+
+
+def CombineParallelMatmul(check: Check | None = None) -> Pass:
+    """Make matmuls that share their left side one matmul of the right sides side by side, and split the result.
+
+    A bias that follows every branch of a group, and an activation (any elementwise function of one operand) that
+    follows every one, are done once, too; where only some have it, it stays behind the split. ``check(left, [right,
+    ...], {i: bias of branch i}, bindings)`` may decline a group by returning False, or ``decline("why")``; it alone is
+    left then. `combining_pays` is such a check.
+
+    Needs: nothing; `CanonicalizeBindings` and `EliminateCommonSubexpr` before it find more. Guarantees: branches are
+    combined whatever stands between them, except where one depends on another; right sides of a group have the same
+    rank, leading sizes and dtype, results the same dtype, which ``out_dtype`` keeps; each element is the same sum of
+    products as before. Right sides are concatenated at run time unless `FoldConstant` or `LiftTransformParams` follow.
+    Cost: linear in the program; in a group, the values between the first and the last branch that branches depend on.
+    """
+
+    def rewriter(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        return combine(matchings, bindings, check)
+
+    rule = Rule(_parallel, rewriter, "combine_parallel_matmul")
+
+    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
+        prepared = share_projections(function)
+        result = context.rewrite(prepared, rule)
+        return function if result is prepared else result
+
+    return FunctionPass(transform, "CombineParallelMatmul")

@@ -1,0 +1,123 @@
+"""When combining parallel matmuls pays: the check that the default level gives to `CombineParallelMatmul`.
+
+One product instead of several saves calls, and tiles that narrow products leave half empty. It costs the split of the
+result, and the join of the right sides where they are not known before the program runs. `analysis.machine` estimates
+both ways from shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Final
+
+from .. import op as ops
+from ..analysis.machine import CPU_CORE, Machine, call_seconds
+from ..ir.expr import Constant, Expr, Var
+from ..ir.op import Call
+from ..ir.types import TensorType, type_symvars
+from ..pattern.matcher.view import leaves_of, resolve
+from ..rewrite import Decline, decline
+from .combine_parallel_matmul import Check
+
+SIZES: Final = (1, 1024)
+"""Where a symbolic size is looked at: the least that it can be, and a large one."""
+
+
+def combining_pays(machine: Machine = CPU_CORE) -> Check:
+    """A check for `CombineParallelMatmul` that declines groups whose one product is not estimated to be faster.
+
+    Symbolic sizes are taken to be 1, all of them, and then 1024, all of them: a group is combined only if that pays at
+    both. A group whose sizes are not known at all is declined. Cost: linear in the group and in what its right sides
+    are computed from.
+    """
+
+    def check(left: Expr, rights: list[Expr], biases: dict[int, Expr], bindings: Mapping[Var, Expr]) -> bool | Decline:
+        apart = list(_apart(left, rights, biases))
+        together = list(_together(left, rights, biases, bindings))
+        symbolic = any(type_symvars(operand.ty) for operand in (left, *rights, *biases.values()))
+        for size in SIZES if symbolic else SIZES[:1]:
+            many, one = _seconds(apart, machine, size), _seconds(together, machine, size)
+            if many is None or one is None:
+                return decline("shapes or dtypes are not known, so its cost cannot be estimated")
+            if one >= many:
+                where = f" with symbolic sizes at {size}" if symbolic else ""
+                return decline(
+                    f"combining does not pay{where}: one product and its split are estimated at {_shown(one)} and "
+                    f"{len(rights)} products at {_shown(many)}"
+                )
+        return True
+
+    return check
+
+
+def _apart(left: Expr, rights: Sequence[Expr], biases: Mapping[int, Expr]) -> Iterator[Call]:
+    """The calls that there are now."""
+    for index, right in enumerate(rights):
+        product = ops.matmul(left, right)
+        yield product
+        if index in biases:
+            yield ops.add(product, biases[index])
+
+
+def _together(
+    left: Expr, rights: Sequence[Expr], biases: Mapping[int, Expr], bindings: Mapping[Var, Expr]
+) -> Iterator[Call]:
+    """The calls that there would be; joining what is known before the program runs is done by then."""
+    joined = _joined(rights)
+    if not are_constants(rights, bindings):
+        yield joined
+    value = ops.matmul(left, joined)
+    yield value
+    if biases:
+        joined_bias = _joined(list(biases.values()))
+        if not are_constants(biases.values(), bindings):
+            yield joined_bias
+        value = ops.add(value, joined_bias)
+        yield value
+    widths = [right.ty.shape[-1] for right in rights if isinstance(right.ty, TensorType) and right.ty.shape]
+    assert isinstance(value.ty, TensorType)
+    yield ops.split(value, list(accumulate(widths))[:-1], axis=max(value.ty.ndim - 1, -1))
+
+
+def _joined(values: Sequence[Expr]) -> Call:
+    ty = values[0].ty
+    assert isinstance(ty, TensorType)
+    return ops.concat(list(values), axis=ty.ndim - 1)
+
+
+def _seconds(calls: Sequence[Call], machine: Machine, size: int) -> float | None:
+    total = 0.0
+    for call in calls:
+        seconds = call_seconds(call, machine, size=size)
+        if seconds is None:
+            return None
+        total += seconds
+    return total
+
+
+def _shown(seconds: float) -> str:
+    return f"{seconds * 1e6:,.1f} µs"
+
+
+def are_constants(values: Iterable[Expr], bindings: Mapping[Var, Expr]) -> bool:
+    """Whether all of ``values`` are computed from constants only, so that joining them costs nothing in a run.
+
+    Cost: the bindings that they are computed from.
+    """
+    pending = list(values)
+    seen: set[Var] = set()
+    while pending:
+        leaf = resolve(bindings, pending.pop())
+        if isinstance(leaf, Constant):
+            continue
+        if not isinstance(leaf, Var):
+            return False
+        if leaf in seen:
+            continue
+        seen.add(leaf)
+        value = bindings.get(leaf)
+        if value is None:
+            return False
+        pending.extend(leaves_of(value))
+    return True

@@ -1,0 +1,222 @@
+"""FoldConstant: what is known before the program runs is computed before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from ..ir.builder import with_operands
+from ..ir.dims import SymVar
+from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ..ir.module import IRModule
+from ..ir.op import Call, Op, Trait, is_call_of
+from ..ir.program import Function
+from ..ir.tensor_data import TensorData
+from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type, is_subtype
+from ..op.evaluate import EvaluationError, Evaluator
+from ..pattern.matcher.view import resolve
+from ..rewrite.session import EditSession
+from .blocks import SessionWalk
+from .context import PassContext
+from .passes import FunctionPass, Pass
+
+_ANY_SIZE: Final = 1 << 62
+_MOST_AT_ONCE: Final = 1 << 20
+"""Weights of more elements that are merely joined or arranged otherwise are made when they are first read."""
+
+
+class _Folding(SessionWalk):
+    """Puts constants in the place of calls of constants, in order, so that whole chains fold."""
+
+    def __init__(self, function: Function, context: PassContext, most_grown: int, keep_named: bool) -> None:
+        super().__init__(function)
+        self._context = context
+        self._most_grown = most_grown
+        self._keep_named = keep_named
+        self._views: dict[Var, Constant] = {}
+        """What stays in the program as a view of a named tensor, and is known to what is computed from it."""
+
+    def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
+        changed = False
+        for var in session.original:
+            value = session.definitions.get(var)
+            if value is None or var in session.pinned:
+                continue
+            known = self._known(session, var, value)
+            if known is None or is_subtype(known.ty, var.ty) is not True:
+                continue
+            session.replace(var, known)
+            self._context.tell("fold_constant", var.name_hint, None)
+            changed = True
+        return changed
+
+    def _known(self, session: EditSession, var: Var, value: Expr) -> Expr | None:
+        """What ``var`` is worth, if that is known; None if not, or if it is written down already."""
+        if type(value) is TupleGetItem or isinstance(value, Var):
+            leaf = resolve(session.definitions, var)
+            return leaf if isinstance(leaf, Constant | ShapeExpr | PrimValue) and session.users.get(var) else None
+        if type(value) is not Call or not isinstance(value.op, Op) or not value.is_pure:
+            return None
+        if is_call_of(value, "relax.grad.no_grad"):
+            # A mark is there to be kept: behind it stand buffers that will not always hold what they hold now.
+            return None
+        stated = _stated(value.ty)
+        if stated is not None:
+            return stated
+        operands = [self._opened(session, arg) for arg in value.args]
+        if any(operand is None for operand in operands):
+            return None
+        return self._computed(var, with_operands(value, [operand for operand in operands if operand is not None]))
+
+    def _opened(self, session: EditSession, operand: Expr) -> Expr | None:
+        """``operand`` with constants in the place of their names; None if a part of it is not known."""
+        leaf = resolve(session.definitions, operand)
+        if isinstance(leaf, Var):
+            if leaf in self._views:
+                return self._views[leaf]
+            whole = session.definitions.get(leaf)
+            if type(whole) is not Tuple:
+                return None
+            leaf = whole
+        if not isinstance(leaf, Tuple):
+            return leaf
+        fields = [self._opened(session, field) for field in leaf.fields]
+        known = [field for field in fields if field is not None]
+        return Tuple(known) if len(known) == len(fields) else None
+
+    def _computed(self, var: Var, call: Expr) -> Expr | None:
+        assert isinstance(call, Call)
+        constants = _constants(call.args)
+        named = next((constant.data.name for constant in constants if constant.data.name is not None), None)
+        if self._keep_named and named is not None and _is_view(call) and _size(call.ty) is not None:
+            self._views[var] = _later(call, named)
+            return None
+        size = _size(call.ty)
+        if size is None or size > max(self._most_grown, sum(constant.data.size for constant in constants)):
+            self._context.tell("fold_constant", var.name_hint, "the result is larger than the constants it is made of")
+            return None
+        waits = size > _MOST_AT_ONCE and _is_arrangement(call)
+        if isinstance(call.ty, TensorType) and (waits or not all(constant.data.is_loaded for constant in constants)):
+            return _later(call)
+        try:
+            return _constant_of(_evaluate(call), _sources(constants))
+        except EvaluationError as error:
+            reason = str(error)
+        except (ArithmeticError, IndexError, TypeError, ValueError) as error:
+            # The reference refuses these operands; the program fails there too, if it comes to it.
+            reason = f"{type(error).__name__}: {error}"
+        self._context.tell("fold_constant", var.name_hint, reason)
+        return None
+
+
+def _is_view(call: Call) -> bool:
+    return isinstance(call.op, Op) and Trait.VIEW in call.op.traits
+
+
+def _is_arrangement(call: Call) -> bool:
+    """Whether the result holds the elements of its operands and nothing else, so that computing it cannot fail."""
+    return _is_view(call) or is_call_of(call, "relax.concat")
+
+
+def _stated(ty: Type) -> Expr | None:
+    """The shape or scalar that a type says in full."""
+    if isinstance(ty, ShapeType) and ty.values is not None:
+        return ShapeExpr(ty.values)
+    if isinstance(ty, PrimType) and ty.value is not None:
+        return PrimValue(ty.value, ty.dtype)
+    return None
+
+
+def _constants(operands: tuple[Expr, ...]) -> list[Constant]:
+    found: list[Constant] = []
+    for operand in operands:
+        if isinstance(operand, Constant):
+            found.append(operand)
+        elif isinstance(operand, Tuple):
+            found.extend(_constants(operand.fields))
+    return found
+
+
+def _size(ty: Type) -> int | None:
+    """The number of elements; None if it is not known, or if a value of the type is no tensor or tuple of tensors."""
+    if isinstance(ty, TupleType):
+        sizes = [_size(field) for field in ty.fields]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+    if not isinstance(ty, TensorType) or ty.shape is None or ty.dtype is None:
+        return None
+    return prod(dim for dim in ty.shape if isinstance(dim, int)) if _is_fixed(ty) else None
+
+
+def _is_fixed(ty: TensorType) -> bool:
+    return ty.shape is not None and all(isinstance(dim, int) for dim in ty.shape)
+
+
+def _no_size(size: SymVar) -> NoReturn:
+    raise EvaluationError(f"the size {size} is not known")
+
+
+def _no_value(var: Var) -> NoReturn:
+    raise EvaluationError(f"the value of {var.name_hint} is not known")
+
+
+def _evaluate(call: Expr) -> Any:
+    return Evaluator({}, _no_value, _no_size, most_elements=_ANY_SIZE).value(call)
+
+
+def _constant_of(value: Any, sources: tuple[str, ...]) -> Expr:
+    if isinstance(value, tuple):
+        items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        return Tuple([_constant_of(item, sources) for item in items])
+    return Constant(TensorData(np.ascontiguousarray(value).reshape(np.shape(value)), None, sources))
+
+
+def _sources(constants: Sequence[Constant]) -> tuple[str, ...]:
+    """The names of the model's tensors that constants are, or were computed from; each once."""
+    names = [(data.name,) if data.name is not None else data.sources for data in (c.data for c in constants)]
+    return tuple(dict.fromkeys([name for group in names for name in group]))
+
+
+def _later(call: Call, name: str | None = None) -> Constant:
+    """A constant that is computed when it is first read, so that its operands stay where they are until then."""
+    ty = call.ty
+    assert isinstance(ty, TensorType)
+    assert ty.shape is not None
+    assert ty.dtype is not None
+    shape = [dim for dim in ty.shape if isinstance(dim, int)]
+
+    def load() -> np.ndarray:
+        at_hand = with_operands(call, [_read(operand) for operand in call.args])
+        return np.ascontiguousarray(_evaluate(at_hand)).reshape(shape)
+
+    sources = () if name is not None else _sources(_constants(call.args))
+    return Constant(TensorData.lazy(shape, ty.dtype, load, name, sources))
+
+
+def _read(operand: Expr) -> Expr:
+    """``operand`` with its numbers at hand; of those that had to be loaded nothing stays behind."""
+    if isinstance(operand, Tuple):
+        return Tuple([_read(field) for field in operand.fields])
+    return Constant(TensorData(operand.data.read())) if isinstance(operand, Constant) else operand
+
+
+def FoldConstant(most_grown: int = 1024, *, keep_named: bool = False) -> Pass:
+    """Compute what depends on constants only, by the operators' reference semantics.
+
+    A result that has more elements than the constants it is made of (zeros, a constant broadcast) is folded up to
+    ``most_grown`` elements only, so that the program does not grow. Constants that are not in memory are not read:
+    what is made of them is computed when it is first read, and so are large weights that are joined or arranged
+    otherwise. With ``keep_named``, a tensor that the source model names is
+    not replaced by one that is merely arranged otherwise, so that a weight stays the model's own. Shapes and scalars
+    that types say in full are written down.
+
+    Needs: weights as constants (`BindParams`). Guarantees: the same values as the reference engine computes; calls
+    whose reference refuses its operands stay. Cost: linear, and the folded operators' own.
+    """
+
+    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
+        return _Folding(function, context, most_grown, keep_named).transformed()
+
+    return FunctionPass(transform, "FoldConstant")

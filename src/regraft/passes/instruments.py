@@ -1,0 +1,261 @@
+"""Instruments that come with the library: time, printing, a record of what happened, and the search for a culprit."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import NamedTuple, final
+
+from ..ir.module import IRModule
+from ..ir.op import Call, Op
+from ..ir.program import Function
+from ..ir.visitor import iter_bindings
+from ..op.trials import Difference
+from .context import PassContext, PassError, PassInstrument, Program, Step
+from .passes import Pass, Sequential
+from .verification import changed_value
+
+Show = Callable[[str], None]
+
+
+class PassTime(NamedTuple):
+    """How long one run of a pass took, in seconds."""
+
+    name: str
+    seconds: float
+
+
+@final
+class PassTimingInstrument(PassInstrument):
+    """Measures each pass; ``times`` are the measurements, in order, and `render` is a table of them."""
+
+    def __init__(self) -> None:
+        self.times: list[PassTime] = []
+        self._started: list[float] = []
+
+    def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        """Start the clock."""
+        self._started.append(perf_counter())
+
+    def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        """Stop it, and keep the time."""
+        self.times.append(PassTime(info.name, perf_counter() - self._started.pop()))
+
+    def render(self) -> str:
+        """One line for each pass: milliseconds and name."""
+        return "\n".join(f"{time.seconds * 1000:10.2f} ms  {time.name}" for time in self.times)
+
+
+@final
+class _Printing(PassInstrument):
+    def __init__(self, pattern: str, show: Show, *, before: bool) -> None:
+        self._pattern = re.compile(pattern)
+        self._show = show
+        self._before = before
+
+    def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        if self._before:
+            self._print("before", mod, info)
+
+    def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        if not self._before:
+            self._print("after", mod, info)
+
+    def _print(self, when: str, mod: Function | IRModule, info: Pass) -> None:
+        if self._pattern.search(info.name):
+            self._show(f"# {when} {info.name}\n{mod.script()}")
+
+
+def _to_standard_output(text: str) -> None:
+    print(text)  # noqa: T201 - it is what this instrument is for
+
+
+def PrintBeforeAll(show: Show = _to_standard_output) -> PassInstrument:
+    """Shows the program before each pass; ``show`` takes the text."""
+    return _Printing("", show, before=True)
+
+
+def PrintAfterAll(show: Show = _to_standard_output) -> PassInstrument:
+    """Shows the program after each pass."""
+    return _Printing("", show, before=False)
+
+
+def PrintBefore(pattern: str, show: Show = _to_standard_output) -> PassInstrument:
+    """Shows the program before the passes in whose name the regular expression ``pattern`` is found."""
+    return _Printing(pattern, show, before=True)
+
+
+def PrintAfter(pattern: str, show: Show = _to_standard_output) -> PassInstrument:
+    """Shows the program after the passes in whose name the regular expression ``pattern`` is found."""
+    return _Printing(pattern, show, before=False)
+
+
+# --- reports
+
+
+class PassReport(NamedTuple):
+    """What one run of a pass did: its ``steps``, the time in seconds, and how often each op occurs around it."""
+
+    name: str
+    seconds: float
+    steps: tuple[Step, ...]
+    ops_before: Counter[str]
+    ops_after: Counter[str]
+
+    @property
+    def rewrote(self) -> tuple[Step, ...]:
+        """The rewrites."""
+        return tuple(step for step in self.steps if step.reason is None)
+
+    @property
+    def declined(self) -> tuple[Step, ...]:
+        """The places that were left, with reasons; each reason for each place once."""
+        return tuple(dict.fromkeys(step for step in self.steps if step.reason is not None))
+
+    @property
+    def changed_ops(self) -> dict[str, tuple[int, int]]:
+        """For each op whose number changed: the number before and after."""
+        names = sorted({*self.ops_before, *self.ops_after})
+        counts = {name: (self.ops_before[name], self.ops_after[name]) for name in names}
+        return {name: pair for name, pair in counts.items() if pair[0] != pair[1]}
+
+    def __str__(self) -> str:
+        changes = ", ".join(f"{name} {old} -> {new}" for name, (old, new) in self.changed_ops.items())
+        number = len(self.rewrote)
+        head = f"{self.name}: {number} rewrite{'' if number == 1 else 's'}, {changes or 'no op count changed'}"
+        lines = [f"  left {step.function}.{step.binding} ({step.rule}): {step.reason}" for step in self.declined]
+        return "\n".join([head, *lines])
+
+
+@final
+class Recorder(PassInstrument):
+    """Keeps a `PassReport` for each pass that runs: ``reports``, in order."""
+
+    def __init__(self) -> None:
+        self.reports: list[PassReport] = []
+        self._steps: list[Step] = []
+        self._started = 0.0
+        self._before: Counter[str] = Counter()
+
+    def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        """Begin a report."""
+        self._steps = []
+        self._before = op_counts(mod)
+        self._started = perf_counter()
+
+    def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        """End the report."""
+        seconds = perf_counter() - self._started
+        self.reports.append(PassReport(info.name, seconds, tuple(self._steps), self._before, op_counts(mod)))
+
+    def step(self, step: Step) -> None:
+        """Add a decision to the report."""
+        self._steps.append(step)
+
+
+class Report(NamedTuple):
+    """What a sequence of passes did; ``program`` is the result."""
+
+    program: Function | IRModule
+    passes: tuple[PassReport, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.passes))
+
+
+def report(one: Pass, program: Program) -> Report:
+    """Run ``one`` (a pass or a sequence) on ``program`` and say what each pass rewrote, what it left, and why."""
+    outer, recorder = PassContext.current(), Recorder()
+    with PassContext([*outer.instruments, recorder], outer.verify):
+        result = one(program)
+    return Report(result, tuple(recorder.reports))
+
+
+def op_counts(program: Function | IRModule) -> Counter[str]:
+    """How often each operator is called in ``program``, branches included."""
+    values = (binding.value for binding in iter_bindings(program))
+    return Counter(value.op.name for value in values if isinstance(value, Call) and isinstance(value.op, Op))
+
+
+# --- the culprit
+
+
+class Culprit(NamedTuple):
+    """The pass that changed a value; ``rewrite`` counts its rewrites from 1, None if it does not work by rules.
+
+    ``step`` is that rewrite, ``before`` and ``after`` the programs around it.
+    """
+
+    pass_name: str
+    function: str
+    difference: Difference
+    rewrite: int | None
+    step: Step | None
+    before: Function | IRModule
+    after: Function | IRModule
+
+    def __str__(self) -> str:
+        where = "" if self.step is None else f", rewrite {self.rewrite} ({self.step})"
+        return f"{self.pass_name}{where} changed what {self.function} computes: {self.difference}"
+
+
+@final
+class _LastStep(PassInstrument):
+    """Keeps the rewrites."""
+
+    def __init__(self) -> None:
+        self.rewrites: list[Step] = []
+
+    def step(self, step: Step) -> None:
+        if step.reason is None:
+            self.rewrites.append(step)
+
+
+def first_change(passes: Pass | Sequence[Pass], program: Program) -> Culprit | None:
+    """The pass and the rewrite after which ``program`` computes other values on random inputs; None if none does.
+
+    Cost: each pass and a run of the program after it, and as often again as bisecting the culprit's rewrites takes.
+    """
+    for one in _leaf_passes(passes):
+        after = one(program)
+        found = None if after is program or not one.keeps_values else changed_value(program, after)
+        if found is not None:
+            return _bisect(one, program, after, found)
+        program = after
+    return None
+
+
+def _leaf_passes(passes: Pass | Sequence[Pass]) -> list[Pass]:
+    rows = passes if isinstance(passes, Sequential) else [passes] if isinstance(passes, Pass) else passes
+    found: list[Pass] = []
+    for one in rows:
+        found.extend(_leaf_passes(one) if isinstance(one, Sequential) else [one])
+    return found
+
+
+def _bisect(one: Pass, program: Program, after: Program, found: tuple[str, Difference]) -> Culprit:
+    _, steps = _limited(one, program, None)
+    if not steps:
+        return Culprit(one.name, *found, None, None, program, after)
+    good, bad = 0, len(steps)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        changed = changed_value(program, _limited(one, program, middle)[0])
+        if changed is None:
+            good = middle
+        else:
+            bad, found = middle, changed
+    before = _limited(one, program, good)[0]
+    result, steps = _limited(one, program, bad)
+    if not steps:
+        raise PassError(f"{one.name} does not rewrite the same way twice, so its rewrites cannot be told apart")
+    return Culprit(one.name, *found, bad, steps[-1], before, result)
+
+
+def _limited(one: Pass, program: Program, most: int | None) -> tuple[Program, list[Step]]:
+    """What ``one`` makes of ``program`` with its first ``most`` rewrites, and those rewrites."""
+    steps = _LastStep()
+    with PassContext([steps], most_rewrites=most):
+        return one(program), steps.rewrites

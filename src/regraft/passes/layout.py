@@ -1,0 +1,225 @@
+"""What only rearranges elements: RemoveRedundantReshape and SimplifyTransposes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from .. import op as ops
+from ..ir.expr import Constant, Expr, Var
+from ..ir.module import IRModule
+from ..ir.op import Call, Op, Trait
+from ..ir.program import Function
+from ..ir.types import UNKNOWN_NDIM, TensorType, is_subtype, shapes_equal
+from ..op.manipulate import permutation
+from ..pattern import PatternContext, is_op, wildcard
+from ..pattern.matcher.view import resolve
+from ..pattern.pattern import DFPattern
+from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
+from .context import PassContext
+from .passes import FunctionPass, Pass
+
+# --- there and back, around what is done to each element
+
+
+def _without_detour(
+    outer: Var, within: Expr, before: Callable[[Var], Expr | None], bindings: Bindings
+) -> dict[Var, Expr] | Decline:
+    """``outer``, which rearranges ``within``, as elementwise operators on what was not rearranged before.
+
+    ``before`` gives, for a value that was rearranged so that ``outer`` takes it back, what it was; None for others.
+    A value in between is only looked at once all its users are known to be in between, too. Cost: those values.
+    """
+    done: dict[Expr, Expr] = {}
+    seen: dict[Expr, set[Var]] = {}
+    inner: list[tuple[Var, Call]] = []
+    pending: list[tuple[Expr, Var]] = [(resolve(bindings, within), outer)]
+    while pending:
+        leaf, user = pending.pop()
+        if leaf in done or user in seen.get(leaf, ()):
+            continue
+        data = before(leaf) if isinstance(leaf, Var) and user is not outer else None
+        if data is not None or _is_same_for_all(leaf):
+            done[leaf] = leaf if data is None else data
+            continue
+        call = bindings.get(leaf) if isinstance(leaf, Var) else None
+        if not isinstance(leaf, Var) or not isinstance(call, Call) or not _is_inner(leaf, call):
+            return decline("there is no way there and back, with only elementwise operators in between")
+        users = seen.setdefault(leaf, set())
+        users.add(user)
+        if len(users) == len(bindings.users_of(leaf)) and not bindings.is_output(leaf):
+            inner.append((leaf, call))
+            pending.extend((resolve(bindings, arg), leaf) for arg in call.args)
+    if len(inner) < len(seen):
+        return decline("what is computed in between is needed elsewhere, too")
+    for leaf, call in reversed(inner):
+        done[leaf] = call.with_args([done[resolve(bindings, arg)] for arg in call.args])
+    result = done[inner[0][0]]
+    return {outer: result} if is_subtype(result.ty, outer.ty) is True else decline("operands are broadcast in between")
+
+
+def _is_same_for_all(leaf: Expr) -> bool:
+    """Whether ``leaf`` is a number, which is the same for all elements."""
+    return not isinstance(leaf.ty, TensorType) or (isinstance(leaf, Constant) and leaf.ty.ndim == 0)
+
+
+def _is_inner(leaf: Var, call: Call) -> bool:
+    """Whether ``leaf`` is made element by element, of operands of its rank."""
+    if not isinstance(call.op, Op) or Trait.ELEMENTWISE not in call.op.traits or not call.is_pure:
+        return False
+    rank = leaf.ty.ndim if isinstance(leaf.ty, TensorType) else UNKNOWN_NDIM
+    ranks = {arg.ty.ndim for arg in call.args if isinstance(arg.ty, TensorType) and not _is_same_for_all(arg)}
+    return rank != UNKNOWN_NDIM and ranks == {rank}
+
+
+# --- reshapes
+
+_data, _inner_shape, _shape = wildcard(), wildcard(), wildcard()
+_inner = (
+    is_op("relax.reshape")(_data, _inner_shape)
+    | is_op("relax.flatten")(_data)
+    | is_op("relax.expand_dims")(_data)
+    | is_op("relax.squeeze")(_data)
+)
+"""What keeps the elements in row-major order, whatever the shape."""
+_reshape = is_op("relax.reshape")(_inner, _shape)
+_flatten = is_op("relax.flatten")(_inner)
+_any_reshape = is_op("relax.reshape")(_data, _shape) | is_op("relax.flatten")(_data)
+
+
+def _reshape_once(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    if _shape in matchings:
+        result: Expr = ops.reshape(matchings[_data], matchings[_shape])
+    else:
+        result = ops.flatten(matchings[_data])
+    return result if is_subtype(result.ty, expr.ty) is True else decline("the shape would be less precisely known")
+
+
+def _reshape_to_itself(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    data: Expr = matchings[_data]
+    if is_subtype(data.ty, expr.ty) is not True:
+        return decline("the shape differs, or is not known to be the same")
+    if not _is_shape_known(expr):
+        return decline("the shape is not known")
+    return data
+
+
+def _is_shape_known(expr: Expr) -> bool:
+    return getattr(expr.ty, "shape", None) is not None
+
+
+with PatternContext() as _reshaped_again:
+    _reshaped = wildcard()
+    _back = is_op("relax.reshape")(_reshaped, wildcard()) | is_op("relax.flatten")(_reshaped)
+
+
+def _reshape_around(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+    outer, within = matchings[_back], matchings[_reshaped]
+    shapes = [ty.shape if isinstance(ty := expr.ty, TensorType) else None for expr in (outer, within)]
+
+    def before(value: Var) -> Expr | None:
+        found = _inner.extract_matched_expr(value, bindings)
+        if found is None or not isinstance(value.ty, TensorType):
+            return None
+        there = (value.ty.shape, shapes[1]), (found[_data].ty.shape, shapes[0])
+        known = all(a is not None and b is not None and shapes_equal(a, b) is True for a, b in there)
+        return found[_data] if known else None
+
+    return _without_detour(outer, within, before, bindings)
+
+
+_RESHAPES: Final = RuleSet(
+    [
+        Rule(_any_reshape, _reshape_to_itself, "remove_reshape_to_same_shape"),
+        Rule(_reshape | _flatten, _reshape_once, "merge_reshapes"),
+        Rule(_reshaped_again, _reshape_around, "reshape_there_and_back"),
+    ]
+)
+
+
+def RemoveRedundantReshape() -> Pass:
+    """Reshape once where it is done several times in a row, and not at all where the shape is the same already.
+
+    A flatten, squeeze or expand_dims before a reshape is one reshape with it. A reshape there and one back go also
+    where elementwise operators stand in between: all their tensors have to come from there, and only the reshape back
+    may need what they give.
+
+    Needs: nothing. Guarantees: the same values to the bit; shapes stay as precisely known as they were. Cost: linear.
+    """
+
+    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
+        return context.rewrite(function, _RESHAPES)
+
+    return FunctionPass(transform, "RemoveRedundantReshape")
+
+
+# --- transposes
+
+_tensor = wildcard()
+_first = is_op("relax.permute_dims")(_tensor)
+_second = is_op("relax.permute_dims")(_first)
+_any_permutation = is_op("relax.permute_dims")(_tensor)
+
+
+def _permute_once(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    assert isinstance(expr, Call)
+    inner, outer = permutation(matchings[_first]), permutation(expr)
+    if inner is None or outer is None:
+        return decline("the rank is not known, so neither are the permutations")
+    result = ops.permute_dims(matchings[_tensor], [inner[axis] for axis in outer])
+    return result if is_subtype(result.ty, expr.ty) is True else decline("the shape would be less precisely known")
+
+
+def _permute_to_itself(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    assert isinstance(expr, Call)
+    order = permutation(expr)
+    if order is None:
+        return decline("the rank is not known, so neither is the permutation")
+    if order != tuple(range(len(order))):
+        return decline(f"the permutation {order} moves axes")
+    data: Expr = matchings[_tensor]
+    return data if is_subtype(data.ty, expr.ty) is True else decline("the rank is known by the permutation only")
+
+
+with PatternContext() as _permuted_again:
+    _permuted = wildcard()
+    _back_again = is_op("relax.permute_dims")(_permuted)
+
+
+def _permute_around(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+    outer = bindings[matchings[_back_again]]
+    assert isinstance(outer, Call)
+    back = permutation(outer)
+
+    def before(value: Var) -> Expr | None:
+        found = _any_permutation.extract_matched_expr(value, bindings)
+        there = None if found is None else permutation(found[_any_permutation])
+        if found is None or there is None or back is None or len(there) != len(back):
+            return None
+        return found[_tensor] if all(there[axis] == place for place, axis in enumerate(back)) else None
+
+    return _without_detour(matchings[_back_again], matchings[_permuted], before, bindings)
+
+
+_TRANSPOSES: Final = RuleSet(
+    [
+        Rule(_any_permutation, _permute_to_itself, "remove_identity_permutation"),
+        Rule(_second, _permute_once, "merge_permutations"),
+        Rule(_permuted_again, _permute_around, "permute_there_and_back"),
+    ]
+)
+
+
+def SimplifyTransposes() -> Pass:
+    """Permute once where axes are permuted twice in a row, and not at all where they end up where they were.
+
+    A permutation there and one back go also where elementwise operators stand in between: all their tensors have to
+    come from there, and only the permutation back may need what they give.
+
+    Needs: known ranks. Guarantees: the same values to the bit. Cost: linear.
+    """
+
+    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
+        return context.rewrite(function, _TRANSPOSES)
+
+    return FunctionPass(transform, "SimplifyTransposes")

@@ -1,0 +1,235 @@
+"""Algebra of matmul: ReorderTakeAfterMatmul, ExpandMatmulOfSum, AdjustMatmulOrder.
+
+Each is of use where weights are adapted or picked while a model runs, as with LoRA. All of them change the order in
+which floats are summed, which their docstrings say; integers stay exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from .. import op as ops
+from ..ir.dims import Dim, dim_less, dim_product
+from ..ir.dtypes import is_bool
+from ..ir.expr import Expr, Var
+from ..ir.module import IRModule
+from ..ir.op import Call
+from ..ir.program import Function
+from ..ir.types import TensorType, is_subtype
+from ..op.manipulate import permutation
+from ..pattern import PatternContext, is_op, wildcard
+from ..pattern.matcher.view import resolve
+from ..pattern.pattern import DFPattern
+from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
+from .compile_time import is_known, known_before_inputs
+from .context import PassContext
+from .passes import FunctionPass, Pass
+
+# --- take
+
+_x, _weight, _indices = wildcard(), wildcard(), wildcard()
+_take = is_op("relax.take")(_weight, _indices)
+_of_taken = is_op("relax.matmul")(_x, _take)
+
+
+def _take_after(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    assert isinstance(expr, Call)
+    x, weight, indices, take = (matchings[p] for p in (_x, _weight, _indices, _take))
+    ty, picked = weight.ty, indices.ty
+    if not isinstance(ty, TensorType) or ty.ndim < 2:
+        return decline("the rank of the weights is not known to be at least 2")
+    axis = take.attrs.axis
+    if axis is None or axis % ty.ndim != ty.ndim - 1:
+        return decline(f"axis {axis} of the weights is not that of the columns of the product")
+    rank = picked.ndim if isinstance(picked, TensorType) else 0
+    if rank != 1 and not (rank == 0 and ty.ndim == 2):
+        return decline("indices of any rank but 1 give the right side other axes")
+    product = ops.matmul(x, weight, expr.attrs.out_dtype)
+    assert isinstance(product.ty, TensorType)
+    taken = ops.take(product, indices, max(product.ty.ndim - 1, -1), take.attrs.mode)
+    return taken if is_subtype(taken.ty, expr.ty) is True else decline("the shape would be less precisely known")
+
+
+_TAKE: Final = Rule(_of_taken, _take_after, "reorder_take_after_matmul")
+
+
+def ReorderTakeAfterMatmul() -> Pass:
+    """Write ``matmul(x, take(weights, indices, axis=last))`` as ``take(matmul(x, weights), indices)``.
+
+    The product no longer waits for the indices, so that it can be combined with others or its weights prepared.
+
+    Needs: known ranks. Guarantees: each element is the same sum of products, also where an index is out of range.
+    It pays where columns are picked several times or products share weights: all columns are computed, picked or not.
+    Cost: linear.
+    """
+
+    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
+        return context.rewrite(function, _TAKE)
+
+    return FunctionPass(transform, "ReorderTakeAfterMatmul")
+
+
+# --- sums
+
+_left, _first, _second = wildcard(), wildcard(), wildcard()
+_of_sum = is_op("relax.matmul")(_left, is_op("relax.add")(_first, _second))
+
+
+def _expansion(known: dict[Var, None]) -> Callable[[Expr, dict[DFPattern, Any]], Expr | Decline]:
+    def expand(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+        assert isinstance(expr, Call)
+        left, first, second = (matchings[p] for p in (_left, _first, _second))
+        if is_known(first, known) and is_known(second, known):
+            return decline("both terms are known before the inputs, and so is their sum")
+        if not isinstance(first.ty, TensorType) or first.ty != second.ty or first.ty.shape is None:
+            return decline("the terms are not known to have the same shape, so one may be broadcast")
+        assert isinstance(expr.ty, TensorType)
+        dtype = first.ty.dtype
+        if dtype is None or expr.ty.dtype != dtype or is_bool(dtype):
+            return decline("the sum is computed in another dtype than the product, and would be rounded elsewhere")
+        out_dtype = expr.attrs.out_dtype
+        return ops.add(ops.matmul(left, first, out_dtype), ops.matmul(left, second, out_dtype))
+
+    return expand
+
+
+def ExpandMatmulOfSum() -> Pass:
+    """Write ``matmul(x, a + b)`` as ``matmul(x, a) + matmul(x, b)``.
+
+    So ``x @ (w + p @ q)`` becomes ``x @ w + x @ (p @ q)``, which `AdjustMatmulOrder` makes cheap. It is left where
+    both terms are weights (parameters after the first ``num_input``) or constants, since then the sum is known before
+    the inputs.
+
+    Needs: known and equal shapes and dtypes of the terms. Guarantees: the same values but for the order of float sums;
+    integers are exact. Cost: linear.
+    """
+
+    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
+        rule = Rule(_of_sum, _expansion(known_before_inputs(function)), "expand_matmul_of_sum")
+        return context.rewrite(function, rule)
+
+    return FunctionPass(transform, "ExpandMatmulOfSum")
+
+
+# --- order
+
+with PatternContext() as _left_first:
+    _a, _b, _c = wildcard(), wildcard(), wildcard()
+    _ab = is_op("relax.matmul")(_a, _b)
+    _ab_c = is_op("relax.matmul")(_ab, _c)
+
+with PatternContext() as _right_first:
+    _p, _q, _r = wildcard(), wildcard(), wildcard()
+    _qr = is_op("relax.matmul")(_q, _r)
+    _p_qr = is_op("relax.matmul")(_p, _qr)
+
+with PatternContext() as _permuted_right:
+    _s, _t, _u = wildcard(), wildcard(), wildcard()
+    _tu = is_op("relax.matmul")(_t, _u)
+    _tu_permuted = is_op("relax.permute_dims")(_tu)
+    _s_ut = is_op("relax.matmul")(_s, _tu_permuted)
+
+
+class _Chain(NamedTuple):
+    """Three operands to multiply; ``known`` says of each whether it is known before the inputs."""
+
+    operands: tuple[Expr, Expr, Expr]
+    known: tuple[bool, bool, bool]
+
+    @staticmethod
+    def of(a: Expr, b: Expr, c: Expr, known: dict[Var, None], bindings: Bindings) -> _Chain:
+        first, second, third = (is_known(resolve(bindings, operand), known) for operand in (a, b, c))
+        return _Chain((a, b, c), (first, second, third))
+
+
+def _cost(chain: _Chain) -> tuple[Dim, Dim] | str:
+    """The multiplications of ``(a @ b) @ c`` and of ``a @ (b @ c)``, or why they cannot be counted.
+
+    A product that is known before the inputs costs nothing.
+    """
+    types = [operand.ty for operand in chain.operands]
+    a, b, c = (ty.shape if isinstance(ty, TensorType) else None for ty in types)
+    if a is None or b is None or c is None:
+        return "a shape is not known"
+    if not a or len(b) != 2 or len(c) not in (1, 2):
+        return "only matrices are reordered (the first operand may be a stack of them)"
+    rows, k, m = dim_product(a[:-1]), b[0], b[1]
+    n = c[1] if len(c) == 2 else 1
+    left = 0 if chain.known[0] and chain.known[1] else dim_product((rows, k, m))
+    right = 0 if chain.known[1] and chain.known[2] else dim_product((k, m, n))
+    return left + dim_product((rows, m, n)), right + dim_product((rows, k, n))
+
+
+def _reordered(
+    old: Var, inner: Sequence[Var], chain: _Chain, bindings: Bindings, *, left: bool
+) -> dict[Var, Expr] | Decline:
+    """``old`` multiplied in the other order than now (the left pair first, if ``left``), if that is cheaper.
+
+    ``inner`` are the values between the inner product and ``old``, that product first; only ``old`` may use them.
+    """
+    calls = [call for var in (old, inner[0]) if isinstance(call := bindings[var], Call)]
+    types = [call.ty for call in calls] + [operand.ty for operand in chain.operands]
+    dtypes = {ty.dtype if isinstance(ty, TensorType) else None for ty in types}
+    if len(dtypes) != 1 or None in dtypes:
+        return decline("the dtypes of operands and products differ, so a product would be rounded elsewhere")
+    if any(len(bindings.users_of(var)) != 1 or bindings.is_output(var) for var in inner):
+        return decline("the inner product is used elsewhere, so it is computed anyway")
+    cost = _cost(chain)
+    if isinstance(cost, str):
+        return decline(cost)
+    old_cost, new_cost = cost if left else (cost[1], cost[0])
+    cheaper = dim_less(new_cost, old_cost)
+    if cheaper is not True:
+        why = "is not known to be cheaper for all sizes" if cheaper is None else "is not cheaper"
+        return decline(f"the other order {why}: {new_cost} multiplications instead of {old_cost}")
+    a, b, c = chain.operands
+    outer, first = (call.attrs.out_dtype for call in calls)
+    product = ops.matmul(a, ops.matmul(b, c, first), outer) if left else ops.matmul(ops.matmul(a, b, first), c, outer)
+    if is_subtype(product.ty, old.ty) is not True:
+        return decline("the shape would be less precisely known")
+    return {old: product}
+
+
+def _order_rules(known: dict[Var, None]) -> RuleSet:
+    def right_pair(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        chain = _Chain.of(matchings[_a], matchings[_b], matchings[_c], known, bindings)
+        return _reordered(matchings[_ab_c], [matchings[_ab]], chain, bindings, left=True)
+
+    def left_pair(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        chain = _Chain.of(matchings[_p], matchings[_q], matchings[_r], known, bindings)
+        return _reordered(matchings[_p_qr], [matchings[_qr]], chain, bindings, left=False)
+
+    def left_pair_permuted(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        permuted = bindings[matchings[_tu_permuted]]
+        if not isinstance(permuted, Call) or permutation(permuted) != (1, 0):
+            return decline("the inner product is permuted otherwise than by exchanging two axes")
+        chain = _Chain.of(matchings[_s], matchings[_u], matchings[_t], known, bindings)
+        turned = (chain.operands[0], ops.permute_dims(chain.operands[1]), ops.permute_dims(chain.operands[2]))
+        inner = [matchings[_tu], matchings[_tu_permuted]]
+        return _reordered(matchings[_s_ut], inner, chain._replace(operands=turned), bindings, left=False)
+
+    return RuleSet(
+        [
+            Rule(_left_first, right_pair, "multiply_right_pair_first"),
+            Rule(_right_first, left_pair, "multiply_left_pair_first"),
+            Rule(_permuted_right, left_pair_permuted, "multiply_left_pair_first"),
+        ]
+    )
+
+
+def AdjustMatmulOrder() -> Pass:
+    """Multiply three matrices in the order that takes fewer multiplications: ``(a @ b) @ c`` or ``a @ (b @ c)``.
+
+    A product of weights (parameters after the first ``num_input``) and constants counts as free, since it is known
+    before the inputs. The first operand may be a stack of matrices. With symbolic sizes the order changes only
+    if it is cheaper for all of them.
+
+    Needs: known shapes, one dtype; an inner product without other users. Guarantees: the same values but for the order
+    of float sums; integers are exact. Cost: linear.
+    """
+
+    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
+        return context.rewrite(function, _order_rules(known_before_inputs(function)))
+
+    return FunctionPass(transform, "AdjustMatmulOrder")

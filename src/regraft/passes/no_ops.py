@@ -1,0 +1,145 @@
+"""RemoveNoOps: what gives its operand back, and what a neighbour can do on the side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from .. import op as ops
+from ..ir.dims import dim_product, dims_equal
+from ..ir.expr import Constant, Expr, Var
+from ..ir.module import IRModule
+from ..ir.op import Call
+from ..ir.program import Function
+from ..ir.types import TensorType, is_subtype
+from ..pattern import PatternContext, is_const, is_op, wildcard
+from ..pattern.pattern import DFPattern
+from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
+from .context import PassContext
+from .passes import FunctionPass, Pass
+
+# --- by one, and by nothing
+
+_data, _one = wildcard(), is_const()
+_by_one = is_op("relax.multiply")(_data, _one) | is_op("relax.divide")(_data, _one)
+_padded = is_op("relax.nn.pad")(_data)
+_same_again = is_op("relax.broadcast_to")(_data, wildcard()) | is_op("relax.astype")(_data)
+
+
+def _itself(expr: Expr, data: Expr) -> Expr | Decline:
+    return data if is_subtype(data.ty, expr.ty) is True else decline("the shape or dtype is another one")
+
+
+def _without_factor(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    one: Constant = matchings[_one]
+    if not bool((np.asarray(one.data.numpy()) == 1).all()):
+        return decline("the number is not 1")
+    return _itself(expr, matchings[_data])
+
+
+def _without_padding(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    assert isinstance(expr, Call)
+    return decline("it pads or cuts") if any(expr.attrs.pad_width) else _itself(expr, matchings[_data])
+
+
+def _without_change(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    return _itself(expr, matchings[_data])
+
+
+# --- padding before convolutions
+
+_input, _weight = wildcard(), wildcard()
+_zeros_around = is_op("relax.nn.pad")(_input)
+_conv = (
+    is_op("relax.nn.conv1d")(_zeros_around, _weight)
+    | is_op("relax.nn.conv2d")(_zeros_around, _weight)
+    | is_op("relax.nn.conv3d")(_zeros_around, _weight)
+)
+
+
+def _pad_in_convolution(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    assert isinstance(expr, Call)
+    pad: Call = matchings[_zeros_around]
+    widths: tuple[int, ...] = tuple(pad.attrs.pad_width)
+    if pad.attrs.pad_mode != "constant" or pad.attrs.pad_value != 0.0:
+        return decline("the padding is not with zeros")
+    layout: str = expr.attrs.data_layout
+    spatial = [axis for axis, letter in enumerate(layout) if letter not in "NC"]
+    order = sorted(spatial, key=lambda axis: "DHW".index(layout[axis]))
+    if min(widths) < 0 or any(
+        any(widths[2 * axis : 2 * axis + 2]) for axis in range(len(layout)) if axis not in spatial
+    ):
+        return decline("it cuts, or pads channels or the batch")
+    more = [widths[2 * axis] for axis in order] + [widths[2 * axis + 1] for axis in order]
+    padding = [own + other for own, other in zip(expr.attrs.padding, more, strict=True)]
+    return Call(expr.op, (matchings[_input], matchings[_weight]), {**dict(expr.attrs), "padding": padding})
+
+
+# --- rows of a matmul
+
+with PatternContext() as _rows:
+    _source, _right, _bias = wildcard(), wildcard(), wildcard()
+    _flat = is_op("relax.reshape")(_source, wildcard())
+    _product = is_op("relax.matmul")(_flat, _right)
+    _sum = is_op("relax.add")(_product, _bias)
+    _apart = is_op("relax.reshape")(_product | _sum, wildcard())
+
+
+def _apart_throughout(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+    result: Var = matchings[_apart]
+    parts: list[Var] = [matchings[pattern] for pattern in (_product, _sum) if pattern in matchings]
+    known = {*parts, result}
+    if any(bindings.is_output(part) or not known.issuperset(bindings.users_of(part)) for part in parts):
+        return decline("the product is needed as a matrix, too")
+    flat, right = (matchings[pattern].ty for pattern in (_flat, _right))
+    shape = result.ty.shape if isinstance(result.ty, TensorType) else None
+    if shape is None or len(shape) < 2 or flat.shape is None or right.shape is None:
+        return decline("the shapes are not known")
+    if len(flat.shape) != 2 or len(right.shape) != 2:
+        return decline("they are not two matrices")
+    rows = dims_equal(dim_product(shape[:-1]), flat.shape[0]) is True
+    if not rows or dims_equal(shape[-1], right.shape[1]) is not True:
+        return decline("the result has its columns arranged otherwise, too")
+    product = bindings[matchings[_product]]
+    assert isinstance(product, Call)
+    operand = ops.reshape(matchings[_source], [*shape[:-1], flat.shape[1]])
+    if is_subtype(matchings[_source].ty, operand.ty) is True:
+        operand = matchings[_source]
+    found: Expr = Call(product.op, (operand, matchings[_right]), product.attrs)
+    if _sum in matchings:
+        bias = matchings[_bias].ty
+        if not isinstance(bias, TensorType) or bias.ndim not in (0, 1):
+            return decline("what is added is not one number for each column")
+        found = ops.add(found, matchings[_bias])
+    return {result: found} if is_subtype(found.ty, result.ty) is True else decline("the dtype is another one")
+
+
+_RULES: Final = RuleSet(
+    [
+        Rule(_by_one, _without_factor, "remove_factor_of_one"),
+        Rule(_padded, _without_padding, "remove_empty_padding"),
+        Rule(_same_again, _without_change, "remove_change_to_same_type"),
+        Rule(_conv, _pad_in_convolution, "pad_in_convolution"),
+        Rule(_rows, _apart_throughout, "keep_rows_apart"),
+    ]
+)
+
+
+def RemoveNoOps() -> Pass:
+    """Leave out what gives its operand back, or what the next operator does on the side.
+
+    That is: times or divided by 1; padding by nothing; conversion to the same
+    dtype and broadcasting to the same shape; zeros around the input of a
+    convolution, which pads by itself; and the reshapes before and after a product of two matrices (and a bias) that
+    only put rows together and apart again, which is the product of the tensors with their rows apart.
+
+    Needs: nothing; more is found where shapes are known. Guarantees: the same values to the bit, but for the order in
+    which an engine adds up products. Cost: linear.
+    """
+
+    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
+        return context.rewrite(function, _RULES)
+
+    return FunctionPass(transform, "RemoveNoOps")

@@ -1,0 +1,384 @@
+"""Functions that only their module sees: RemoveUnusedParameters, RemoveUnusedOutputs, InlinePrivateFunctions.
+
+All three change calls together with the function that is called, so they look at a whole module. A private function
+whose name is used for anything but calling it is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from ..analysis import all_global_vars, free_symbolic_vars, remove_all_unused, used_vars
+from ..ir.dims import Dim, SymVar
+from ..ir.expr import DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var
+from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.op import Call
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
+from ..ir.steps import Steps, run_steps
+from ..ir.types import TupleType, bind_type, is_subtype
+from ..ir.visitor import iter_bindings, walk
+from ..pattern.matcher.view import leaves_of, resolve
+from ..rewrite.session import EditSession
+from .bind_values import bind_sizes
+from .blocks import SessionWalk
+from .context import PassContext
+from .dead_code import reachable
+from .passes import ModulePass, Pass
+
+_KEPT_WHOLE = ("Primitive", "Composite", "Codegen")
+"""Attributes of functions that stand for one operation of a backend: they are not taken apart."""
+
+
+def _only_called(module: IRModule) -> dict[str, Function]:
+    """The private functions whose names are only called, with all of their arguments."""
+    private = {name: function for name, function in module.items() if function.is_private}
+    for function in module.functions.values():
+        for expr in walk(function):
+            operands: Iterable[Expr] = expr.args if isinstance(expr, Call) else leaves_of(expr)
+            for operand in operands:
+                if isinstance(operand, GlobalVar):
+                    private.pop(operand.name_hint, None)
+        if isinstance(function.body.body, GlobalVar):
+            private.pop(function.body.body.name_hint, None)
+    return private
+
+
+def _callee(value: Expr) -> str:
+    """The name of the function of the module that ``value`` calls; empty if it calls none."""
+    return value.op.name_hint if isinstance(value, Call) and isinstance(value.op, GlobalVar) else ""
+
+
+class _Calls(ExprMutator):
+    """Rewrites calls of functions of the module: ``{name: call -> expression}``."""
+
+    def __init__(self, changes: Mapping[str, Callable[[Call], Expr]]) -> None:
+        super().__init__()
+        self._changes = changes
+
+    def visit_call_(self, call: Call) -> Expr:
+        name = _callee(call)
+        return self._changes[name](call) if name in self._changes else call
+
+
+def _retyped(
+    module: IRModule, functions: Mapping[str, Function]
+) -> tuple[dict[GlobalVar, Function], dict[str, GlobalVar]]:
+    """The functions of ``module`` with ``functions`` of other types in place of theirs, and the variables of these."""
+    table: dict[GlobalVar, Function] = {}
+    variables: dict[str, GlobalVar] = {}
+    for variable, function in module.functions.items():
+        name = variable.name_hint
+        if name in functions:
+            variables[name] = variable = GlobalVar(name, functions[name].ty)
+        table[variable] = functions.get(name, function)
+    return table, variables
+
+
+def _renewed(
+    module: IRModule, functions: Mapping[str, Function], calls: Callable[[str, GlobalVar], Callable[[Call], Expr]]
+) -> IRModule:
+    """``module`` with ``functions`` of other types, under global variables of those types, and calls to match."""
+    table, variables = _retyped(module, functions)
+    changes = {name: calls(name, variable) for name, variable in variables.items()}
+    renewed = {variable: _Calls(changes).mutate(function) for variable, function in table.items()}
+    return IRModule(renewed, module.attrs)
+
+
+# --- parameters
+
+
+def _used_parameters(function: Function) -> list[int] | None:
+    """The places of parameters that the body uses, or whose types define sizes that it needs; None if all are."""
+    used = set(used_vars(function.body))
+    kept = [index for index, param in enumerate(function.params) if param in used]
+    if len(kept) == len(function.params):
+        return None
+    for index in range(len(function.params)):
+        if index not in kept:
+            without = [function.params[place] for place in sorted(kept)]
+            if not free_symbolic_vars(Function(without, function.body, function.ret_ty, function.is_pure)):
+                break
+            kept.append(index)
+    return None if len(kept) == len(function.params) else sorted(kept)
+
+
+def RemoveUnusedParameters() -> Pass:
+    """Take out parameters of private functions that their bodies do not use, and what calls give for them.
+
+    A parameter whose type defines a size that the function mentions stays. Values that only a call needed stay, too:
+    `DeadCodeElimination` takes them out.
+
+    Needs: nothing. Guarantees: public functions keep their parameters. Cost: linear, and again for each level of calls
+    that becomes shorter.
+    """
+
+    def transform(module: IRModule, context: PassContext) -> IRModule:
+        while True:
+            kept: dict[str, list[int]] = {}
+            for name, function in _only_called(module).items():
+                places = _used_parameters(function)
+                if places is not None:
+                    kept[name] = places
+                    context.tell("remove_unused_parameters", name, None)
+            if not kept:
+                return module
+            shorter = {name: _with_parameters(module[name], places) for name, places in kept.items()}
+
+            def calls(name: str, variable: GlobalVar, kept: Mapping[str, list[int]] = kept) -> Callable[[Call], Expr]:
+                return lambda call: Call(variable, [call.args[i] for i in kept[name]], call.attrs, call.ty_args)
+
+            module = _renewed(module, shorter, calls)
+            live = {name: remove_all_unused(function) for name, function in module.items() if function.is_private}
+            module = module.with_functions({name: f for name, f in live.items() if f is not module[name]})
+
+    return ModulePass(transform, "RemoveUnusedParameters")
+
+
+def _with_parameters(function: Function, places: Sequence[int]) -> Function:
+    params = [function.params[place] for place in places]
+    return Function(params, function.body, function.ret_ty, function.is_pure, function.attrs)
+
+
+# --- outputs
+
+
+def _bodies(function: Function) -> Iterator[SeqExpr]:
+    """The body of ``function``, and those of its branches and inner functions."""
+    return (expr for expr in walk(function) if isinstance(expr, SeqExpr))
+
+
+def _used_fields(module: IRModule, candidates: Mapping[str, Function]) -> dict[str, list[int]]:
+    """For each candidate that returns a tuple, the fields that callers take, if that is all they do with the result."""
+    fields: dict[str, dict[int, None]] = {
+        name: {}
+        for name, function in candidates.items()
+        if function.is_pure and isinstance(function.ret_ty, TupleType) and isinstance(function.body.body.ty, TupleType)
+    }
+    for body in (body for function in module.functions.values() for body in _bodies(function)):
+        results: dict[Expr, str] = {}
+        for block in body.blocks:
+            here: dict[Expr, str] = {b.var: name for b in block if (name := _callee(b.value)) in fields}
+            for binding in block:
+                value = binding.value
+                if isinstance(value, TupleGetItem) and value.tuple_value in here and isinstance(binding, VarBinding):
+                    fields[here[value.tuple_value]][value.index] = None
+                    continue
+                for leaf in leaves_of(value):
+                    for table in (here, results):
+                        fields.pop(table.get(leaf, ""), None)
+                        here = {var: name for var, name in here.items() if name in fields}
+            results.update(here)
+        for leaf in leaves_of(body.body):
+            fields.pop(results.get(leaf, ""), None)
+    return {name: sorted(taken) for name, taken in fields.items()}
+
+
+def _with_fields(function: Function, kept: Sequence[int]) -> Function:
+    """``function`` that returns the fields ``kept`` only; the field itself, if it is one."""
+    definitions = {b.var: b.value for b in iter_bindings(function) if isinstance(b, VarBinding)}
+    result = function.body.body
+    whole = resolve(definitions, result)
+    known = definitions.get(whole) if isinstance(whole, Var) else whole
+    blocks = list(function.body.blocks)
+    bound = {b.var for block in blocks for b in block if not isinstance(b.var, DataflowVar)} | set(function.params)
+    fields: list[Expr] = []
+    if isinstance(known, Tuple) and all(not isinstance(f, Var) or f in bound for f in known.fields):
+        fields = [known.fields[index] for index in kept]
+    else:
+        taken = [Var("gv", item.ty) for item in (TupleGetItem(result, index) for index in kept)]
+        pairs = zip(taken, kept, strict=True)
+        blocks.append(BindingBlock([VarBinding(var, TupleGetItem(result, index)) for var, index in pairs]))
+        fields = [*taken]
+    assert isinstance(function.ret_ty, TupleType)
+    types = [function.ret_ty.fields[index] for index in kept]
+    new_result, ret_ty = (fields[0], types[0]) if len(kept) == 1 else (Tuple(fields), TupleType(types))
+    new = Function(function.params, SeqExpr(blocks, new_result), ret_ty, function.is_pure, function.attrs)
+    return remove_all_unused(new)
+
+
+class _Retaking(SessionWalk):
+    """Calls the shorter functions, and takes the fields from where they now stand."""
+
+    def __init__(
+        self, function: Function, variables: Mapping[str, GlobalVar], kept: Mapping[str, Sequence[int]]
+    ) -> None:
+        super().__init__(function)
+        self._variables = variables
+        self._kept = kept
+
+    def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
+        changed = False
+        for var in session.original:
+            value = session.definitions.get(var)
+            name = "" if value is None else _callee(value)
+            if name not in self._kept or not isinstance(value, Call):
+                continue
+            kept = list(self._kept[name])
+            call = Call(self._variables[name], value.args, value.attrs, value.ty_args)
+            result = session.add_value(call, var.name_hint, var.origins)
+            for user in list(session.users.get(var, ())):
+                item = session.definitions[user]
+                assert isinstance(item, TupleGetItem)
+                place = kept.index(item.index)
+                session.replace(user, result if len(kept) == 1 else TupleGetItem(result, place))
+            session.outputs.pop(var, None)
+            changed = True
+        return changed
+
+
+def RemoveUnusedOutputs() -> Pass:
+    """Take out fields of the tuples that private functions return, where no caller takes them.
+
+    A function of whose fields one is taken returns that field itself.
+
+    Needs: callers that take fields by number and do nothing else with the result. Guarantees: public functions return
+    what they did. Cost: linear.
+    """
+
+    def transform(module: IRModule, context: PassContext) -> IRModule:
+        used = _used_fields(module, _only_called(module))
+        kept: dict[str, list[int]] = {}
+        for name, places in used.items():
+            ret_ty = module[name].ret_ty
+            if places and isinstance(ret_ty, TupleType) and len(places) < len(ret_ty.fields):
+                kept[name] = places
+                context.tell("remove_unused_outputs", name, None)
+        if not kept:
+            return module
+        shorter = {name: _with_fields(module[name], places) for name, places in kept.items()}
+        table, variables = _retyped(module, shorter)
+        renewed = {v: _Retaking(function, variables, kept).transformed() for v, function in table.items()}
+        return IRModule(renewed, module.attrs)
+
+    return ModulePass(transform, "RemoveUnusedOutputs")
+
+
+# --- inlining
+
+
+def _inlinable(module: IRModule) -> dict[str, Function]:
+    """The private functions that can be written out where they are called: those that reach none of themselves."""
+    found: dict[str, Function] = {}
+    for name, function in _only_called(module).items():
+        called = {variable.name_hint for variable in all_global_vars(function)}
+        if name not in reachable(module, called) and not any(kind in function.attrs for kind in _KEPT_WHOLE):
+            found[name] = function
+    return found
+
+
+class _Copy(ExprMutator):
+    """A copy of a body with variables of its own."""
+
+    def visit_var_def_(self, var: Var) -> Var:
+        return type(var)(var.name_hint, var.ty, var.origins)
+
+
+class _Inlining:
+    """Writes calls out in one function; ``bodies`` are the functions to write out, themselves done already."""
+
+    def __init__(self, bodies: Mapping[str, Function]) -> None:
+        self._bodies = bodies
+
+    def run(self, seq: SeqExpr) -> Steps[SeqExpr]:
+        """``seq`` with the calls in it written out; itself if there are none."""
+        blocks: list[BindingBlock] = []
+        for block in seq.blocks:
+            bindings: list[Binding] = []
+            flows = isinstance(block, DataflowBlock)
+            for binding in block:
+                value = binding.value
+                if isinstance(value, If):
+                    yes = yield self.run(value.true_branch)
+                    no = yield self.run(value.false_branch)
+                    if yes is not value.true_branch or no is not value.false_branch:
+                        binding = VarBinding(binding.var, If(value.cond, yes, no))
+                name = _callee(value)
+                if name in self._bodies and isinstance(value, Call) and self._fits(self._bodies[name], flows):
+                    bindings.extend(_written_out(self._bodies[name], value, binding, in_dataflow=flows))
+                else:
+                    bindings.append(binding)
+            same = len(bindings) == len(block) and all(a is b for a, b in zip(bindings, block, strict=True))
+            blocks.append(block if same else type(block)(bindings))
+        if all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
+            return seq
+        return SeqExpr(blocks, seq.body)
+
+    def _fits(self, function: Function, flows: bool) -> bool:
+        """Whether the body may stand in the block: branches may not in a dataflow block."""
+        return not flows or not any(isinstance(b.value, If) for block in function.body.blocks for b in block)
+
+
+def _written_out(function: Function, call: Call, binding: Binding, *, in_dataflow: bool) -> list[Binding]:
+    """The bindings of the body of ``function`` on the arguments of ``call``, the last of them ``binding``'s."""
+    sizes: dict[SymVar, Dim] = {}
+    fits = [bind_type(param.ty, arg.ty, sizes) for param, arg in zip(function.params, call.args, strict=True)]
+    function = bind_sizes(function, sizes)
+    copy = _Copy()
+    bindings: list[Binding] = []
+    make = DataflowVar if in_dataflow else Var
+    for param, arg, sure in zip(function.params, call.args, fits, strict=True):
+        if sure is True:
+            copy.remap(param, arg)
+            continue
+        checked = make(param.name_hint, param.ty, param.origins)
+        bindings.append(MatchCast(checked, arg, param.ty))
+        copy.remap(param, checked)
+    for inner in (inner for block in function.body.blocks for inner in block):
+        value = copy.mutate(inner.value)
+        cast = isinstance(inner, MatchCast)
+        var = make(inner.var.name_hint, inner.ty if cast else inner.var.ty, inner.var.origins)
+        bindings.append(MatchCast(var, value, inner.ty) if cast else VarBinding(var, value))
+        copy.remap(inner.var, var)
+    result = copy.mutate(function.body.body)
+    if isinstance(binding, MatchCast) or is_subtype(result.ty, binding.var.ty) is not True:
+        ty = binding.ty if isinstance(binding, MatchCast) else binding.var.ty
+        return [*bindings, MatchCast(binding.var, result, ty)]
+    return [*bindings, VarBinding(binding.var, result)]
+
+
+def InlinePrivateFunctions() -> Pass:
+    """Write the bodies of private functions out where they are called, and take out those that nothing calls any more.
+
+    Functions that reach themselves stay, and so do those of backends (attributes ``Composite``, ``Codegen``,
+    ``Primitive``), and calls in dataflow blocks of functions with branches.
+
+    Needs: nothing. Guarantees: the same values to the bit, effects in the same order. A body called n times is written
+    n times. Cost: linear in the result.
+    """
+
+    def transform(module: IRModule, context: PassContext) -> IRModule:
+        inlinable = _inlinable(module)
+        done: dict[str, Function] = {}
+        for name in _callees_first(module):
+            function = module[name]
+            body = run_steps(_Inlining({n: done[n] for n in inlinable if n in done}).run(function.body))
+            done[name] = function if body is function.body else function.with_body(body)
+            if body is not function.body:
+                context.tell("inline_private_functions", name, None)
+        changed = {name: function for name, function in done.items() if function is not module[name]}
+        if not changed:
+            return module
+        result = module.with_functions({name: changed[name] for name in module if name in changed})
+        called = {v.name_hint for function in result.functions.values() for v in all_global_vars(function)}
+        return result.without_functions({name for name in inlinable if name not in called})
+
+    return ModulePass(transform, "InlinePrivateFunctions")
+
+
+def _callees_first(module: IRModule) -> list[str]:
+    """The functions in an order in which each comes after those it calls; cycles are cut where they are met."""
+    done: dict[str, None] = {}
+    entered: set[str] = set()
+    for root in module:
+        stack = [(root, False)]
+        while stack:
+            name, leaving = stack.pop()
+            if leaving:
+                done[name] = None
+            elif name not in entered:
+                entered.add(name)
+                stack.append((name, True))
+                called = [v.name_hint for v in all_global_vars(module[name]) if v in module]
+                stack.extend((callee, False) for callee in reversed(called))
+    return list(done)

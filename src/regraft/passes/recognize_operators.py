@@ -1,0 +1,305 @@
+"""RecognizeOperators: formulas become the operators that they are.
+
+Exporters and older opsets write activations and normalizations out. Each form here is a pattern and a function that
+reads what it matched: the replacement, or why there is none. Numbers have to be those of the formula, to the last bit
+of their dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import pi, sqrt
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from .. import op as ops
+from ..ir.dims import Dim, dim_product, dims_equal
+from ..ir.dtypes import numpy_dtype
+from ..ir.expr import Constant, Expr, Var
+from ..ir.module import IRModule
+from ..ir.op import Call
+from ..ir.program import Function
+from ..ir.types import TensorType, is_subtype
+from ..pattern import PatternContext, is_const, is_op, wildcard
+from ..pattern.matcher.view import resolve
+from ..pattern.pattern import DFPattern
+from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
+from .context import PassContext
+from .passes import FunctionPass, Pass
+
+_Matched: TypeAlias = Mapping[Any, Any]
+_Read: TypeAlias = Callable[[_Matched, Bindings], "Expr | str"]
+
+
+class _Form(NamedTuple):
+    """A formula: its ``result``, the values ``between`` operands and result, and how to read what matched."""
+
+    context: PatternContext
+    result: DFPattern
+    between: tuple[DFPattern, ...]
+    read: _Read
+    name: str
+
+    def rule(self) -> Rule:
+        """The rule that writes the formula as an operator, where nothing else needs its parts."""
+
+        def rewriter(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+            result = matchings[self.result]
+            parts = [matchings[pattern] for pattern in self.between if isinstance(matchings.get(pattern), Var)]
+            known = {*parts, result}
+            for part in parts:
+                if bindings.is_output(part) or not known.issuperset(bindings.users_of(part)):
+                    return decline(f"{part.name_hint} is needed elsewhere, too")
+            found = self.read(matchings, bindings)
+            if isinstance(found, str):
+                return decline(found)
+            if is_subtype(found.ty, result.ty) is not True:
+                return decline("the operator's result has another dtype, or a shape that is less precisely known")
+            return {result: found}
+
+        return Rule(self.context, rewriter, self.name)
+
+
+def _is_number(expr: Expr, number: float) -> bool:
+    """Whether a constant is ``number``, rounded to its dtype, and no more than that."""
+    if not isinstance(expr, Constant) or expr.data.size != 1 or not isinstance(expr.ty, TensorType):
+        return False
+    return bool(expr.data.numpy().reshape(()) == np.asarray(number, numpy_dtype(expr.data.dtype)))
+
+
+def _number_of(expr: Expr) -> float | None:
+    if not isinstance(expr, Constant) or expr.data.size != 1:
+        return None
+    return float(np.asarray(expr.data.numpy(), dtype="float64").reshape(()))
+
+
+def _is_filled(expr: Expr, number: float) -> bool:
+    return isinstance(expr, Constant) and bool((np.asarray(expr.data.numpy()) == number).all())
+
+
+def _shape_of(expr: Expr) -> tuple[Dim, ...] | None:
+    return expr.ty.shape if isinstance(expr.ty, TensorType) else None
+
+
+def _same(ours: Sequence[Dim] | None, theirs: Sequence[Dim] | None) -> bool:
+    if ours is None or theirs is None or len(ours) != len(theirs):
+        return False
+    return all(dims_equal(a, b) is True for a, b in zip(ours, theirs, strict=True))
+
+
+# --- activations
+
+
+def _gated(x: DFPattern, gate: DFPattern, half: DFPattern) -> tuple[DFPattern, tuple[DFPattern, ...]]:
+    """``0.5 * x * gate``, in the three orders in which people multiply; the product, and the one inside of it."""
+    times = is_op("relax.multiply")
+    inner = times(x, half), times(x, gate), times(gate, half)
+    product = times(inner[0], gate) | times(inner[1], half) | times(x, inner[2])
+    return product, inner
+
+
+def _gelu_by_erf() -> _Form:
+    with PatternContext() as context:
+        x, root, half, one = wildcard(), is_const(), is_const(), is_const()
+        over, times = is_op("relax.divide")(x, root), is_op("relax.multiply")(x, root)
+        erf = is_op("relax.erf")(over | times)
+        gate = is_op("relax.add")(erf, one)
+        result, inner = _gated(x, gate, half)
+
+    def read(found: _Matched, _bindings: Bindings) -> Expr | str:
+        width = sqrt(2) if over in found else 1 / sqrt(2)
+        if _is_number(found[root], width) and _is_number(found[half], 0.5) and _is_number(found[one], 1.0):
+            return ops.nn.gelu(found[x])
+        return "its numbers are not those of gelu"
+
+    return _Form(context, result, (over, times, erf, gate, *inner), read, "gelu")
+
+
+def _gelu_by_tanh() -> _Form:
+    with PatternContext() as context:
+        x, three, share, width, half, one = (wildcard(), *(is_const() for _ in range(5)))
+        squared = is_op("relax.multiply")(x, x) | is_op("relax.square")(x)
+        power, product = is_op("relax.power")(x, three), is_op("relax.multiply")(squared, x)
+        part = is_op("relax.multiply")(power | product, share)
+        curve = is_op("relax.add")(x, part)
+        scaled = is_op("relax.multiply")(curve, width)
+        tanh = is_op("relax.tanh")(scaled)
+        gate = is_op("relax.add")(tanh, one)
+        result, inner = _gated(x, gate, half)
+    numbers = ((three, 3.0), (share, 0.044715), (width, sqrt(2 / pi)), (half, 0.5), (one, 1.0))
+
+    def read(found: _Matched, _bindings: Bindings) -> Expr | str:
+        if all(_is_number(found[pattern], number) for pattern, number in numbers if pattern in found):
+            return ops.nn.gelu_tanh(found[x])
+        return "its numbers are not those of gelu"
+
+    between = (squared, power, product, part, curve, scaled, tanh, gate, *inner)
+    return _Form(context, result, between, read, "gelu_tanh")
+
+
+def _silu() -> _Form:
+    with PatternContext() as context:
+        x = wildcard()
+        gate = is_op("relax.sigmoid")(x)
+        result = is_op("relax.multiply")(x, gate)
+
+    def read(found: _Matched, _bindings: Bindings) -> Expr | str:
+        return ops.nn.silu(found[x])
+
+    return _Form(context, result, (gate,), read, "silu")
+
+
+# --- normalizations
+
+
+def _axes(mean: Call, x: Expr) -> list[int] | None:
+    """The last axes, over which ``mean`` of ``x`` is, with its axes kept; None if it is another mean."""
+    shape, axes = _shape_of(x), mean.attrs.axis
+    if shape is None or axes is None or not mean.attrs.keepdims:
+        return None
+    found = sorted(axis % len(shape) for axis in axes)
+    return found if found == list(range(len(shape) - len(found), len(shape))) else None
+
+
+class _Scaled(NamedTuple):
+    """``x / sqrt(mean(squared) + epsilon)`` in its usual writings."""
+
+    result: DFPattern
+    mean: DFPattern
+    epsilon: DFPattern
+    one: DFPattern
+    between: tuple[DFPattern, ...]
+
+
+def _by_spread(x: DFPattern, two: DFPattern) -> _Scaled:
+    squared = is_op("relax.square")(x) | is_op("relax.power")(x, two) | is_op("relax.multiply")(x, x)
+    epsilon, one = is_const(), is_const()
+    mean = is_op("relax.mean")(squared)
+    variance = is_op("relax.add")(mean, epsilon)
+    root, inverse = is_op("relax.sqrt")(variance), is_op("relax.rsqrt")(variance)
+    quotient = is_op("relax.divide")(one, root)
+    result = is_op("relax.multiply")(x, inverse | quotient) | is_op("relax.divide")(x, root)
+    return _Scaled(result, mean, epsilon, one, (squared, mean, variance, root, inverse, quotient))
+
+
+def _rms_norm() -> _Form:
+    with PatternContext() as context:
+        x, weight, two = wildcard(), wildcard(), is_const()
+        scaled = _by_spread(x, two)
+        result = is_op("relax.multiply")(scaled.result, weight)
+
+    def read(found: _Matched, bindings: Bindings) -> Expr | str:
+        axes, epsilon = _spread(scaled, two, x, found, bindings), _number_of(found[scaled.epsilon])
+        if isinstance(axes, str) or epsilon is None:
+            return axes if isinstance(axes, str) else "epsilon is not one number"
+        shape = _shape_of(found[x])
+        if shape is None or not _same(_shape_of(found[weight]), [shape[axis] for axis in axes]):
+            return "the factor does not have the sizes of the normalized axes"
+        return ops.nn.rms_norm(found[x], found[weight], axes, epsilon)
+
+    return _Form(context, result, (*scaled.between, scaled.result), read, "rms_norm")
+
+
+def _spread(scaled: _Scaled, two: DFPattern, x: DFPattern, found: _Matched, bindings: Bindings) -> list[int] | str:
+    """The normalized axes, or why what matched is no normalization."""
+    mean = bindings[found[scaled.mean]]
+    axes = _axes(mean, found[x]) if isinstance(mean, Call) else None
+    if axes is None:
+        return "the mean is not over the last axes"
+    if two in found and not _is_number(found[two], 2.0):
+        return "the power is not 2"
+    if scaled.one in found and not _is_number(found[scaled.one], 1.0):
+        return "the dividend is not 1"
+    return axes
+
+
+def _layer_norm() -> _Form:
+    with PatternContext() as context:
+        x, gamma, beta, two = wildcard(), wildcard(), wildcard(), is_const()
+        mean = is_op("relax.mean")(x)
+        centred = is_op("relax.subtract")(x, mean)
+        scaled = _by_spread(centred, two)
+        weighted = is_op("relax.multiply")(scaled.result, gamma)
+        result = is_op("relax.add")(weighted, beta)
+
+    def read(found: _Matched, bindings: Bindings) -> Expr | str:
+        axes, epsilon = _spread(scaled, two, centred, found, bindings), _number_of(found[scaled.epsilon])
+        if isinstance(axes, str) or epsilon is None:
+            return axes if isinstance(axes, str) else "epsilon is not one number"
+        first, shape = bindings[found[mean]], _shape_of(found[x])
+        if not isinstance(first, Call) or shape is None or _axes(first, found[x]) != axes:
+            return "mean and variance are not over the same axes"
+        sizes = [shape[axis] for axis in axes]
+        if not _same(_shape_of(found[gamma]), sizes) or not _same(_shape_of(found[beta]), sizes):
+            return "factor or summand do not have the sizes of the normalized axes"
+        return ops.nn.layer_norm(found[x], found[gamma], found[beta], axes, epsilon)
+
+    return _Form(context, result, (mean, centred, *scaled.between, scaled.result, weighted), read, "layer_norm")
+
+
+def _group_norm() -> _Form:
+    with PatternContext() as context:
+        x, ones, zeros, gamma, beta = wildcard(), is_const(), is_const(), wildcard(), wildcard()
+        grouped = is_op("relax.reshape")(x, wildcard())
+        normal = is_op("relax.nn.instance_norm")(grouped, ones, zeros)
+        back = is_op("relax.reshape")(normal, wildcard())
+        weighted = is_op("relax.multiply")(back, gamma)
+        result = is_op("relax.add")(weighted, beta)
+
+    def read(found: _Matched, bindings: Bindings) -> Expr | str:
+        shape, groups = _shape_of(found[x]), _shape_of(found[grouped])
+        norm = bindings[found[normal]]
+        assert isinstance(norm, Call)
+        if shape is None or groups is None or len(groups) != 3 or not _same(_shape_of(found[back]), shape):
+            return "the channels are not brought into groups and back"
+        channels, count = shape[1], groups[1]
+        if not isinstance(channels, int) or not isinstance(count, int) or count == 0 or channels % count:
+            return "the number of channels or groups is not known"
+        if not _same(groups, (shape[0], count, channels // count * dim_product(shape[2:]))):
+            return "the groups do not hold the channels of one sample in order"
+        attrs = norm.attrs
+        if attrs.channel_axis % 3 != 1 or [axis % 3 for axis in attrs.axes] != [2]:
+            return "the normalization is not over the groups"
+        if (attrs.scale and not _is_filled(found[ones], 1.0)) or (attrs.center and not _is_filled(found[zeros], 0.0)):
+            return "each group has a factor or summand of its own"
+        vectors = [_vector(found[operand], channels, len(shape), bindings) for operand in (gamma, beta)]
+        if vectors[0] is None or vectors[1] is None:
+            return "factor or summand are not one number for each channel"
+        axes = list(range(2, len(shape)))
+        return ops.nn.group_norm(found[x], vectors[0], vectors[1], count, 1, axes, attrs.epsilon)
+
+    return _Form(context, result, (grouped, normal, back, weighted), read, "group_norm")
+
+
+def _vector(operand: Expr, channels: int, rank: int, bindings: Bindings) -> Expr | None:
+    """An operand of one number for each channel, axis 1 of ``rank``, as a vector; None for another operand."""
+    shape = _shape_of(operand)
+    beside = (channels, *[1] * (rank - 2))
+    if not _same(shape, beside) and not _same(shape, (1, *beside)):
+        return None
+    leaf = resolve(bindings, operand)
+    return ops.reshape(leaf if isinstance(leaf, Constant) else operand, (channels,))
+
+
+_FIRST: Final = RuleSet([form().rule() for form in (_gelu_by_erf, _gelu_by_tanh, _silu, _layer_norm, _group_norm)])
+_THEN: Final = _rms_norm().rule()
+"""Root mean squares come after everything else: a layer norm holds one, of what is centred."""
+
+
+def RecognizeOperators() -> Pass:
+    """Write ``gelu``, ``gelu_tanh``, ``silu``, ``rms_norm``, ``layer_norm`` and ``group_norm`` for their formulas.
+
+    Read are the usual writings: gelu by erf or tanh, with its factors in any order; squares as product, power or
+    square; quotients by the root, or products with its inverse; group norm as PyTorch's ONNX exporters write it, by an
+    instance norm of groups. Left, with the reason in `report`: other numbers, other axes, and formulas of which a part
+    is needed elsewhere.
+
+    Needs: known shapes of what is normalized; numbers as constants. Guarantees: the same values but for rounding. Cost:
+    linear.
+    """
+
+    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
+        return context.rewrite(context.rewrite(function, _FIRST), _THEN)
+
+    return FunctionPass(transform, "RecognizeOperators")

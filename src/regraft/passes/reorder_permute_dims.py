@@ -1,0 +1,75 @@
+"""ReorderPermuteDimsAfterConcat: tensors that are permuted alike and then joined are joined and then permuted.
+
+After `CombineParallelMatmul` a weight is ``concat(permute_dims(w1), permute_dims(w2), ...)``. With the permutation
+behind the concat, the ``matmul(x, permute_dims(weight))`` of a linear layer is there again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import op as ops
+from ..ir.expr import Expr
+from ..ir.module import IRModule
+from ..ir.op import Call
+from ..ir.program import Function
+from ..ir.types import TensorType
+from ..op.manipulate import permutation
+from ..pattern import is_op, is_tuple, repeat, wildcard
+from ..pattern.pattern import DFPattern
+from ..rewrite import Decline, Rule, decline
+from .context import PassContext
+from .passes import FunctionPass, Pass
+
+_tensor = wildcard()
+_permuted = is_op("relax.permute_dims")(_tensor)
+_concat = is_op("relax.concat")(is_tuple([repeat(_permuted)]))
+
+
+def _reorder(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    assert isinstance(expr, Call)
+    permuted: list[Call] = matchings[_permuted]
+    orders = [permutation(call) for call in permuted]
+    first = orders[0]
+    if first is None or any(order is None for order in orders):
+        return decline("the rank of a permuted tensor is not known, so neither is its permutation")
+    if any(order != first for order in orders):
+        return decline(f"the tensors are permuted differently: {', '.join(map(str, dict.fromkeys(orders)))}")
+    axis: int | None = expr.attrs.axis
+    if axis is None:
+        return decline("axis=None joins the tensors flattened, in the order that the permutations gave them")
+    # Axis i of the result is axis first[i] of what is permuted: its inverse would be wrong from rank 3 on.
+    joined = ops.concat(matchings[_tensor], axis=first[axis])
+    given = {call.attrs.axes for call in permuted}
+    result = ops.permute_dims(joined, given.pop() if len(given) == 1 else first)
+    if not _is_as_precise(result, expr):
+        return decline("the shape of the joined tensors is less precisely known before the permutation")
+    return result
+
+
+def _is_as_precise(new: Expr, old: Expr) -> bool:
+    return (
+        isinstance(new.ty, TensorType)
+        and isinstance(old.ty, TensorType)
+        and (old.ty.shape is None or new.ty.shape is not None)
+    )
+
+
+_RULE = Rule(_concat, _reorder, "reorder_permute_dims_after_concat")
+
+
+def ReorderPermuteDimsAfterConcat() -> Pass:
+    """Write ``concat(permute_dims(a), permute_dims(b), ...)`` as ``permute_dims(concat(a, b, ...))``.
+
+    Any number of tensors, one too; any permutation, if it is the same for all, however it is written: ``axes=None``
+    and the same axes explicit or counted from the end are the same. A permuted tensor that has other users stays for
+    them.
+
+    Needs: known ranks; other places are left, with the reason in `report`. Guarantees: the same values to the bit.
+    Cost: linear.
+    """
+
+    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
+        return context.rewrite(function, _RULE)
+
+    return FunctionPass(transform, "ReorderPermuteDimsAfterConcat")

@@ -1,0 +1,181 @@
+"""Patterns over a whole block: several bindings at once, and how they use each other.
+
+Patterns made inside ``with PatternContext() as ctx:`` belong to the context. Those that are no part of another one are
+its *roots*: each stands for a binding of its own. Constraints (`used_by`, `only_used_by`, `same_shape_as`) tie
+patterns together. `match_dfb` finds the first match in a block; `regraft.rewrite.rewrite_bindings` rewrites all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, final
+
+from ..ir.program import DataflowBlock
+from .derived import duplicate
+from .pattern import (
+    ConstantPattern,
+    DFPattern,
+    ExprPattern,
+    PatternError,
+    SameShapeConstraint,
+    VarPattern,
+    WildcardPattern,
+    _recorders,  # pyright: ignore[reportPrivateUsage]
+    all_patterns,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UseConstraint:
+    """The value of ``source`` is operand ``index`` (any, if -1) of ``user``; if ``only``, of nothing else."""
+
+    source: DFPattern
+    user: DFPattern
+    index: int
+    only: bool
+
+
+@final
+class PatternContext:
+    """A scope that gathers patterns and constraints over the bindings of one block.
+
+    ``incremental=True`` starts from what the surrounding context has so far, and adds to it for this scope only.
+    """
+
+    __slots__ = ("compiled_form", "noted", "same_shapes", "uses")
+
+    def __init__(self, incremental: bool = False) -> None:
+        self.noted: dict[DFPattern, None] = {}
+        self.uses: list[UseConstraint] = []
+        self.same_shapes: list[SameShapeConstraint] = []
+        self.compiled_form: Any = None
+        if incremental:
+            outer = PatternContext.current()
+            if outer is None:
+                raise PatternError("PatternContext(incremental=True) extends a context, but none is open here")
+            self.noted.update(outer.noted)
+            self.uses.extend(outer.uses)
+            self.same_shapes.extend(outer.same_shapes)
+
+    def __enter__(self) -> PatternContext:
+        _recorders.append(self)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        _recorders.remove(self)
+
+    @staticmethod
+    def current() -> PatternContext | None:
+        """The innermost open context, if there is one."""
+        return _recorders[-1] if _recorders else None
+
+    @staticmethod
+    def require(what: str) -> PatternContext:
+        """The innermost open context; raises `PatternError` naming ``what`` needs one."""
+        context = PatternContext.current()
+        if context is None:
+            raise PatternError(f"{what} is a constraint between bindings: write it inside `with PatternContext():`")
+        return context
+
+    # --- what patterns tell the context
+
+    def note(self, pattern: DFPattern) -> None:
+        """A pattern has been made while this context is open."""
+        self.noted[pattern] = None
+        self.compiled_form = None
+
+    def add_use(self, use: UseConstraint) -> None:
+        """Demand that one value is used by another."""
+        if use not in self.uses:
+            self.uses.append(use)
+        self.noted.setdefault(use.source)
+        self.noted.setdefault(use.user)
+        self.compiled_form = None
+
+    def add_same_shape(self, constraint: SameShapeConstraint) -> None:
+        """Demand that values have one shape."""
+        self.same_shapes.append(constraint)
+        for pattern in constraint.args:
+            self.noted.setdefault(pattern)
+        self.compiled_form = None
+
+    # --- what the matcher asks
+
+    def roots(self) -> list[DFPattern]:
+        """The patterns that each stand for a binding of their own, in the order in which they were made."""
+        inner: set[DFPattern] = set()
+        for pattern in self.noted:
+            for part in all_patterns(pattern):
+                if part is not pattern:
+                    inner.add(part)
+        tied = {p for use in self.uses for p in (use.source, use.user)}
+        tied.update(p for constraint in self.same_shapes for p in constraint.args)
+        leaves = (WildcardPattern, ConstantPattern, ExprPattern, VarPattern)
+        return [p for p in self.noted if p not in inner and (p in tied or not isinstance(p, leaves))]
+
+    def match_dfb(self, dfb: DataflowBlock) -> dict[DFPattern, Any] | None:
+        """The first match in ``dfb``: from each pattern to its variable (a leaf, where no variable stands for it).
+
+        A pattern inside a repeat gives the list of its matches. None if there is no match. Cost: see
+        `context_match.CompiledContext`.
+        """
+        from .matcher.context_match import compiled_context
+        from .matcher.view import BlockView
+
+        view = BlockView(dfb)
+        return next(compiled_context(self).search(view), None)
+
+
+@final
+class PatternSeq:
+    """Patterns in a row, each used by the next; ``seq[i]`` is the i-th."""
+
+    __slots__ = ("patterns",)
+
+    def __init__(self, patterns: Iterable[DFPattern], only_use: bool = False) -> None:
+        self.patterns = tuple(patterns)
+        if not self.patterns:
+            raise PatternError("a PatternSeq needs at least one pattern")
+        for source, user in zip(self.patterns, self.patterns[1:], strict=False):
+            PatternContext.require("a PatternSeq").add_use(UseConstraint(source, user, -1, only_use))
+
+    def _extend(self, other: DFPattern | PatternSeq, index: int, *, only: bool) -> PatternSeq:
+        more = other.patterns if isinstance(other, PatternSeq) else (other,)
+        what = "only_used_by (>>)" if only else "used_by (^)"
+        PatternContext.require(what).add_use(UseConstraint(self.patterns[-1], more[0], index, only))
+        joined = PatternSeq((self.patterns[0],))
+        joined.patterns = (*self.patterns, *more)
+        return joined
+
+    def used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
+        """The last pattern's value is used by ``other``'s first (as operand ``index``, or any if -1)."""
+        return self._extend(other, index, only=False)
+
+    def only_used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
+        """`used_by`, and nothing else uses the last pattern's value, nor is it an output of the block."""
+        return self._extend(other, index, only=True)
+
+    def __xor__(self, other: DFPattern | PatternSeq) -> PatternSeq:
+        return self.used_by(other)
+
+    def __rshift__(self, other: DFPattern | PatternSeq) -> PatternSeq:
+        return self.only_used_by(other)
+
+    def __getitem__(self, index: int) -> DFPattern:
+        return self.patterns[index]
+
+    def __len__(self) -> int:
+        return len(self.patterns)
+
+    def dup(self) -> PatternSeq:
+        """The same row over new patterns, with the same constraints between neighbours."""
+        context = PatternContext.require("dup of a PatternSeq")
+        done: dict[DFPattern, DFPattern] = {}
+        copies = [duplicate(pattern, done) for pattern in self.patterns]
+        for use in tuple(context.uses):
+            if use.source in done and use.user in done:
+                context.add_use(UseConstraint(done[use.source], done[use.user], use.index, use.only))
+        joined = PatternSeq((copies[0],))
+        joined.patterns = tuple(copies)
+        return joined

@@ -1,0 +1,155 @@
+"""What can be made of a pattern: a copy with new identities, and a short text for messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ..ir.op import Op
+from .matcher.parts import inner_first
+from .pattern import (
+    AndPattern,
+    AttrPattern,
+    CallPattern,
+    ConstantPattern,
+    DataflowVarPattern,
+    DataTypePattern,
+    DFPattern,
+    ExprPattern,
+    ExternFuncPattern,
+    FunctionPattern,
+    GlobalVarPattern,
+    NotPattern,
+    OrPattern,
+    PatternError,
+    PrimArrPattern,
+    RepeatPattern,
+    ShapePattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    TypePattern,
+    UnorderedTuplePattern,
+    VarPattern,
+    WildcardPattern,
+)
+
+
+def duplicate(pattern: DFPattern, done: dict[DFPattern, DFPattern]) -> DFPattern:
+    """A copy of ``pattern`` with new identities; parts that stand in several places stay one part."""
+    for part in inner_first(pattern):
+        if part not in done:
+            done[part] = _copy(part, done)
+    return done[pattern]
+
+
+def _copy(pattern: DFPattern, done: Mapping[DFPattern, DFPattern]) -> DFPattern:
+    """``pattern`` again, over the copies of its parts."""
+    again = done.__getitem__
+    match pattern:
+        case WildcardPattern():
+            copy: DFPattern = WildcardPattern()
+        case ExprPattern():
+            copy = ExprPattern(pattern.expr)
+        case VarPattern() | GlobalVarPattern():
+            copy = type(pattern)(pattern.name)
+        case ExternFuncPattern():
+            copy = ExternFuncPattern(pattern.global_symbol)
+        case ConstantPattern():
+            copy = ConstantPattern()
+        case CallPattern():
+            copy = CallPattern(again(pattern.op), [again(a) for a in pattern.args], pattern.varg_default_wildcard)
+        case FunctionPattern():
+            copy = FunctionPattern([again(p) for p in pattern.params], again(pattern.body))
+        case TuplePattern():
+            copy = TuplePattern([again(f) for f in pattern.fields])
+        case UnorderedTuplePattern():
+            copy = UnorderedTuplePattern([again(f) for f in pattern.fields])
+        case TupleGetItemPattern():
+            copy = TupleGetItemPattern(again(pattern.tuple), pattern.index)
+        case OrPattern():
+            copy = OrPattern(again(pattern.left), again(pattern.right))
+        case AndPattern():
+            copy = AndPattern(again(pattern.left), again(pattern.right))
+        case NotPattern():
+            copy = NotPattern(again(pattern.reject))
+        case TypePattern():
+            copy = TypePattern(again(pattern.pattern), pattern.ty)
+        case DataTypePattern():
+            copy = DataTypePattern(again(pattern.pattern), pattern.dtype)
+        case ShapePattern():
+            copy = ShapePattern(again(pattern.pattern), pattern.shape)
+        case AttrPattern():
+            copy = AttrPattern(again(pattern.pattern), pattern.attrs)
+        case PrimArrPattern():
+            copy = PrimArrPattern(pattern.fields)
+        case RepeatPattern():
+            body = again(pattern.pattern)
+            shared = [again(p) for p in pattern.shared]
+            copy = RepeatPattern(body, pattern.min, pattern.max, shared, pattern.extent)
+        case _:
+            raise PatternError(f"cannot duplicate {type(pattern).__name__}")
+    return copy
+
+
+_LONGEST_PART: Final = 200
+"""How many characters of a part are shown; parts that stand in many places would make the text grow without limit."""
+
+
+def describe(pattern: DFPattern) -> str:
+    """A short text: ``add(*, const)``; for messages, not for parsing."""
+    texts: dict[DFPattern, str] = {}
+    for part in inner_first(pattern):
+        text = _text(part, texts)
+        texts[part] = text if len(text) <= _LONGEST_PART or part is pattern else text[: _LONGEST_PART - 3] + "..."
+    return texts[pattern]
+
+
+def _text(pattern: DFPattern, texts: Mapping[DFPattern, str]) -> str:
+    match pattern:
+        case WildcardPattern():
+            return "*"
+        case ExprPattern(expr=Op() as op):
+            return op.name.removeprefix("relax.")
+        case ExprPattern():
+            return f"is_expr({pattern.expr!r})"
+        case VarPattern():
+            return f"{'dfv' if isinstance(pattern, DataflowVarPattern) else 'var'}({pattern.name})"
+        case GlobalVarPattern():
+            return f"gv({pattern.name})"
+        case ExternFuncPattern():
+            return f"extern({pattern.global_symbol})"
+        case ConstantPattern():
+            return "const"
+        case CallPattern():
+            args = [*map(texts.__getitem__, pattern.args), *(["..."] if pattern.varg_default_wildcard else [])]
+            return f"{texts[pattern.op]}({', '.join(args)})"
+        case FunctionPattern():
+            return f"function({', '.join(map(texts.__getitem__, pattern.params))}) -> {texts[pattern.body]}"
+        case TuplePattern():
+            return f"({', '.join(map(texts.__getitem__, pattern.fields))}{',' if len(pattern.fields) == 1 else ''})"
+        case UnorderedTuplePattern():
+            return f"unordered({', '.join(map(texts.__getitem__, pattern.fields))})"
+        case TupleGetItemPattern():
+            return f"{texts[pattern.tuple]}[{'any' if pattern.index is None else pattern.index}]"
+        case OrPattern():
+            return f"({texts[pattern.left]} | {texts[pattern.right]})"
+        case AndPattern():
+            return f"({texts[pattern.left]} & {texts[pattern.right]})"
+        case NotPattern():
+            return f"~{texts[pattern.reject]}"
+        case TypePattern():
+            return f"{texts[pattern.pattern]}: {pattern.ty!r}"
+        case DataTypePattern():
+            return f"{texts[pattern.pattern]}: {pattern.dtype}"
+        case ShapePattern():
+            return f"{texts[pattern.pattern]}: ({', '.join(map(str, pattern.shape))})"
+        case AttrPattern():
+            attrs = ", ".join(f"{name}={value!r}" for name, value in pattern.attrs.items())
+            return f"{texts[pattern.pattern]}{{{attrs}}}"
+        case PrimArrPattern():
+            return f"shape({', '.join(map(str, pattern.fields))})"
+        case RepeatPattern():
+            most = "" if pattern.max is None else pattern.max
+            return f"repeat({texts[pattern.pattern]}, {pattern.min}..{most})"
+        case _:
+            return type(pattern).__name__

@@ -1,0 +1,180 @@
+"""Where the values of a context can be: near which value to look for a root, and which value uses which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...ir.builder import operands_of
+from ...ir.expr import Expr, Tuple, Var
+from ...ir.op import Op
+from .. import reasons
+from ..pattern import (
+    CallPattern,
+    DFPattern,
+    NotPattern,
+    OrPattern,
+    RepeatPattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    UnorderedTuplePattern,
+)
+from .machine import UNSET, VIEW, Registers
+from .parts import inner_first
+from .view import BlockView, Definitions, definition, resolve
+
+
+class Link:
+    """Where to look for a root: so many uses above the value in a register, or below it, or anywhere."""
+
+    __slots__ = ("below", "heights", "ops", "register")
+
+    def __init__(
+        self,
+        register: int | None,
+        heights: frozenset[int],
+        ops: tuple[Op, ...] | None,
+        *,
+        below: bool = False,
+    ) -> None:
+        self.register = register
+        self.heights = heights
+        self.ops = ops
+        self.below = below
+
+    def candidates(self, r: Registers) -> list[Var]:
+        """The values to try, each under one name, in block order."""
+        view: BlockView = r[VIEW]
+        leaf = UNSET if self.register is None else r[self.register]
+        if not isinstance(leaf, Var):
+            return values_of(view, self.ops)
+        if self.below:
+            return [v for v in _held_below(view.definitions, leaf) if isinstance(v, Var)]
+        reached: dict[Var, None] = {leaf: None} if 0 in self.heights else {}
+        frontier: list[Var] = [leaf]
+        for level in range(1, max(self.heights) + 1):
+            frontier = list(dict.fromkeys(user for value in frontier for user in view.users_of(value)))
+            if level in self.heights:
+                reached.update(dict.fromkeys(frontier))
+        if self.ops is not None:
+            index = [view.by_op.get(op, {}) for op in self.ops]
+            found = [v for v in reached if any(v in table for table in index)]
+        else:
+            found = [v for v in reached if resolve(view.definitions, v) is v]
+        return sorted(found, key=view.rank)
+
+    def why_none(self, root: DFPattern, r: Registers, count: int = 1) -> tuple[str, str]:
+        """The reason when too few of the candidates can stand for ``root``, or for ``count`` roots like it."""
+        view: BlockView = r[VIEW]
+        linked = None if self.register is None else r[self.register]
+        users = () if linked is None else view.users_of(linked)
+        return reasons.no_candidate(root, linked, users, view.definitions, count)
+
+
+def values_of(view: BlockView, ops: Iterable[Op] | None) -> list[Var]:
+    """The calls of one of ``ops``, or else all values that the block binds or uses, in order."""
+    if ops is not None:
+        return view.candidates(ops)
+    outside = [var for var in view.users if var not in view.position]
+    found = (*outside, *sorted(view.position, key=view.rank))
+    return [var for var in found if resolve(view.definitions, var) is var]
+
+
+def _held_below(definitions: Definitions, leaf: Expr) -> list[Expr]:
+    """The operands of ``leaf``, resolved, and what the tuples among them hold."""
+    found: dict[Expr, None] = {}
+    pending = list(reversed(operands_of(definition(definitions, leaf))))
+    while pending:
+        operand = resolve(definitions, pending.pop())
+        if operand not in found:
+            found[operand] = None
+            whole = definition(definitions, operand)
+            if type(whole) is Tuple:
+                pending.extend(reversed(whole.fields))
+    return list(found)
+
+
+def heights_above(root: DFPattern, part: DFPattern) -> frozenset[int]:
+    """How many uses may lie between the value of ``part`` and that of ``root``.
+
+    Empty if some match of ``root`` leaves ``part`` out: it stands only in one alternative, or in a run of none.
+    """
+    above: dict[DFPattern, frozenset[int]] = {}
+    for pattern in inner_first(root):
+        inner = [above[child] for child in pattern.children()]
+        match pattern:
+            case _ if pattern is part:
+                above[pattern] = frozenset({0})
+            case NotPattern():
+                above[pattern] = frozenset()
+            case RepeatPattern() if pattern.min == 0:
+                above[pattern] = frozenset()
+            case OrPattern():
+                above[pattern] = frozenset().union(*inner) if all(inner) else frozenset()
+            case CallPattern():
+                above[pattern] = frozenset(height + 1 for heights in inner[1:] for height in heights)
+            case TuplePattern() | UnorderedTuplePattern() | TupleGetItemPattern():
+                # A tuple of calls is one use above them; below a call, it and its fields are used by one and the same.
+                above[pattern] = frozenset(height + more for heights in inner for height in heights for more in (0, 1))
+            case _:
+                above[pattern] = frozenset().union(*inner)
+    return above[root]
+
+
+def uses(view: BlockView, user: Expr, source: Expr, index: int) -> bool:
+    """Whether ``source`` is operand ``index`` (any, if -1) of ``user``, by itself or in a tuple."""
+    operands = operands_of(definition(view.definitions, user))
+    if index >= 0:
+        operands = operands[index : index + 1]
+    return any(holds(view.definitions, operand, source) for operand in operands)
+
+
+def holds(definitions: Definitions, expr: Expr, source: Expr, beside: Expr | None = None) -> bool:
+    """Whether ``expr`` is ``source``, or a tuple written out that holds it; ``beside`` is not looked into."""
+    stack = [expr]
+    while stack:
+        leaf = resolve(definitions, stack.pop())
+        if leaf is beside:
+            continue
+        if leaf is source:
+            return True
+        whole = definition(definitions, leaf)
+        if type(whole) is Tuple:
+            stack.extend(whole.fields)
+    return False
+
+
+def other_users(view: BlockView, source: Expr, user: Expr) -> tuple[list[Var], bool]:
+    """What computes with ``source`` beside ``user``, and whether it is handed out of the block beside it.
+
+    Aliases, and tuples that hold it, are not uses by themselves. Cost: linear in the users of its names.
+    """
+    definitions = view.definitions
+    others: dict[Var, None] = {}
+    is_output = False
+    names: dict[Var, None] = {source: None} if isinstance(source, Var) else {}
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        # A field taken out of `user`, where that is a tuple, may be the source again, so names of it are followed too.
+        is_source = holds(definitions, name, source, beside=user)
+        is_output = is_output or (is_source and name in view.outputs)
+        for other in view.users.get(name, ()):
+            is_name = resolve(definitions, other) is not other or type(definitions.get(other)) is Tuple
+            if is_name and other not in names:
+                names[other] = None
+                pending.append(other)
+            elif is_source and not is_name and other is not user:
+                others[other] = None
+    return list(others), is_output
+
+
+def taken_by(r: Registers, registers: Iterable[int]) -> set[Expr]:
+    """The values that the roots in ``registers`` stand for."""
+    found: set[Expr] = set()
+    for register in registers:
+        value = r[register]
+        if isinstance(value, list):
+            found.update(value)  # pyright: ignore[reportUnknownArgumentType]
+        elif value is not UNSET:
+            found.add(value)
+    return found

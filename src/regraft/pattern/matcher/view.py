@@ -1,0 +1,237 @@
+"""What matching sees of a program: which expression each variable stands for, and who uses it.
+
+Aliases are looked through: a variable bound to another variable, to a leaf, or to a field of a tuple that is written
+out, stands for that. `resolve` brings an operand to the one leaf that stands for its value; two operands are the same
+value when their resolved leaves are (`same_value`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from ...analysis import free_vars
+from ...ir.builder import operands_of
+from ...ir.equality import structural_equal
+from ...ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ...ir.op import Call, Op, attribute_key
+from ...ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding
+
+Definitions: TypeAlias = Mapping[Var, Expr]
+
+_OPAQUE = frozenset({Call, Tuple, If, SeqExpr, Function})
+
+
+def resolve(definitions: Definitions, expr: Expr) -> Expr:
+    """The leaf that stands for the value of ``expr``: itself, or what it is an alias of."""
+    while True:
+        kind = type(expr)
+        if kind is not DataflowVar and kind is not Var:
+            return expr
+        value = definitions.get(expr)  # pyright: ignore[reportArgumentType]
+        if value is None:
+            return expr
+        kind = type(value)
+        if kind in _OPAQUE:
+            return expr
+        if kind is TupleGetItem:
+            field = _projected(definitions, value)  # pyright: ignore[reportArgumentType]
+            if field is None:
+                return expr
+            expr = field
+        else:
+            expr = value
+
+
+def _projected(definitions: Definitions, item: TupleGetItem) -> Expr | None:
+    whole = definition(definitions, resolve(definitions, item.tuple_value))
+    return whole.fields[item.index] if type(whole) is Tuple else None
+
+
+def as_written(_definitions: Definitions, expr: Expr) -> Expr:
+    """``expr`` itself: what takes the place of `resolve` where the way to a leaf matters."""
+    return expr
+
+
+def projections(definitions: Definitions, operand: Expr) -> Iterator[TupleGetItem]:
+    """The fields of tuples that ``operand`` is written as on the way to its leaf, the nearest first."""
+    while True:
+        if type(operand) is TupleGetItem:
+            yield operand
+            field = _projected(definitions, operand)
+            if field is None:
+                return
+            operand = field
+            continue
+        value = definitions.get(operand) if isinstance(operand, Var) else None
+        if value is None or type(value) in _OPAQUE:
+            return
+        operand = value
+
+
+def definition(definitions: Definitions, leaf: Expr) -> Expr:
+    """What a resolved leaf is bound to; a parameter, or a leaf that is no variable, stands for itself."""
+    if type(leaf) is DataflowVar or type(leaf) is Var:
+        return definitions.get(leaf, leaf)
+    return leaf
+
+
+def same_value(definitions: Definitions, left: Expr, right: Expr) -> bool:
+    """Whether two resolved leaves are certainly the same value: variables by identity, the rest by content."""
+    if left is right:
+        return True
+    if type(left) is not type(right):
+        return False
+    match left, right:
+        case Constant(), Constant():
+            return same_constant(left, right)
+        case ShapeExpr(), ShapeExpr():
+            return left.values == right.values
+        case PrimValue(), PrimValue():
+            return left.ty == right.ty and attribute_key(left.value) == attribute_key(right.value)
+        case Tuple(), Tuple():
+            if len(left.fields) != len(right.fields):
+                return False
+            pairs = zip(left.fields, right.fields, strict=True)
+            return all(same_value(definitions, resolve(definitions, a), resolve(definitions, b)) for a, b in pairs)
+        case Var(), Var():
+            return False
+        case _:
+            return structural_equal(left, right)
+
+
+def same_constant(left: Constant, right: Constant) -> bool:
+    """Whether two constants agree in dtype, shape and every bit (so NaN is NaN, and -0.0 is not 0.0)."""
+    a, b = left.data, right.data
+    if a is b:
+        return True
+    return a.dtype == b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes()
+
+
+def leaves_of(value: Expr) -> Sequence[Expr]:
+    """What a bound value mentions: its operands with tuples among them opened, or what a branch or function uses.
+
+    A value that is itself a leaf mentions itself.
+    """
+    operands: Sequence[Expr]
+    if type(value) is Call and type(value.op) is Op:
+        operands = value.args
+    elif type(value) is If or type(value) is Function or type(value) is SeqExpr:
+        return free_vars(value)
+    else:
+        operands = operands_of(value)
+        if not operands:
+            return (value,) if isinstance(value, Var) else ()
+    for operand in operands:
+        if type(operand) is Tuple:
+            break
+    else:
+        return operands
+    found: list[Expr] = []
+    stack = list(reversed(operands))
+    while stack:
+        operand = stack.pop()
+        if type(operand) is Tuple:
+            stack.extend(reversed(operand.fields))
+        else:
+            found.append(operand)
+    return found
+
+
+class BlockView:
+    """One block as values: ``definitions``, ordered ``users``, an index ``by_op``, and each value's ``position``.
+
+    ``outer`` are definitions from before the block, which are looked through; the view adds its own to them until it
+    is released. ``outputs`` are the variables that are seen after the block. Cost to build: linear in the block.
+    """
+
+    __slots__ = ("by_op", "definitions", "outputs", "position", "users")
+
+    def __init__(self, block: BindingBlock | None, outer: dict[Var, Expr] | None = None) -> None:
+        self.definitions: dict[Var, Expr] = {} if outer is None else outer
+        self.users: dict[Var, dict[Var, None]] = {}
+        self.by_op: dict[Expr, dict[Var, None]] = {}
+        self.position: dict[Var, float] = {}
+        self.outputs: dict[Var, None] = {}
+        is_dataflow = isinstance(block, DataflowBlock)
+        position, outputs = self.position, self.outputs
+        for index, binding in enumerate(block or ()):
+            var = binding.var
+            position[var] = index
+            if not is_dataflow or type(var) is not DataflowVar:
+                outputs[var] = None
+            if type(binding) is VarBinding:
+                self.define(var, binding.value)
+            else:
+                self.add_uses(var, leaves_of(binding.value) or (binding.value,))
+
+    def release(self) -> None:
+        """Take the block's own definitions out of the table that it shares with other blocks."""
+        for var in self.position:
+            self.definitions.pop(var, None)
+
+    def define(self, var: Var, value: Expr) -> None:
+        """Note that ``var`` is bound to ``value``."""
+        self.definitions[var] = value
+        if type(value) is Call:
+            self.by_op.setdefault(value.op, {})[var] = None
+            self.add_uses(var, value.args)
+        else:
+            self.add_uses(var, leaves_of(value))
+
+    def add_uses(self, user: Var, operands: Iterable[Expr]) -> None:
+        """Note that the binding of ``user`` mentions ``operands``."""
+        users = self.users
+        for operand in operands:
+            kind = type(operand)
+            if kind is DataflowVar or kind is Var:
+                entry = users.get(operand)  # pyright: ignore[reportArgumentType]
+                if entry is None:
+                    users[operand] = {user: None}  # pyright: ignore[reportArgumentType]
+                else:
+                    entry[user] = None
+            elif type(operand) is Tuple:
+                self.add_uses(user, operand.fields)
+
+    def users_of(self, leaf: Expr) -> tuple[Var, ...]:
+        """The variables whose bindings use the value of ``leaf``, through aliases and tuples too, in order."""
+        if not isinstance(leaf, Var):
+            return ()
+        found: dict[Var, None] = {}
+        pending = [leaf]
+        while pending:
+            for user in self.users.get(pending.pop(), ()):
+                if user not in found:
+                    found[user] = None
+                    if self._passes_on(user):
+                        pending.append(user)
+        return tuple(sorted(found, key=self.rank))
+
+    def consumers(self, leaf: Expr) -> tuple[list[Var], bool]:
+        """The bindings that compute with the value of ``leaf``, and whether it is seen after the block."""
+        is_output = leaf in self.outputs
+        computing: list[Var] = []
+        for user in self.users_of(leaf):
+            if self._passes_on(user):
+                is_output = is_output or user in self.outputs
+            else:
+                computing.append(user)
+        return computing, is_output
+
+    def _passes_on(self, var: Var) -> bool:
+        """Whether ``var`` is only another name for values it holds: an alias, a tuple, or a field of one."""
+        value = self.definitions.get(var)
+        return value is not None and isinstance(value, Tuple | Var | TupleGetItem)
+
+    def rank(self, var: Var) -> float:
+        """Where in the block ``var`` stands; values from before the block come first."""
+        return self.position.get(var, -1)
+
+    def candidates(self, ops: Iterable[Op] | None) -> list[Var]:
+        """The bindings whose callee is one of ``ops`` (all bindings, if None), in order."""
+        if ops is None:
+            return sorted((v for v in self.position if v in self.definitions), key=self.rank)
+        found: dict[Var, None] = {}
+        for op in ops:
+            found.update(self.by_op.get(op, {}))
+        return sorted(found, key=self.rank)

@@ -1,0 +1,496 @@
+"""The words of the pattern language: what a value may look like.
+
+A pattern is an immutable description; identity matters, since the same pattern in two places stands for the same
+value, and patterns are the keys of a match. Patterns say what to look for and know nothing of how it is found
+(`compile` compiles them, `reference` reads them word by word). Names and argument order follow Relax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, cast, final
+
+from ..ir.dims import Dim
+from ..ir.dtypes import as_dtype
+from ..ir.errors import IRError
+from ..ir.expr import Expr, Var
+from ..ir.types import Type, as_dim
+
+if TYPE_CHECKING:
+    from .context import PatternSeq
+
+
+class PatternError(IRError):
+    """A pattern that cannot mean anything: a wrong field, a constraint outside of a context, a bad repeat."""
+
+
+_recorders: list[Any] = []
+"""The open pattern contexts, innermost last; each notes the patterns that are made while it is open."""
+
+
+class DFPattern:
+    """Base of all patterns. ``p(args)`` matches calls, ``p | q``, ``p & q`` and ``~p`` combine patterns."""
+
+    __slots__ = ("compiled_form",)
+    compiled_form: Any
+    """What the matcher made of this pattern, kept from its first use on."""
+
+    def __new__(cls, *_args: Any, **_options: Any) -> Self:
+        pattern = super().__new__(cls)
+        pattern.compiled_form = None
+        if _recorders:
+            _recorders[-1].note(pattern)
+        return pattern
+
+    def children(self) -> tuple[DFPattern, ...]:
+        """The patterns that this one is made of, in the order in which they are matched."""
+        return ()
+
+    def __call__(
+        self, *args: DFPattern, varg_default_wildcard: bool = False, add_constraint: bool = True
+    ) -> CallPattern:
+        """A call whose callee matches this pattern and whose arguments match ``args``.
+
+        ``varg_default_wildcard`` lets the call have more arguments than are listed. ``add_constraint`` is taken for
+        Relax's sake; arguments are always matched.
+        """
+        return CallPattern(self, args, varg_default_wildcard)
+
+    def __or__(self, other: DFPattern) -> OrPattern:
+        return OrPattern(self, other)
+
+    def __and__(self, other: DFPattern) -> AndPattern:
+        return AndPattern(self, other)
+
+    def __invert__(self) -> NotPattern:
+        return NotPattern(self)
+
+    def has_attr(self, attrs: Mapping[str, Any]) -> AttrPattern:
+        """This, on a call that has at least these attributes, with exactly these values."""
+        return AttrPattern(self, attrs)
+
+    def has_ty(self, ty: Type) -> TypePattern:
+        """This, with a value that is certainly of type ``ty``; size variables in ``ty`` are bound by the match."""
+        return TypePattern(self, ty)
+
+    has_struct_info = has_ty
+
+    def has_dtype(self, dtype: str) -> DataTypePattern:
+        """This, with a tensor of ``dtype``."""
+        return DataTypePattern(self, dtype)
+
+    def has_shape(self, shape: Sequence[Dim]) -> ShapePattern:
+        """This, with a tensor certainly of ``shape``; size variables in it are bound by the match."""
+        return ShapePattern(self, shape)
+
+    def used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
+        """In a `PatternContext`: the value is an operand of ``other``'s (number ``index``, or any if -1)."""
+        from .context import PatternSeq
+
+        return PatternSeq([self]).used_by(other, index)
+
+    def only_used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
+        """In a `PatternContext`: `used_by`, and nothing else uses the value, nor is it an output of the block."""
+        from .context import PatternSeq
+
+        return PatternSeq([self]).only_used_by(other, index)
+
+    def __xor__(self, other: DFPattern | PatternSeq) -> PatternSeq:
+        return self.used_by(other)
+
+    def __rshift__(self, other: DFPattern | PatternSeq) -> PatternSeq:
+        return self.only_used_by(other)
+
+    def fork_to(self, *args: DFPattern) -> None:
+        """In a `PatternContext`: the value is used by each of ``args``."""
+        for pattern in args:
+            self.used_by(pattern)
+
+    def same_shape_as(self, *args: DFPattern) -> SameShapeConstraint:
+        """In a `PatternContext`: this value and those of ``args`` certainly have one shape."""
+        from .context import PatternContext
+
+        constraint = SameShapeConstraint((self, *args))
+        PatternContext.require("same_shape_as").add_same_shape(constraint)
+        return constraint
+
+    def dup(self) -> DFPattern:
+        """A pattern like this one that may stand for another value; its parts are duplicated too."""
+        from .derived import duplicate
+
+        return duplicate(self, {})
+
+    def match(self, expr: Expr, var2val: Mapping[Var, Expr] | None = None) -> bool:
+        """Whether ``expr`` matches; ``var2val`` says what variables are bound to (see `analysis.get_var2val`)."""
+        return self.extract_matched_expr(expr, var2val) is not None
+
+    def extract_matched_expr(
+        self, expr: Expr, var2val: Mapping[Var, Expr] | None = None
+    ) -> dict[DFPattern, Any] | None:
+        """The first match of ``expr``, from each pattern to the expression it stands for; None if there is none."""
+        from .matcher.match import match_expr
+
+        return match_expr(self, expr, {} if var2val is None else var2val)
+
+    def __repr__(self) -> str:
+        from .derived import describe
+
+        return describe(self)
+
+
+def _check(pattern: object, where: str) -> DFPattern:
+    if not isinstance(pattern, DFPattern):
+        raise PatternError(f"{where} is {pattern!r}, which is no pattern; wrap an expression in is_expr(...)")
+    return pattern
+
+
+@final
+class WildcardPattern(DFPattern):
+    """Any value."""
+
+    __slots__ = ()
+
+
+@final
+class ExprPattern(DFPattern):
+    """One expression, compared by structure: constants by dtype, shape and bits, variables by identity."""
+
+    __slots__ = ("expr",)
+
+    def __init__(self, expr: Expr) -> None:
+        if not isinstance(expr, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise PatternError(f"is_expr needs an expression, got {expr!r}")
+        self.expr = expr
+
+
+class VarPattern(DFPattern):
+    """A variable, of that name if ``name`` is not empty."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name_hint: str = "") -> None:
+        self.name = name_hint
+
+
+@final
+class DataflowVarPattern(VarPattern):
+    """A variable that is local to a dataflow block."""
+
+    __slots__ = ()
+
+
+@final
+class GlobalVarPattern(DFPattern):
+    """The name of a function of the module."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name_hint: str = "") -> None:
+        self.name = name_hint
+
+
+@final
+class ExternFuncPattern(DFPattern):
+    """A function that lives outside, of that name if ``global_symbol`` is not empty."""
+
+    __slots__ = ("global_symbol",)
+
+    def __init__(self, global_symbol: str = "") -> None:
+        self.global_symbol = global_symbol
+
+
+@final
+class ConstantPattern(DFPattern):
+    """Any constant tensor."""
+
+    __slots__ = ()
+
+
+@final
+class CallPattern(DFPattern):
+    """A call: its callee matches ``op``, its arguments match ``args`` (either way round if the operator commutes)."""
+
+    __slots__ = ("args", "op", "varg_default_wildcard")
+
+    def __init__(
+        self,
+        op: DFPattern,
+        args: Sequence[DFPattern],
+        varg_default_wildcard: bool = False,
+        add_constraint: bool = True,
+    ) -> None:
+        self.op = _check(op, "the callee of a call pattern")
+        self.args = tuple(_check(arg, f"argument {i} of a call pattern") for i, arg in enumerate(args))
+        self.varg_default_wildcard = varg_default_wildcard
+
+    def children(self) -> tuple[DFPattern, ...]:
+        return (self.op, *self.args)
+
+
+@final
+class FunctionPattern(DFPattern):
+    """A function value: parameters that match ``params`` and a result that matches ``body``."""
+
+    __slots__ = ("body", "params")
+
+    def __init__(self, params: Sequence[DFPattern], body: DFPattern) -> None:
+        self.params = tuple(_check(p, f"parameter {i} of a function pattern") for i, p in enumerate(params))
+        self.body = _check(body, "the body of a function pattern")
+
+    def children(self) -> tuple[DFPattern, ...]:
+        return (*self.params, self.body)
+
+
+@final
+class TuplePattern(DFPattern):
+    """A tuple written out, field by field; a `repeat` among ``fields`` stands for a run of them."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, fields: Iterable[DFPattern]) -> None:
+        self.fields = tuple(_check(f, f"field {i} of a tuple pattern") for i, f in enumerate(fields))
+
+    def children(self) -> tuple[DFPattern, ...]:
+        return self.fields
+
+    def __getitem__(self, index: int | None) -> TupleGetItemPattern:
+        if index is not None:
+            count = len(self.fields)
+            if not -count <= index < count:
+                raise IndexError(f"index {index} is out of range for a tuple pattern of {count} fields")
+            index %= count
+        return TupleGetItemPattern(self, index)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+@final
+class UnorderedTuplePattern(DFPattern):
+    """A tuple whose fields match ``fields`` in some order."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, fields: Iterable[DFPattern]) -> None:
+        self.fields = tuple(_check(f, f"field {i} of a tuple pattern") for i, f in enumerate(fields))
+        for field in self.fields:
+            if isinstance(field, RepeatPattern):
+                raise PatternError("a repeat cannot stand in an unordered tuple: runs need an order")
+
+    def children(self) -> tuple[DFPattern, ...]:
+        return self.fields
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+@final
+class TupleGetItemPattern(DFPattern):
+    """Field ``index`` (any, if None) of a tuple that matches ``tuple``."""
+
+    __slots__ = ("index", "tuple")
+
+    def __init__(self, tuple_value: DFPattern, index: int | None = None) -> None:
+        self.tuple = _check(tuple_value, "the tuple of a projection pattern")
+        self.index = index
+
+    def children(self) -> tuple[DFPattern, ...]:
+        return (self.tuple,)
+
+
+@final
+class OrPattern(DFPattern):
+    """``left``, or else ``right``."""
+
+    __slots__ = ("left", "right")
+
+    def __init__(self, left: DFPattern, right: DFPattern) -> None:
+        self.left = _check(left, "the left side of |")
+        self.right = _check(right, "the right side of |")
+
+    def children(self) -> tuple[DFPattern, ...]:
+        return (self.left, self.right)
+
+
+@final
+class AndPattern(DFPattern):
+    """Both at once."""
+
+    __slots__ = ("left", "right")
+
+    def __init__(self, left: DFPattern, right: DFPattern) -> None:
+        self.left = _check(left, "the left side of &")
+        self.right = _check(right, "the right side of &")
+
+    def children(self) -> tuple[DFPattern, ...]:
+        return (self.left, self.right)
+
+
+@final
+class NotPattern(DFPattern):
+    """A value that does not match ``reject``; what ``reject`` would bind is not part of the match."""
+
+    __slots__ = ("reject",)
+
+    def __init__(self, to_reject: DFPattern) -> None:
+        self.reject = _check(to_reject, "the pattern to reject")
+
+    def children(self) -> tuple[DFPattern, ...]:
+        return (self.reject,)
+
+
+class ConstrainedPattern(DFPattern):
+    """``pattern``, with a further condition on the value."""
+
+    __slots__ = ("pattern",)
+
+    def __init__(self, pattern: DFPattern) -> None:
+        self.pattern = _check(pattern, "the pattern under a condition")
+
+    def children(self) -> tuple[DFPattern, ...]:
+        return (self.pattern,)
+
+
+@final
+class TypePattern(ConstrainedPattern):
+    """``pattern``, with a value that is certainly of type ``ty``."""
+
+    __slots__ = ("ty",)
+
+    def __init__(self, pattern: DFPattern, ty: Type) -> None:
+        super().__init__(pattern)
+        if not isinstance(ty, Type):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise PatternError(f'has_ty needs a type such as R.Tensor((2, 3), "float32"), got {ty!r}')
+        self.ty = ty
+
+
+@final
+class DataTypePattern(ConstrainedPattern):
+    """``pattern``, with a tensor of ``dtype``."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, pattern: DFPattern, dtype: str) -> None:
+        super().__init__(pattern)
+        self.dtype = as_dtype(dtype)
+
+
+@final
+class ShapePattern(ConstrainedPattern):
+    """``pattern``, with a tensor certainly of ``shape``."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, pattern: DFPattern, shape: Sequence[Dim]) -> None:
+        super().__init__(pattern)
+        if not isinstance(shape, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise PatternError(f"has_shape needs a sequence of sizes, got {shape!r}")
+        self.shape = tuple(as_dim(d, "has_shape") for d in shape)
+
+
+@final
+class AttrPattern(ConstrainedPattern):
+    """``pattern``, on a call (or function) that has these attribute values."""
+
+    __slots__ = ("attrs",)
+
+    def __init__(self, pattern: DFPattern, attrs: Mapping[str, Any]) -> None:
+        super().__init__(pattern)
+        self.attrs = {name: _canonical(value) for name, value in attrs.items()}
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        items = cast("Iterable[Any]", value)
+        return tuple(_canonical(item) for item in items)
+    return value
+
+
+@final
+class PrimArrPattern(DFPattern):
+    """A shape written out with exactly these sizes; size variables in it are bound by the match."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, shape: Sequence[Dim]) -> None:
+        if not isinstance(shape, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise PatternError(f"is_shape needs a sequence of sizes, got {shape!r}")
+        self.fields = tuple(as_dim(d, "is_shape") for d in shape)
+
+    def __getitem__(self, index: int) -> Dim:
+        return self.fields[index]
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+@final
+class Extent:
+    """How long a repeat is. Two repeats with one extent have one length; each match decides it anew."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Extent({self.name!r})" if self.name else "Extent()"
+
+
+@final
+class RepeatPattern(DFPattern):
+    """A run of values that each match ``pattern``; see `repeat`."""
+
+    __slots__ = ("extent", "max", "min", "pattern", "shared")
+
+    def __init__(
+        self,
+        pattern: DFPattern,
+        min: int = 1,
+        max: int | None = None,
+        shared: Iterable[DFPattern] = (),
+        extent: Extent | None = None,
+    ) -> None:
+        self.pattern = _check(pattern, "the pattern of a repeat")
+        if isinstance(pattern, RepeatPattern):
+            raise PatternError("a repeat of a repeat is a run of runs, which has no meaning; repeat the inner pattern")
+        if min < 0 or (max is not None and max < min):
+            raise PatternError(f"a repeat needs 0 <= min <= max, got min={min}, max={max}")
+        self.min = min
+        self.max = max
+        self.shared = tuple(_check(p, "a shared pattern") for p in shared)
+        self.extent = extent
+        inside = set(all_patterns(pattern))
+        for inner in inside:
+            if isinstance(inner, RepeatPattern):
+                raise PatternError(
+                    "a repeat inside a repeat is not supported; match the inner run with a rule of its own"
+                )
+        for one in self.shared:
+            if one not in inside:
+                raise PatternError(f"shared pattern {one!r} is no part of the repeated pattern {pattern!r}")
+
+    def children(self) -> tuple[DFPattern, ...]:
+        return (self.pattern,)
+
+
+@final
+class SameShapeConstraint:
+    """In a context: the values of ``args`` certainly have one shape."""
+
+    __slots__ = ("args",)
+
+    def __init__(self, args: Iterable[DFPattern]) -> None:
+        self.args = tuple(_check(p, "a pattern of same_shape_as") for p in args)
+
+
+def all_patterns(root: DFPattern) -> list[DFPattern]:
+    """``root`` and every pattern inside it, each once, outermost first."""
+    seen: dict[DFPattern, None] = {}
+    stack = [root]
+    while stack:
+        pattern = stack.pop()
+        if pattern not in seen:
+            seen[pattern] = None
+            stack.extend(reversed(pattern.children()))
+    return list(seen)

@@ -1,0 +1,506 @@
+"""The reference matcher: what each pattern means, in the plainest words that run.
+
+This is the definition of the pattern language. It tries everything, copies everything, and recurses, so it is for small
+programs only; tests hold the matcher that runs (`compile`, `context_match`) to give the same matches on random
+programs. It knows patterns, how operands resolve (`view`), and the language; nothing of how the other one works.
+
+A pattern that stands in several places means one value. A pattern inside a repeat means one value for each element,
+unless it is an operator, is listed in a repeat's ``shared``, or stands outside of repeats as well: then it means the
+same value for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+from ..analysis import free_vars
+from ..ir.builder import operands_of
+from ..ir.dims import SymVar
+from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, ShapeExpr, Tuple, Var
+from ..ir.op import Call, Op, attribute_key
+from ..ir.program import BindingBlock, DataflowBlock, Function, If, VarBinding
+from ..ir.types import ShapeType, TensorType, bind_type, shapes_equal
+from .context import PatternContext, UseConstraint
+from .matcher.view import Definitions, definition, projections, resolve, same_value
+from .pattern import (
+    AndPattern,
+    AttrPattern,
+    CallPattern,
+    ConstantPattern,
+    DataflowVarPattern,
+    DataTypePattern,
+    DFPattern,
+    ExprPattern,
+    Extent,
+    ExternFuncPattern,
+    FunctionPattern,
+    GlobalVarPattern,
+    NotPattern,
+    OrPattern,
+    PatternError,
+    PrimArrPattern,
+    RepeatPattern,
+    ShapePattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    TypePattern,
+    UnorderedTuplePattern,
+    VarPattern,
+    WildcardPattern,
+    all_patterns,
+)
+
+
+class Rejection(NamedTuple):
+    """A value that must not match ``pattern``, once everything else is known.
+
+    ``own`` is what its element of a repeat says of the element's own patterns: their leaves, or None.
+    """
+
+    pattern: DFPattern
+    value: Expr
+    definitions: Definitions
+    own: Mapping[DFPattern, Any]
+
+
+class Known(NamedTuple):
+    """What a match says so far: the leaf of each pattern, and what a rewriter is shown for it; never changed."""
+
+    leaves: Mapping[DFPattern, Any] = {}
+    shown: Mapping[DFPattern, Any] = {}
+    sizes: Mapping[SymVar, Any] = {}
+    extents: Mapping[Extent, int] = {}
+    rejections: tuple[Rejection, ...] = ()
+
+    def bind(self, pattern: DFPattern, leaf: Any, shown: Any) -> Known:
+        """This, with ``pattern`` standing for ``leaf``."""
+        return self._replace(leaves={**self.leaves, pattern: leaf}, shown={**self.shown, pattern: shown})
+
+    def without(self, patterns: Sequence[DFPattern]) -> Known:
+        """This, with nothing said of ``patterns``."""
+        leaves = {p: v for p, v in self.leaves.items() if p not in patterns}
+        return self._replace(leaves=leaves, shown={p: v for p, v in self.shown.items() if p not in patterns})
+
+
+class World(NamedTuple):
+    """What does not change during a match: what variables are bound to, and which patterns mean one value for all."""
+
+    definitions: Definitions
+    shared: frozenset[DFPattern]
+
+
+def matches(pattern: DFPattern, definitions: Definitions, leaf: Expr) -> Iterator[dict[Any, Any]]:
+    """Each way in which ``leaf`` matches, as it is written: from each pattern to what a rewriter is shown for it."""
+    world = World(definitions, _shared([pattern]))
+    for known in _ways(pattern, leaf, Known(), world):
+        if _nothing_rejected_matches(known, world):
+            yield {**known.shown, **known.sizes}
+
+
+def _shared(roots: Sequence[DFPattern]) -> frozenset[DFPattern]:
+    """The patterns that mean one value throughout the match, also where they stand inside a repeat."""
+    found: set[DFPattern] = set()
+    stack = list(roots)
+    while stack:
+        pattern = stack.pop()
+        if isinstance(pattern, RepeatPattern):
+            found.update(part for one in pattern.shared for part in all_patterns(one))
+        elif pattern not in found:
+            found.add(pattern)
+            stack.extend(pattern.children())
+    return frozenset(found)
+
+
+def _nothing_rejected_matches(known: Known, world: World) -> bool:
+    """``~p``: the value has no match of ``p`` that agrees with the rest of the match. What ``p`` binds stays inside."""
+    for pattern, value, definitions, own in known.rejections:
+        inner = World(definitions, world.shared)
+        leaves = {p: found for p, found in {**known.leaves, **own}.items() if found is not None}
+        start = known._replace(leaves=leaves, rejections=())
+        if any(_nothing_rejected_matches(found, inner) for found in _ways(pattern, value, start, inner)):
+            return False
+    return True
+
+
+def _ways(pattern: DFPattern, operand: Expr, known: Known, world: World) -> Iterator[Known]:
+    """Each way in which ``operand``, as it is written, matches ``pattern`` and agrees with what is known."""
+    leaf = resolve(world.definitions, operand)
+    if pattern in known.leaves:
+        if same_value(world.definitions, leaf, known.leaves[pattern]):
+            yield known
+        return
+    bound = definition(world.definitions, leaf)
+    match pattern:
+        case CallPattern():
+            yield from _call(pattern, leaf, known, world)
+        case TuplePattern():  # A tuple written out whose fields match, one by one; a repeat takes a run of them.
+            if isinstance(bound, Tuple):
+                for found in _in_a_row(pattern.fields, bound.fields, known, world):
+                    yield found.bind(pattern, leaf, bound)
+        case UnorderedTuplePattern():  # A tuple written out whose fields match in some order.
+            if isinstance(bound, Tuple) and len(bound.fields) == len(pattern.fields):
+                for found in _in_any_order(pattern.fields, bound.fields, known, world):
+                    yield found.bind(pattern, leaf, bound)
+        case TupleGetItemPattern():  # A projection, of that index if one is given, of a tuple that matches.
+            for item in projections(world.definitions, operand):
+                if pattern.index in (None, item.index):
+                    for found in _ways(pattern.tuple, item.tuple_value, known, world):
+                        yield found.bind(pattern, leaf, item)
+        case OrPattern():  # The value matches one side, and then stands for what that side stands for.
+            for side in (pattern.left, pattern.right):
+                for found in _ways(side, operand, known, world):
+                    yield found.bind(pattern, leaf, found.shown[side])
+        case AndPattern():  # The value matches both sides.
+            for left in _ways(pattern.left, operand, known, world):
+                for found in _ways(pattern.right, operand, left, world):
+                    yield found.bind(pattern, leaf, found.shown[pattern.left])
+        case NotPattern():  # Decided last, when all that the rejected pattern shares with the rest is known.
+            later = Rejection(pattern.reject, operand, world.definitions, {})
+            yield known._replace(rejections=(*known.rejections, later)).bind(pattern, leaf, leaf)
+        case TypePattern() | ShapePattern() | DataTypePattern() | AttrPattern():
+            for found in _ways(pattern.pattern, operand, known, world):
+                sizes = dict(found.sizes)
+                if _holds(pattern, leaf, bound, sizes):
+                    yield found._replace(sizes=sizes).bind(pattern, leaf, found.shown[pattern.pattern])
+        case FunctionPattern():
+            yield from _function(pattern, leaf, known, world)
+        case PrimArrPattern():  # A shape written out, of certainly these sizes.
+            sizes = dict(known.sizes)
+            if isinstance(leaf, ShapeExpr) and bind_type(ShapeType(pattern.fields), leaf.ty, sizes) is True:
+                yield known._replace(sizes=sizes).bind(pattern, leaf, leaf)
+        case _:
+            if _is_leaf_of(pattern, leaf, bound, world.definitions):
+                yield known.bind(pattern, leaf, leaf)
+
+
+def _is_leaf_of(pattern: DFPattern, leaf: Expr, bound: Expr, definitions: Definitions) -> bool:
+    """Patterns without parts: they say what the leaf itself is."""
+    match pattern:
+        case WildcardPattern():  # Any value.
+            return True
+        case ConstantPattern():  # A constant tensor.
+            return isinstance(leaf, Constant)
+        case DataflowVarPattern(name=name):  # A variable local to a dataflow block, of that name if one is given.
+            return isinstance(leaf, DataflowVar) and name in ("", leaf.name_hint)
+        case VarPattern(name=name):  # Any variable, of that name if one is given.
+            return isinstance(leaf, Var) and name in ("", leaf.name_hint)
+        case GlobalVarPattern(name=name):  # A function of the module, of that name if one is given.
+            return isinstance(leaf, GlobalVar) and name in ("", leaf.name_hint)
+        case ExternFuncPattern(global_symbol=name):  # A function from outside, of that name if one is given.
+            return isinstance(leaf, ExternFunc) and name in ("", leaf.global_symbol)
+        case ExprPattern(expr=expr):  # This expression: the leaf is its value, or is bound to one like it.
+            return same_value(definitions, bound, expr) or same_value(definitions, leaf, resolve(definitions, expr))
+        case _:
+            raise PatternError(f"{pattern!r} stands where one value is wanted")
+
+
+def _holds(pattern: DFPattern, leaf: Expr, bound: Expr, sizes: dict[SymVar, Any]) -> bool:
+    """Conditions on a value, over its pattern; ``sizes`` takes what size variables of the pattern are."""
+    match pattern:
+        case TypePattern(ty=ty):  # The value is certainly of this type.
+            return bind_type(ty, leaf.ty, sizes) is True
+        case ShapePattern(shape=shape):  # The value is a tensor, certainly of this shape.
+            if not isinstance(leaf.ty, TensorType) or leaf.ty.shape is None:
+                return False
+            return bind_type(ShapeType(shape), ShapeType(leaf.ty.shape), sizes) is True
+        case DataTypePattern(dtype=dtype):  # The value is a tensor of this dtype.
+            return isinstance(leaf.ty, TensorType) and leaf.ty.dtype == dtype
+        case AttrPattern(attrs=attrs):  # The value is what a call (or a function) with these attributes gives.
+            if not isinstance(bound, Call | Function):
+                return False
+            has = bound.attrs
+            return all(n in has and attribute_key(has[n]) == attribute_key(v) for n, v in attrs.items())
+        case _:
+            raise PatternError(f"{pattern!r} is no condition")
+
+
+def _call(pattern: CallPattern, leaf: Expr, known: Known, world: World) -> Iterator[Known]:
+    """A call: callee and arguments match; two arguments of a commutative operator may stand either way round."""
+    call = definition(world.definitions, leaf)
+    if not isinstance(call, Call):
+        return
+    orders = [call.args]
+    if isinstance(call.op, Op) and call.op.is_commutative and len(call.args) == 2:
+        orders.append(call.args[::-1])
+    for callee in _ways(pattern.op, call.op, known, world):
+        for args in orders:
+            for found in _in_a_row(pattern.args, args, callee, world, allow_rest=pattern.varg_default_wildcard):
+                yield found.bind(pattern, leaf, call)
+
+
+def _function(pattern: FunctionPattern, leaf: Expr, known: Known, world: World) -> Iterator[Known]:
+    """A function value: its parameters match, and so does its result, looking through the bindings inside."""
+    function = definition(world.definitions, leaf)
+    if not isinstance(function, Function) or len(function.params) != len(pattern.params):
+        return
+    bindings = [binding for block in function.body.blocks for binding in block]
+    inside = {binding.var: binding.value for binding in bindings if isinstance(binding, VarBinding)}
+    inner = World({**world.definitions, **inside}, world.shared)
+    values = (*function.params, function.body.body)
+    for found in _in_a_row((*pattern.params, pattern.body), values, known, inner):
+        yield found.bind(pattern, leaf, function)
+
+
+def _in_a_row(
+    parts: Sequence[DFPattern], values: Sequence[Expr], known: Known, world: World, *, allow_rest: bool = False
+) -> Iterator[Known]:
+    """The values match the parts one after the other, repeats taking runs; none is left, unless ``allow_rest``."""
+    for lengths in _splits(parts, len(values), allow_rest=allow_rest):
+        yield from _split_so(list(zip(parts, lengths, strict=True)), values, known, world)
+
+
+def _in_any_order(parts: Sequence[DFPattern], values: Sequence[Expr], known: Known, world: World) -> Iterator[Known]:
+    """Each part matches a value of its own."""
+    if not parts:
+        yield known
+        return
+    for at, value in enumerate(values):
+        left = (*values[:at], *values[at + 1 :])
+        for found in _ways(parts[0], value, known, world):
+            yield from _in_any_order(parts[1:], left, found, world)
+
+
+def _splits(parts: Sequence[DFPattern], count: int, *, allow_rest: bool) -> Iterator[tuple[int, ...]]:
+    """How many of ``count`` values each part may take: most values in all first, then longer runs first."""
+    for total in range(count, -1 if allow_rest else count - 1, -1):
+        options = [range(total, -1, -1) if isinstance(part, RepeatPattern) else (1,) for part in parts]
+        yield from (lengths for lengths in product(*options) if sum(lengths) == total)
+
+
+def _split_so(
+    parts: Sequence[tuple[DFPattern, int]], values: Sequence[Expr], known: Known, world: World
+) -> Iterator[Known]:
+    if not parts:
+        yield known
+        return
+    (part, length), *rest = parts
+    taken = values[:length]
+    is_run = isinstance(part, RepeatPattern)
+    for found in _repeated(part, taken, known, world) if is_run else _ways(part, taken[0], known, world):
+        yield from _split_so(rest, values[length:], found, world)
+
+
+# --- repeats
+
+
+def _repeated(repeat: RepeatPattern, values: Sequence[Expr], known: Known, world: World) -> Iterator[Known]:
+    """A run of values that each match; what the element's own patterns stand for is gathered in lists."""
+    sized = _of_length(repeat, len(values), known)
+    if sized is None:
+        return
+    own = _own_parts(repeat, world)
+    leaves = [resolve(world.definitions, value) for value in values]
+    for found, rows in _each_element(repeat.pattern, values, sized, world, own):
+        yield _gathered(repeat, leaves, rows, found, own)
+
+
+def _of_length(repeat: RepeatPattern, length: int, known: Known) -> Known | None:
+    """``known`` with the repeat's extent fixed, or None if the repeat cannot have that length."""
+    if length < repeat.min or (repeat.max is not None and length > repeat.max):
+        return None
+    if repeat.extent is None:
+        return known
+    if known.extents.get(repeat.extent, length) != length:
+        return None
+    return known._replace(extents={**known.extents, repeat.extent: length})
+
+
+def _own_parts(repeat: RepeatPattern, world: World) -> list[DFPattern]:
+    """The patterns that mean one value for each element: those that are not shared, and are no operator."""
+    return [p for p in _bindable(repeat.pattern) if p not in world.shared and not _is_operator(p)]
+
+
+def _is_operator(pattern: DFPattern) -> bool:
+    return isinstance(pattern, ExprPattern) and isinstance(pattern.expr, Op)
+
+
+def _bindable(root: DFPattern) -> list[DFPattern]:
+    """The patterns that a match of ``root`` may bind: all but those that are only rejected."""
+    seen: dict[DFPattern, None] = {}
+    stack = [root]
+    while stack:
+        pattern = stack.pop()
+        if pattern not in seen:
+            seen[pattern] = None
+            if not isinstance(pattern, NotPattern):
+                stack.extend(reversed(pattern.children()))
+    return list(seen)
+
+
+Row = dict[DFPattern, tuple[Any, Any]]
+
+
+def _one_element(
+    pattern: DFPattern, value: Expr, known: Known, world: World, own: Sequence[DFPattern]
+) -> Iterator[tuple[Known, Row]]:
+    """Each way for one element: what it says of the shared patterns, and, apart, of its own."""
+    for found in _ways(pattern, value, known, world):
+        row = {p: (found.leaves[p], found.shown[p]) for p in own if p in found.leaves}
+        leaves = {p: found.leaves.get(p) for p in own}
+        fresh = found.rejections[len(known.rejections) :]
+        rejections = (*known.rejections, *(one._replace(own={**one.own, **leaves}) for one in fresh))
+        yield found.without(own)._replace(rejections=rejections), row
+
+
+def _each_element(
+    pattern: DFPattern, values: Sequence[Expr], known: Known, world: World, own: Sequence[DFPattern]
+) -> Iterator[tuple[Known, list[Row]]]:
+    if not values:
+        yield known, []
+        return
+    for first, row in _one_element(pattern, values[0], known, world, own):
+        for found, rows in _each_element(pattern, values[1:], first, world, own):
+            yield found, [row, *rows]
+
+
+def _gathered(
+    repeat: RepeatPattern, leaves: Sequence[Expr], rows: Sequence[Row], known: Known, own: Sequence[DFPattern]
+) -> Known:
+    """Lists for the element's own patterns, with None where an element took another alternative."""
+    found = known.bind(repeat, list(leaves), list(leaves))
+    for part in own:
+        if not rows or any(part in row for row in rows):
+            column = [row.get(part, (None, None)) for row in rows]
+            found = found.bind(part, [leaf for leaf, _ in column], [shown for _, shown in column])
+    return found
+
+
+# --- contexts
+
+
+def context_matches(context: PatternContext, block: BindingBlock) -> Iterator[dict[Any, Any]]:
+    """Each way in which the context matches in ``block``: from each pattern to the leaf that it stands for.
+
+    The roots that are no repeats stand for different values of the block, and every choice of them is tried. Then each
+    repeat takes the largest set of the bindings that are left and agree: first those that need some, then those that
+    may have none (``min=0``), each kind in the order in which they were made.
+    """
+    definitions = {b.var: b.value for b in block if isinstance(b, VarBinding)}
+    bound = {binding.var for binding in block}
+    roots = context.roots()
+    plain = [root for root in roots if not isinstance(root, RepeatPattern)]
+    repeats = sorted((root for root in roots if isinstance(root, RepeatPattern)), key=lambda root: root.min == 0)
+    world = World(definitions, _shared(roots))
+    values = _values_of(block, definitions)
+    for placed, left in _place_roots(plain, values, Known(), world):
+        for known in _place_repeats(repeats, [v for v in left if v in bound], placed, world):
+            holds = all(_use_holds(use, known, block, definitions) for use in context.uses)
+            holds = holds and all(_one_shape([known.leaves.get(p) for p in c.args]) for c in context.same_shapes)
+            if holds and _nothing_rejected_matches(known, world):
+                yield {**known.leaves, **known.sizes}
+
+
+def _values_of(block: BindingBlock, definitions: Definitions) -> list[Var]:
+    """The variables of a block that are no other names: first those from before it, then those that it binds."""
+    bound = [binding.var for binding in block]
+    used = [var for binding in block for var in free_vars(binding.value)]
+    outside = [var for var in dict.fromkeys(used) if var not in set(bound)]
+    return [var for var in (*outside, *bound) if resolve(definitions, var) is var]
+
+
+def _place_roots(
+    roots: Sequence[DFPattern], values: Sequence[Var], known: Known, world: World
+) -> Iterator[tuple[Known, Sequence[Var]]]:
+    """Each way to give the roots values of their own, and the values that are left."""
+    if not roots:
+        yield known, values
+        return
+    for value in values:
+        for found in _ways(roots[0], value, known, world):
+            yield from _place_roots(roots[1:], [v for v in values if v is not value], found, world)
+
+
+def _place_repeats(
+    repeats: Sequence[RepeatPattern], values: Sequence[Var], known: Known, world: World
+) -> Iterator[Known]:
+    """For each way to fix the shared patterns: all values that match then, the first ``max`` of them."""
+    if not repeats:
+        yield known
+        return
+    repeat, *rest = repeats
+    own = _own_parts(repeat, world)
+
+    def ways(value: Var, agreed: Known) -> Iterator[tuple[Known, Row]]:
+        for found, row in _one_element(repeat.pattern, value, agreed._replace(rejections=()), world, own):
+            if _nothing_rejected_matches(found, world):
+                yield found._replace(rejections=known.rejections), row
+
+    agreements: list[Known] = []
+    for value in values:
+        for found, _row in ways(value, known):
+            if not any(_agree(found, other, world) for other in agreements):
+                agreements.append(found)
+    for agreement in agreements or [known]:
+        chosen = [value for value in values if any(True for _ in ways(value, agreement))][: repeat.max]
+        rows = [next(ways(value, agreement))[1] for value in chosen]
+        sized = _of_length(repeat, len(chosen), agreement)
+        if sized is not None:
+            gathered = _gathered(repeat, chosen, rows, sized, own)
+            yield from _place_repeats(rest, [v for v in values if v not in chosen], gathered, world)
+
+
+def _agree(left: Known, right: Known, world: World) -> bool:
+    if left.sizes != right.sizes or left.leaves.keys() != right.leaves.keys():
+        return False
+    pairs = [(left.leaves[p], right.leaves[p]) for p in left.leaves]
+    return all(a is b or same_value(world.definitions, a, b) for a, b in pairs)
+
+
+# --- constraints
+
+
+def _use_holds(use: UseConstraint, known: Known, block: BindingBlock, definitions: Definitions) -> bool:
+    """The source is operand ``index`` (any, if -1) of the user, by itself or in a tuple; no one else's, if ``only``.
+
+    A constraint on a pattern of an alternative that was not taken says nothing.
+    """
+    if use.source not in known.leaves or use.user not in known.leaves:
+        return True
+    source, user = known.leaves[use.source], known.leaves[use.user]
+    operands = operands_of(definition(definitions, user))
+    operands = operands if use.index < 0 else operands[use.index : use.index + 1]
+    if not any(_holds_value(operand, source, definitions) for operand in operands):
+        return False
+    return not use.only or not _has_other_use(source, user, block, definitions)
+
+
+def _holds_value(expr: Expr, source: Expr, definitions: Definitions, beside: Expr | None = None) -> bool:
+    """Whether ``expr`` is ``source``, or a tuple written out that holds it; ``beside`` is not looked into."""
+    leaf = resolve(definitions, expr)
+    if leaf is beside:
+        return False
+    if leaf is source:
+        return True
+    whole = definition(definitions, leaf)
+    return isinstance(whole, Tuple) and any(_holds_value(f, source, definitions, beside) for f in whole.fields)
+
+
+def _has_other_use(source: Expr, user: Expr, block: BindingBlock, definitions: Definitions) -> bool:
+    """Whether anything but ``user`` computes with ``source``, or hands it out of the block; constants are free."""
+    if not isinstance(source, Var):
+        return False
+    is_dataflow = isinstance(block, DataflowBlock)
+    for binding in block:
+        is_seen_outside = not (is_dataflow and isinstance(binding.var, DataflowVar))
+        if is_seen_outside and _holds_value(binding.var, source, definitions, user):
+            return True
+        only_names = isinstance(binding, VarBinding) and (
+            isinstance(binding.value, Tuple) or resolve(definitions, binding.var) is not binding.var
+        )
+        if binding.var is user or only_names:
+            continue
+        operands = operands_of(binding.value) or (binding.value,)
+        if isinstance(binding.value, If | Function):
+            operands = free_vars(binding.value)
+        if any(_holds_value(operand, source, definitions, user) for operand in operands):
+            return True
+    return False
+
+
+def _one_shape(leaves: Sequence[Expr | None]) -> bool:
+    """The values that are there certainly have one shape."""
+    types = [leaf.ty for leaf in leaves if leaf is not None]
+    shapes = [ty.shape if isinstance(ty, TensorType) else None for ty in types]
+    return all(s is not None and shapes_equal(shapes[0] or (), s) is True for s in shapes)

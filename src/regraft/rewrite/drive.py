@@ -1,0 +1,365 @@
+"""Applying rules until nothing changes.
+
+One block at a time is opened as an `EditSession`. Rules over one value are driven by a worklist: each value is tried
+once, and again only when an edit changed something its patterns can see (its own value, new values, and users as far
+up as the deepest pattern reaches). Rules over several bindings are tried at each anchor in block order, in sweeps,
+until a sweep changes nothing. Each edit passes the gate (`gate`) first. Rules are found by operator, so a rule whose
+operator does not occur costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from ..ir.collection import collection_paused
+from ..ir.expr import Expr, Tuple, Var
+from ..ir.module import IRModule
+from ..ir.op import Call
+from ..ir.program import BindingBlock, DataflowBlock, Function, If, is_leaf
+from ..pattern.context import PatternContext
+from ..pattern.matcher.context_match import CompiledContext, compiled_context
+from ..pattern.matcher.links import values_of
+from ..pattern.matcher.match import CompiledPattern, compiled
+from ..pattern.matcher.view import leaves_of, resolve
+from ..pattern.pattern import DFPattern
+from .emission import Emission
+from .errors import RewriteError
+from .gate import UNCHANGED, Gate
+from .rule import PatternMatchingRewriter, Rule
+from .session import EditSession
+from .verify import computed_by
+from .walk import FunctionWalk
+
+_Program = TypeVar("_Program", Function, IRModule)
+
+
+class Event(NamedTuple):
+    """One decision: a rule rewrote the binding ``var`` (``reason`` is None), or declined it, and why.
+
+    ``unverified`` says why a rewrite could not be checked by value, where that was asked for.
+    """
+
+    rule: str
+    var: Var
+    reason: str | None
+    matched: tuple[Var, ...]
+    unverified: str | None = None
+
+
+Listener: TypeAlias = Callable[[Event], None]
+
+
+class Bindings(Mapping[Var, Expr]):
+    """What the variables of the block are bound to, as a rewriter over several bindings sees it."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: EditSession) -> None:
+        self._session = session
+
+    def __getitem__(self, var: Var) -> Expr:
+        return self._session.definitions[var]
+
+    def __iter__(self) -> Iterator[Var]:
+        return (var for var in self._session.position if var in self._session.definitions)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def depends_on(self, value: Expr, others: Iterable[Var]) -> bool:
+        """Whether ``value`` is computed from any of ``others``.
+
+        Cost: the values between the first of ``others`` and ``value`` in the block.
+        """
+        leaf = resolve(self._session.definitions, value)
+        return isinstance(leaf, Var) and self._session.depends_on(leaf, others)
+
+    def depths(self, values: Iterable[Var]) -> dict[Var, int]:
+        """For each of ``values``, variables of this block, how many of the others lie on the longest way down from it.
+
+        Those of the same depth do not depend on each other. Cost: the values that they are computed from and that
+        stand after the first of them.
+        """
+        return self._session.depths(values)
+
+    def users_of(self, value: Expr) -> tuple[Var, ...]:
+        """The bindings that compute with ``value``, in block order."""
+        return tuple(self._session.consumers(resolve(self._session.definitions, value))[0])
+
+    def is_output(self, value: Expr) -> bool:
+        """Whether ``value`` is seen after the block."""
+        return self._session.consumers(resolve(self._session.definitions, value))[1]
+
+
+class Plan:
+    """The rules of one run, found by operator."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.contexts: list[tuple[Rule, CompiledContext]] = []
+        self.calls: list[tuple[Rule, CompiledPattern]] = []
+        for rule in rules:
+            if isinstance(rule.pattern, PatternContext):
+                self.contexts.append((rule, compiled_context(rule.pattern)))
+            else:
+                self.calls.append((rule, compiled(rule.pattern)))
+        self.depth = max((form.depth for _, form in self.calls), default=0)
+        self.any_op = [entry for entry in self.calls if entry[1].ops is None]
+        self.by_op: dict[Expr, list[tuple[Rule, CompiledPattern]]] = {}
+        for op in dict.fromkeys(op for _, form in self.calls for op in form.ops or ()):
+            self.by_op[op] = [entry for entry in self.calls if entry[1].ops is None or op in entry[1].ops]
+
+    def for_value(self, value: Expr | None) -> list[tuple[Rule, CompiledPattern]]:
+        """The rules whose root ``value`` may match."""
+        if type(value) is Call:
+            found = self.by_op.get(value.op)
+            return self.any_op if found is None else found
+        is_alias = value is None or (type(value) is not Tuple and is_leaf(value))
+        return [] if is_alias else self.any_op
+
+
+class BlockRun:
+    """Rewrites one block."""
+
+    def __init__(self, session: EditSession, plan: Plan, gate: Gate, listener: Listener | None) -> None:
+        self.session = session
+        self.plan = plan
+        self.gate = gate
+        self.listener = listener
+        self.queue: deque[Var] = deque()
+        self.queued: set[Var] = set()
+        self.bindings = Bindings(session)
+
+    def run(self) -> bool:
+        """Rewrite until nothing changes; whether anything did."""
+        plan, session = self.plan, self.session
+        if plan.calls:
+            for var in session.candidates(None if plan.any_op else plan.by_op):  # pyright: ignore[reportArgumentType]
+                self._enqueue(var)
+        changed = self._drain()
+        again = bool(plan.contexts)
+        while again:
+            again = False
+            for rule, form in plan.contexts:
+                again = self._sweep(rule, form) or again
+            again = self._drain() or again
+            changed = changed or again
+        return changed
+
+    def _enqueue(self, var: Var) -> None:
+        if var not in self.queued and self.plan.for_value(self.session.definitions.get(var)):
+            self.queued.add(var)
+            self.queue.append(var)
+
+    def _drain(self) -> bool:
+        changed = False
+        queue, queued, definitions = self.queue, self.queued, self.session.definitions
+        while queue:
+            var = queue.popleft()
+            queued.discard(var)
+            value = definitions.get(var)
+            if value is None or var not in self.session.position:
+                continue
+            for rule, form in self.plan.for_value(value):
+                if self.try_value(rule, form, var, value):
+                    changed = True
+                    break
+        return changed
+
+    def try_value(self, rule: Rule, form: CompiledPattern, var: Var, value: Expr) -> bool:
+        """Rewrite ``var`` in the first way to match that the rule and the gate accept; whether there was one."""
+        rewriter = rule.rewriter
+        for matchings in form.matches(self.session.definitions, var):
+            result = rewriter(value, matchings)
+            if result is value or result is None:
+                self._tell(rule, var, "the rewriter returned the expression itself", ())
+                continue
+            known = self._known(var, value, matchings)
+            matched = (var, *known.values())
+            reason = self.gate.apply_one(rule, var, result, known, matched)
+            if self.listener is not None:
+                self._tell(rule, var, reason, matched)
+            if reason is None:
+                self._after_edit((var,))
+                return True
+            if reason is UNCHANGED:
+                # The rule has what it wants. Its other ways to match, commuted ones say, would only undo that.
+                return False
+        return False
+
+    def _sweep(self, rule: Rule, form: CompiledContext) -> bool:
+        session = self.session
+        changed = False
+        seen: set[Any] = set()
+        for anchor in values_of(session, form.anchor_ops):
+            if not session.is_dropped(anchor):
+                changed = self.try_group(rule, form, anchor, seen) or changed
+        return changed
+
+    def try_group(self, rule: Rule, form: CompiledContext, anchor: Var, seen: set[Any]) -> bool:
+        """Rewrite the bindings around ``anchor``, as `try_value` does; ``seen`` holds the groups tried already."""
+        for matchings in form.at(self.session, anchor, seen):
+            result = rule.rewriter(matchings, self.bindings)
+            matched = tuple(vars_of(matchings.values()))
+            if _is_nothing(result):
+                self._tell(rule, anchor, "the rewriter returned no replacement", matched)
+                continue
+            reason = self.gate.apply(rule, result, matched, computed_by(matchings))
+            self._tell(rule, anchor, reason, matched)
+            if reason is None:
+                self._after_edit(result)
+                return True
+        return False
+
+    def _tell(self, rule: Rule, var: Var, reason: str | None, matched: tuple[Var, ...]) -> None:
+        if self.listener is not None:
+            unverified = self.gate.unverified if reason is None else None
+            self.listener(Event(rule.name, var, reason, matched, unverified))
+
+    def _known(self, var: Var, value: Expr, matchings: Mapping[DFPattern, Any]) -> dict[int, Var]:
+        """The variables of the matched calls below the root, by the identity of the call."""
+        wanted = {id(shown) for shown in _flat(matchings.values()) if not is_leaf(shown) and shown is not value}
+        if not wanted:
+            return _NOTHING_KNOWN
+        found: dict[int, Var] = {}
+        definitions = self.session.definitions
+        stack = list(leaves_of(value))
+        while stack and len(found) < len(wanted):
+            leaf = stack.pop()
+            inner = definitions.get(leaf) if isinstance(leaf, Var) else None
+            if inner is None or id(inner) in found:
+                continue
+            if id(inner) in wanted:
+                found[id(inner)] = leaf  # pyright: ignore[reportArgumentType]
+                stack.extend(leaves_of(inner))
+            elif type(inner) is not Call and type(inner) is not If:
+                stack.extend(leaves_of(inner))
+        return found
+
+    def _after_edit(self, edited: Iterable[Var]) -> None:
+        """Queue what the edit can have changed."""
+        session = self.session
+        frontier = [*edited, *session.added]
+        session.added.clear()
+        if not self.plan.calls:
+            return
+        for var in frontier:
+            self._enqueue(var)
+        reached = set(frontier)
+        for _ in range(self.plan.depth):
+            above: list[Var] = []
+            for var in frontier:
+                for user in session.users.get(var, ()):
+                    if user not in reached:
+                        reached.add(user)
+                        above.append(user)
+                        self._enqueue(user)
+            frontier = above
+
+
+def _is_nothing(result: Any) -> bool:
+    """Whether a rewriter over bindings returned no replacement; an expression, its mistake, has no truth value."""
+    return result is None or (isinstance(result, Mapping) and not result)
+
+
+_NOTHING_KNOWN: Final[dict[int, Var]] = {}
+
+
+def _flat(values: Iterable[Any]) -> list[Expr]:
+    """The expressions of a match, those inside the lists of repeats included."""
+    found: list[Expr] = []
+    for value in values:
+        if type(value) is list:
+            found.extend(_flat(value))  # pyright: ignore[reportUnknownArgumentType]
+        elif isinstance(value, Expr):
+            found.append(value)
+    return found
+
+
+def vars_of(values: Iterable[Any]) -> dict[Var, None]:
+    """The variables of a match, those inside the lists of repeats included."""
+    return {value: None for value in _flat(values) if isinstance(value, Var)}
+
+
+class _FunctionRun(FunctionWalk):
+    """Rewrites one function."""
+
+    def __init__(
+        self, function: Function, plan: Plan, share: bool, listener: Listener | None, verify: str | None
+    ) -> None:
+        super().__init__(function)
+        self.plan = plan
+        self.share = share
+        self.listener = listener
+        self.verify = verify
+
+    def block(
+        self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
+    ) -> BindingBlock:
+        session = EditSession(block, outer, later, self.fresh_name, sizes=self.sizes, share=self.share)
+        gate = Gate(session, scope, len(block), verify=self.verify)
+        changed = BlockRun(session, self.plan, gate, self.listener).run()
+        edited = changed or (bool(self.renames) and _mentions(block, self.renames))
+        bindings = Emission(session, self.renames).run() if edited else block.bindings
+        session.release()
+        if not edited:
+            return block
+        return DataflowBlock(bindings) if isinstance(block, DataflowBlock) else BindingBlock(bindings)
+
+
+def _mentions(block: BindingBlock, renames: Mapping[Var, Var]) -> bool:
+    return any(leaf in renames for binding in block for leaf in leaves_of(binding.value))
+
+
+def rewrite(
+    program: _Program,
+    rules: PatternMatchingRewriter,
+    *,
+    share: bool = True,
+    listener: Listener | None = None,
+    verify: str | None = None,
+) -> _Program:
+    """``program`` with ``rules`` applied until none changes it any more; the same object if none did.
+
+    Dataflow and plain blocks are rewritten, branches too; a match may look at values from before its block where
+    they can be seen. Effects keep their order and are never copied or dropped. ``share`` uses a value that the block
+    computes already instead of computing it again. ``verify="values"`` also runs each replacement beside what it
+    replaces on random inputs. Raises `RewriteError` when a rule makes what cannot stand.
+
+    Cost: linear in the program, plus what the patterns try and the edits touch.
+    """
+    if isinstance(program, IRModule):
+        changed: dict[str, Function] = {}
+        for name, function in program.items():
+            new = rewrite(function, rules, share=share, listener=listener, verify=verify)
+            if new is not function:
+                changed[name] = new
+        return program.with_functions(changed) if changed else program
+    if not isinstance(program, Function):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise RewriteError(f"only a function or a module can be rewritten, got {type(program).__name__}")
+    with collection_paused():
+        return _FunctionRun(program, Plan(rules.rules()), share, listener, verify).run()
+
+
+def rewrite_call(pattern: DFPattern, rewriter: Callable[[Expr, dict[DFPattern, Any]], Any], func: _Program) -> _Program:
+    """Replace each value that ``pattern`` matches by ``rewriter(expr, matchings)``, until nothing changes.
+
+    ``expr`` is the matched expression. ``matchings[p]`` is, for a wildcard or variable pattern, the operand as it
+    stands, and for a call, tuple or constant pattern the matched expression. Returning ``expr`` itself (or None, or
+    ``decline(reason)``) leaves this match alone; the next way to match, and then the next place, is tried.
+    """
+    return rewrite(func, Rule(pattern, rewriter))
+
+
+def rewrite_bindings(
+    ctx: PatternContext, rewriter: Callable[[dict[DFPattern, Any], Mapping[Any, Expr]], Any], func: _Program
+) -> _Program:
+    """Replace several bindings together wherever the context matches, until nothing changes.
+
+    ``rewriter(matchings, bindings)`` gets the bound variable of each pattern (a list of them inside a repeat) and what
+    every variable of the block is bound to; it returns the replacements, ``{variable: expression}``, and ``{}`` to
+    leave this match alone. Where the pieces stand in the block does not matter: what a replacement needs comes first
+    in the result. A replacement that would depend on itself is declined.
+    """
+    return rewrite(func, Rule(ctx, rewriter))

@@ -1,0 +1,31 @@
+"""Running a module: `build` makes it ready for a target, and what it gives runs on arrays.
+
+Knows the language, the vocabulary and the analyses; nothing of scripts, patterns or passes. Each engine is a
+module of its own, imported when it is first asked for; NumPy is the reference, against which the others are
+held.
+"""
+
+from ..op.evaluate import provide_program_runner
+from .errors import BuildError, ExecutionError, TypeCheckError
+from .executable import Executable, VirtualMachine
+from .externs import get_global_func, register_func, remove_global_func
+from .targets import Target, build, register_target, remove_target, runs_on, target_names
+
+__all__ = [
+    "BuildError",
+    "Executable",
+    "ExecutionError",
+    "Target",
+    "TypeCheckError",
+    "VirtualMachine",
+    "build",
+    "get_global_func",
+    "register_func",
+    "register_target",
+    "remove_global_func",
+    "remove_target",
+    "runs_on",
+    "target_names",
+]
+
+provide_program_runner(lambda module, name, inputs: build(module, target="numpy")[name](*inputs))

@@ -1,0 +1,171 @@
+"""Values across the border of an executable: whatever speaks ``__array__`` or DLPack in, NumPy out.
+
+Nothing is converted from one dtype to another here, except that Python numbers and lists of them, which have
+no dtype, take that of their parameter when it can hold them. Arrays are shared with the caller, not copied,
+where the other library allows it. Knows the language's types; imports no framework.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from ..ir.dtypes import as_dtype, numpy_dtype
+from ..ir.errors import IRError
+from ..ir.expr import Constant
+from ..ir.tensor_data import as_array
+from ..ir.types import FuncType, PrimType, ShapeType, TensorType, TupleType, Type
+from .errors import TypeCheckError
+
+_KINDS: Final = "biufc"
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, np.ndarray | np.generic)
+
+
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, tuple | list)
+
+
+def array_dtype(value: Any) -> str | None:
+    """The Relax name of the dtype of a NumPy array or scalar; None for anything else."""
+    if not _is_array(value):
+        return None
+    try:
+        return as_dtype(value.dtype)
+    except IRError:
+        return str(value.dtype)
+
+
+def as_argument(value: Any, ty: Type, place: str) -> Any:
+    """``value`` as a NumPy engine takes it for a parameter of type ``ty``.
+
+    Tensors become arrays, tuples tuples, shapes tuples of ints, scalars Python numbers; anything stays as it
+    is for an ``Object``. Shapes and dtypes of arrays are not looked at. Raises `TypeCheckError`, which names
+    ``place``.
+    """
+    match ty:
+        case TensorType():
+            return value if type(value) is np.ndarray else _as_tensor(value, ty.dtype, place)
+        case TupleType():
+            if not _is_sequence(value):
+                raise TypeCheckError(f"{place} is {_kind(value)}; expected a tuple or list of {len(ty.fields)} fields")
+            if len(value) != len(ty.fields):
+                raise TypeCheckError(f"{place} has {len(value)} fields; expected {len(ty.fields)}")
+            pairs = enumerate(zip(value, ty.fields, strict=True))
+            return tuple([as_argument(field, expected, f"{place}[{i}]") for i, (field, expected) in pairs])
+        case ShapeType():
+            return _as_shape(value, place)
+        case PrimType():
+            return _as_scalar(value, ty, place)
+        case FuncType():
+            if not callable(value):
+                raise TypeCheckError(f"{place} is {_kind(value)}; expected a function")
+            return value
+        case _:
+            return value
+
+
+def as_result(value: Any) -> Any:
+    """A value of a NumPy engine as the caller gets it: arrays (also of rank 0), tuples, and Python
+    numbers.
+    """
+    if _is_array(value):
+        return np.asarray(value)
+    if _is_sequence(value):
+        return tuple([as_result(field) for field in value])
+    return value
+
+
+def _as_tensor(value: Any, dtype: str | None, place: str) -> np.ndarray:
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeCheckError(f"{place} is a masked array, and its mask would be lost; fill it first: x.filled(0)")
+    if _is_array(value):
+        return np.asarray(value)
+    if isinstance(value, Constant):
+        return value.data.numpy()
+    if isinstance(value, bool | int | float | complex | list | tuple):
+        return _from_numbers(value, dtype, place)
+    torch = sys.modules.get("torch")
+    try:
+        if torch is not None and isinstance(value, torch.Tensor):
+            return _from_torch(value)
+        if hasattr(value, "__array__"):
+            return np.asarray(value)
+        if hasattr(value, "__dlpack__"):
+            return np.from_dlpack(value)
+    except Exception as error:
+        raise TypeCheckError(f"{place}: {_kind(value)} gives no NumPy array: {error}") from error
+    raise TypeCheckError(f"{place} is {_kind(value)}; expected an array (NumPy, __array__ or DLPack) or numbers")
+
+
+def _from_torch(value: Any) -> np.ndarray:
+    # The converter imports PyTorch, which whoever has such a tensor has done.
+    from ..formats.torch.tensors import to_numpy
+
+    if value.device.type != "cpu":
+        raise TypeError(f"it is on {value.device}; move it first: x.cpu()")
+    return to_numpy(value, "it")
+
+
+def _from_numbers(value: Any, dtype: str | None, place: str) -> np.ndarray:
+    try:
+        natural = np.asarray(value)
+    except ValueError as error:
+        raise TypeCheckError(f"{place}: these lists form no tensor: {error}") from None
+    if natural.dtype.kind not in _KINDS:
+        raise TypeCheckError(f"{place} is {value!r}; expected numbers")
+    if dtype is None:
+        return as_array(value)
+    target = numpy_dtype(dtype)
+    if natural.size == 0:
+        return natural.astype(target)
+    if not _holds(natural, dtype):
+        raise TypeCheckError(f"{place} is {value!r}, which {dtype} cannot hold; convert it first")
+    return natural.astype(target)
+
+
+def _holds(natural: np.ndarray, dtype: str) -> bool:
+    """Whether Python numbers may become ``dtype``: bools bool, ints numbers in range, floats floats."""
+    kind = natural.dtype.kind
+    if dtype == "bool" or kind == "b":
+        return kind == "b" and dtype == "bool"
+    if dtype.startswith("complex"):
+        return True
+    if "float" in dtype:
+        return kind in "iuf"
+    if kind not in "iu":
+        return False
+    limits: Any = ml_dtypes.iinfo(numpy_dtype(dtype)) if dtype.endswith(("int2", "int4")) else np.iinfo(dtype)
+    return limits.min <= natural.min() and natural.max() <= limits.max
+
+
+def _as_shape(value: Any, place: str) -> tuple[int, ...]:
+    try:
+        sizes = tuple([operator.index(size) for size in value])
+    except TypeError:
+        raise TypeCheckError(f"{place} is {value!r}; expected a shape, a sequence of ints") from None
+    if any(size < 0 for size in sizes):
+        raise TypeCheckError(f"{place} is {sizes}; expected sizes that are 0 or more")
+    return sizes
+
+
+def _as_scalar(value: Any, ty: PrimType, place: str) -> int | float | bool:
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        value = value.item()
+    if ty.dtype == "bool" and isinstance(value, bool):
+        return value
+    if "float" in ty.dtype and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if "int" in ty.dtype and hasattr(value, "__index__") and not isinstance(value, bool):
+        return operator.index(value)
+    raise TypeCheckError(f"{place} is {value!r}; expected a Python number of {ty.dtype}")
+
+
+def _kind(value: object) -> str:
+    return f"a {type(value).__name__}"

@@ -1,0 +1,93 @@
+"""Models of other formats run as they are, by their own framework, without being read into a program.
+
+It is what a program that was read, rewritten and written is held against: nothing of ours stands between the file and
+its values. Inputs are those of the program that was read from the model, in order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+
+from ..ir.dtypes import as_dtype
+from ..ir.program import Function
+from .arrays import array_dtype
+from .errors import BuildError, ExecutionError
+from .onnxruntime_engine import as_ort_value, from_ort_value
+
+if TYPE_CHECKING:
+    import onnx
+
+RunOriginal: TypeAlias = Callable[[Sequence[Any]], list[np.ndarray]]
+"""Arrays (and Python numbers for scalars) in, arrays out, both flat."""
+
+
+def onnx_original(model: str | os.PathLike[str] | onnx.ModelProto, *, threads: int | None = None) -> RunOriginal:
+    """An ONNX file or model on ONNX Runtime. Raises `BuildError` when ONNX Runtime does not open it."""
+    import onnx_ir as ir
+    import onnxruntime
+
+    ort = cast("Any", onnxruntime)
+    settings = ort.SessionOptions()
+    settings.log_severity_level = 4  # what fails is raised, with its reason
+    if threads is not None:
+        settings.intra_op_num_threads = threads
+    content = os.fspath(model) if isinstance(model, str | os.PathLike) else model.SerializeToString()
+    try:
+        session = ort.InferenceSession(content, settings, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's errors share no base but this
+        raise BuildError(f"ONNX Runtime {ort.__version__} cannot open the model: {_reason(error)}") from error
+    inputs: list[Any] = session.get_inputs()
+
+    def run(arrays: Sequence[Any]) -> list[np.ndarray]:
+        pairs = zip(inputs, map(np.asarray, arrays), strict=True)
+        feeds = {one.name: as_ort_value(array, int(ir.DataType.from_numpy(array.dtype))) for one, array in pairs}
+        try:
+            found = session.run_with_ort_values(None, feeds)
+        except Exception as error:  # ONNX Runtime's errors share no base but this
+            raise ExecutionError(f"ONNX Runtime failed: {_reason(error)}") from error
+        dtypes = [ir.DataType(value.element_type()).numpy() for value in found]
+        return [from_ort_value(value, as_dtype(dtype)) for value, dtype in zip(found, dtypes, strict=True)]
+
+    return run
+
+
+def _reason(error: Exception) -> str:
+    """What a framework says, on one line and without the frames of its own that follow."""
+    text, _, _ = str(error).partition("\nStacktrace")
+    return " ".join(text.split()) or type(error).__name__
+
+
+def torch_original(model: Any, function: Function) -> RunOriginal:
+    """An exported program, or a module, of PyTorch; ``function`` is what `from_torch` made of it, or it was made of.
+
+    Results are the tensors of the model's own result; new values of buffers are not among them.
+    """
+    from ..formats.torch import require_torch
+
+    require_torch()
+    import torch
+    from torch.utils import _pytree as pytree
+
+    from ..formats.torch.signature import Nesting, Signature
+    from ..formats.torch.tensors import from_numpy, to_numpy
+
+    signature = Signature.of(function)
+    nesting = None if signature is None else Nesting(signature)
+    call = cast("Callable[..., Any]", model.module() if isinstance(model, torch.export.ExportedProgram) else model)
+
+    def run(arrays: Sequence[Any]) -> list[np.ndarray]:
+        values = [from_numpy(x, dtype) if (dtype := array_dtype(x)) else x for x in arrays]
+        args, kwargs = (values, {}) if nesting is None else nesting.nested(values)
+        try:
+            with torch.no_grad():
+                result = call(*args, **kwargs)
+        except Exception as error:  # PyTorch raises whatever its operators raise
+            raise ExecutionError(f"PyTorch failed: {_reason(error)}") from error
+        leaves = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        return [to_numpy(leaf, f"output {index}") for index, leaf in enumerate(leaves)]
+
+    return run

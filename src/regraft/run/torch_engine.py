@@ -1,0 +1,105 @@
+"""The torch engine: straight-line Python over PyTorch's tensors, with its own kernels where it has them.
+
+Runs on any device of PyTorch, and autograd runs through it. The text of the program comes from `python_source`, the
+kernels from `torch_kernels`; operators without a kernel have their reference semantics, through `array_api_compat`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from ..ir.collection import collection_paused
+from ..ir.module import IRModule
+from ..ir.op import Call, Op
+from ..ir.program import Function
+from .errors import BuildError, ExecutionError, TypeCheckError
+from .executable import Entry, Executable
+from .failures import located
+from .function_writer import FunctionWriter, write_module
+from .packed import LOWERINGS, helpers
+from .python_source import Dialect, Lowering, PythonModule
+
+if TYPE_CHECKING:
+    import torch
+
+serial: Final = itertools.count()
+
+
+def runs(op: Op) -> bool:
+    """Whether calls of ``op`` run here."""
+    return op.name in LOWERINGS or op.reference is not None
+
+
+def compile_module(module: IRModule, *, device: Any = None, verify_types: bool = False) -> Executable:
+    """``module`` on PyTorch.
+
+    ``device`` is where constants go and where arguments are moved (``"cuda"``, a `torch.device`; None: the CPU for
+    constants, and tensors stay where they are). ``verify_types`` checks the value of each binding against its type.
+    Results are tensors; those of arguments with ``requires_grad`` carry gradients. Constants share the module's
+    memory on the CPU. Cost: linear in the bindings. Raises `BuildError` for a device or dtype that PyTorch lacks.
+    """
+    import torch
+
+    try:
+        place = None if device is None else torch.device(device)
+        if place is not None:
+            torch.empty(0, device=place)
+    except (RuntimeError, AssertionError) as error:
+        raise BuildError(f"PyTorch has no device {device!r}: {str(error).splitlines()[0]}") from None
+    with collection_paused():
+        program = write_module(module, dialect(place), f"<regraft torch {next(serial)}>", verify_types=verify_types)
+    entries = {name: _entry(program, name, function, place) for name, function in module.items()}
+    return Executable("torch", entries, program.source)
+
+
+def dialect(device: torch.device | None) -> Dialect:
+    """How programs are written for PyTorch, with constants and new tensors on ``device``."""
+    import torch
+
+    from ..formats.torch.tensors import torch_dtype
+    from . import torch_namespace as xp
+    from .torch_arrays import as_constant, tensor_dtype
+    from .torch_kernels import KERNELS
+
+    def allocate(shape: tuple[int, ...], dtype: str) -> Any:
+        return torch.empty(shape, dtype=torch_dtype(dtype), device=device)
+
+    def constant(data: Any) -> Any:
+        return as_constant(data, device)
+
+    names = {name: f"torch_{name.removeprefix('relax.').replace('.', '_')}" for name in KERNELS}
+    lowerings = {name: Lowering(partial(_write_kernel, text)) for name, text in names.items()}
+    kernels = {text: KERNELS[name] for name, text in names.items()}
+    tools = {**helpers(allocate, torch.clone), **kernels}
+    return Dialect("torch", xp, constant, tensor_dtype, {**LOWERINGS, **lowerings}, tools)
+
+
+def _write_kernel(name: str, writer: FunctionWriter, call: Call) -> str:
+    return writer.applied(name, call)
+
+
+def _entry(program: PythonModule, name: str, function: Function, device: torch.device | None) -> Entry:
+    from .torch_arrays import as_argument
+
+    run: Callable[..., Any] = program.namespace[program.functions[name]]
+    params = [(param.ty, f"{name}: parameter {param.name_hint}") for param in function.params]
+    signature = ", ".join(param.name_hint for param in function.params)
+
+    def call(*arguments: Any) -> Any:
+        if len(arguments) != len(params):
+            raise ExecutionError(f"{name}({signature}) takes {len(params)} arguments, but got {len(arguments)}")
+        values = [as_argument(v, ty, place, device) for v, (ty, place) in zip(arguments, params, strict=True)]
+        try:
+            with nullcontext() if device is None else device:
+                return run(*values)
+        except TypeCheckError:
+            raise
+        except Exception as error:
+            raise located(program, name, error) from error
+
+    call.__name__ = call.__qualname__ = name
+    return call

@@ -1,0 +1,68 @@
+"""Recurrent layers as PyTorch's own, where their options are those that PyTorch has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+
+from ...op.nn.recurrence import Kind
+from ...op.nn.recurrent import GRU_KIND, LSTM_KIND, RNN_KIND
+
+_ORDER: Final = {"rnn": (0,), "gru": (1, 0, 2), "lstm": (0, 2, 3, 1)}
+"""Which of ONNX's gates is PyTorch's first, second and so on."""
+_WEIGHTS: Final = 3
+"""How many operands there are before the bias."""
+
+
+def _ordered(x: Any, kind: Kind) -> Any:
+    """The rows of ``x``, of one direction, gate by gate in PyTorch's order."""
+    gates = x.chunk(kind.gates, dim=0)
+    return torch.cat([gates[gate] for gate in _ORDER[kind.name]], dim=0)
+
+
+def _kernel(kind: Kind, function: Any) -> Callable[..., Any]:
+    states = len(kind.states)
+
+    def run(
+        x: Any,
+        weight: Any,
+        recurrence: Any,
+        *rest: Any,
+        direction: str,
+        activations: tuple[str, ...],
+        clip: float | None,
+        linear_before_reset: bool = True,
+        input_forget: bool = False,
+    ) -> Any:
+        given = [None if isinstance(operand, tuple) else operand for operand in rest]
+        given += [None] * (kind.operands - _WEIGHTS - len(given))
+        ways = weight.shape[0]
+        later = given[kind.lengths - _WEIGHTS :]
+        unusual = activations != kind.activations * ways or clip is not None or input_forget
+        if direction == "reverse" or unusual or not linear_before_reset or any(value is not None for value in later):
+            return NotImplemented
+        if 0 in x.shape:
+            return NotImplemented
+        hidden = recurrence.shape[2]
+        bias = given[0] if given[0] is not None else weight.new_zeros(ways, 2 * weight.shape[1])
+        flat: list[Any] = []
+        for way in range(ways):
+            inner, outer = bias[way].chunk(2)
+            flat += [_ordered(part, kind) for part in (weight[way], recurrence[way], inner, outer)]
+        first = [x.new_zeros(ways, x.shape[1], hidden) if state is None else state for state in given[1 : 1 + states]]
+        # has_biases, num_layers, dropout, train, bidirectional, batch_first
+        options = (True, 1, 0.0, False, ways == 2, False)
+        sequence, *lasts = function(x, tuple(first) if states > 1 else first[0], flat, *options)
+        steps, batch = x.shape[:2]
+        return sequence.reshape(steps, batch, ways, hidden).permute(0, 2, 1, 3), *lasts
+
+    return run
+
+
+KERNELS: Final[dict[str, Callable[..., Any]]] = {
+    "relax.nn.rnn": _kernel(RNN_KIND, torch.rnn_tanh),
+    "relax.nn.gru": _kernel(GRU_KIND, torch.gru),
+    "relax.nn.lstm": _kernel(LSTM_KIND, torch.lstm),
+}

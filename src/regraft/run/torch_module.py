@@ -1,0 +1,170 @@
+"""A program as a PyTorch module, and as a program that `torch.export` writes to a file.
+
+The module owns the program's constants as parameters and buffers, under the names of the source model, so that
+``state_dict``, ``.to(device)``, autograd, `torch.compile` and `torch.export` work on it as on any other.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, cast
+
+import torch
+
+from ..formats.errors import ConvertError
+from ..formats.torch.exported import export
+from ..formats.torch.signature import VALUE, Nesting, Signature
+from ..formats.torch.tensors import torch_dtype
+from ..ir.builder import NameSupply
+from ..ir.collection import collection_paused
+from ..ir.module import IRModule
+from ..ir.program import Function
+from ..ir.types import PrimType, TensorType
+from .errors import ExecutionError, TypeCheckError
+from .failures import located
+from .function_writer import write_module
+from .python_source import identifier
+from .torch_engine import dialect, serial
+from .torch_state import State
+from .torch_weights import lift_constants
+
+
+def as_torch_module(module: IRModule, name: str, *, share_memory: bool) -> RegraftModule:
+    """The program as a module whose ``forward`` has the arguments of the model that it came from."""
+    function = module[name]
+    signature = Signature.of(function) or _flat_signature(function)
+    nesting = Nesting(signature)
+
+    def forward(self: RegraftModule, *args: Any, **kwargs: Any) -> Any:
+        return self.run_program(args, kwargs)
+
+    names = ["self", *nesting.arguments]
+    parameters = [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in names]
+    forward.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
+    forward.__doc__ = "Run the program; nested arguments in, nested results out."
+    kind = type("RegraftModule", (RegraftModule,), {"forward": forward, "__module__": __name__})
+    return kind(module, name, signature, nesting, share_memory)
+
+
+def _flat_signature(function: Function) -> Signature:
+    """The signature of a program that did not come from PyTorch: its parameters in order, its result as it is."""
+    supply = NameSupply(["self"])
+    names = tuple([supply.fresh(identifier(param.name_hint)) for param in function.params])
+    inputs = tuple([(VALUE, i) for i in range(len(names))])
+    return Signature(None, None, inputs, (), (), arguments=names)
+
+
+class RegraftModule(torch.nn.Module):
+    """A program that runs on PyTorch; made by `regraft.to_torch`. ``source`` is its text, for reading."""
+
+    source: str
+
+    def __init__(self, module: IRModule, name: str, signature: Signature, nesting: Nesting, share_memory: bool) -> None:
+        super().__init__()
+        with collection_paused():
+            lifted = lift_constants(module)
+            filename = f"<regraft torch module {next(serial)}>"
+            program = write_module(lifted.module, dialect(None), filename, verify_types=False)
+
+        def explain(error: Exception) -> Exception:
+            return located(program, name, error)
+
+        self._run: Callable[..., Any] = program.namespace[program.functions[name]]
+        self._explain: Callable[[Exception], Exception] = explain
+        self._nesting = nesting
+        self._restores = bool(signature.outputs)
+        self._mutated = signature.mutated
+        self._types = tuple([param.ty for param in module[name].params])
+        self.source = program.source
+        state = State(self, signature, share_memory)
+        self._places = [state.place(data) for data in lifted.taken[name]]
+        state.add_aliases()
+        unread = {each for each, _ in signature.tensors} - state.names
+        cast(Any, self).register_load_state_dict_pre_hook(_without(unread))
+
+    def run_program(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What ``forward`` does, whatever its arguments are called."""
+        inputs = self._own_inputs(args, kwargs)
+        weights = [getattr(owner, attribute) for owner, attribute in self._places]
+        device = next((x.device for x in (*weights, *inputs) if isinstance(x, torch.Tensor)), None)
+        with nullcontext() if device is None or device.type == "cpu" else device:
+            result = self._computed(inputs, weights)
+        if not self._restores:
+            return result
+        results = _as_list(result)
+        count = len(self._mutated)
+        for buffer, value in zip(self._mutated, results[:count], strict=True):
+            self.get_buffer(buffer).copy_(value.detach())
+        return self._nesting.unflatten(results[count:])
+
+    def _own_inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        names = self._nesting.arguments
+        values = {**dict(zip(names, args, strict=False)), **kwargs}
+        if len(args) + len(kwargs) != len(names) or len(values) != len(names) or any(n not in values for n in names):
+            given = ", ".join([f"{len(args)} in order", *[f"{each}=" for each in kwargs]])
+            raise ExecutionError(f"forward takes ({', '.join(names)}), but got {given}")
+        try:
+            return self._nesting.flatten(values)
+        except ConvertError as error:
+            raise ExecutionError(str(error)) from None
+
+    def _computed(self, inputs: Sequence[Any], weights: Sequence[Any]) -> Any:
+        if torch.compiler.is_compiling():
+            return self._run(*inputs, *weights)
+        try:
+            return self._run(*inputs, *weights)
+        except TypeCheckError:
+            raise
+        except Exception as error:
+            raise self._explain(error) from error
+
+    def example_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments of the right shapes and dtypes, all zeros, with 2 for each dynamic size; for `torch.export`."""
+        return self._nesting.nested([_example(ty) for ty in self._types])
+
+    def dynamic_shapes(self) -> Any:
+        """What `torch.export` needs to keep symbolic sizes dynamic; None where there are none."""
+        marks = [_dynamic_axes(ty) for ty in self._types]
+        if not any(marks):
+            return None
+        args, kwargs = self._nesting.nested(marks)
+        return {**dict(zip(self._nesting.arguments, args, strict=False)), **kwargs}
+
+
+def _dynamic_axes(ty: Any) -> Any:
+    if isinstance(ty, TensorType):
+        return {axis: torch.export.Dim.AUTO for axis, size in enumerate(ty.shape or ()) if not isinstance(size, int)}
+    return torch.export.Dim.AUTO if isinstance(ty, PrimType) and not isinstance(ty.value, int | float) else None
+
+
+def _example(ty: Any) -> Any:
+    match ty:
+        case TensorType(shape=tuple() as shape, dtype=str() as dtype):
+            sizes = [size if isinstance(size, int) else 2 for size in shape]
+            return torch.zeros(sizes, dtype=torch_dtype(dtype))
+        case PrimType():
+            return 2 if "int" in ty.dtype else 2.0
+        case _:
+            raise ConvertError(f"no example can be made for a parameter of type {ty!r}; give inputs")
+
+
+def _as_list(result: Any) -> list[Any]:
+    return list(cast("tuple[Any, ...]", result)) if isinstance(result, tuple) else [result]
+
+
+def _without(names: set[str]) -> Callable[..., None]:
+    """A hook that leaves out of a checkpoint what the program no longer reads."""
+
+    def drop(module: torch.nn.Module, state_dict: dict[str, Any], prefix: str, *_more: Any) -> None:
+        for name in names:
+            state_dict.pop(prefix + name, None)
+
+    return drop
+
+
+def export_torch(module: RegraftModule) -> torch.export.ExportedProgram:
+    """The program as `torch.export` gives it, with its symbolic sizes dynamic."""
+    args, kwargs = module.example_inputs()
+    return export(module, args, kwargs, module.dynamic_shapes())

@@ -1,0 +1,133 @@
+"""The constants of a program as parameters and buffers of a PyTorch module, under the names of the source model."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+
+from ..formats.torch.signature import Kind, Signature
+from ..ir.tensor_data import TensorData
+from .torch_arrays import as_constant
+
+
+class State:
+    """Puts constants into a module as parameters and buffers, each once."""
+
+    def __init__(self, root: torch.nn.Module, signature: Signature, share_memory: bool) -> None:
+        self._root: Final = root
+        self._kinds: Final[dict[str, Kind]] = dict(signature.tensors)
+        self._aliases: Final = signature.aliases
+        self._is_foreign: Final = not signature.outputs
+        self._share: Final = share_memory
+        self._count: Final = itertools.count()
+        self.names: Final[set[str]] = set()
+        """The names of what was placed, further names of tied tensors included."""
+
+    def place(self, data: TensorData) -> tuple[torch.nn.Module, str]:
+        """Register a constant; where it is from now on."""
+        tensor = as_constant(data, None)
+        if not self._share:
+            tensor = tensor.clone()
+        name = data.name or _joined(data.sources) or f"constant_{next(self._count)}"
+        self.names.add(name)
+        owner, attribute = self._owner(name)
+        kind = self._kind(data)
+        if kind in ("parameter", "frozen"):
+            owner.register_parameter(attribute, torch.nn.Parameter(tensor, requires_grad=kind == "parameter"))
+        else:
+            owner.register_buffer(attribute, tensor, persistent=kind == "buffer")
+        return owner, attribute
+
+    def _kind(self, data: TensorData) -> Kind:
+        if data.name is None:
+            return self._kind_made(data)
+        known = self._kinds.get(data.name)
+        if known is not None:
+            return known
+        return "parameter" if self._is_foreign and _is_trainable(data) else "buffer"
+
+    def _kind_made(self, data: TensorData) -> Kind:
+        """The kind of what rewriting made: trainable where one of the tensors is that it was made of."""
+        if "float" in data.dtype and data.sources:
+            other: Kind = "parameter" if self._is_foreign else "buffer"
+            kinds = [self._kinds.get(source, other) for source in data.sources]
+            trained: tuple[Kind, ...] = ("parameter", "frozen")
+            for kind in trained:
+                if kind in kinds:
+                    return kind
+        # What was made of no tensor of the model is part of its code, and so are single numbers.
+        return "buffer" if data.sources or (self._is_foreign and data.shape) else "constant"
+
+    def _owner(self, name: str) -> tuple[torch.nn.Module, str]:
+        """The nested module that a dotted name belongs to, made where it does not exist, and the last part."""
+        *path, attribute = [part or "_" for part in name.split(".")]
+        owner = self._root
+        for part in path:
+            children = dict(owner.named_children())
+            if part not in children:
+                part = _free(owner, part)
+                children[part] = torch.nn.Module()
+                owner.add_module(part, children[part])
+            owner = children[part]
+        return owner, _free(owner, attribute)
+
+    def add_aliases(self) -> None:
+        """Give tied tensors their further names."""
+        for alias, name in self._aliases:
+            *path, last = name.split(".")
+            try:
+                tensor = getattr(self._root.get_submodule(".".join(path)), last)
+            except AttributeError:
+                continue  # the program no longer reads it
+            self.names.add(alias)
+            owner, attribute = self._owner(alias)
+            if isinstance(tensor, torch.nn.Parameter):
+                owner.register_parameter(attribute, tensor)
+            else:
+                owner.register_buffer(attribute, tensor)
+
+
+_MOST_JOINED: Final = 60
+"""Characters of the parts that a name is joined from; beyond, the name counts them."""
+
+
+def _joined(sources: Sequence[str]) -> str | None:
+    """A name for what was made of tensors: ``a.query_key.weight`` for ``a.query.weight`` and ``a.key.weight``.
+
+    Tensors of different kinds are too different to be joined; the first gives the name ``a.weight_folded``.
+    """
+    parts = [source.split(".") for source in sources]
+    if not parts:
+        return None
+    if len(parts) == 1 or len({names[-1] for names in parts}) > 1 or min(map(len, parts)) < 2:
+        return f"{sources[0]}_folded"
+    before = _shared(parts)
+    behind = _shared([names[before:][::-1] for names in parts])
+    middles = ["_".join(names[before : len(names) - behind]) for names in parts]
+    middle = "_".join(middles)
+    if len(middle) > _MOST_JOINED:
+        middle = f"{middles[0]}_and_{len(middles) - 1}_more"
+    last = parts[0]
+    return ".".join([*last[:before], middle, *last[len(last) - behind :]])
+
+
+def _shared(parts: Sequence[Sequence[str]]) -> int:
+    """How many names all begin with, leaving one of each at least."""
+    count = 0
+    while count < min(map(len, parts)) - 1 and len({names[count] for names in parts}) == 1:
+        count += 1
+    return count
+
+
+def _free(owner: torch.nn.Module, name: str) -> str:
+    """``name``, or one like it that the module has no use for."""
+    while hasattr(owner, name):
+        name = f"{name}_"
+    return name
+
+
+def _is_trainable(data: TensorData) -> bool:
+    return "float" in data.dtype and bool(data.shape)

@@ -1,0 +1,225 @@
+"""Loops written out, beside ONNX Runtime that runs them as they are, and those that cannot be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from regraft.formats import UnsupportedOperatorError, from_onnx
+from tests.formats.onnx.single_node import assert_same, one_node, run_here, run_onnxruntime
+
+X = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
+
+
+def value(name: str, kind: int = TensorProto.FLOAT, shape: tuple[Any, ...] | None = None) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def body(nodes: list[onnx.NodeProto], carried: int = 1, scanned: int = 0) -> onnx.GraphProto:
+    """The body of a Loop: ``step``, ``on`` and ``a0``... give ``on_out``, ``b0``... and ``s0``..."""
+    inputs = [value("step", TensorProto.INT64, ()), value("on", TensorProto.BOOL, ())]
+    inputs += [value(f"a{place}") for place in range(carried)]
+    outputs = [value("on_out", TensorProto.BOOL, ())]
+    outputs += [value(f"b{place}") for place in range(carried)]
+    outputs += [value(f"s{place}", TensorProto.FLOAT, (4, 3)) for place in range(scanned)]
+    return helper.make_graph(nodes, "body", inputs, outputs)
+
+
+def node(op_type: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(op_type, inputs.split(), output.split(), **attributes)
+
+
+def loop_model(
+    graph: onnx.GraphProto, trips: int | None, on: bool | None = None, *, carried: int = 1, scanned: int = 0
+) -> onnx.ModelProto:
+    """A model of one Loop over ``x``; the number of trips and the condition are constants."""
+    constants = [onnx.numpy_helper.from_array(np.array(0.5, np.float32), "half")]
+    constants += [onnx.numpy_helper.from_array(np.array(8.0, np.float32), "eight")]
+    names = ["" if trips is None else "trips", "" if on is None else "go"]
+    if trips is not None:
+        constants.append(onnx.numpy_helper.from_array(np.array(trips), "trips"))
+    if on is not None:
+        constants.append(onnx.numpy_helper.from_array(np.array(on), "go"))
+    outputs = [f"y{place}" for place in range(carried + scanned)]
+    loop = helper.make_node("Loop", [*names, *["x"] * carried], outputs, body=graph)
+    results = [onnx.ValueInfoProto(name=name) for name in outputs]
+    main = helper.make_graph([loop], "g", [value("x", TensorProto.FLOAT, (4, 3))], results, constants)
+    return helper.make_model(main, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+KEPT = node("Identity", "on", "on_out")
+DOUBLED = node("Add", "a0 a0", "b0")
+
+
+def check_model(model: onnx.ModelProto, *arrays: np.ndarray) -> None:
+    feeds = dict(zip([known.name for known in model.graph.input], arrays, strict=True))
+    expected = run_onnxruntime(model, feeds)
+    for target in ("numpy", "onnxruntime"):
+        assert_same(run_here(model, feeds, target), expected)
+
+
+@pytest.mark.parametrize("trips", [0, 1, 5])
+def test_a_loop_makes_its_steps(trips: int) -> None:
+    check_model(loop_model(body([KEPT, DOUBLED]), trips, True), X)
+
+
+def test_a_loop_of_no_condition_and_one_that_is_over_before_it_begins() -> None:
+    check_model(loop_model(body([KEPT, DOUBLED]), 3), X)
+    check_model(loop_model(body([KEPT, DOUBLED]), 3, False), X)
+
+
+def test_the_number_of_a_step_and_values_from_outside_are_seen() -> None:
+    nodes = [KEPT, node("Cast", "step", "f", to=1), node("Mul", "f x", "g"), node("Add", "a0 g", "b0")]
+    check_model(loop_model(body(nodes), 4, True), X)
+
+
+@pytest.mark.parametrize("trips", [0, 3])
+def test_what_each_step_gives_is_stacked(trips: int) -> None:
+    nodes = [KEPT, DOUBLED, node("Mul", "a0 half", "s0")]
+    check_model(loop_model(body(nodes, scanned=1), trips, True, scanned=1), X)
+
+
+def test_a_condition_of_the_number_of_the_step_ends_a_loop() -> None:
+    nodes = [
+        node("Constant", "", "last", value_int=4),
+        node("Less", "step last", "on_out"),
+        DOUBLED,
+        node("Mul", "a0 half", "s0"),
+    ]
+    check_model(loop_model(body(nodes, scanned=1), None, True, scanned=1), X)
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.3, 1.0, 4.0, 100.0])
+def test_a_condition_of_values_keeps_the_state_of_the_last_step_that_counts(factor: float) -> None:
+    nodes = [DOUBLED, node("ReduceMax", "b0", "most", keepdims=0), node("Less", "most eight", "on_out")]
+    check_model(loop_model(body(nodes), 6, True), (np.abs(X) * factor).astype(np.float32))
+
+
+def test_a_loop_may_stand_in_a_branch() -> None:
+    inner = loop_model(body([KEPT, DOUBLED]), 2, True).graph
+    branch = helper.make_graph(list(inner.node), "then", [], [value("y0")], list(inner.initializer))
+    other = helper.make_graph([node("Identity", "x", "y1")], "else", [], [value("y1")])
+    choice = helper.make_node("If", ["on"], ["z"], then_branch=branch, else_branch=other)
+    inputs = [value("x", TensorProto.FLOAT, (4, 3)), value("on", TensorProto.BOOL, ())]
+    graph = helper.make_graph([choice], "g", inputs, [value("z", TensorProto.FLOAT, (4, 3))])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    for on in (True, False):
+        check_model(model, X, np.array(on))
+
+
+def test_a_branch_whose_condition_is_known_is_written_in_place() -> None:
+    kept = helper.make_graph([node("Add", "x x", "y")], "then", [], [value("y")])
+    other = helper.make_graph([node("Mul", "x x", "y2")], "else", [], [value("y2")])
+    choice = helper.make_node("If", ["on"], ["z"], then_branch=kept, else_branch=other)
+    graph = helper.make_graph(
+        [choice],
+        "g",
+        [value("x", TensorProto.FLOAT, (4, 3))],
+        [value("z", TensorProto.FLOAT, (4, 3))],
+        [onnx.numpy_helper.from_array(np.array(True), "on")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    check_model(model, X)
+    assert "if " not in from_onnx(model).script()
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (loop_model(body([KEPT, DOUBLED]), None, True), "it makes more than 512 steps"),
+        (
+            loop_model(
+                body([DOUBLED, node("ReduceMax", "b0", "most", keepdims=0), node("Less", "most eight", "on_out")]), None
+            ),
+            "how many steps it makes is known at run time only",
+        ),
+        (
+            loop_model(
+                body(
+                    [
+                        node("Concat", "a0 a0", "b0", axis=0),
+                        node("ReduceMax", "b0", "most", keepdims=0),
+                        node("Less", "most eight", "on_out"),
+                    ]
+                ),
+                4,
+            ),
+            "whether it goes on is computed at run time, and a step changes the type of its state",
+        ),
+        (
+            loop_model(
+                body(
+                    [
+                        DOUBLED,
+                        node("ReduceMax", "b0", "most", keepdims=0),
+                        node("Less", "most eight", "on_out"),
+                        node("Identity", "b0", "s0"),
+                    ],
+                    scanned=1,
+                ),
+                4,
+                scanned=1,
+            ),
+            "how many rows it gives is known at run time only",
+        ),
+    ],
+    ids=["endless", "open", "grows", "rows"],
+)
+def test_a_loop_that_cannot_be_written_out_says_why(model: onnx.ModelProto, message: str) -> None:
+    with pytest.raises(UnsupportedOperatorError, match=message):
+        from_onnx(model)
+
+
+# --- Scan
+
+
+def scan_body() -> onnx.GraphProto:
+    nodes = [node("Add", "a x", "b"), node("Mul", "b x", "s"), node("Identity", "x", "t")]
+    return helper.make_graph(nodes, "body", [value("a"), value("x")], [value("b"), value("s"), value("t")])
+
+
+def scan_model(shapes: list[tuple[int, ...]], opset: int = 21, **attributes: Any) -> onnx.ModelProto:
+    """A Scan over ``x`` (4, 3, 5) whose results have these shapes."""
+    axis = attributes.get("scan_input_axes", [0])[0]
+    inputs = {"a": np.zeros(np.delete((4, 3, 5), axis), np.float32), "x": np.zeros((4, 3, 5), np.float32)}
+    model = one_node("Scan", inputs, 3, opset=opset, body=scan_body(), num_scan_inputs=1, **attributes)
+    for output, shape in zip(model.graph.output, shapes, strict=True):
+        output.CopyFrom(value(output.name, TensorProto.FLOAT, shape))
+    return model
+
+
+@pytest.mark.parametrize("back", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_a_scan_goes_along_its_axis_both_ways(axis: int, back: int) -> None:
+    x = np.random.default_rng(1).standard_normal((4, 3, 5)).astype(np.float32)
+    start = np.ones(np.delete(x.shape, axis), np.float32)
+    rows = (x.shape[axis], *start.shape)
+    shapes = [start.shape, rows, rows]
+    check_model(scan_model(shapes, scan_input_axes=[axis], scan_input_directions=[back]), start, x)
+
+
+def test_what_a_scan_gives_may_be_turned_and_stand_on_another_axis() -> None:
+    x = np.random.default_rng(1).standard_normal((4, 3, 5)).astype(np.float32)
+    model = scan_model([(3, 5), (3, 4, 5), (3, 5, 4)], scan_output_axes=[1, -1], scan_output_directions=[1, 0])
+    check_model(model, np.zeros((3, 5), np.float32), x)
+
+
+def test_a_scan_of_opset_8_goes_over_each_element_of_a_batch() -> None:
+    inputs = {"lengths": None, "a": np.ones((2, 3), np.float32), "x": np.ones((2, 4, 3), np.float32)}
+    model = one_node("Scan", inputs, 3, opset=8, body=scan_body(), num_scan_inputs=1)
+    for output, shape in zip(model.graph.output, [(2, 3), (2, 4, 3), (2, 4, 3)], strict=True):
+        output.CopyFrom(value(output.name, TensorProto.FLOAT, shape))
+    random = np.random.default_rng(1)
+    check_model(model, *[random.standard_normal(shape).astype(np.float32) for shape in ((2, 3), (2, 4, 3))])
+
+
+def test_a_scan_of_unknown_length_says_so() -> None:
+    inputs = {"a": np.zeros(3, np.float32), "x": X}
+    proto = one_node("Scan", inputs, 3, body=scan_body(), num_scan_inputs=1)
+    proto.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "n"
+    with pytest.raises(UnsupportedOperatorError, match="its number of steps, a size of what it scans, is known at run"):
+        from_onnx(proto)

@@ -1,0 +1,255 @@
+"""Reading programs from PyTorch: sizes, state, calls, branches, and what cannot be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+import regraft as rx
+from regraft.formats.errors import ConvertError, UnsupportedOperatorError
+from regraft.formats.torch.tensors import from_numpy, to_numpy
+from regraft.ir import Constant, If, MissingDependencyError, iter_bindings, walk
+
+Dim = torch.export.Dim
+
+
+class _Of(torch.nn.Module):
+    """A module of one function."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+class _Sizes(torch.nn.Module):
+    def forward(self, x: torch.Tensor, count: int) -> Any:
+        batch, width = x.shape
+        halves = x.reshape(batch * 2, width // 2)
+        return (
+            halves[:, : width // 4],
+            halves.new_zeros(width * 2, batch + 1),
+            x[:, :count],
+            width // 3 + max(batch, width),
+            x[torch.arange(width - 1) % batch],
+            x.mean() * width + batch,
+        )
+
+
+def test_sizes_are_expressions_of_the_sizes_of_the_inputs() -> None:
+    shapes = {"x": {0: Dim("batch"), 1: 2 * Dim("half")}, "count": Dim.DYNAMIC}
+    program = rx.from_torch(_Sizes(), (torch.randn(4, 8), 3), dynamic_shapes=shapes)
+    first = program["main"].ret_ty.fields[0].shape
+    assert [str(size) for size in first] == ["batch * 2", "s0 // 2"]
+    main = rx.build(program, target="numpy")["main"]
+    for batch, width, count in [(4, 8, 3), (3, 10, 7), (9, 6, 2)]:
+        x = torch.randn(batch, width)
+        for got, want in zip(main(x, count), _Sizes()(x, count), strict=True):
+            np.testing.assert_allclose(got, np.asarray(want), rtol=1e-5)
+
+
+class _Affine(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(3, 4))
+        self.register_buffer("offset", torch.randn(3))
+        self.register_buffer("scratch", torch.ones(3), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (F.linear(x, self.weight, self.offset) + torch.tensor([1.0, 2.0, 3.0])) * self.scratch
+
+
+def test_constants_share_the_memory_of_the_model_and_have_its_names() -> None:
+    model = _Affine()
+    program = rx.from_torch(model, (torch.randn(2, 4),))
+    constants = {c.data.name: c.data.numpy() for c in walk(program["main"]) if isinstance(c, Constant)}
+    assert {"weight", "offset", "scratch"} <= constants.keys()
+    assert constants["weight"].ctypes.data == model.weight.data_ptr()
+    assert not constants["weight"].flags.writeable
+
+
+def test_parameters_can_be_kept_as_inputs() -> None:
+    model, x = _Affine(), torch.randn(2, 4)
+    program = rx.from_torch(model, (x,), keep_params_as_input=True)
+    function = program["main"]
+    assert function.attrs["num_input"] == 1
+    names = [param.name_hint for param in function.params]
+    assert names[:4] == ["x", "p_weight", "b_offset", "b_scratch"]
+    state = [model.weight, model.offset, model.scratch, torch.tensor([1.0, 2.0, 3.0])]
+    got = rx.build(program, target="numpy")["main"](x, *state)
+    np.testing.assert_allclose(got, model(x).detach(), rtol=1e-5, atol=1e-6)
+
+
+class _Counter(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+        self.norm = torch.nn.BatchNorm1d(4)
+
+    def forward(self, x: torch.Tensor, scale: float) -> dict[str, Any]:
+        self.count += 1
+        y = x.clone()
+        y[:, 1] = 3.0
+        y[1:].mul_(2)
+        with torch.no_grad():
+            y = y + 1
+        return {"out": self.norm(y) * scale + self.count, "rest": (y, None, "fixed")}
+
+
+def test_changed_buffers_are_results_and_writing_in_place_is_no_writing() -> None:
+    model, x = _Counter(), torch.randn(5, 4)
+    program = rx.from_torch(model, (x, 2.0))
+    before = x.clone()
+    first, *_ = rx.build(program, target="numpy")["main"](x)
+    np.testing.assert_array_equal(first, [1.0])
+    torch.testing.assert_close(x, before, rtol=0, atol=0)
+
+
+def test_a_module_that_went_back_changes_its_buffers_and_nests_its_results() -> None:
+    model, x = _Counter(), torch.randn(5, 4)
+    module = rx.to_torch(rx.from_torch(model, (x, 2.0)))
+    for _ in range(3):
+        expected, actual = model(x, 2.0), module(x, scale=2.0)
+        torch.testing.assert_close(actual["out"], expected["out"])
+        assert actual["rest"][1:] == (None, "fixed")
+    assert set(module.state_dict()) == set(model.state_dict())
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(module.state_dict()[name], value)
+
+
+def test_a_changed_input_is_an_error_that_says_what_to_do() -> None:
+    with pytest.raises(ConvertError, match=r"changes its input .* in place; give it a copy"):
+        rx.from_torch(_Of(lambda x: x.add_(1)), (torch.ones(2),))
+
+
+def test_branches_on_values_stay_branches() -> None:
+    def choose(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda v: v + 1, lambda v: v * 2, (x,)) * 3
+
+    program = rx.from_torch(_Of(choose), (torch.ones(3),))
+    assert sum(isinstance(binding.value, If) for binding in iter_bindings(program["main"])) == 1
+    for engine in ("numpy", "torch"):
+        main = rx.build(program, target=engine)["main"]
+        np.testing.assert_allclose(main(torch.ones(3)), [6, 6, 6])
+        np.testing.assert_allclose(main(-torch.ones(3)), [-6, -6, -6])
+
+
+def test_sizes_that_depend_on_data_are_checked_sizes() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor, mask: torch.Tensor) -> Any:
+            count = mask.sum().item()
+            torch._check(count >= 0)
+            torch._check(count <= 10)
+            return torch.zeros(count) + 1, torch.nonzero(x) * 2, x[mask], x * mask[0].float().item()
+
+    x, mask = torch.tensor([0.0, 1.0, 2.0]), torch.tensor([True, False, True])
+    main = rx.build(rx.from_torch(Model(), (x, mask)), target="numpy")["main"]
+    for inputs in ((x, mask), (-x, ~mask)):
+        for got, want in zip(main(*inputs), Model()(*inputs), strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_all_unsupported_operators_are_listed_once_with_their_places() -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.block = torch.nn.Sequential(torch.nn.Dropout(0.5))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.block(torch.special.i0(x)) + torch.linalg.qr(x)[0] + torch.rand(3)
+
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        rx.from_torch(Model(), (torch.randn(3, 3),))
+    message = str(caught.value)
+    for part in ("aten.i0", "linalg_qr", "aten.rand", "block.0", "eval mode", "test_from_torch.py"):
+        assert part in message
+
+
+def test_control_flow_on_values_of_tensors_is_named() -> None:
+    with pytest.raises(ConvertError, match=r"test_from_torch\.py:\d+ \(control flow depends on the values of tensors"):
+        rx.from_torch(_Of(lambda x: x if x.sum() > 0 else -x), (torch.ones(2),))
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "message"),
+    [
+        (_Affine(), (), "a module needs example inputs"),
+        (torch.export.export(_Affine(), (torch.ones(2, 4),)), ((torch.ones(2, 4),),), "has its inputs"),
+        ("model.pt2", (), "expected a torch.nn.Module or an ExportedProgram, not a str"),
+    ],
+)
+def test_wrong_arguments_say_what_is_expected(source: Any, arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ConvertError, match=message):
+        rx.from_torch(source, *arguments)
+
+
+def test_operators_without_a_handler_are_decomposed_and_the_others_stay_whole() -> None:
+    def both(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return F.silu(F.linear(F.pairwise_distance(x, x + 1, keepdim=True), w))
+
+    x, w = torch.randn(3, 4), torch.randn(2, 1)
+    program = rx.from_torch(_Of(both), (x, w))
+    assert "R.nn.silu" in program.script()
+    np.testing.assert_allclose(rx.build(program, target="numpy")["main"](x, w), both(x, w), rtol=1e-5)
+
+
+def test_without_pytorch_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regraft.formats.torch.find_spec", lambda name: None)
+    with pytest.raises(MissingDependencyError, match=r"regraft\[torch\]"):
+        rx.to_torch(rx.IRModule())
+    with pytest.raises(MissingDependencyError, match=r"regraft\[torch\]"):
+        _ = rx.from_torch
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float32, torch.bfloat16, torch.float16, torch.int8, torch.bool, torch.complex64, torch.float8_e4m3fn],
+)
+def test_tensors_and_arrays_share_their_memory(dtype: torch.dtype) -> None:
+    tensor = torch.arange(6).reshape(2, 3).to(dtype).t()
+    array = to_numpy(tensor, "it")
+    assert array.ctypes.data == tensor.data_ptr()
+    array.flags.writeable = False
+    back = from_numpy(array, str(dtype).removeprefix("torch."))
+    assert back.data_ptr() == tensor.data_ptr()
+    assert (back.dtype, back.shape, back.stride()) == (tensor.dtype, tensor.shape, tensor.stride())
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), ()])
+def test_empty_and_scalar_tensors_go_both_ways(shape: tuple[int, ...]) -> None:
+    assert from_numpy(to_numpy(torch.ones(shape), "it"), "float32").shape == shape
+
+
+def test_a_sparse_tensor_has_no_array() -> None:
+    with pytest.raises(ConvertError, match=r"the weight is a .* tensor"):
+        to_numpy(torch.eye(3).to_sparse(), "the weight")
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_a_recurrent_layer_stays_one_operator(kind: Any) -> None:
+    torch.manual_seed(0)
+    layer = kind(3, 4, batch_first=True, bidirectional=True).eval()
+    x = torch.randn(2, 5, 3)
+    program = rx.from_torch(layer, (x,))
+    assert program.script().count(f"R.nn.{kind.__name__.lower()}(") == 1
+    for target in ("numpy", "onnxruntime"):
+        first, *_ = rx.build(program, target=target)["main"](x)
+        np.testing.assert_allclose(first, layer(x)[0].detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_complex_input_is_an_error_that_says_what_to_do() -> None:
+    with pytest.raises(ConvertError, match=r"the input .* is complex; use torch\.view_as_real"):
+        rx.from_torch(_Of(lambda x: x.abs()), (torch.ones(2, dtype=torch.complex64),))
+    with pytest.raises(ConvertError, match=r"the output .* is complex; use torch\.view_as_real"):
+        rx.from_torch(_Of(lambda x: torch.complex(x, x)), (torch.ones(2),))
+
+
+def test_an_operator_of_complex_numbers_without_a_handler_is_named_as_such() -> None:
+    with pytest.raises(UnsupportedOperatorError, match=r"aten\.acosh\.default of complex numbers: at "):
+        rx.from_torch(_Of(lambda x: torch.complex(x, x).acosh().abs()), (torch.ones(2),))

@@ -1,0 +1,51 @@
+"""Each ATen operator gives, on the NumPy engine, what PyTorch gives."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+import regraft as rx
+from tests.formats.torch.cases import FAMILIES, Case
+from tests.formats.torch.rare_cases import RARE_FAMILIES
+from tests.op.harness import assert_close, to_numpy
+
+_ALL = FAMILIES | RARE_FAMILIES
+
+
+class _Family(torch.nn.Module):
+    """All calls of a family in one module, so that they are exported together."""
+
+    def __init__(self, cases: dict[str, Case]) -> None:
+        super().__init__()
+        self.cases = cases
+
+    def forward(self, inputs: dict[str, tuple[torch.Tensor, ...]]) -> dict[str, Any]:
+        return {name: case.function(*inputs[name]) for name, case in self.cases.items()}
+
+
+@cache
+def _results(family: str) -> dict[str, tuple[Any, Any]]:
+    """For each case of a family what the converted program gives, and what PyTorch gives."""
+    cases = _ALL[family]
+    module = _Family(cases)
+    inputs = {name: case.inputs for name, case in cases.items()}
+    program = rx.from_torch(module, (inputs,))
+    expected = module(inputs)
+    flat = pytree.tree_leaves(inputs)
+    actual = rx.build(program, target="numpy")["main"](*flat)
+    leaves, spec = pytree.tree_flatten(expected)
+    assert len(leaves) == len(actual)
+    return {name: (value, expected[name]) for name, value in pytree.tree_unflatten(list(actual), spec).items()}
+
+
+@pytest.mark.parametrize(("family", "name"), [(family, name) for family, cases in _ALL.items() for name in cases])
+def test_a_call_gives_what_pytorch_gives(family: str, name: str) -> None:
+    actual, expected = _results(family)[name]
+    for got, want in zip(pytree.tree_leaves(actual), pytree.tree_leaves(expected), strict=True):
+        assert_close(np.asarray(got), to_numpy(want))

@@ -1,0 +1,120 @@
+"""Output files appear whole or not at all, and never over an input."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from regraft.formats import ConvertError
+from regraft.model import OutputError, UsageError, check_output, staged
+from tests.model.models import files
+
+
+def test_a_file_takes_its_place_when_it_is_complete(tmp_path: Path) -> None:
+    target = tmp_path / "out.onnx"
+    target.write_text("old")
+    with staged(target) as path:
+        path.write_text("new")
+        assert target.read_text() == "old"
+    assert files(tmp_path) == {"out.onnx": b"new"}
+
+
+def test_weights_come_along(tmp_path: Path) -> None:
+    with staged(tmp_path / "out.onnx") as path:
+        path.write_text("model")
+        path.with_name("out.onnx.data").write_text("weights")
+    assert files(tmp_path) == {"out.onnx": b"model", "out.onnx.data": b"weights"}
+
+
+@pytest.mark.parametrize("failing", range(4))
+def test_of_a_model_and_its_weights_both_take_their_place_or_none(
+    tmp_path: Path, failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("out.onnx", "out.onnx.data"):
+        (tmp_path / name).write_text(f"old {name}")
+    before = files(tmp_path)
+    calls = 0
+    replace = os.replace
+
+    def interrupted(source: Path, target: Path) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == failing + 1:
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    def write_both() -> None:
+        with staged(tmp_path / "out.onnx") as path:
+            path.write_text("new model")
+            path.with_name("out.onnx.data").write_text("new weights")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            write_both()
+    assert files(tmp_path) == before
+    write_both()
+    assert files(tmp_path) == {"out.onnx": b"new model", "out.onnx.data": b"new weights"}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ValueError, ConvertError])
+def test_nothing_is_left_of_a_file_that_was_not_finished(tmp_path: Path, error: type[BaseException]) -> None:
+    target = tmp_path / "out.onnx"
+    target.write_text("old")
+
+    def write_half() -> None:
+        with staged(target) as path:
+            path.write_text("half")
+            raise error
+
+    with pytest.raises(error):
+        write_half()
+    assert files(tmp_path) == {"out.onnx": b"old"}
+    assert os.listdir(tmp_path) == ["out.onnx"]
+
+
+@pytest.mark.parametrize("number", [28, 27, 122])
+def test_a_full_disk_is_an_output_error_whoever_reports_it(tmp_path: Path, number: int) -> None:
+    full = OSError(number, os.strerror(number))
+    with pytest.raises(OutputError, match="there is no room"), staged(tmp_path / "out.onnx"):
+        raise full
+    with pytest.raises(OutputError, match="there is no room"), staged(tmp_path / "out.onnx"):
+        raise ConvertError("wrapped") from full
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"there is no folder .*nowhere; make it first"):
+        check_output(tmp_path / "nowhere" / "out.onnx", [])
+
+
+def test_a_folder_cannot_be_the_output(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder"):
+        check_output(tmp_path, [])
+
+
+@pytest.mark.parametrize("spelling", ["same", "dotted", "symbolic link", "hard link"])
+def test_the_input_is_refused_however_it_is_spelled(tmp_path: Path, spelling: str) -> None:
+    source = tmp_path / "model.onnx"
+    source.write_text("model")
+    output = {
+        "same": source,
+        "dotted": tmp_path / "." / ".." / tmp_path.name / "model.onnx",
+        "symbolic link": tmp_path / "soft.onnx",
+        "hard link": tmp_path / "hard.onnx",
+    }[spelling]
+    if spelling == "symbolic link":
+        output.symlink_to(source)
+    if spelling == "hard link":
+        output.hardlink_to(source)
+    with pytest.raises(UsageError, match="would overwrite the input"):
+        check_output(output, [source])
+
+
+def test_a_weights_file_of_the_input_is_refused_too(tmp_path: Path) -> None:
+    weights = tmp_path / "out.onnx.data"
+    weights.write_text("weights")
+    with pytest.raises(UsageError, match=r"writing .*out\.onnx would overwrite the input .*out\.onnx\.data"):
+        check_output(tmp_path / "out.onnx", [weights])

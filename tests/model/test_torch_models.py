@@ -1,0 +1,75 @@
+"""Models of PyTorch in, models of PyTorch out, with their weights' own names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from regraft import optimize
+from regraft.model import OptimizationReport, open_model, output_names
+
+torch = pytest.importorskip("torch")
+
+
+class Network(torch.nn.Module):
+    """A convolution with a batch norm, two projections of one value, and a layer after them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = torch.nn.Conv2d(3, 8, 3, bias=False)
+        self.norm = torch.nn.BatchNorm2d(8)
+        self.query, self.key = torch.nn.Linear(8, 6), torch.nn.Linear(8, 6)
+        self.out = torch.nn.Linear(12, 5)
+        with torch.no_grad():
+            self.norm.running_mean.uniform_()
+            self.norm.running_var.uniform_(0.5, 2.0)
+
+    def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
+        pooled = self.norm(self.conv(image)).relu().mean((2, 3))
+        return {"logits": self.out(torch.cat([self.query(pooled), self.key(pooled)], -1).relu())}
+
+
+@pytest.fixture
+def model() -> torch.nn.Module:
+    return Network().eval()
+
+
+IMAGE = torch.randn(2, 3, 9, 7)
+
+
+def test_a_module_becomes_a_module_that_gives_the_same(model: torch.nn.Module) -> None:
+    reports: list[OptimizationReport] = []
+    result = optimize(model, (IMAGE,), level=3, verify=True, report=reports.append)
+    assert isinstance(result, torch.nn.Module)
+    torch.testing.assert_close(result(IMAGE)["logits"], model(IMAGE)["logits"], rtol=1e-5, atol=1e-6)
+    assert reports[0].changed_ops["relax.matmul"] == (3, 2)
+    assert reports[0].changed_ops["relax.nn.batch_norm"] == (1, 0)
+    assert reports[0].verification is not None
+    assert reports[0].verification.against == "the model itself, on PyTorch"
+
+
+def test_weights_that_were_not_combined_keep_their_names(model: torch.nn.Module) -> None:
+    result = optimize(model, (IMAGE,), level=3)
+    assert {"out.weight", "out.bias"} <= set(dict(result.named_parameters()))
+    assert not {"query.weight", "norm.weight", "conv.weight"} & set(result.state_dict())
+    torch.testing.assert_close(result.state_dict()["out.weight"], model.state_dict()["out.weight"], rtol=0, atol=0)
+
+
+def test_an_exported_program_becomes_one_with_its_dynamic_sizes(model: torch.nn.Module) -> None:
+    dynamic = {"image": {0: torch.export.Dim("batch", min=2, max=64)}}
+    exported = torch.export.export(model, (IMAGE,), dynamic_shapes=dynamic)
+    result = optimize(exported, verify=True)
+    assert isinstance(result, torch.export.ExportedProgram)
+    for count in (2, 5):
+        image = torch.randn(count, 3, 9, 7)
+        torch.testing.assert_close(result.module()(image)["logits"], model(image)["logits"], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("suffix", [".pt2", ".onnx", ".relax"])
+def test_a_pt2_file_goes_to_every_format(model: torch.nn.Module, tmp_path: Path, suffix: str) -> None:
+    source, output = tmp_path / "model.pt2", tmp_path / f"out{suffix}"
+    torch.export.save(torch.export.export(model, (IMAGE,)), source)
+    optimize(source, output=output, verify=True)
+    assert len(output_names(open_model(output).function)) == 1

@@ -1,0 +1,142 @@
+"""Verification: a wrong result is found, told, and never written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from regraft import BlockBuilder, Function, IRModule, TensorType, Var, const, op
+from regraft.ir.mutator import ExprMutator
+from regraft.model import UsageError, VerificationError, optimize
+from regraft.model.comparison import compare_outputs
+from regraft.transform import FunctionPass, PassContext
+from tests.model.models import WIDTHS, files, projections, save
+
+
+def scaled_by(factor: float) -> FunctionPass:
+    """A pass that is wrong by a factor, and says that it is not."""
+
+    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
+        class Scale(ExprMutator):
+            def visit_call_(self, call: Any) -> Any:
+                if call.op.name != "relax.matmul":
+                    return call
+                return op.multiply(self.emit(call), const(np.float32(factor)))
+
+        return Scale().mutate(function)
+
+    return FunctionPass(transform, "ScaledBy")
+
+
+def one_op(
+    name: str, *, kind: int = TensorProto.FLOAT, shape: list[Any] | None = None, **attributes: Any
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        [helper.make_node(name, ["x"], ["y"], **attributes)],
+        "one",
+        [helper.make_tensor_value_info("x", kind, shape or ["n", 3])],
+        [helper.make_tensor_value_info("y", kind, None)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def test_a_wrong_result_is_told_with_output_and_size_and_not_written(tmp_path: Path) -> None:
+    source = save(projections(), tmp_path / "model.onnx")
+    before = files(tmp_path)
+    with pytest.raises(VerificationError, match=r"output query_out: .* of 240 elements differ") as caught:
+        optimize(source, output=tmp_path / "out.onnx", passes=scaled_by(1.001), verify=True)
+    assert [one.problem is not None for one in caught.value.differences] == [True] * len(WIDTHS)
+    assert caught.value.differences[0].relative == pytest.approx(1e-3, rel=0.05)
+    assert files(tmp_path) == before
+
+
+def test_a_difference_that_was_allowed_passes(tmp_path: Path) -> None:
+    source = save(projections(), tmp_path / "model.onnx")
+    optimize(source, output=tmp_path / "out.onnx", passes=scaled_by(1.001), verify=True, tolerance=2e-3)
+    assert (tmp_path / "out.onnx").exists()
+
+
+def test_without_verification_nothing_is_run(tmp_path: Path) -> None:
+    optimize(save(projections(), tmp_path / "model.onnx"), output=tmp_path / "out.onnx", passes=scaled_by(2.0))
+
+
+def test_sizes_of_the_random_inputs_can_be_set() -> None:
+    shapes: list[tuple[int, ...]] = []
+    optimize(
+        projections(),
+        verify=True,
+        dims={"batch": 4},
+        report=lambda made: shapes.extend(one.shape for one in made.verification.differences),
+    )
+    assert shapes[0] == (4, 6, 8)
+
+
+def test_a_size_that_the_model_lacks_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"sizes cannot be set: .*nobody"):
+        optimize(projections(), verify=True, dims={"nobody": 4})
+
+
+def test_a_model_that_gives_no_numbers_cannot_be_verified() -> None:
+    model = one_op("Sqrt")
+    model.graph.node.insert(0, helper.make_node("Exp", ["x"], ["e"]))
+    model.graph.node.insert(1, helper.make_node("Neg", ["e"], ["m"]))
+    model.graph.node[2].input[0] = "m"
+    with pytest.raises(UsageError, match="NaN or infinities on every choice of random inputs"):
+        optimize(model, verify=True)
+
+
+def test_indices_are_drawn_until_they_are_in_range() -> None:
+    table = onnx.numpy_helper.from_array(np.arange(8, dtype="float32").reshape(2, 4), "table")
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "tokens"], ["y"])],
+        "gather",
+        [helper.make_tensor_value_info("tokens", TensorProto.INT64, ["n"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [table],
+    )
+    optimize(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), verify=True)
+
+
+def test_a_model_that_onnx_runtime_does_not_open_is_held_against_what_was_read() -> None:
+    model = projections()
+    model.ir_version = 14
+    against: list[str] = []
+    optimize(model, verify=True, report=lambda made: against.append(made.verification.against))
+    assert against[0].startswith("the model as it was read, since ONNX Runtime")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        (np.float32([1, 2]), np.float32([1, 2]), None),
+        (np.float32([1, np.nan]), np.float32([1, np.nan]), None),
+        (np.float32([1, 2]), np.float32([1, np.nan]), "1 of 2 elements differ"),
+        (np.float32([1, 2]), np.float64([1, 2]), "dtype float64 instead of float32"),
+        (np.float32([1, 2]), np.float32([[1, 2]]), "shape"),
+        (np.int64([2**60]), np.int64([2**60 + 1]), "1 of 1 elements differ"),
+        (np.float32([1000, 0]), np.float32([1000, 1e-3]), None),
+        (np.float32([1, 0]), np.float32([1, 1e-3]), "1 of 2 elements differ"),
+    ],
+)
+def test_outputs_are_compared_by_dtype_shape_and_value(
+    before: np.ndarray, after: np.ndarray, problem: str | None
+) -> None:
+    [found] = compare_outputs(["y"], [before], [after])
+    assert (found.problem is None) if problem is None else problem in str(found.problem)
+
+
+def test_a_pass_of_the_right_values_has_a_difference_of_zero() -> None:
+    x = Var("x", TensorType((2, 3), "float32"))
+    builder = BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit_output(op.nn.relu(x))
+        builder.emit_func_output(y)
+    found: list[float] = []
+    optimize(builder.get(), verify=True, report=lambda made: found.append(made.verification.differences[0].absolute))
+    assert found == [0.0]

@@ -1,0 +1,69 @@
+"""What the tests of passes share: a pass run, its promises checked, and the ops of the result counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import regraft as rx
+from regraft.analysis import check_well_formed
+from regraft.ir import Function, IRModule
+from regraft.op.trials import difference
+from regraft.script.text import parse
+from regraft.testing import assert_same_values
+from regraft.transform import Pass, op_counts
+
+
+def checked(one: Pass, program: Function, *, exact: bool = False, inputs: Sequence[Any] | None = None) -> Function:
+    """``one(program)``, once it is well formed, computes the same values, and a second run changes nothing.
+
+    Values are compared on ``inputs``, or on random ones.
+    """
+    result = one(program)
+    check_well_formed(result)
+    assert one(result) is result
+    if inputs is None:
+        tolerance = 0.0 if exact else None
+        assert_same_values(program, result, rtol=tolerance, atol=tolerance)
+    else:
+        found = difference(run(program, inputs), run(result, inputs))
+        assert found is None, str(found)
+    return result
+
+
+def run(program: Function | IRModule, inputs: Sequence[Any], name: str = "main") -> Any:
+    """What ``program`` gives for ``inputs`` on the reference engine."""
+    if isinstance(program, Function):
+        program = IRModule({"main": program.with_attr("global_symbol", "main")})
+    return rx.build(program, target="numpy")[name](*inputs)
+
+
+def checked_module(one: Pass, module: IRModule) -> IRModule:
+    """As `checked`, for a module whose public functions keep their parameters."""
+    result = one(module)
+    check_well_formed(result)
+    assert one(result) is result
+    return result
+
+
+def counts(function: Function | IRModule) -> Counter[str]:
+    """How often each op is called, without the ``relax.`` of its name."""
+    return Counter({name.removeprefix("relax."): count for name, count in op_counts(function).items()})
+
+
+def program(signature: str, body: str, results: str, header: str = "") -> Function:
+    """A function of one dataflow block, from text: ``program("x: R.Tensor((2, 3))", "y = R.exp(x)", "y")``."""
+    lines = [
+        "from regraft.script import relax as R, tir as T",
+        "@R.function",
+        f"def main({signature}):",
+        *(f"    {line}" for line in header.splitlines()),
+        "    with R.dataflow():",
+        *(f"        {line}" for line in body.strip().splitlines()),
+        f"        R.output({results})",
+        f"    return {results}" if "," not in results else f"    return ({results})",
+    ]
+    parsed = parse("\n".join(lines))
+    assert isinstance(parsed, Function)
+    return parsed

@@ -1,0 +1,69 @@
+"""What every pass promises, on random programs: well formed, the same values, and nothing left to do afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+import regraft as rx
+from regraft import transform
+from regraft.analysis import check_well_formed
+from regraft.ir import IRModule
+from regraft.op.trials import difference
+from regraft.testing import programs, random_inputs
+from regraft.transform import Pass
+
+EXACT = [
+    transform.ReorderPermuteDimsAfterConcat(),
+    transform.RemoveRedundantReshape(),
+    transform.SimplifyTransposes(),
+    transform.CanonicalizeBindings(),
+    transform.EliminateCommonSubexpr(),
+    transform.DeadCodeElimination(),
+    transform.FoldConstant(),
+    transform.ConvertToDataflow(),
+    transform.TopologicalSort(),
+    transform.TopologicalSort("breadth-first"),
+    transform.TopologicalSort("depth-first", "from-outputs"),
+    transform.TopologicalSort("breadth-first", "from-outputs"),
+]
+ROUNDED = [
+    transform.CombineParallelMatmul(),
+    transform.FuseAttention(),
+    transform.ReorderTakeAfterMatmul(),
+    transform.ExpandMatmulOfSum(),
+    transform.AdjustMatmulOrder(),
+]
+
+
+def _run(module: IRModule, inputs: list[Any]) -> Any:
+    return rx.build(module, target="numpy")["main"](*inputs)
+
+
+def _name(one: Pass) -> str:
+    return one.name
+
+
+@pytest.mark.parametrize("one", [*EXACT, *ROUNDED], ids=_name)
+@settings(max_examples=25)
+@given(module=programs(most=24))
+def test_a_pass_keeps_values_and_form_and_has_nothing_to_do_the_second_time(one: Pass, module: IRModule) -> None:
+    result = one(module)
+    check_well_formed(result)
+    assert one(result) is result
+    inputs = random_inputs(module["main"])
+    tolerances = {"rtol": 0.0, "atol": 0.0} if one in EXACT else {}
+    found = difference(_run(module, inputs), _run(result, inputs), **tolerances)
+    assert found is None, str(found)
+
+
+@settings(max_examples=25)
+@given(module=programs(most=40))
+def test_all_passes_together_keep_the_values(module: IRModule) -> None:
+    result = transform.Sequential([*EXACT, *ROUNDED, *EXACT])(module)
+    check_well_formed(result)
+    inputs = random_inputs(module["main"])
+    found = difference(_run(module, inputs), _run(result, inputs))
+    assert found is None, str(found)

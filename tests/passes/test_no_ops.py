@@ -1,0 +1,118 @@
+"""RemoveNoOps: what goes, what nearly is nothing and stays, and that the numbers do not change."""
+
+from __future__ import annotations
+
+import pytest
+
+from regraft.transform import RemoveNoOps, report
+from tests.passes.harness import checked, counts, program
+
+X = 'x: R.Tensor((2, 3, 4), "float32")'
+IMAGE = 'x: R.Tensor((2, 3, 7, 6), "float32"), w: R.Tensor((5, 3, 3, 2), "float32")'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'a = x * R.const(1.0, "float32")',
+        'a = R.const([[1.0]], "float32") * x',
+        'a = x / R.const(1.0, "float32")',
+        "a = R.nn.pad(x, [0, 0, 0, 0, 0, 0])",
+        "a = R.broadcast_to(x, (2, 3, 4))",
+        'a = R.astype(x, "float32")',
+    ],
+)
+def test_what_gives_its_operand_back_goes(line: str) -> None:
+    before = program(X, f"{line}\nb = R.exp(a)", "b")
+    assert counts(checked(RemoveNoOps(), before, exact=True)) == {"exp": 1}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'a = x * R.const(1.0000001, "float32")',
+        'a = R.const(1.0, "float32") / x',
+        'a = x * R.const([[[1.0]], [[1.0]]], "float32")\nc = x + R.const(0.0, "float32")',
+        "a = R.nn.pad(x, [0, 0, 0, 0, 0, 1])",
+        'a = R.astype(x, "float16")',
+    ],
+)
+def test_what_changes_something_stays(line: str) -> None:
+    before = program(X, f"{line}\nb = R.exp(a)", "b" if "c =" not in line else "b, c")
+    after = RemoveNoOps()(before)
+    if "c =" in line:
+        assert counts(after) == {"exp": 1, "add": 1}  # -0 + 0 is 0
+    else:
+        assert after is before
+
+
+def test_one_that_broadcasts_stays() -> None:
+    before = program('x: R.Tensor((4,), "float32")', 'a = x * R.const([[1.0], [1.0]], "float32")', "a")
+    assert RemoveNoOps()(before) is before
+
+
+def test_zeros_around_the_input_go_into_the_convolution() -> None:
+    lines = "a = R.nn.pad(x, [0, 0, 0, 0, 1, 0, 2, 3])\ny = R.nn.conv2d(a, w, strides=[2, 1], padding=[0, 1, 1, 0])"
+    after = checked(RemoveNoOps(), program(IMAGE, lines, "y"))
+    assert counts(after) == {"nn.conv2d": 1}
+
+
+def test_zeros_go_into_convolutions_of_any_layout() -> None:
+    params = 'x: R.Tensor((2, 7, 6, 3), "float32"), w: R.Tensor((5, 3, 3, 2), "float32")'
+    lines = 'a = R.nn.pad(x, [0, 0, 1, 2, 3, 0, 0, 0])\ny = R.nn.conv2d(a, w, data_layout="NHWC")'
+    assert counts(checked(RemoveNoOps(), program(params, lines, "y"))) == {"nn.conv2d": 1}
+    params = 'x: R.Tensor((2, 3, 7), "float32"), w: R.Tensor((5, 3, 3), "float32")'
+    lines = "a = R.nn.pad(x, [0, 0, 0, 0, 1, 2])\ny = R.nn.conv1d(a, w)"
+    assert counts(checked(RemoveNoOps(), program(params, lines, "y"))) == {"nn.conv1d": 1}
+
+
+@pytest.mark.parametrize(
+    ("pad", "reason"),
+    [
+        ('R.nn.pad(x, [0, 0, 0, 0, 1, 1, 1, 1], "constant", 0.5)', "the padding is not with zeros"),
+        ('R.nn.pad(x, [0, 0, 0, 0, 1, 1, 1, 1], "reflect")', "the padding is not with zeros"),
+        ("R.nn.pad(x, [0, 0, 0, 0, -1, 1, 1, 1])", "it cuts, or pads channels or the batch"),
+        ("R.nn.pad(x, [1, 0, 0, 0, 1, 1, 1, 1])", "it cuts, or pads channels or the batch"),
+    ],
+)
+def test_other_padding_stays(pad: str, reason: str) -> None:
+    before = program(IMAGE, f"a = {pad}\ny = R.nn.conv2d(a, w)", "y")
+    assert RemoveNoOps()(before) is before
+    assert reason in str(report(RemoveNoOps(), before))
+
+
+ROWS = 'x: R.Tensor((2, 3, 4), "float32"), w: R.Tensor((4, 5), "float32"), b: R.Tensor((5,), "float32")'
+
+
+@pytest.mark.parametrize(("bias", "names"), [("", {}), ("p = b + p", {"add": 1}), ("p = p + b", {"add": 1})])
+def test_rows_that_are_put_together_and_apart_stay_apart(bias: str, names: dict[str, int]) -> None:
+    lines = f"r = R.reshape(x, (6, 4))\np = R.matmul(r, w)\n{bias}\ny = R.reshape(p, (2, 3, 5))"
+    after = checked(RemoveNoOps(), program(ROWS, lines, "y"))
+    assert counts(after) == {"matmul": 1, **names}
+
+
+def test_rows_that_come_from_another_shape_are_reshaped_once() -> None:
+    lines = "r = R.reshape(x, (6, 4))\np = R.matmul(r, w)\ny = R.reshape(p, (2, 3, 5))"
+    before = program(ROWS.replace("(2, 3, 4)", "(2, 3, 2, 2)"), lines, "y")
+    assert counts(checked(RemoveNoOps(), before)) == {"matmul": 1, "reshape": 1}
+
+
+def test_rows_of_symbolic_sizes_stay_apart() -> None:
+    lines = "r = R.reshape(x, (n * m, 4))\np = R.matmul(r, w)\ny = R.reshape(p, (n, m, 5))"
+    before = program(ROWS.replace("(2, 3, 4)", '("n", "m", 4)'), lines, "y", "n = T.int64()\nm = T.int64()")
+    assert counts(checked(RemoveNoOps(), before)) == {"matmul": 1}
+
+
+@pytest.mark.parametrize(
+    ("lines", "results", "reason"),
+    [
+        ("y = R.reshape(p, (2, 3, 5))", "y, p", "the product is needed as a matrix, too"),
+        ("y = R.reshape(p, (3, 10))", "y", "the result has its columns arranged otherwise, too"),
+        ("q = p + z\ny = R.reshape(q, (2, 3, 5))", "y", "what is added is not one number for each column"),
+    ],
+)
+def test_rows_that_are_needed_together_stay_together(lines: str, results: str, reason: str) -> None:
+    params = ROWS + ', z: R.Tensor((6, 5), "float32")'
+    before = program(params, f"r = R.reshape(x, (6, 4))\np = R.matmul(r, w)\n{lines}", results)
+    assert RemoveNoOps()(before) is before
+    assert reason in str(report(RemoveNoOps(), before))

@@ -1,0 +1,234 @@
+"""RemoveUnusedParameters, RemoveUnusedOutputs, InlinePrivateFunctions: functions that only their module sees."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from regraft.analysis import check_well_formed
+from regraft.ir import IRModule, TensorType, iter_bindings
+from regraft.script.text import parse
+from regraft.testing import assert_same_values, programs
+from regraft.transform import InlinePrivateFunctions, Pass, RemoveUnusedOutputs, RemoveUnusedParameters
+from tests.passes.harness import checked_module, counts, run
+
+HEADER = "from regraft.script import relax as R, ir as I, tir as T\n@I.ir_module\nclass Module:\n"
+
+
+def module(text: str) -> IRModule:
+    parsed = parse(HEADER + text)
+    assert isinstance(parsed, IRModule)
+    return parsed
+
+
+def two_results() -> IRModule:
+    return module(
+        """
+    @R.function(private=True)
+    def h(x: R.Tensor((2, 3), "float32"), u: R.Tensor((2, 3), "float32")):
+        a = R.exp(x)
+        b = R.sin(x)
+        return (a, b)
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")):
+        t = Module.h(x, R.cos(y))
+        r = t[0]
+        return r
+"""
+    )
+
+
+def test_a_parameter_that_the_body_does_not_use_goes_with_its_arguments() -> None:
+    before = two_results()
+    after = checked_module(RemoveUnusedParameters(), before)
+    assert [p.name_hint for p in after["h"].params] == ["x"]
+    assert [p.name_hint for p in after["main"].params] == ["x", "y"]
+    assert_same_values(before, after)
+
+
+def test_parameters_go_through_all_levels_of_calls() -> None:
+    before = module(
+        """
+    @R.function(private=True)
+    def inner(x: R.Tensor((2,), "float32"), u: R.Tensor((2,), "float32")):
+        return R.exp(x)
+    @R.function(private=True)
+    def outer(x: R.Tensor((2,), "float32"), u: R.Tensor((2,), "float32")):
+        return Module.inner(x, u)
+    @R.function
+    def main(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")):
+        return Module.outer(x, y)
+"""
+    )
+    after = checked_module(RemoveUnusedParameters(), before)
+    assert [len(after[name].params) for name in ("inner", "outer", "main")] == [1, 1, 2]
+    assert_same_values(before, after)
+
+
+def test_a_parameter_that_defines_a_size_stays() -> None:
+    before = module(
+        """
+    @R.function(private=True)
+    def h(x: R.Tensor((2,), "float32"), u: R.Tensor(("n",), "float32"), v: R.Tensor((5,), "float32")):
+        n = T.int64()
+        return R.broadcast_to(R.sum(x), (n, 3))
+    @R.function
+    def main(x: R.Tensor((2,), "float32"), y: R.Tensor(("m",), "float32"), z: R.Tensor((5,), "float32")):
+        m = T.int64()
+        r = Module.h(x, y, z)
+        return r
+"""
+    )
+    after = checked_module(RemoveUnusedParameters(), before)
+    assert [p.name_hint for p in after["h"].params] == ["x", "u"]
+    assert_same_values(before, after)
+
+
+def test_a_field_that_no_caller_takes_is_no_longer_returned() -> None:
+    before = two_results()
+    after = checked_module(RemoveUnusedOutputs(), before)
+    assert isinstance(after["h"].ret_ty, TensorType)
+    assert counts(after["h"]) == {"exp": 1}
+    assert_same_values(before, after)
+
+
+def test_of_three_fields_the_two_that_are_taken_keep_their_order() -> None:
+    before = module(
+        """
+    @R.function(private=True)
+    def h(x: R.Tensor((2, 3), "float32")):
+        a = R.exp(x)
+        b = R.sum(x)
+        c = R.permute_dims(x)
+        return (a, b, c)
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32")):
+        with R.dataflow():
+            t = Module.h(x)
+            r = t[2]
+            s = t[0]
+            R.output(r, s)
+        u = Module.h(x)
+        v = u[2]
+        return (r, s, v)
+"""
+    )
+    after = checked_module(RemoveUnusedOutputs(), before)
+    assert counts(after["h"]) == {"exp": 1, "permute_dims": 1}
+    assert_same_values(before, after)
+
+
+@pytest.mark.parametrize("use", ["return t", "s = (t, x)\n        return s", "w = t\n        return w[0]"])
+def test_a_result_that_is_used_as_a_whole_keeps_its_fields(use: str) -> None:
+    before = module(
+        f"""
+    @R.function(private=True)
+    def h(x: R.Tensor((2, 3), "float32")):
+        a = R.exp(x)
+        b = R.sum(x)
+        return (a, b)
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32")):
+        t = Module.h(x)
+        r = t[0]
+        {use}
+"""
+    )
+    assert RemoveUnusedOutputs()(before) is before
+
+
+def test_a_private_function_is_written_out_where_it_is_called() -> None:
+    before = two_results()
+    after = checked_module(InlinePrivateFunctions(), before)
+    assert list(after) == ["main"]
+    assert_same_values(before, after)
+
+
+def test_functions_that_call_each_other_are_written_out_from_the_inside() -> None:
+    before = module(
+        """
+    @R.function(private=True)
+    def outer(x: R.Tensor(("n", 3), "float32")):
+        n = T.int64()
+        with R.dataflow():
+            a = Module.inner(x)
+            b = R.add(a, Module.inner(a))
+            R.output(b)
+        return b
+    @R.function(private=True)
+    def inner(x: R.Tensor(("m", "k"), "float32")):
+        m = T.int64()
+        k = T.int64()
+        with R.dataflow():
+            a = R.reshape(x, (m * k,))
+            b = R.reshape(R.exp(a), (m, k))
+            R.output(b)
+        return b
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((5, 3), "float32")):
+        with R.dataflow():
+            p = Module.outer(x)
+            q = Module.outer(y)
+            R.output(p, q)
+        return (p, q)
+"""
+    )
+    after = checked_module(InlinePrivateFunctions(), before)
+    assert list(after) == ["main"]
+    assert counts(after)["exp"] == 4
+    assert len({binding.var for binding in iter_bindings(after)}) == len(list(iter_bindings(after)))
+    assert_same_values(before, after)
+
+
+def test_a_function_that_calls_itself_stays() -> None:
+    before = module(
+        """
+    @R.function(private=True)
+    def down(n: R.Tensor((), "int32")) -> R.Tensor((), "int32"):
+        if R.greater(n, R.const(0, "int32")):
+            s = Module.down(R.subtract(n, R.const(1, "int32")))
+        else:
+            s = n
+        return s
+    @R.function
+    def main(n: R.Tensor((), "int32")) -> R.Tensor((), "int32"):
+        return Module.down(n)
+"""
+    )
+    assert InlinePrivateFunctions()(before) is before
+    assert run(before, [np.int32(3)]) == 0
+
+
+def test_a_branch_is_written_out_in_a_plain_block_and_not_in_a_dataflow_block() -> None:
+    text = """
+    @R.function(private=True)
+    def pick(c: R.Tensor((), "bool"), x: R.Tensor((2,), "float32")):
+        if c:
+            y = R.exp(x)
+            z = R.negative(y)
+        else:
+            z = R.sin(x)
+        return z
+    @R.function
+    def main(c: R.Tensor((), "bool"), x: R.Tensor((2,), "float32")):
+"""
+    plain = module(text + "        r = Module.pick(c, x)\n        s = Module.pick(c, r)\n        return s\n")
+    after = checked_module(InlinePrivateFunctions(), plain)
+    assert list(after) == ["main"]
+    assert_same_values(plain, after)
+    body = "        with R.dataflow():\n            r = Module.pick(c, x)\n            R.output(r)\n        return r\n"
+    flows = module(text + body)
+    assert InlinePrivateFunctions()(flows) is flows
+
+
+@pytest.mark.parametrize(
+    "one", [RemoveUnusedParameters(), RemoveUnusedOutputs(), InlinePrivateFunctions()], ids=lambda one: one.name
+)
+@settings(max_examples=40)
+@given(before=programs(most=24, helpers=3))
+def test_random_modules_keep_their_values(one: Pass, before: IRModule) -> None:
+    after = one(before)
+    check_well_formed(after)
+    assert one(after) is after
+    assert_same_values(before, after, rtol=0.0, atol=0.0, seeds=[0])

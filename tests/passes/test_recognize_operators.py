@@ -1,0 +1,150 @@
+"""RecognizeOperators: each formula in its writings, its near misses, and that the numbers stay."""
+
+from __future__ import annotations
+
+from math import pi
+
+import pytest
+
+from regraft.transform import RecognizeOperators, report
+from tests.passes.harness import checked, counts, program
+
+X = 'x: R.Tensor((2, 3, 8), "float32")'
+VECTORS = ', g: R.Tensor((8,), "float32"), b: R.Tensor((8,), "float32")'
+IMAGE = 'x: R.Tensor((2, 6, 5, 3), "float32"), g: R.Tensor((6, 1, 1), "float32"), b: R.Tensor((1, 6, 1, 1), "float32")'
+
+
+def _c(number: float) -> str:
+    return f'R.const({number!r}, "float32")'
+
+
+ERF = f"d = x / {_c(2**0.5)}\ne = R.erf(d)\ns = e + {_c(1.0)}\n"
+TANH = (
+    f"p = R.power(x, {_c(3.0)})\nq = p * {_c(0.044715)}\nr = x + q\n"
+    f"t = R.tanh(r * {_c((2 / pi) ** 0.5)})\ns = {_c(1.0)} + t\n"
+)
+SQUARES = ["R.square(x)", f"R.power(x, {_c(2.0)})", "x * x"]
+
+
+@pytest.mark.parametrize(("formula", "name"), [(ERF, "nn.gelu"), (TANH, "nn.gelu_tanh")])
+@pytest.mark.parametrize(
+    "product", [f"h = x * {_c(0.5)}\ny = h * s", f"h = s * x\ny = {_c(0.5)} * h", f"h = s * {_c(0.5)}\ny = x * h"]
+)
+def test_gelu_is_recognized_whatever_the_order_of_its_factors(formula: str, name: str, product: str) -> None:
+    before = program(X, formula + product, "y")
+    assert counts(checked(RecognizeOperators(), before)) == {name: 1}
+
+
+def test_gelu_with_the_inverse_of_the_root_and_with_a_written_out_cube_is_recognized() -> None:
+    inverse = ERF.replace("x / " + _c(2**0.5), "x * " + _c(2**-0.5))
+    before = program(X, f"{inverse}h = x * {_c(0.5)}\ny = h * s", "y")
+    assert counts(checked(RecognizeOperators(), before)) == {"nn.gelu": 1}
+    cube = TANH.replace(f"R.power(x, {_c(3.0)})", "x * x * x")
+    before = program(X, f"{cube}h = x * {_c(0.5)}\ny = h * s", "y")
+    assert counts(checked(RecognizeOperators(), before)) == {"nn.gelu_tanh": 1}
+
+
+@pytest.mark.parametrize(("old", "new"), [(_c(0.044715), _c(0.0447)), (_c(3.0), _c(3.000001)), (_c(1.0), _c(1.001))])
+def test_gelu_of_other_numbers_is_left(old: str, new: str) -> None:
+    before = program(X, (TANH + f"h = x * {_c(0.5)}\ny = h * s").replace(old, new), "y")
+    assert RecognizeOperators()(before) is before
+    assert "its numbers are not those of gelu" in str(report(RecognizeOperators(), before))
+
+
+def test_a_formula_of_which_a_part_is_needed_elsewhere_is_left() -> None:
+    before = program(X, f"{ERF}h = x * {_c(0.5)}\ny = h * s", "y, e")
+    assert RecognizeOperators()(before) is before
+    assert "e is needed elsewhere, too" in str(report(RecognizeOperators(), before))
+
+
+def test_silu_is_recognized_and_a_gate_of_another_value_is_left() -> None:
+    before = program(X, "s = R.sigmoid(x)\ny = s * x", "y")
+    assert counts(checked(RecognizeOperators(), before)) == {"nn.silu": 1}
+    before = program(X, f"a = x * {_c(1.702)}\ns = R.sigmoid(a)\ny = x * s", "y")
+    assert RecognizeOperators()(before) is before
+
+
+@pytest.mark.parametrize("square", SQUARES)
+@pytest.mark.parametrize(
+    "quotient",
+    ["r = R.rsqrt(v)\nn = x * r", "r = R.sqrt(v)\nn = x / r", f"q = R.sqrt(v)\nr = {_c(1.0)} / q\nn = r * x"],
+)
+def test_rms_norm_is_recognized(square: str, quotient: str) -> None:
+    lines = f"s = {square}\nm = R.mean(s, [-1], True)\nv = m + {_c(1e-6)}\n{quotient}\ny = g * n"
+    before = program(X + VECTORS, lines, "y")
+    assert counts(checked(RecognizeOperators(), before)) == {"nn.rms_norm": 1}
+
+
+@pytest.mark.parametrize(
+    ("mean", "factor", "reason"),
+    [
+        ("R.mean(s, [1], True)", "g", "the mean is not over the last axes"),
+        ("R.mean(s, [-1], True)", "x2", "the factor does not have the sizes of the normalized axes"),
+    ],
+)
+def test_a_norm_over_other_axes_or_with_another_factor_is_left(mean: str, factor: str, reason: str) -> None:
+    lines = f"s = x * x\nm = {mean}\nv = m + {_c(1e-6)}\nr = R.rsqrt(v)\nn = x * r\ny = {factor} * n"
+    before = program(X + VECTORS + ', x2: R.Tensor((3, 8), "float32")', lines, "y")
+    assert RecognizeOperators()(before) is before
+    assert reason in str(report(RecognizeOperators(), before))
+
+
+def test_a_root_of_something_else_is_no_norm() -> None:
+    lines = f"s = R.power(x, {_c(4.0)})\nm = R.mean(s, [-1], True)\nv = m + {_c(1e-6)}\n"
+    lines += "r = R.rsqrt(v)\nn = x * r\ny = g * n"
+    before = program(X + VECTORS, lines, "y")
+    assert RecognizeOperators()(before) is before
+    assert "the power is not 2" in str(report(RecognizeOperators(), before))
+
+
+@pytest.mark.parametrize("square", ["d * d", f"R.power(d, {_c(2.0)})"])
+@pytest.mark.parametrize("quotient", ["r = R.sqrt(v)\nn = d / r", "r = R.rsqrt(v)\nn = d * r"])
+def test_layer_norm_is_recognized(square: str, quotient: str) -> None:
+    lines = (
+        f"a = R.mean(x, [2], True)\nd = x - a\ns = {square}\nm = R.mean(s, [-1], True)\nv = m + {_c(1e-5)}\n"
+        f"{quotient}\nw = n * g\ny = w + b"
+    )
+    before = program(X + VECTORS, lines, "y")
+    assert counts(checked(RecognizeOperators(), before)) == {"nn.layer_norm": 1}
+
+
+def test_a_variance_around_another_mean_is_no_layer_norm() -> None:
+    lines = (
+        f"a = R.mean(x, [1, 2], True)\nd = x - a\ns = d * d\nm = R.mean(s, [-1], True)\nv = m + {_c(1e-5)}\n"
+        "r = R.sqrt(v)\nn = d / r\nw = n * g\ny = w + b"
+    )
+    after = RecognizeOperators()(program(X + VECTORS, lines, "y"))
+    assert "nn.layer_norm" not in counts(after)
+
+
+def _groups(ones: str = "[1.0, 1.0]", zeros: str = "[0.0, 0.0]", shape: str = "(2, 2, 45)", gamma: str = "g") -> str:
+    return (
+        f'r = R.reshape(x, {shape})\no = R.const({ones}, "float32")\nz0 = R.const({zeros}, "float32")\n'
+        f"i = R.nn.instance_norm(r, o, z0, 1, [2])\nk = R.reshape(i, (2, 6, 5, 3))\nm = k * {gamma}\ny = m + b"
+    )
+
+
+def test_group_norm_is_recognized_as_onnx_exporters_write_it() -> None:
+    after = checked(RecognizeOperators(), program(IMAGE, _groups(), "y"))
+    assert counts(after) == {"nn.group_norm": 1, "reshape": 2}
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (_groups(ones="[1.0, 2.0]"), "each group has a factor or summand of its own"),
+        (_groups(zeros="[0.0, 0.5]"), "each group has a factor or summand of its own"),
+        (_groups(gamma="z"), "factor or summand are not one number for each channel"),
+    ],
+)
+def test_what_only_resembles_group_norm_is_left(lines: str, reason: str) -> None:
+    before = program(IMAGE + ', z: R.Tensor((5, 3), "float32")', lines, "y")
+    assert RecognizeOperators()(before) is before
+    assert reason in str(report(RecognizeOperators(), before))
+
+
+def test_groups_of_a_symbolic_batch_are_recognized() -> None:
+    params = IMAGE.replace("(2, 6, 5, 3)", '("n", 6, 5, 3)')
+    lines = _groups(shape="(n, 2, 45)").replace("(2, 6, 5, 3)", "(n, 6, 5, 3)")
+    after = checked(RecognizeOperators(), program(params, lines, "y", "n = T.int64()"))
+    assert counts(after) == {"nn.group_norm": 1, "reshape": 2}

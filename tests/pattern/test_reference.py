@@ -1,0 +1,141 @@
+"""The matcher that runs gives exactly the matches that the definition gives, on random patterns and blocks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import assume, event, given, settings
+from hypothesis import strategies as st
+
+from regraft.dpl import DFPattern, PatternContext, PatternError, is_op, wildcard
+from regraft.ir import Constant, Expr, Op
+from regraft.pattern.matcher import compile as compiler
+from regraft.pattern.matcher.context_match import compiled_context
+from regraft.pattern.matcher.match import CompiledPattern, compiled
+from regraft.pattern.matcher.view import BlockView, resolve
+from regraft.pattern.pattern import all_patterns
+from regraft.pattern.reference import context_matches, matches
+from tests.pattern.random_patterns import PatternWriter, RandomBlock, random_context, reordered
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def identity(value: Any) -> object:
+    """What makes two values of a match the same one; constants by content, since which copy is shown is open."""
+    if isinstance(value, list):
+        return tuple(identity(item) for item in value)
+    if isinstance(value, Constant):
+        return (value.data.dtype, value.data.shape, value.data.numpy().tobytes())
+    return id(value) if value is None or hasattr(value, "ty") else str(value)
+
+
+def frozen(match: dict[Any, Any]) -> frozenset[Any]:
+    return frozenset((key, identity(value)) for key, value in match.items())
+
+
+def described(match: dict[Any, Any]) -> str:
+    return "; ".join(f"{key!r} -> {value!r}" for key, value in match.items())
+
+
+def ways(form: CompiledPattern, block: RandomBlock, value: Expr) -> list[dict[Any, Any]]:
+    """All that the compiled pattern finds at ``value``."""
+    operand = value if form.reads_as_written else resolve(block.definitions, value)
+    return list(form.matches(block.definitions, operand))
+
+
+@settings(max_examples=400)
+@given(seed=SEEDS)
+def test_a_compiled_pattern_has_the_matches_of_its_definition_in_the_same_order(seed: int) -> None:
+    random = Random(seed)
+    block = RandomBlock(random, random.randint(2, 8))
+    root = random.choice(block.values())
+    pattern = PatternWriter(random, block.definitions).pattern(root, random.randint(1, 3))
+    found_any = False
+    for value in block.values():
+        try:
+            got = ways(compiled(pattern), block, value)
+        except PatternError:
+            assume(False)
+        want = list(matches(pattern, block.definitions, value))
+        message = f"{pattern!r} at {value.name_hint} in\n{block.block!r}\ngot {[*map(described, got)]}"
+        assert {frozen(m) for m in got} == {frozen(m) for m in want}, message
+        assert not want or frozen(got[0]) == frozen(want[0]), f"another first match: {message}"
+        found_any = found_any or bool(want)
+    event(f"the pattern matches: {found_any}")
+
+
+@settings(max_examples=200)
+@given(seed=SEEDS)
+def test_a_pattern_whose_parts_are_shared_between_its_places_has_the_matches_of_its_definition(seed: int) -> None:
+    random = Random(seed)
+    block = RandomBlock(random, random.randint(2, 8))
+    values = block.values()
+    pattern = PatternWriter(random, block.definitions).pattern(random.choice(values), random.randint(1, 3))
+    entangled = pattern | (pattern.has_dtype("float32") & wildcard()) | is_op("relax.exp")(pattern)
+    for root in (pattern, entangled):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(compiler, "MANY_STEPS", 0)
+            try:
+                form = CompiledPattern(root)
+            except PatternError:
+                assume(False)
+        for value in values:
+            got = {frozen(m) for m in ways(form, block, value)}
+            want = {frozen(m) for m in matches(root, block.definitions, value)}
+            assert got == want, f"{root!r} at {value.name_hint} in\n{block.block!r}"
+
+
+@settings(max_examples=400)
+@given(seed=SEEDS)
+def test_the_order_of_alternatives_arguments_and_fields_never_decides_whether_a_pattern_matches(seed: int) -> None:
+    random = Random(seed)
+    block = RandomBlock(random, random.randint(2, 8))
+    root = random.choice(block.values())
+    try:
+        pattern = PatternWriter(random, block.definitions).pattern(root, random.randint(1, 3))
+        other = reordered(random, pattern)
+        for value in block.values():
+            message = f"{pattern!r} against {other!r} at {value.name_hint} in\n{block.block!r}"
+            assert pattern.match(value, block.definitions) == other.match(value, block.definitions), message
+    except PatternError:
+        assume(False)
+
+
+def shared_parts(context: PatternContext) -> list[DFPattern]:
+    """The patterns that stand in more than one root, or that a repeat shares."""
+    count = Counter(part for root in context.roots() for part in all_patterns(root))
+    return [p for p, n in count.items() if n > 1 and not isinstance(getattr(p, "expr", None), Op)]
+
+
+def outline(match: dict[Any, Any], patterns: list[DFPattern]) -> frozenset[Any]:
+    """Which values the patterns stand for."""
+    return frozen({p: match[p] for p in patterns if p in match})
+
+
+def up_to_alike_roots(match: dict[Any, Any], context: PatternContext) -> object:
+    """A match of which it does not show which of several roots of one form stands for which value."""
+    roots = Counter((repr(root), identity(match[root])) for root in context.roots())
+    return (frozenset(roots.items()), outline(match, shared_parts(context)))
+
+
+@settings(max_examples=400)
+@given(seed=SEEDS)
+def test_a_compiled_context_has_the_matches_of_its_definition_up_to_alike_roots(seed: int) -> None:
+    random = Random(seed)
+    block = RandomBlock(random, random.randint(2, 7))
+    try:
+        context = random_context(random, block)
+        assume(context.roots())
+        got = list(compiled_context(context).search(BlockView(block.block)))
+    except PatternError:
+        assume(False)
+    want = list(context_matches(context, block.block))
+    patterns = [*context.roots(), *shared_parts(context)]
+    message = f"{[*map(repr, context.roots())]} {context.uses} in\n{block.block!r}\n{[*map(described, got)]}"
+    assert {outline(m, patterns) for m in got} <= {outline(m, patterns) for m in want}, f"wrong match: {message}"
+    missing = {up_to_alike_roots(m, context) for m in want} - {up_to_alike_roots(m, context) for m in got}
+    assert not missing, f"missing {missing}: {message}"
+    event(f"the context matches: {bool(want)}")

@@ -1,0 +1,277 @@
+"""The torch engine, and modules made of programs: the numbers of NumPy, gradients, devices, state, `torch.export`."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+import regraft as rx
+from regraft import op as R
+from regraft.engine import BuildError, ExecutionError, TypeCheckError, build, runs_on
+from regraft.ir import Constant, IRModule, Op, SymVar, walk
+from regraft.run.torch_weights import lift_constants
+from regraft.testing import random_inputs, random_module
+from tests.op.harness import assert_close, to_numpy
+from tests.run.programs import program, tensor
+
+OPERATORS = [op for op in Op.all() if op.name.startswith("relax.")]
+
+
+@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
+def test_every_operator_runs(op: Op) -> None:
+    # That each gives its reference's numbers is tested with the operators: `tests.op.harness.check` runs both.
+    assert runs_on("torch", op)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_programs_give_what_numpy_gives(seed: int) -> None:
+    module = random_module(seed, size=25, helpers=seed % 3)
+    arguments = random_inputs(module["main"], seed)
+    expected = build(module, target="numpy")["main"](*arguments)
+    assert_close(to_numpy(build(module, target="torch")["main"](*arguments)), expected, 1e-4)
+
+
+def _layer(width: int = 4) -> IRModule:
+    weight = np.arange(width * 3, dtype=np.float32).reshape(width, 3) / 7
+    x = tensor("x", (SymVar("n"), width))
+    return program([x], lambda bb, v: R.nn.gelu(R.add(R.matmul(v, rx.const(weight)), rx.const(0.5))))
+
+
+def test_tensors_come_out_and_arrays_and_tensors_go_in() -> None:
+    main = build(_layer(), target="torch")["main"]
+    x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+    results = [main(x), main(torch.from_numpy(x)), main(x.tolist())]
+    for result in results:
+        assert isinstance(result, torch.Tensor)
+        torch.testing.assert_close(result, results[0], rtol=0, atol=0)
+
+
+def test_gradients_flow_through_a_built_program() -> None:
+    module = _layer()
+    x = torch.randn(5, 4, requires_grad=True)
+    build(module, target="torch")["main"](x).sum().backward()
+    y = x.detach().clone().requires_grad_()
+    weight = next(c.data.numpy() for c in walk(module["main"]) if isinstance(c, Constant) and c.data.shape)
+    F.gelu(y @ torch.from_numpy(np.array(weight)) + 0.5).sum().backward()
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad, y.grad)
+
+
+def test_constants_are_not_copied_on_the_cpu() -> None:
+    weight = np.ones((2, 2), np.float32)
+    module = program([tensor("x", (2,))], lambda bb, v: rx.const(weight))
+    assert build(module, target="torch")["main"](torch.ones(2)).data_ptr() == weight.ctypes.data
+
+
+def test_attention_is_one_call_of_pytorchs_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    original = F.scaled_dot_product_attention
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        calls.append(kwargs)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", counted)
+    q, k = tensor("q", (2, 5, 6, 8)), tensor("k", (2, 7, 2, 8))
+    module = program([q, k], lambda bb, a, b: R.nn.attention(a, b, b, causal_mask="BottomRight", window_size=3))
+    arguments = [np.random.default_rng(0).normal(size=v.ty.shape).astype(np.float32) for v in (q, k)]
+    result = build(module, target="torch")["main"](*arguments)
+    assert len(calls) == 1
+    np.testing.assert_allclose(result, build(module, target="numpy")["main"](*arguments), rtol=1e-4, atol=1e-6)
+
+
+def test_a_convolution_of_permuted_data_copies_no_kernel() -> None:
+    kernel = np.ones((6, 5, 3, 3), np.float32)
+    module = program(
+        [tensor("x", (2, 8, 9, 5))],
+        lambda _, x: R.nn.conv2d(R.permute_dims(x, [0, 3, 1, 2]), rx.const(kernel), padding=1),
+    )
+    main = build(module, target="torch")["main"]
+    x = torch.randn(2, 8, 9, 5)
+    with torch.profiler.profile(record_shapes=True) as profiled:
+        result = main(x)
+    torch.testing.assert_close(result, F.conv2d(x.permute(0, 3, 1, 2), torch.from_numpy(kernel), padding=1))
+    copied = [event.input_shapes[0] for event in profiled.events() if event.name == "aten::copy_"]
+    assert list(kernel.shape) not in copied
+
+
+def test_a_split_is_one_call_whose_parts_are_views() -> None:
+    module = program([tensor("x", (2, 9))], lambda bb, x: bb.emit(R.split(x, [2, 5], axis=1)))
+    main = build(module, target="torch")["main"]
+    x = torch.randn(2, 9)
+    with torch.profiler.profile() as profiled:
+        parts = main(x)
+    assert [event.name for event in profiled.events() if "split" in event.name or "slice" in event.name] == [
+        "aten::split_with_sizes"
+    ]
+    for part, want in zip(parts, (x[:, :2], x[:, 2:5], x[:, 5:]), strict=True):
+        assert part.data_ptr() == want.data_ptr()
+        torch.testing.assert_close(part, want, rtol=0, atol=0)
+
+
+def test_an_unknown_device_is_named() -> None:
+    with pytest.raises(BuildError, match="PyTorch has no device 'nowhere'"):
+        build(_layer(), target="torch", device="nowhere")
+
+
+def test_the_meta_device_computes_shapes_only() -> None:
+    result = build(_layer(), target="torch", device="meta")["main"](torch.ones(5, 4))
+    assert (result.device.type, tuple(result.shape)) == ("meta", (5, 3))
+
+
+def test_a_dtype_that_pytorch_lacks_is_named() -> None:
+    main = build(program([tensor("x", (2,), "int4")], lambda bb, v: v), target="torch")["main"]
+    with pytest.raises(TypeCheckError, match="parameter x: PyTorch has no dtype int4"):
+        main(np.zeros(2, rx.ir.dtypes.numpy_dtype("int4")))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((torch.ones(2, 5),), "main: parameter x: axis 1 is 5; expected 4"),
+        ((torch.ones(2, 4, dtype=torch.float64),), "main: parameter x has dtype float64; expected float32"),
+        ((), r"main\(x\) takes 1 arguments, but got 0"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ExecutionError, match=message):
+        build(_layer(), target="torch")["main"](*arguments)
+
+
+def test_a_failing_operator_is_named_with_its_operands() -> None:
+    module = program([tensor("x", (3,)), tensor("i", (2,), "int64")], lambda bb, x, i: R.take(x, i, axis=0))
+    with pytest.raises(ExecutionError, match=r"relax\.take failed[\s\S]*x: float32 \(3,\), i: int64 \(2,\)"):
+        build(module, target="torch")["main"](torch.ones(3), torch.tensor([1, 9]))
+
+
+# --- modules
+
+
+def test_a_module_takes_arguments_in_order_or_by_name() -> None:
+    module = rx.to_torch(_layer())
+    assert str(inspect.signature(module.forward)) == "(x)"
+    x = torch.randn(2, 4)
+    torch.testing.assert_close(module(x), module(x=x), rtol=0, atol=0)
+    with pytest.raises(ExecutionError, match=r"forward takes \(x\), but got 1 in order, y="):
+        module(x, y=x)
+
+
+def test_the_weights_of_a_module_are_its_own() -> None:
+    program_ = _layer()
+    module = rx.to_torch(program_)
+    (weight,) = module.state_dict().values()
+    before = weight.clone()
+    weight.zero_()
+    torch.testing.assert_close(next(iter(rx.to_torch(program_).state_dict().values())), before)
+    shared = rx.to_torch(program_, share_memory=True)
+    original = next(c for c in walk(program_["main"]) if isinstance(c, Constant) and c.data.shape)
+    assert next(iter(shared.state_dict().values())).data_ptr() == original.data.numpy().ctypes.data
+
+
+def test_a_copy_of_a_module_has_weights_of_its_own() -> None:
+    module = rx.to_torch(_layer())
+    twin = copy.deepcopy(module)
+    next(iter(twin.state_dict().values())).zero_()
+    x = torch.randn(2, 4)
+    assert not torch.equal(module(x), twin(x))
+
+
+class _Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.GELU(), torch.nn.Linear(6, 4))
+        self.body[2].bias.requires_grad_(False)
+        self.tied = self.body[0]
+
+    def forward(self, x: torch.Tensor, *, scale: float = 2.0) -> dict[str, torch.Tensor]:
+        return {"out": self.body(x) * scale + torch.arange(4)}
+
+
+def test_a_module_trains_like_the_model_it_came_from() -> None:
+    model, x = _Net(), torch.randn(3, 4)
+    module = rx.to_torch(rx.from_torch(model, (x,), {"scale": 2.0}))
+    wanted = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
+    assert {name: parameter.requires_grad for name, parameter in module.named_parameters()} == wanted
+    for trained in (model, module):
+        optimizer = torch.optim.SGD([p for p in trained.parameters() if p.requires_grad], lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            trained(x, scale=2.0)["out"].square().mean().backward()
+            optimizer.step()
+    assert set(model.state_dict()) == set(module.state_dict())
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(module.state_dict()[name], value)
+
+
+def test_a_module_moves_to_another_dtype_and_device() -> None:
+    model, x = _Net(), torch.randn(3, 4)
+    module = rx.to_torch(rx.from_torch(model, (x,), {"scale": 2.0}))
+    moved = module.to("meta")
+    assert {value.device.type for value in moved.state_dict().values()} == {"meta"}
+    assert moved(x.to("meta"), scale=2.0)["out"].device.type == "meta"
+
+
+def test_a_row_that_a_tensor_names_is_not_asked_for_while_compiling() -> None:
+    x = torch.randn(2, 4, 3)
+    row = program([tensor("x", (2, 4, 3))], lambda builder, x: builder.emit(R.take(x, rx.const(-2, "int64"), axis=1)))
+    module = rx.to_torch(row)
+    torch.testing.assert_close(module(x), x[:, -2])
+    compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
+    for other in (x, torch.randn(2, 4, 3)):
+        torch.testing.assert_close(compiled(other), other[:, -2])
+
+
+def test_a_module_compiles_without_a_break_and_exports() -> None:
+    model, x = _Net(), torch.randn(3, 4)
+    module = rx.to_torch(rx.from_torch(model, (x,), {"scale": 2.0}))
+    expected = model(x, scale=2.0)["out"]
+    compiled = torch.compile(module, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x, scale=2.0)["out"], expected)
+    exported = torch.export.export(module, (x,), {"scale": 2.0})
+    torch.testing.assert_close(exported.module()(x, scale=2.0)["out"], expected)
+    assert set(exported.state_dict) == set(model.state_dict())
+
+
+def test_another_nesting_of_arguments_is_an_error_that_shows_both() -> None:
+    model, x = _Net(), torch.randn(3, 4)
+    module = rx.to_torch(rx.from_torch(model, (x,), {"scale": 2.0}))
+    with pytest.raises(ExecutionError, match=r"nested as \(\[\.\.\.\], scale=\.\.\.\).*exported for \(\.\.\., scale"):
+        module([x], scale=2.0)
+    with pytest.raises(ExecutionError, match=r"an argument is 3.0; the program was exported for 2.0"):
+        module(x, scale=3.0)
+
+
+def test_a_file_holds_the_program_with_its_dynamic_sizes(tmp_path: Path) -> None:
+    model = torch.nn.Linear(4, 3)
+    shapes = {"input": {0: torch.export.Dim("rows")}}
+    rx.save_torch(rx.from_torch(model, (torch.randn(5, 4),), dynamic_shapes=shapes), tmp_path / "model.pt2")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.pt2"]
+    loaded = torch.export.load(tmp_path / "model.pt2").module()
+    for rows in (2, 7):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(loaded(x), model(x))
+
+
+def test_a_program_that_does_not_export_leaves_no_file(tmp_path: Path) -> None:
+    module = program([tensor("x", None, ndim=2)], lambda bb, v: v)
+    with pytest.raises(rx.RegraftError, match="no example can be made"):
+        rx.save_torch(module, tmp_path / "model.pt2")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_functions_hand_their_constants_on_to_the_functions_they_call() -> None:
+    for seed in range(30):
+        module = random_module(seed, size=20, helpers=3)
+        arguments = random_inputs(module["main"], seed)
+        expected = build(module, target="numpy")["main"](*arguments)
+        lifted = lift_constants(module)
+        weights = [data.numpy() for data in lifted.taken["main"]]
+        assert not any(isinstance(expr, Constant) for f in lifted.module.functions.values() for expr in walk(f))
+        assert_close(build(lifted.module, target="numpy")["main"](*arguments, *weights), expected, 1e-6)

@@ -1,0 +1,97 @@
+"""The table of gradients: for each operator, whether it has one here, and whether it has one in TVM.
+
+`python -m tools.gradient_table` prints it as Markdown; ``docs/gradients_coverage.md`` is what it prints.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from regraft.ir.op import Op, Trait
+
+IN_TVM: Final = frozenset(
+    [
+        "abs",
+        "add",
+        "astype",
+        "broadcast_to",
+        "concat",
+        "cos",
+        "cumsum",
+        "divide",
+        "equal",
+        "exp",
+        "expand_dims",
+        "full",
+        "full_like",
+        "greater",
+        "greater_equal",
+        "less",
+        "less_equal",
+        "log",
+        "matmul",
+        "maximum",
+        "mean",
+        "minimum",
+        "multiply",
+        "negative",
+        "nn.avg_pool2d",
+        "nn.conv2d",
+        "nn.cross_entropy_with_logits",
+        "nn.log_softmax",
+        "nn.max_pool2d",
+        "nn.nll_loss",
+        "nn.relu",
+        "nn.silu",
+        "nn.softmax",
+        "not_equal",
+        "ones",
+        "ones_like",
+        "permute_dims",
+        "power",
+        "reshape",
+        "sigmoid",
+        "sin",
+        "split",
+        "sqrt",
+        "subtract",
+        "sum",
+        "take",
+        "tanh",
+        "triu",
+        "variance",
+        "where",
+        "zeros",
+        "zeros_like",
+    ]
+)
+"""The operators for which TVM 0.27 registers a gradient; that of what gives no slope is none, as "stops" is here."""
+
+_TITLE: Final = """\
+# Operators with a gradient
+
+Here and in TVM 0.27, as `make docs` finds it: {here} operators have a gradient here, {both} of them in TVM as well.
+Operators that stop the gradient, and those that have none, are on the [page of all operators](ops.md).
+
+| operator | here | TVM 0.27 |
+| --- | --- | --- |
+"""
+
+
+def differentiable() -> list[str]:
+    """The names of the vocabulary's operators that a gradient passes through, without ``relax.``, in order."""
+    found = [op for op in Op.all() if op.gradient is not None and Trait.STOPS_GRADIENT not in op.traits]
+    return [op.name.removeprefix("relax.") for op in found if op.name.startswith("relax.")]
+
+
+def table() -> str:
+    """The whole page."""
+    names = differentiable()
+    rows = [f"| `{name}` | yes | {'yes' if name in IN_TVM else '–'} |" for name in names]
+    both = sum(name in IN_TVM for name in names)
+    return _TITLE.format(here=len(names), both=both) + "\n".join([*rows, ""])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table())

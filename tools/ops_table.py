@@ -1,0 +1,97 @@
+"""The table of the vocabulary: for each operator, what is known of it and which engines and formats take it.
+
+`python -m tools.ops_table` prints it as Markdown; ``docs/ops.md`` is what it prints. Nothing in it is
+written by hand: rules, traits and summaries come from the declarations, the columns of engines from the engines.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from regraft import op as ops
+from regraft.ir.op import REQUIRED, Op, Trait
+from regraft.run import runs_on, target_names
+
+YES: Final = "yes"
+ENGINE: Final = "engine"
+"""The mark of an operator without reference semantics that the engines run in their own way."""
+STOPS: Final = "stops"
+NONE: Final = "–"
+
+_HEADER: Final = """\
+# Operators
+
+Every operator of the vocabulary, as `make docs` finds it in the code. A call is checked by its **type rule**
+when it is built. Its **reference** semantics are written once, over the Python array API standard; where the cell
+says "engine", the operator leaves the program (a call of an outside function, printing), and each engine runs it
+in its own way. Under **gradient**, "stops" means that no gradient passes through. The other columns say which
+engines run it: ONNX Runtime, PyTorch and XLA; "–" is not yet.
+"""
+
+_TARGETS: Final = {"onnx": "onnxruntime", "torch": "torch", "xla": "xla"}
+"""The columns that say which engines run an operator; ONNX Runtime runs what can be written as ONNX."""
+
+
+def public_function(op: Op, namespace: Any = ops) -> Callable[..., Any] | None:
+    """The function that people call for ``op``: ``ops.nn.relu`` for ``relax.nn.relu``; None if there is none."""
+    found: Any = namespace
+    for part in op.name.removeprefix("relax.").split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            return None
+    return found if callable(found) else None
+
+
+def summary(op: Op) -> str:
+    """The first sentence of the docstring of the operator's public function; "" if there is none."""
+    function = public_function(op)
+    text = " ".join(((function.__doc__ if function else None) or "").split("\n\n")[0].split())
+    end = text.find(". ")
+    return (text if end < 0 else text[: end + 1]).rstrip(".")
+
+
+def signature(op: Op) -> str:
+    """The operator's operands and attributes: ``x, axes=None``."""
+    operands = [f"{operand.name}?" if operand.optional else operand.name for operand in op.operands]
+    if op.variadic:
+        operands[-1] = f"*{operands[-1]}"
+    attributes = [name if value is REQUIRED else f"{name}={value!r}" for name, value in op.attributes.items()]
+    return ", ".join([*operands, *(["*"] if attributes and not op.variadic else []), *attributes])
+
+
+def columns() -> tuple[str, ...]:
+    """The titles of the columns."""
+    return ("operator", "summary", "traits", "type rule", "reference", "gradient", *_TARGETS)
+
+
+def row(op: Op) -> tuple[str, ...]:
+    """The cells of an operator."""
+    traits = ", ".join(trait.name.lower() for trait in Trait if trait in op.traits)
+    reference = YES if op.reference is not None else ENGINE if runs_on("numpy", op) else ""
+    gradient = YES if op.gradient is not None else STOPS if Trait.STOPS_GRADIENT in op.traits else NONE
+    return (
+        f"`{op.name}({signature(op)})`",
+        summary(op),
+        traits,
+        YES if callable(op.infer) else "",
+        reference,
+        gradient,
+        *(YES if target in target_names() and runs_on(target, op) else NONE for target in _TARGETS.values()),
+    )
+
+
+def table(operators: Iterable[Op] | None = None) -> str:
+    """The whole page, for all operators or the given ones."""
+    lines = [_line(columns()), _line(["---"] * len(columns()))]
+    lines += [_line(row(op)) for op in (Op.all() if operators is None else operators)]
+    return "\n".join([_HEADER, *lines, ""])
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table())

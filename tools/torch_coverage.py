@@ -1,0 +1,97 @@
+"""Which operators of PyTorch's core ATen set `from_torch` reads; the table that ``docs/torch_coverage.md`` holds.
+
+``python -m tools.torch_coverage`` prints it. Everything comes from the handlers and from PyTorch's own tags.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any, Final
+
+import torch
+
+from regraft.formats.torch import handlers as handlers
+from regraft.formats.torch.complex_numbers import COMPLEX_HANDLERS
+from regraft.formats.torch.context import HANDLERS
+
+_HEADER: Final = """\
+# Operators of PyTorch
+
+`regraft.from_torch` reads {handled} overloads of ATen operators. This page lists the {core} that PyTorch {version}
+calls its core set, which every model can be decomposed to, and the others, which are read without being decomposed. An
+operator that is in neither list is first decomposed by PyTorch, by itself; what has no counterpart then is an error
+that lists all such operators with their places.
+
+`python -m tools.torch_coverage` prints this page.
+
+## The core set
+
+| operator | read |
+|---|---|
+"""
+_COMPLEX: Final = """
+## Complex numbers
+
+A complex tensor between real ones is read as two real tensors; inputs and results have to be real. These operators take
+or make complex numbers; Fourier transforms are of axes of known size:
+
+"""
+_MORE: Final = """
+## Beyond the core set
+
+These stay as the person wrote them:
+
+"""
+
+
+def core_operators() -> list[str]:
+    """The names of the overloads that this PyTorch tags as core ATen, in alphabetical order."""
+    found: list[str] = []
+    names: Iterable[str] = torch._C._dispatch_get_all_op_names()  # pyright: ignore[reportPrivateUsage]
+    for name in names:
+        namespace, _, rest = name.partition("::")
+        base, _, overload = rest.partition(".")
+        packet: Any = getattr(torch.ops.aten, base, None) if namespace == "aten" else None
+        operator = getattr(packet, overload or "default", None)
+        if operator is not None and torch.Tag.core in operator.tags:
+            found.append(str(operator))
+    return sorted(found)
+
+
+_REASONS: Final = {
+    "rand": "no: random numbers",
+    "randn": "no: random numbers",
+    "randperm": "no: random numbers",
+}
+
+
+def is_read(name: str) -> bool:
+    """Whether an overload has a handler, for real or for complex tensors."""
+    return name in HANDLERS or name in COMPLEX_HANDLERS
+
+
+def why_not(name: str) -> str:
+    """Why a core operator has no handler."""
+    base, overload = name.split(".")[1:]
+    if base in _REASONS:
+        return _REASONS[base]
+    if overload == "out" or base.endswith("_"):
+        return "yes, after PyTorch made the program functional"
+    return "no"
+
+
+def page() -> str:
+    """The whole page."""
+    core = core_operators()
+    version = torch.__version__.partition("+")[0]
+    handled = list(dict.fromkeys([*HANDLERS, *COMPLEX_HANDLERS]))
+    lines = [f"| `{name}` | {'yes' if is_read(name) else why_not(name)} |" for name in core]
+    others = ", ".join(f"`{name.removeprefix('aten.')}`" for name in sorted(HANDLERS) if name not in core)
+    pairs = ", ".join(f"`{name.removeprefix('aten.')}`" for name in sorted(COMPLEX_HANDLERS))
+    header = _HEADER.format(handled=len(handled), core=len(core), version=version)
+    return f"{header}{chr(10).join(lines)}\n{_MORE}{others}\n{_COMPLEX}{pairs}\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
