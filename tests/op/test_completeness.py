@@ -35,7 +35,7 @@ def test_every_operator_is_reached_by_its_name(namespace: object) -> None:
 
 
 def test_every_operator_occurs_in_a_test_of_its_own(root: Path) -> None:
-    texts = [path.read_text(encoding="utf-8") for path in (root / "tests" / "ops").rglob("test_*.py")]
+    texts = [path.read_text(encoding="utf-8") for path in (root / "tests" / "op").rglob("test_*.py")]
     code = "\n".join(texts)
     assert [op.name for op in OPERATORS if op.name.rpartition(".")[2] not in code] == []
 
