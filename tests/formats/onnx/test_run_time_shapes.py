@@ -201,9 +201,10 @@ def test_what_decides_a_shape_may_be_an_input(name: str) -> None:
     model = _with_types(_model(op_type, several[0], **attributes))
     module = from_onnx(model)
     mains = [build(module, target=target)["main"] for target in ("numpy", "onnxruntime")]
-    # ONNX Runtime takes the size of the result where ONNX takes the factor times the size of the operand.
+    # Beyond the ends of an axis ONNX Runtime has weights of its own for some modes of Resize.
+    is_runtime_right = op_type != "Resize" or attributes.get("coordinate_transformation_mode") == "align_corners"
     oracle: Any = (
-        ReferenceEvaluator(model) if op_type == "Resize" else onnxruntime.InferenceSession(model.SerializeToString())
+        onnxruntime.InferenceSession(model.SerializeToString()) if is_runtime_right else ReferenceEvaluator(model)
     )
     for feeds in several:
         expected = oracle.run(None, feeds)

@@ -43,18 +43,18 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str) -> onnx.
                 save: Any = ir.save  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
                 save(model, temporary, external_data=data_name, size_threshold_bytes=_LEAST_OUTSIDE)
                 proto = onnx.load(temporary, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
-                check_file(temporary)
+                check_file(temporary, proto)
             elif size >= wire.LEAST_FILE:
                 wire.write_model(model, temporary)
                 proto = wire.read_model(str(temporary))
                 # Checked without the bytes of the constants, which the checker would load.
                 checked = temporary.with_name("checked.onnx")
                 checked.write_bytes(proto.SerializeToString())
-                check_file(checked)
+                check_file(checked, proto)
             else:
                 proto = ir.to_proto(model)
                 temporary.write_bytes(proto.SerializeToString())
-                check_file(temporary)
+                check_file(temporary, proto)
             if outside and (Path(folder) / data_name).exists():
                 os.replace(Path(folder) / data_name, path.parent / data_name)
             os.replace(temporary, path)
@@ -73,10 +73,30 @@ def _with_number(error: OSError) -> OSError:
     return error
 
 
-def check_file(path: Path) -> None:
-    """Raise onnx's `ValidationError` unless a model file, with its external data, is valid."""
+def check_file(path: Path, proto: onnx.ModelProto) -> None:
+    """Raise onnx's `ValidationError` unless a model file, which holds ``proto``, is valid with its external data."""
     check: Any = onnx.checker.check_model  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    ranked = as_checked(proto)
+    if ranked is not proto:
+        path = path.with_name(f"ranked_{path.name}")
+        path.write_bytes(ranked.SerializeToString())
     check(str(path))
+
+
+def as_checked(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """``proto`` as onnx's checker takes it: it asks for the rank of each input and output, which need not be known."""
+
+    def without_rank(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+        ports = [*model.graph.input, *model.graph.output]
+        return [one for one in ports if one.type.HasField("tensor_type") and not one.type.tensor_type.HasField("shape")]
+
+    if not without_rank(proto):
+        return proto
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    for port in without_rank(copy):
+        port.type.tensor_type.shape.SetInParent()
+    return copy
 
 
 def check_external_data(graph: ir.Graph, path: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from .... import op as ops
 from ....ir.dims import Dim, ceildiv, dim_max, floordiv
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
+from ....op.nn.windows import window_count
 from .importing import Imported, NodeImporter, reads
 
 _CONV = {1: ops.nn.conv1d, 2: ops.nn.conv2d, 3: ops.nn.conv3d}
@@ -127,7 +129,8 @@ def _transposed_padding(
         goal = sizes[axis] * strides[axis] if target is None else target[-rank:][axis]
         full = (sizes[axis] - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1 + extra[axis]
         total = full - goal
-        short = max(-total, 0)
+        # A stride beyond the kernel leaves the result of SAME short of the goal, as ONNX Runtime has it.
+        short = 0 if target is None else max(-total, 0)
         total = max(total, 0)
         small, large = total // 2, total - total // 2
         first, last = (large, small) if mode == "SAME_LOWER" else (small, large)
@@ -151,13 +154,36 @@ def _max_pool(node: NodeImporter) -> tuple[Imported | None, ...]:
         return (_MAX_POOL[rank](node.operand(0), kernel, strides, ceil_mode=True),)
     least = -math.inf if is_float(node.dtype()) else int(np.iinfo(node.dtype()).min)
     x, padding = _padded(node, kernel, strides, dilations, least)
+    if x is node.operand(0):
+        kernel = _on_axes(node, kernel, strides, dilations, padding)
     return (_MAX_POOL[rank](x, kernel, strides, padding, dilations, ceil_mode=bool(node.attr("ceil_mode", 0))),)
 
 
 def _window(node: NodeImporter, rank: int) -> tuple[Any, Any, Any, tuple[int, ...]]:
     kernel = node.attr("kernel_shape")
     strides, dilations = _steps(node, rank)
-    return kernel, strides, dilations, _padding(node, kernel, strides, dilations)
+    padding = _padding(node, kernel, strides, dilations)
+    return _on_axes(node, kernel, strides, dilations, padding), strides, dilations, padding
+
+
+def _on_axes(
+    node: NodeImporter, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], padding: Sequence[int]
+) -> tuple[int, ...]:
+    """A pooling's window without what hangs over the end of an axis that only one, begun by ``ceil_mode``, is on."""
+    if not node.attr("ceil_mode", 0):
+        return tuple(kernel)
+    rank = len(kernel)
+    found = list(kernel)
+    for axis, size in enumerate(node.shape()[2:]):
+        if not isinstance(size, int):
+            continue
+        pads, step, stride = (padding[axis], padding[axis + rank]), dilations[axis], strides[axis]
+        last = size + sum(pads) - 1
+        fitting = last // step + 1
+        is_alone = window_count(size, (fitting - 1) * step + 1, stride, pads, ceil_mode=True) == 1
+        if 0 < (kernel[axis] - 1) * step - last < stride and is_alone:
+            found[axis] = fitting
+    return tuple(found)
 
 
 def _max_pool_places(node: NodeImporter, rank: int) -> tuple[Imported, Imported]:
@@ -222,10 +248,36 @@ def _lp_pool(node: NodeImporter) -> Imported:
     rank = _spatial(node, _AVG_POOL)
     kernel, strides, dilations, padding = _window(node, rank)
     power = float(node.attr("p", 2))
-    x = ops.power(ops.abs(node.operand(0)), node.like(power))
-    mean = _AVG_POOL[rank](node.emit(x), kernel, strides, padding, dilations, bool(node.attr("ceil_mode", 0)), True)
+    x = node.emit(ops.power(ops.abs(node.operand(0)), node.like(power)))
+    if node.attr("ceil_mode", 0):
+        x = _filled_up(node, x, kernel, strides, dilations, padding)
+    mean = _AVG_POOL[rank](x, kernel, strides, padding, dilations, count_include_pad=True)
     count = float(math.prod(kernel))
     return ops.power(ops.multiply(mean, node.like(count)), node.like(1 / power))
+
+
+def _filled_up(
+    node: NodeImporter,
+    x: Expr,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    padding: Sequence[int],
+) -> Expr:
+    """``x`` with zeros behind each axis as far as the last window reaches that ``ceil_mode`` begins."""
+    rank = len(kernel)
+    sizes = list(node.shape())
+    for axis in range(rank):
+        pads = (padding[axis], padding[axis + rank])
+        extent = (kernel[axis] - 1) * dilations[axis] + 1
+        count = window_count(sizes[2 + axis], extent, strides[axis], pads, ceil_mode=True)
+        short = dim_max((count - 1) * strides[axis] + extent - sizes[2 + axis] - sum(pads), 0)
+        if short == 0:
+            continue
+        zeros = ops.full([*sizes[: 2 + axis], short, *sizes[3 + axis :]], node.like(0))
+        x = node.emit(ops.concat([x, node.emit(zeros)], axis=2 + axis))
+        sizes[2 + axis] = sizes[2 + axis] + short
+    return x
 
 
 @reads("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")

@@ -174,11 +174,22 @@ def _number(bound: Any) -> Any:
     return bound if isinstance(bound, int | float) else None
 
 
+def _bound(node: NodeImporter, name: str, index: int) -> Any:
+    """A bound of `Clip`; one that is NaN leaves its side open in ONNX Runtime, and so here."""
+    bound = node.attr(name) if node.attr(name) is not None else node.optional(index)
+    number = _number(bound)
+    if isinstance(number, float) and np.isnan(number):
+        return None
+    if number is None and isinstance(bound, Expr) and is_float(node.dtype()):
+        least = -np.inf if name == "min" else np.inf
+        return node.emit(ops.where(node.emit(ops.isnan(bound)), node.like(least), bound))
+    return bound
+
+
 @reads("Clip")
 def _clip(node: NodeImporter) -> Imported:
     x = node.operand(0)
-    low = node.attr("min") if node.attr("min") is not None else node.optional(1)
-    high = node.attr("max") if node.attr("max") is not None else node.optional(2)
+    low, high = _bound(node, "min", 1), _bound(node, "max", 2)
     numbers = [_number(bound) for bound in (low, high)]
     if None not in numbers:
         return ops.clip(x, *numbers)
@@ -200,7 +211,7 @@ def _leaky_relu(node: NodeImporter) -> Imported:
 def _prelu(node: NodeImporter) -> Imported:
     x, slope = node.operand(0), node.operand(1)
     rank, shape = node.rank(0), node.ty(1).shape
-    if shape is not None and 0 < len(shape) <= rank:
+    if is_float(node.dtype()) and shape is not None and 0 < len(shape) <= rank:
         aligned = (1,) * (rank - len(shape)) + shape
         wide = [axis for axis, size in enumerate(aligned) if size != 1]
         if len(wide) == 1:
@@ -308,6 +319,8 @@ def _product(node: NodeImporter, first: int, last: int) -> Any:
 @reads("Hardmax")
 def _hardmax(node: NodeImporter) -> Imported:
     axis: int = node.attr("axis", -1 if node.opset >= 13 else 1)
+    if 0 in node.shape():
+        return node.operand(0)
     size = node.shape()[axis]
     if not isinstance(size, int):
         raise node.refuse("the size of its axis is known at run time only")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from .... import op as ops
-from ....ir.expr import PrimValue, const
+from ....ir.dtypes import is_bool
+from ....ir.expr import Expr, PrimValue, const
 from . import run_time
 from .importing import Imported, NodeImporter, reads
 from .sizes import Sizes
@@ -29,21 +33,31 @@ def _gather_nd(node: NodeImporter) -> Imported:
     return ops.gather_nd(node.operand(0), node.operand(1), node.attr("batch_dims", 0))
 
 
+_OF_TRUTHS = {"add": "max", "mul": "min", "max": "max", "min": "min"}
+"""How values that are true or false are folded: a sum is true where one is, a product where all are."""
+
+
+def _scattered(node: NodeImporter, scatter: Callable[[Expr, Expr, Expr, Any], Expr]) -> Imported:
+    """What ``scatter`` gives for data, indices, updates and reduction; truth values are folded as numbers."""
+    data, places, updates = (node.operand(index) for index in range(3))
+    reduction = node.attr("reduction", "none")
+    if reduction == "none":
+        return scatter(data, places, updates, "update")
+    if not is_bool(node.dtype()):
+        return scatter(data, places, updates, reduction)
+    numbers = [node.emit(ops.astype(x, "int32")) for x in (data, updates)]
+    return ops.astype(scatter(numbers[0], places, numbers[1], _OF_TRUTHS[reduction]), "bool")
+
+
 @reads("ScatterElements", "Scatter")
 def _scatter_elements(node: NodeImporter) -> Imported:
-    reduction = node.attr("reduction", "none")
-    return ops.scatter_elements(
-        *(node.operand(index) for index in range(3)),
-        axis=node.attr("axis", 0),
-        reduction="update" if reduction == "none" else reduction,
-    )
+    axis = node.attr("axis", 0)
+    return _scattered(node, lambda x, at, new, fold: ops.scatter_elements(x, at, new, axis=axis, reduction=fold))
 
 
 @reads("ScatterND")
 def _scatter_nd(node: NodeImporter) -> Imported:
-    reduction = node.attr("reduction", "none")
-    operands = (node.operand(index) for index in range(3))
-    return ops.scatter_nd(*operands, reduction="update" if reduction == "none" else reduction)
+    return _scattered(node, lambda x, at, new, fold: ops.scatter_nd(x, at, new, reduction=fold))
 
 
 @reads("TensorScatter")

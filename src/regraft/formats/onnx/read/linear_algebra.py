@@ -105,7 +105,17 @@ def _quantize(node: NodeImporter) -> Imported:
     zero = node.optional(2)
     if zero is None:
         zero = node.emit(ops.zeros_like(scale, target))
-    return ops.quantize(x, scale, zero, axis if node.rank(1) else -1, target)
+    scale, zero, axis = _for_all(node, scale, zero, axis)
+    return ops.quantize(x, scale, zero, axis, target)
+
+
+def _for_all(node: NodeImporter, scale: Expr, zero: Expr, axis: int) -> tuple[Expr, Expr, int]:
+    """Scale, zero point and axis; one number is for the whole tensor, whether that has the axis or not."""
+    if node.rank(1) == 0:
+        return scale, zero, -1
+    if node.shape(1) != (1,):
+        return scale, zero, axis
+    return node.emit(ops.reshape(scale, [])), node.emit(ops.reshape(zero, [])), -1
 
 
 def _quantize_blocks(node: NodeImporter, x: Expr, target: str, axis: int) -> Expr:
@@ -138,7 +148,8 @@ def _dequantize(node: NodeImporter) -> Imported:
     zero = node.optional(2)
     if zero is None:
         zero = node.emit(ops.zeros_like(scale, node.dtype()))
-    return ops.dequantize(node.operand(0), scale, zero, axis if node.rank(1) else -1, result)
+    scale, zero, axis = _for_all(node, scale, zero, axis)
+    return ops.dequantize(node.operand(0), scale, zero, axis, result)
 
 
 @reads("QLinearMatMul")

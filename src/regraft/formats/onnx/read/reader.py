@@ -35,6 +35,7 @@ from ..external_data import check_external_data, read_proto
 from ..write.writer import INPUT_NAMES, METADATA, OUTPUT_NAMES
 from .importing import IMPORTERS, REFUSED, Imported, NodeImporter, UnsupportedNodeError, constant_of
 from .sizes import Sizes
+from .sparse import with_dense_constants
 
 FAMILIES: Final = importers.FAMILIES
 """The modules of readers; importing them is what fills `IMPORTERS`."""
@@ -96,7 +97,9 @@ def _deserialized(proto: onnx.ModelProto, where: str = "the model") -> ir.Model:
     if not proto.HasField("graph") or not (proto.opset_import or proto.ir_version):
         raise ConvertError(f"{where}: this is no ONNX model, or it is damaged: it has no graph")
     try:
-        return ir.from_proto(proto)
+        return ir.from_proto(with_dense_constants(proto))
+    except ConvertError:
+        raise
     except Exception as error:  # onnx-ir raises whatever its parts raise
         raise ConvertError(f"{where}: the model is damaged: {error}") from error
 
@@ -189,12 +192,14 @@ class GraphImporter:
     def _dim(self, dim: int | ir.SymbolicDim, name: str, axis: int) -> Dim:
         if isinstance(dim, int) and dim >= 0:
             return dim
-        # Some exporters write -1 for a size that is known at run time only.
-        label = (None if isinstance(dim, int) else dim.value) or f"{name}_{axis}"
+        # Some exporters write -1, "?" or "None" for a size that is known at run time only: no two of them are one size.
+        stated = None if isinstance(dim, int) else dim.value
+        is_named = stated is not None and is_size_name(stated)
+        label = stated if is_named and stated is not None else f"{name}_{axis}"
         self._labels[label] = None
         fixed = self._fixed.get(label)
         if fixed is None:
-            return self._dims.setdefault(label, SymVar(label))
+            return self._dims.setdefault(label, SymVar(label)) if is_named else SymVar(label)
         if fixed < 0:
             raise ConvertError(f"{label}={fixed}: a size cannot be negative")
         return fixed
@@ -377,6 +382,14 @@ class GraphImporter:
     def _input_types(self, node: ir.Node) -> list[bytes]:
         """The types of a node's inputs as far as they are known, as ONNX reads them."""
         return [_type_text(self.values.get(value.name or "") if value is not None else None) for value in node.inputs]
+
+
+_NO_NAMES: Final = frozenset({"none", "null", "nan", "unk", "unknown", "undefined"})
+
+
+def is_size_name(text: str) -> bool:
+    """Whether what a file calls a size is a name, by which sizes that have it are one; ONNX Runtime asks for none."""
+    return any(letter.isalpha() for letter in text) and text.strip().lower() not in _NO_NAMES
 
 
 def _constant_for(port: ir.Value, array: np.ndarray) -> Constant:

@@ -51,7 +51,7 @@ def _reduce(node: NodeImporter) -> Imported:
         case "ReduceL2":
             return _square_root(node, ops.sum(ops.square(x), axes, keepdims))
         case "ReduceLogSum":
-            return ops.log(ops.sum(x, axes, keepdims))
+            return _logarithm(node, ops.sum(x, axes, keepdims))
         case "ReduceLogSumExp":
             return _log_sum_exp(node, x, axes, keepdims)
         case _:
@@ -82,7 +82,7 @@ def _reduce_at_run_time(node: NodeImporter) -> Imported:
         case "ReduceL2":
             return _square_root(node, reduction.sum(ops.square(x)))
         case "ReduceLogSum":
-            return ops.log(reduction.sum(x))
+            return _logarithm(node, reduction.sum(x))
         case "ReduceLogSumExp":
             return reduction.log_sum_exp(x)
         case _:
@@ -92,6 +92,11 @@ def _reduce_at_run_time(node: NodeImporter) -> Imported:
 def _square_root(node: NodeImporter, x: Expr) -> Expr:
     dtype = node.dtype()
     return ops.astype(ops.sqrt(ops.astype(x, "float64")), dtype) if is_integer(dtype) else ops.sqrt(x)
+
+
+def _logarithm(node: NodeImporter, x: Expr) -> Expr:
+    dtype = node.dtype()
+    return ops.astype(ops.log(ops.astype(x, "float64")), dtype) if is_integer(dtype) else ops.log(x)
 
 
 def _extreme(node: NodeImporter, x: Expr, axes: list[int] | None, keepdims: bool, *, greatest: bool) -> Expr:
@@ -111,7 +116,11 @@ def _log_sum_exp(node: NodeImporter, x: Expr, axes: list[int] | None, keepdims: 
     dtype = node.dtype()
     shape = node.ty(0).shape
     if is_integer(dtype):
-        raise node.refuse("integers are not supported")
+        # ONNX Runtime makes each term an integer, and their logarithm again.
+        peak = node.emit(ops.max(x, axes, True))
+        terms = ops.astype(ops.exp(ops.astype(ops.subtract(x, peak), "float64")), dtype)
+        found = _logarithm(node, ops.sum(node.emit(terms), axes, keepdims))
+        return ops.add(found, peak if keepdims else ops.max(x, axes, False))
     if shape is not None and 0 in shape:
         return ops.log(ops.sum(ops.exp(x), axes, keepdims))
     peak = node.emit(ops.max(x, axes, True))

@@ -1,7 +1,8 @@
 """Where the elements of a resized axis come from, as ONNX's `Resize` says in all its modes.
 
 Numbers only: for each element of the result the elements that are mixed, with their weights. Places are worked out
-in exact fractions, so none is moved across an element by rounding. `resize` makes programs of it.
+in exact fractions, so none is moved across an element by rounding, and the nearest element is sought from there in
+single precision, as ONNX Runtime seeks it. `resize` makes programs of it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 from typing import Final, TypeAlias
+
+import numpy as np
 
 Taps: TypeAlias = list[tuple[int, float]]
 """Elements of an axis, each with its weight."""
@@ -68,7 +71,8 @@ def _pytorch_half_pixel(axis: Axis, place: int) -> Fraction:
 
 
 def _align_corners(axis: Axis, place: int) -> Fraction:
-    return Fraction(0) if axis.extent == 1 else place * (axis.size - 1) / (axis.extent - 1)
+    # ONNX says the size before it was made whole; ONNX Runtime and PyTorch take the one that the result has.
+    return Fraction(0) if axis.target == 1 else Fraction(place * (axis.size - 1), axis.target - 1)
 
 
 def _asymmetric(axis: Axis, place: int) -> Fraction:
@@ -123,12 +127,17 @@ _WEIGHTS: Final[dict[str, tuple[int, Callable[[float, float], float]]]] = {
 }
 
 
+def _as_single(place: Fraction) -> Fraction:
+    """A place to the precision that ONNX Runtime works it out in, where one just beside a half is at it."""
+    return Fraction(float(np.float32(float(place))))
+
+
 def _taps_at(place: Fraction, axis: Axis, kind: Filter) -> Taps:
     def inside(tap: int) -> int:
         return min(max(tap, 0), axis.size - 1)
 
     if kind.mode == "nearest":
-        return [(inside(_ROUNDINGS[kind.rounding](place)), 1.0)]
+        return [(inside(_ROUNDINGS[kind.rounding](_as_single(place))), 1.0)]
     radius, weight = _WEIGHTS[kind.mode]
     shrink = min(axis.scale, Fraction(1)) if kind.antialias else Fraction(1)
     reach = radius / shrink

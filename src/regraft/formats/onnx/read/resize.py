@@ -68,6 +68,8 @@ def _by_factors(node: NodeImporter, axes: Sequence[int], index: int, coordinates
     """What is resized by the factors for ``axes`` that operand ``index`` gives."""
     factors = _factors(node, index)
     target = None if factors is None else _scaled(node, axes, factors)
+    if target is not None and coordinates == "align_corners":
+        target.factors.clear()  # the sizes alone decide
     if target is None or not (_is_known(node, target) or _is_plain(target, coordinates, kind)):
         return resize_by_factors(node, index, axes, coordinates, kind)
     return _resized(node, target, coordinates, kind)

@@ -67,8 +67,8 @@ def _pytorch_half_pixel(axis: _Axis) -> Expr:
 
 
 def _align_corners(axis: _Axis) -> Expr:
-    alone = axis.node.emit(ops.equal(axis.extent, _number(1)))
-    steps = axis.unless(alone, _number(1), ops.subtract(axis.extent, _number(1)))
+    alone = axis.node.emit(ops.equal(axis.target, _number(1)))
+    steps = axis.unless(alone, _number(1), ops.subtract(axis.target, _number(1)))
     return ops.where(alone, _number(0), ops.divide(ops.multiply(axis.places, axis.last), steps))
 
 

@@ -299,7 +299,12 @@ def _pad(node: NodeImporter) -> Imported:
     fill = node.attr("value", 0.0) if given is not None else 0.0
     if node.has(2) and mode == "constant":
         fill = node.number(2, "the number it pads with")
-    return ops.nn.pad(node.operand(0), widths, mode, float(fill))
+    x = node.operand(0)
+    if mode == "circular" and min(widths, default=0) < 0:
+        # ONNX Runtime goes round on what is left when the ends are cut off.
+        x = node.emit(ops.nn.pad(x, [min(width, 0) for width in widths]))
+        widths = [max(width, 0) for width in widths]
+    return ops.nn.pad(x, widths, mode, float(fill))
 
 
 @reads("CenterCropPad")

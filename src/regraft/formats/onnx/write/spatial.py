@@ -6,15 +6,18 @@ ONNX keeps channels on axis 1: other layouts are transposed around the operator.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from ....ir.dims import SymExpr
+from ....ir.dims import Dim, SymExpr, dim_max
 from ....ir.dtypes import is_float, itemsize
 from ....ir.op import Call
 from ....ir.types import ShapeType
+from ....op.nn.windows import window_count
+from ...errors import ConvertError
 from .elementwise import operand_dtype
 from .graph import GraphWriter, dtype_of
 from .kernels import has_kernel
@@ -72,8 +75,50 @@ def _max_pool(lowering: Lowering, call: Call) -> Lowered:
 def _avg_pool(lowering: Lowering, call: Call) -> Lowered:
     if call.attrs["ceil_mode"]:
         # ONNX Runtime divides by other counts for windows that reach past the end.
-        return by_reference(lowering, call)
+        is_open = any(isinstance(size, SymExpr) for size in tensor_type(call.args[0]).shape or ())
+        return _avg_pool_filled_up(lowering, call) if is_open else by_reference(lowering, call)
     return _pool(lowering, call, "AveragePool", {"count_include_pad": int(call.attrs["count_include_pad"])})
+
+
+def _avg_pool_filled_up(lowering: Lowering, call: Call) -> ir.Value:
+    """Averages whose last windows ``ceil_mode`` begins, where sizes are known at run time only.
+
+    Zeros behind each axis fill those windows, and the mean is divided by the share of places in it that count.
+    """
+    graph, attrs, dtype = lowering.graph, call.attrs, operand_dtype(call)
+    rank, padding = len(attrs["pool_size"]), attrs["padding"]
+    letters = _LETTERS[rank + 2]
+    shape = tensor_type(call.args[0]).shape
+    if shape is None or not is_float(dtype):
+        raise ConvertError(f"a mean with ceil_mode of {tensor_type(call.args[0])!r}; ONNX needs floats of a known rank")
+    sizes: list[Dim] = [shape[attrs["layout"].index(letter)] for letter in letters[2:]]
+    before, after = padding[:rank], padding[rank:]
+    behind: list[Dim] = []
+    for size, width, stride, step, pads in zip(
+        sizes, attrs["pool_size"], attrs["strides"], attrs["dilation"], zip(before, after, strict=True), strict=True
+    ):
+        extent = (width - 1) * step + 1
+        count = window_count(size, extent, stride, pads, ceil_mode=True)
+        behind.append(dim_max((count - 1) * stride + extent - size - sum(pads), 0))
+
+    def mean(value: ir.Value, firsts: Sequence[Dim], lasts: Sequence[Dim]) -> ir.Value:
+        filled = graph.op("Pad", value, graph.shape([0, 0, *firsts, 0, 0, *lasts]))
+        return graph.op(
+            "AveragePool",
+            filled,
+            kernel_shape=attrs["pool_size"],
+            strides=attrs["strides"],
+            dilations=attrs["dilation"],
+        )
+
+    ends = [pad + more for pad, more in zip(after, behind, strict=True)]
+    total = mean(_arranged(graph, lowering.tensor(call.args[0]), attrs["layout"], letters), before, ends)
+    if attrs["count_include_pad"]:
+        wide = [size + first + last for size, first, last in zip(sizes, before, after, strict=True)]
+        share = mean(graph.op("Expand", graph.constant(1.0, dtype), graph.shape([1, 1, *wide])), [0] * rank, behind)
+    else:
+        share = mean(graph.op("Expand", graph.constant(1.0, dtype), graph.shape([1, 1, *sizes])), before, ends)
+    return _arranged(graph, graph.op("Div", total, share), letters, attrs["out_layout"])
 
 
 def _pool(lowering: Lowering, call: Call, op_type: str, extra: dict[str, Any]) -> Lowered:

@@ -21,7 +21,7 @@ from ....ir.types import PrimType, ShapeType, TensorType, TupleType, Type
 from ...errors import ConvertError
 from .. import write as exporters
 from ..element_types import to_onnx_dtype
-from ..external_data import write_model
+from ..external_data import as_checked, write_model
 from .graph import GraphWriter
 from .lowering import LOWERINGS, Lowered, Lowering, flat, onnx_shape
 from .tidy import tidy
@@ -133,7 +133,7 @@ def _as_proto(model: ir.Model) -> onnx.ModelProto:
 def _check(proto: onnx.ModelProto) -> None:
     if proto.ByteSize() < 2**31 - 1:
         try:
-            onnx.checker.check_model(proto)  # pyright: ignore[reportUnknownMemberType]
+            onnx.checker.check_model(as_checked(proto))  # pyright: ignore[reportUnknownMemberType]
         except onnx.checker.ValidationError as error:
             raise ConvertError(f"the model that was written is not valid ONNX: {error}") from error
 
@@ -160,6 +160,7 @@ def lower_function(
         origin = f" (from {', '.join(map(str, graph.origins))})" if graph.origins else ""
         raise type(error)(f"{where}{origin}: {error}") from error
     used = {value.name for node in _all_nodes(graph.nodes) for value in node.inputs if value is not None}
+    used.update(port.value.name for port in outputs)
     constants = [value for key, value in graph.initializers.items() if key in used]
     written = ir.Graph(
         [port.value for port in inputs],
@@ -236,13 +237,17 @@ def _outputs(lowering: Lowering, function: Function, values: Sequence[ir.Value],
     hint = body.name_hint if isinstance(body, Var) else "output"
     graph.hint = hint
     ports: list[Port] = []
-    seen = set(inputs)
+    seen: set[int] = set()
     produced = {id(value) for node in graph.nodes for value in node.outputs}
     for index, (value, ty) in enumerate(zip(values, types, strict=True)):
-        # An output is the output of a node, and of one place only.
-        if id(value) in seen or id(value) not in produced:
+        is_itself = len(names) == len(values) and value.name == names[index]
+        # An output is the output of a node, or an input or constant under its own name; and of one place only.
+        if id(value) in seen or (id(value) not in produced and not is_itself):
             value = graph.op("Identity", value)
         seen.add(id(value))
+        if id(value) in inputs:
+            ports.append(Port(value, ty))
+            continue
         tensor, shape = _border_type(ty, f"output {index}")
         value.shape = shape if shape is not None else value.shape
         assert tensor.dtype == value.dtype, f"{function.name}: output {index} is {value.dtype}, expected {tensor.dtype}"
@@ -258,6 +263,10 @@ def _rename(graph: GraphWriter, value: ir.Value, name: str) -> None:
         for other in node.outputs:
             if other.name == name and other is not value:
                 other.name = graph.names.fresh(f"{name}_inner")
+    if name in graph.initializers:
+        other = graph.initializers.pop(name)
+        other.name = graph.names.fresh(f"{name}_inner")
+        graph.initializers[other.name] = other
     value.name = name
     graph.names.reserve(name)
 

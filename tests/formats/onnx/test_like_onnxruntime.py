@@ -1,0 +1,237 @@
+"""Corners of operators in which ONNX Runtime is the measure: what it gives for a file is what the program gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from regraft.formats import ConvertError, from_onnx, to_onnx
+
+from .single_node import assert_same, one_node, run_here, run_onnxruntime
+
+Arrays = Mapping[str, np.ndarray]
+_RANDOM = np.random.default_rng(7)
+
+
+def _floats(*shape: int) -> np.ndarray:
+    return _RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def _ramp(*shape: int) -> np.ndarray:
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+def _check(model: onnx.ModelProto, inputs: Arrays) -> None:
+    """The program, on both engines, and the file that is written of it give what ONNX Runtime gives for the model."""
+    expected = run_onnxruntime(model, inputs)
+    for target in ("numpy", "onnxruntime"):
+        assert_same(run_here(model, inputs, target), expected)
+    assert_same(run_onnxruntime(to_onnx(from_onnx(model)), inputs), expected)
+
+
+def _check_node(op_type: str, inputs: Arrays, **given: Any) -> None:
+    _check(one_node(op_type, inputs, **given), inputs)
+
+
+def _model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[tuple[str, Sequence[Any] | None]],
+    outputs: Sequence[str],
+    constants: Arrays | None = None,
+    *,
+    dtype: int = TensorProto.FLOAT,
+    opset: int = 20,
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        list(nodes),
+        "g",
+        [helper.make_tensor_value_info(name, dtype, shape) for name, shape in inputs],
+        [helper.make_tensor_value_info(name, dtype, None) for name in outputs],
+        [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+# --- results that no node gives
+
+
+@pytest.mark.parametrize("also", ["x", "w"])
+def test_an_input_or_a_constant_may_be_an_output(also: str) -> None:
+    model = _model([helper.make_node("Add", ["x", "w"], ["y"])], [("x", [3])], ["y", also], {"w": _floats(3)})
+    _check(model, {"x": _floats(3)})
+    written = to_onnx(from_onnx(model))
+    assert [value.name for value in written.graph.output] == ["y", also]
+    assert [node.op_type for node in written.graph.node] == ["Add"]
+
+
+def test_an_output_may_have_a_rank_that_only_the_run_tells() -> None:
+    model = _model([helper.make_node("GatherND", ["x", "i"], ["y"])], [("x", [3, 4])], ["y"])
+    model.graph.input.append(helper.make_tensor_value_info("i", TensorProto.INT64, [2, "k"]))
+    for places in ([[0, 1], [1, 2]], [[0], [2]]):
+        _check(model, {"x": _floats(3, 4), "i": np.asarray(places)})
+
+
+def test_branches_may_differ_in_rank() -> None:
+    branches = {
+        "then_branch": helper.make_graph(
+            [helper.make_node("Squeeze", ["x"], ["a"])], "t", [], [helper.make_tensor_value_info("a", 1, None)]
+        ),
+        "else_branch": helper.make_graph(
+            [helper.make_node("Identity", ["x"], ["b"])], "e", [], [helper.make_tensor_value_info("b", 1, None)]
+        ),
+    }
+    nodes = [
+        helper.make_node("If", ["c"], ["z"], **branches),
+        helper.make_node("Relu", ["z"], ["r"]),
+        helper.make_node("Add", ["r", "w"], ["y"]),
+    ]
+    model = _model(nodes, [("x", [1, 3])], ["y"], {"w": _floats(3)})
+    model.graph.input.insert(0, helper.make_tensor_value_info("c", TensorProto.BOOL, []))
+    for condition in (True, False):
+        _check(model, {"c": np.asarray(condition), "x": _floats(1, 3)})
+
+
+# --- pooling
+
+
+@pytest.mark.parametrize("include", [0, 1])
+def test_average_pooling_rounds_counts_up_on_axes_of_open_size(include: int) -> None:
+    node = helper.make_node(
+        "AveragePool",
+        ["x"],
+        ["y"],
+        kernel_shape=[3, 2],
+        strides=[2, 3],
+        pads=[1, 1, 1, 0],
+        ceil_mode=1,
+        count_include_pad=include,
+    )
+    model = _model([node], [("x", ["n", 2, "h", "w"])], ["y"])
+    for height, width in ((7, 6), (8, 9)):
+        _check(model, {"x": _floats(2, 2, height, width)})
+
+
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize(
+    ("kernel", "size", "pad", "stride", "dilation"),
+    [(5, 3, 0, 3, 1), (5, 2, 1, 5, 1), (3, 4, 0, 5, 2), (4, 6, 0, 3, 1), (3, 8, 1, 2, 1), (3, 6, 0, 2, 1)],
+)
+def test_a_last_window_may_hang_over_the_end(
+    op_type: str, kernel: int, size: int, pad: int, stride: int, dilation: int
+) -> None:
+    given = {"kernel_shape": [kernel], "pads": [pad, pad], "strides": [stride], "dilations": [dilation]}
+    _check_node(op_type, {"x": _floats(1, 2, size)}, opset=22, ceil_mode=1, **given)
+
+
+# --- resizing
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("shape", [[1, 1, 5, 7], [1, 1, "h", "w"]])
+def test_aligned_corners_go_by_the_size_of_the_result(mode: str, shape: list[Any]) -> None:
+    coordinates = "align_corners"
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], mode=mode, coordinate_transformation_mode=coordinates)
+    model = _model([node], [("x", shape)], ["y"], {"s": np.asarray([1, 1, 1.5, 1.3], np.float32)})
+    _check(model, {"x": _floats(1, 1, 5, 7)})
+
+
+@pytest.mark.parametrize(("scale", "size"), [(0.7, 6), (0.7, 7), (0.4, 10), (1.5, 7), (2.6, 5)])
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+def test_the_nearest_element_is_the_one_that_single_precision_finds(scale: float, size: int, rounding: str) -> None:
+    inputs = {"x": _ramp(1, 1, size), "roi": None, "s": np.asarray([1, 1, scale], np.float32)}
+    model = one_node("Resize", inputs, fixed=["s"], opset=19, nearest_mode=rounding)
+    _check(model, {"x": inputs["x"]})
+
+
+# --- shapes, bounds and numbers
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_the_hardmax_of_nothing_is_nothing(shape: tuple[int, int]) -> None:
+    _check_node("Hardmax", {"x": np.zeros(shape, np.float32)})
+
+
+@pytest.mark.parametrize("padding", ["SAME_UPPER", "SAME_LOWER"])
+def test_a_stride_beyond_the_kernel_leaves_a_transposed_convolution_short(padding: str) -> None:
+    inputs = {"x": _floats(1, 2, 5, 4), "w": _floats(2, 3, 1, 2)}
+    _check_node("ConvTranspose", inputs, opset=22, auto_pad=padding, strides=[3, 5])
+
+
+@pytest.mark.parametrize("widths", [(-1, 2), (3, -2), (-1, -1), (7, 8)])
+def test_padding_goes_round_on_what_is_left_when_ends_are_cut_off(widths: tuple[int, int]) -> None:
+    inputs = {"x": _ramp(5), "p": np.asarray(widths)}
+    _check(one_node("Pad", inputs, fixed=["p"], mode="wrap"), {"x": inputs["x"]})
+
+
+@pytest.mark.parametrize(("low", "high"), [(np.nan, 1), (0, np.nan), (np.nan, np.nan)])
+@pytest.mark.parametrize("fixed", [True, False])
+def test_a_bound_that_is_no_number_leaves_its_side_open(low: float, high: float, fixed: bool) -> None:
+    bounds = {"l": np.asarray(low, np.float32), "u": np.asarray(high, np.float32)}
+    inputs = {"x": np.asarray([-1, 0.5, 2, np.nan, np.inf], np.float32), **bounds}
+    _check(one_node("Clip", inputs, fixed=list(bounds) if fixed else []), inputs)
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (2, 3)])
+@pytest.mark.parametrize("op_type", ["DequantizeLinear", "QuantizeLinear"])
+def test_a_scale_of_one_element_is_for_the_whole_tensor(op_type: str, shape: tuple[int, ...]) -> None:
+    x = np.full(shape, 3, np.int8 if op_type == "DequantizeLinear" else np.float32)
+    inputs = {"x": x, "s": np.asarray([0.5], np.float32), "z": np.asarray([1], np.int8)}
+    _check_node(op_type, inputs)
+
+
+@pytest.mark.parametrize("name", ["?", "", "-1", "None", "*", "0"])
+def test_sizes_whose_name_is_none_may_differ(name: str) -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Add", ["x", "z"], ["s"])]
+    model = _model(nodes, [("x", [name, 3]), ("z", [name, name])], ["y", "s"])
+    _check(model, {"x": _floats(1, 3), "z": _floats(4, 3)})
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_sparse_constants_are_read_as_dense_ones(flat: bool) -> None:
+    places = np.asarray([0, 5]) if flat else np.asarray([[0, 0], [1, 2]])
+    values = numpy_helper.from_array(np.asarray([1, 2], np.float32), "w")
+    sparse = helper.make_sparse_tensor(values, numpy_helper.from_array(places), [2, 3])
+    model = _model([helper.make_node("Add", ["x", "w"], ["y"])], [("x", [2, 3])], ["y"])
+    model.graph.sparse_initializer.append(sparse)
+    _check(model, {"x": _floats(2, 3)})
+    made = [helper.make_node("Constant", [], ["w"], sparse_value=sparse), model.graph.node[0]]
+    _check(_model(made, [("x", [2, 3])], ["y"]), {"x": _floats(2, 3)})
+
+
+def test_a_sparse_constant_that_would_fill_the_memory_is_refused() -> None:
+    values = numpy_helper.from_array(np.asarray([1], np.float32), "w")
+    sparse = helper.make_sparse_tensor(values, numpy_helper.from_array(np.asarray([0])), [10**6, 10**6])
+    model = _model([helper.make_node("Relu", ["w"], ["y"])], [("x", [1])], ["y"])
+    model.graph.sparse_initializer.append(sparse)
+    with pytest.raises(ConvertError, match=r"constant w: a sparse tensor of shape .* is too large"):
+        from_onnx(model)
+
+
+@pytest.mark.parametrize("op_type", ["ScatterND", "ScatterElements"])
+@pytest.mark.parametrize("reduction", ["none", "add", "mul"])
+def test_truth_values_are_scattered(op_type: str, reduction: str) -> None:
+    places = np.asarray([[0], [3], [3]]) if op_type == "ScatterND" else np.asarray([0, 3, 3])
+    updates = np.asarray([False, True, True])
+    inputs = {"x": np.asarray([True, False, True, False]), "i": places, "u": updates}
+    _check_node(op_type, inputs, opset=18, reduction=reduction)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32])
+def test_the_slope_of_a_rectifier_may_be_an_integer(dtype: type[np.generic]) -> None:
+    x = np.asarray([[-1, 2], [-3, 4]], np.int64).astype(dtype)
+    _check_node("PRelu", {"x": x, "s": np.asarray([2, 3]).astype(dtype)}, opset=18)
+
+
+@pytest.mark.parametrize("op_type", ["ReduceLogSum", "ReduceLogSumExp"])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_logarithms_of_sums_of_integers_are_cut_off(op_type: str, keepdims: int) -> None:
+    x = np.asarray([[7, 6, 6, 6, 6], [3, 3, 3, 2, 2]])
+    inputs = {"x": x, "axes": np.asarray([1])}
+    for dtype in (np.int32, np.int64):
+        given = {**inputs, "x": x.astype(dtype)}
+        _check(one_node(op_type, given, fixed=["axes"], opset=18, keepdims=keepdims), given)
