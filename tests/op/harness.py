@@ -28,6 +28,8 @@ from regraft.ir import (
     Var,
 )
 from regraft.ir.dtypes import as_dtype
+from regraft.ir.visitor import iter_bindings
+from regraft.transform import Legalize
 
 TOLERANCES = {
     "float64": 1e-10,
@@ -113,13 +115,15 @@ def check(
     torch_too: bool = True,
     kernels_too: bool = True,
     onnx_too: bool = True,
+    decomposed_too: bool = True,
 ) -> None:
     """``build(*variables)`` has the type and the value of ``expected``, the oracle's answer for ``arrays``.
 
     An item of ``arrays`` that is a tuple is one tuple operand. The same reference text also runs on PyTorch's arrays,
     and the torch engine with PyTorch's own kernels, unless ``torch_too`` or ``kernels_too`` is False (say why at the
     call) or PyTorch lacks a dtype. ONNX Runtime computes the call too, unless ``onnx_too`` is False (say why at the
-    call) or it has no arithmetic for a dtype (`check_on_onnxruntime`).
+    call) or it has no arithmetic for a dtype (`check_on_onnxruntime`). A composite's decomposition has the same value,
+    unless ``decomposed_too`` is False (say why at the call).
     """
     variables: list[Expr] = []
     values: dict[Var, Any] = {}
@@ -136,6 +140,8 @@ def check(
     actual = evaluate(call, values)
     _assert_typed(call.ty, actual)
     assert_close(actual, expected, tolerance)
+    if decomposed_too and not call.op.is_primitive:
+        check_decomposed(call, values, expected, tolerance)
     if onnx_too:
         check_on_onnxruntime(call, values, expected, tolerance)
     if not torch_too or any(is_foreign_to_torch(value.dtype) for value in values.values()):
@@ -146,6 +152,14 @@ def check(
     if kernels_too:
         with_kernels = build_program(Function(list(tensors), call), target="torch")["main"]
         assert_close(to_numpy(with_kernels(*tensors.values())), expected, tolerance)
+
+
+def check_decomposed(call: Call, values: dict[Var, Any], expected: Any, tolerance: float | None) -> None:
+    """The program of primitives that ``call`` is decomposed into gives what is expected."""
+    program = Legalize()(IRModule.from_expr(Function(list(values), call)))
+    called = {binding.value.op for binding in iter_bindings(program) if isinstance(binding.value, Call)}
+    assert all(isinstance(op, Op) and op.is_primitive for op in called), called
+    assert_close(build_program(program, target="numpy")["main"](*values.values()), expected, tolerance)
 
 
 _PACKED = {"int2", "uint2", "int4", "uint4", "float4_e2m1fn"}

@@ -93,6 +93,15 @@ class ExprMutator:
         bindings.append(VarBinding(var, value))
         return var
 
+    def emit_match_cast(self, expr: Expr, ty: Type, name_hint: str = "") -> Var:
+        """Bind ``expr``, checked to be of type ``ty``, as `emit` does."""
+        leaf = flatten(expr, self.emit, keep_root=False)
+        bindings, in_dataflow = self._scopes[-1]
+        make = DataflowVar if in_dataflow else Var
+        var = make(self._fresh(name_hint or ("lv" if in_dataflow else "gv")), ty, self._origins)
+        bindings.append(MatchCast(var, leaf, ty))
+        return var
+
     def remap(self, var: Var, expr: Expr) -> None:
         """From here on, ``expr`` (a leaf) stands wherever ``var`` is used."""
         if not is_leaf(expr):

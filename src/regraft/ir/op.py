@@ -158,7 +158,10 @@ class Op(Expr):
     """An operator, declared once and looked up by name: ``Op.get("relax.add")``.
 
     ``operands`` are the names of the arguments, in order (``"x?"`` may be left out; ``"*args"`` takes any number).
-    ``attributes`` maps each attribute's name to its default, or to `REQUIRED`.
+    ``attributes`` maps each attribute's name to its default, or to `REQUIRED`. A ``primitive`` operator has a row of
+    its own with every consumer of programs: the engines, the writers of files, the gradient. Any other one is a
+    composite: a consumer without a row for it takes the program that its reference semantics are
+    (`regraft.op.decompose`).
     """
 
     __slots__ = (
@@ -166,6 +169,7 @@ class Op(Expr):
         "gradient",
         "infer",
         "is_commutative",
+        "is_primitive",
         "is_pure",
         "name",
         "operands",
@@ -184,6 +188,7 @@ class Op(Expr):
     variadic: bool
     is_commutative: bool
     is_pure: bool
+    is_primitive: bool
     _defaults: Attrs | None
 
     def __init__(
@@ -195,6 +200,7 @@ class Op(Expr):
         infer: TypeRule,
         reference: Reference | None = None,
         traits: Iterable[Trait] = (),
+        primitive: bool = False,
     ) -> None:
         if name in _registry:
             raise IRError(f"operator {name!r} is declared twice")
@@ -213,6 +219,7 @@ class Op(Expr):
         init_field(self, "traits", traits)
         init_field(self, "is_commutative", Trait.COMMUTATIVE in traits)
         init_field(self, "is_pure", Trait.IMPURE not in traits)
+        init_field(self, "is_primitive", primitive)
         init_field(self, "_defaults", (Attrs(schema) if schema else NO_ATTRS) if complete else None)
         _registry[name] = self
 

@@ -18,6 +18,7 @@ from .adjoints import collapse_to, number_of
 from .comparison import equal, greater, greater_equal, less
 from .elementary import log, sigmoid
 from .logical import logical_and
+from .row import primitive
 from .rules import broadcast_rule, has_order, require_dtype
 from .semantics import array_function, cast, dtype_name, rounded_once, standard, truncated_divide
 from .ternary import where
@@ -49,7 +50,7 @@ _ARITHMETIC = (Trait.ELEMENTWISE,)
 _SYMMETRIC = (Trait.ELEMENTWISE, Trait.COMMUTATIVE, Trait.ASSOCIATIVE)
 _EXTREME = (*_SYMMETRIC, Trait.IDEMPOTENT)
 
-ADD = Op("relax.add", ("x1", "x2"), infer=broadcast_rule, reference=standard("add"), traits=_SYMMETRIC)
+ADD = primitive("relax.add", ("x1", "x2"), infer=broadcast_rule, reference=standard("add"), traits=_SYMMETRIC)
 
 
 def add(x1: Expr | float, x2: Expr | float) -> Call:
@@ -61,7 +62,7 @@ def add(x1: Expr | float, x2: Expr | float) -> Call:
     return ADD(x1, x2)
 
 
-SUBTRACT = Op("relax.subtract", ("x1", "x2"), infer=_NUMERIC, reference=standard("subtract"), traits=_ARITHMETIC)
+SUBTRACT = primitive("relax.subtract", ("x1", "x2"), infer=_NUMERIC, reference=standard("subtract"), traits=_ARITHMETIC)
 
 
 def subtract(x1: Expr | float, x2: Expr | float) -> Call:
@@ -73,7 +74,9 @@ def subtract(x1: Expr | float, x2: Expr | float) -> Call:
     return SUBTRACT(x1, x2)
 
 
-MULTIPLY = Op("relax.multiply", ("x1", "x2"), infer=broadcast_rule, reference=standard("multiply"), traits=_SYMMETRIC)
+MULTIPLY = primitive(
+    "relax.multiply", ("x1", "x2"), infer=broadcast_rule, reference=standard("multiply"), traits=_SYMMETRIC
+)
 
 
 def multiply(x1: Expr | float, x2: Expr | float) -> Call:
@@ -92,7 +95,7 @@ def _divide(xp: Any, x1: Any, x2: Any) -> Any:
     return cast(xp, xp.asarray(truncated_divide(xp, x1, x2)), dtype_name(x1.dtype))
 
 
-DIVIDE = Op("relax.divide", ("x1", "x2"), infer=_NUMERIC, reference=_divide, traits=_ARITHMETIC)
+DIVIDE = primitive("relax.divide", ("x1", "x2"), infer=_NUMERIC, reference=_divide, traits=_ARITHMETIC)
 
 
 def divide(x1: Expr | float, x2: Expr | float) -> Call:
@@ -105,7 +108,7 @@ def divide(x1: Expr | float, x2: Expr | float) -> Call:
     return DIVIDE(x1, x2)
 
 
-FLOOR_DIVIDE = Op(
+FLOOR_DIVIDE = primitive(
     "relax.floor_divide",
     ("x1", "x2"),
     infer=_REAL,
@@ -147,7 +150,7 @@ def mod(x1: Expr | float, x2: Expr | float) -> Call:
     return MOD(x1, x2)
 
 
-FLOOR_MOD = Op("relax.floor_mod", ("x1", "x2"), infer=_REAL, reference=standard("remainder"), traits=_ARITHMETIC)
+FLOOR_MOD = primitive("relax.floor_mod", ("x1", "x2"), infer=_REAL, reference=standard("remainder"), traits=_ARITHMETIC)
 
 
 def floor_mod(x1: Expr | float, x2: Expr | float) -> Call:
@@ -181,7 +184,7 @@ def _power(xp: Any, x1: Any, x2: Any) -> Any:
     return cast(xp, xp.where(xp.less(x2, zero), inverse, whole), name)
 
 
-POWER = Op("relax.power", ("x1", "x2"), infer=_NUMERIC, reference=_power, traits=_ARITHMETIC)
+POWER = primitive("relax.power", ("x1", "x2"), infer=_NUMERIC, reference=_power, traits=_ARITHMETIC)
 
 
 def power(x1: Expr | float, x2: Expr | float) -> Call:
@@ -194,7 +197,7 @@ def power(x1: Expr | float, x2: Expr | float) -> Call:
     return POWER(x1, x2)
 
 
-ATAN2 = Op(
+ATAN2 = primitive(
     "relax.atan2",
     ("x1", "x2"),
     infer=_FLOATING,
@@ -212,7 +215,7 @@ def atan2(x1: Expr | float, x2: Expr | float) -> Call:
     return ATAN2(x1, x2)
 
 
-LOG_ADD_EXP = Op(
+LOG_ADD_EXP = primitive(
     "relax.log_add_exp",
     ("x1", "x2"),
     infer=_FLOATING,
@@ -230,7 +233,7 @@ def log_add_exp(x1: Expr | float, x2: Expr | float) -> Call:
     return LOG_ADD_EXP(x1, x2)
 
 
-MAXIMUM = Op("relax.maximum", ("x1", "x2"), infer=_ORDERED, reference=standard("maximum"), traits=_EXTREME)
+MAXIMUM = primitive("relax.maximum", ("x1", "x2"), infer=_ORDERED, reference=standard("maximum"), traits=_EXTREME)
 
 
 def maximum(x1: Expr | float, x2: Expr | float) -> Call:
@@ -242,7 +245,7 @@ def maximum(x1: Expr | float, x2: Expr | float) -> Call:
     return MAXIMUM(x1, x2)
 
 
-MINIMUM = Op("relax.minimum", ("x1", "x2"), infer=_ORDERED, reference=standard("minimum"), traits=_EXTREME)
+MINIMUM = primitive("relax.minimum", ("x1", "x2"), infer=_ORDERED, reference=standard("minimum"), traits=_EXTREME)
 
 
 def minimum(x1: Expr | float, x2: Expr | float) -> Call:

@@ -12,8 +12,9 @@ from array_api_compat import is_jax_namespace, is_torch_namespace
 
 from ..ir.dtypes import is_bool, is_float, is_integer, itemsize
 from ..ir.expr import Expr
-from ..ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
+from ..ir.op import REQUIRED, Call, Trait, wrong_attribute, wrong_operand
 from ..ir.types import Type
+from .row import primitive
 from .rules import as_dtype_attribute, tensor_operand
 from .semantics import namespace_dtype
 
@@ -50,7 +51,7 @@ def _bitcast(xp: Any, x: Any, dtype: str) -> Any:
     return xp.asarray(x).view(target)
 
 
-BITCAST = Op(
+BITCAST = primitive(
     "relax.bitcast",
     ("x",),
     {"dtype": REQUIRED},

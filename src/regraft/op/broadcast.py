@@ -14,6 +14,7 @@ from ..ir.expr import Expr, ShapeExpr
 from ..ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, ShapeType, TensorType, Type
 from . import adjoints, reduction, reshaping
+from .row import primitive
 from .rules import (
     as_int_tuple,
     as_shape_expr,
@@ -67,7 +68,7 @@ def _broadcast_to(xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
     return xp.broadcast_to(x, shape)
 
 
-BROADCAST_TO = Op("relax.broadcast_to", ("x", "shape"), infer=_broadcast_to_type, reference=_broadcast_to)
+BROADCAST_TO = primitive("relax.broadcast_to", ("x", "shape"), infer=_broadcast_to_type, reference=_broadcast_to)
 
 
 def broadcast_to(x: Expr, shape: Expr | Sequence[Dim | Expr]) -> Call:
@@ -179,7 +180,9 @@ def _repeat(xp: Any, data: Any, repeats: int, axis: int | None) -> Any:
     return xp.repeat(data, repeats, axis=axis)
 
 
-REPEAT = Op("relax.repeat", ("data",), {"repeats": REQUIRED, "axis": None}, infer=_repeat_type, reference=_repeat)
+REPEAT = primitive(
+    "relax.repeat", ("data",), {"repeats": REQUIRED, "axis": None}, infer=_repeat_type, reference=_repeat
+)
 
 
 def repeat(data: Expr, repeats: int, axis: int | None = None) -> Call:
@@ -211,7 +214,7 @@ def _tile(xp: Any, data: Any, repeats: tuple[int, ...]) -> Any:
     return xp.tile(data, repeats)
 
 
-TILE = Op("relax.tile", ("data",), {"repeats": REQUIRED}, infer=_tile_type, reference=_tile)
+TILE = primitive("relax.tile", ("data",), {"repeats": REQUIRED}, infer=_tile_type, reference=_tile)
 
 
 def tile(data: Expr, repeats: int | Sequence[int]) -> Call:

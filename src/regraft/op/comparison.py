@@ -7,7 +7,8 @@ function people call.
 from __future__ import annotations
 
 from ..ir.expr import Expr
-from ..ir.op import Call, Op, Trait
+from ..ir.op import Call, Trait
+from .row import primitive
 from .rules import boolean_result, broadcast_rule, has_order, require_dtype
 from .semantics import array_function
 
@@ -31,7 +32,7 @@ _ORDER = boolean_result(
 _ONE_WAY = (Trait.ELEMENTWISE, Trait.STOPS_GRADIENT)
 _BOTH_WAYS = (*_ONE_WAY, Trait.COMMUTATIVE)
 
-EQUAL = Op("relax.equal", ("x1", "x2"), infer=_EQUALITY, reference=array_function("equal"), traits=_BOTH_WAYS)
+EQUAL = primitive("relax.equal", ("x1", "x2"), infer=_EQUALITY, reference=array_function("equal"), traits=_BOTH_WAYS)
 
 
 def equal(x1: Expr | float, x2: Expr | float) -> Call:
@@ -43,7 +44,7 @@ def equal(x1: Expr | float, x2: Expr | float) -> Call:
     return EQUAL(x1, x2)
 
 
-GREATER = Op("relax.greater", ("x1", "x2"), infer=_ORDER, reference=array_function("greater"), traits=_ONE_WAY)
+GREATER = primitive("relax.greater", ("x1", "x2"), infer=_ORDER, reference=array_function("greater"), traits=_ONE_WAY)
 
 
 def greater(x1: Expr | float, x2: Expr | float) -> Call:
@@ -55,7 +56,7 @@ def greater(x1: Expr | float, x2: Expr | float) -> Call:
     return GREATER(x1, x2)
 
 
-GREATER_EQUAL = Op(
+GREATER_EQUAL = primitive(
     "relax.greater_equal",
     ("x1", "x2"),
     infer=_ORDER,
@@ -73,7 +74,7 @@ def greater_equal(x1: Expr | float, x2: Expr | float) -> Call:
     return GREATER_EQUAL(x1, x2)
 
 
-LESS = Op("relax.less", ("x1", "x2"), infer=_ORDER, reference=array_function("less"), traits=_ONE_WAY)
+LESS = primitive("relax.less", ("x1", "x2"), infer=_ORDER, reference=array_function("less"), traits=_ONE_WAY)
 
 
 def less(x1: Expr | float, x2: Expr | float) -> Call:
@@ -85,7 +86,9 @@ def less(x1: Expr | float, x2: Expr | float) -> Call:
     return LESS(x1, x2)
 
 
-LESS_EQUAL = Op("relax.less_equal", ("x1", "x2"), infer=_ORDER, reference=array_function("less_equal"), traits=_ONE_WAY)
+LESS_EQUAL = primitive(
+    "relax.less_equal", ("x1", "x2"), infer=_ORDER, reference=array_function("less_equal"), traits=_ONE_WAY
+)
 
 
 def less_equal(x1: Expr | float, x2: Expr | float) -> Call:
@@ -97,7 +100,7 @@ def less_equal(x1: Expr | float, x2: Expr | float) -> Call:
     return LESS_EQUAL(x1, x2)
 
 
-NOT_EQUAL = Op(
+NOT_EQUAL = primitive(
     "relax.not_equal", ("x1", "x2"), infer=_EQUALITY, reference=array_function("not_equal"), traits=_BOTH_WAYS
 )
 

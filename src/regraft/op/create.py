@@ -17,6 +17,7 @@ from ..ir.expr import Expr, PrimValue, const
 from ..ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, PrimType, TensorType, Type
 from . import adjoints, ternary
+from .row import primitive
 from .rules import (
     as_dtype_attribute,
     as_int,
@@ -75,7 +76,7 @@ def _full(xp: Any, shape: tuple[int, ...], fill_value: Any, dtype: str | None) -
     return xp.asarray(xp.broadcast_to(value, shape), copy=True)
 
 
-FULL = Op("relax.full", ("shape", "fill_value"), {"dtype": None}, infer=_full_type, reference=_full)
+FULL = primitive("relax.full", ("shape", "fill_value"), {"dtype": None}, infer=_full_type, reference=_full)
 
 
 def full(shape: _Shape, fill_value: Expr | float, dtype: Any = None) -> Call:
@@ -99,7 +100,9 @@ def _full_like(xp: Any, x: Any, fill_value: Any, dtype: str | None) -> Any:
     return _full(xp, x.shape, fill_value, dtype or dtype_name(x.dtype))
 
 
-FULL_LIKE = Op("relax.full_like", ("x", "fill_value"), {"dtype": None}, infer=_full_like_type, reference=_full_like)
+FULL_LIKE = primitive(
+    "relax.full_like", ("x", "fill_value"), {"dtype": None}, infer=_full_like_type, reference=_full_like
+)
 
 
 def full_like(x: Expr, fill_value: Expr | float, dtype: Any = None) -> Call:
@@ -248,7 +251,7 @@ def _arange(xp: Any, start: Any, end: Any, step: Any, dtype: str) -> Any:
     return cast(xp, xp.asarray(places * step + start), dtype)
 
 
-ARANGE = Op(
+ARANGE = primitive(
     "relax.arange",
     ("start", "end", "step"),
     {"dtype": REQUIRED},

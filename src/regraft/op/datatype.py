@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.expr import Expr
-from ..ir.op import REQUIRED, Call, Op, Trait, wrong_attribute
+from ..ir.op import REQUIRED, Call, Trait, wrong_attribute
 from ..ir.types import Type
 from . import adjoints
+from .row import primitive
 from .rules import as_dtype_attribute, tensor_operand
 from .semantics import cast
 
@@ -31,7 +32,7 @@ def _astype(xp: Any, x: Any, dtype: str) -> Any:
     return xp.asarray(cast(xp, x, dtype))
 
 
-ASTYPE = Op(
+ASTYPE = primitive(
     "relax.astype",
     ("x",),
     {"dtype": REQUIRED},
@@ -52,7 +53,7 @@ def astype(x: Expr, dtype: Any) -> Call:
     return ASTYPE(x, dtype=as_dtype_attribute(dtype, "relax.astype"))
 
 
-WRAP_PARAM = Op(
+WRAP_PARAM = primitive(
     "relax.wrap_param",
     ("data",),
     {"dtype": "float32"},

@@ -11,12 +11,13 @@ from typing import Any, Final
 
 from ..ir.dims import Dim, dims_equal
 from ..ir.expr import Expr, ShapeExpr, Tuple
-from ..ir.op import REQUIRED, Call, Op, wrong_attribute, wrong_operand
+from ..ir.op import REQUIRED, Call, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type
 from .adjoints import GradientError, collapse_to, fields_of, known_shape, tensor_type
 from .create import ones
 from .join import joined_dtype, joined_fields
 from .matrix import eye
+from .row import primitive
 from .rules import broadcast_dims, format_dims
 from .semantics import dtype_name, product_in_dtype
 
@@ -109,7 +110,7 @@ def _einsum(xp: Any, operands: tuple[Any, ...], subscripts: str) -> Any:
     return product_in_dtype(xp, product, operands, dtype_name(operands[0].dtype))
 
 
-EINSUM = Op("relax.einsum", ("operands",), {"subscripts": REQUIRED}, infer=_einsum_type, reference=_einsum)
+EINSUM = primitive("relax.einsum", ("operands",), {"subscripts": REQUIRED}, infer=_einsum_type, reference=_einsum)
 
 
 def einsum(operands: Expr | Sequence[Expr], subscripts: str) -> Call:

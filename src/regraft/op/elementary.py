@@ -13,6 +13,7 @@ from typing import Any
 
 from ..ir.expr import Expr
 from ..ir.op import Call, Op, Reference, Trait
+from .row import primitive
 from .rules import same_float_type
 from .semantics import array_function, rounded_once, special_function
 
@@ -40,7 +41,7 @@ __all__ = [
 
 def _declare(name: str, reference: Reference | None = None) -> Op:
     """An operator of this family; without ``reference`` it means the array API function of its name."""
-    return Op(
+    return primitive(
         f"relax.{name}",
         ("x",),
         infer=same_float_type,

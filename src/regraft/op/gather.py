@@ -14,6 +14,7 @@ from ..ir.dtypes import is_integer
 from ..ir.expr import Expr
 from ..ir.op import Call, Op, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type
+from .row import primitive
 from .rules import broadcast_dims, format_dims, normalize_axis, tensor_fields, tensor_operand
 from .semantics import cast, positions
 
@@ -102,7 +103,7 @@ def _gather_elements(xp: Any, data: Any, indices: Any, axis: int) -> Any:
     return xp.take_along_axis(data[within], from_front(xp, indices, data.shape[axis]), axis=axis)
 
 
-GATHER_ELEMENTS = Op(
+GATHER_ELEMENTS = primitive(
     "relax.gather_elements",
     ("data", "indices"),
     {"axis": 0},
@@ -206,7 +207,7 @@ def _index_tensor(xp: Any, data: Any, indices: tuple[Any, ...]) -> Any:
     return xp.asarray(data[tuple(from_front(xp, x, size) for x, size in zip(indices, data.shape, strict=False))])
 
 
-INDEX_TENSOR = Op("relax.index_tensor", ("data", "indices"), infer=_index_tensor_type, reference=_index_tensor)
+INDEX_TENSOR = primitive("relax.index_tensor", ("data", "indices"), infer=_index_tensor_type, reference=_index_tensor)
 
 
 def index_tensor(data: Expr, indices: Expr | Sequence[Expr]) -> Call:

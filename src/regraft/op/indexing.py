@@ -12,8 +12,9 @@ from ..ir.dims import Dim, SymExpr, ceildiv, dim_at_least, dim_max, dim_min, dim
 from ..ir.dtypes import is_float, is_integer
 from ..ir.errors import OpTypeError
 from ..ir.expr import Expr, Tuple
-from ..ir.op import Call, Op, wrong_attribute, wrong_operand
+from ..ir.op import Call, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, PrimType, TensorType, TupleType, Type
+from .row import primitive
 from .rules import as_prim_value, normalize_axis, tensor_operand
 from .semantics import cast, filled, index_array
 
@@ -75,7 +76,7 @@ def _take(xp: Any, x: Any, indices: Any, axis: int | None, mode: str) -> Any:
     return xp.reshape(taken, (*x.shape[:place], *indices.shape, *x.shape[place + 1 :]))
 
 
-TAKE = Op("relax.take", ("x", "indices"), {"axis": None, "mode": "fast"}, infer=_take_type, reference=_take)
+TAKE = primitive("relax.take", ("x", "indices"), {"axis": None, "mode": "fast"}, infer=_take_type, reference=_take)
 
 
 def take(
@@ -207,7 +208,7 @@ def _sliced(xp: Any, x: Any, axis: int, part: slice) -> Any:
     return xp.flip(x[(*before, slice(places[-1], places[0] + 1, -places.step))], axis=axis)
 
 
-STRIDED_SLICE = Op(
+STRIDED_SLICE = primitive(
     "relax.strided_slice",
     ("x", "axes", "begin", "end", "strides?"),
     {"assume_inbound": False},
@@ -269,7 +270,7 @@ def _dynamic_strided_slice(xp: Any, x: Any, begin: Any, end: Any, strides: Any) 
     return x
 
 
-DYNAMIC_STRIDED_SLICE = Op(
+DYNAMIC_STRIDED_SLICE = primitive(
     "relax.dynamic_strided_slice",
     ("x", "begin", "end", "strides"),
     infer=_dynamic_strided_slice_type,

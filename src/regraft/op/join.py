@@ -14,6 +14,7 @@ from ..ir.expr import Expr, PrimValue, Tuple
 from ..ir.op import REQUIRED, Call, Op, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from . import adjoints, reduction
+from .row import primitive
 from .rules import format_dims, normalize_axis, tensor_fields, tensor_operand
 
 __all__ = ["concat", "meshgrid", "split", "stack"]
@@ -113,7 +114,7 @@ def _concat(xp: Any, tensors: tuple[Any, ...], axis: int | None) -> Any:
     return xp.concat(tensors, axis=axis)
 
 
-CONCAT = Op("relax.concat", ("tensors",), {"axis": 0}, infer=_concat_type, reference=_concat)
+CONCAT = primitive("relax.concat", ("tensors",), {"axis": 0}, infer=_concat_type, reference=_concat)
 
 
 def concat(tensors: Expr | Sequence[Expr], axis: int | None = 0) -> Call:
@@ -146,7 +147,7 @@ def _stack(xp: Any, tensors: tuple[Any, ...], axis: int) -> Any:
     return xp.stack(tensors, axis=axis)
 
 
-STACK = Op("relax.stack", ("tensors",), {"axis": 0}, infer=_stack_type, reference=_stack)
+STACK = primitive("relax.stack", ("tensors",), {"axis": 0}, infer=_stack_type, reference=_stack)
 
 
 def stack(tensors: Expr | Sequence[Expr], axis: int = 0) -> Call:
@@ -271,7 +272,11 @@ def _meshgrid_type(call: Call) -> Type:
 
 
 def _meshgrid(xp: Any, tensors: tuple[Any, ...], indexing: str) -> tuple[Any, ...]:
-    return tuple(xp.meshgrid(*tensors, indexing=indexing))
+    count = len(tensors)
+    order = [1, 0, *range(2, count)] if indexing == "xy" and count > 1 else list(range(count))
+    grid = [tensors[place].shape[0] for place in order]
+    columns = [xp.reshape(x, (-1, *[1] * (count - 1 - order.index(i)))) for i, x in enumerate(tensors)]
+    return tuple([xp.broadcast_to(column, tuple(grid)) for column in columns])
 
 
 MESHGRID = Op("relax.meshgrid", ("tensors",), {"indexing": "ij"}, infer=_meshgrid_type, reference=_meshgrid)

@@ -17,6 +17,7 @@ from .adjoints import GradientError, collapse_to, converted_like, reshape_like, 
 from .binary import add
 from .manipulate import permute_dims
 from .reshaping import expand_dims, reshape
+from .row import primitive
 from .rules import broadcast_dims, common_dtype, format_dims, tensor_operand
 from .semantics import dtype_name, product_in_dtype
 
@@ -68,7 +69,7 @@ def _matmul(xp: Any, x1: Any, x2: Any, out_dtype: str | None) -> Any:
     return product_in_dtype(xp, xp.matmul, (x1, x2), out_dtype or dtype_name(x1.dtype))
 
 
-MATMUL = Op("relax.matmul", ("x1", "x2"), {"out_dtype": None}, infer=_matmul_type, reference=_matmul)
+MATMUL = primitive("relax.matmul", ("x1", "x2"), {"out_dtype": None}, infer=_matmul_type, reference=_matmul)
 
 
 def matmul(x1: Expr, x2: Expr, out_dtype: str | None = None) -> Call:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from ..ir.dtypes import is_bool, is_integer
 from ..ir.expr import Expr
-from ..ir.op import Call, Op, Trait
+from ..ir.op import Call, Trait
+from .row import primitive
 from .rules import broadcast_rule, require_dtype
 from .semantics import standard
 
@@ -30,7 +31,9 @@ _SHIFT = (Trait.ELEMENTWISE, Trait.STOPS_GRADIENT)
 _EXCLUSIVE = (*_SHIFT, Trait.COMMUTATIVE, Trait.ASSOCIATIVE)
 _INCLUSIVE = (*_EXCLUSIVE, Trait.IDEMPOTENT)
 
-LOGICAL_AND = Op("relax.logical_and", ("x1", "x2"), infer=_TRUTH, reference=standard("logical_and"), traits=_INCLUSIVE)
+LOGICAL_AND = primitive(
+    "relax.logical_and", ("x1", "x2"), infer=_TRUTH, reference=standard("logical_and"), traits=_INCLUSIVE
+)
 
 
 def logical_and(x1: Expr | bool, x2: Expr | bool) -> Call:
@@ -42,7 +45,9 @@ def logical_and(x1: Expr | bool, x2: Expr | bool) -> Call:
     return LOGICAL_AND(x1, x2)
 
 
-LOGICAL_OR = Op("relax.logical_or", ("x1", "x2"), infer=_TRUTH, reference=standard("logical_or"), traits=_INCLUSIVE)
+LOGICAL_OR = primitive(
+    "relax.logical_or", ("x1", "x2"), infer=_TRUTH, reference=standard("logical_or"), traits=_INCLUSIVE
+)
 
 
 def logical_or(x1: Expr | bool, x2: Expr | bool) -> Call:
@@ -54,7 +59,9 @@ def logical_or(x1: Expr | bool, x2: Expr | bool) -> Call:
     return LOGICAL_OR(x1, x2)
 
 
-LOGICAL_XOR = Op("relax.logical_xor", ("x1", "x2"), infer=_TRUTH, reference=standard("logical_xor"), traits=_EXCLUSIVE)
+LOGICAL_XOR = primitive(
+    "relax.logical_xor", ("x1", "x2"), infer=_TRUTH, reference=standard("logical_xor"), traits=_EXCLUSIVE
+)
 
 
 def logical_xor(x1: Expr | bool, x2: Expr | bool) -> Call:
@@ -66,7 +73,9 @@ def logical_xor(x1: Expr | bool, x2: Expr | bool) -> Call:
     return LOGICAL_XOR(x1, x2)
 
 
-BITWISE_AND = Op("relax.bitwise_and", ("x1", "x2"), infer=_BITS, reference=standard("bitwise_and"), traits=_INCLUSIVE)
+BITWISE_AND = primitive(
+    "relax.bitwise_and", ("x1", "x2"), infer=_BITS, reference=standard("bitwise_and"), traits=_INCLUSIVE
+)
 
 
 def bitwise_and(x1: Expr | int, x2: Expr | int) -> Call:
@@ -78,7 +87,9 @@ def bitwise_and(x1: Expr | int, x2: Expr | int) -> Call:
     return BITWISE_AND(x1, x2)
 
 
-BITWISE_OR = Op("relax.bitwise_or", ("x1", "x2"), infer=_BITS, reference=standard("bitwise_or"), traits=_INCLUSIVE)
+BITWISE_OR = primitive(
+    "relax.bitwise_or", ("x1", "x2"), infer=_BITS, reference=standard("bitwise_or"), traits=_INCLUSIVE
+)
 
 
 def bitwise_or(x1: Expr | int, x2: Expr | int) -> Call:
@@ -90,7 +101,9 @@ def bitwise_or(x1: Expr | int, x2: Expr | int) -> Call:
     return BITWISE_OR(x1, x2)
 
 
-BITWISE_XOR = Op("relax.bitwise_xor", ("x1", "x2"), infer=_BITS, reference=standard("bitwise_xor"), traits=_EXCLUSIVE)
+BITWISE_XOR = primitive(
+    "relax.bitwise_xor", ("x1", "x2"), infer=_BITS, reference=standard("bitwise_xor"), traits=_EXCLUSIVE
+)
 
 
 def bitwise_xor(x1: Expr | int, x2: Expr | int) -> Call:
@@ -102,7 +115,7 @@ def bitwise_xor(x1: Expr | int, x2: Expr | int) -> Call:
     return BITWISE_XOR(x1, x2)
 
 
-LEFT_SHIFT = Op(
+LEFT_SHIFT = primitive(
     "relax.left_shift", ("x1", "x2"), infer=_INTEGERS, reference=standard("bitwise_left_shift"), traits=_SHIFT
 )
 
@@ -117,7 +130,7 @@ def left_shift(x1: Expr | int, x2: Expr | int) -> Call:
     return LEFT_SHIFT(x1, x2)
 
 
-RIGHT_SHIFT = Op(
+RIGHT_SHIFT = primitive(
     "relax.right_shift",
     ("x1", "x2"),
     infer=_INTEGERS,

@@ -13,6 +13,7 @@ from ..ir.dtypes import is_integer
 from ..ir.expr import Expr
 from ..ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type
+from .row import primitive
 from .rules import as_int, as_int_tuple, as_optional_int_tuple, normalize_axes, normalize_axis, tensor_operand
 from .semantics import cast, positions
 
@@ -44,7 +45,7 @@ def _permute_dims(xp: Any, x: Any, axes: tuple[int, ...] | None) -> Any:
     return xp.permute_dims(x, order)
 
 
-PERMUTE_DIMS = Op(
+PERMUTE_DIMS = primitive(
     "relax.permute_dims",
     ("x",),
     {"axes": None},
@@ -119,7 +120,7 @@ def _flip(xp: Any, data: Any, axis: int) -> Any:
     return xp.flip(data, axis=axis)
 
 
-FLIP = Op(
+FLIP = primitive(
     "relax.flip",
     ("data",),
     {"axis": REQUIRED},

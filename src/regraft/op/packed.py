@@ -13,8 +13,9 @@ from typing import Any, TypeAlias, cast
 from ..ir.dtypes import is_bool
 from ..ir.errors import OpTypeError
 from ..ir.expr import Expr, ExternFunc, GlobalVar, StringImm, Tuple, as_expr
-from ..ir.op import REQUIRED, Attrs, Call, Op, Trait, wrong_attribute, wrong_operand
+from ..ir.op import REQUIRED, Attrs, Call, Trait, wrong_attribute, wrong_operand
 from ..ir.types import OBJECT, FuncType, ObjectType, PrimType, TensorType, TupleType, Type, is_subtype
+from .row import primitive
 from .rules import as_int_tuple
 
 __all__ = [
@@ -101,7 +102,7 @@ def _call_dps_packed_type(call: Call) -> Type:
     return stated
 
 
-CALL_DPS_PACKED = Op("relax.call_dps_packed", ("func", "args"), infer=_call_dps_packed_type)
+CALL_DPS_PACKED = primitive("relax.call_dps_packed", ("func", "args"), infer=_call_dps_packed_type)
 
 
 def call_dps_packed(
@@ -146,7 +147,7 @@ def _call_pure_packed_type(call: Call) -> Type:
     return _stated_type(call)
 
 
-CALL_PURE_PACKED = Op("relax.call_pure_packed", ("func", "*args"), infer=_call_pure_packed_type)
+CALL_PURE_PACKED = primitive("relax.call_pure_packed", ("func", "*args"), infer=_call_pure_packed_type)
 
 
 def call_pure_packed(func: Callee, *args: Any, ty_args: Types | None = None, sinfo_args: Types | None = None) -> Call:
@@ -182,7 +183,7 @@ def _call_inplace_packed_type(call: Call) -> Type:
     return stated
 
 
-CALL_INPLACE_PACKED = Op(
+CALL_INPLACE_PACKED = primitive(
     "relax.call_inplace_packed",
     ("func", "*args"),
     {"inplace_indices": REQUIRED},
@@ -220,7 +221,7 @@ def _make_closure_type(call: Call) -> Type:
     return OBJECT
 
 
-MAKE_CLOSURE = Op("relax.make_closure", ("func", "args"), infer=_make_closure_type)
+MAKE_CLOSURE = primitive("relax.make_closure", ("func", "args"), infer=_make_closure_type)
 
 
 def make_closure(func: Expr, args: Expr | Sequence[Expr]) -> Call:
@@ -238,8 +239,8 @@ def _invoke_type(call: Call) -> Type:
     return _stated_type(call)
 
 
-INVOKE_CLOSURE = Op("relax.invoke_closure", ("closure", "args"), infer=_invoke_type, traits=(Trait.IMPURE,))
-INVOKE_PURE_CLOSURE = Op("relax.invoke_pure_closure", ("closure", "args"), infer=_invoke_type)
+INVOKE_CLOSURE = primitive("relax.invoke_closure", ("closure", "args"), infer=_invoke_type, traits=(Trait.IMPURE,))
+INVOKE_PURE_CLOSURE = primitive("relax.invoke_pure_closure", ("closure", "args"), infer=_invoke_type)
 
 
 def invoke_closure(
@@ -278,7 +279,7 @@ def _null_value_type(call: Call) -> Type:
     return OBJECT
 
 
-NULL_VALUE = Op("relax.null_value", (), infer=_null_value_type)
+NULL_VALUE = primitive("relax.null_value", (), infer=_null_value_type)
 
 
 def null_value() -> Call:
@@ -291,7 +292,7 @@ def _print_type(call: Call) -> Type:
     return TupleType(())
 
 
-PRINT = Op("relax.print", ("*values",), {"format": ""}, infer=_print_type, traits=(Trait.IMPURE,))
+PRINT = primitive("relax.print", ("*values",), {"format": ""}, infer=_print_type, traits=(Trait.IMPURE,))
 
 
 def print(*values: Any, format: str | Expr = "") -> Call:
@@ -313,7 +314,7 @@ def _assert_op_type(call: Call) -> Type:
     return TupleType(())
 
 
-ASSERT_OP = Op(
+ASSERT_OP = primitive(
     "relax.assert_op",
     ("condition", "*format_args"),
     {"format": ""},

@@ -16,6 +16,7 @@ from ..ir.expr import Expr
 from ..ir.op import Call, Op, Reference, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from . import adjoints, comparison, manipulate, reshaping, scan, ternary
+from .row import primitive
 from .rules import as_optional_int_tuple, normalize_axes, require_float, require_ordered, tensor_operand
 from .semantics import cast, dtype_name, truncated_divide, widened
 
@@ -98,7 +99,7 @@ def _attributes(op_name: str, axis: int | Sequence[int] | None, keepdims: bool) 
 
 # --- sums and extremes
 
-SUM = Op("relax.sum", ("x",), _SCHEMA, infer=_any_type, reference=_folding("sum", "any"), traits=_REDUCTION)
+SUM = primitive("relax.sum", ("x",), _SCHEMA, infer=_any_type, reference=_folding("sum", "any"), traits=_REDUCTION)
 
 
 def sum(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
@@ -111,7 +112,7 @@ def sum(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False
     return SUM(x, **_attributes("relax.sum", axis, keepdims))
 
 
-PROD = Op("relax.prod", ("x",), _SCHEMA, infer=_any_type, reference=_folding("prod", "all"), traits=_REDUCTION)
+PROD = primitive("relax.prod", ("x",), _SCHEMA, infer=_any_type, reference=_folding("prod", "all"), traits=_REDUCTION)
 
 
 def prod(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
@@ -124,7 +125,7 @@ def prod(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = Fals
     return PROD(x, **_attributes("relax.prod", axis, keepdims))
 
 
-MAX = Op("relax.max", ("x",), _SCHEMA, infer=_extreme_type, reference=_folding("max", "any"), traits=_REDUCTION)
+MAX = primitive("relax.max", ("x",), _SCHEMA, infer=_extreme_type, reference=_folding("max", "any"), traits=_REDUCTION)
 
 
 def max(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
@@ -137,7 +138,7 @@ def max(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False
     return MAX(x, **_attributes("relax.max", axis, keepdims))
 
 
-MIN = Op("relax.min", ("x",), _SCHEMA, infer=_extreme_type, reference=_folding("min", "all"), traits=_REDUCTION)
+MIN = primitive("relax.min", ("x",), _SCHEMA, infer=_extreme_type, reference=_folding("min", "all"), traits=_REDUCTION)
 
 
 def min(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
@@ -170,7 +171,7 @@ def _mean(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
     return cast(xp, xp.asarray(truncated_divide(xp, total, count)), dtype)
 
 
-MEAN = Op("relax.mean", ("x",), _SCHEMA, infer=_mean_type, reference=_mean, traits=_REDUCTION)
+MEAN = primitive("relax.mean", ("x",), _SCHEMA, infer=_mean_type, reference=_mean, traits=_REDUCTION)
 
 
 def mean(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:

@@ -14,6 +14,7 @@ from ..ir.expr import Expr, PrimValue, ShapeExpr
 from ..ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type
 from . import adjoints
+from .row import primitive
 from .rules import (
     as_int_tuple,
     as_optional_int_tuple,
@@ -48,7 +49,7 @@ def _reshape(xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
     return xp.reshape(x, shape)
 
 
-RESHAPE = Op("relax.reshape", ("x", "shape"), infer=_reshape_type, reference=_reshape, traits=(Trait.VIEW,))
+RESHAPE = primitive("relax.reshape", ("x", "shape"), infer=_reshape_type, reference=_reshape, traits=(Trait.VIEW,))
 
 
 def reshape(x: Expr, shape: Expr | Sequence[Dim | Expr] | int) -> Call:
@@ -164,7 +165,7 @@ def _expand_dims(xp: Any, x: Any, axis: tuple[int, ...]) -> Any:
     return xp.reshape(x, tuple(1 if place in places else next(sizes) for place in range(ndim)))
 
 
-EXPAND_DIMS = Op(
+EXPAND_DIMS = primitive(
     "relax.expand_dims",
     ("x",),
     {"axis": REQUIRED},
@@ -220,7 +221,9 @@ def _squeeze(xp: Any, x: Any, axis: tuple[int, ...] | None) -> Any:
     return xp.squeeze(x, axis=dropped)
 
 
-SQUEEZE = Op("relax.squeeze", ("x",), {"axis": None}, infer=_squeeze_type, reference=_squeeze, traits=(Trait.VIEW,))
+SQUEEZE = primitive(
+    "relax.squeeze", ("x",), {"axis": None}, infer=_squeeze_type, reference=_squeeze, traits=(Trait.VIEW,)
+)
 
 
 def squeeze(x: Expr, axis: int | Sequence[int] | None = None) -> Call:

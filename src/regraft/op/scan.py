@@ -10,13 +10,14 @@ from typing import Any
 from ..ir.dims import dim_product
 from ..ir.dtypes import is_bool
 from ..ir.expr import Expr
-from ..ir.op import Call, Op, Reference, wrong_attribute, wrong_operand
+from ..ir.op import Call, Reference, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type
 from . import adjoints
 from .indexing import strided_slice
 from .join import concat
 from .manipulate import flip
 from .reshaping import flatten
+from .row import primitive
 from .rules import as_dtype_attribute, as_optional_int, normalize_axis, tensor_operand
 from .semantics import cast, dtype_name, widened
 
@@ -64,7 +65,7 @@ def _attributes(op_name: str, axis: int | None, dtype: Any, exclusive: bool) -> 
     }
 
 
-CUMSUM = Op("relax.cumsum", ("data",), _SCHEMA, infer=_scan_type, reference=_running("cumulative_sum", 0))
+CUMSUM = primitive("relax.cumsum", ("data",), _SCHEMA, infer=_scan_type, reference=_running("cumulative_sum", 0))
 
 
 def cumsum(data: Expr, axis: int | None = None, dtype: Any = None, exclusive: bool = False) -> Call:
@@ -78,7 +79,7 @@ def cumsum(data: Expr, axis: int | None = None, dtype: Any = None, exclusive: bo
     return CUMSUM(data, **_attributes("relax.cumsum", axis, dtype, exclusive))
 
 
-CUMPROD = Op("relax.cumprod", ("data",), _SCHEMA, infer=_scan_type, reference=_running("cumulative_prod", 1))
+CUMPROD = primitive("relax.cumprod", ("data",), _SCHEMA, infer=_scan_type, reference=_running("cumulative_prod", 1))
 
 
 def cumprod(data: Expr, axis: int | None = None, dtype: Any = None, exclusive: bool = False) -> Call:

@@ -19,6 +19,7 @@ from ..ir.types import UNKNOWN_NDIM, TensorType, Type
 from .broadcast import may_broadcast
 from .gather import broadcast_fields, elementwise_indices, from_front, index_fields, index_operand
 from .indexing import slice_length
+from .row import primitive
 from .row_updates import fold_into_rows
 from .rules import as_prim_value, common_dtype, format_dims, integer_operand, normalize_axis, tensor_operand
 from .semantics import filled, index_array, positions
@@ -145,7 +146,7 @@ def _scatter_nd(xp: Any, data: Any, indices: Any, updates: Any, reduction: str) 
     return _put(xp, data, [indices[..., i] for i in range(indices.shape[-1])], places, updates, reduction)
 
 
-SCATTER_ND = Op(
+SCATTER_ND = primitive(
     "relax.scatter_nd",
     ("data", "indices", "updates"),
     {"reduction": "update"},

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.expr import Expr
-from ..ir.op import Call, Op, Reference, Trait, wrong_operand
+from ..ir.op import Call, Reference, Trait, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, Type
 from .reduction import reduced_type, require_elements
+from .row import primitive
 from .rules import as_optional_int, common_dtype, require_ordered, tensor_operand
 from .semantics import cast, sort_keys
 
@@ -41,7 +42,7 @@ def _place(name: str) -> Reference:
     return reference
 
 
-ARGMAX = Op("relax.argmax", ("x",), _SCHEMA, infer=_place_type, reference=_place("argmax"), traits=_TRAITS)
+ARGMAX = primitive("relax.argmax", ("x",), _SCHEMA, infer=_place_type, reference=_place("argmax"), traits=_TRAITS)
 
 
 def argmax(x: Expr, axis: int | None = None, keepdims: bool = False) -> Call:
@@ -56,7 +57,7 @@ def argmax(x: Expr, axis: int | None = None, keepdims: bool = False) -> Call:
     return ARGMAX(x, axis=axis, keepdims=bool(keepdims))
 
 
-ARGMIN = Op("relax.argmin", ("x",), _SCHEMA, infer=_place_type, reference=_place("argmin"), traits=_TRAITS)
+ARGMIN = primitive("relax.argmin", ("x",), _SCHEMA, infer=_place_type, reference=_place("argmin"), traits=_TRAITS)
 
 
 def argmin(x: Expr, axis: int | None = None, keepdims: bool = False) -> Call:
@@ -88,7 +89,7 @@ def _bucketize(xp: Any, input_tensor: Any, boundaries: Any, out_int32: bool, rig
     return cast(xp, xp.reshape(places, input_tensor.shape), "int32" if out_int32 else "int64")
 
 
-BUCKETIZE = Op(
+BUCKETIZE = primitive(
     "relax.bucketize",
     ("input_tensor", "boundaries"),
     {"out_int32": False, "right": False},

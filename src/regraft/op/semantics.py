@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 from array_api_compat import device as device_of  # pyright: ignore[reportUnknownVariableType]
 
 from ..ir.dtypes import is_bool, is_float, is_integer, is_unsigned, itemsize, numpy_dtype
 from ..ir.op import Reference
+
+PROGRAM: Final = "program"
+"""The name of the namespace whose arrays are expressions: see `program_xp`."""
 
 
 def truncated_divide(xp: Any, x1: Any, x2: Any) -> Any:
@@ -108,6 +111,8 @@ def product_in_dtype(xp: Any, product: Callable[..., Any], operands: Sequence[An
 def special_function(xp: Any, name: str) -> Any:
     """The function ``name`` (``erf``, ``gammaln``, ...) for arrays of ``xp``, from the library beside it."""
     namespace: str = xp.__name__
+    if namespace == PROGRAM:
+        return getattr(xp, name)
     if "torch" in namespace:
         return getattr(import_module("torch.special"), name)
     if "jax" in namespace:

@@ -10,8 +10,9 @@ from typing import Any
 
 from ..ir.dtypes import is_float
 from ..ir.expr import Expr
-from ..ir.op import Call, Op, Trait, wrong_operand
+from ..ir.op import Call, Trait, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from .row import primitive
 from .rules import as_prim_value, integer_operand, require_ordered, scalar_operand, tensor_operand
 from .semantics import cast, dtype_name, sort_keys
 
@@ -102,7 +103,7 @@ def _unique(
     return tuple(results) if len(results) > 1 else results[0]
 
 
-UNIQUE = Op(
+UNIQUE = primitive(
     "relax.unique",
     ("x", "sorted", "return_index", "return_inverse", "return_counts", "axis?"),
     infer=_unique_type,
@@ -147,7 +148,7 @@ def _nonzero(xp: Any, x: Any) -> Any:
     return cast(xp, xp.stack(xp.nonzero(items)), "int64")
 
 
-NONZERO = Op(
+NONZERO = primitive(
     "relax.nonzero",
     ("x",),
     infer=_nonzero_type,

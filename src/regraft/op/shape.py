@@ -10,8 +10,9 @@ from typing import Any
 
 from ..ir.dtypes import is_integer
 from ..ir.expr import Constant, Expr
-from ..ir.op import Call, Op, Trait, wrong_operand
+from ..ir.op import Call, Trait, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, ShapeType, TensorType, Type
+from .row import primitive
 from .rules import shape_operand, tensor_operand
 from .semantics import index_array
 
@@ -31,7 +32,9 @@ def _shape_of(xp: Any, input: Any) -> tuple[int, ...]:
     return tuple(input.shape)
 
 
-SHAPE_OF = Op("relax.shape_of", ("input",), infer=_shape_of_type, reference=_shape_of, traits=(Trait.STOPS_GRADIENT,))
+SHAPE_OF = primitive(
+    "relax.shape_of", ("input",), infer=_shape_of_type, reference=_shape_of, traits=(Trait.STOPS_GRADIENT,)
+)
 
 
 def shape_of(expr: Expr) -> Call:
@@ -54,7 +57,7 @@ def _size(xp: Any, input: Any) -> Any:
     return xp.reshape(index_array(xp, [prod(input.shape)], input), ())
 
 
-SIZE = Op("relax.size", ("input",), infer=_size_type, reference=_size, traits=(Trait.STOPS_GRADIENT,))
+SIZE = primitive("relax.size", ("input",), infer=_size_type, reference=_size, traits=(Trait.STOPS_GRADIENT,))
 
 
 def size(expr: Expr) -> Call:
@@ -77,7 +80,7 @@ def _shape_to_tensor(xp: Any, input: tuple[int, ...]) -> Any:
     return xp.asarray(input, dtype=xp.int64)
 
 
-SHAPE_TO_TENSOR = Op(
+SHAPE_TO_TENSOR = primitive(
     "relax.shape_to_tensor",
     ("input",),
     infer=_shape_to_tensor_type,
@@ -119,7 +122,7 @@ def _tensor_to_shape(xp: Any, input: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in input)
 
 
-TENSOR_TO_SHAPE = Op(
+TENSOR_TO_SHAPE = primitive(
     "relax.tensor_to_shape",
     ("input",),
     infer=_tensor_to_shape_type,

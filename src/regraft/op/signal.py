@@ -12,13 +12,14 @@ import numpy as np
 
 from ..ir.dims import Dim, dims_equal, floordiv
 from ..ir.expr import Expr, const
-from ..ir.op import Call, Op, wrong_attribute, wrong_operand
+from ..ir.op import Call, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type
 from .adjoints import count_of, known_shape, tensor_type
 from .axis_maps import static_size
 from .binary import divide, multiply
 from .indexing import strided_slice
 from .nn.padding import pad
+from .row import primitive
 from .rules import as_optional_int, normalize_axis, require_float
 from .semantics import cast, dtype_name, pad_constant, widened
 
@@ -88,7 +89,7 @@ def _dft(xp: Any, x: Any, length: int | None, axis: int, inverse: bool, onesided
     return cast(xp, xp.stack([xp.real(spectrum), xp.imag(spectrum)], axis=-1), dtype_name(x.dtype))
 
 
-DFT: Final = Op(
+DFT: Final = primitive(
     "relax.signal.dft",
     ("x",),
     {"length": None, "axis": -2, "inverse": False, "onesided": False},

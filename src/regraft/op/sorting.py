@@ -15,6 +15,7 @@ from ..ir.errors import OpTypeError
 from ..ir.expr import Expr
 from ..ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from .row import primitive
 from .rules import as_dtype_attribute, as_int, normalize_axis, require_ordered
 from .semantics import cast, sort_keys
 
@@ -87,7 +88,7 @@ def _argsort(xp: Any, data: Any, axis: int, descending: bool, dtype: str) -> Any
     return cast(xp, _places(xp, data, axis, descending), dtype)
 
 
-ARGSORT = Op(
+ARGSORT = primitive(
     "relax.argsort",
     ("data",),
     {"axis": -1, "descending": False, "dtype": "int32"},

@@ -15,6 +15,7 @@ from ..ir.op import Call, Op, Trait, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from . import adjoints
 from .comparison import equal
+from .row import primitive
 from .rules import as_prim_value, broadcast_types, common_dtype, format_dims, scalar_operand, tensor_operand
 from .semantics import cast, dtype_name, integer_range, rounded_once
 
@@ -37,7 +38,7 @@ def _where(xp: Any, condition: Any, x1: Any, x2: Any) -> Any:
     return xp.asarray(xp.where(condition, x1, x2))
 
 
-WHERE = Op(
+WHERE = primitive(
     "relax.where",
     ("condition", "x1", "x2"),
     infer=_where_type,

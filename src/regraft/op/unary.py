@@ -10,7 +10,8 @@ from typing import Any
 
 from ..ir.dtypes import is_bool, is_float, is_integer
 from ..ir.expr import Expr
-from ..ir.op import Call, Op, Trait
+from ..ir.op import Call, Trait
+from .row import primitive
 from .rules import boolean_result, require_dtype, same_type
 from .semantics import array_function, dtype_name, rounded_once, standard
 
@@ -54,7 +55,7 @@ def _rounding(name: str) -> Any:
     return reference
 
 
-ABS = Op(
+ABS = primitive(
     "relax.abs",
     ("x",),
     infer=_NUMERIC,
@@ -72,7 +73,7 @@ def abs(x: Expr) -> Call:
     return ABS(x)
 
 
-NEGATIVE = Op(
+NEGATIVE = primitive(
     "relax.negative",
     ("x",),
     infer=_NUMERIC,
@@ -90,7 +91,7 @@ def negative(x: Expr) -> Call:
     return NEGATIVE(x)
 
 
-SIGN = Op("relax.sign", ("x",), infer=_REAL, reference=standard("sign"), traits=_STEPS)
+SIGN = primitive("relax.sign", ("x",), infer=_REAL, reference=standard("sign"), traits=_STEPS)
 
 
 def sign(x: Expr) -> Call:
@@ -101,7 +102,7 @@ def sign(x: Expr) -> Call:
     return SIGN(x)
 
 
-SQUARE = Op("relax.square", ("x",), infer=_NUMERIC, reference=standard("square"), traits=_ELEMENTWISE)
+SQUARE = primitive("relax.square", ("x",), infer=_NUMERIC, reference=standard("square"), traits=_ELEMENTWISE)
 
 
 def square(x: Expr) -> Call:
@@ -115,7 +116,7 @@ def square(x: Expr) -> Call:
 
 # --- rounding
 
-CEIL = Op("relax.ceil", ("x",), infer=_REAL, reference=_rounding("ceil"), traits=_STEPS)
+CEIL = primitive("relax.ceil", ("x",), infer=_REAL, reference=_rounding("ceil"), traits=_STEPS)
 
 
 def ceil(x: Expr) -> Call:
@@ -126,7 +127,7 @@ def ceil(x: Expr) -> Call:
     return CEIL(x)
 
 
-FLOOR = Op("relax.floor", ("x",), infer=_REAL, reference=_rounding("floor"), traits=_STEPS)
+FLOOR = primitive("relax.floor", ("x",), infer=_REAL, reference=_rounding("floor"), traits=_STEPS)
 
 
 def floor(x: Expr) -> Call:
@@ -137,7 +138,7 @@ def floor(x: Expr) -> Call:
     return FLOOR(x)
 
 
-ROUND = Op("relax.round", ("x",), infer=_REAL, reference=_rounding("round"), traits=_STEPS)
+ROUND = primitive("relax.round", ("x",), infer=_REAL, reference=_rounding("round"), traits=_STEPS)
 
 
 def round(x: Expr) -> Call:
@@ -148,7 +149,7 @@ def round(x: Expr) -> Call:
     return ROUND(x)
 
 
-TRUNC = Op("relax.trunc", ("x",), infer=_REAL, reference=_rounding("trunc"), traits=_STEPS)
+TRUNC = primitive("relax.trunc", ("x",), infer=_REAL, reference=_rounding("trunc"), traits=_STEPS)
 
 
 def trunc(x: Expr) -> Call:
@@ -161,7 +162,7 @@ def trunc(x: Expr) -> Call:
 
 # --- tests of a value
 
-ISFINITE = Op("relax.isfinite", ("x",), infer=_TEST, reference=array_function("isfinite"), traits=_VERDICT)
+ISFINITE = primitive("relax.isfinite", ("x",), infer=_TEST, reference=array_function("isfinite"), traits=_VERDICT)
 
 
 def isfinite(x: Expr) -> Call:
@@ -172,7 +173,7 @@ def isfinite(x: Expr) -> Call:
     return ISFINITE(x)
 
 
-ISINF = Op("relax.isinf", ("x",), infer=_TEST, reference=array_function("isinf"), traits=_VERDICT)
+ISINF = primitive("relax.isinf", ("x",), infer=_TEST, reference=array_function("isinf"), traits=_VERDICT)
 
 
 def isinf(x: Expr) -> Call:
@@ -183,7 +184,7 @@ def isinf(x: Expr) -> Call:
     return ISINF(x)
 
 
-ISNAN = Op("relax.isnan", ("x",), infer=_TEST, reference=array_function("isnan"), traits=_VERDICT)
+ISNAN = primitive("relax.isnan", ("x",), infer=_TEST, reference=array_function("isnan"), traits=_VERDICT)
 
 
 def isnan(x: Expr) -> Call:
@@ -198,7 +199,7 @@ def isnan(x: Expr) -> Call:
 
 _NOT = (Trait.ELEMENTWISE, Trait.INVOLUTIVE, Trait.STOPS_GRADIENT)
 
-BITWISE_NOT = Op("relax.bitwise_not", ("x",), infer=_BITS, reference=standard("bitwise_invert"), traits=_NOT)
+BITWISE_NOT = primitive("relax.bitwise_not", ("x",), infer=_BITS, reference=standard("bitwise_invert"), traits=_NOT)
 
 
 def bitwise_not(x: Expr) -> Call:
@@ -209,7 +210,7 @@ def bitwise_not(x: Expr) -> Call:
     return BITWISE_NOT(x)
 
 
-LOGICAL_NOT = Op("relax.logical_not", ("x",), infer=_TRUTH, reference=standard("logical_not"), traits=_NOT)
+LOGICAL_NOT = primitive("relax.logical_not", ("x",), infer=_TRUTH, reference=standard("logical_not"), traits=_NOT)
 
 
 def logical_not(x: Expr) -> Call:

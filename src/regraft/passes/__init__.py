@@ -27,6 +27,7 @@ from .instruments import (
     report,
 )
 from .layout import RemoveRedundantReshape, SimplifyTransposes
+from .legalize import Legalize
 from .lift_transform_params import LiftTransformParams
 from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum, ReorderTakeAfterMatmul
 from .merge_composite import MergeCompositeFunctions
@@ -58,6 +59,7 @@ __all__ = [
     "FusionPattern",
     "Gradient",
     "InlinePrivateFunctions",
+    "Legalize",
     "LiftTransformParams",
     "MergeCompositeFunctions",
     "ModulePass",

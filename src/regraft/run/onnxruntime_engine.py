@@ -50,7 +50,7 @@ def runs(op: Op) -> bool:
     """Whether calls of ``op`` run here."""
     from ..formats.onnx.write.writer import LOWERINGS
 
-    return op.name in LOWERINGS
+    return op.name in LOWERINGS or (op.reference is not None and not op.is_primitive)
 
 
 def compile_module(

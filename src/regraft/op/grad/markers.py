@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Trait
+from ...ir.op import Call, Trait
 from ...ir.types import Type
+from ..row import primitive
 
 __all__ = ["end_checkpoint", "no_grad", "start_checkpoint"]
 
@@ -23,7 +24,7 @@ def _unchanged(xp: Any, input: Any) -> Any:
     return input
 
 
-NO_GRAD = Op(
+NO_GRAD = primitive(
     "relax.grad.no_grad",
     ("input",),
     infer=_unchanged_type,
@@ -40,7 +41,7 @@ def no_grad(input: Expr) -> Call:
     return NO_GRAD(input)
 
 
-START_CHECKPOINT = Op(
+START_CHECKPOINT = primitive(
     "relax.grad.start_checkpoint",
     ("input",),
     infer=_unchanged_type,
@@ -58,7 +59,7 @@ def start_checkpoint(input: Expr) -> Call:
     return START_CHECKPOINT(input)
 
 
-END_CHECKPOINT = Op(
+END_CHECKPOINT = primitive(
     "relax.grad.end_checkpoint",
     ("input",),
     infer=_unchanged_type,

@@ -19,6 +19,7 @@ from ...ir.expr import Expr
 from ...ir.op import Call, Op, wrong_operand
 from ...ir.types import Type
 from ..layouts import SPATIAL, arranged_type, canonical_dims, check_layout, data_letters, from_canonical, to_canonical
+from ..row import primitive
 from ..rules import common_dtype, tensor_operand
 from ..semantics import accumulator, cast, dtype_name, filled, pad_constant
 from .windows import (
@@ -159,7 +160,7 @@ def _declare(rank: int) -> Op:
         "out_layout": data_letters(rank),
         "out_dtype": None,
     }
-    return Op(f"relax.nn.conv{rank}d", ("data", "weight"), attributes, infer=_conv_type, reference=_conv)
+    return primitive(f"relax.nn.conv{rank}d", ("data", "weight"), attributes, infer=_conv_type, reference=_conv)
 
 
 CONV1D: Final = _declare(1)

@@ -15,6 +15,7 @@ from ...ir.expr import Expr
 from ...ir.op import Call, Op, wrong_attribute, wrong_operand
 from ...ir.types import Type
 from ..layouts import SPATIAL, arranged_type, canonical_dims, check_layout, data_letters, from_canonical, to_canonical
+from ..row import primitive
 from ..semantics import accumulator, cast, dtype_name
 from .conv import call_convolution, convolution_dtype, convolve, require_groups
 from .windows import padding_pairs, require_at_least, spread
@@ -109,7 +110,7 @@ def _declare(rank: int) -> Op:
         "out_dtype": None,
     }
     name = f"relax.nn.conv{rank}d_transpose"
-    return Op(name, ("data", "weight"), attributes, infer=_conv_transpose_type, reference=_conv_transpose)
+    return primitive(name, ("data", "weight"), attributes, infer=_conv_transpose_type, reference=_conv_transpose)
 
 
 CONV1D_TRANSPOSE: Final = _declare(1)

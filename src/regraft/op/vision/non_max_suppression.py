@@ -10,8 +10,9 @@ from typing import Any
 from ...ir.dims import dims_equal
 from ...ir.dtypes import is_integer
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from ..row import primitive
 from ..rules import common_dtype, require_float, tensor_operand
 from ..semantics import filled, positions, widened
 
@@ -129,7 +130,7 @@ def _compacted(xp: Any, picked: Any, valid: Any, nothing: Any) -> Any:
     return xp.concat([ordered, nothing[rows.shape[0] :, :]], axis=0), count
 
 
-ALL_CLASS_NON_MAX_SUPPRESSION = Op(
+ALL_CLASS_NON_MAX_SUPPRESSION = primitive(
     "relax.vision.all_class_non_max_suppression",
     ("boxes", "scores", "max_output_boxes_per_class", "iou_threshold", "score_threshold"),
     {"output_format": "onnx"},

@@ -13,27 +13,27 @@ from typing import Final
 
 from .... import op as ops
 from ....ir.op import Call
+from ....op.program_xp import ProgramArray, ProgramNamespace
 from .lowering import Lowered, Lowering
-from .traced import TracedArray, TracedNamespace
 
 
-def _cosh(xp: TracedNamespace, x: TracedArray) -> TracedArray:
+def _cosh(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
     half = xp.exp(xp.abs(x) - math.log(2))
     return half + 0.25 / half
 
 
-def _sinh(xp: TracedNamespace, x: TracedArray) -> TracedArray:
+def _sinh(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
     size = xp.abs(x)
     rest = xp.expm1(size)
     near = (rest + rest / (rest + 1.0)) * 0.5
     return xp.copysign(xp.where(size < 1.0, near, xp.exp(size - math.log(2)) - 0.25 / xp.exp(size - math.log(2))), x)
 
 
-def _tan(xp: TracedNamespace, x: TracedArray) -> TracedArray:
+def _tan(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
     return xp.sin(x) / xp.cos(x)
 
 
-def _atan(xp: TracedNamespace, x: TracedArray) -> TracedArray:
+def _atan(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
     start = xp.astype(xp.emit(ops.atan(xp.astype(x, "float32").expr)), "float64")
     sine, cosine = xp.sin(start), xp.cos(start)
     # The angle that is missing, by the tangent of a difference; its cube is beyond the last digit.
@@ -42,15 +42,15 @@ def _atan(xp: TracedNamespace, x: TracedArray) -> TracedArray:
     return xp.where(endless, xp.copysign(xp.full_like(x, math.pi / 2), x), start + missing)
 
 
-def _asin(xp: TracedNamespace, x: TracedArray) -> TracedArray:
+def _asin(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
     return _atan(xp, x / xp.sqrt((1.0 - x) * (x + 1.0)))
 
 
-def _acos(xp: TracedNamespace, x: TracedArray) -> TracedArray:
+def _acos(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
     return _atan(xp, xp.sqrt((1.0 - x) / (x + 1.0))) * 2.0
 
 
-def _asinh(xp: TracedNamespace, x: TracedArray) -> TracedArray:
+def _asinh(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
     size = xp.abs(x)
     large = size > 1e150
     square = xp.where(large, xp.zeros_like(size), size) * xp.where(large, xp.zeros_like(size), size)
@@ -58,14 +58,14 @@ def _asinh(xp: TracedNamespace, x: TracedArray) -> TracedArray:
     return xp.copysign(xp.where(large, xp.log(size) + math.log(2), near), x)
 
 
-def _acosh(xp: TracedNamespace, x: TracedArray) -> TracedArray:
+def _acosh(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
     large = x > 1e150
     above = xp.where(large, xp.ones_like(x), x) - 1.0
     near = xp.log1p(above + xp.sqrt(above * (above + 2.0)))
     return xp.where(large, xp.log(x) + math.log(2), near)
 
 
-def _atanh(xp: TracedNamespace, x: TracedArray) -> TracedArray:
+def _atanh(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
     return xp.log1p((x + x) / (1.0 - x)) * 0.5
 
 
@@ -116,7 +116,7 @@ _ERFC_ENDS: Final = 28.0
 """From here on erfc is 0 in double precision."""
 
 
-def _polynomial(coefficients: Sequence[float], x: TracedArray) -> TracedArray:
+def _polynomial(coefficients: Sequence[float], x: ProgramArray) -> ProgramArray:
     *rest, highest = coefficients
     total = x * highest + rest[-1]
     for coefficient in reversed(rest[:-1]):
@@ -124,13 +124,13 @@ def _polynomial(coefficients: Sequence[float], x: TracedArray) -> TracedArray:
     return total
 
 
-def _erf_near(xp: TracedNamespace, x: TracedArray, size: TracedArray) -> TracedArray:
+def _erf_near(xp: ProgramNamespace, x: ProgramArray, size: ProgramArray) -> ProgramArray:
     """The error function where ``size``, which is ``|x|``, is below 1; some number elsewhere."""
     near = xp.where(size < 1.0, size, xp.ones_like(size))
     return _polynomial(_ERF_NEAR, near * near * 2.0 - 1.0) * x
 
 
-def _erfc_far(xp: TracedNamespace, size: TracedArray) -> TracedArray:
+def _erfc_far(xp: ProgramNamespace, size: ProgramArray) -> ProgramArray:
     """What the error function lacks to 1 where ``size`` is 1 or more; some number elsewhere.
 
     The square is taken in two parts, of which the great one is exact, so that its exponential is.
@@ -142,13 +142,13 @@ def _erfc_far(xp: TracedNamespace, size: TracedArray) -> TracedArray:
     return gaussian * (_polynomial(_ERFC_FAR, inverse * 8.0 - 1.0) * inverse)
 
 
-def _erf(xp: TracedNamespace, x: TracedArray) -> TracedArray:
+def _erf(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
     size = xp.abs(x)
     far = xp.copysign(1.0 - _erfc_far(xp, size), x)
     return xp.where(size < 1.0, _erf_near(xp, x, size), far)
 
 
-def _gelu(xp: TracedNamespace, x: TracedArray) -> TracedArray:
+def _gelu(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
     turned = x * -math.sqrt(0.5)
     size = xp.abs(turned)
     far = _erfc_far(xp, size)
@@ -157,7 +157,7 @@ def _gelu(xp: TracedNamespace, x: TracedArray) -> TracedArray:
     return x * 0.5 * xp.where(size < 1.0, 1.0 - _erf_near(xp, turned, size), outside)
 
 
-_FORMULAS: Final[dict[str, Callable[[TracedNamespace, TracedArray], TracedArray]]] = {
+_FORMULAS: Final[dict[str, Callable[[ProgramNamespace, ProgramArray], ProgramArray]]] = {
     "acos": _acos,
     "acosh": _acosh,
     "asin": _asin,
@@ -174,5 +174,5 @@ _FORMULAS: Final[dict[str, Callable[[TracedNamespace, TracedArray], TracedArray]
 
 def in_double(lowering: Lowering, call: Call, name: str) -> Lowered:
     """The value of the function ``name`` of a double: of those that ONNX Runtime has in single precision only."""
-    xp = TracedNamespace(lowering)
-    return lowering.value(_FORMULAS[name](xp, TracedArray(lowering, call.args[0])).expr)
+    xp = ProgramNamespace(lowering)
+    return lowering.value(_FORMULAS[name](xp, ProgramArray(lowering, call.args[0])).expr)

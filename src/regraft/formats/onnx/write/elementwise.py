@@ -18,13 +18,13 @@ from ....ir.dtypes import is_bool, is_float, is_integer, is_unsigned, itemsize
 from ....ir.expr import Constant, Expr
 from ....ir.op import Call, Op
 from ....ir.types import PrimType
+from ....op.program_xp import ProgramArray, ProgramNamespace
 from ....op.semantics import integer_range
 from ..element_types import to_onnx_dtype
 from .double import in_double
 from .graph import GraphWriter, dtype_of
 from .kernels import carrier, has_kernel
 from .lowering import LOWERINGS, Lower, Lowered, Lowering, known_dtype, lowers, tensor_type
-from .traced import TracedArray, TracedNamespace, by_reference
 
 _SAME: Final = {
     "add": "Add",
@@ -82,9 +82,9 @@ def operand_dtype(call: Call, index: int = 0) -> str:
     return known_dtype(tensor_type(call.args[index]))
 
 
-def array(lowering: Lowering, expr: Expr) -> TracedArray:
+def array(lowering: Lowering, expr: Expr) -> ProgramArray:
     """A tensor operand as an array to compute with."""
-    return TracedArray(lowering, expr)
+    return ProgramArray(lowering, expr)
 
 
 # --- one operand
@@ -296,7 +296,7 @@ def _integer_power(graph: GraphWriter, base: ir.Value, exponent: ir.Value, dtype
 
 @lowers("atan2")
 def _atan2(lowering: Lowering, call: Call) -> Lowered:
-    xp = TracedNamespace(lowering)
+    xp = ProgramNamespace(lowering)
     name = operand_dtype(call)
     work = "float32" if itemsize(name) < 4 else name
     y, x = (xp.astype(array(lowering, arg), work) for arg in call.args)
@@ -309,14 +309,14 @@ def _atan2(lowering: Lowering, call: Call) -> Lowered:
     return lowering.value(xp.astype(xp.copysign(angle, y), name).expr)
 
 
-def _even_angle(xp: TracedNamespace, rise: TracedArray) -> TracedArray:
+def _even_angle(xp: ProgramNamespace, rise: ProgramArray) -> ProgramArray:
     zero = xp.zeros_like(rise)
     return xp.where(rise == 0, zero, zero + math.pi / 4)
 
 
 @lowers("log_add_exp")
 def _log_add_exp(lowering: Lowering, call: Call) -> Lowered:
-    xp = TracedNamespace(lowering)
+    xp = ProgramNamespace(lowering)
     name = operand_dtype(call)
     work = "float32" if itemsize(name) < 4 else name
     x1, x2 = (xp.astype(array(lowering, arg), work) for arg in call.args)
@@ -428,17 +428,17 @@ def _silu(lowering: Lowering, call: Call) -> Lowered:
 
 
 @lowers("nn.leakyrelu")
-def _leakyrelu(lowering: Lowering, call: Call) -> Lowered:
+def _leakyrelu(lowering: Lowering, call: Call) -> Lowered | None:
     if not has_kernel("LeakyRelu", operand_dtype(call)):
-        return by_reference(lowering, call)
+        return None
     return lowering.graph.op("LeakyRelu", lowering.tensor(call.args[0]), alpha=call.attrs["alpha"])
 
 
 @lowers("nn.prelu")
-def _prelu(lowering: Lowering, call: Call) -> Lowered:
+def _prelu(lowering: Lowering, call: Call) -> Lowered | None:
     rank = tensor_type(call.args[0]).ndim
     if rank < 1 or not has_kernel("PRelu", operand_dtype(call)):
-        return by_reference(lowering, call)
+        return None
     axes = list(range(1, rank - call.attrs["axis"] % rank))
     slope = lowering.tensor(call.args[1])
     if axes:
@@ -447,9 +447,9 @@ def _prelu(lowering: Lowering, call: Call) -> Lowered:
 
 
 @lowers("nn.selu")
-def _selu(lowering: Lowering, call: Call) -> Lowered:
+def _selu(lowering: Lowering, call: Call) -> Lowered | None:
     if not has_kernel("Selu", operand_dtype(call)) and operand_dtype(call) == "float64":
-        return by_reference(lowering, call)
+        return None
     return lowering.graph.op("Selu", lowering.tensor(call.args[0]))
 
 
@@ -461,9 +461,9 @@ def _gelu(lowering: Lowering, call: Call) -> Lowered:
 
 
 @lowers("nn.gelu_tanh")
-def _gelu_tanh(lowering: Lowering, call: Call) -> Lowered:
+def _gelu_tanh(lowering: Lowering, call: Call) -> Lowered | None:
     if not has_kernel("Gelu", operand_dtype(call)):
-        return by_reference(lowering, call)
+        return None
     return lowering.graph.op("Gelu", lowering.tensor(call.args[0]), approximate="tanh")
 
 
@@ -477,21 +477,21 @@ _VARIANTS: Final = {
 
 
 @lowers(*[f"nn.{name}" for name in _VARIANTS])
-def _variant(lowering: Lowering, call: Call) -> Lowered:
+def _variant(lowering: Lowering, call: Call) -> Lowered | None:
     (op_type, kernel), dtype = _VARIANTS[stem(call)], operand_dtype(call)
     if dtype == "float64":
-        return by_reference(lowering, call)
+        return None
     graph = lowering.graph
     x = graph.cast(lowering.tensor(call.args[0]), carrier(kernel, dtype))
     return graph.cast(graph.op(op_type, x, **call.attrs), dtype)
 
 
 @lowers("nn.softplus")
-def _softplus(lowering: Lowering, call: Call) -> Lowered:
+def _softplus(lowering: Lowering, call: Call) -> Lowered | None:
     dtype, beta = operand_dtype(call), call.attrs["beta"]
     # Above 16 the curve and the line are the same in single precision; a lower threshold shows.
     if not has_kernel("Softplus", dtype) or call.attrs["threshold"] < 16:
-        return by_reference(lowering, call)
+        return None
     x, graph = lowering.tensor(call.args[0]), lowering.graph
     if beta == 1.0:
         return graph.op("Softplus", x)

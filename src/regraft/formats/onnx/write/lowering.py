@@ -1,7 +1,8 @@
 """From expressions of the language to values of an ONNX graph.
 
 `Lowering` walks a function's body and asks `LOWERINGS`, the table by operator name that `write` fills, for the
-nodes of each call. Knows the language and `GraphWriter`; the operators themselves are in `write`.
+nodes of each call. A call that no row writes is decomposed into calls of other operators, and these are written.
+Knows the language and `GraphWriter`; the operators themselves are in `write`.
 
 A tensor becomes a value, a tuple a tuple of what its fields become, a shape a tensor of rank 1 and int64, a scalar
 that is no tensor one of rank 0.
@@ -21,14 +22,19 @@ from ....ir.module import IRModule
 from ....ir.op import Call, Op
 from ....ir.program import Function, If, MatchCast, SeqExpr
 from ....ir.types import PrimType, ShapeType, TensorType, TupleType, Type
+from ....op.decompose import record
 from ...errors import ConvertError
 from .graph import GraphWriter
 
 Lowered: TypeAlias = "ir.Value | tuple[Lowered, ...]"
-Lower: TypeAlias = "Callable[[Lowering, Call], Lowered]"
+Lower: TypeAlias = "Callable[[Lowering, Call], Lowered | None]"
 
 LOWERINGS: Final[dict[str, Lower]] = {}
-"""For each operator that can be written as ONNX, the function that writes a call of it."""
+"""For each operator that ONNX has in some form, the function that writes a call of it, or gives None to decline.
+
+Every primitive has a row here. A composite has one where its own node, or another formula, is fewer nodes, faster or
+more accurate than its decomposition, which is what is written without a row and for calls that the row declines.
+"""
 
 
 def lowers(*names: str) -> Callable[[Lower], Lower]:
@@ -158,6 +164,12 @@ class Lowering:
         """A variable bound to an expression over leaves, whose nodes are written now."""
         return self.bind(self.expression(call), call.ty)
 
+    def match_cast(self, value: Expr, ty: Type) -> Var:
+        """A variable of type ``ty`` that stands for ``value``, from which the new size variables can be read."""
+        lowered = self.value(value)
+        self.define_sizes(ty, lowered)
+        return self.bind(lowered, ty)
+
     def expression(self, expr: Expr) -> Lowered:
         """The value of an expression in A-normal form."""
         match expr:
@@ -177,13 +189,17 @@ class Lowering:
         op = call.op
         if isinstance(op, Op):
             lower = LOWERINGS.get(op.name)
-            if lower is None:
-                raise ConvertError(f'{op.name} cannot be written as ONNX; the engine for target="numpy" runs it')
-            return lower(self, call)
+            written = None if lower is None else lower(self, call)
+            return self._decomposed(op, call) if written is None else written
         if isinstance(op, GlobalVar):
             return self._inline(op, call.args)
         name = f'outside function "{op.global_symbol}"' if isinstance(op, ExternFunc) else "function value"
         raise ConvertError(f'a call of the {name} cannot be written as ONNX; the engine for target="numpy" runs it')
+
+    def _decomposed(self, op: Op, call: Call) -> Lowered:
+        if op.reference is None or (op.is_primitive and op.name not in LOWERINGS):
+            raise ConvertError(f'{op.name} cannot be written as ONNX; the engine for target="numpy" runs it')
+        return self.value(record(call, self))
 
     def _inline(self, callee: GlobalVar, args: Sequence[Expr]) -> Lowered:
         name = callee.name_hint

@@ -13,10 +13,10 @@ from ....ir.dtypes import is_float, itemsize
 from ....ir.expr import Expr, ShapeExpr
 from ....ir.op import Call
 from ....ir.types import PrimType, TensorType, TupleType
+from ....op.program_xp import ProgramArray, ProgramNamespace
 from .elementwise import operand_dtype, stem
 from .graph import dtype_of
 from .lowering import Lowered, Lowering, known_rank, lowers, size_at, tensor_type
-from .traced import TracedArray, TracedNamespace, by_reference
 
 _LAST: int = -(2**63)
 """As the end of a slice that runs backwards: past the first element."""
@@ -155,22 +155,6 @@ def _split(lowering: Lowering, call: Call) -> Lowered:
     return tuple([graph.op("Slice", x, first, last, places) for first, last in zip(edges, ends, strict=True)])
 
 
-@lowers("meshgrid")
-def _meshgrid(lowering: Lowering, call: Call) -> Lowered:
-    graph = lowering.graph
-    tensors = lowering.fields(call.args[0])
-    count = len(tensors)
-    swapped = call.attrs["indexing"] == "xy" and count > 1
-    order = [1, 0, *range(2, count)] if swapped else list(range(count))
-    sizes = [graph.op("Shape", tensors[place]) for place in order]
-    shape = graph.op("Concat", *sizes, axis=0)
-    results: list[ir.Value] = []
-    for place, x in enumerate(tensors):
-        column = graph.op("Reshape", x, graph.integers([-1, *[1] * (count - 1 - order.index(place))]))
-        results.append(graph.op("Expand", column, shape))
-    return tuple(results)
-
-
 @lowers("broadcast_to")
 def _broadcast_to(lowering: Lowering, call: Call) -> Lowered:
     return lowering.graph.op("Expand", *lowering.tensors(call.args))
@@ -216,9 +200,9 @@ def as_indices(lowering: Lowering, expr: Expr) -> ir.Value:
 
 
 @lowers("take")
-def _take(lowering: Lowering, call: Call) -> Lowered:
+def _take(lowering: Lowering, call: Call) -> Lowered | None:
     if call.attrs["mode"] != "fast":
-        return by_reference(lowering, call)
+        return None
     indices = lowering.tensor(call.args[1])
     if dtype_of(indices) not in ("int32", "int64"):
         indices = lowering.graph.cast(indices, "int64")
@@ -232,10 +216,10 @@ def _gather_elements(lowering: Lowering, call: Call) -> Lowered:
 
 
 @lowers("gather_nd")
-def _gather_nd(lowering: Lowering, call: Call) -> Lowered:
+def _gather_nd(lowering: Lowering, call: Call) -> Lowered | None:
     indices = tensor_type(call.args[1]).shape
     if indices is not None and indices[-1] == 0:
-        return by_reference(lowering, call)
+        return None
     x = lowering.tensor(call.args[0])
     return lowering.graph.op("GatherND", x, as_indices(lowering, call.args[1]), batch_dims=call.attrs["batch_dims"])
 
@@ -318,11 +302,11 @@ def _dynamic_strided_slice(lowering: Lowering, call: Call) -> Lowered:
 
 
 @lowers("reverse_sequence")
-def _reverse_sequence(lowering: Lowering, call: Call) -> Lowered:
+def _reverse_sequence(lowering: Lowering, call: Call) -> Lowered | None:
     rank = known_rank(call.args[0])
     along, batch = call.attrs["seq_axis"] % rank, call.attrs["batch_axis"] % rank
     if {along, batch} != {0, 1}:
-        return by_reference(lowering, call)
+        return None
     x, lengths = lowering.tensor(call.args[0]), as_indices(lowering, call.args[1])
     return lowering.graph.op("ReverseSequence", x, lengths, time_axis=along, batch_axis=batch)
 
@@ -355,13 +339,13 @@ def _scatter_elements(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _scattered_mean(lowering: Lowering, call: Call) -> Lowered:
-    xp, axis = TracedNamespace(lowering), call.attrs["axis"]
+    xp, axis = ProgramNamespace(lowering), call.attrs["axis"]
     name = operand_dtype(call)
     work = "float32" if is_float(name) and itemsize(name) < 4 else name
-    data, indices, updates = (TracedArray(lowering, arg) for arg in call.args)
+    data, indices, updates = (ProgramArray(lowering, arg) for arg in call.args)
     data, updates = xp.astype(data, work), xp.astype(updates, work)
 
-    def summed(values: TracedArray, new: TracedArray) -> TracedArray:
+    def summed(values: ProgramArray, new: ProgramArray) -> ProgramArray:
         return xp.emit(ops.scatter_elements(values.expr, indices.expr, new.expr, axis, "add"))
 
     total, count = summed(data, updates), summed(xp.ones_like(data), xp.ones_like(updates))
@@ -386,6 +370,3 @@ def _index_put(lowering: Lowering, call: Call) -> Lowered:
     target = graph.op("Concat", graph.op("Shape", indices, end=-1), rest, axis=0)
     updates = graph.op("Expand", values, target)
     return _scattered(lowering, "ScatterND", data, indices, updates, "add" if call.attrs["accumulate"] else "update")
-
-
-lowers("collapse_sum_to", "collapse_sum_like", "slice_scatter")(by_reference)

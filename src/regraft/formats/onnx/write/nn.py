@@ -15,13 +15,13 @@ from ....ir.dims import Dim, dims_equal
 from ....ir.dtypes import is_float, itemsize, numpy_dtype
 from ....ir.expr import Constant, Expr
 from ....ir.op import Call
+from ....op.program_xp import ProgramArray, ProgramNamespace
 from .create import filled, shape_value
 from .elementwise import operand_dtype
 from .graph import GraphWriter, dtype_of
 from .kernels import carrier, has_kernel
 from .lowering import Lowered, Lowering, lowers, size_at, tensor_type
 from .manipulate import reshaped
-from .traced import TracedArray, TracedNamespace, by_reference
 
 
 def _is_trailing(axes: Sequence[int], rank: int) -> bool:
@@ -36,11 +36,11 @@ def _in_single(call: Call, op_type: str) -> bool:
 
 
 @lowers("nn.layer_norm")
-def _layer_norm(lowering: Lowering, call: Call) -> Lowered:
+def _layer_norm(lowering: Lowering, call: Call) -> Lowered | None:
     axes, attrs = call.attrs["axes"], call.attrs
     rank = tensor_type(call.args[0]).ndim
     if not _is_trailing(axes, rank) or not _in_single(call, "LayerNormalization"):
-        return by_reference(lowering, call)
+        return None
     graph = lowering.graph
     x, gamma, beta = lowering.tensors(call.args)
     if not attrs["scale"]:
@@ -50,11 +50,11 @@ def _layer_norm(lowering: Lowering, call: Call) -> Lowered:
 
 
 @lowers("nn.rms_norm")
-def _rms_norm(lowering: Lowering, call: Call) -> Lowered:
+def _rms_norm(lowering: Lowering, call: Call) -> Lowered | None:
     axes = call.attrs["axes"]
     rank = tensor_type(call.args[0]).ndim
     if not _is_trailing(axes, rank) or not _in_single(call, "RMSNormalization"):
-        return by_reference(lowering, call)
+        return None
     x, weight = lowering.tensors(call.args)
     dtype = dtype_of(x)
     work = "float32" if dtype == "bfloat16" else dtype
@@ -77,18 +77,18 @@ def _is_over_space(call: Call) -> bool:
 
 
 @lowers("nn.instance_norm")
-def _instance_norm(lowering: Lowering, call: Call) -> Lowered:
+def _instance_norm(lowering: Lowering, call: Call) -> Lowered | None:
     attrs = call.attrs
     if not (_is_over_space(call) and attrs["center"] and attrs["scale"] and _in_single(call, "InstanceNormalization")):
-        return by_reference(lowering, call)
+        return None
     return lowering.graph.op("InstanceNormalization", *lowering.tensors(call.args), epsilon=attrs["epsilon"])
 
 
 @lowers("nn.group_norm")
-def _group_norm(lowering: Lowering, call: Call) -> Lowered:
+def _group_norm(lowering: Lowering, call: Call) -> Lowered | None:
     empty = 0 in (tensor_type(call.args[0]).shape or ())
     if empty or not (_is_over_space(call) and _in_single(call, "InstanceNormalization")):
-        return by_reference(lowering, call)
+        return None
     graph, attrs = lowering.graph, call.attrs
     x, gamma, beta = lowering.tensors(call.args)
     dtype, groups = dtype_of(x), attrs["num_groups"]
@@ -117,12 +117,12 @@ def _channels_of(lowering: Lowering, call: Call, number: float) -> ir.Value:
 
 
 @lowers("nn.batch_norm")
-def _batch_norm(lowering: Lowering, call: Call) -> Lowered:
+def _batch_norm(lowering: Lowering, call: Call) -> Lowered | None:
     attrs = call.attrs
     rank = tensor_type(call.args[0]).ndim
     fits = rank >= 2 and attrs["axis"] % rank == 1 and attrs["center"] and attrs["scale"]
     if attrs["training"] or not fits or not has_kernel("BatchNormalization", operand_dtype(call)):
-        return by_reference(lowering, call)
+        return None
     operands = lowering.tensors(call.args)
     found = lowering.graph.op("BatchNormalization", *operands, epsilon=attrs["epsilon"])
     return found, operands[3], operands[4]
@@ -136,8 +136,8 @@ def _visible(lowering: Lowering, call: Call) -> ir.Value | None:
     causal, window = call.attrs["causal_mask"], call.attrs["window_size"]
     if causal is None or (causal == "TopLeft" and window is None):
         return None
-    xp = TracedNamespace(lowering)
-    query, key = (TracedArray(lowering, arg) for arg in call.args[:2])
+    xp = ProgramNamespace(lowering)
+    query, key = (ProgramArray(lowering, arg) for arg in call.args[:2])
     queries, keys = query.shape[1], key.shape[1]
     first: Dim = keys - queries if causal == "BottomRight" else 0
     rows = xp.expand_dims(xp.arange(queries), axis=1)
@@ -163,13 +163,13 @@ def _above_lowest(graph: GraphWriter, bias: ir.Value, operand: Expr) -> ir.Value
 
 
 @lowers("nn.attention", "nn.attention_bias")
-def _attention(lowering: Lowering, call: Call) -> Lowered:
+def _attention(lowering: Lowering, call: Call) -> Lowered | None:
     graph, attrs = lowering.graph, call.attrs
     operands = [(arg, shape) for arg in call.args[:3] if (shape := tensor_type(arg).shape) is not None]
     known = len(operands) == 3 and all(isinstance(shape[2], int) and 0 not in shape for _, shape in operands)
     dtype = operand_dtype(call)
     if not known or dtype not in ("float32", "float16") or graph.opset < 23:
-        return by_reference(lowering, call)
+        return None
     mask = _visible(lowering, call)
     if len(call.args) > 3:
         bias = _above_lowest(graph, graph.cast(lowering.tensor(call.args[3]), dtype), call.args[3])
@@ -206,9 +206,9 @@ def _rows(shape: Sequence[Dim]) -> tuple[Dim, ...]:
 
 
 @lowers("nn.pixel_shuffle")
-def _pixel_shuffle(lowering: Lowering, call: Call) -> Lowered:
+def _pixel_shuffle(lowering: Lowering, call: Call) -> Lowered | None:
     if tensor_type(call.args[0]).ndim != 4:
-        return by_reference(lowering, call)
+        return None
     x = lowering.tensor(call.args[0])
     return lowering.graph.op("DepthToSpace", x, blocksize=call.attrs["upscale_factor"], mode="CRD")
 
@@ -217,7 +217,7 @@ _PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge",
 
 
 @lowers("nn.pad")
-def _pad(lowering: Lowering, call: Call) -> Lowered:
+def _pad(lowering: Lowering, call: Call) -> Lowered | None:
     graph, widths, mode = lowering.graph, call.attrs["pad_width"], call.attrs["pad_mode"]
     shape = tensor_type(call.args[0]).shape
     if mode in ("reflect", "circular"):
@@ -259,12 +259,3 @@ def _gathered(lowering: Lowering, call: Call) -> ir.Value:
                 source = graph.op("Min", turned, graph.op("Sub", period, turned))
         found = graph.op("Gather", found, source, axis=axis)
     return found
-
-
-lowers(
-    "nn.attention_var_len",
-    "nn.cross_entropy_with_logits",
-    "nn.nll_loss",
-    "grad.nll_loss_backward",
-    "grad.take_backward",
-)(by_reference)

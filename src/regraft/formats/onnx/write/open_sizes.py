@@ -13,9 +13,9 @@ from ....ir.dims import Dim, SymExpr, dim_max, dim_min
 from ....ir.dtypes import itemsize
 from ....ir.op import Call
 from ....ir.types import ShapeType
+from ....op.program_xp import ProgramArray, ProgramNamespace
 from .elementwise import operand_dtype
 from .lowering import Lowered, Lowering, tensor_type
-from .traced import TracedArray, TracedNamespace
 
 _Ratio = tuple[Any, Dim]
 """A numerator for each place of the result, and their denominator."""
@@ -42,7 +42,7 @@ _COORDINATES: Final[dict[str, Callable[[Any, Dim, Dim], _Ratio]]] = {
 def _to_even(numerator: Any, denominator: Dim) -> Any:
     doubled = numerator * 2 + denominator
     up = doubled // (denominator * 2)
-    xp = TracedNamespace(up.lowering)
+    xp = ProgramNamespace(up.recorder)
     is_tie = xp.logical_and((doubled % (denominator * 2)) == 0, (up % 2) == 1)
     return xp.where(is_tie, up - 1, up)
 
@@ -66,12 +66,12 @@ def has_open_sizes(call: Call) -> bool:
 
 def nearest_by_places(lowering: Lowering, call: Call) -> Lowered:
     """``image.resize2d`` and ``3d`` by nearest neighbours: each axis gathers the elements that its places come from."""
-    attrs, xp = call.attrs, TracedNamespace(lowering)
+    attrs, xp = call.attrs, ProgramNamespace(lowering)
     mode, layout, size_type = attrs["coordinate_transformation_mode"], attrs["layout"], call.args[1].ty
     rounding = attrs["rounding_method"] or ("round" if mode == "align_corners" else "floor")
     assert isinstance(size_type, ShapeType)
     assert size_type.values is not None
-    x = TracedArray(lowering, call.args[0])
+    x = ProgramArray(lowering, call.args[0])
     for letter, target in zip("DHW"[-len(size_type.values) :], size_type.values, strict=True):
         axis: int = layout.index(letter)
         size = x.shape[axis]
@@ -82,12 +82,12 @@ def nearest_by_places(lowering: Lowering, call: Call) -> Lowered:
 
 def affine_grid_by_places(lowering: Lowering, call: Call) -> Lowered:
     """``image.affine_grid``, with the places across each axis, from -1 to 1, computed from its size."""
-    xp, dtype, size_type = TracedNamespace(lowering), operand_dtype(call), call.args[1].ty
+    xp, dtype, size_type = ProgramNamespace(lowering), operand_dtype(call), call.args[1].ty
     assert isinstance(size_type, ShapeType)
     assert size_type.values is not None
     sizes = size_type.values
     work = dtype if itemsize(dtype) > 4 else "float32"
-    theta = xp.astype(TracedArray(lowering, call.args[0]), work)
+    theta = xp.astype(ProgramArray(lowering, call.args[0]), work)
     rank = len(sizes)
     lead, ending = (theta.shape[0], rank), (1,) * rank
     total = xp.reshape(theta[:, :, rank], (*lead, *ending))

@@ -13,19 +13,18 @@ from ....op.nn.recurrent import GRU, GRU_KIND, LSTM, LSTM_KIND, RNN, RNN_KIND
 from .elementwise import operand_dtype
 from .graph import dtype_of
 from .lowering import Lowered, Lowering, lowers, size_at
-from .traced import by_reference
 
 _KINDS: Final = {RNN: RNN_KIND, GRU: GRU_KIND, LSTM: LSTM_KIND}
 _NAMES: Final = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu", "softplus": "Softplus"}
 
 
 @lowers("nn.rnn", "nn.gru", "nn.lstm")
-def _recurrent(lowering: Lowering, call: Call) -> Lowered:
+def _recurrent(lowering: Lowering, call: Call) -> Lowered | None:
     graph, attrs = lowering.graph, call.attrs
     dtype, hidden, steps = operand_dtype(call), size_at(call.args[2], 2), size_at(call.args[0], 0)
     if dtype == "float64" or not isinstance(hidden, int) or steps == 0:
         # ONNX Runtime computes these layers in single precision only, and on one step or more.
-        return by_reference(lowering, call)
+        return None
     assert isinstance(call.op, Op)
     kind = _KINDS[call.op]
 

@@ -16,7 +16,6 @@ from ..element_types import to_onnx_dtype
 from .elementwise import operand_dtype, stem
 from .graph import GraphWriter, dtype_of
 from .lowering import Lowered, Lowering, known_rank, lowers, tensor_type
-from .traced import by_reference
 
 
 def signed_order(graph: GraphWriter, x: ir.Value) -> ir.Value:
@@ -107,9 +106,9 @@ def _extreme(lowering: Lowering, call: Call) -> Lowered:
 
 
 @lowers("mean")
-def _mean(lowering: Lowering, call: Call) -> Lowered:
+def _mean(lowering: Lowering, call: Call) -> Lowered | None:
     if is_integer(operand_dtype(call)):
-        return by_reference(lowering, call)
+        return None
     x = lowering.tensor(call.args[0])
     return _folded(lowering.graph, "ReduceMean", x, _folded_axes(call), call.attrs["keepdims"])
 
@@ -214,7 +213,7 @@ def _known(expr: Expr) -> int:
 
 
 @lowers("unique")
-def _unique(lowering: Lowering, call: Call) -> Lowered:
+def _unique(lowering: Lowering, call: Call) -> Lowered | None:
     graph = lowering.graph
     data, is_sorted, *flags = call.args
     wanted = [bool(_known(flag)) for flag in flags[:3]]
@@ -248,6 +247,3 @@ def _nonzero(lowering: Lowering, call: Call) -> Lowered:
     if known_rank(call.args[0]) == 0:
         x = graph.op("Reshape", x, graph.integers([1]))
     return graph.op("NonZero", x)
-
-
-lowers("variance", "std", "median", "multinomial_from_uniform")(by_reference)

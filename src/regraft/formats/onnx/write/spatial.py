@@ -24,7 +24,6 @@ from .kernels import has_kernel
 from .linear_algebra import working_dtype
 from .lowering import Lowered, Lowering, lowers, size_at, tensor_type
 from .open_sizes import affine_grid_by_places, has_open_sizes, nearest_by_places
-from .traced import by_reference
 
 _LETTERS = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 
@@ -35,21 +34,21 @@ def _arranged(graph: GraphWriter, x: ir.Value, layout: str, target: str) -> ir.V
 
 
 @lowers("nn.conv1d", "nn.conv2d", "nn.conv3d")
-def _conv(lowering: Lowering, call: Call) -> Lowered:
+def _conv(lowering: Lowering, call: Call) -> Lowered | None:
     return _convolution(lowering, call, "Conv", "OI")
 
 
 @lowers("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose")
-def _conv_transpose(lowering: Lowering, call: Call) -> Lowered:
+def _conv_transpose(lowering: Lowering, call: Call) -> Lowered | None:
     return _convolution(lowering, call, "ConvTranspose", "IO")
 
 
-def _convolution(lowering: Lowering, call: Call, op_type: str, kernel_letters: str) -> Lowered:
+def _convolution(lowering: Lowering, call: Call, op_type: str, kernel_letters: str) -> Lowered | None:
     attrs, graph = call.attrs, lowering.graph
     result = attrs["out_dtype"] or operand_dtype(call)
     work = working_dtype(result, operand_dtype(call), operand_dtype(call, 1))
     if not is_float(work) or not has_kernel(op_type, work):
-        return by_reference(lowering, call)
+        return None
     letters = _LETTERS[len(attrs["strides"]) + 2]
     data, weight = (graph.cast(x, work) for x in lowering.tensors(call.args))
     extra = {"output_padding": attrs["output_padding"]} if op_type == "ConvTranspose" else {}
@@ -67,16 +66,16 @@ def _convolution(lowering: Lowering, call: Call, op_type: str, kernel_letters: s
 
 
 @lowers("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d")
-def _max_pool(lowering: Lowering, call: Call) -> Lowered:
+def _max_pool(lowering: Lowering, call: Call) -> Lowered | None:
     return _pool(lowering, call, "MaxPool", {})
 
 
 @lowers("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d")
-def _avg_pool(lowering: Lowering, call: Call) -> Lowered:
+def _avg_pool(lowering: Lowering, call: Call) -> Lowered | None:
     if call.attrs["ceil_mode"]:
         # ONNX Runtime divides by other counts for windows that reach past the end.
         is_open = any(isinstance(size, SymExpr) for size in tensor_type(call.args[0]).shape or ())
-        return _avg_pool_filled_up(lowering, call) if is_open else by_reference(lowering, call)
+        return _avg_pool_filled_up(lowering, call) if is_open else None
     return _pool(lowering, call, "AveragePool", {"count_include_pad": int(call.attrs["count_include_pad"])})
 
 
@@ -121,7 +120,7 @@ def _avg_pool_filled_up(lowering: Lowering, call: Call) -> ir.Value:
     return _arranged(graph, graph.op("Div", total, share), letters, attrs["out_layout"])
 
 
-def _pool(lowering: Lowering, call: Call, op_type: str, extra: dict[str, Any]) -> Lowered:
+def _pool(lowering: Lowering, call: Call, op_type: str, extra: dict[str, Any]) -> Lowered | None:
     attrs, graph = call.attrs, lowering.graph
     dtype = operand_dtype(call)
     kernel, padding = attrs["pool_size"], attrs["padding"]
@@ -129,7 +128,7 @@ def _pool(lowering: Lowering, call: Call, op_type: str, extra: dict[str, Any]) -
     # ONNX Runtime refuses padding as wide as the window.
     narrow = all(pad < width for pad, width in zip(padding, (*kernel, *kernel), strict=True))
     if not narrow or not has_kernel(op_type, dtype) or (is_float(dtype) and itemsize(dtype) == 1):
-        return by_reference(lowering, call)
+        return None
     letters = _LETTERS[rank + 2]
     x = _arranged(graph, lowering.tensor(call.args[0]), attrs["layout"], letters)
     if op_type == "MaxPool":
@@ -159,7 +158,7 @@ def _keep_padding_apart(graph: GraphWriter, x: ir.Value, rank: int) -> None:
 
 
 @lowers("grad.max_pool2d_backward")
-def _max_pool_backward(lowering: Lowering, call: Call) -> Lowered:
+def _max_pool_backward(lowering: Lowering, call: Call) -> Lowered | None:
     """The pooling says where each greatest element stands, and the adjoint goes there.
 
     Its search takes what is greater than the least finite number: elements that are not are lifted above it.
@@ -167,7 +166,7 @@ def _max_pool_backward(lowering: Lowering, call: Call) -> Lowered:
     attrs, graph = call.attrs, lowering.graph
     dtype, kernel, padding = operand_dtype(call, 1), attrs["pool_size"], attrs["padding"]
     if not all(pad < width for pad, width in zip(padding, (*kernel, *kernel), strict=True)):
-        return by_reference(lowering, call)
+        return None
     work = dtype if itemsize(dtype) > 4 else "float32"
     adjoint, data = (graph.cast(x, work) for x in lowering.tensors(call.args))
     data = _arranged(graph, data, attrs["layout"], "NCHW")
@@ -194,13 +193,13 @@ def _max_pool_backward(lowering: Lowering, call: Call) -> Lowered:
 
 
 @lowers("grad.avg_pool2d_backward")
-def _avg_pool_backward(lowering: Lowering, call: Call) -> Lowered:
+def _avg_pool_backward(lowering: Lowering, call: Call) -> Lowered | None:
     """Each window's share is spread over it: a transposed convolution of each channel with ones."""
     attrs, graph = call.attrs, lowering.graph
     dtype, kernel = operand_dtype(call, 1), attrs["pool_size"]
     work = "float32" if itemsize(dtype) < 4 else dtype
     if attrs["ceil_mode"] or not has_kernel("ConvTranspose", work):
-        return by_reference(lowering, call)
+        return None
     data = _arranged(graph, lowering.tensor(call.args[1]), attrs["layout"], "NCHW")
     adjoint = _arranged(graph, graph.cast(lowering.tensor(call.args[0]), work), attrs["out_layout"], "NCHW")
     ones = graph.op("Expand", graph.constant(1, work), graph.integers([1, 1, *kernel]))
@@ -228,12 +227,12 @@ def _gathered_at(graph: GraphWriter, places: ir.Value, shares: ir.Value, shape: 
 
 
 @lowers("nn.adaptive_avg_pool1d", "nn.adaptive_avg_pool2d", "nn.adaptive_avg_pool3d")
-def _adaptive_avg_pool(lowering: Lowering, call: Call) -> Lowered:
+def _adaptive_avg_pool(lowering: Lowering, call: Call) -> Lowered | None:
     attrs, graph = call.attrs, lowering.graph
     layout, letters = attrs["layout"], _LETTERS[len(attrs["layout"])]
     target = attrs["output_size"]
     if not is_float(operand_dtype(call)) or target is None:
-        return by_reference(lowering, call)
+        return None
     x = _arranged(graph, lowering.tensor(call.args[0]), layout, letters)
     if set(target) == {1}:
         found = graph.op("ReduceMean", x, graph.integers(range(2, len(letters))), keepdims=1)
@@ -241,7 +240,7 @@ def _adaptive_avg_pool(lowering: Lowering, call: Call) -> Lowered:
     spatial = [size_at(call.args[0], layout.index(letter)) for letter in letters[2:]]
     steps = [size // out for size, out in zip(spatial, target, strict=True) if isinstance(size, int) and not size % out]
     if len(steps) != len(target) or not has_kernel("AveragePool", operand_dtype(call)) or 0 in steps:
-        return by_reference(lowering, call)
+        return None
     found = graph.op("AveragePool", x, kernel_shape=steps, strides=steps)
     return _arranged(graph, found, letters, attrs["out_layout"])
 
@@ -269,7 +268,7 @@ def _is_whole_nearest(call: Call) -> bool:
 
 
 @lowers("image.resize2d", "image.resize3d")
-def _resize(lowering: Lowering, call: Call) -> Lowered:
+def _resize(lowering: Lowering, call: Call) -> Lowered | None:
     attrs, graph = call.attrs, lowering.graph
     dtype, layout, method = operand_dtype(call), attrs["layout"], attrs["method"]
     mode = attrs["coordinate_transformation_mode"]
@@ -280,7 +279,7 @@ def _resize(lowering: Lowering, call: Call) -> Lowered:
     if method == "nearest_neighbor" and not whole and mode != "tf_crop_and_resize" and has_open_sizes(call):
         return nearest_by_places(lowering, call)
     if not (plain or whole):
-        return by_reference(lowering, call)
+        return None
     letters = _LETTERS[len(layout)]
     x = _arranged(graph, lowering.tensor(call.args[0]), layout, letters)
     sizes = lowering.tensor(call.args[1])
@@ -300,11 +299,11 @@ _GRID_MODES = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
 
 
 @lowers("image.grid_sample")
-def _grid_sample(lowering: Lowering, call: Call) -> Lowered:
+def _grid_sample(lowering: Lowering, call: Call) -> Lowered | None:
     attrs, graph = call.attrs, lowering.graph
     dtype, rank = operand_dtype(call), len(attrs["layout"])
     if not has_kernel("GridSample", dtype) or dtype != operand_dtype(call, 1):
-        return by_reference(lowering, call)
+        return None
     data, grid = lowering.tensors(call.args)
     found = graph.op(
         "GridSample",
@@ -318,8 +317,8 @@ def _grid_sample(lowering: Lowering, call: Call) -> Lowered:
 
 
 @lowers("image.affine_grid")
-def _affine_grid(lowering: Lowering, call: Call) -> Lowered:
-    return affine_grid_by_places(lowering, call) if has_open_sizes(call) else by_reference(lowering, call)
+def _affine_grid(lowering: Lowering, call: Call) -> Lowered | None:
+    return affine_grid_by_places(lowering, call) if has_open_sizes(call) else None
 
 
 # --- quantization
@@ -329,21 +328,21 @@ _QUANTIZED = ("int8", "uint8", "int16", "uint16")
 
 
 @lowers("quantize")
-def _quantize(lowering: Lowering, call: Call) -> Lowered:
+def _quantize(lowering: Lowering, call: Call) -> Lowered | None:
     data, scale, zero_point = lowering.tensors(call.args)
     result = call.attrs["out_dtype"]
     fits = dtype_of(data) == dtype_of(scale) == "float32" and dtype_of(zero_point) == result in _QUANTIZED
     if not fits or not _is_even(call):
-        return by_reference(lowering, call)
+        return None
     return lowering.graph.op("QuantizeLinear", data, scale, zero_point, axis=call.attrs["axis"])
 
 
 @lowers("dequantize")
-def _dequantize(lowering: Lowering, call: Call) -> Lowered:
+def _dequantize(lowering: Lowering, call: Call) -> Lowered | None:
     data, scale, zero_point = lowering.tensors(call.args)
     fits = dtype_of(scale) == call.attrs["out_dtype"] == "float32"
     if not fits or dtype_of(data) not in _QUANTIZED or dtype_of(zero_point) != dtype_of(data) or not _is_even(call):
-        return by_reference(lowering, call)
+        return None
     axis = call.attrs["axis"]
     return lowering.graph.op("DequantizeLinear", data, scale, zero_point, dtype="float32", axis=axis)
 

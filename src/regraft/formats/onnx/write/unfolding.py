@@ -5,15 +5,12 @@ from __future__ import annotations
 from ....ir.op import Call
 from .elementwise import operand_dtype
 from .lowering import Lowered, Lowering, lowers
-from .traced import by_reference
-
-lowers("nn.im2col")(by_reference)
 
 
 @lowers("nn.col2im")
-def _col2im(lowering: Lowering, call: Call) -> Lowered:
+def _col2im(lowering: Lowering, call: Call) -> Lowered | None:
     if operand_dtype(call) not in ("float32", "float16", "bfloat16"):
-        return by_reference(lowering, call)
+        return None
     attrs, graph = call.attrs, lowering.graph
     data, size = lowering.tensors(call.args)
     found = graph.op(

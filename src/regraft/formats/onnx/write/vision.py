@@ -5,7 +5,6 @@ from __future__ import annotations
 from ....ir.op import Call
 from ...errors import ConvertError
 from .lowering import Lowered, Lowering, lowers, tensor_type
-from .traced import by_reference
 
 
 @lowers("vision.all_class_non_max_suppression")
@@ -26,7 +25,3 @@ def _non_max_suppression(lowering: Lowering, call: Call) -> Lowered:
     rest = graph.op("Sub", graph.size(shape[0] * shape[1] * shape[2]), count)
     filler = graph.op("Expand", graph.integers([-1]), graph.op("Concat", rest, graph.integers([3]), axis=0))
     return graph.op("Concat", found, filler, axis=0), count
-
-
-# ONNX Runtime 1.31 has no kernels for RoiAlign and MaxRoiPool as opset 22 defines them.
-lowers("vision.roi_align", "vision.roi_align_backward", "vision.roi_pool", "vision.roi_pool_backward")(by_reference)

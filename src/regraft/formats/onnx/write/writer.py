@@ -18,6 +18,7 @@ from ....ir.expr import Var
 from ....ir.module import IRModule
 from ....ir.program import Function
 from ....ir.types import PrimType, ShapeType, TensorType, TupleType, Type
+from ....op.program_xp import DecomposeError
 from ...errors import ConvertError
 from .. import write as exporters
 from ..element_types import to_onnx_dtype
@@ -155,10 +156,11 @@ def lower_function(
         replaced = tidy(graph, results)
         results = [replaced.get(value, value) for value in results]
         outputs = _outputs(lowering, function, results, {id(port.value) for port in inputs})
-    except ConvertError as error:
+    except (ConvertError, DecomposeError) as error:
         where = f"{name}: at {graph.hint}" if graph.hint != "value" else name
         origin = f" (from {', '.join(map(str, graph.origins))})" if graph.origins else ""
-        raise type(error)(f"{where}{origin}: {error}") from error
+        kind = type(error) if isinstance(error, ConvertError) else ConvertError
+        raise kind(f"{where}{origin}: {error}") from error
     used = {value.name for node in _all_nodes(graph.nodes) for value in node.inputs if value is not None}
     used.update(port.value.name for port in outputs)
     constants = [value for key, value in graph.initializers.items() if key in used]

@@ -1,0 +1,102 @@
+"""A call of a composite operator as a program of primitives: its meaning, run over expressions.
+
+`decompose` gives the program; `record` writes it down wherever a `Recorder` does, such as the nodes of a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+from ..ir.builder import NameSupply
+from ..ir.expr import Expr, Tuple, TupleGetItem, Var
+from ..ir.op import Call, Op
+from ..ir.program import Binding, MatchCast, VarBinding, is_leaf
+from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type
+from .program_xp import DecomposeError, ProgramArray, ProgramNamespace, Recorder
+
+
+class Decomposition(NamedTuple):
+    """A program that computes what a call does: ``bindings`` in order, and the leaf, or tuple of leaves, it gives."""
+
+    bindings: tuple[Binding, ...]
+    value: Expr
+
+
+class _Bindings:
+    """Writes a program down as bindings."""
+
+    __slots__ = ("bindings", "_names")
+
+    def __init__(self) -> None:
+        self.bindings: list[Binding] = []
+        self._names = NameSupply()
+
+    def emit(self, value: Expr) -> Expr:
+        if is_leaf(value):
+            return value
+        var = Var(self._names.fresh("lv"), value.ty)
+        self.bindings.append(VarBinding(var, value))
+        return var
+
+    def match_cast(self, value: Expr, ty: Type) -> Expr:
+        var = Var(self._names.fresh("lv"), ty)
+        self.bindings.append(MatchCast(var, value, ty))
+        return var
+
+
+def decompose(call: Call) -> Decomposition:
+    """``call``, of an operator with a reference, as calls of other operators on the same operands.
+
+    Raises `DecomposeError` where that takes sizes or dtypes that are not known, or where the meaning of the operator
+    is no program of others. Cost: that of running the reference, whatever the sizes of the operands.
+    """
+    recorder = _Bindings()
+    value = record(call, recorder)
+    return Decomposition(tuple(recorder.bindings), value)
+
+
+def record(call: Call, recorder: Recorder) -> Expr:
+    """The value of ``call``, written down by ``recorder``: a leaf, or a tuple of leaves. Raises as `decompose` does."""
+    op = call.op
+    if not isinstance(op, Op) or op.reference is None:
+        raise DecomposeError(f"{call!r} has no meaning that could be written as a program")
+    operands = [_operand(arg, recorder) for arg in call.args]
+    if not op.variadic:
+        operands += [None] * (len(op.operands) - len(operands))
+    try:
+        return _result(op.reference(ProgramNamespace(recorder), *operands, **call.attrs))
+    except (TypeError, AttributeError) as error:
+        types = ", ".join(repr(arg.ty) for arg in call.args)
+        raise DecomposeError(
+            f"{op.name} of ({types}) can be written as other operators only where the sizes it works with are known: "
+            f"{error}"
+        ) from error
+
+
+def _operand(arg: Expr, recorder: Recorder) -> Any:
+    match arg.ty:
+        case TensorType():
+            return ProgramArray(recorder, arg)
+        case TupleType(fields=fields):
+            parts: Sequence[Expr] = (
+                arg.fields
+                if isinstance(arg, Tuple)
+                else [recorder.emit(TupleGetItem(arg, index)) for index in range(len(fields))]
+            )
+            return tuple([_operand(part, recorder) for part in parts])
+        case ShapeType(values=tuple() as sizes):
+            return sizes
+        case PrimType(value=value) if value is not None:
+            return value
+        case _:
+            raise DecomposeError(f"{arg!r} is {arg.ty!r}; writing its operator as others needs its value")
+
+
+def _result(value: Any) -> Expr:
+    if isinstance(value, ProgramArray):
+        return value.expr
+    if isinstance(value, tuple | list):
+        fields = cast("Sequence[Any]", value)
+        return Tuple([_result(field) for field in fields])
+    raise DecomposeError(f"the reference semantics gave {value!r}, which is no value of a program")

@@ -1,0 +1,96 @@
+"""Legalize: composite operators as programs of those that a target has rows for.
+
+What a composite computes is a function over an array namespace, told once; `regraft.op.decompose` runs it over
+expressions. Whoever consumes programs and has no row for a composite takes the decomposition instead: the writer of
+ONNX files call by call, the gradient and whoever asks for this pass in a whole function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from ..ir.expr import Expr, Var
+from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.op import Call, Op
+from ..ir.program import Function, is_leaf
+from ..ir.types import Type, is_subtype
+from ..op.decompose import record
+from ..op.program_xp import DecomposeError
+from .context import PassContext, PassError
+from .passes import FunctionPass, Pass
+
+Takes: TypeAlias = Callable[[Call], bool]
+"""Whether a target takes a call of an operator as it is."""
+
+
+class _Legalizer(ExprMutator):
+    """Writes a function again; a recorder of decompositions, which are legalized themselves."""
+
+    def __init__(self, takes: Takes) -> None:
+        super().__init__()
+        self._takes = takes
+
+    def visit_call_(self, call: Call) -> Expr:
+        return call if self._is_taken(call) else self._decomposed(call)
+
+    def _is_taken(self, call: Call) -> bool:
+        op = call.op
+        return not isinstance(op, Op) or op.is_primitive or op.reference is None or self._takes(call)
+
+    def _decomposed(self, call: Call) -> Expr:
+        value = record(call, _Nested(self))
+        return value if is_subtype(value.ty, call.ty) is True else self.emit_match_cast(value, call.ty)
+
+
+class _Nested:
+    """The recorder of one decomposition."""
+
+    __slots__ = ("_legalizer",)
+
+    def __init__(self, legalizer: _Legalizer) -> None:
+        self._legalizer = legalizer
+
+    def emit(self, value: Expr) -> Expr:
+        if isinstance(value, Call):
+            value = self._legalizer.visit_call_(value)
+        return value if is_leaf(value) else self._legalizer.emit(value)
+
+    def match_cast(self, value: Expr, ty: Type) -> Var:
+        return self._legalizer.emit_match_cast(value, ty)
+
+
+def legalized(function: Function, takes: Takes) -> Function:
+    """``function`` with each call of a composite that ``takes`` refuses decomposed; the same one if it takes all.
+
+    Raises `DecomposeError` for a call whose decomposition needs sizes or dtypes that are not known. Cost: linear in
+    the bindings, those of the decompositions included.
+    """
+    return _Legalizer(takes).mutate(function)
+
+
+def _of_names(names: Iterable[str]) -> Takes:
+    known = {Op.get(name) for name in names}
+    return lambda call: call.op in known
+
+
+def Legalize(keep: Takes | Iterable[str] = ()) -> Pass:
+    """Write composite operators as programs of primitives, or of those that a target has.
+
+    ``keep`` says what to leave as it is: names of operators, or a function from a call to whether it stays. Primitives
+    always stay, and so does what has no reference semantics: calls of outside functions. Nothing else does by default.
+
+    Needs: known ranks and dtypes of the operands of what it decomposes, and known sizes where the meaning of an
+    operator depends on them. Guarantees: the same values but for rounding, the same types, and origins as before.
+    Raises `PassError` where a decomposition needs what is not known. Cost: linear in the bindings that it writes.
+    """
+    takes = keep if callable(keep) else _of_names(keep)
+
+    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
+        try:
+            return legalized(function, takes)
+        except DecomposeError as error:
+            raise PassError(f"Legalize: {error}") from error
+
+    return FunctionPass(transform, "Legalize")

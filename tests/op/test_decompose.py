@@ -1,0 +1,100 @@
+"""Decomposition: what an operator means, run over expressions, is a program of other operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import regraft as rx
+from regraft.ir import BlockBuilder, Call, IRModule, MatchCast, Op, TensorType, Var
+from regraft.ir import op as ir_op
+from regraft.ir.visitor import iter_bindings
+from regraft.op import nn
+from regraft.op.decompose import decompose
+from regraft.op.program_xp import DecomposeError
+from regraft.transform import Legalize, PassError
+
+
+def _squashed(xp: Any, x: Any, scale: float) -> Any:
+    return xp.tanh(x * scale) / (xp.abs(x) + 1.0)
+
+
+@pytest.fixture
+def squash() -> Iterator[Op]:
+    """A composite that says no more than its type and its meaning."""
+    op = Op("test.squash", ("x",), {"scale": 2.0}, infer=lambda call: call.args[0].ty, reference=_squashed)
+    yield op
+    ir_op._registry.pop("test.squash")
+
+
+def _called(program: IRModule) -> list[str]:
+    return [b.value.op.name for b in iter_bindings(program) if isinstance(b.value, Call) and isinstance(b.value.op, Op)]
+
+
+def _module(build: Any, *types: TensorType) -> IRModule:
+    builder, params = BlockBuilder(), [Var(f"x{i}", ty) for i, ty in enumerate(types)]
+    with builder.function("main", params):
+        builder.emit_func_output(builder.emit(build(*params)))
+    return builder.get()
+
+
+X = TensorType((2, 3), "float32")
+
+
+def test_a_decomposition_computes_on_the_operands_of_the_call(squash: Op) -> None:
+    x = Var("x", X)
+    program = decompose(squash(x))
+    assert [b.value.op.name for b in program.bindings] == [
+        "relax.multiply",
+        "relax.tanh",
+        "relax.abs",
+        "relax.add",
+        "relax.divide",
+    ]
+    assert program.bindings[0].value.args[0] is x
+    assert program.value.ty == X
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch", "onnxruntime"])
+def test_a_new_composite_runs_on_every_engine(squash: Op, target: str) -> None:
+    x = np.linspace(-3, 3, 6, dtype=np.float32).reshape(2, 3)
+    found = np.asarray(rx.build(_module(squash, X), target=target)["main"](x))
+    np.testing.assert_allclose(found, np.tanh(2 * x) / (np.abs(x) + 1), rtol=1e-6)
+
+
+def test_a_new_composite_is_written_as_onnx_nodes(squash: Op) -> None:
+    model = rx.to_onnx(_module(squash, X))
+    assert {node.op_type for node in model.graph.node} == {"Mul", "Tanh", "Abs", "Add", "Div"}
+
+
+def test_sizes_that_are_not_known_get_names_in_a_decomposition() -> None:
+    module = _module(lambda x: nn.pixel_shuffle(x, 2), TensorType(None, "float32", 4))
+    program = Legalize()(module)
+    assert any(isinstance(binding, MatchCast) for binding in iter_bindings(program))
+    x = np.arange(2 * 4 * 3 * 5, dtype=np.float32).reshape(2, 4, 3, 5)
+    expected = rx.build(module, target="numpy")["main"](x)
+    np.testing.assert_array_equal(rx.build(program, target="numpy")["main"](x), expected)
+
+
+def test_what_is_kept_stays_whole() -> None:
+    module = _module(lambda x: nn.silu(nn.mish(x)), X)
+    kept = Legalize(keep=["nn.mish"])(module)
+    assert "relax.nn.mish" in _called(kept)
+    assert "relax.nn.silu" not in _called(kept)
+    assert Legalize(keep=lambda call: True)(module) is module
+
+
+def test_an_unknown_rank_is_an_error_that_says_what_to_do() -> None:
+    module = _module(lambda x: nn.pixel_shuffle(x, 2), TensorType(None, "float32"))
+    with pytest.raises(PassError, match=r"rank .* is not known; state its shape with a match_cast"):
+        Legalize()(module)
+
+
+def test_an_operator_without_meaning_has_no_decomposition() -> None:
+    opaque = Op("test.opaque", ("x",), infer=lambda call: call.args[0].ty)
+    with pytest.raises(DecomposeError, match="no meaning"):
+        decompose(opaque(Var("x", X)))
+    ir_op._registry.pop("test.opaque")
