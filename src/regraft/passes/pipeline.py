@@ -18,6 +18,7 @@ from .fold_batchnorm import FoldBatchnormToConv2D
 from .fold_constant import FoldConstant
 from .fuse_attention import FuseAttention
 from .layout import RemoveRedundantReshape, SimplifyTransposes
+from .legalize import Legalize
 from .lift_transform_params import LiftTransformParams
 from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum, ReorderTakeAfterMatmul
 from .merge_composite import MergeCompositeFunctions
@@ -45,6 +46,7 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
         FoldConstant,
         FuseAttention,
         InlinePrivateFunctions,
+        Legalize,
         LiftTransformParams,
         MergeCompositeFunctions,
         RecognizeOperators,
