@@ -16,7 +16,7 @@ import regraft as rx
 from regraft import op as R
 from regraft.engine import BuildError, ExecutionError, TypeCheckError, build, runs_on
 from regraft.ir import Constant, IRModule, Op, SymVar, walk
-from regraft.run.torch_weights import lift_constants
+from regraft.run.lifted_constants import lift_constants
 from regraft.testing import random_inputs, random_module
 from tests.op.harness import assert_close, to_numpy
 from tests.run.programs import program, tensor

@@ -125,7 +125,10 @@ class FunctionWriter:
         if isinstance(value, If | SeqExpr):
             inner = [v for v in dead if v is not var]
             result = "" if unread and cast is None else f"{self._declare(var)} = "
-            self._branches(value, inner, result, indent)
+            if isinstance(value, If) and self.module.dialect.traced:
+                self._choice(value, inner, result, indent)
+            else:
+                self._branches(value, inner, result, indent)
             return
         if isinstance(value, Function):
             self._function(value, self._declare(var), indent)
@@ -164,6 +167,17 @@ class FunctionWriter:
         self._branch(value.true_branch, dead, result, indent + 1)
         self._line(indent, "else:")
         self._branch(value.false_branch, dead, result, indent + 1)
+
+    def _choice(self, value: If, dead: Sequence[Var], result: str, indent: int) -> None:
+        """An `If` whose condition has no value yet: each side a function of its own, which owns no variable outside."""
+        sides: list[str] = []
+        for hint, body in (("then", value.true_branch), ("otherwise", value.false_branch)):
+            sides.append(self._fresh(hint))
+            self._line(indent, f"def {sides[-1]}():")
+            self._branch(body, (), "return ", indent + 1)
+        place = Place(self.name, None, value, self._names)
+        self._line(indent, f"{result}choose({', '.join([self.operand(value.cond), *sides])})", place)
+        self._free(dead, indent)
 
     def _branch(self, body: SeqExpr, dead: Sequence[Var], result: str, indent: int) -> None:
         outer = len(self._sizes)
@@ -243,10 +257,9 @@ class FunctionWriter:
             return self.operand(value)
         op = value.op
         if not isinstance(op, Op):
-            arguments = self.operands(value.args)
             if isinstance(op, ExternFunc):
-                return f"call_packed({', '.join([repr(op.global_symbol), *arguments])})"
-            return f"{self.operand(op)}({', '.join(arguments)})"
+                return self.module.dialect.write_extern(self, value)
+            return f"{self.operand(op)}({', '.join(self.operands(value.args))})"
         lowering = self.module.dialect.lowerings.get(op.name)
         if lowering is not None:
             return lowering.write(self, value)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..ir.builder import NameSupply
 from ..ir.dtypes import itemsize
-from ..ir.expr import Constant, Expr, GlobalVar, Var
+from ..ir.expr import Constant, Expr, ExternFunc, GlobalVar, Var
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.tensor_data import TensorData
@@ -43,13 +43,20 @@ class Lowering:
     untrusted: bool = False
 
 
+def write_extern_call(writer: FunctionWriter, call: Call) -> str:
+    """The text of a call of an outside function, by the helper ``call_packed``."""
+    assert isinstance(call.op, ExternFunc)
+    return f"call_packed({', '.join([repr(call.op.global_symbol), *writer.operands(call.args)])})"
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """What is particular to one array library.
 
     ``xp`` is its array API namespace, ``constant`` brings a constant's numbers into it, ``name_dtype`` names
     the dtype of an array, ``lowerings`` come before reference semantics, and ``helpers`` are what their text
-    refers to.
+    refers to. ``traced`` says that a condition has no value while the program runs, so that both sides of a branch are
+    handed to the helper ``choose`` as functions.
     """
 
     target: str
@@ -58,6 +65,8 @@ class Dialect:
     name_dtype: NameDtype
     lowerings: Mapping[str, Lowering]
     helpers: Mapping[str, Any]
+    traced: bool = False
+    write_extern: WriteCall = write_extern_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,8 @@ class PythonModule:
     namespace: dict[str, Any]
     functions: dict[str, str]
     places: dict[int, Place]
+    operators: frozenset[str]
+    """The globals that run operators by their reference semantics."""
 
 
 _ENGINE_NAMES: Final = re.compile(r"(const|attribute|branch)\d+|(check|match_cast|result)_.*")
@@ -177,4 +188,4 @@ class ModuleWriter:
         shift = len(header)
         exec(compile(source, filename, "exec"), self.namespace)
         places = {line + shift: place for line, place in self.places.items()}
-        return PythonModule(filename, source, self.namespace, self.functions, places)
+        return PythonModule(filename, source, self.namespace, self.functions, places, frozenset(self._ops.values()))

@@ -36,6 +36,7 @@ _targets: Final[dict[str, Target]] = {
     "onnxruntime": Target(f"{__package__}.onnxruntime_engine", package="onnxruntime"),
     "numpy": Target(f"{__package__}.numpy_engine"),
     "torch": Target(f"{__package__}.torch_engine", package="torch", extra="torch"),
+    "xla": Target(f"{__package__}.xla_engine", package="jax", extra="xla"),
 }
 
 

@@ -25,10 +25,10 @@ from ..ir.types import PrimType, TensorType
 from .errors import ExecutionError, TypeCheckError
 from .failures import located
 from .function_writer import write_module
+from .lifted_constants import lift_constants
 from .python_source import identifier
 from .torch_engine import dialect, serial
 from .torch_state import State
-from .torch_weights import lift_constants
 
 
 def as_torch_module(module: IRModule, name: str, *, share_memory: bool) -> RegraftModule:

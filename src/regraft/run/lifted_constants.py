@@ -5,7 +5,7 @@ A function takes the constants that it reads, and those of the functions that it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -38,14 +38,17 @@ class Lifted:
     taken: Mapping[str, tuple[TensorData, ...]]
 
 
-def lift_constants(module: IRModule) -> Lifted:
-    """``module`` with every constant a parameter. Cost: linear in the program, times its depth of calls."""
+def lift_constants(module: IRModule, keeps: Callable[[TensorData], bool] = lambda data: False) -> Lifted:
+    """``module`` with every constant a parameter, but for those that ``keeps`` says to leave where they are.
+
+    Cost: linear in the program, times its depth of calls.
+    """
     own: dict[str, dict[Key, TensorData]] = {}
     callees: dict[str, dict[str, None]] = {}
     for name, function in module.items():
         found, called = own.setdefault(name, {}), callees.setdefault(name, {})
         for expr in walk(function):
-            if isinstance(expr, Constant):
+            if isinstance(expr, Constant) and not keeps(expr.data):
                 found.setdefault(constant_key(expr.data), expr.data)
             elif isinstance(expr, GlobalVar):
                 called[expr.name_hint] = None
@@ -100,7 +103,7 @@ class _Lifting(ExprMutator):
         return Function(params, inner.body, function.ret_ty, function.is_pure, function.attrs)
 
     def visit_constant_(self, constant: Constant) -> Expr:
-        return self._weights[constant_key(constant.data)]
+        return self._weights.get(constant_key(constant.data), constant)
 
     def visit_call_(self, call: Call) -> Expr:
         if isinstance(call.op, GlobalVar):

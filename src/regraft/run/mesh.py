@@ -1,0 +1,95 @@
+"""A mesh of devices by name and size, and how a tensor is laid over it: no framework, no devices yet.
+
+A **spec** says for each axis of a tensor along which axes of the mesh it is cut: ``("data", None)`` cuts axis 0 along
+``data`` and leaves axis 1 whole. An entry may be a tuple of mesh axes; axes that a spec does not reach are whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Final, TypeAlias, final
+
+from .errors import BuildError
+
+Spec: TypeAlias = "tuple[str | tuple[str, ...] | None, ...]"
+"""One entry for each axis of a tensor: a mesh axis, several of them, or None for an axis that stays whole."""
+
+CutAxes: TypeAlias = "tuple[tuple[str, ...], ...]"
+"""A spec in full: for each axis of the tensor the mesh axes that cut it."""
+
+
+@final
+class Mesh(Mapping[str, int]):
+    """Devices in a grid with named axes: ``Mesh(data=2, model=4)`` is 2 × 4 devices.
+
+    A mesh is names and sizes; `regraft.build` takes the first devices that there are, in order, the last axis running
+    fastest. It reads as a mapping from axis to size. Raises `BuildError` for a size below 1 or no axis.
+    """
+
+    __slots__ = ("_sizes",)
+
+    def __init__(self, **sizes: int) -> None:
+        if not sizes:
+            raise BuildError("Mesh() has no axis; name one or more: Mesh(data=2, model=4)")
+        for name, size in sizes.items():
+            if type(size) is not int or size < 1:
+                raise BuildError(f"Mesh({name}={size!r}): an axis has 1 or more devices")
+        self._sizes: Final = dict(sizes)
+
+    @staticmethod
+    def parse(text: str) -> Mesh:
+        """The mesh that is written ``"data=2,model=4"``. Raises `BuildError` for anything else."""
+        sizes: dict[str, int] = {}
+        for part in text.split(","):
+            name, equals, size = (piece.strip() for piece in part.partition("="))
+            if not (equals and name.isidentifier() and size.isdecimal()) or name in sizes:
+                raise BuildError(f"{text!r} is no mesh; expected axes with sizes, each once, such as data=2,model=4")
+            sizes[name] = int(size)
+        return Mesh(**sizes)
+
+    @property
+    def devices(self) -> int:
+        """How many devices the mesh has."""
+        return prod(self._sizes.values())
+
+    def ways(self, axes: tuple[str, ...]) -> int:
+        """Into how many parts an axis is cut along ``axes``."""
+        return prod([self._sizes[axis] for axis in axes])
+
+    def __getitem__(self, axis: str) -> int:
+        return self._sizes[axis]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sizes)
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._sizes.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mesh) and tuple(self._sizes.items()) == tuple(other._sizes.items())
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={size}" for name, size in self._sizes.items())
+
+    def __repr__(self) -> str:
+        return f"Mesh({self})"
+
+
+def parse_spec(text: str) -> Spec:
+    """The spec that is written ``"model,-"``: an entry for each axis, ``-`` for a whole one, ``a+b`` for two."""
+    entries: list[str | tuple[str, ...] | None] = []
+    for part in text.split(","):
+        names = tuple([name.strip() for name in part.split("+")])
+        if not all(name == "-" or name.isidentifier() for name in names) or ("-" in names and len(names) > 1):
+            raise BuildError(f"{text!r} is no spec; expected an entry for each axis, such as model,- or -,data+model")
+        entries.append(None if names == ("-",) else names[0] if len(names) == 1 else names)
+    return tuple(entries)
+
+
+def spec_text(spec: CutAxes) -> str:
+    """A spec as it is written on the command line."""
+    return ",".join("+".join(axes) or "-" for axes in spec)

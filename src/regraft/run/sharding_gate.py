@@ -1,0 +1,136 @@
+"""What may be asked of a mesh: every sharding of a program is looked at here, before JAX sees it.
+
+JAX replicates silently what does not divide, ignores names that match nothing, and names neither tensor nor model when
+it refuses. So names, axes and sizes are checked here, and each refusal says which tensor, where it is from, and what
+would fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any, Final, NamedTuple, cast
+
+from ..ir.dims import Dim, SymExpr
+from .errors import BuildError
+from .mesh import CutAxes, Mesh
+
+_MOST_NEAREST: Final = 3
+_SPECIAL: Final = frozenset("*?[")
+
+
+class Placed(NamedTuple):
+    """A tensor that a sharding may be given for: what it is called, its sizes, and where it is from."""
+
+    name: str
+    dims: tuple[Dim, ...] | None
+    dtype: str | None
+    origin: str = ""
+
+    def __str__(self) -> str:
+        sizes = "of unknown rank" if self.dims is None else f"({', '.join(map(str, self.dims))})"
+        return f'"{self.name}" is {self.dtype} {sizes}{f" (from {self.origin})" if self.origin else ""}'
+
+
+def resolved(
+    argument: str, given: Mapping[str, Any] | None, tensors: Sequence[Placed], mesh: Mesh
+) -> dict[str, CutAxes]:
+    """The full spec of each of ``tensors`` that ``given`` says something about, by name.
+
+    ``given`` goes from names and globs to specs: a name that stands there decides, else the first glob that matches.
+    Raises `BuildError`, which starts with ``argument``, for a name or glob that matches nothing, an axis that the mesh
+    does not have or that is used twice, a spec that is longer than the tensor's rank, and a size that does not divide.
+    """
+    exact = {name: spec for name, spec in (given or {}).items() if not _SPECIAL & set(name)}
+    globs = {name: spec for name, spec in (given or {}).items() if name not in exact}
+    names = [tensor.name for tensor in tensors]
+    for name in exact:
+        if name not in names:
+            raise BuildError(f'{argument}: "{name}" is none of {_many(names)}{_nearest(name, names)}')
+    for pattern in globs:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise BuildError(f'{argument}: "{pattern}" matches none of {_many(names)}{_nearest(pattern, names)}')
+    specs: dict[str, CutAxes] = {}
+    for tensor in tensors:
+        spec = exact.get(tensor.name)
+        if spec is None:
+            spec = next((s for pattern, s in globs.items() if fnmatchcase(tensor.name, pattern)), None)
+        if spec is not None:
+            specs[tensor.name] = checked_spec(argument, spec, tensor, mesh)
+    return specs
+
+
+def checked_spec(argument: str, spec: Any, tensor: Placed, mesh: Mesh) -> CutAxes:
+    """``spec`` in full, for ``tensor``; raises `BuildError` where it does not fit. Open sizes are left to the call."""
+    entries = _entries(argument, spec, tensor)
+    if tensor.dims is None:
+        raise BuildError(f"{argument}: {tensor}; only a tensor of known rank can be cut")
+    if len(entries) > len(tensor.dims):
+        raise BuildError(
+            f"{argument}: {tensor}, of {len(tensor.dims)} axes; the spec {spec!r} has {len(entries)} entries"
+        )
+    seen: dict[str, int] = {}
+    for index, axes in enumerate(entries):
+        for axis in axes:
+            if axis not in mesh:
+                raise BuildError(f"{argument}: {tensor}; the mesh ({mesh}) has no axis {axis!r}")
+            if axis in seen:
+                raise BuildError(
+                    f"{argument}: {tensor}; the mesh axis {axis!r} cuts axis {seen[axis]} and axis {index}; "
+                    f"it can cut one axis of a tensor, once"
+                )
+            seen[axis] = index
+    full = (*entries, *[()] * (len(tensor.dims) - len(entries)))
+    check_sizes(argument, full, tensor, tensor.dims, mesh)
+    return full
+
+
+def check_sizes(argument: str, spec: CutAxes, tensor: Placed, sizes: Sequence[Dim], mesh: Mesh) -> None:
+    """Raise `BuildError` where a known size does not divide over what cuts it."""
+    for index, (axes, size) in enumerate(zip(spec, sizes, strict=True)):
+        ways = mesh.ways(axes)
+        if isinstance(size, SymExpr) or size % ways == 0:
+            continue
+        raise BuildError(
+            f"{argument}: {tensor._replace(dims=tuple(sizes))}; axis {index} = {size} does not divide over "
+            f"{' × '.join([f'{axis} = {mesh[axis]}' for axis in axes])}; {_what_fits(axes, size, ways)}"
+        )
+
+
+def _what_fits(axes: tuple[str, ...], size: int, ways: int) -> str:
+    fits = [str(count) for count in range(2, ways) if size % count == 0][-2:]
+    return f"take {' × '.join(axes)} = {' or '.join(fits)}, or leave the axis whole" if fits else "leave the axis whole"
+
+
+def _entries(argument: str, spec: Any, tensor: Placed) -> CutAxes:
+    """Each entry as a tuple of names; a string or None alone is not a spec."""
+    if isinstance(spec, tuple | list):
+        entries: list[tuple[str, ...]] = []
+        for entry in cast("Iterable[Any]", spec):
+            names = () if entry is None else (entry,) if isinstance(entry, str) else entry
+            if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in cast("Any", names)):
+                break
+            entries.append(tuple(cast("Iterable[str]", names)))
+        else:
+            return tuple(entries)
+    raise BuildError(
+        f'{argument}: "{tensor.name}": {spec!r} is no spec; expected a tuple with an entry for each axis: a mesh axis, '
+        f'a tuple of them, or None, such as ("data", None)'
+    )
+
+
+def _many(names: Sequence[str]) -> str:
+    return f"{len(names)} tensors" if len(names) != 1 else f'the one tensor, "{names[0]}"'
+
+
+def _nearest(pattern: str, names: Sequence[str]) -> str:
+    plain = "".join(character for character in pattern if character not in "*?[]")
+    inside = [name for name in names if plain and plain in name]
+    near = [*inside, *get_close_matches(plain, names, n=_MOST_NEAREST, cutoff=0.3)]
+    if not near:
+        parts = {part for name in names for part in name.split(".")}
+        close = get_close_matches(plain, sorted(parts), n=_MOST_NEAREST, cutoff=0.3)
+        near = [name for name in names if any(part in name.split(".") for part in close)]
+    shown = [f'"{name}"' for name in dict.fromkeys(near)][:_MOST_NEAREST]
+    return f"; nearest: {', '.join(shown)}" if shown else ""

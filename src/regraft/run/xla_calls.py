@@ -1,0 +1,235 @@
+"""What a traced program does besides arithmetic: choose between branches, call functions outside, print, assert.
+
+While JAX traces a program, its tensors have no values. A branch is traced on both sides; a function outside is called
+when the compiled program runs, with NumPy arrays, and its result must be of the type that the call states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+
+from ..ir.dtypes import numpy_dtype
+from ..ir.expr import ExternFunc, GlobalVar
+from ..ir.op import Call
+from ..ir.types import TensorType, TupleType, Type
+from .errors import BuildError, ExecutionError
+from .externs import get_global_func
+from .packed import LOWERINGS as COMMON
+from .packed import assert_holds, call_inplace, close_over, print_values
+from .python_source import Lowering
+from .xla_library import io_callback, jax, jnp, lax
+from .xla_values import assemble, dissect
+
+if TYPE_CHECKING:
+    from .function_writer import FunctionWriter
+
+Slots = Any
+"""The tensors that a call gives: pairs of dtype and shape, nested in tuples as the result is."""
+
+
+class Outside:
+    """The calls that leave one program, and the first error that one of them raised while it ran.
+
+    JAX reports an error of a callback as text among its own; here it is kept, to be raised as what it is.
+    """
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.has_calls = False
+
+    def take_error(self) -> Exception | None:
+        """The first error since the last time, which is forgotten."""
+        error, self.error = self.error, None
+        return error
+
+    def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        self.has_calls = True
+
+        def run(*arrays: Any) -> Any:
+            try:
+                return function(*[np.asarray(array) for array in arrays])
+            except Exception as error:
+                self.error = self.error or error
+                raise
+
+        return run
+
+    def call(self, pure: bool, callee: str | Callable[..., Any], result: Slots, *arguments: Any) -> Any:
+        """``callee(*arguments)`` when the program runs, with a result of ``result``'s dtypes and shapes."""
+        if not isinstance(callee, str):
+            return callee(*arguments)
+        arrays: list[Any] = []
+        template = dissect(arguments, arrays)
+        name = callee
+
+        def run(*values: Any) -> Any:
+            given = get_global_func(name)(*assemble(template, iter(values)))
+            return _checked(given, result, name)
+
+        guarded = self._guarded(run)
+        if pure:
+            return jax.pure_callback(guarded, _structures(result), *arrays, vmap_method="sequential")
+        return io_callback(guarded, _structures(result), *arrays, ordered=True)
+
+    def call_inplace(
+        self, callee: str | Callable[..., Any], indices: tuple[int, ...], result: Slots, *arguments: Any
+    ) -> Any:
+        """As `call`, of a function that overwrites the arguments at ``indices``: it gets copies of them."""
+        if not isinstance(callee, str):
+            raise ExecutionError("call_inplace_packed of a closure cannot run on 'xla': closures overwrite nothing")
+        arrays: list[Any] = []
+        template = dissect(arguments, arrays)
+        name = callee
+
+        def run(*values: Any) -> Any:
+            given = call_inplace(np.copy, name, indices, *assemble(template, iter(values)))
+            return _checked(given, result, name)
+
+        return jax.pure_callback(self._guarded(run), _structures(result), *arrays, vmap_method="sequential")
+
+    def call_dps(self, callee: str | Callable[..., Any], arguments: tuple[Any, ...], *outputs: Any) -> tuple[Any, ...]:
+        """As `call`, of a function that writes its results into arrays given after its inputs."""
+        arrays: list[Any] = []
+        template = dissect(arguments, arrays)
+
+        def run(*values: Any) -> tuple[np.ndarray, ...]:
+            results = tuple([np.empty(shape, numpy_dtype(dtype)) for dtype, shape in outputs])
+            function = get_global_func(callee) if isinstance(callee, str) else callee
+            function(*assemble(template, iter(values)), *results)
+            return results
+
+        return jax.pure_callback(self._guarded(run), _structures(outputs), *arrays, vmap_method="sequential")
+
+    def print_values(self, *values: Any, form: str) -> tuple[()]:
+        """Print values when the program runs, in the order of the program."""
+        return self._report(partial(print_values, form=form), values)
+
+    def assert_holds(self, condition: Any, *values: Any, form: str) -> tuple[()]:
+        """Have the run end in `ExecutionError` unless ``condition`` holds."""
+        return self._report(partial(assert_holds, form=form), (condition, *values))
+
+    def _report(self, report: Callable[..., Any], values: tuple[Any, ...]) -> tuple[()]:
+        arrays: list[Any] = []
+        template = dissect(values, arrays)
+
+        def run(*given: Any) -> None:
+            report(*assemble(template, iter(given)))
+
+        jax.debug.callback(self._guarded(run), *arrays, ordered=True)
+        return ()
+
+
+def _structures(slots: Slots) -> Any:
+    if isinstance(slots[0] if slots else (), str):
+        return jax.ShapeDtypeStruct(slots[1], numpy_dtype(slots[0]))
+    return tuple([_structures(slot) for slot in slots])
+
+
+def _checked(given: Any, slots: Slots, name: str) -> Any:
+    """``given``, what the function ``name`` returned, as arrays of the types that the call states."""
+    if isinstance(slots[0] if slots else (), str):
+        dtype, shape = slots
+        array = np.asarray(given)
+        if array.shape != tuple(shape) or array.dtype != numpy_dtype(dtype):
+            raise ExecutionError(f"{name!r} gave {array.dtype} {array.shape}; the call states {dtype} {tuple(shape)}")
+        return array
+    fields: Any = () if given is None and not slots else given
+    if not isinstance(fields, tuple | list) or len(cast("Sequence[Any]", fields)) != len(slots):
+        kind = type(cast("Any", fields)).__name__
+        raise ExecutionError(f"{name!r} gave a {kind}; the call states a tuple of {len(slots)} fields")
+    return tuple([_checked(item, slot, name) for item, slot in zip(cast("Any", fields), slots, strict=True)])
+
+
+def choose(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+    """What the side gives that ``condition``, a boolean scalar, picks."""
+    if getattr(condition, "shape", ()) != ():
+        raise ExecutionError(f"a condition must be a scalar, but this one has shape {tuple(condition.shape)}")
+    if not isinstance(condition, jax.core.Tracer):
+        return then() if bool(condition) else otherwise()
+    seen: list[tuple[Any, list[Any]]] = []
+
+    def traced(side: Callable[[], Any]) -> Callable[[], list[Any]]:
+        def run() -> list[Any]:
+            arrays: list[Any] = []
+            template = dissect(side(), arrays)
+            arrays = [jnp.asarray(array) for array in arrays]
+            seen.append((template, [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]))
+            if seen[0] != seen[-1]:
+                raise BuildError(
+                    f"one side of this branch gives {_described(*seen[0])} and the other {_described(*seen[-1])}; XLA "
+                    f"needs one type of both, since it compiles before the condition is known"
+                )
+            return arrays
+
+        return run
+
+    results = lax.cond(condition, traced(then), traced(otherwise))
+    return assemble(seen[0][0], iter(results))
+
+
+def _described(template: Any, arrays: Sequence[Any]) -> str:
+    shown = [f"{array.dtype} {tuple(array.shape)}" for array in arrays]
+    return str(assemble(template, iter(shown))) if len(shown) != 1 else shown[0]
+
+
+# --- what calls are written as
+
+
+def _slots(writer: FunctionWriter, ty: Type, call: Call) -> str:
+    if isinstance(ty, TensorType) and ty.shape is not None and ty.dtype is not None:
+        return f"({ty.dtype!r}, {writer.shape(ty.shape)})"
+    if isinstance(ty, TupleType):
+        fields = [_slots(writer, field, call) for field in ty.fields]
+        return f"({', '.join(fields)}{',' if fields else ''})"
+    raise BuildError(
+        f"{writer.name}: a call of an outside function states {ty!r}; XLA needs the shapes and dtypes of what it gives "
+        f'when it compiles: state them, as in R.Tensor((2, 3), "float32")'
+    )
+
+
+def _callee(writer: FunctionWriter, call: Call) -> str:
+    target = call.args[0]
+    return repr(target.global_symbol) if isinstance(target, ExternFunc) else writer.operand(target)
+
+
+def _call_pure_packed(writer: FunctionWriter, call: Call) -> str:
+    arguments = writer.operands(call.args[1:])
+    result = "None" if isinstance(call.args[0], GlobalVar) else _slots(writer, call.ty, call)
+    return f"call_outside(True, {', '.join([_callee(writer, call), result, *arguments])})"
+
+
+def _call_inplace_packed(writer: FunctionWriter, call: Call) -> str:
+    indices, result = writer.literal(call.attrs.inplace_indices), _slots(writer, call.ty, call)
+    return f"call_inplace({', '.join([_callee(writer, call), indices, result, *writer.operands(call.args[1:])])})"
+
+
+def call_extern(writer: FunctionWriter, call: Call) -> str:
+    """The text of a call of an outside function that may have effects."""
+    assert isinstance(call.op, ExternFunc)
+    result = _slots(writer, call.ty, call)
+    return f"call_outside(False, {', '.join([repr(call.op.global_symbol), result, *writer.operands(call.args)])})"
+
+
+LOWERINGS: Final = {
+    **COMMON,
+    "relax.call_pure_packed": Lowering(_call_pure_packed, untrusted=True),
+    "relax.call_inplace_packed": Lowering(_call_inplace_packed, untrusted=True),
+}
+
+
+def helpers(outside: Outside) -> dict[str, Any]:
+    """The globals that the text of `LOWERINGS` refers to."""
+    return {
+        "assert_holds": outside.assert_holds,
+        "call_dps": outside.call_dps,
+        "call_inplace": outside.call_inplace,
+        "call_outside": outside.call,
+        "choose": choose,
+        "close_over": close_over,
+        "get_global_func": get_global_func,
+        "print_values": outside.print_values,
+    }

@@ -1,0 +1,112 @@
+"""The XLA engine: a program as one compiled computation, through JAX.
+
+The program is written as straight-line Python over `jax.numpy` (`function_writer`), traced, and compiled once for each
+set of sizes that it is called with. Weights are arguments of the computation, not constants in it, so that they are
+neither copied into the compiled program nor looked at by the compiler.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from ..ir.collection import collection_paused
+from ..ir.expr import Constant, Expr
+from ..ir.module import IRModule
+from ..ir.op import Call, Op
+from ..ir.program import Binding, SeqExpr
+from ..ir.tensor_data import TensorData
+from ..ir.visitor import walk
+from .errors import BuildError
+from .mesh import Mesh
+from .packed import LOWERINGS
+
+if TYPE_CHECKING:
+    from .xla_executable import XlaExecutable
+
+MOST_KNOWN: Final = 64
+"""Constants without a name of up to this many elements are compiled in: the bounds of slices, scales, small tables."""
+
+_SIZED_BY_VALUES: Final = {
+    "relax.nonzero": (),
+    "relax.unique": (),
+    "relax.vision.all_class_non_max_suppression": (),
+    "relax.dynamic_strided_slice": (1, 2, 3),
+    "relax.tensor_to_shape": (0,),
+}
+"""Operators whose result has a size that depends on values, and the operands that, if they are constants, fix it."""
+
+
+def runs(op: Op) -> bool:
+    """Whether calls of ``op`` run here, at least with constants for the operands that sizes depend on."""
+    return _SIZED_BY_VALUES.get(op.name, (0,)) != () and (op.name in LOWERINGS or op.reference is not None)
+
+
+def is_known(data: TensorData) -> bool:
+    """Whether a constant is compiled into the program instead of being an argument of it."""
+    return data.name is None and data.size <= MOST_KNOWN
+
+
+def compile_module(
+    module: IRModule,
+    *,
+    device: Any = None,
+    mesh: Mesh | None = None,
+    shardings: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    compiler_options: Mapping[str, Any] | None = None,
+    verify_types: bool = False,
+) -> XlaExecutable:
+    """``module`` on XLA, through JAX.
+
+    Args:
+        module: its functions compile when they are first called, once for each set of sizes.
+        device: where it runs: a device of JAX, or a name such as ``"cpu"`` or ``"gpu:1"``; None: JAX's first. With a
+            mesh, the platform whose devices the mesh takes.
+        mesh: several devices, over which ``shardings`` and ``inputs`` lay tensors; all others are whole on each.
+        shardings: specs of weights (and of parameters) by name or glob: an exact name decides, else the first glob.
+        inputs: specs of parameters, likewise.
+        cache: a directory in which compiled programs are kept, so that another process need not compile them again.
+        compiler_options: XLA's own, such as ``{"xla_backend_optimization_level": 0}``.
+        verify_types: whether each binding's type is checked while the program is compiled.
+
+    Results are arrays of JAX. 64-bit numbers stay 64-bit, and the user's own settings of JAX are left alone. Cost:
+    linear in the bindings; compiling, at the first call, takes seconds for a large model. Raises `BuildError` for a
+    program that XLA cannot compile, and for shardings that do not fit the mesh or the tensors.
+    """
+    _check_sizes_are_known(module)
+    from .xla_executable import XlaExecutable
+
+    with collection_paused():
+        return XlaExecutable(module, device, mesh, shardings, inputs, cache, compiler_options, verify_types)
+
+
+def _check_sizes_are_known(module: IRModule) -> None:
+    """Raise `BuildError` at a call whose result has a size that only its operands' values tell."""
+    for name, function in module.items():
+        for expr in walk(function):
+            for binding in _bindings(expr):
+                call = binding.value
+                if not isinstance(call, Call) or not isinstance(call.op, Op):
+                    continue
+                deciding = _SIZED_BY_VALUES.get(call.op.name)
+                if deciding is None or (deciding and all(_is_known_operand(call.args[i]) for i in deciding)):
+                    continue
+                origins = binding.var.origins
+                raise BuildError(
+                    f"{name}: {binding.var.name_hint} = R.{call.op.name.removeprefix('relax.')}(...) has a size that "
+                    f"depends on values; XLA needs it when it compiles{f' (from {origins[0]})' if origins else ''}. "
+                    f"Run it on another target, or fold it first (FoldConstant) where its operands are constants"
+                )
+
+
+def _bindings(expr: Expr) -> Iterator[Binding]:
+    if isinstance(expr, SeqExpr):
+        for block in expr.blocks:
+            yield from block.bindings
+
+
+def _is_known_operand(expr: Expr) -> bool:
+    return isinstance(expr, Constant) and is_known(expr.data)

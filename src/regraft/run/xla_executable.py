@@ -1,0 +1,95 @@
+"""What `build` gives for target ``"xla"``: functions that compile when called, and a report of what was compiled."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ..ir.module import IRModule
+from .errors import BuildError
+from .executable import Executable
+from .function_writer import write_module
+from .lifted_constants import Lifted, lift_constants
+from .mesh import CutAxes, Mesh
+from .sharding_gate import Placed, resolved
+from .xla_calls import Outside
+from .xla_engine import is_known
+from .xla_placement import Placement
+from .xla_program import Home, XlaFunction, dialect, engine_settings, leaves_of
+
+_serial: Final = itertools.count()
+
+
+class XlaExecutable(Executable):
+    """A module on XLA. Functions compile when they are first called, once for each set of sizes."""
+
+    __slots__ = ("_compiling", "mesh")
+    mesh: Mesh | None
+
+    def __init__(
+        self,
+        module: IRModule,
+        device: Any,
+        mesh: Mesh | None,
+        shardings: Mapping[str, Any] | None,
+        inputs: Mapping[str, Any] | None,
+        cache: str | os.PathLike[str] | None,
+        compiler_options: Mapping[str, Any] | None,
+        verify_types: bool,
+    ) -> None:
+        lifted = lift_constants(module, is_known)
+        specs = _specs(module, lifted, mesh, shardings, inputs)
+        self.mesh = mesh
+        outside, placement = Outside(), Placement(device, mesh, specs)
+        text = f"<regraft xla {next(_serial)}>"
+        with engine_settings():
+            program = write_module(lifted.module, dialect(outside, placement), text, verify_types=verify_types)
+        home = Home(program, placement, outside, None if cache is None else os.fspath(cache), compiler_options)
+        self._compiling: Final = {
+            name: XlaFunction(name, function, lifted.taken[name], home) for name, function in module.items()
+        }
+        super().__init__("xla", {name: _entry(f) for name, f in self._compiling.items()}, program.source)
+
+    @property
+    def compilations(self) -> dict[str, int]:
+        """How many times each function was compiled: once for each set of sizes that it was called with."""
+        return {name: len(function.compiled) for name, function in self._compiling.items()}
+
+
+def _entry(function: XlaFunction) -> Any:
+    def call(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    call.__name__ = call.__qualname__ = function.name
+    return call
+
+
+def _specs(
+    module: IRModule,
+    lifted: Lifted,
+    mesh: Mesh | None,
+    shardings: Mapping[str, Any] | None,
+    inputs: Mapping[str, Any] | None,
+) -> dict[str, CutAxes]:
+    """The spec of each tensor that something is said of, by name."""
+    if mesh is None:
+        for argument, given in (("shardings", shardings), ("inputs", inputs)):
+            if given:
+                raise BuildError(f"{argument} need a mesh to be laid over: mesh=regraft.Mesh(data=2, model=4)")
+        return {}
+    params: dict[str, Placed] = {}
+    for function in module.functions.values():
+        for param in function.params:
+            for leaf in leaves_of(param.name_hint, param.ty, ", ".join(map(str, param.origins[:1]))):
+                params.setdefault(leaf.name, leaf)
+    weights: dict[str, Placed] = {}
+    for data in itertools.chain.from_iterable(lifted.taken.values()):
+        if data.name is not None:
+            weights.setdefault(data.name, Placed(data.name, data.shape, data.dtype))
+    named = [*weights.values(), *[leaf for name, leaf in params.items() if name not in weights]]
+    return {
+        **resolved("shardings", shardings, named, mesh),
+        **resolved("inputs", inputs, list(params.values()), mesh),
+    }

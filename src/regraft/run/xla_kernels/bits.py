@@ -1,0 +1,19 @@
+"""The bits of bools, which JAX takes for no number, as other dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..xla_library import jnp
+
+
+def _bitcast(x: Any, *, dtype: str) -> Any:
+    if x.dtype == jnp.bool_ and dtype in ("int8", "uint8"):
+        return x.astype(dtype)
+    if dtype == "bool" and x.dtype in (jnp.int8, jnp.uint8):
+        return x != 0
+    return NotImplemented
+
+
+KERNELS: Final[dict[str, Callable[..., Any]]] = {"relax.bitcast": _bitcast}

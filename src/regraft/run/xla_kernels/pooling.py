@@ -1,0 +1,42 @@
+"""Maximum and mean over sliding windows as one operation, over 1, 2 and 3 spatial axes, in any layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...ir.dtypes import is_float
+from ...op.layouts import data_letters, from_canonical, to_canonical
+from ...op.nn.pooling import PoolWindows
+from ...op.semantics import cast, dtype_name, widened
+from ..xla_library import jnp, lax
+
+
+def _over_windows(x: Any, pool: PoolWindows, start: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    return lax.reduce_window(
+        x,
+        start,
+        combine,
+        (1, 1, *pool.kernel),
+        (1, 1, *pool.strides),
+        ((0, 0), (0, 0), *pool.margins),
+        window_dilation=(1, 1, *pool.dilation),
+    )
+
+
+def _pool_of(x: Any, attributes: dict[str, Any]) -> PoolWindows:
+    names = ("pool_size", "strides", "padding", "dilation", "ceil_mode")
+    return PoolWindows.of(x.shape[2:], *[attributes[name] for name in names])
+
+
+def _max_pool(data: Any, **attributes: Any) -> Any:
+    letters = data_letters(len(attributes["pool_size"]))
+    x = widened(jnp, to_canonical(jnp, data, attributes["layout"], letters))
+    if 0 in x.shape:
+        return NotImplemented
+    least = -jnp.inf if is_float(dtype_name(x.dtype)) else jnp.iinfo(x.dtype).min
+    greatest = _over_windows(x, _pool_of(x, attributes), jnp.asarray(least, x.dtype)[()], lax.max)
+    return from_canonical(jnp, cast(jnp, greatest, dtype_name(data.dtype)), attributes["out_layout"], letters)
+
+
+KERNELS: Final[dict[str, Callable[..., Any]]] = {f"relax.nn.max_pool{rank}d": _max_pool for rank in (1, 2, 3)}

@@ -1,0 +1,27 @@
+"""Operators that read sizes from tensors, which must be constants: XLA compiles for sizes that it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ...op.indexing import DYNAMIC_STRIDED_SLICE
+from ..xla_library import jnp
+
+
+def _dynamic_strided_slice(x: Any, *bounds: Any) -> Any:
+    reference = DYNAMIC_STRIDED_SLICE.reference
+    assert reference is not None
+    return reference(jnp, x, *[np.asarray(values) for values in bounds])
+
+
+def _tensor_to_shape(sizes: Any) -> tuple[int, ...]:
+    return tuple(np.asarray(sizes).tolist())
+
+
+KERNELS: Final[dict[str, Callable[..., Any]]] = {
+    "relax.dynamic_strided_slice": _dynamic_strided_slice,
+    "relax.tensor_to_shape": _tensor_to_shape,
+}

@@ -1,0 +1,112 @@
+"""Where the tensors of a program lie: on one device, or over a mesh as its shardings say.
+
+Binds a `Mesh` to the devices that JAX sees, and brings weights and arguments to their places; each process reads and
+sends only the parts of its own devices.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ..ir.tensor_data import TensorData
+from .errors import BuildError
+from .mesh import CutAxes, Mesh
+from .sharding_gate import Placed, check_sizes
+from .xla_library import Array, Device, Sharding, create_device_mesh, jax
+
+
+def devices_of(platform: str | None) -> list[Device]:
+    """The devices of a platform, or of the default one, of all processes."""
+    try:
+        return jax.devices(platform)
+    except RuntimeError as error:
+        raise BuildError(f"JAX has no device {platform!r}: {str(error).splitlines()[0]}") from None
+
+
+class Placement:
+    """The devices of one program, and the shardings of its tensors by name."""
+
+    def __init__(self, device: Any, mesh: Mesh | None, specs: Mapping[str, CutAxes]) -> None:
+        self.mesh: Final = mesh
+        self.specs: Final = specs
+        self._bound: Final = None if mesh is None else _bound(mesh, device)
+        self._single: Final = None if mesh is not None else jax.sharding.SingleDeviceSharding(_device(device))
+
+    @property
+    def device_count(self) -> int:
+        """How many devices a program runs on."""
+        return 1 if self.mesh is None else self.mesh.devices
+
+    def sharding(self, name: str | None) -> Sharding:
+        """How the tensor of that name lies; whole on every device unless something is said of it."""
+        return self.sharding_of(self.specs.get(name, ()) if name is not None else ())
+
+    def sharding_of(self, spec: CutAxes) -> Sharding:
+        """How a tensor of that spec lies."""
+        if self._bound is None:
+            assert self._single is not None
+            return self._single
+        return jax.sharding.NamedSharding(self._bound, jax.sharding.PartitionSpec(*[axes or None for axes in spec]))
+
+    def check_sizes(self, argument: str, tensor: Placed | None, sizes: Sequence[int]) -> None:
+        """Raise `BuildError` where an argument's sizes, which were open until now, do not divide over what cuts it."""
+        if self.mesh is not None and tensor is not None and tensor.name in self.specs:
+            check_sizes(argument, self.specs[tensor.name], tensor, sizes, self.mesh)
+
+    def put_weight(self, data: TensorData, sharding: Sharding) -> Array:
+        """A weight in its place; of a file, each process reads the parts of its own devices."""
+        return _from_parts(data.read(), sharding)
+
+    def put_argument(self, value: Any, sharding: Sharding) -> Array:
+        """An argument in its place; every process gives the whole of it, and sends the parts of its own devices."""
+        if isinstance(value, jax.Array):
+            return value if value.sharding == sharding else jax.device_put(value, sharding)
+        if jax.process_count() == 1:
+            return jax.device_put(value, sharding)
+        return _from_parts(value, sharding)
+
+
+def _from_parts(array: np.ndarray, sharding: Sharding) -> Array:
+    def part(index: tuple[slice, ...]) -> np.ndarray:
+        return np.asarray(array[index])
+
+    return jax.make_array_from_callback(array.shape, sharding, part)
+
+
+def _device(device: Any) -> Device:
+    if isinstance(device, jax.Device):
+        return device
+    platform, _, number = (str(device) if device is not None else "").partition(":")
+    found = [one for one in devices_of(platform or None) if one.process_index == jax.process_index()]
+    index = int(number) if number.isdecimal() else 0 if not number else len(found)
+    if index >= len(found):
+        raise BuildError(f"JAX has no device {device!r}; it has: {', '.join(map(str, found))}")
+    return found[index]
+
+
+def _bound(mesh: Mesh, platform: Any) -> Any:
+    devices: Sequence[Device] = devices_of(None if platform is None else str(platform))
+    if mesh.devices > len(devices):
+        raise BuildError(
+            f"mesh {mesh} needs {mesh.devices} devices; JAX sees {len(devices)}{_more_devices(mesh, devices[0])}"
+        )
+    if jax.process_count() > 1 and mesh.devices < len(devices):
+        raise BuildError(
+            f"mesh {mesh} has {mesh.devices} devices; the {jax.process_count()} processes have {len(devices)}: name all"
+        )
+    grid = create_device_mesh(tuple(mesh.values()), devices[: mesh.devices])
+    return jax.sharding.Mesh(grid, tuple(mesh), axis_types=(jax.sharding.AxisType.Auto,) * len(mesh))
+
+
+def _more_devices(mesh: Mesh, device: Device) -> str:
+    """How there could be more devices, on a CPU."""
+    if device.platform != "cpu":
+        return ""
+    flag = "--xla_force_host_platform_device_count"
+    if f"{flag}={mesh.devices}" in os.environ.get("XLA_FLAGS", ""):
+        return "; XLA_FLAGS asks for them, but was set after JAX was first used: set it where the process starts"
+    return f" (CPU: set XLA_FLAGS={flag}={mesh.devices} before JAX is first used)"

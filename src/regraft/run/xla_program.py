@@ -1,0 +1,280 @@
+"""A module compiled by XLA: one computation for each function and each set of sizes that it is called with."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from threading import Lock
+from typing import Any, Final, NamedTuple
+
+from ..ir.dtypes import numpy_dtype
+from ..ir.op import Call
+from ..ir.program import Function
+from ..ir.tensor_data import TensorData
+from ..ir.types import TensorType, TupleType, Type
+from .errors import BuildError, ExecutionError, TypeCheckError
+from .failures import located
+from .function_writer import FunctionWriter
+from .lifted_constants import Key, constant_key
+from .python_source import Dialect, Lowering, PythonModule
+from .sharding_gate import Placed
+from .xla_calls import LOWERINGS, Outside, call_extern, helpers
+from .xla_kernels import KERNELS
+from .xla_library import Array, compilation_cache, jax, jnp
+from .xla_placement import Placement
+from .xla_values import ARRAY, Known, array_dtype, as_argument, assemble, dissect
+
+_SCOPE: Final = "regraft_line_"
+"""The name scope of a binding's operations, followed by its line of the text; reports read it back."""
+
+_cache_lock: Final = Lock()
+_CACHE_SETTINGS: Final = {
+    "jax_compilation_cache_dir": None,
+    "jax_persistent_cache_min_compile_time_secs": 0.0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+}
+"""JAX's settings for keeping compiled computations; None stands for the directory."""
+
+
+@contextmanager
+def engine_settings() -> Generator[None]:
+    """JAX as programs need it, in this thread, while it lasts: 64-bit integers and floats, exact products."""
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        yield
+
+
+def dialect(outside: Outside, placement: Placement) -> Dialect:
+    """How programs are written for XLA."""
+    names = {name: f"xla_{name.removeprefix('relax.').replace('.', '_')}" for name in KERNELS}
+    lowerings = {name: Lowering(partial(_write_kernel, text)) for name, text in names.items()}
+    kernels = {text: _scoped(KERNELS[name]) for name, text in names.items()}
+    return Dialect(
+        "xla",
+        jnp,
+        _known_constant,
+        array_dtype,
+        {**LOWERINGS, **lowerings},
+        {**helpers(outside), **kernels},
+        traced=True,
+        write_extern=call_extern,
+    )
+
+
+def _known_constant(data: TensorData) -> Array:
+    return jnp.asarray(data.numpy())
+
+
+def _write_kernel(name: str, writer: FunctionWriter, call: Call) -> str:
+    return writer.applied(name, call)
+
+
+def _caller_line() -> int:
+    """The line of the program's text that called the function that asks."""
+    return sys._getframe(2).f_lineno  # pyright: ignore[reportPrivateUsage]
+
+
+def _scoped(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, whose operations tell in the compiled program which line of the text called it."""
+
+    def run(*operands: Any, **attributes: Any) -> Any:
+        with jax.named_scope(f"{_SCOPE}{_caller_line()}"):
+            return function(*operands, **attributes)
+
+    return run
+
+
+class Signature(NamedTuple):
+    """What a function is compiled for: the template of its arguments, and shape and dtype of each array in them."""
+
+    template: Any
+    arrays: tuple[tuple[tuple[int, ...], Any], ...]
+
+
+class Compiled(NamedTuple):
+    """A function compiled for one signature."""
+
+    run: Any
+    result: Any
+    """The template of what it gives, whose arrays ``run`` gives."""
+
+
+class Home:
+    """What the functions of one module share: its text, its devices, and the weights that have been brought there."""
+
+    def __init__(
+        self,
+        program: PythonModule,
+        placement: Placement,
+        outside: Outside,
+        cache: str | None,
+        options: Mapping[str, Any] | None,
+    ) -> None:
+        self.program: Final = program
+        self.placement: Final = placement
+        self.outside: Final = outside
+        self.cache: Final = cache
+        self.options: Final = dict(options or {})
+        self._weights: Final[dict[Key, Array]] = {}
+        for name in [name for name in program.namespace if name in program.operators]:
+            program.namespace[name] = _scoped(program.namespace[name])
+
+    def weight(self, data: TensorData) -> Array:
+        """A weight where it belongs; brought there the first time."""
+        key = constant_key(data)
+        found = self._weights.get(key)
+        if found is None:
+            sharding = self.placement.sharding(data.name)
+            found = self._weights[key] = self.placement.put_weight(data, sharding)
+        return found
+
+
+class XlaFunction:
+    """One function of the module: called with arrays, it compiles for their sizes, once, and runs."""
+
+    def __init__(self, name: str, function: Function, weights: Sequence[TensorData], home: Home) -> None:
+        self.name: Final = name
+        self.function: Final = function
+        self.weights: Final = tuple(weights)
+        self.home: Final = home
+        self.compiled: Final[dict[Signature, Compiled]] = {}
+        self._run: Final[Callable[..., Any]] = home.program.namespace[home.program.functions[name]]
+        self._params: Final = [(p.ty, f"{name}: parameter {p.name_hint}") for p in function.params]
+        self._hints: Final = tuple([param.name_hint for param in function.params])
+        self._placed: Final = {leaf.name: leaf for p in function.params for leaf in leaves_of(p.name_hint, p.ty)}
+        self._lock: Final = Lock()
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The result for these arguments, as arrays of JAX."""
+        if len(arguments) != len(self._params):
+            raise ExecutionError(
+                f"{self.name}({', '.join(self._hints)}) takes {len(self._params)} arguments, but got {len(arguments)}"
+            )
+        values = tuple([as_argument(v, ty, place) for v, (ty, place) in zip(arguments, self._params, strict=True)])
+        arrays: list[Any] = []
+        template = dissect(values, arrays)
+        signature = Signature(template, tuple([(array.shape, array.dtype) for array in arrays]))
+        with engine_settings():
+            compiled = self.compile(signature)
+            placement = self.home.placement
+            names = array_names(template, self._hints)
+            given = [placement.put_argument(a, placement.sharding(n)) for a, n in zip(arrays, names, strict=True)]
+            weights = [self.home.weight(data) for data in self.weights]
+            borrowed = any(not isinstance(array, jax.Array) for array in arrays)
+            return assemble(compiled.result, iter(self._finished(compiled, given, weights, wait=borrowed)))
+
+    def compile(self, signature: Signature) -> Compiled:
+        """The function for one signature. Cost: once what XLA takes, seconds for a large model; then nothing."""
+        found = self.compiled.get(signature)
+        if found is not None:
+            return found
+        with self._lock, engine_settings(), _kept_in(self.home.cache), self._located():
+            found = self.compiled.get(signature)
+            if found is None:
+                lowered, result = self._lowered(signature)
+                found = self.compiled[signature] = Compiled(lowered.compile(self.home.options), result)
+            return found
+
+    def _lowered(self, signature: Signature) -> tuple[Any, Any]:
+        placement = self.home.placement
+        results: list[Any] = []
+
+        def traced(arrays: list[Any], weights: list[Any]) -> list[Any]:
+            leaves: list[Any] = []
+            results.append(dissect(self._run(*assemble(signature.template, iter(arrays)), *weights), leaves))
+            return leaves
+
+        names = array_names(signature.template, self._hints)
+        structures: list[Any] = []
+        for name, (shape, dtype) in zip(names, signature.arrays, strict=True):
+            placement.check_sizes(f"{self.name}: inputs", self._placed.get(name), shape)
+            structures.append(jax.ShapeDtypeStruct(shape, dtype, sharding=placement.sharding(name)))
+        weights = [
+            jax.ShapeDtypeStruct(data.shape, numpy_dtype(data.dtype), sharding=placement.sharding(data.name))
+            for data in self.weights
+        ]
+        lowered = jax.jit(traced, keep_unused=True).lower(structures, weights)
+        return lowered, results[0]
+
+    def _finished(self, compiled: Compiled, arrays: list[Any], weights: list[Any], *, wait: bool) -> list[Array]:
+        """What a run gives. It is waited for where it may call out, and where it reads memory that is the caller's."""
+        outside = self.home.outside
+        with self._located():
+            found = compiled.run(arrays, weights)
+            if wait or outside.has_calls:
+                jax.block_until_ready(found)
+            if outside.has_calls:
+                jax.effects_barrier()
+                error = outside.take_error()
+                if error is not None:
+                    raise error
+            return found
+
+    @contextmanager
+    def _located(self) -> Generator[None]:
+        """Errors of JAX and of what runs inside, as ours: where in the program, and what can be done."""
+        try:
+            yield
+        except TypeCheckError:
+            raise
+        except Exception as error:
+            own = self.home.outside.take_error() or error
+            found = located(self.home.program, self.name, own)
+            if isinstance(own, _NEEDS_VALUES):
+                what, where = [found.args[0].partition(mark) for mark in (" failed: ", "\n  at: ")]
+                raise BuildError(
+                    f"{what[0]} needs a value that is known only when it runs; XLA compiles first{where[1]}{where[2]}"
+                ) from error
+            raise (BuildError(*found.args) if isinstance(own, BuildError) else found) from error
+
+
+_NEEDS_VALUES: Final = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.NonConcreteBooleanIndexError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+"""What JAX raises where Python needs a number that a traced array does not have yet."""
+
+
+@contextmanager
+def _kept_in(directory: str | None) -> Generator[None]:
+    """Compiled computations are looked for in ``directory``, and written there; JAX's own settings come back after."""
+    if directory is None:
+        yield
+        return
+    with _cache_lock:
+        before = {name: getattr(jax.config, name) for name in _CACHE_SETTINGS}
+        try:
+            for name, value in _CACHE_SETTINGS.items():
+                jax.config.update(name, directory if value is None else value)
+            compilation_cache.reset_cache()
+            yield
+        finally:
+            for name, value in before.items():
+                jax.config.update(name, value)
+            compilation_cache.reset_cache()
+
+
+def leaves_of(name: str, ty: Type, origin: str = "") -> Iterator[Placed]:
+    """The tensors of a parameter: itself, or the fields of a tuple, ``name[0]`` and so on."""
+    if isinstance(ty, TensorType):
+        yield Placed(name, ty.shape, ty.dtype, origin)
+    elif isinstance(ty, TupleType):
+        for index, field in enumerate(ty.fields):
+            yield from leaves_of(f"{name}[{index}]", field, origin)
+
+
+def array_names(template: Sequence[Any], hints: Sequence[str]) -> list[str]:
+    """What each array of the arguments' template is called, as `leaves_of` calls it."""
+    names: list[str] = []
+    pending: list[tuple[str, Any]] = list(zip(hints, template, strict=True))[::-1]
+    while pending:
+        name, part = pending.pop()
+        if part is ARRAY:
+            names.append(name)
+        elif not isinstance(part, Known):
+            fields = [(f"{name}[{i}]", field) for i, field in enumerate(part)]
+            pending.extend(fields[::-1])
+    return names
