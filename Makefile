@@ -87,5 +87,5 @@ $(VENV)/demo.stamp: pyproject.toml | $(VENV)/created.stamp
 $(VENV)/dev.stamp: pyproject.toml | $(VENV)/created.stamp
 	@echo "Setting up $(VENV) for development: several minutes the first time"
 	$(PIP) install --quiet '$(TORCH)'
-	$(PIP) install --quiet --editable '.[torch,xla,test,peers,lint]'
+	$(PIP) install --quiet --editable '.[torch,xla,openvino,test,peers,lint]'
 	touch $@ $(VENV)/core.stamp $(VENV)/demo.stamp

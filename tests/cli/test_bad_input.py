@@ -234,7 +234,7 @@ def test_wrong_usage_is_told_and_nothing_is_written(case: str, tmp_path: Path) -
 def test_an_engine_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
     result = invoke("bench", save(projections(), tmp_path / "model.onnx"), "--engines", "abacus")
     assert result.exit_code == 2
-    assert "there is no target 'abacus'; there are: onnxruntime, numpy, torch" in result.stderr
+    assert "there is no target 'abacus'; there are: onnxruntime, numpy, openvino, torch" in result.stderr
 
 
 def test_traceback_shows_where_wherever_it_stands(tmp_path: Path) -> None:

@@ -84,6 +84,15 @@ def test_bench_times_each_model_on_each_engine(model: Path) -> None:
     assert result.exit_code == 0, result.output
     assert result.stdout.count("onnxruntime") == 2
     assert result.stdout.count("numpy") == 2
+    assert "Times, of 2 turns, by the wall clock" in result.stdout
+    assert result.stdout.count("±") == 3, "all but the first beside the first"
+
+
+def test_bench_takes_a_precision_behind_the_name_of_an_engine(model: Path) -> None:
+    result = invoke("bench", model, "--engines", "openvino:float32", "--repeat", "1", "--threads", "1")
+    assert result.exit_code == 0, result.output
+    assert "openvino:float32" in result.stdout
+    assert invoke("bench", model, "--engines", "openvino:int3").exit_code == 2
 
 
 def test_passes_lists_each_pass_with_its_levels() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -118,6 +119,7 @@ def check(
     kernels_too: bool = True,
     onnx_too: bool = True,
     decomposed_too: bool = True,
+    openvino_too: bool = True,
 ) -> None:
     """``build(*variables)`` has the type and the value of ``expected``, the oracle's answer for ``arrays``.
 
@@ -126,7 +128,8 @@ def check(
     call) or PyTorch lacks a dtype. ONNX Runtime computes the call too, unless ``onnx_too`` is False (say why at the
     call) or it has no arithmetic for a dtype (`check_on_onnxruntime`). XLA computes it in some of the tests
     (`check_on_xla`), since it compiles each call. A composite's decomposition has the same value, unless
-    ``decomposed_too`` is False (say why at the call).
+    ``decomposed_too`` is False (say why at the call). OpenVINO computes the first calls of each operator, unless
+    ``openvino_too`` is False (say why at the call).
     """
     variables: list[Expr] = []
     values: dict[Var, Any] = {}
@@ -147,6 +150,8 @@ def check(
         check_decomposed(call, values, expected, tolerance)
     if onnx_too:
         check_on_onnxruntime(call, values, expected, tolerance)
+        if openvino_too:
+            check_on_openvino(call, values, expected, tolerance)
     if is_chosen_for_xla(call):
         check_on_xla(call, values, expected, tolerance)
     if not torch_too or any(is_foreign_to_torch(value.dtype) for value in values.values()):
@@ -225,6 +230,27 @@ def check_on_xla(call: Call, values: dict[Var, Any], expected: Any, tolerance: f
         return
     assert runs_on("xla", call.op)
     assert_close(to_numpy(found), expected, tolerance)
+
+
+_ENOUGH_ON_OPENVINO = 2
+"""Calls of each operator that OpenVINO computes too; compiling each of some thousand would take minutes."""
+
+_seen_by_openvino: Counter[str] = Counter()
+
+
+def check_on_openvino(call: Call, values: dict[Var, Any], expected: Any, tolerance: float | None) -> None:
+    """OpenVINO gives what is expected, or the program is refused when it is built."""
+    assert isinstance(call.op, Op)
+    narrow = any(as_dtype(value.dtype) not in ("float32", "int64", "int32", "bool") for value in values.values())
+    has_nan = any(value.dtype.kind == "f" and not np.isfinite(value).all() for value in values.values())
+    if narrow or has_nan or _seen_by_openvino[call.op.name] == _ENOUGH_ON_OPENVINO:
+        return
+    _seen_by_openvino[call.op.name] += 1
+    try:
+        program = build_program(IRModule.from_expr(Function(list(values), call)), target="openvino", threads=1)
+    except BuildError:
+        return
+    assert_close(program["main"](*values.values()), expected, tolerance)
 
 
 def is_foreign_to_torch(dtype: np.dtype) -> bool:

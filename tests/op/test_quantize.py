@@ -87,7 +87,9 @@ def test_eight_bit_floats_saturate() -> None:
 
 def test_the_distance_of_integers_does_not_overflow() -> None:
     x, zero_point = np.array([-(2**31), 2**31 - 1], np.int32), np.array(2**31 - 1, np.int32)
-    check(dequantize, [x, np.array(1.0, np.float32), zero_point], np.array([-(2.0**32), 0.0], np.float32))
+    expected = np.array([-(2.0**32), 0.0], np.float32)
+    # OpenVINO computes 64-bit integers in 32 bits.
+    check(dequantize, [x, np.array(1.0, np.float32), zero_point], expected, openvino_too=False)
 
 
 def test_types_keep_the_shape_of_the_data() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 
@@ -32,6 +32,14 @@ InputFiles: TypeAlias = Annotated[
     typer.Option(
         "--input", metavar="FILE", help="Inputs: an .npz by name, or .npy files in order; without it, random ones."
     ),
+]
+
+Threads: TypeAlias = Annotated[
+    int | None, typer.Option("--threads", min=1, help="Threads to run on; by default all cores.")
+]
+ClockName: TypeAlias = Annotated[
+    Literal["cpu", "wall"] | None,
+    typer.Option("--clock", help="Processor time, or time that passes; by default cpu for one thread, else wall."),
 ]
 
 

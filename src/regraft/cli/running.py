@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import console
-from .options import DimSizes, FunctionName, InputFiles, ModelPath, Seed, parse_sizes
+from .options import ClockName, DimSizes, FunctionName, InputFiles, ModelPath, Seed, Threads, parse_sizes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,9 @@ def run(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="OUT", help="Write the outputs: an .npz.")
     ] = None,
-    engine: Annotated[str, typer.Option(help="What to run it on: onnxruntime, numpy or torch.")] = "onnxruntime",
+    engine: Annotated[
+        str, typer.Option(help="What to run it on: onnxruntime, openvino, torch or numpy.")
+    ] = "onnxruntime",
     dim: DimSizes = None,
     seed: Seed = 0,
     function: FunctionName = None,
@@ -103,36 +105,50 @@ def bench(
         list[Path], typer.Argument(metavar="MODEL...", help="One model, or several with the same inputs.")
     ],
     engines: Annotated[
-        str, typer.Option(metavar="A,B,...", help="What to run on: onnxruntime, numpy, torch.")
+        str,
+        typer.Option(metavar="A,B,...", help="What to run on: onnxruntime, openvino, openvino:bfloat16, torch, numpy."),
     ] = "onnxruntime",
-    repeat: Annotated[int, typer.Option(min=1, help="How many runs to time.")] = 10,
+    repeat: Annotated[int, typer.Option(min=1, help="How many times each takes its turn.")] = 10,
     input: InputFiles = None,  # noqa: A002 - the option's name
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads for ONNX Runtime; by default all cores.")] = None,
+    threads: Threads = None,
+    clock: ClockName = None,
     dim: DimSizes = None,
     seed: Seed = 0,
 ) -> None:
-    """Time models on engines: to build, the first run, and a run after that."""
+    """Time models on engines, in turns: to build, the first run, a run after that, and beside the first of them."""
     sizes = parse_sizes(dim)
-    from ..model import open_model, time_engine
+    from ..model import Prepared, gain, open_model, prepared, time_in_turns
+    from ..model.timing import clock_for
     from ..model.verification import run_program
 
-    targets = [name.strip() for name in engines.split(",")]
-    rows: list[tuple[str, ...]] = []
+    chosen_clock = clock_for(threads, clock)
+    targets = [name.strip().partition(":") for name in engines.split(",")]
+    made: list[tuple[str, str, Prepared]] = []
     inputs: list[Any] | None = None
+    count = len(models) * len(targets)
     with console.shown_progress() as progress:
-        for done, model in enumerate(models):
+        for model in models:
             opened = open_model(model)
             if inputs is None:
-                progress("choosing inputs", 0, len(models) * len(targets))
-                inputs, _ = _inputs_and_results(
-                    opened, input, run_program(opened.module, opened.name, targets[0]), sizes, seed
-                )
-            for index, target in enumerate(targets):
-                progress(f"{model} on {target}", done * len(targets) + index, len(models) * len(targets))
-                options = {"threads": threads} if target == "onnxruntime" else {}
-                time = time_engine(opened.module, opened.name, inputs, target, repeat=repeat, **options)
-                shown = (time.build, time.first, time.median, time.fastest)
-                rows.append((str(model), target, *map(console.seconds_text, shown)))
+                progress("choosing inputs", 0, count + 1)
+                run_first = run_program(opened.module, opened.name, targets[0][0])
+                inputs, _ = _inputs_and_results(opened, input, run_first, sizes, seed)
+            for target, colon, precision in targets:
+                progress(f"{model} on {target}", len(made), count + 1)
+                options: dict[str, Any] = {"threads": threads} if target in ("onnxruntime", "openvino") else {}
+                options |= {"precision": precision} if colon else {}
+                ready = prepared(opened.module, opened.name, inputs, target, **options)
+                made.append((str(model), f"{target}{colon}{precision}", ready))
+        progress("taking turns", count, count + 1)
+        turns = time_in_turns([ready.run for _, _, ready in made], clock=chosen_clock, rounds=repeat)
+    rows: list[tuple[str, ...]] = []
+    for (model_name, target, ready), own in zip(made, turns, strict=True):
+        shown = map(console.seconds_text, (ready.build, ready.first, own.median, own.least))
+        ratio = "" if own is turns[0] else str(gain(turns[0], own)).removesuffix(" times as fast")
+        rows.append((model_name, target, *shown, ratio))
     console.print_table(
-        f"Times, of {repeat} runs", ("model", "engine", "build", "first run", "median", "fastest"), rows, numbers=4
+        f"Times, of {repeat} turns, by the {chosen_clock} clock",
+        ("model", "engine", "build", "first run", "median", "fastest", "times as fast"),
+        rows,
+        numbers=5,
     )

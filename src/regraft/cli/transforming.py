@@ -8,10 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import console
-from .options import DimSizes, FixedSizes, FunctionName, ModelPath, OutputPath, Seed, parse_sizes
+from .options import (
+    ClockName,
+    DimSizes,
+    FixedSizes,
+    FunctionName,
+    ModelPath,
+    OutputPath,
+    Seed,
+    Threads,
+    parse_sizes,
+)
 
 if TYPE_CHECKING:
-    from ..model import OptimizationReport
+    from ..model import Measurement, OptimizationReport
 
 
 def add_to(app: typer.Typer) -> None:
@@ -36,6 +46,16 @@ def optimize(
         float | None,
         typer.Option(min=0.0, help="The relative difference that --verify allows; by default the dtype's."),
     ] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Time model and result in turns; keep what is faster and right.")
+    ] = False,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="What --measure runs on: onnxruntime, openvino or torch; else the model's own."),
+    ] = None,
+    threads: Threads = None,
+    clock: ClockName = None,
+    budget: Annotated[float, typer.Option(min=0.0, help="About how many seconds --measure may take.")] = 30.0,
     report: Annotated[Path | None, typer.Option(help="Write what was done, and left and why, as JSON.")] = None,
     fix: FixedSizes = None,
     dim: DimSizes = None,
@@ -54,6 +74,11 @@ def optimize(
             level=level,
             passes=passes,
             verify=verify,
+            measure=measure,
+            engine=engine,
+            threads=threads,
+            clock=clock,
+            budget=budget,
             report=[made.append] if report is None else [made.append, report],
             fix=parse_sizes(fix, "--fix"),
             dims=sizes,
@@ -64,6 +89,7 @@ def optimize(
         )
     _show(made[0])
     console.print_written(output, made[0].files)
+    _summarize(made[0])
 
 
 def _show(made: OptimizationReport) -> None:
@@ -97,6 +123,39 @@ def _show(made: OptimizationReport) -> None:
             ],
             numbers=3,
         )
+
+    if made.measurement is not None:
+        _show_measurement(made.measurement)
+
+
+def _show_measurement(done: Measurement) -> None:
+    rows = [("as it was", console.seconds_text(done.before), "", "")]
+    for one in done.states:
+        seconds = "" if one.seconds is None else console.seconds_text(one.seconds)
+        faster = "" if one.gain is None else str(one.gain).removesuffix(" times as fast")
+        rows.append((one.name, seconds, faster, "kept" if one.name == done.kept else one.problem or "not kept"))
+    if done.gain is None:
+        rows[0] = (*rows[0][:3], "kept: nothing is faster by more than noise")
+    console.print_table(
+        f"Measured in turns on {done.engine}, by the {done.clock} clock",
+        ("model", "least time", "times as fast", ""),
+        rows,
+    )
+
+
+def _summarize(made: OptimizationReport) -> None:
+    """What everyone wants to know, on one line."""
+    counts = [sum(counted.values()) for counted in (made.ops_before, made.ops_after)]
+    sizes = [console.bytes_text(size) for size in (made.bytes_before, made.bytes_after)]
+    parts = [
+        f"{counts[0]:,} operators became {counts[1]:,}",
+        f"{sizes[0]} became {sizes[1]}",
+        f"in {console.seconds_text(made.total_seconds)}",
+    ]
+    if made.measurement is not None:
+        gain = made.measurement.gain
+        parts.append("as fast as it was" if gain is None else str(gain))
+    console.print_line(", ".join(parts))
 
 
 def convert(model: ModelPath, output: OutputPath, fix: FixedSizes = None, function: FunctionName = None) -> None:

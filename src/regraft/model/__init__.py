@@ -9,18 +9,22 @@ from .differentiating import differentiated
 from .errors import OutputError, UsageError, VerificationError
 from .files import check_output, sizes_of, staged, write_text
 from .inputs import read_inputs
+from .measure import Measurement
 from .models import Model, describe_model, form_of, open_model, output_names, write_model
 from .optimizing import optimize, optimize_module
 from .report import OptimizationReport
-from .timing import EngineTime, time_engine
+from .timing import Gain, Prepared, Turns, gain, prepared, time_in_turns
 from .verification import Verification, verify
 
 __all__ = [
-    "EngineTime",
+    "Gain",
+    "Measurement",
     "Model",
     "OptimizationReport",
     "OutputDifference",
     "OutputError",
+    "Prepared",
+    "Turns",
     "UsageError",
     "Verification",
     "VerificationError",
@@ -28,14 +32,16 @@ __all__ = [
     "describe_model",
     "differentiated",
     "form_of",
+    "gain",
     "open_model",
     "optimize",
     "optimize_module",
     "output_names",
+    "prepared",
     "read_inputs",
     "sizes_of",
     "staged",
-    "time_engine",
+    "time_in_turns",
     "verify",
     "write_model",
     "write_text",

@@ -27,6 +27,11 @@ def sizes_of(output: Path) -> dict[str, int]:
     return {path.name: path.stat().st_size for path in (output, *companions(output)) if path.exists()}
 
 
+def sizes_of_files(paths: Iterable[Path]) -> list[int]:
+    """The bytes of those of ``paths`` that are there."""
+    return [path.stat().st_size for path in paths if path.exists()]
+
+
 def check_output(output: Path, inputs: Iterable[Path]) -> None:
     """Raise unless ``output`` can be written without touching any of ``inputs``.
 

@@ -7,9 +7,10 @@ in the same form. Knows the converters; frameworks are loaded by these, when the
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -36,7 +37,7 @@ class Model:
 
     ``name`` is the function that the model is. ``source`` is the path, or the object, that was opened; ``files`` are
     all files that it is read from, also later, weights among them. ``loaded`` is what the framework made of a path,
-    where that has the weights in memory.
+    where that has the weights in memory. ``is_changed``: sizes were fixed, so that the source is another model.
     """
 
     module: IRModule
@@ -45,6 +46,7 @@ class Model:
     source: Any
     files: tuple[Path, ...] = ()
     loaded: Any = None
+    is_changed: bool = False
 
     @property
     def function(self) -> Function:
@@ -83,7 +85,18 @@ def open_model(
     anything else, `ConvertError` and `ParseError` for what cannot be read, `MissingDependencyError` where PyTorch is
     not installed. Cost: linear; weights are not read.
     """
-    sizes = fixed or {}
+    opened = _opened(source, args, kwargs, dynamic_shapes, function, fixed or {})
+    return replace(opened, is_changed=True) if fixed else opened
+
+
+def _opened(
+    source: Any,
+    args: Sequence[Any] | None,
+    kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: Any,
+    function: str | None,
+    sizes: Mapping[str, int],
+) -> Model:
     if isinstance(source, str | os.PathLike):
         return _from_file(Path(cast("str | os.PathLike[str]", source)), function, sizes)
     if isinstance(source, Function):
@@ -196,6 +209,31 @@ def as_source(model: Model, module: IRModule) -> Any:
 
         return export_torch(result)
     return module[model.name] if isinstance(model.source, Function) else module
+
+
+def as_it_is(model: Model) -> Any:
+    """The model in the form in which it was given, untouched; for a file, what the file holds."""
+    return model.source if model.path is None else as_source(model, model.module)
+
+
+def write_as_it_is(model: Model, path: Path) -> None:
+    """Write the model that was opened, untouched where that is a file of the format that ``path`` names.
+
+    Weights in files of their own go beside ``path``. A model in another format, or in memory, or with sizes that were
+    fixed, is written as it was read.
+    """
+    own = model.path
+    if own is None or form_of(own) != form_of(path) or model.is_changed:
+        write_model(model.module, model.name, path)
+    elif model.form == "onnx" and len(model.files) > 1:
+        from ..formats.onnx.external_data import copy_with_constants
+
+        copy_with_constants(own, path)
+    else:
+        shutil.copyfile(own, path)
+        weights = own.with_name(f"{own.name}.weights")
+        if weights in model.files and weights.exists():
+            shutil.copyfile(weights, path.with_name(f"{path.name}.weights"))
 
 
 # --- running

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from ..analysis import constant_bytes
 from ..ir.module import IRModule
 from ..passes import Pass, PassContext, PassReport, Sequential, op_counts
 from ..passes import report as report_passes
 from ..passes.pipeline import named_passes, pipeline
 from .errors import UsageError
 from .files import check_output, companions, sizes_of, staged, write_text
-from .models import Model, as_source, form_of, open_model, write_model
+from .inputs import first_that_runs
+from .measure import Bench, Measurement, States, fastest_state, run_on
+from .models import Model, as_it_is, as_source, form_of, open_model, write_as_it_is, write_model
 from .progress import Progress, Stages, unseen
 from .report import OptimizationReport
+from .timing import Clock
 from .verification import Verification, written
 from .verification import verify as compare
 
@@ -57,6 +62,11 @@ def optimize(
     level: int | str = "default",
     passes: Passes | None = None,
     verify: bool = False,
+    measure: bool = False,
+    engine: str | None = None,
+    threads: int | None = None,
+    clock: Clock | None = None,
+    budget: float = 30.0,
     report: ReportTo | Sequence[ReportTo] | None = None,
     fix: Mapping[str, int] | None = None,
     dims: Mapping[str, int] | None = None,
@@ -78,6 +88,12 @@ def optimize(
         level: 0 to 3 or its name; `regraft.passes.pipeline.pipeline` says what each does and may assume.
         passes: passes in place of the level's: names with commas between, a pass, or several.
         verify: run model and result on the same random inputs first, each as its own framework runs it.
+        measure: run model and result in turns, and keep what is faster: the result, else the fastest state between its
+            passes that gives the same values, else the model as it was.
+        engine: for the measurement, what to run on; by default ONNX Runtime, or PyTorch for its own models.
+        threads: for the measurement, how many threads to run on; by default all cores.
+        clock: for the measurement, ``"cpu"`` or ``"wall"``; by default processor time for one thread, else the wall's.
+        budget: for the measurement, about how many seconds it may take.
         report: where to write what was done as JSON, or what to call with the `OptimizationReport`; or several such.
             Reports come before the output takes its place, so that there is no output where one cannot be written.
         fix: numbers for symbolic sizes, by name; the result is a model of these sizes only.
@@ -96,13 +112,21 @@ def optimize(
     target = None if output is None else Path(output)
     if target is not None:
         form_of(target)
-    stages = Stages(progress, len(chosen) + 2 + verify)
+    stages = Stages(progress, len(chosen) + 2 + verify + measure)
     with stages.stage("reading"):
         opened = open_model(model, args, kwargs, dynamic_shapes=dynamic_shapes, function=function, fixed=fix)
     reports = [report] if callable(report) or isinstance(report, str | os.PathLike) else list(report or ())
     _check_outputs(target, [Path(one) for one in reports if not callable(one)], opened)
-    with PassContext([*PassContext.current().instruments, stages], PassContext.current().verify):
+    states = States()
+    instruments = [*PassContext.current().instruments, stages, *([states] if measure else [])]
+    with PassContext(instruments, PassContext.current().verify):
         done = optimize_module(opened.module, passes=chosen)
+    measurement: Measurement | None = None
+    if measure:
+        bench = Bench(engine or ("torch" if opened.form == "torch" else "onnxruntime"), threads, clock, budget)
+        with stages.stage("measuring"):
+            done, measurement = _faster(opened, done, states, target, bench, seed, dims, tolerance)
+    stays = measurement is not None and measurement.gain is None
 
     def compared(result: Model) -> Verification | None:
         if not verify:
@@ -112,16 +136,44 @@ def optimize(
 
     if target is None:
         with stages.stage("converting"):
-            result = as_source(opened, done.module)
+            result = as_it_is(opened) if stays else as_source(opened, done.module)
         verification = compared(Model(done.module, opened.name, opened.form, result))
-        _hand_over(reports, _made(opened, done, verification, stages, {}))
+        _hand_over(reports, _made(opened, done, verification, measurement, stages, {}))
         return result
     with staged(target) as path:
         with stages.stage("writing"):
-            write_model(done.module, opened.name, path)
+            if stays:
+                write_as_it_is(opened, path)
+            else:
+                write_model(done.module, opened.name, path)
         verification = compared(written(path, opened, done.module))
-        _hand_over(reports, _made(opened, done, verification, stages, sizes_of(path)))
+        _hand_over(reports, _made(opened, done, verification, measurement, stages, sizes_of(path)))
     return target
+
+
+def _faster(
+    opened: Model,
+    done: Optimized,
+    states: States,
+    target: Path | None,
+    bench: Bench,
+    seed: int,
+    dims: Mapping[str, int] | None,
+    tolerance: float | None,
+) -> tuple[Optimized, Measurement]:
+    """What is faster than ``opened``, ``opened`` itself if nothing is; and what was measured."""
+    inputs = first_that_runs(opened.function, run_on(opened, bench), seed, dims).inputs
+    with tempfile.TemporaryDirectory(prefix="regraft-measure-") as folder:
+
+        def hand_over(module: IRModule) -> Model:
+            if target is None:
+                return Model(module, opened.name, opened.form, as_source(opened, module))
+            path = Path(folder) / target.name
+            write_model(module, opened.name, path)
+            return written(path, opened, module)
+
+        state, measurement = fastest_state(opened, states.found, hand_over, inputs, bench, tolerance)
+    return done._replace(module=opened.module if state is None else state.module), measurement
 
 
 def _check_outputs(output: Path | None, reports: Iterable[Path], opened: Model) -> None:
@@ -138,7 +190,12 @@ def _check_outputs(output: Path | None, reports: Iterable[Path], opened: Model) 
 
 
 def _made(
-    opened: Model, done: Optimized, verification: Verification | None, stages: Stages, sizes: Mapping[str, int]
+    opened: Model,
+    done: Optimized,
+    verification: Verification | None,
+    measurement: Measurement | None,
+    stages: Stages,
+    sizes: Mapping[str, int],
 ) -> OptimizationReport:
     return OptimizationReport(
         str(opened.path or type(opened.source).__name__),
@@ -146,8 +203,12 @@ def _made(
         op_counts(done.module),
         done.passes,
         verification,
-        stages.seconds,
+        {**stages.seconds, "passes": sum(one.seconds for one in done.passes)},
         sizes,
+        bytes_before=sum(path.stat().st_size for path in opened.files if path.exists())
+        or constant_bytes(opened.module),
+        bytes_after=sum(sizes.values()) or constant_bytes(done.module),
+        measurement=measurement,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..passes import PassReport
+from .measure import Measurement
 from .verification import Verification
 
 
@@ -19,6 +20,8 @@ class OptimizationReport:
     ``ops_before`` and ``ops_after`` say how often each operator occurs; ``passes`` what each pass rewrote, what it left
     and why; ``differences`` how far each output is from before, None where that was not asked for; ``seconds`` how
     long each stage took; ``files`` the bytes of each file that was written, none for a model in memory.
+    ``bytes_before`` and ``bytes_after`` are those of the model's files, of its weights for a model in memory;
+    ``measurement`` says how fast it became, None where that was not asked for.
     """
 
     model: str
@@ -28,6 +31,14 @@ class OptimizationReport:
     verification: Verification | None
     seconds: Mapping[str, float]
     files: Mapping[str, int]
+    bytes_before: int = 0
+    bytes_after: int = 0
+    measurement: Measurement | None = None
+
+    @property
+    def total_seconds(self) -> float:
+        """The time that all of it took."""
+        return sum(self.seconds.values())
 
     @property
     def changed_ops(self) -> dict[str, tuple[int, int]]:
@@ -46,6 +57,9 @@ class OptimizationReport:
             "verification": None if self.verification is None else _verification_to_dict(self.verification),
             "seconds": dict(self.seconds),
             "files": dict(self.files),
+            "bytes_before": self.bytes_before,
+            "bytes_after": self.bytes_after,
+            "measurement": None if self.measurement is None else self.measurement.to_dict(),
         }
 
     def to_json(self) -> str:

@@ -89,7 +89,7 @@ def verify(
         raise VerificationError(f"the result does not run: {error}", ()) from error
     # The new values of buffers come first where the form has no buffers to put them into.
     found = found[-len(trial.outputs) :]
-    differences = compare_outputs(_names(model, len(trial.outputs)), trial.outputs, found, allowed)
+    differences = compare_outputs(names_for(model, len(trial.outputs)), trial.outputs, found, allowed)
     problems = problems_of(differences)
     if problems:
         raise VerificationError(f"the result computes something else: {problems}", differences)
@@ -108,7 +108,8 @@ def _reference(model: Model) -> tuple[RunOriginal, str]:
     return before, f"the model itself, on {_FRAMEWORKS[model.form]}"
 
 
-def _names(model: Model, count: int) -> tuple[str, ...]:
+def names_for(model: Model, count: int) -> tuple[str, ...]:
+    """Names for ``count`` outputs of ``model``: its own, if it has as many."""
     names = output_names(model.function)
     return names if len(names) == count else tuple(f"output{index}" for index in range(count))
 

@@ -1,29 +1,22 @@
 """The default engine: a module's functions as ONNX models, run by ONNX Runtime.
 
-A function is written by `convert.onnx`, with its constants left where they are in memory, and becomes one session,
-made when the function is built or, for private functions, first called. Arguments are checked as the NumPy engine
-checks them, and neither they nor the results are copied. A ``match_cast`` inside a function is taken at its word:
-ONNX has no such check.
+What it shares with other engines that run ONNX graphs is in `onnx_function`; here is how ONNX Runtime opens a graph,
+with the constants left where they are in memory, and how arrays go in and out without copies.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..ir.dims import SymVar
-from ..ir.dtypes import numpy_dtype
 from ..ir.module import IRModule
 from ..ir.op import Op
-from ..ir.program import Function
-from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type, erase_unbound, is_subtype
-from .arrays import array_dtype, as_argument, as_result
-from .checks import TypeCheck
-from .errors import BuildError, ExecutionError
-from .executable import Entry, Executable
+from .errors import BuildError
+from .executable import Executable
+from .onnx_function import compile_functions
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -44,6 +37,10 @@ _LEVELS: Final = {
 
 _ROUNDING_OPTIMIZERS: Final = ["MatMulScaleFusion"]
 """Of ONNX Runtime's rewrites those that keep a double in single precision."""
+
+_SLOWING_OPTIMIZERS: Final = ["SkipLayerNormFusion"]
+"""Of ONNX Runtime's rewrites those whose result is slower: its kernel for a sum and its layer norm in one takes 3 to 8
+times as long on a CPU as one for each."""
 
 
 def runs(op: Op) -> bool:
@@ -74,12 +71,11 @@ def compile_module(
     if optimization not in _LEVELS:
         raise BuildError(f"optimization={optimization!r}; expected one of {', '.join(_LEVELS)}")
     options = _Options(threads, tuple(providers), optimization)
-    functions = {name: _LazyFunction(module, name, options) for name in module}
-    texts: list[str] = []
-    for name, function in module.items():
-        if not function.is_private or len(module) == 1:
-            texts.append(functions[name].compiled().text)
-    return Executable("onnxruntime", {name: lazy.entry() for name, lazy in functions.items()}, "\n".join(texts))
+
+    def open_session(lowered: LoweredFunction, name: str) -> _Session:
+        return _open_session(lowered, name, options)
+
+    return compile_functions("onnxruntime", "ONNX Runtime", module, open_session)
 
 
 class _Options:
@@ -91,92 +87,10 @@ class _Options:
         self.optimization = optimization
 
 
-class _LazyFunction:
-    """A function that is compiled when it is first needed."""
-
-    __slots__ = ("_compiled", "_module", "_name", "_options")
-
-    def __init__(self, module: IRModule, name: str, options: _Options) -> None:
-        self._module = module
-        self._name = name
-        self._options = options
-        self._compiled: _CompiledFunction | None = None
-
-    def compiled(self) -> _CompiledFunction:
-        if self._compiled is None:
-            self._compiled = _CompiledFunction(self._module, self._name, self._options)
-        return self._compiled
-
-    def entry(self) -> Entry:
-        def call(*arguments: Any) -> Any:
-            return self.compiled()(*arguments)
-
-        call.__name__ = call.__qualname__ = self._name
-        return call
-
-
-class _CompiledFunction:
-    """One function as a session: checks arguments, feeds them, and puts the results together."""
-
-    __slots__ = ("_check", "_function", "_inputs", "_name", "_outputs", "_places", "_promise", "_session", "text")
-
-    def __init__(self, module: IRModule, name: str, options: _Options) -> None:
-        from ..formats.errors import ConvertError
-        from ..formats.onnx.write.writer import lower_function
-
-        function = module[name]
-        self._name: Final = name
-        self._function: Final = function
-        labels = [f"parameter {param.name_hint}" for param in function.params]
-        self._places: Final = [f"{name}: {label}" for label in labels]
-        self._check: Final = TypeCheck(f"{name}: ", labels, [p.ty for p in function.params], (), array_dtype)
-        self._promise: Final = _promise(function, name, self._check.defines)
-        try:
-            lowered = lower_function(module, name)
-        except ConvertError as error:
-            raise BuildError(f'{error} (target="numpy" runs every program)') from error
-        self._inputs: Final = [(port.value.name or "", _onnx_type(port.value, name)) for port in lowered.inputs]
-        for port in lowered.outputs:
-            _onnx_type(port.value, name)
-        self._outputs: Final = [port.value.name or "" for port in lowered.outputs]
-        self._session, self.text = _open_session(lowered, name, options)
-
-    def __call__(self, *arguments: Any) -> Any:
-        function = self._function
-        if len(arguments) != len(function.params):
-            signature = ", ".join(param.name_hint for param in function.params)
-            raise ExecutionError(
-                f"{self._name}({signature}) takes {len(function.params)} arguments, but got {len(arguments)}"
-            )
-        triples = zip(arguments, function.params, self._places, strict=True)
-        values = [as_argument(value, param.ty, place) for value, param, place in triples]
-        sizes = self._check(*values)
-        leaves: list[np.ndarray] = []
-        for value, param in zip(values, function.params, strict=True):
-            leaves.extend(_leaves(value, param.ty))
-        feeds = {name: as_ort_value(leaf, kind) for leaf, (name, kind) in zip(leaves, self._inputs, strict=True)}
-        try:
-            found = self._session.run_with_ort_values(self._outputs, feeds)
-        except Exception as error:  # ONNX Runtime's errors share no base but this
-            raise ExecutionError(f"{self._name}: ONNX Runtime failed: {error}") from error
-        result = _assembled(function.body.ty, iter(found))
-        if self._promise is not None:
-            self._promise(result, *sizes)
-        return as_result(result)
-
-
-def _promise(function: Function, name: str, known: tuple[SymVar, ...]) -> TypeCheck | None:
-    """What checks the result, where the body's type alone does not say that the promised type holds."""
-    promised = erase_unbound(function.ret_ty, set(known).__contains__)
-    if is_subtype(function.body.ty, promised) is True:
-        return None
-    return TypeCheck(f"{name}: ", ["the result"], [promised], known, array_dtype)
-
-
 # --- sessions
 
 
-def _open_session(lowered: LoweredFunction, name: str, options: _Options) -> tuple[Any, str]:
+def _open_session(lowered: LoweredFunction, name: str, options: _Options) -> _Session:
     import onnx
     import onnx_ir as ir
     import onnxruntime
@@ -197,13 +111,19 @@ def _open_session(lowered: LoweredFunction, name: str, options: _Options) -> tup
             proto.SerializeToString(),
             settings,
             providers=list(options.providers),
-            disabled_optimizers=_ROUNDING_OPTIMIZERS if _computes_in_double(lowered.graph) else [],
+            disabled_optimizers=_unwanted(lowered.graph, options.providers),
         )
     except Exception as error:  # ONNX Runtime's errors share no base but this
         raise BuildError(
             f'{name}: ONNX Runtime {ort.__version__} cannot run this program: {error} (target="numpy" does)'
         ) from error
-    return _Session(session, shared), onnx.printer.to_text(proto)
+    return _Session(session, lowered, shared, onnx.printer.to_text(proto))
+
+
+def _unwanted(graph: ir.Graph, providers: Sequence[str]) -> list[str]:
+    """ONNX Runtime's rewrites that are left out."""
+    rounding = _ROUNDING_OPTIMIZERS if _computes_in_double(graph) else []
+    return [*rounding, *_SLOWING_OPTIMIZERS] if list(providers) == ["CPUExecutionProvider"] else rounding
 
 
 def _computes_in_double(graph: ir.Graph) -> bool:
@@ -215,14 +135,26 @@ def _computes_in_double(graph: ir.Graph) -> bool:
 class _Session:
     """A session together with the memory that it reads its constants from."""
 
-    __slots__ = ("_session", "_shared")
+    __slots__ = ("_inputs", "_outputs", "_session", "_shared", "text")
 
-    def __init__(self, session: Any, shared: list[Any]) -> None:
+    def __init__(self, session: Any, lowered: LoweredFunction, shared: list[Any], text: str) -> None:
         self._session = session
         self._shared = shared
+        self._inputs: Final = [_port(port.value) for port in lowered.inputs]
+        self._outputs: Final = [_port(port.value) for port in lowered.outputs]
+        self.text: Final = text
 
-    def run_with_ort_values(self, outputs: list[str], feeds: dict[str, Any]) -> list[Any]:
-        return self._session.run_with_ort_values(outputs, feeds)
+    def run(self, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
+        feeds = {name: as_ort_value(leaf, kind) for leaf, (name, kind) in zip(leaves, self._inputs, strict=True)}
+        found = self._session.run_with_ort_values([name for name, _ in self._outputs], feeds)
+        return [from_ort_value(value, kind) for value, (_, kind) in zip(found, self._outputs, strict=True)]
+
+
+def _port(value: ir.Value) -> tuple[str, int]:
+    """The name of an input or output, and its element type as ONNX numbers them."""
+    assert value.name is not None
+    assert value.dtype is not None
+    return value.name, int(value.dtype)
 
 
 def _share_constants(graph: ir.Graph, settings: Any) -> list[Any]:
@@ -256,29 +188,6 @@ def _is_list(tensor: Any) -> bool:
 # --- values
 
 
-def _onnx_type(value: ir.Value, name: str) -> int:
-    assert value.dtype is not None
-    if value.dtype.bitwidth < 8:
-        raise BuildError(
-            f"{name}: {value.name} is {value.dtype.name.lower()}, which ONNX Runtime takes packed only; "
-            f'use target="numpy", or convert it from int8 inside the function'
-        )
-    return int(value.dtype)
-
-
-def _leaves(value: Any, ty: Type) -> Iterator[np.ndarray]:
-    match ty:
-        case TupleType(fields=fields):
-            for field, field_type in zip(value, fields, strict=True):
-                yield from _leaves(field, field_type)
-        case ShapeType():
-            yield np.asarray(value, dtype=np.int64)
-        case PrimType():
-            yield np.asarray(value, dtype=numpy_dtype(ty.dtype))
-        case _:
-            yield value
-
-
 def as_ort_value(array: np.ndarray, kind: int) -> Any:
     """An array as ONNX Runtime takes it, over the same memory if that is in order."""
     import onnxruntime as ort
@@ -289,28 +198,17 @@ def as_ort_value(array: np.ndarray, kind: int) -> Any:
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, kind)
 
 
-def from_ort_value(value: Any, dtype: str | None) -> np.ndarray:
-    """A result as an array over the memory that ONNX Runtime gave it."""
-    if dtype is None or numpy_dtype(dtype).isbuiltin == 1:
+def from_ort_value(value: Any, kind: int) -> np.ndarray:
+    """A result of element type ``kind`` as an array over the memory that ONNX Runtime gave it."""
+    import onnx_ir as ir
+
+    target = ir.DataType(kind).numpy()
+    if target.isbuiltin == 1:
         return value.numpy()
-    shape, target = tuple(value.shape()), numpy_dtype(dtype)
+    shape = tuple(value.shape())
     count = int(np.prod(shape)) * target.itemsize
     if count == 0:
         return np.empty(shape, target)
     memory: Any = (ctypes.c_char * count).from_address(value.data_ptr())
     memory.owner = value  # what the array keeps alive
     return np.frombuffer(memory, dtype=target).reshape(shape)
-
-
-def _assembled(ty: Type, found: Iterator[Any]) -> Any:
-    match ty:
-        case TupleType(fields=fields):
-            return tuple([_assembled(field, found) for field in fields])
-        case ShapeType():
-            return tuple([int(size) for size in next(found).numpy()])
-        case PrimType():
-            return next(found).numpy().item()
-        case TensorType(dtype=dtype):
-            return from_ort_value(next(found), dtype)
-        case _:
-            return next(found).numpy()

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from ..ir.dtypes import as_dtype
 from ..ir.program import Function
 from .arrays import array_dtype
 from .errors import BuildError, ExecutionError
@@ -49,8 +48,34 @@ def onnx_original(model: str | os.PathLike[str] | onnx.ModelProto, *, threads: i
             found = session.run_with_ort_values(None, feeds)
         except Exception as error:  # ONNX Runtime's errors share no base but this
             raise ExecutionError(f"ONNX Runtime failed: {_reason(error)}") from error
-        dtypes = [ir.DataType(value.element_type()).numpy() for value in found]
-        return [from_ort_value(value, as_dtype(dtype)) for value, dtype in zip(found, dtypes, strict=True)]
+        return [from_ort_value(value, value.element_type()) for value in found]
+
+    return run
+
+
+def openvino_original(
+    model: str | os.PathLike[str] | onnx.ModelProto, *, threads: int | None = None, precision: str = "float32"
+) -> RunOriginal:
+    """An ONNX file or model, or an OpenVINO file (``.xml``), on OpenVINO.
+
+    ``threads`` and ``precision`` are those of the engine. Raises `BuildError` when OpenVINO does not open it.
+    """
+    from .openvino_engine import compile_settings, core, infer, reason
+
+    content = os.fspath(model) if isinstance(model, str | os.PathLike) else model.SerializeToString()
+    settings = compile_settings(precision, threads)
+    try:
+        request = core().compile_model(core().read_model(content), "CPU", settings).create_infer_request()
+    except Exception as error:  # OpenVINO's errors share no base but this
+        raise BuildError(f"OpenVINO cannot open the model: {reason(error)}") from error
+
+    def run(arrays: Sequence[Any]) -> list[np.ndarray]:
+        try:
+            return infer(request, range(len(arrays)), [np.asarray(array) for array in arrays])
+        except ExecutionError:
+            raise
+        except Exception as error:  # OpenVINO's errors share no base but this
+            raise ExecutionError(f"OpenVINO failed: {reason(error)}") from error
 
     return run
 

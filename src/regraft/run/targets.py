@@ -35,6 +35,7 @@ class Target:
 _targets: Final[dict[str, Target]] = {
     "onnxruntime": Target(f"{__package__}.onnxruntime_engine", package="onnxruntime"),
     "numpy": Target(f"{__package__}.numpy_engine"),
+    "openvino": Target(f"{__package__}.openvino_engine", package="openvino", extra="openvino"),
     "torch": Target(f"{__package__}.torch_engine", package="torch", extra="torch"),
     "xla": Target(f"{__package__}.xla_engine", package="jax", extra="xla"),
 }

@@ -21,6 +21,15 @@ MOST_IN_ONE_FILE: Final = 2**31 - 2**20
 _LEAST_OUTSIDE: Final = 1024
 
 
+def copy_with_constants(source: Path, path: Path) -> None:
+    """Write the model of ``source`` to ``path`` as it is, its constants to ``path.name + ".data"``.
+
+    Cost: constants pass through memory one at a time.
+    """
+    library: Any = ir
+    library.save(library.load(source), path, external_data=f"{path.name}.data")
+
+
 def write_model(model: ir.Model, path: Path, external_data: bool | str) -> onnx.ModelProto:
     """Write ``model`` to ``path``, with ``path.name + ".data"`` beside it where constants go outside.
 

@@ -1,0 +1,197 @@
+"""The guard of `optimize`: what was made of a model is kept only where it was measured to be faster, and is right.
+
+The model as it was and what became of it run in turns on one engine. If the whole result is not faster, the states
+between the passes are looked at, and the fastest of those that give the same values is kept; if none is faster than
+the model as it was, that is what stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ..ir.errors import RegraftError
+from ..ir.module import IRModule
+from ..ir.program import Function
+from ..passes import Pass, PassInstrument
+from ..run import build
+from ..run.originals import RunOriginal, onnx_original, openvino_original
+from .comparison import compare_outputs, problems_of
+from .models import Model, run_as_it_is
+from .timing import Clock, Gain, clock_for, gain, time_in_turns
+from .verification import flat_arrays, names_for
+
+AS_IT_WAS: Final = "as it was"
+RESULT: Final = "after all passes"
+
+
+class State(NamedTuple):
+    """A module on its way through the passes; ``name`` says which passes it has been through."""
+
+    name: str
+    module: IRModule
+
+
+class States(PassInstrument):
+    """Keeps each module that a pass has changed; modules share what they have in common."""
+
+    def __init__(self) -> None:
+        self.found: Final[list[State]] = []
+        self._before: Function | IRModule | None = None
+
+    def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        """Remember what the pass begins with."""
+        self._before = mod
+
+    def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        """Keep what the pass made, if that is another module."""
+        if isinstance(mod, IRModule) and mod is not self._before:
+            self.found.append(State(f"up to {info.name}", mod))
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One state of a model: its least time in seconds, and its gain over the model as it was.
+
+    ``problem`` says why it cannot be kept whatever its time: it does not run, or gives other values.
+    """
+
+    name: str
+    seconds: float | None
+    gain: Gain | None
+    problem: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {
+            "name": self.name,
+            "seconds": self.seconds,
+            "times_as_fast": None if self.gain is None else self.gain.ratio,
+            "noise": None if self.gain is None else self.gain.noise,
+            "problem": self.problem,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What the guard measured, on which engine and by which clock; ``kept`` names the state that stays."""
+
+    engine: str
+    clock: Clock
+    before: float
+    states: tuple[Measured, ...]
+    kept: str
+
+    @property
+    def gain(self) -> Gain | None:
+        """The gain of what was kept; None where the model stays as it was."""
+        return next((one.gain for one in self.states if one.name == self.kept), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {
+            "engine": self.engine,
+            "clock": self.clock,
+            "seconds_before": self.before,
+            "states": [one.to_dict() for one in self.states],
+            "kept": self.kept,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where and how long to measure: an engine, its threads, the clock, and seconds for all of it."""
+
+    engine: str = "onnxruntime"
+    threads: int | None = None
+    clock: Clock | None = None
+    budget: float = 30.0
+
+
+def run_on(model: Model, bench: Bench) -> RunOriginal:
+    """``model`` on an engine: as its own file or object where the engine is one that takes that, else as a program.
+
+    Raises what building raises.
+    """
+    if model.form == "onnx" and bench.engine == "onnxruntime":
+        return onnx_original(model.source, threads=bench.threads)
+    if model.form == "onnx" and bench.engine == "openvino":
+        return openvino_original(model.source, threads=bench.threads)
+    if model.form == "torch" and bench.engine == "torch":
+        found = run_as_it_is(model)
+        assert found is not None
+        return found
+    options: dict[str, Any] = {} if bench.engine in ("numpy", "torch", "xla") else {"threads": bench.threads}
+    entry = build(model.module, target=bench.engine, **options)[model.name]
+    return lambda inputs: flat_arrays(entry(*inputs))
+
+
+def fastest_state(
+    opened: Model,
+    states: Sequence[State],
+    hand_over: Callable[[IRModule], Model],
+    inputs: Sequence[Any],
+    bench: Bench,
+    allowed: float | None = None,
+) -> tuple[State | None, Measurement]:
+    """The state of ``opened`` to keep, None for the model as it was; and what was measured.
+
+    Args:
+        opened: the model as it was.
+        states: what the passes made of it, one after another; the last is the result.
+        hand_over: gives a state the form in which it would be given back, which is what is measured.
+        inputs: what both are run on.
+        bench: where and how long to measure.
+        allowed: the relative difference of values that is allowed in place of the dtype's own.
+
+    The result is tried first; the others only where it is not faster by more than noise. Raises what the model as it
+    was raises; a state that fails is passed over, with its error in the measurement.
+    """
+    clock = clock_for(bench.threads, bench.clock)
+    before = run_on(opened, bench)
+    expected = before(inputs)
+    found: list[Measured] = []
+    least = [float("inf")]
+
+    def tried(name: str, state: State, budget: float) -> Measured:
+        try:
+            after = run_on(hand_over(state.module), bench)
+            problem = _problem(opened, expected, after(inputs), allowed)
+        except RegraftError as error:
+            problem = str(error)
+            after = None
+        if problem is not None or after is None:
+            return Measured(name, None, None, problem)
+        old, new = time_in_turns([lambda: before(inputs), lambda: after(inputs)], clock=clock, budget=budget)
+        least.append(old.least)
+        return Measured(name, new.least, gain(old, new))
+
+    chosen: State | None = None
+    if states:
+        found.append(tried(RESULT, states[-1], bench.budget / 2))
+        if _is_faster(found[0]):
+            chosen = states[-1]
+        else:
+            between = states[-2::-1]
+            rows = [tried(one.name, one, bench.budget / 2 / len(between)) for one in between]
+            found += rows
+            faster = [(row, one) for row, one in zip(rows, between, strict=True) if _is_faster(row)]
+            chosen = max(faster, key=lambda pair: _ratio(pair[0]))[1] if faster else None
+    kept = AS_IT_WAS if chosen is None else RESULT if chosen is states[-1] else chosen.name
+    return chosen, Measurement(bench.engine, clock, min(least), tuple(found), kept)
+
+
+def _problem(opened: Model, expected: list[np.ndarray], found: list[np.ndarray], allowed: float | None) -> str | None:
+    found = found[-len(expected) :]
+    return problems_of(compare_outputs(names_for(opened, len(expected)), expected, found, allowed)) or None
+
+
+def _is_faster(one: Measured) -> bool:
+    return one.gain is not None and one.gain.is_faster
+
+
+def _ratio(one: Measured) -> float:
+    return 0.0 if one.gain is None else one.gain.ratio

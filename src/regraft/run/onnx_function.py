@@ -1,0 +1,182 @@
+"""A module's functions as ONNX graphs, for the engines that run these: what both have in common.
+
+A function is written by the ONNX converter, with its constants left where they are in memory, and becomes one session,
+made when the function is built or, for private functions, first called. Arguments are checked as the NumPy engine
+checks them. A ``match_cast`` inside a function is taken at its word: ONNX has no such check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+import numpy as np
+
+from ..ir.dims import SymVar
+from ..ir.dtypes import numpy_dtype
+from ..ir.module import IRModule
+from ..ir.program import Function
+from ..ir.types import PrimType, ShapeType, TupleType, Type, erase_unbound, is_subtype
+from .arrays import array_dtype, as_argument, as_result
+from .checks import TypeCheck
+from .errors import BuildError, ExecutionError
+from .executable import Entry, Executable
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from ..formats.onnx.write.writer import LoweredFunction
+
+
+class Session(Protocol):
+    """A graph that a runtime has opened; ``text`` shows it to people."""
+
+    text: str
+
+    def run(self, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The graph's outputs for arrays in the order of its inputs; raises what the runtime raises."""
+        ...
+
+
+OpenSession: TypeAlias = "Callable[[LoweredFunction, str], Session]"
+"""Opens the graph of the function of that name; raises `BuildError`."""
+
+
+def compile_functions(
+    target: str, runtime: str, module: IRModule, open_session: OpenSession, *, opset: int | None = None
+) -> Executable:
+    """The functions of ``module``, each run by the session that ``open_session`` makes of it.
+
+    ``runtime`` is the name that messages give what runs them; ``opset`` the version of ONNX's operators, by default
+    the newest that is written. Raises `BuildError` for a program that ONNX cannot hold,
+    and what ``open_session`` raises. Cost: linear in the bindings, some 100 µs each, and opening the sessions.
+    """
+    functions = {name: _LazyFunction(runtime, module, name, open_session, opset) for name in module}
+    texts: list[str] = []
+    for name, function in module.items():
+        if not function.is_private or len(module) == 1:
+            texts.append(functions[name].compiled().text)
+    return Executable(target, {name: lazy.entry() for name, lazy in functions.items()}, "\n".join(texts))
+
+
+class _LazyFunction:
+    """A function that is compiled when it is first needed."""
+
+    __slots__ = ("_compiled", "_module", "_name", "_open", "_opset", "_runtime")
+
+    def __init__(self, runtime: str, module: IRModule, name: str, open_session: OpenSession, opset: int | None) -> None:
+        self._runtime = runtime
+        self._module = module
+        self._name = name
+        self._open = open_session
+        self._opset = opset
+        self._compiled: _CompiledFunction | None = None
+
+    def compiled(self) -> _CompiledFunction:
+        if self._compiled is None:
+            self._compiled = _CompiledFunction(self._runtime, self._module, self._name, self._open, self._opset)
+        return self._compiled
+
+    def entry(self) -> Entry:
+        def call(*arguments: Any) -> Any:
+            return self.compiled()(*arguments)
+
+        call.__name__ = call.__qualname__ = self._name
+        return call
+
+
+class _CompiledFunction:
+    """One function as a session: checks arguments, feeds them, and puts the results together."""
+
+    __slots__ = ("_check", "_function", "_name", "_places", "_promise", "_runtime", "_session", "text")
+
+    def __init__(self, runtime: str, module: IRModule, name: str, open_session: OpenSession, opset: int | None) -> None:
+        from onnx.defs import SchemaError
+
+        from ..formats.errors import ConvertError
+        from ..formats.onnx.write.writer import DEFAULT_OPSET, lower_function
+
+        function = module[name]
+        self._runtime: Final = runtime
+        self._name: Final = name
+        self._function: Final = function
+        labels = [f"parameter {param.name_hint}" for param in function.params]
+        self._places: Final = [f"{name}: {label}" for label in labels]
+        self._check: Final = TypeCheck(f"{name}: ", labels, [p.ty for p in function.params], (), array_dtype)
+        self._promise: Final = _promise(function, name, self._check.defines)
+        try:
+            lowered = lower_function(module, name, opset or DEFAULT_OPSET)
+        except ConvertError as error:
+            raise BuildError(f'{error} (target="numpy" runs every program)') from error
+        except SchemaError as error:
+            raise BuildError(f"{name}: {runtime} lacks an operator: {error}") from error
+        for port in (*lowered.inputs, *lowered.outputs):
+            _refuse_packed(port.value, name, runtime)
+        self._session: Final = open_session(lowered, name)
+        self.text: Final = self._session.text
+
+    def __call__(self, *arguments: Any) -> Any:
+        function = self._function
+        if len(arguments) != len(function.params):
+            signature = ", ".join(param.name_hint for param in function.params)
+            raise ExecutionError(
+                f"{self._name}({signature}) takes {len(function.params)} arguments, but got {len(arguments)}"
+            )
+        triples = zip(arguments, function.params, self._places, strict=True)
+        values = [as_argument(value, param.ty, place) for value, param, place in triples]
+        sizes = self._check(*values)
+        leaves: list[np.ndarray] = []
+        for value, param in zip(values, function.params, strict=True):
+            leaves.extend(_leaves(value, param.ty))
+        try:
+            found = self._session.run(leaves)
+        except ExecutionError as error:
+            raise ExecutionError(f"{self._name}: {error}") from error
+        except Exception as error:  # the errors of runtimes share no base but this
+            raise ExecutionError(f"{self._name}: {self._runtime} failed: {error}") from error
+        result = _assembled(function.body.ty, iter(found))
+        if self._promise is not None:
+            self._promise(result, *sizes)
+        return as_result(result)
+
+
+def _promise(function: Function, name: str, known: tuple[SymVar, ...]) -> TypeCheck | None:
+    """What checks the result, where the body's type alone does not say that the promised type holds."""
+    promised = erase_unbound(function.ret_ty, set(known).__contains__)
+    if is_subtype(function.body.ty, promised) is True:
+        return None
+    return TypeCheck(f"{name}: ", ["the result"], [promised], known, array_dtype)
+
+
+def _refuse_packed(value: ir.Value, name: str, runtime: str) -> None:
+    assert value.dtype is not None
+    if value.dtype.bitwidth < 8:
+        raise BuildError(
+            f"{name}: {value.name} is {value.dtype.name.lower()}, which {runtime} takes packed only; "
+            f'use target="numpy", or convert it from int8 inside the function'
+        )
+
+
+def _leaves(value: Any, ty: Type) -> Iterator[np.ndarray]:
+    match ty:
+        case TupleType(fields=fields):
+            for field, field_type in zip(value, fields, strict=True):
+                yield from _leaves(field, field_type)
+        case ShapeType():
+            yield np.asarray(value, dtype=np.int64)
+        case PrimType():
+            yield np.asarray(value, dtype=numpy_dtype(ty.dtype))
+        case _:
+            yield value
+
+
+def _assembled(ty: Type, found: Iterator[np.ndarray]) -> Any:
+    match ty:
+        case TupleType(fields=fields):
+            return tuple([_assembled(field, found) for field in fields])
+        case ShapeType():
+            return tuple([int(size) for size in next(found)])
+        case PrimType():
+            return next(found).item()
+        case _:
+            return next(found)

@@ -1,0 +1,254 @@
+"""The OpenVINO engine: a module's functions as ONNX graphs, compiled by OpenVINO's CPU plugin.
+
+It computes in float32, or in bfloat16 or float16 where that is asked for and the processor can. What the plugin
+computes otherwise than ONNX says is refused: float64, sums of narrow integers that wrap around, tensors without
+elements. 64-bit integers are computed in 32 bits, so inputs beyond these are refused, too. NaN is not kept by maxima
+and limits.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+
+import numpy as np
+
+from ..ir.dtypes import numpy_dtype
+from ..ir.module import IRModule
+from ..ir.op import Op
+from .errors import BuildError, ExecutionError
+from .executable import Executable
+from .onnx_function import compile_functions
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from ..formats.onnx.write.writer import LoweredFunction
+
+PRECISIONS: Final = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+"""What can be computed in, and OpenVINO's names for it."""
+
+_CAPABILITIES: Final = {"float32": "FP32", "bfloat16": "BF16", "float16": "FP16"}
+_OPSET: Final = 23
+"""Of ONNX's operators that came later OpenVINO has few."""
+_MOST_IN_ONE_MESSAGE: Final = 2**30
+"""Bytes of constants up to which a graph is handed over in memory; larger ones go by way of a file."""
+_INT32: Final = np.iinfo(np.int32)
+
+_WRAPPING: Final = ("Add", "BitShift", "Mul", "Neg", "Sub")
+_DIFFERENT: Final = {
+    "Unique": "gives other places",
+    "MaxUnpool": "takes no strides",
+    "BitShift": "shifts other bits",
+}
+"""What OpenVINO has under the name, but computes otherwise."""
+
+
+def runs(op: Op) -> bool:
+    """Whether calls of ``op`` run here."""
+    from ..formats.onnx.write.writer import LOWERINGS
+
+    return op.name in LOWERINGS
+
+
+def compile_module(
+    module: IRModule,
+    *,
+    precision: str = "float32",
+    threads: int | None = None,
+    cache: str | os.PathLike[str] | None = None,
+) -> Executable:
+    """``module`` on OpenVINO.
+
+    Args:
+        module: Its public functions are made ready now, private ones when they are first called.
+        precision: What float32 is computed in: "float32", "bfloat16" or "float16". Inputs and outputs keep their types.
+        threads: How many threads a run may use; by default as many as there are cores.
+        cache: A folder in which compiled models are kept, so that the next build of the same one takes less time.
+
+    Raises `BuildError` for a program that ONNX cannot hold or OpenVINO cannot run (float64 among them), and for a
+    precision that this processor does not compute in. Cost: linear in the bindings, some 100 µs each, and what OpenVINO
+    takes to compile the model.
+    """
+    settings = compile_settings(precision, threads, cache)
+
+    def open_session(lowered: LoweredFunction, name: str) -> Any:
+        return _Session(lowered, name, settings)
+
+    return compile_functions("openvino", "OpenVINO", module, open_session, opset=_OPSET)
+
+
+def compile_settings(
+    precision: str = "float32", threads: int | None = None, cache: str | os.PathLike[str] | None = None
+) -> dict[str, Any]:
+    """The properties that OpenVINO compiles a model with; raises `BuildError` for a precision that is not there."""
+    if precision not in PRECISIONS:
+        raise BuildError(f"precision={precision!r}; expected one of {', '.join(PRECISIONS)}")
+    if precision not in supported_precisions():
+        found = ", ".join(supported_precisions())
+        raise BuildError(f"OpenVINO does not compute in {precision} on this processor; it does in {found}")
+    settings: dict[str, Any] = {"INFERENCE_PRECISION_HINT": PRECISIONS[precision], "PERFORMANCE_HINT": "LATENCY"}
+    if threads is not None:
+        settings["INFERENCE_NUM_THREADS"] = threads
+    if cache is not None:
+        settings["CACHE_DIR"] = os.fspath(cache)
+    return settings
+
+
+def supported_precisions() -> tuple[str, ...]:
+    """Those of `PRECISIONS` that OpenVINO computes in on this processor."""
+    found: list[str] = core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    return tuple(name for name in PRECISIONS if _CAPABILITIES[name] in found)
+
+
+@lru_cache(maxsize=1)
+def core() -> Any:
+    """OpenVINO's core, which takes a while to make; one for the process."""
+    import openvino
+
+    made: Any = openvino.Core()
+    return made
+
+
+class _Session:
+    """A graph that OpenVINO has compiled, with one request that is used again and again."""
+
+    __slots__ = ("_places", "_request", "text")
+
+    def __init__(self, lowered: LoweredFunction, name: str, settings: dict[str, Any]) -> None:
+        from ..formats.onnx.write.writer import as_model
+
+        _refuse(lowered.graph, name)
+        model = as_model(lowered.graph)
+        try:
+            read, self.text = _read(model)
+            compiled: Any = core().compile_model(read, "CPU", settings)
+            self._request: Final = compiled.create_infer_request()
+            # An input that nothing reads is no input of the compiled model.
+            self._places: Final = places(read, [port.value.name or "" for port in lowered.inputs])
+        except Exception as error:  # OpenVINO's errors share no base but this
+            raise BuildError(
+                f'{name}: OpenVINO cannot run this program: {reason(error)} (target="numpy" does)'
+            ) from error
+
+        _check_sizes(lowered, compiled, name)
+
+    def run(self, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs for arrays in the order of the inputs."""
+        return infer(self._request, self._places, leaves)
+
+
+def _check_sizes(lowered: LoweredFunction, compiled: Any, name: str) -> None:
+    """Raise `BuildError` where OpenVINO gives an output other sizes than the program does."""
+    for port, output in zip(lowered.outputs, compiled.outputs, strict=True):
+        found = output.get_partial_shape()
+        if port.value.shape is None or found.rank.is_dynamic:
+            continue
+        pairs = [(own, other) for own, other in zip(port.value.shape.dims, found, strict=True) if isinstance(own, int)]
+        if any(other.is_static and other.get_length() != own for own, other in pairs):
+            raise BuildError(
+                f"{name}: {port.value.name} is {list(port.value.shape.dims)} here and {found} on OpenVINO, which "
+                'rounds sizes otherwise; target="onnxruntime" runs it'
+            )
+
+
+def places(model: Any, names: Sequence[str]) -> list[int | None]:
+    """Where a model has the inputs of these names; None for those that it has dropped, since nothing reads them."""
+    found = {name: index for index, port in enumerate(model.inputs) for name in port.get_names()}
+    return [found.get(name) for name in names]
+
+
+def _refuse(graph: ir.Graph, name: str) -> None:
+    """Raise `BuildError` for what OpenVINO would compute otherwise than ONNX says."""
+    import onnx_ir as ir
+
+    wide = {
+        ir.DataType.DOUBLE: "float64",
+        ir.DataType.COMPLEX64: "complex64",
+        ir.DataType.COMPLEX128: "complex128",
+    }
+
+    def refuse(value: ir.Value, what: str) -> NoReturn:
+        raise BuildError(f'{name}: {value.name} {what}; target="onnxruntime" runs it')
+
+    for value in (
+        *graph.inputs,
+        *(value for node in ir.traversal.RecursiveGraphIterator(graph) for value in node.outputs),
+    ):
+        node = value.producer()
+        if value.shape is not None and 0 in value.shape.dims:
+            refuse(value, "has no elements, on which OpenVINO ends the process")
+        if value.dtype is not None and value.dtype in wide:
+            refuse(value, f"is {wide[value.dtype]}, which OpenVINO computes in single precision")
+        if node is None:
+            continue
+        narrow = value.dtype is not None and value.dtype.is_integer() and value.dtype.bitwidth < 32
+        if narrow and node.op_type in _WRAPPING:
+            refuse(value, "wraps around where it leaves its dtype, and OpenVINO stops at the limits there")
+        if node.op_type in _DIFFERENT:
+            refuse(value, f"is made by {node.op_type}, and OpenVINO's {_DIFFERENT[node.op_type]}")
+
+
+def _read(model: ir.Model) -> tuple[Any, str]:
+    """The model as OpenVINO has it, and its text."""
+    import onnx
+    import onnx_ir as ir
+
+    size = sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value is not None)
+    if size <= _MOST_IN_ONE_MESSAGE:
+        proto = ir.to_proto(model)
+        return core().read_model(proto.SerializeToString(), b""), onnx.printer.to_text(proto)
+    from ..formats.onnx.external_data import write_model
+
+    with tempfile.TemporaryDirectory(prefix="regraft-openvino-") as folder:
+        path = Path(folder) / "model.onnx"
+        proto = write_model(model, path, external_data=True)
+        # What is mapped from the file stays readable after the file's name is gone.
+        return core().read_model(path), onnx.printer.to_text(proto)
+
+
+def infer(request: Any, where: Sequence[int | None], leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The outputs of a compiled model, in memory of their own; ``where`` says which input each array is (`places`)."""
+    tensors = [(place, _as_tensor(leaf)) for place, leaf in zip(where, leaves, strict=True) if place is not None]
+    for place, (tensor, _) in tensors:
+        request.set_input_tensor(place, tensor)
+    request.infer()
+    return [_as_array(tensor) for tensor in request.output_tensors]
+
+
+def _as_tensor(array: np.ndarray) -> tuple[Any, np.ndarray]:
+    """An array as OpenVINO takes it, and the memory that it lies in, which has to live as long."""
+    import openvino as ov
+
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    if array.dtype.name in ("int64", "uint64", "uint32") and array.size:
+        least, greatest = int(array.min()), int(array.max())
+        if least < _INT32.min or greatest > _INT32.max:
+            raise ExecutionError(
+                f"an input holds {least if least < _INT32.min else greatest}, and OpenVINO computes integers in 32 "
+                'bits; target="onnxruntime" takes it'
+            )
+    if array.dtype == numpy_dtype("bfloat16"):
+        return ov.Tensor(array.view(np.uint16), list(array.shape), ov.Type.bf16), array
+    return ov.Tensor(array, shared_memory=True), array
+
+
+def _as_array(tensor: Any) -> np.ndarray:
+    import openvino as ov
+
+    data = cast("np.ndarray", tensor.data)
+    kind = tensor.element_type
+    if kind == ov.Type.bf16:
+        return data.view(np.uint16).copy().view(numpy_dtype("bfloat16"))
+    return data.astype(np.bool_) if kind == ov.Type.boolean else data.copy()
+
+
+def reason(error: Exception) -> str:
+    """What OpenVINO says, on one line and without the places in its own sources."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    said = [line for line in lines if line and not line.startswith(("Exception from", "Check '", "While validating"))]
+    return " ".join(said)[:500] or type(error).__name__

@@ -1,0 +1,192 @@
+"""The guard: what is measured to be faster is kept, and nothing else. Times are given: no test depends on any."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+import regraft
+from regraft import optimize
+from regraft.engine import BuildError
+from regraft.ir import Function, IRModule
+from regraft.model import OptimizationReport, Turns, gain, time_in_turns
+from regraft.model import measure as guard
+from regraft.model.timing import clock_for
+from regraft.passes import CombineParallelMatmul, FoldConstant, RemoveNoOps, function_pass
+from tests.cli.harness import invoke
+from tests.model.models import files, projections, save
+
+
+@pytest.fixture
+def times(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that the states take, one after another; the model as it was takes 1."""
+    given: list[float] = []
+
+    def turns(ways: Sequence[Callable[[], Any]], **_: Any) -> list[Turns]:
+        for way in ways:
+            way()
+        return [Turns((1.0,) * 6), Turns((given.pop(0),) * 6)]
+
+    monkeypatch.setattr(guard, "time_in_turns", turns)
+    return given
+
+
+def measured(model: Any, **options: Any) -> tuple[Any, OptimizationReport]:
+    reports: list[OptimizationReport] = []
+    result = optimize(model, measure=True, threads=1, report=reports.append, **options)
+    return result, reports[0]
+
+
+def test_a_gain_is_the_ratio_of_the_least_times_and_its_noise_the_range_over_thirds() -> None:
+    before, after = Turns((4.0, 5.0, 6.0, 4.0, 5.0, 4.2)), Turns((2.0, 2.0, 2.0, 2.5, 2.5, 2.0))
+    found = gain(before, after)
+    assert found.ratio == 2.0
+    # The three ratios are 4/2, 5/2 and 4.2/2.
+    assert found.noise == pytest.approx((2.5 - 2.0) / 2 / 2.0)
+    assert found.is_faster
+    assert str(found) == "2.00 ± 0.25 times as fast"
+    assert not gain(Turns((1.02, 1.1, 1.0)), Turns((1.0, 1.0, 1.0))).is_faster
+
+
+def test_ways_take_turns_and_each_runs_in_every_round() -> None:
+    order: list[str] = []
+    ways = [lambda: order.append("a"), lambda: order.append("b")]
+    turns = time_in_turns([ways[0], ways[1]], clock="cpu", rounds=4)
+    assert [len(one.seconds) for one in turns] == [4, 4]
+    assert all(one.least >= 0 for one in turns)
+    changes = sum(x != y for x, y in pairwise(order))
+    assert 3 <= changes <= 10, "every second round goes the other way, so rounds meet at the same one"
+
+
+def test_one_thread_is_measured_by_processor_time_and_more_by_the_wall() -> None:
+    assert (clock_for(1), clock_for(4), clock_for(None), clock_for(1, "wall")) == ("cpu", "wall", "wall", "wall")
+    with pytest.raises(regraft.model.UsageError, match="there is no clock 'sun'; there are: cpu, wall"):
+        clock_for(1, "sun")  # type: ignore[arg-type]
+
+
+def test_a_faster_result_is_kept(times: list[float], tmp_path: Path) -> None:
+    times[:] = [0.5]
+    source = save(projections(), tmp_path / "model.onnx")
+    _, report = measured(source, output=tmp_path / "out.onnx", verify=True)
+    assert report.measurement is not None
+    assert report.measurement.kept == "after all passes"
+    assert report.measurement.gain is not None
+    assert report.measurement.gain.ratio == 2.0
+    assert sum(node.op_type == "MatMul" for node in onnx.load(tmp_path / "out.onnx").graph.node) == 1
+    assert report.bytes_before == source.stat().st_size
+    assert report.bytes_after == (tmp_path / "out.onnx").stat().st_size
+
+
+def test_where_nothing_is_faster_the_file_is_the_one_that_came_in(times: list[float], tmp_path: Path) -> None:
+    times[:] = [1.0, 1.2, 1.1]
+    source = save(projections(), tmp_path / "model.onnx")
+    passes = [FoldConstant(), CombineParallelMatmul(), FoldConstant()]
+    _, report = measured(source, output=tmp_path / "out.onnx", passes=passes, verify=True)
+    assert (tmp_path / "out.onnx").read_bytes() == source.read_bytes()
+    assert report.measurement is not None
+    assert report.measurement.kept == "as it was"
+    assert report.measurement.gain is None
+    assert dict(report.ops_after) == dict(report.ops_before)
+
+
+def test_a_faster_state_between_the_passes_is_kept_where_the_result_is_not(times: list[float]) -> None:
+    @function_pass(name="Slow")
+    def slow(function: Function, _module: IRModule, _context: Any) -> Function:
+        return function.with_attr("slow", 1)
+
+    times[:] = [1.5, 0.4, 0.8]
+    result, report = measured(projections(), passes=[CombineParallelMatmul(), FoldConstant(), slow])
+    assert report.measurement is not None
+    names = [one.name for one in report.measurement.states]
+    assert names == ["after all passes", "up to FoldConstant", "up to CombineParallelMatmul"]
+    assert report.measurement.kept == "up to FoldConstant"
+    assert [node.op_type for node in result.graph.node] == ["MatMul", "Split"]
+
+
+def test_a_state_with_other_values_is_not_kept_however_fast(times: list[float]) -> None:
+    @function_pass(name="Wrong")
+    def wrong(function: Function, _module: IRModule, _context: Any) -> Function:
+        from regraft import op
+        from regraft.ir import BlockBuilder, Tuple
+
+        builder = BlockBuilder()
+        with builder.function("main", list(function.params)):
+            value = builder.emit(op.reshape(function.params[0], [-1, 96]))
+            shapes = [field.shape for field in function.ret_ty.fields]
+            fields = [builder.emit(op.multiply(op.sum(value), op.ones(shape, "float32"))) for shape in shapes]
+            builder.emit_func_output(Tuple(fields))
+        made = builder.get()["main"]
+        return Function(made.params, made.body, None, True, function.attrs)
+
+    model = projections()
+    times[:] = [0.9]
+    result, report = measured(model, passes=[RemoveNoOps(), CombineParallelMatmul(), wrong])
+    assert report.measurement is not None
+    first = report.measurement.states[0]
+    assert first.problem is not None
+    assert "elements differ" in first.problem
+    assert report.measurement.kept == "up to CombineParallelMatmul"
+    assert [node.op_type for node in result.graph.node if node.op_type == "MatMul"] == ["MatMul"]
+
+
+def test_a_model_in_memory_comes_back_as_the_object_that_it_is(times: list[float]) -> None:
+    times[:] = [1.0]
+    model = projections()
+    assert measured(model, passes=[CombineParallelMatmul()])[0] is model
+
+
+def test_weights_in_files_of_their_own_go_beside_the_copy(times: list[float], tmp_path: Path) -> None:
+    times[:] = [1.0]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    source = save(
+        projections(), tmp_path / "in" / "model.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
+    )
+    before = files(tmp_path / "in")
+    measured(source, output=tmp_path / "out" / "model.onnx", passes=[CombineParallelMatmul()], verify=True)
+    assert files(tmp_path / "in") == before
+    x = np.random.default_rng(1).standard_normal((3, 6, 16)).astype("float32")
+    pairs = [ort.InferenceSession(tmp_path / side / "model.onnx").run(None, {"x": x}) for side in ("in", "out")]
+    for expected, actual in zip(*pairs, strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "openvino", "numpy"])
+def test_the_engine_that_is_named_is_the_one_that_runs(engine: str, times: list[float]) -> None:
+    times[:] = [0.5]
+    _, report = measured(projections(), engine=engine)
+    assert report.measurement is not None
+    assert report.measurement.engine == engine
+    assert report.measurement.gain is not None
+
+
+def test_an_engine_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(BuildError, match="there is no target 'abacus'"):
+        measured(projections(), engine="abacus")
+
+
+def test_the_command_says_what_was_kept_what_it_took_and_how_fast_it_is(times: list[float], tmp_path: Path) -> None:
+    times[:] = [0.25]
+    source, report = save(projections(), tmp_path / "model.onnx"), tmp_path / "report.json"
+    arguments = ("optimize", source, "-o", tmp_path / "out.onnx", "--measure", "--threads", 1, "--report", report)
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.output
+    assert "Measured in turns on onnxruntime, by the cpu clock" in result.stdout
+    last = result.stdout.strip().splitlines()[-1]
+    assert last.startswith("6 operators became 2, ")
+    assert last.endswith("4.00 ± 0.04 times as fast")
+    facts = json.loads(report.read_text())["measurement"]
+    assert facts["kept"] == "after all passes"
+    assert facts["states"][0]["times_as_fast"] == 4.0
+    times[:] = [2.0] * 9
+    slower = invoke(*arguments)
+    assert "kept: nothing is faster by more than noise" in slower.stdout
+    assert slower.stdout.strip().splitlines()[-1].endswith("as fast as it was")
