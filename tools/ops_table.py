@@ -27,7 +27,9 @@ Every operator of the vocabulary, as `make docs` finds it in the code. A call is
 when it is built. Its **reference** semantics are written once, over the Python array API standard; where the cell
 says "engine", the operator leaves the program (a call of an outside function, printing), and each engine runs it
 in its own way. Under **gradient**, "stops" means that no gradient passes through. The other columns say which
-engines run it: ONNX Runtime, PyTorch and XLA; "–" is not yet.
+engines run it: ONNX Runtime, PyTorch and XLA; "–" is not yet. A consumer of programs has a row of its own for every
+**primitive**; a **composite** it may take as the program of primitives that its reference is. The **precision** says
+whether an operator leads into narrow dtypes, follows where its operands are narrow, or keeps float32.
 """
 
 _TARGETS: Final = {"onnx": "onnxruntime", "torch": "torch", "xla": "xla"}
@@ -63,7 +65,7 @@ def signature(op: Op) -> str:
 
 def columns() -> tuple[str, ...]:
     """The titles of the columns."""
-    return ("operator", "summary", "traits", "type rule", "reference", "gradient", *_TARGETS)
+    return ("operator", "summary", "kind", "precision", "traits", "type rule", "reference", "gradient", *_TARGETS)
 
 
 def row(op: Op) -> tuple[str, ...]:
@@ -74,6 +76,8 @@ def row(op: Op) -> tuple[str, ...]:
     return (
         f"`{op.name}({signature(op)})`",
         summary(op),
+        "primitive" if op.is_primitive else "composite",
+        op.precision.name.lower(),
         traits,
         YES if callable(op.infer) else "",
         reference,

@@ -7,7 +7,7 @@ dims: symbolic where sizes are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from ..ir.dims import Dim, dim_product
@@ -18,6 +18,11 @@ from ..ir.op import Call, Op, Trait
 from ..ir.program import Function
 from ..ir.types import TensorType, TupleType, Type
 from ..ir.visitor import iter_bindings, walk
+from ..op.costs import elements_of, total
+from ..op.decompose import decompose
+from ..op.program_xp import DecomposeError
+
+__all__ = ["UNKNOWN", "Cost", "bytes_of", "call_cost", "constant_bytes", "elements_of", "estimate_cost"]
 
 
 class Cost(NamedTuple):
@@ -37,19 +42,10 @@ UNKNOWN: Final = Cost(unknown=1)
 """The cost of a call whose shapes or dtypes are not known."""
 
 
-def elements_of(ty: Type) -> Dim | None:
-    """The number of elements of a tensor, or of all tensors of a tuple; None if it is not known."""
-    if isinstance(ty, TupleType):
-        return _sum(elements_of(field) for field in ty.fields)
-    if isinstance(ty, TensorType):
-        return None if ty.shape is None else dim_product(ty.shape)
-    return 0
-
-
 def bytes_of(ty: Type) -> Dim | None:
     """The bytes of a tensor, or of all tensors of a tuple; None if shape or dtype are not known."""
     if isinstance(ty, TupleType):
-        return _sum(bytes_of(field) for field in ty.fields)
+        return total(bytes_of(field) for field in ty.fields)
     if isinstance(ty, TensorType):
         if ty.shape is None or ty.dtype is None:
             return None
@@ -57,100 +53,37 @@ def bytes_of(ty: Type) -> Dim | None:
     return 0
 
 
-def _sum(counts: Iterable[Dim | None]) -> Dim | None:
-    total: Dim = 0
-    for count in counts:
-        if count is None:
-            return None
-        total = total + count
-    return total
-
-
-def _product_operations(call: Call) -> Dim | None:
-    """Of a product of matrices: a multiplication and an addition for each element and place that is summed over."""
-    left, out = call.args[0].ty, elements_of(call.ty)
-    if not isinstance(left, TensorType) or not left.shape or out is None:
-        return None
-    return dim_product((2, out, left.shape[-1]))
-
-
-def _convolution_operations(call: Call) -> Dim | None:
-    """Of a convolution: as `_product_operations`, over the window and the channels of a group."""
-    weight, out = call.args[1].ty, elements_of(call.ty)
-    layout: str | None = call.attrs.get("kernel_layout")
-    if not isinstance(weight, TensorType) or weight.shape is None or out is None or layout is None:
-        return None
-    window = [size for axis, size in zip(layout, weight.shape, strict=True) if axis != "O"]
-    return dim_product((2, out, *window))
-
-
-def _transposed_operations(call: Call) -> Dim | None:
-    """Of a transposed convolution: each element of the data is spread over the window of each output channel."""
-    weight, data = call.args[1].ty, elements_of(call.args[0].ty)
-    layout: str | None = call.attrs.get("kernel_layout")
-    if not isinstance(weight, TensorType) or weight.shape is None or data is None or layout is None:
-        return None
-    window = [size for axis, size in zip(layout, weight.shape, strict=True) if axis != "I"]
-    return dim_product((2, data, *window))
-
-
-def _attention_operations(call: Call) -> Dim | None:
-    """Of attention over (batch, sequence, heads, size): two products, and a softmax of five operations an element."""
-    query, key, value = (call.args[i].ty for i in range(3))
-    shapes = [ty.shape for ty in (query, key, value) if isinstance(ty, TensorType) and ty.shape is not None]
-    if len(shapes) < 3 or any(len(shape) != 4 for shape in shapes):
-        return None
-    batch, rows, heads, size = shapes[0]
-    columns, width = shapes[1][1], shapes[2][3]
-    scores = dim_product((batch, heads, rows, columns))
-    return scores * size * 2 + scores * width * 2 + scores * 5
-
-
-_COUNTED: Final[Mapping[str, Callable[[Call], Dim | None]]] = {
-    "relax.matmul": _product_operations,
-    "relax.nn.conv1d": _convolution_operations,
-    "relax.nn.conv2d": _convolution_operations,
-    "relax.nn.conv3d": _convolution_operations,
-    "relax.nn.conv1d_transpose": _transposed_operations,
-    "relax.nn.conv2d_transpose": _transposed_operations,
-    "relax.nn.conv3d_transpose": _transposed_operations,
-    "relax.nn.attention": _attention_operations,
-    "relax.nn.attention_bias": _attention_operations,
-}
-"""Operators that do more than one operation for each element that they read or write."""
-
-
-_MOVING: Final = frozenset(
-    f"relax.{name}" for name in ("concat", "split", "stack", "take", "strided_slice", "flip", "broadcast_to", "tile")
-)
-"""Operators that move elements, and do nothing else with them."""
-
-
 def call_cost(call: Call) -> Cost:
     """What one call costs; a view costs nothing, and a call of no operator cannot be counted.
 
-    Operators without a count of their own take one operation for each element of the result; reductions, of what they
-    reduce; what only moves elements, none. Cost: linear in the operands.
+    An operator without a count of its own takes one operation for each element of the result; a reduction, of what it
+    reduces; one that only moves elements, none; and a composite what its decomposition takes. Cost: linear in the
+    operands, or that of the decomposition.
     """
     op = call.op
     if not isinstance(op, Op):
         return UNKNOWN
     if Trait.VIEW in op.traits:
         return Cost()
-    tensors = [call.ty, *_operand_types(call.args)]
-    moved = _sum(bytes_of(ty) for ty in tensors)
-    counted = _COUNTED.get(op.name)
-    if counted is not None:
-        operations = counted(call)
-    elif op.name in _MOVING:
-        operations = 0
-    else:
-        operations = elements_of(call.ty)
-        if Trait.REDUCTION in op.traits and call.args:
-            operations = elements_of(call.args[0].ty)
-    if operations is None or moved is None:
-        return UNKNOWN
-    return Cost(operations, moved)
+    operations = _operations(call, op)
+    moved = total(bytes_of(ty) for ty in [call.ty, *_operand_types(call.args)])
+    return UNKNOWN if operations is None or moved is None else Cost(operations, moved)
+
+
+def _operations(call: Call, op: Op) -> Dim | None:
+    if op.cost is not None:
+        return op.cost(call)
+    if Trait.MOVES in op.traits or Trait.VIEW in op.traits:
+        return 0
+    if Trait.REDUCTION in op.traits and call.args:
+        return elements_of(call.args[0].ty)
+    if not op.is_primitive and op.reference is not None and Trait.ELEMENTWISE not in op.traits:
+        try:
+            values = [binding.value for binding in decompose(call).bindings]
+            return total(_operations(x, x.op) for x in values if isinstance(x, Call) and isinstance(x.op, Op))
+        except DecomposeError:
+            pass  # what is not known of its operands leaves a count of the result
+    return elements_of(call.ty)
 
 
 def _operand_types(operands: Iterable[Expr]) -> list[Type]:

@@ -42,9 +42,18 @@ class Trait(Enum):
     IDEMPOTENT = "op(op(a)) is op(a); for two operands, op(a, a) is a"
     INVOLUTIVE = "op(op(a)) is a"
     VIEW = "the result holds the same elements as the first operand, in another arrangement"
+    MOVES = "each element of the result is one of an operand, or a constant: nothing is computed"
     REDUCTION = "folds whole axes of its operand"
     IMPURE = "has effects or is random: a call is never moved, copied, shared or dropped"
     STOPS_GRADIENT = "its result carries no gradient to its operands"
+
+
+class Precision(Enum):
+    """How well an operator bears operands of a narrow dtype, such as float16."""
+
+    LEADS = "sums products: narrow operands do little harm where the sums are wide"
+    FOLLOWS = "gives elements of its operands, or numbers one rounding away from them: it is as precise as they are"
+    KEEPS = "loses more than one rounding in a narrow dtype, or overflows early: its operands stay in float32"
 
 
 class _Required(Enum):
@@ -150,6 +159,9 @@ GradientRule: TypeAlias = Callable[["Call", Expr, Expr], Sequence[Expr | None]]
 ``output`` is the variable bound to the call, ``adjoint`` the gradient of the target with respect to it.
 """
 
+CostRule: TypeAlias = "Callable[[Call], Dim | None]"
+"""``cost(call)``: how many operations of arithmetic a call takes; None where the sizes do not tell."""
+
 _registry: dict[str, Op] = {}
 
 
@@ -162,17 +174,25 @@ class Op(Expr):
     its own with every consumer of programs: the engines, the writers of files, the gradient. Any other one is a
     composite: a consumer without a row for it takes the program that its reference semantics are
     (`regraft.op.decompose`).
+
+    ``precision`` says how it bears narrow dtypes (by default it keeps float32, unless it only moves elements), ``cost``
+    counts its operations (by default what `regraft.analysis.call_cost` says), and ``finite``, held as
+    ``keeps_finite``, whether finite operands give a finite result unless it overflows (by default if it only moves
+    elements).
     """
 
     __slots__ = (
         "attributes",
+        "cost",
         "gradient",
         "infer",
         "is_commutative",
         "is_primitive",
         "is_pure",
+        "keeps_finite",
         "name",
         "operands",
+        "precision",
         "reference",
         "traits",
         "variadic",
@@ -189,6 +209,9 @@ class Op(Expr):
     is_commutative: bool
     is_pure: bool
     is_primitive: bool
+    precision: Precision
+    cost: CostRule | None
+    keeps_finite: bool
     _defaults: Attrs | None
 
     def __init__(
@@ -201,6 +224,9 @@ class Op(Expr):
         reference: Reference | None = None,
         traits: Iterable[Trait] = (),
         primitive: bool = False,
+        precision: Precision | None = None,
+        cost: CostRule | None = None,
+        finite: bool | None = None,
     ) -> None:
         if name in _registry:
             raise IRError(f"operator {name!r} is declared twice")
@@ -208,6 +234,7 @@ class Op(Expr):
         schema = dict(attributes or {})
         traits = frozenset(traits)
         complete = REQUIRED not in schema.values()
+        moves = Trait.VIEW in traits or Trait.MOVES in traits
         init_field(self, "ty", OBJECT)
         init_field(self, "name", name)
         init_field(self, "operands", tuple(Operand(n.rstrip("?").lstrip("*"), n.endswith("?")) for n in names))
@@ -220,6 +247,9 @@ class Op(Expr):
         init_field(self, "is_commutative", Trait.COMMUTATIVE in traits)
         init_field(self, "is_pure", Trait.IMPURE not in traits)
         init_field(self, "is_primitive", primitive)
+        init_field(self, "precision", precision or (Precision.FOLLOWS if moves else Precision.KEEPS))
+        init_field(self, "cost", cost)
+        init_field(self, "keeps_finite", moves if finite is None else finite)
         init_field(self, "_defaults", (Attrs(schema) if schema else NO_ATTRS) if complete else None)
         _registry[name] = self
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..ir.dtypes import is_bool, is_float, is_integer, is_unsigned
 from ..ir.expr import Expr
-from ..ir.op import Call, Op, Trait
+from ..ir.op import Call, Op, Precision, Trait
 from . import unary
 from .adjoints import collapse_to, number_of
 from .comparison import equal, greater, greater_equal, less
@@ -50,7 +50,15 @@ _ARITHMETIC = (Trait.ELEMENTWISE,)
 _SYMMETRIC = (Trait.ELEMENTWISE, Trait.COMMUTATIVE, Trait.ASSOCIATIVE)
 _EXTREME = (*_SYMMETRIC, Trait.IDEMPOTENT)
 
-ADD = primitive("relax.add", ("x1", "x2"), infer=broadcast_rule, reference=standard("add"), traits=_SYMMETRIC)
+ADD = primitive(
+    "relax.add",
+    ("x1", "x2"),
+    infer=broadcast_rule,
+    reference=standard("add"),
+    traits=_SYMMETRIC,
+    precision=Precision.FOLLOWS,
+    finite=True,
+)
 
 
 def add(x1: Expr | float, x2: Expr | float) -> Call:
@@ -62,7 +70,15 @@ def add(x1: Expr | float, x2: Expr | float) -> Call:
     return ADD(x1, x2)
 
 
-SUBTRACT = primitive("relax.subtract", ("x1", "x2"), infer=_NUMERIC, reference=standard("subtract"), traits=_ARITHMETIC)
+SUBTRACT = primitive(
+    "relax.subtract",
+    ("x1", "x2"),
+    infer=_NUMERIC,
+    reference=standard("subtract"),
+    traits=_ARITHMETIC,
+    precision=Precision.FOLLOWS,
+    finite=True,
+)
 
 
 def subtract(x1: Expr | float, x2: Expr | float) -> Call:
@@ -75,7 +91,13 @@ def subtract(x1: Expr | float, x2: Expr | float) -> Call:
 
 
 MULTIPLY = primitive(
-    "relax.multiply", ("x1", "x2"), infer=broadcast_rule, reference=standard("multiply"), traits=_SYMMETRIC
+    "relax.multiply",
+    ("x1", "x2"),
+    infer=broadcast_rule,
+    reference=standard("multiply"),
+    traits=_SYMMETRIC,
+    precision=Precision.FOLLOWS,
+    finite=True,
 )
 
 
@@ -233,7 +255,15 @@ def log_add_exp(x1: Expr | float, x2: Expr | float) -> Call:
     return LOG_ADD_EXP(x1, x2)
 
 
-MAXIMUM = primitive("relax.maximum", ("x1", "x2"), infer=_ORDERED, reference=standard("maximum"), traits=_EXTREME)
+MAXIMUM = primitive(
+    "relax.maximum",
+    ("x1", "x2"),
+    infer=_ORDERED,
+    reference=standard("maximum"),
+    traits=_EXTREME,
+    precision=Precision.FOLLOWS,
+    finite=True,
+)
 
 
 def maximum(x1: Expr | float, x2: Expr | float) -> Call:
@@ -245,7 +275,15 @@ def maximum(x1: Expr | float, x2: Expr | float) -> Call:
     return MAXIMUM(x1, x2)
 
 
-MINIMUM = primitive("relax.minimum", ("x1", "x2"), infer=_ORDERED, reference=standard("minimum"), traits=_EXTREME)
+MINIMUM = primitive(
+    "relax.minimum",
+    ("x1", "x2"),
+    infer=_ORDERED,
+    reference=standard("minimum"),
+    traits=_EXTREME,
+    precision=Precision.FOLLOWS,
+    finite=True,
+)
 
 
 def minimum(x1: Expr | float, x2: Expr | float) -> Call:

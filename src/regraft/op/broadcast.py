@@ -68,7 +68,9 @@ def _broadcast_to(xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
     return xp.broadcast_to(x, shape)
 
 
-BROADCAST_TO = primitive("relax.broadcast_to", ("x", "shape"), infer=_broadcast_to_type, reference=_broadcast_to)
+BROADCAST_TO = primitive(
+    "relax.broadcast_to", ("x", "shape"), infer=_broadcast_to_type, reference=_broadcast_to, traits=(Trait.MOVES,)
+)
 
 
 def broadcast_to(x: Expr, shape: Expr | Sequence[Dim | Expr]) -> Call:
@@ -181,7 +183,12 @@ def _repeat(xp: Any, data: Any, repeats: int, axis: int | None) -> Any:
 
 
 REPEAT = primitive(
-    "relax.repeat", ("data",), {"repeats": REQUIRED, "axis": None}, infer=_repeat_type, reference=_repeat
+    "relax.repeat",
+    ("data",),
+    {"repeats": REQUIRED, "axis": None},
+    infer=_repeat_type,
+    reference=_repeat,
+    traits=(Trait.MOVES,),
 )
 
 
@@ -214,7 +221,9 @@ def _tile(xp: Any, data: Any, repeats: tuple[int, ...]) -> Any:
     return xp.tile(data, repeats)
 
 
-TILE = primitive("relax.tile", ("data",), {"repeats": REQUIRED}, infer=_tile_type, reference=_tile)
+TILE = primitive(
+    "relax.tile", ("data",), {"repeats": REQUIRED}, infer=_tile_type, reference=_tile, traits=(Trait.MOVES,)
+)
 
 
 def tile(data: Expr, repeats: int | Sequence[int]) -> Call:

@@ -76,7 +76,7 @@ def _full(xp: Any, shape: tuple[int, ...], fill_value: Any, dtype: str | None) -
     return xp.asarray(xp.broadcast_to(value, shape), copy=True)
 
 
-FULL = primitive("relax.full", ("shape", "fill_value"), {"dtype": None}, infer=_full_type, reference=_full)
+FULL = primitive("relax.full", ("shape", "fill_value"), {"dtype": None}, infer=_full_type, reference=_full, finite=True)
 
 
 def full(shape: _Shape, fill_value: Expr | float, dtype: Any = None) -> Call:
@@ -101,7 +101,7 @@ def _full_like(xp: Any, x: Any, fill_value: Any, dtype: str | None) -> Any:
 
 
 FULL_LIKE = primitive(
-    "relax.full_like", ("x", "fill_value"), {"dtype": None}, infer=_full_like_type, reference=_full_like
+    "relax.full_like", ("x", "fill_value"), {"dtype": None}, infer=_full_like_type, reference=_full_like, finite=True
 )
 
 
@@ -148,6 +148,7 @@ ZEROS = Op(
     infer=_shaped_type,
     reference=_zeros,
     traits=(Trait.STOPS_GRADIENT,),
+    finite=True,
 )
 
 
@@ -167,6 +168,7 @@ ZEROS_LIKE = Op(
     infer=_like_type,
     reference=_zeros_like,
     traits=(Trait.STOPS_GRADIENT,),
+    finite=True,
 )
 
 
@@ -186,6 +188,7 @@ ONES = Op(
     infer=_shaped_type,
     reference=_ones,
     traits=(Trait.STOPS_GRADIENT,),
+    finite=True,
 )
 
 
@@ -205,6 +208,7 @@ ONES_LIKE = Op(
     infer=_like_type,
     reference=_ones_like,
     traits=(Trait.STOPS_GRADIENT,),
+    finite=True,
 )
 
 
@@ -258,6 +262,7 @@ ARANGE = primitive(
     infer=_arange_type,
     reference=_arange,
     traits=(Trait.STOPS_GRADIENT,),
+    finite=True,
 )
 
 

@@ -39,6 +39,7 @@ ASTYPE = primitive(
     infer=_converted_type,
     reference=_astype,
     traits=(Trait.ELEMENTWISE,),
+    finite=True,
 )
 
 

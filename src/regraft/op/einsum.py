@@ -110,7 +110,9 @@ def _einsum(xp: Any, operands: tuple[Any, ...], subscripts: str) -> Any:
     return product_in_dtype(xp, product, operands, dtype_name(operands[0].dtype))
 
 
-EINSUM = primitive("relax.einsum", ("operands",), {"subscripts": REQUIRED}, infer=_einsum_type, reference=_einsum)
+EINSUM = primitive(
+    "relax.einsum", ("operands",), {"subscripts": REQUIRED}, infer=_einsum_type, reference=_einsum, finite=True
+)
 
 
 def einsum(operands: Expr | Sequence[Expr], subscripts: str) -> Call:

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 
-def _declare(name: str, reference: Reference | None = None) -> Op:
+def _declare(name: str, reference: Reference | None = None, *, finite: bool = False) -> Op:
     """An operator of this family; without ``reference`` it means the array API function of its name."""
     return primitive(
         f"relax.{name}",
@@ -47,6 +47,7 @@ def _declare(name: str, reference: Reference | None = None) -> Op:
         infer=same_float_type,
         reference=rounded_once(reference or array_function(name)),
         traits=(Trait.ELEMENTWISE,),
+        finite=finite,
     )
 
 
@@ -122,7 +123,7 @@ def atanh(x: Expr) -> Call:
     return ATANH(x)
 
 
-COS = _declare("cos")
+COS = _declare("cos", finite=True)
 
 
 def cos(x: Expr) -> Call:
@@ -150,7 +151,7 @@ def _erf(xp: Any, x: Any) -> Any:
     return special_function(xp, "erf")(x)
 
 
-ERF = _declare("erf", _erf)
+ERF = _declare("erf", _erf, finite=True)
 
 
 def erf(x: Expr) -> Call:
@@ -208,7 +209,7 @@ def _sigmoid(xp: Any, x: Any) -> Any:
     return xp.where(x < 0, decay, xp.ones_like(x)) / (1.0 + decay)
 
 
-SIGMOID = _declare("sigmoid", _sigmoid)
+SIGMOID = _declare("sigmoid", _sigmoid, finite=True)
 
 
 def sigmoid(x: Expr) -> Call:
@@ -220,7 +221,7 @@ def sigmoid(x: Expr) -> Call:
     return SIGMOID(x)
 
 
-SIN = _declare("sin")
+SIN = _declare("sin", finite=True)
 
 
 def sin(x: Expr) -> Call:
@@ -244,7 +245,7 @@ def sinh(x: Expr) -> Call:
     return SINH(x)
 
 
-SQRT = _declare("sqrt")
+SQRT = _declare("sqrt", finite=True)
 
 
 def sqrt(x: Expr) -> Call:
@@ -268,7 +269,7 @@ def tan(x: Expr) -> Call:
     return TAN(x)
 
 
-TANH = _declare("tanh")
+TANH = _declare("tanh", finite=True)
 
 
 def tanh(x: Expr) -> Call:

@@ -12,7 +12,7 @@ from typing import Any
 from ..ir.dims import Dim, dim_less, dims_equal
 from ..ir.dtypes import is_integer
 from ..ir.expr import Expr
-from ..ir.op import Call, Op, wrong_attribute, wrong_operand
+from ..ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type
 from .row import primitive
 from .rules import broadcast_dims, format_dims, normalize_axis, tensor_fields, tensor_operand
@@ -109,6 +109,7 @@ GATHER_ELEMENTS = primitive(
     {"axis": 0},
     infer=_gather_elements_type,
     reference=_gather_elements,
+    traits=(Trait.MOVES,),
 )
 
 
@@ -174,7 +175,14 @@ def _gather_nd(xp: Any, data: Any, indices: Any, batch_dims: int) -> Any:
     return found if named else xp.broadcast_to(found, (*indices.shape[:-1], *data.shape[batch_dims:]))
 
 
-GATHER_ND = Op("relax.gather_nd", ("data", "indices"), {"batch_dims": 0}, infer=_gather_nd_type, reference=_gather_nd)
+GATHER_ND = Op(
+    "relax.gather_nd",
+    ("data", "indices"),
+    {"batch_dims": 0},
+    infer=_gather_nd_type,
+    reference=_gather_nd,
+    traits=(Trait.MOVES,),
+)
 
 
 def gather_nd(data: Expr, indices: Expr, batch_dims: int = 0) -> Call:
@@ -207,7 +215,9 @@ def _index_tensor(xp: Any, data: Any, indices: tuple[Any, ...]) -> Any:
     return xp.asarray(data[tuple(from_front(xp, x, size) for x, size in zip(indices, data.shape, strict=False))])
 
 
-INDEX_TENSOR = primitive("relax.index_tensor", ("data", "indices"), infer=_index_tensor_type, reference=_index_tensor)
+INDEX_TENSOR = primitive(
+    "relax.index_tensor", ("data", "indices"), infer=_index_tensor_type, reference=_index_tensor, traits=(Trait.MOVES,)
+)
 
 
 def index_tensor(data: Expr, indices: Expr | Sequence[Expr]) -> Call:

@@ -12,7 +12,7 @@ from ..ir.dims import Dim, SymExpr, ceildiv, dim_at_least, dim_max, dim_min, dim
 from ..ir.dtypes import is_float, is_integer
 from ..ir.errors import OpTypeError
 from ..ir.expr import Expr, Tuple
-from ..ir.op import Call, wrong_attribute, wrong_operand
+from ..ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, PrimType, TensorType, TupleType, Type
 from .row import primitive
 from .rules import as_prim_value, normalize_axis, tensor_operand
@@ -76,7 +76,14 @@ def _take(xp: Any, x: Any, indices: Any, axis: int | None, mode: str) -> Any:
     return xp.reshape(taken, (*x.shape[:place], *indices.shape, *x.shape[place + 1 :]))
 
 
-TAKE = primitive("relax.take", ("x", "indices"), {"axis": None, "mode": "fast"}, infer=_take_type, reference=_take)
+TAKE = primitive(
+    "relax.take",
+    ("x", "indices"),
+    {"axis": None, "mode": "fast"},
+    infer=_take_type,
+    reference=_take,
+    traits=(Trait.MOVES,),
+)
 
 
 def take(
@@ -214,6 +221,7 @@ STRIDED_SLICE = primitive(
     {"assume_inbound": False},
     infer=_strided_slice_type,
     reference=_strided_slice,
+    traits=(Trait.MOVES,),
 )
 
 
@@ -275,6 +283,7 @@ DYNAMIC_STRIDED_SLICE = primitive(
     ("x", "begin", "end", "strides"),
     infer=_dynamic_strided_slice_type,
     reference=_dynamic_strided_slice,
+    traits=(Trait.MOVES,),
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from ..ir.dims import Dim, SymExpr, ceildiv, dim_at_least, dim_max, dim_min, dim_product, dims_equal, exact_divide
 from ..ir.errors import OpTypeError
 from ..ir.expr import Expr, PrimValue, Tuple
-from ..ir.op import REQUIRED, Call, Op, wrong_attribute, wrong_operand
+from ..ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from . import adjoints, reduction
 from .row import primitive
@@ -114,7 +114,9 @@ def _concat(xp: Any, tensors: tuple[Any, ...], axis: int | None) -> Any:
     return xp.concat(tensors, axis=axis)
 
 
-CONCAT = primitive("relax.concat", ("tensors",), {"axis": 0}, infer=_concat_type, reference=_concat)
+CONCAT = primitive(
+    "relax.concat", ("tensors",), {"axis": 0}, infer=_concat_type, reference=_concat, traits=(Trait.MOVES,)
+)
 
 
 def concat(tensors: Expr | Sequence[Expr], axis: int | None = 0) -> Call:
@@ -147,7 +149,7 @@ def _stack(xp: Any, tensors: tuple[Any, ...], axis: int) -> Any:
     return xp.stack(tensors, axis=axis)
 
 
-STACK = primitive("relax.stack", ("tensors",), {"axis": 0}, infer=_stack_type, reference=_stack)
+STACK = primitive("relax.stack", ("tensors",), {"axis": 0}, infer=_stack_type, reference=_stack, traits=(Trait.MOVES,))
 
 
 def stack(tensors: Expr | Sequence[Expr], axis: int = 0) -> Call:
@@ -209,7 +211,14 @@ def _split(xp: Any, x: Any, indices_or_sections: int | tuple[int, ...], axis: in
     return tuple(x[(*before, slice(start, end))] for start, end in zip(starts, ends, strict=True))
 
 
-SPLIT = Op("relax.split", ("x",), {"indices_or_sections": REQUIRED, "axis": 0}, infer=_split_type, reference=_split)
+SPLIT = Op(
+    "relax.split",
+    ("x",),
+    {"indices_or_sections": REQUIRED, "axis": 0},
+    infer=_split_type,
+    reference=_split,
+    traits=(Trait.MOVES,),
+)
 
 
 def split(x: Expr, indices_or_sections: int | Sequence[Dim | Expr], axis: int = 0) -> Call:
@@ -279,7 +288,9 @@ def _meshgrid(xp: Any, tensors: tuple[Any, ...], indexing: str) -> tuple[Any, ..
     return tuple([xp.broadcast_to(column, tuple(grid)) for column in columns])
 
 
-MESHGRID = Op("relax.meshgrid", ("tensors",), {"indexing": "ij"}, infer=_meshgrid_type, reference=_meshgrid)
+MESHGRID = Op(
+    "relax.meshgrid", ("tensors",), {"indexing": "ij"}, infer=_meshgrid_type, reference=_meshgrid, traits=(Trait.MOVES,)
+)
 
 
 def meshgrid(tensors: Expr | Sequence[Expr], indexing: str = "ij") -> Call:

@@ -11,10 +11,11 @@ from typing import Any
 from ..ir.dims import Dim, dim_product, dims_equal
 from ..ir.dtypes import as_optional_dtype
 from ..ir.expr import Expr, ShapeExpr
-from ..ir.op import Call, Op, wrong_operand
+from ..ir.op import Call, Op, Precision, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type
 from .adjoints import GradientError, collapse_to, converted_like, reshape_like, tensor_type
 from .binary import add
+from .costs import product_operations
 from .manipulate import permute_dims
 from .reshaping import expand_dims, reshape
 from .row import primitive
@@ -69,7 +70,16 @@ def _matmul(xp: Any, x1: Any, x2: Any, out_dtype: str | None) -> Any:
     return product_in_dtype(xp, xp.matmul, (x1, x2), out_dtype or dtype_name(x1.dtype))
 
 
-MATMUL = primitive("relax.matmul", ("x1", "x2"), {"out_dtype": None}, infer=_matmul_type, reference=_matmul)
+MATMUL = primitive(
+    "relax.matmul",
+    ("x1", "x2"),
+    {"out_dtype": None},
+    infer=_matmul_type,
+    reference=_matmul,
+    precision=Precision.LEADS,
+    finite=True,
+    cost=product_operations,
+)
 
 
 def matmul(x1: Expr, x2: Expr, out_dtype: str | None = None) -> Call:

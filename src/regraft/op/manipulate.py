@@ -172,6 +172,7 @@ REVERSE_SEQUENCE = Op(
     {"seq_axis": 1, "batch_axis": 0},
     infer=_reverse_sequence_type,
     reference=_reverse_sequence,
+    traits=(Trait.MOVES,),
 )
 
 

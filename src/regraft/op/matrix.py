@@ -112,7 +112,7 @@ def _triu(xp: Any, x: Any, k: int) -> Any:
     return xp.where(_diagonal_numbers(xp, *x.shape[-2:]) >= k, x, xp.zeros_like(x))
 
 
-TRIL = Op("relax.tril", ("x", "k"), infer=_triangle_type, reference=_tril)
+TRIL = Op("relax.tril", ("x", "k"), infer=_triangle_type, reference=_tril, traits=(Trait.MOVES,))
 
 
 def tril(x: Expr, k: _Number = 0) -> Call:
@@ -124,7 +124,7 @@ def tril(x: Expr, k: _Number = 0) -> Call:
     return TRIL(x, as_prim_value(k))
 
 
-TRIU = Op("relax.triu", ("x", "k"), infer=_triangle_type, reference=_triu)
+TRIU = Op("relax.triu", ("x", "k"), infer=_triangle_type, reference=_triu, traits=(Trait.MOVES,))
 
 
 def triu(x: Expr, k: _Number = 0) -> Call:

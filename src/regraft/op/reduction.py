@@ -99,7 +99,9 @@ def _attributes(op_name: str, axis: int | Sequence[int] | None, keepdims: bool) 
 
 # --- sums and extremes
 
-SUM = primitive("relax.sum", ("x",), _SCHEMA, infer=_any_type, reference=_folding("sum", "any"), traits=_REDUCTION)
+SUM = primitive(
+    "relax.sum", ("x",), _SCHEMA, infer=_any_type, reference=_folding("sum", "any"), traits=_REDUCTION, finite=True
+)
 
 
 def sum(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
@@ -125,7 +127,9 @@ def prod(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = Fals
     return PROD(x, **_attributes("relax.prod", axis, keepdims))
 
 
-MAX = primitive("relax.max", ("x",), _SCHEMA, infer=_extreme_type, reference=_folding("max", "any"), traits=_REDUCTION)
+MAX = primitive(
+    "relax.max", ("x",), _SCHEMA, infer=_extreme_type, reference=_folding("max", "any"), traits=_REDUCTION, finite=True
+)
 
 
 def max(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
@@ -138,7 +142,9 @@ def max(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False
     return MAX(x, **_attributes("relax.max", axis, keepdims))
 
 
-MIN = primitive("relax.min", ("x",), _SCHEMA, infer=_extreme_type, reference=_folding("min", "all"), traits=_REDUCTION)
+MIN = primitive(
+    "relax.min", ("x",), _SCHEMA, infer=_extreme_type, reference=_folding("min", "all"), traits=_REDUCTION, finite=True
+)
 
 
 def min(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
@@ -171,7 +177,7 @@ def _mean(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
     return cast(xp, xp.asarray(truncated_divide(xp, total, count)), dtype)
 
 
-MEAN = primitive("relax.mean", ("x",), _SCHEMA, infer=_mean_type, reference=_mean, traits=_REDUCTION)
+MEAN = primitive("relax.mean", ("x",), _SCHEMA, infer=_mean_type, reference=_mean, traits=_REDUCTION, finite=True)
 
 
 def mean(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:

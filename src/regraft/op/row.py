@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..ir.op import Op, Reference, Trait, TypeRule
+from ..ir.op import CostRule, Op, Precision, Reference, Trait, TypeRule
 
 
 def primitive(
@@ -22,6 +22,20 @@ def primitive(
     infer: TypeRule,
     reference: Reference | None = None,
     traits: Iterable[Trait] = (),
+    precision: Precision | None = None,
+    cost: CostRule | None = None,
+    finite: bool | None = None,
 ) -> Op:
     """A primitive operator; the arguments are those of `Op`, and its gradient is declared beside it."""
-    return Op(name, operands, attributes, infer=infer, reference=reference, traits=traits, primitive=True)
+    return Op(
+        name,
+        operands,
+        attributes,
+        infer=infer,
+        reference=reference,
+        traits=traits,
+        primitive=True,
+        precision=precision,
+        cost=cost,
+        finite=finite,
+    )

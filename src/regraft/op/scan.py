@@ -65,7 +65,9 @@ def _attributes(op_name: str, axis: int | None, dtype: Any, exclusive: bool) -> 
     }
 
 
-CUMSUM = primitive("relax.cumsum", ("data",), _SCHEMA, infer=_scan_type, reference=_running("cumulative_sum", 0))
+CUMSUM = primitive(
+    "relax.cumsum", ("data",), _SCHEMA, infer=_scan_type, reference=_running("cumulative_sum", 0), finite=True
+)
 
 
 def cumsum(data: Expr, axis: int | None = None, dtype: Any = None, exclusive: bool = False) -> Call:

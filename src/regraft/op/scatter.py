@@ -14,7 +14,7 @@ from typing import Any, Literal
 from ..ir.dims import Dim, dim_at_least, dims_equal
 from ..ir.dtypes import is_bool
 from ..ir.expr import Expr
-from ..ir.op import Call, Op, wrong_attribute, wrong_operand
+from ..ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type
 from .broadcast import may_broadcast
 from .gather import broadcast_fields, elementwise_indices, from_front, index_fields, index_operand
@@ -257,6 +257,7 @@ SLICE_SCATTER = Op(
     {"axis": 0},
     infer=_slice_scatter_type,
     reference=_slice_scatter,
+    traits=(Trait.MOVES,),
 )
 
 

@@ -64,7 +64,7 @@ SORT = Op(
     {"axis": -1, "descending": False},
     infer=_sort_type,
     reference=_sort,
-    traits=(Trait.IDEMPOTENT,),
+    traits=(Trait.IDEMPOTENT, Trait.MOVES),
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..ir.dtypes import is_bool, is_float, is_integer
 from ..ir.expr import Expr
-from ..ir.op import Call, Op, Trait, wrong_operand
+from ..ir.op import Call, Op, Precision, Trait, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from . import adjoints
 from .comparison import equal
@@ -44,6 +44,8 @@ WHERE = primitive(
     infer=_where_type,
     reference=_where,
     traits=(Trait.ELEMENTWISE,),
+    precision=Precision.FOLLOWS,
+    finite=True,
 )
 
 
@@ -95,7 +97,15 @@ def _clip(xp: Any, x: Any, min: Any, max: Any) -> Any:
     return cast(xp, xp.asarray(limited), dtype_name(x.dtype))
 
 
-CLIP = Op("relax.clip", ("x", "min", "max"), infer=_clip_type, reference=_clip, traits=(Trait.ELEMENTWISE,))
+CLIP = Op(
+    "relax.clip",
+    ("x", "min", "max"),
+    infer=_clip_type,
+    reference=_clip,
+    traits=(Trait.ELEMENTWISE,),
+    precision=Precision.FOLLOWS,
+    finite=True,
+)
 
 
 def clip(x: Expr, min: Expr | float, max: Expr | float) -> Call:

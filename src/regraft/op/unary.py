@@ -10,7 +10,7 @@ from typing import Any
 
 from ..ir.dtypes import is_bool, is_float, is_integer
 from ..ir.expr import Expr
-from ..ir.op import Call, Trait
+from ..ir.op import Call, Precision, Trait
 from .row import primitive
 from .rules import boolean_result, require_dtype, same_type
 from .semantics import array_function, dtype_name, rounded_once, standard
@@ -61,6 +61,7 @@ ABS = primitive(
     infer=_NUMERIC,
     reference=standard("abs"),
     traits=(Trait.ELEMENTWISE, Trait.IDEMPOTENT),
+    finite=True,
 )
 
 
@@ -79,6 +80,8 @@ NEGATIVE = primitive(
     infer=_NUMERIC,
     reference=standard("negative"),
     traits=(Trait.ELEMENTWISE, Trait.INVOLUTIVE),
+    precision=Precision.FOLLOWS,
+    finite=True,
 )
 
 
@@ -102,7 +105,9 @@ def sign(x: Expr) -> Call:
     return SIGN(x)
 
 
-SQUARE = primitive("relax.square", ("x",), infer=_NUMERIC, reference=standard("square"), traits=_ELEMENTWISE)
+SQUARE = primitive(
+    "relax.square", ("x",), infer=_NUMERIC, reference=standard("square"), traits=_ELEMENTWISE, finite=True
+)
 
 
 def square(x: Expr) -> Call:

@@ -15,7 +15,7 @@ from .. import op as ops
 from ..ir.dims import Dim
 from ..ir.dtypes import is_float
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var, const
-from ..ir.op import Call, Op
+from ..ir.op import Call, Op, is_call_of
 from ..pattern.matcher.view import leaves_of, resolve
 from ..rewrite import Bindings
 from .fuse_attention_products import Product, dtype_of, shape_of
@@ -174,20 +174,6 @@ def _name(expr: Expr) -> str:
 
 # --- finite values
 
-_FINITE_OPS: Final = frozenset(
-    {
-        *("arange", "astype", "broadcast_to", "concat", "expand_dims", "flatten", "flip", "full", "full_like"),
-        *("gather_elements", "gather_nd", "index_tensor", "ones", "ones_like", "permute_dims", "repeat", "reshape"),
-        *("split", "squeeze", "stack", "strided_slice", "take", "tile", "tril", "triu", "where", "zeros"),
-        *("zeros_like", "nn.pad"),
-        *("abs", "add", "clip", "cos", "cumsum", "einsum", "erf", "matmul", "max", "maximum", "mean", "min"),
-        *("minimum", "multiply", "negative", "nn.gelu", "nn.layer_norm", "nn.relu", "nn.rms_norm", "nn.silu"),
-        *("nn.softmax", "nn.attention", "nn.attention_bias", "sigmoid", "sin", "sqrt", "square", "subtract"),
-        *("sum", "tanh"),
-    }
-)
-"""Operators that give finite numbers for finite ones, unless these overflow."""
-
 
 class FiniteValues:
     """Which values are finite numbers, if ``weights`` and what is assumed are; found once for each value."""
@@ -234,8 +220,7 @@ class FiniteValues:
 def _keeps_finite(value: Expr, bindings: Mapping[Var, Expr]) -> bool:
     if not isinstance(value, Call) or not isinstance(value.op, Op):
         return False
-    name = value.op.name.removeprefix("relax.")
-    if name == "divide":
+    if is_call_of(value, "relax.divide"):
         divisor = resolve(bindings, value.args[1])
         return isinstance(divisor, Constant) and bool(np.all(np.asarray(divisor.data.numpy(), dtype="float64") != 0))
-    return name in _FINITE_OPS
+    return value.op.keeps_finite

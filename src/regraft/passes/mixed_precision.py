@@ -1,8 +1,8 @@
 """ToMixedPrecision: products in half precision, what is sensitive to rounding in single precision.
 
-Three kinds of operators. Those with an attribute ``out_dtype`` (matmul, convolutions) *lead*: their float32 operands
-are converted to float16. Those that only move numbers about or do cheap arithmetic *follow*: they stay in float16 where
-what they work on is. All others (softmax, norms, reductions, exponentials) *keep* float32.
+Each operator says how it bears narrow dtypes (`Precision`). Those that *lead* (matmul, convolutions) get their float32
+operands in float16. Those that *follow* (what moves elements, and cheap arithmetic) stay in float16 where what they
+work on is. All others (softmax, norms, reductions, exponentials) *keep* float32.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .. import op as ops
 from ..analysis import free_vars
 from ..ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
-from ..ir.op import Call, Op, Trait
+from ..ir.op import Call, Op, Precision
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import TensorType, TupleType, Type
 from ..rewrite.session import substitute
@@ -24,41 +24,13 @@ from .passes import FunctionPass, Pass
 _LOW: Final = "float16"
 _HIGH: Final = "float32"
 
-_FOLLOWING: Final = frozenset(
-    f"relax.{name}"
-    for name in (
-        "add",
-        "subtract",
-        "multiply",
-        "maximum",
-        "minimum",
-        "negative",
-        "nn.relu",
-        "nn.leakyrelu",
-        "clip",
-        "concat",
-        "split",
-        "stack",
-        "take",
-        "strided_slice",
-        "broadcast_to",
-        "repeat",
-        "tile",
-        "flip",
-        "where",
-        "nn.pad",
-        "nn.max_pool2d",
-    )
-)
-"""What follows besides views: operators whose results are elements of their operands, or one rounding away from it."""
-
 
 def _leads(op: Expr) -> bool:
-    return isinstance(op, Op) and "out_dtype" in op.attributes and op.is_pure
+    return isinstance(op, Op) and op.precision is Precision.LEADS and "out_dtype" in op.attributes
 
 
 def _follows(op: Expr) -> bool:
-    return isinstance(op, Op) and (op.name in _FOLLOWING or Trait.VIEW in op.traits)
+    return isinstance(op, Op) and op.precision is Precision.FOLLOWS
 
 
 def _is(ty: Type, dtype: str) -> bool:

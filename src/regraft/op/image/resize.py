@@ -17,7 +17,7 @@ from ...ir.dims import Dim
 from ...ir.dtypes import as_optional_dtype, is_float
 from ...ir.errors import OpTypeError
 from ...ir.expr import Expr, PrimValue, ShapeExpr
-from ...ir.op import Call, Op, wrong_attribute, wrong_operand
+from ...ir.op import Call, Op, Precision, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..adjoints import converted_like, known_shape
 from ..adjoints import widened as widened_expr
@@ -217,8 +217,14 @@ def _declare(rank: int, rounding_method: str) -> Op:
         "extrapolation_value": 0.0,
         "out_dtype": None,
     }
-    name = f"relax.image.resize{rank}d"
-    return Op(name, ("data", "size"), attributes, infer=_resize_type, reference=_resize)
+    return Op(
+        f"relax.image.resize{rank}d",
+        ("data", "size"),
+        attributes,
+        infer=_resize_type,
+        reference=_resize,
+        precision=Precision.FOLLOWS,
+    )
 
 
 RESIZE2D: Final = _declare(2, "round")

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ...ir.dims import dims_equal
 from ...ir.dtypes import is_bool
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Op, Precision, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, Type
 from ..adjoints import collapse_to, known_rank, reshape_like
 from ..comparison import greater, less_equal
@@ -60,6 +60,8 @@ RELU = Op(
     infer=require_dtype(same_type, lambda dtype: not is_bool(dtype), "numbers, not bool"),
     reference=_relu,
     traits=(Trait.ELEMENTWISE, Trait.IDEMPOTENT),
+    precision=Precision.FOLLOWS,
+    finite=True,
 )
 
 
@@ -91,6 +93,7 @@ LEAKYRELU = Op(
     infer=same_float_type,
     reference=rounded_once(_leakyrelu),
     traits=_ELEMENTWISE,
+    precision=Precision.FOLLOWS,
 )
 
 
@@ -167,7 +170,9 @@ def _gelu(xp: Any, x: Any) -> Any:
     return x * 0.5 * special_function(xp, "erfc")(x * -sqrt(0.5))
 
 
-GELU = Op("relax.nn.gelu", ("data",), infer=same_float_type, reference=rounded_once(_gelu), traits=_ELEMENTWISE)
+GELU = Op(
+    "relax.nn.gelu", ("data",), infer=same_float_type, reference=rounded_once(_gelu), traits=_ELEMENTWISE, finite=True
+)
 
 
 def gelu(data: Expr) -> Call:
@@ -208,7 +213,9 @@ def _silu(xp: Any, x: Any) -> Any:
     return x * special_function(xp, "expit")(x)
 
 
-SILU = Op("relax.nn.silu", ("data",), infer=same_float_type, reference=rounded_once(_silu), traits=_ELEMENTWISE)
+SILU = Op(
+    "relax.nn.silu", ("data",), infer=same_float_type, reference=rounded_once(_silu), traits=_ELEMENTWISE, finite=True
+)
 
 
 def silu(data: Expr) -> Call:
@@ -267,6 +274,7 @@ SOFTMAX = Op(
     {"axis": -1},
     infer=_along_axis_type,
     reference=rounded_once(normalized_exponentials),
+    finite=True,
 )
 
 

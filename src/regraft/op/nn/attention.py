@@ -19,6 +19,7 @@ from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from ..adjoints import collapse_to, converted_like, count_of, known_shape, tensor_type
 from ..adjoints import widened as widened_expr
 from ..comparison import equal, greater_equal, less, less_equal
+from ..costs import attention_operations
 from ..create import arange, zeros
 from ..datatype import astype
 from ..elementary import rsqrt
@@ -205,7 +206,13 @@ def _attention_var_len(
 # --- the operators
 
 ATTENTION = Op(
-    "relax.nn.attention", ("query", "key", "value"), _ATTRIBUTES, infer=_attention_type, reference=_attention
+    "relax.nn.attention",
+    ("query", "key", "value"),
+    _ATTRIBUTES,
+    infer=_attention_type,
+    reference=_attention,
+    finite=True,
+    cost=attention_operations,
 )
 ATTENTION_BIAS = Op(
     "relax.nn.attention_bias",
@@ -213,6 +220,8 @@ ATTENTION_BIAS = Op(
     _ATTRIBUTES,
     infer=_attention_bias_type,
     reference=_attention,
+    finite=True,
+    cost=attention_operations,
 )
 ATTENTION_VAR_LEN = Op(
     "relax.nn.attention_var_len",

@@ -16,8 +16,9 @@ from typing import Any, Final
 from ...ir.dims import Dim, dims_equal, exact_divide
 from ...ir.dtypes import as_optional_dtype
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, wrong_operand
+from ...ir.op import Call, Op, Precision, wrong_operand
 from ...ir.types import Type
+from ..costs import convolution_operations
 from ..layouts import SPATIAL, arranged_type, canonical_dims, check_layout, data_letters, from_canonical, to_canonical
 from ..row import primitive
 from ..rules import common_dtype, tensor_operand
@@ -160,7 +161,16 @@ def _declare(rank: int) -> Op:
         "out_layout": data_letters(rank),
         "out_dtype": None,
     }
-    return primitive(f"relax.nn.conv{rank}d", ("data", "weight"), attributes, infer=_conv_type, reference=_conv)
+    return primitive(
+        f"relax.nn.conv{rank}d",
+        ("data", "weight"),
+        attributes,
+        infer=_conv_type,
+        reference=_conv,
+        precision=Precision.LEADS,
+        cost=convolution_operations,
+        finite=True,
+    )
 
 
 CONV1D: Final = _declare(1)

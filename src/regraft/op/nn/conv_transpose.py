@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from ...ir.dims import Dim, dim_at_least, dims_equal
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, wrong_attribute, wrong_operand
+from ...ir.op import Call, Op, Precision, wrong_attribute, wrong_operand
 from ...ir.types import Type
+from ..costs import transposed_operations
 from ..layouts import SPATIAL, arranged_type, canonical_dims, check_layout, data_letters, from_canonical, to_canonical
 from ..row import primitive
 from ..semantics import accumulator, cast, dtype_name
@@ -109,8 +110,16 @@ def _declare(rank: int) -> Op:
         "out_layout": data_letters(rank),
         "out_dtype": None,
     }
-    name = f"relax.nn.conv{rank}d_transpose"
-    return primitive(name, ("data", "weight"), attributes, infer=_conv_transpose_type, reference=_conv_transpose)
+    return primitive(
+        f"relax.nn.conv{rank}d_transpose",
+        ("data", "weight"),
+        attributes,
+        infer=_conv_transpose_type,
+        reference=_conv_transpose,
+        precision=Precision.LEADS,
+        cost=transposed_operations,
+        finite=True,
+    )
 
 
 CONV1D_TRANSPOSE: Final = _declare(1)

@@ -226,6 +226,7 @@ LAYER_NORM = Op(
     {"axes": REQUIRED, **_SCALE_AND_SHIFT},
     infer=_check_axes_parameters,
     reference=rounded_once(_layer_norm),
+    finite=True,
 )
 
 
@@ -336,6 +337,7 @@ RMS_NORM = Op(
     {"axes": (-1,), "epsilon": 1e-5},
     infer=_check_axes_parameters,
     reference=rounded_once(_rms_norm),
+    finite=True,
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ...ir.dims import Dim, dim_at_least
 from ...ir.expr import Expr
-from ...ir.op import REQUIRED, Call, Op, wrong_attribute
+from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..rules import as_int_tuple, tensor_operand
 from ..semantics import index_array, pad_constant
@@ -68,6 +68,7 @@ PAD = Op(
     {"pad_width": REQUIRED, "pad_mode": "constant", "pad_value": 0.0},
     infer=_pad_type,
     reference=_pad,
+    traits=(Trait.MOVES,),
 )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from ...ir.dims import Dim
 from ...ir.dtypes import is_float
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, wrong_operand
+from ...ir.op import Call, Op, Precision, wrong_operand
 from ...ir.types import Type
 from ..layouts import arranged_type, canonical_dims, check_layout, data_letters, from_canonical, to_canonical
 from ..rules import tensor_operand
@@ -191,7 +191,14 @@ def pool_attributes(rank: int, *, count_include_pad: bool) -> dict[str, Any]:
 
 def _declare_max(rank: int) -> Op:
     attributes = pool_attributes(rank, count_include_pad=False)
-    return Op(f"relax.nn.max_pool{rank}d", ("data",), attributes, infer=_pool_type, reference=_max_pool)
+    return Op(
+        f"relax.nn.max_pool{rank}d",
+        ("data",),
+        attributes,
+        infer=_pool_type,
+        reference=_max_pool,
+        precision=Precision.FOLLOWS,
+    )
 
 
 def _declare_avg(rank: int) -> Op:

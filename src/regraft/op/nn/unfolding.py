@@ -11,7 +11,7 @@ from typing import Any
 
 from ...ir.dims import Dim, dim_product, dims_equal
 from ...ir.expr import Expr, ShapeExpr
-from ...ir.op import REQUIRED, Call, Op, wrong_operand
+from ...ir.op import REQUIRED, Call, Op, Trait, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..adjoints import known_shape
 from ..layouts import size_operand
@@ -91,7 +91,7 @@ def _im2col(xp: Any, data: Any, **attrs: Any) -> Any:
     return xp.reshape(columns, (batch, channels * prod(kernel), prod(counts)))
 
 
-IM2COL = Op("relax.nn.im2col", ("data",), _ATTRIBUTES, infer=_im2col_type, reference=_im2col)
+IM2COL = Op("relax.nn.im2col", ("data",), _ATTRIBUTES, infer=_im2col_type, reference=_im2col, traits=(Trait.MOVES,))
 
 
 def im2col(

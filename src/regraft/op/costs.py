@@ -1,0 +1,71 @@
+"""How many operations of arithmetic calls take whose results have fewer elements than they take operations.
+
+Rules for the ``cost`` of an operator. Counts are dims: symbolic where sizes are, None where these are not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..ir.dims import Dim, dim_product
+from ..ir.op import Call
+from ..ir.types import TensorType, TupleType, Type
+
+
+def elements_of(ty: Type) -> Dim | None:
+    """The number of elements of a tensor, or of all tensors of a tuple; None if it is not known."""
+    if isinstance(ty, TupleType):
+        return total(elements_of(field) for field in ty.fields)
+    if isinstance(ty, TensorType):
+        return None if ty.shape is None else dim_product(ty.shape)
+    return 0
+
+
+def total(counts: Iterable[Dim | None]) -> Dim | None:
+    """The sum of ``counts``; None if one is not known."""
+    found: Dim = 0
+    for count in counts:
+        if count is None:
+            return None
+        found = found + count
+    return found
+
+
+def product_operations(call: Call) -> Dim | None:
+    """Of a product of matrices: a multiplication and an addition for each element and place that is summed over."""
+    left, out = call.args[0].ty, elements_of(call.ty)
+    if not isinstance(left, TensorType) or not left.shape or out is None:
+        return None
+    return dim_product((2, out, left.shape[-1]))
+
+
+def convolution_operations(call: Call) -> Dim | None:
+    """Of a convolution: as `product_operations`, over the window and the channels of a group."""
+    return _window_operations(call, elements_of(call.ty), "O")
+
+
+def transposed_operations(call: Call) -> Dim | None:
+    """Of a transposed convolution: each element of the data is spread over the window of each output channel."""
+    return _window_operations(call, elements_of(call.args[0].ty), "I")
+
+
+def _window_operations(call: Call, elements: Dim | None, apart: str) -> Dim | None:
+    """Two operations for each of ``elements`` and each element of a kernel but along its axis ``apart``."""
+    weight = call.args[1].ty
+    layout: str | None = call.attrs.get("kernel_layout")
+    if not isinstance(weight, TensorType) or weight.shape is None or elements is None or layout is None:
+        return None
+    window = [size for axis, size in zip(layout, weight.shape, strict=True) if axis != apart]
+    return dim_product((2, elements, *window))
+
+
+def attention_operations(call: Call) -> Dim | None:
+    """Of attention over (batch, sequence, heads, size): two products, and a softmax of five operations an element."""
+    query, key, value = (call.args[i].ty for i in range(3))
+    shapes = [ty.shape for ty in (query, key, value) if isinstance(ty, TensorType) and ty.shape is not None]
+    if len(shapes) < 3 or any(len(shape) != 4 for shape in shapes):
+        return None
+    batch, rows, heads, size = shapes[0]
+    columns, width = shapes[1][1], shapes[2][3]
+    scores = dim_product((batch, heads, rows, columns))
+    return scores * size * 2 + scores * width * 2 + scores * 5
