@@ -6,7 +6,15 @@ import pytest
 
 from regraft.ir import FuncType, IRError, ObjectType, PrimType, ShapeType, SymVar, TensorType, TupleType, Type
 from regraft.ir.dims import Dim
-from regraft.ir.types import bind_type, common_supertype, erase_unbound, is_subtype, substitute_type, type_symvars
+from regraft.ir.types import (
+    MOST_NESTED,
+    bind_type,
+    common_supertype,
+    erase_unbound,
+    is_subtype,
+    substitute_type,
+    type_symvars,
+)
 
 N, M = SymVar("n"), SymVar("m")
 OBJECT = ObjectType()
@@ -165,3 +173,20 @@ def test_what_is_not_known_is_erased_and_ranks_stay() -> None:
 def test_a_type_that_cannot_be_says_why(make: object, message: str) -> None:
     with pytest.raises(IRError, match=message):
         make()  # type: ignore[operator]
+
+
+def _nested(depth: int) -> TupleType:
+    ty = TupleType([FIXED])
+    for _ in range(depth - 1):
+        ty = TupleType([ty])
+    return ty
+
+
+def test_tuples_nest_to_a_depth_at_which_every_question_is_answered() -> None:
+    ty = _nested(MOST_NESTED)
+    assert ty.nesting == MOST_NESTED
+    assert ty == _nested(MOST_NESTED)
+    assert is_subtype(ty, _nested(MOST_NESTED)) is True
+    assert substitute_type(ty, {N: 4}) is ty
+    with pytest.raises(IRError, match="nests more than 50 tuples deep; put the values into one flat tuple"):
+        _nested(MOST_NESTED + 1)

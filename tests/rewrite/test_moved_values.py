@@ -58,3 +58,8 @@ def test_a_group_of_many_branches_moves_what_stands_between_them_once() -> None:
     # A chain of the same length with four times the branches: only the branches themselves may cost more.
     few, many = _calls(_residual(160, branches=4)), _calls(_residual(40, branches=16))
     assert many < 1.5 * few
+
+
+def test_branches_of_one_left_side_cost_the_same_each_however_many_there_are() -> None:
+    few, many = _calls(_residual(0, branches=100)), _calls(_residual(0, branches=400))
+    assert many < 4 * few * 1.2

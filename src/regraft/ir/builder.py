@@ -65,15 +65,19 @@ def with_operands(expr: Expr, operands: Sequence[Expr]) -> Expr:
             return expr
 
 
-def flatten(value: Expr, bind: Callable[[Expr], Expr], *, keep_root: bool = True) -> Expr:
+def flatten(
+    value: Expr, bind: Callable[[Expr], Expr], *, keep_root: bool = True, done: dict[int, Expr] | None = None
+) -> Expr:
     """``value`` with every operand made a leaf; ``bind`` names each inner expression, operands before users.
 
     ``keep_root`` leaves the outermost call unbound. Uses its own stack, so depth is no limit; each distinct inner
-    expression is bound once. Cost: linear in the expressions visited.
+    expression is bound once. With one table ``done`` (by ``id``) for several values, an expression that they share is
+    bound once for all; the caller keeps the values alive. Cost: linear in the expressions visited.
     """
     if is_leaf(value) or (keep_root and all(map(is_leaf, operands_of(value)))):
         return value
-    done: dict[int, Expr] = {}
+    if done is None:
+        done = {}
     alive: list[Expr] = []
     stack: list[tuple[Expr, bool]] = [(value, False)]
     while stack:
@@ -92,7 +96,7 @@ def flatten(value: Expr, bind: Callable[[Expr], Expr], *, keep_root: bool = True
         is_root = current is value
         done[id(current)] = flat if is_root or isinstance(flat, Tuple) else bind(flat)
         alive.append(current)
-    result = done[id(value)]
+    result = done.pop(id(value))
     return result if keep_root or is_leaf(result) else bind(result)
 
 

@@ -19,6 +19,8 @@ from .node import Node, init_field
 
 UNKNOWN_NDIM: Final = -1
 """The ``ndim`` of a tensor or shape whose rank is not known."""
+MOST_NESTED: Final = 50
+"""How deep tuples and functions may nest in a type. Each binding says its type, so depth costs its square in print."""
 
 
 class Type(Node):
@@ -96,14 +98,28 @@ class TensorType(Type):
         return TensorType(self.shape, dtype, self.ndim)
 
 
-class TupleType(Type):
-    """A tuple of values of the types ``fields``."""
+def _nesting(parts: Iterable[Type]) -> int:
+    """How deep a type of these parts nests; raises `IRError` where that is more than `MOST_NESTED`."""
+    depth = 0
+    for part in parts:
+        if isinstance(part, TupleType | FuncType) and part.nesting > depth:
+            depth = part.nesting
+    if depth >= MOST_NESTED:
+        raise IRError(f"a type nests more than {MOST_NESTED} tuples deep; put the values into one flat tuple")
+    return depth + 1
 
-    __slots__ = ("fields",)
+
+class TupleType(Type):
+    """A tuple of values of the types ``fields``; ``nesting`` tuples deep, `MOST_NESTED` at most."""
+
+    __slots__ = ("fields", "nesting")
     fields: tuple[Type, ...]
+    nesting: int
 
     def __init__(self, fields: Iterable[Type]) -> None:
-        init_field(self, "fields", tuple(fields))
+        parts = tuple(fields)
+        init_field(self, "fields", parts)
+        init_field(self, "nesting", _nesting(parts))
 
     def _key(self) -> tuple[object, ...]:
         return self.fields
@@ -164,13 +180,16 @@ class ObjectType(Type):
 class FuncType(Type):
     """A function: the types of its ``params`` (None: any), what it returns, and whether it is pure."""
 
-    __slots__ = ("params", "purity", "ret")
+    __slots__ = ("nesting", "params", "purity", "ret")
     params: tuple[Type, ...] | None
     ret: Type
     purity: bool
+    nesting: int
 
     def __init__(self, params: Iterable[Type] | None, ret: Type, purity: bool = True) -> None:
-        init_field(self, "params", None if params is None else tuple(params))
+        parts = None if params is None else tuple(params)
+        init_field(self, "params", parts)
+        init_field(self, "nesting", _nesting((*(parts or ()), ret)))
         init_field(self, "ret", ret)
         init_field(self, "purity", bool(purity))
 

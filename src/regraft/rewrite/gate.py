@@ -189,8 +189,9 @@ class Gate:
         added_before = len(session.added)
         flat: dict[Var, Expr] = {}
         session.replacing = edits
+        done: dict[int, Expr] = {}
         for var, expr in edits.items():
-            flat[var] = session.flatten(expr, known, var.name_hint, origins)
+            flat[var] = session.flatten(expr, known, var.name_hint, origins, done)
         session.replacing = ()
         added = session.added[added_before:]
         reason = self._check(rule, flat, added)

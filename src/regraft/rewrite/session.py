@@ -167,8 +167,18 @@ class EditSession(BlockView):
 
     # --- editing
 
-    def flatten(self, value: Expr, known: Mapping[int, Var], name: str, origins: Origins) -> Expr:
-        """``value`` with its inner calls added to the block as values; ``known`` are calls that are bound already."""
+    def flatten(
+        self,
+        value: Expr,
+        known: Mapping[int, Var],
+        name: str,
+        origins: Origins,
+        done: dict[int, Expr] | None = None,
+    ) -> Expr:
+        """``value`` with its inner calls added to the block as values; ``known`` are calls that are bound already.
+
+        ``done`` is one table for values that share expressions; without ``known`` these are added once for all.
+        """
         if id(value) in known:
             return known[id(value)]
 
@@ -176,8 +186,8 @@ class EditSession(BlockView):
             return self.add_value(inner, name, origins)
 
         if known:
-            value = _name_known(value, known)
-        return flatten(value, bind)
+            return flatten(_name_known(value, known), bind)
+        return flatten(value, bind, done=done)
 
     def add_value(self, value: Expr, name: str, origins: Origins) -> Var:
         """A variable for ``value``: one that holds it already, if it is pure and values are shared, else a new one."""

@@ -15,10 +15,11 @@ import sys
 import warnings
 from functools import lru_cache
 from types import FrameType, FunctionType
-from typing import Final, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
 from ..ir.errors import RegraftError
 from .errors import ParseError
+from .large_literals import without_large_literals
 
 Definition: TypeAlias = ast.FunctionDef | ast.ClassDef
 
@@ -28,7 +29,8 @@ MOST_NESTED: Final = 200
 # Every alternative that begins also ends (with the line or text, if the closing quote is missing) and
 # gives nothing back, which keeps the scan linear in any text.
 _TOKENS: Final = re.compile(
-    r'"""(?:[^"\\]++|\\[\s\S]|"(?!""))*+(?:"""|\Z|\\\Z)'
+    r'[^"\'#()\[\]{}]++'
+    r'|"""(?:[^"\\]++|\\[\s\S]|"(?!""))*+(?:"""|\Z|\\\Z)'
     r"|'''(?:[^'\\]++|\\[\s\S]|'(?!''))*+(?:'''|\Z|\\\Z)"
     r'|"(?:[^"\\\n]++|\\[\s\S])*+"?'
     r"|'(?:[^'\\\n]++|\\[\s\S])*+'?"
@@ -69,8 +71,11 @@ class Source:
         return f"{self.name}:{getattr(node, 'lineno', 1)}"
 
 
-def read_text(text: str | bytes, name: str) -> tuple[Source, ast.Module]:
-    """The source and syntax tree of a text that may come from anyone. Raises `ParseError`. Cost: linear."""
+def read_text(text: str | bytes, name: str) -> tuple[Source, ast.Module, dict[str, Any]]:
+    """The source and syntax tree of a text that may come from anyone, and the values of names in the tree.
+
+    These names stand for large lists of numbers (`large_literals`). Raises `ParseError`. Cost: linear.
+    """
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8")
@@ -81,8 +86,17 @@ def read_text(text: str | bytes, name: str) -> tuple[Source, ast.Module]:
             raise source.error_at(line, column, "the text is not UTF-8; save it as UTF-8") from None
     source = Source(name, text.split("\n"))
     _check_characters(source, text)
+    reduced = without_large_literals(text)
+    if reduced.values:
+        try:
+            _check_nesting(source, reduced.text)
+            tree = _syntax_tree(source, reduced.text)
+        except ParseError:
+            tree = None  # The whole text says where the fault is.
+        if tree is not None and reduced.is_whole(tree):
+            return source, tree, reduced.values
     _check_nesting(source, text)
-    return source, _syntax_tree(source, text)
+    return source, _syntax_tree(source, text), {}
 
 
 def _check_characters(source: Source, text: str) -> None:

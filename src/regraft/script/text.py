@@ -60,8 +60,8 @@ def parse(text: str | bytes, name: str = "<text>") -> IRModule | Function:
 def read_program(text: str | bytes, name: str, load: LoadWeights | None) -> IRModule | Function:
     """`parse`, for a text whose large constants may stand in a file that ``load`` opens."""
     with collection_paused():
-        source, tree = read_text(text, name)
-        return _TextReader(source, load).read(tree)
+        source, tree, values = read_text(text, name)
+        return _TextReader(source, load, values).read(tree)
 
 
 @final
@@ -70,10 +70,10 @@ class _TextReader:
 
     __slots__ = ("definition", "load", "names", "source")
 
-    def __init__(self, source: Source, load: LoadWeights | None) -> None:
+    def __init__(self, source: Source, load: LoadWeights | None, values: Mapping[str, Any]) -> None:
         self.source = source
         self.load = load
-        self.names: dict[str, Any] = dict(_namespaces())
+        self.names: dict[str, Any] = {**_namespaces(), **values}
         self.definition: ast.ClassDef | ast.FunctionDef | None = None
 
     def read(self, tree: ast.Module) -> IRModule | Function:

@@ -1,0 +1,79 @@
+"""Large constants that are written out in a text, taken out of it before it is parsed.
+
+Python's parser makes an object of every number, so a constant of ten million elements would take gigabytes. A list of
+plain numbers that is handed to ``R.const`` is JSON as well: it is read as such, and a name takes its place in the
+text. Lines and columns of everything else stay where they were.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from typing import Any, Final, NamedTuple
+
+LONG: Final = 20_000
+"""A list of numbers is taken out if its text has at least so many characters."""
+
+# Possessive, so that each stretch of the text is looked at once.
+_NUMBERS: Final = re.compile(r"[\d\s.,+\-eE\[\]]++")
+_SURE_DIGITS: Final = 18
+"""An integer of so many digits fits 64 bits; the ordinary reader judges longer ones, and says where they stand."""
+
+
+class Reduced(NamedTuple):
+    """A text with names in the place of large lists, and the value of each name."""
+
+    text: str
+    values: dict[str, Any]
+
+    def is_whole(self, tree: ast.Module) -> bool:
+        """Whether every name stands in ``tree`` as a name, and not inside a string or a comment."""
+        found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        return all(name in found for name in self.values)
+
+
+def without_large_literals(text: str) -> Reduced:
+    """``text`` with a name for each long list of numbers in ``const([...])``. Cost: linear in the text."""
+    if len(text) < LONG:
+        return Reduced(text, {})
+    stem = "large_literal_"
+    while stem in text:
+        stem += "_"
+    pieces: list[str] = []
+    values: dict[str, Any] = {}
+    done = 0
+    for run in _NUMBERS.finditer(text):
+        if run.end() - run.start() < LONG:
+            continue
+        start, end = text.find("[", run.start(), run.end()), text.rfind("]", run.start(), run.end()) + 1
+        if start < 0 or end <= start or not text[max(run.start() - 40, 0) : start].rstrip().endswith("const("):
+            continue
+        value = _value(text[start:end])
+        if value is None:
+            continue
+        name = f"{stem}{len(values)}"
+        values[name] = value
+        pieces.extend((text[done:start], _in_place_of(text[start:end], name)))
+        done = end
+    return Reduced("".join((*pieces, text[done:])), values)
+
+
+def _value(literal: str) -> list[Any] | None:
+    """The list, or None where it is not JSON (a plus sign, ``1.``) or has an integer that may not fit 64 bits."""
+    try:
+        return json.loads(literal, parse_int=_integer)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _SURE_DIGITS:
+        raise ValueError
+    return int(digits)
+
+
+def _in_place_of(literal: str, name: str) -> str:
+    """``name``, and the blanks and line ends that keep what follows in its line and column."""
+    first, *others = literal.split("\n")
+    return "\n".join([name.ljust(len(first)), *(" " * len(line) for line in others)])
