@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from regraft.ir import Call, OpTypeError, SymVar, TensorType, Var
-from regraft.op import dequantize, quantize
+from regraft.op import dequantize, dynamic_quantize, quantize
 from tests.op.harness import check
 
 
@@ -125,3 +125,24 @@ X, S, Z = (
 def test_wrong_quantization_names_operand_and_expectation(build: Callable[[], Call], message: str) -> None:
     with pytest.raises(OpTypeError, match=message):
         build()
+
+
+def test_dynamic_quantization_agrees_with_onnx() -> None:
+    rng = np.random.default_rng(0)
+    graph = helper.make_graph(
+        [helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "scale", "zero"])],
+        "dynamic",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, None)],
+        [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in ("y", "scale", "zero")],
+    )
+    evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]))
+    for shift in (0.0, 7.0, -7.0):
+        x = (rng.standard_normal((3, 5)) * 2 + shift).astype(np.float32)
+        check(dynamic_quantize, [x], tuple(map(np.asarray, evaluator.run(None, {"x": x}))))
+
+
+def test_dynamic_quantization_of_zeros_gives_zeros() -> None:
+    x = np.zeros((2, 3), np.float32)
+    expected = np.zeros((2, 3), np.uint8), np.array(1, np.float32), np.array(0, np.uint8)
+    # ONNX leaves open what the scale of nothing but zeros is.
+    check(dynamic_quantize, [x], expected, onnx_too=False)

@@ -80,7 +80,8 @@ from .packed import (
     null_value,
     print,
 )
-from .quantize import dequantize, quantize
+from .quantize import dequantize, dynamic_quantize, quantize
+from .quantized_products import matmul_blocks, matmul_integer
 from .reduction import max, mean, median, min, prod, std, sum, variance
 from .reshaping import expand_dims, flatten, reshape, squeeze
 from .sampling import multinomial_from_uniform
@@ -145,6 +146,7 @@ __all__ = [
     "cumsum",
     "dequantize",
     "divide",
+    "dynamic_quantize",
     "dynamic_strided_slice",
     "einsum",
     "equal",
@@ -188,6 +190,8 @@ __all__ = [
     "logical_xor",
     "make_closure",
     "matmul",
+    "matmul_blocks",
+    "matmul_integer",
     "max",
     "maximum",
     "mean",

@@ -5,6 +5,7 @@ Each operator is declared whole here.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import ml_dtypes
@@ -13,13 +14,13 @@ from ..ir.dims import dims_equal
 from ..ir.dtypes import as_dtype, is_bool, is_float, is_integer, itemsize, numpy_dtype
 from ..ir.expr import Expr
 from ..ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
-from ..ir.types import UNKNOWN_NDIM, TensorType, Type
+from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from .adjoints import collapse_to, converted_like, is_differentiable, known_rank, reshape_like
 from .reshaping import expand_dims, reshape
 from .rules import normalize_axis, require_float, tensor_operand
 from .semantics import cast, dtype_name, integer_range, widened
 
-__all__ = ["dequantize", "quantize"]
+__all__ = ["dequantize", "dynamic_quantize", "quantize"]
 
 
 def _check_parameters(call: Call) -> TensorType:
@@ -164,3 +165,44 @@ def _along_expr(call: Call, parameter: Expr) -> Expr:
 
 def _summed_for(call: Call, parameter: Expr, share: Expr) -> Expr:
     return converted_like(reshape_like(collapse_to(share, _along_expr(call, parameter)), parameter), parameter)
+
+
+# --- dynamic quantization: the scale is that of the values at hand
+
+
+def _dynamic_type(call: Call) -> Type:
+    data = require_float(call, 0)
+    scalar = TensorType((), "float32")
+    return TupleType([data.with_dtype("uint8"), scalar, scalar.with_dtype("uint8")])
+
+
+def _dynamic_quantize(xp: Any, data: Any) -> tuple[Any, Any, Any]:
+    values = cast(xp, data, "float32")
+    zero = xp.zeros((), dtype=values.dtype)
+    # ONNX Runtime reads the range of no elements as that of 0.
+    least = xp.minimum(xp.min(values), zero) if prod(values.shape) else zero
+    greatest = xp.maximum(xp.max(values), zero) if prod(values.shape) else zero
+    scale = (greatest - least) / 255
+    scale = xp.where(scale == 0, xp.ones_like(scale), scale)
+    zero_point = cast(xp, xp.clip(xp.round(-least / scale), 0.0, 255.0), "uint8")
+    return _quantize(xp, values, scale, zero_point, 0, "uint8"), scale, zero_point
+
+
+DYNAMIC_QUANTIZE = Op(
+    "relax.dynamic_quantize",
+    ("data",),
+    infer=_dynamic_type,
+    reference=_dynamic_quantize,
+    traits=(Trait.STOPS_GRADIENT,),
+)
+
+
+def dynamic_quantize(data: Expr) -> Call:
+    """``data`` in unsigned bytes, by the range of its own values; follows ``DynamicQuantizeLinear`` of ONNX.
+
+    Operand: ``data``, floating. Result: a tuple of the bytes, in ``data``'s shape; their scale, a float32
+    scalar, the range of the values with 0, divided by 255; and their zero point, a uint8 scalar:
+    ``data ≈ (bytes - zero_point) * scale``, an error of half a scale at most. No gradient passes.
+    Raises `OpTypeError` for what is not floating. Cost: three passes over ``data``.
+    """
+    return DYNAMIC_QUANTIZE(data)

@@ -35,6 +35,7 @@ from .mixed_precision import ToMixedPrecision
 from .no_ops import RemoveNoOps
 from .passes import FunctionPass, ModulePass, Pass, Sequential, function_pass, module_pass
 from .private_functions import InlinePrivateFunctions, RemoveUnusedOutputs, RemoveUnusedParameters
+from .quantize import Quantize, QuantizeDynamic, QuantizeWeights
 from .recognize_operators import RecognizeOperators
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
 from .reverse_mode import Gradient
@@ -75,6 +76,9 @@ __all__ = [
     "PrintAfterAll",
     "PrintBefore",
     "PrintBeforeAll",
+    "Quantize",
+    "QuantizeDynamic",
+    "QuantizeWeights",
     "RecognizeOperators",
     "Recorder",
     "RemoveNoOps",

@@ -26,6 +26,7 @@ from .mixed_precision import ToMixedPrecision
 from .no_ops import RemoveNoOps
 from .passes import Pass, Sequential
 from .private_functions import InlinePrivateFunctions, RemoveUnusedOutputs, RemoveUnusedParameters
+from .quantize import QuantizeDynamic, QuantizeWeights
 from .recognize_operators import RecognizeOperators
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
 
@@ -49,6 +50,8 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
         Legalize,
         LiftTransformParams,
         MergeCompositeFunctions,
+        QuantizeDynamic,
+        QuantizeWeights,
         RecognizeOperators,
         RemoveNoOps,
         RemoveRedundantReshape,

@@ -42,11 +42,35 @@ def _einsum(node: NodeImporter) -> Imported:
 
 @reads("MatMulInteger")
 def _matmul_integer(node: NodeImporter) -> Imported:
-    left = shifted(node, 0, 2)
-    right = ops.astype(node.operand(1), "int32")
-    if node.has(3):
-        right = ops.subtract(right, ops.astype(node.operand(3), "int32"))
-    return ops.matmul(left, right, "int32")
+    if any(node.has(index) and node.rank(index) > 1 for index in (2, 3)):
+        # One zero point for each row or column of each matrix of a batch.
+        left = shifted(node, 0, 2)
+        right = ops.astype(node.operand(1), "int32")
+        if node.has(3):
+            right = ops.subtract(right, ops.astype(node.operand(3), "int32"))
+        return ops.matmul(left, right, "int32")
+    points = [node.operand(index) if node.has(index) else const(0, node.dtype(index - 2)) for index in (2, 3)]
+    return ops.matmul_integer(node.operand(0), node.operand(1), *points)
+
+
+@reads("MatMulNBits", domain="com.microsoft")
+def _matmul_blocks(node: NodeImporter) -> Imported:
+    bits, size = node.attr("bits", 4), node.attr("block_size")
+    if any(node.has(index) for index in (3, 4)) or bits not in (4, 8):
+        raise node.refuse("zero points, groups that are ordered otherwise, and other widths than 4 and 8 bits")
+    scales = node.operand(2)
+    blocks = -(-node.attr("K") // size)
+    weights = ops.reshape(node.operand(1), [node.attr("N"), blocks, size * bits // 8])
+    found: Expr = ops.matmul_blocks(
+        node.operand(0), node.emit(weights), node.emit(ops.reshape(scales, [node.attr("N"), blocks])), bits, size
+    )
+    return found if not node.has(5) else ops.add(node.emit(found), node.operand(5))
+
+
+@reads("DynamicQuantizeLinear")
+def _dynamic_quantize(node: NodeImporter) -> tuple[Imported | None, ...]:
+    found = node.emit(ops.dynamic_quantize(node.operand(0)))
+    return found[0], found[1], found[2]
 
 
 @reads("Det")

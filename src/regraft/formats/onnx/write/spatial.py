@@ -319,39 +319,3 @@ def _grid_sample(lowering: Lowering, call: Call) -> Lowered | None:
 @lowers("image.affine_grid")
 def _affine_grid(lowering: Lowering, call: Call) -> Lowered | None:
     return affine_grid_by_places(lowering, call) if has_open_sizes(call) else None
-
-
-# --- quantization
-
-
-_QUANTIZED = ("int8", "uint8", "int16", "uint16")
-
-
-@lowers("quantize")
-def _quantize(lowering: Lowering, call: Call) -> Lowered | None:
-    data, scale, zero_point = lowering.tensors(call.args)
-    result = call.attrs["out_dtype"]
-    fits = dtype_of(data) == dtype_of(scale) == "float32" and dtype_of(zero_point) == result in _QUANTIZED
-    if not fits or not _is_even(call):
-        return None
-    return lowering.graph.op("QuantizeLinear", data, scale, zero_point, axis=call.attrs["axis"])
-
-
-@lowers("dequantize")
-def _dequantize(lowering: Lowering, call: Call) -> Lowered | None:
-    data, scale, zero_point = lowering.tensors(call.args)
-    fits = dtype_of(scale) == call.attrs["out_dtype"] == "float32"
-    if not fits or dtype_of(data) not in _QUANTIZED or dtype_of(zero_point) != dtype_of(data) or not _is_even(call):
-        return None
-    axis = call.attrs["axis"]
-    return lowering.graph.op("DequantizeLinear", data, scale, zero_point, dtype="float32", axis=axis)
-
-
-def _is_even(call: Call) -> bool:
-    """Whether scale and zero point are both scalars, or both of one element for each on the axis."""
-    data, scale, zero_point = (tensor_type(arg) for arg in call.args)
-    if scale.ndim == zero_point.ndim == 0:
-        return True
-    if scale.ndim != 1 or zero_point.ndim != 1 or data.shape is None or not data.shape:
-        return False
-    return scale.shape == zero_point.shape == (data.shape[call.attrs["axis"]],)

@@ -169,7 +169,7 @@ def lower_function(
         [port.value for port in outputs],
         nodes=graph.nodes,
         initializers=constants,
-        opset_imports={"": opset},
+        opset_imports={"": opset, **{node.domain: 1 for node in _all_nodes(graph.nodes) if node.domain}},
         name=name,
     )
     return LoweredFunction(written, inputs, outputs)

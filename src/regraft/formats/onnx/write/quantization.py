@@ -1,0 +1,91 @@
+"""Numbers in few bits as ONNX: quantization and back, products of bytes, weights in blocks.
+
+Weights in blocks are ONNX Runtime's own operator, which OpenVINO reads as well; all else is standard ONNX.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import onnx_ir as ir
+
+from ....ir.expr import Constant, Expr
+from ....ir.op import Call
+from .graph import dtype_of
+from .lowering import Lowered, Lowering, lowers, tensor_type
+
+RUNTIME_DOMAIN: Final = "com.microsoft"
+"""The domain of ONNX Runtime's own operators."""
+
+_SUMMED_IN_BYTES: Final = 4
+"""How ``MatMulNBits`` may compute: the other side in bytes too, the fastest, at an error below that of the weights."""
+
+_QUANTIZED = ("int8", "uint8", "int16", "uint16")
+
+
+@lowers("quantize")
+def _quantize(lowering: Lowering, call: Call) -> Lowered | None:
+    data, scale, zero_point = lowering.tensors(call.args)
+    result = call.attrs["out_dtype"]
+    fits = dtype_of(data) == dtype_of(scale) == "float32" and dtype_of(zero_point) == result in _QUANTIZED
+    if not fits or not _is_even(call):
+        return None
+    return lowering.graph.op("QuantizeLinear", data, scale, zero_point, axis=call.attrs["axis"])
+
+
+@lowers("dequantize")
+def _dequantize(lowering: Lowering, call: Call) -> Lowered | None:
+    data, scale, zero_point = lowering.tensors(call.args)
+    fits = dtype_of(scale) == call.attrs["out_dtype"] == "float32"
+    if not fits or dtype_of(data) not in _QUANTIZED or dtype_of(zero_point) != dtype_of(data) or not _is_even(call):
+        return None
+    axis = call.attrs["axis"]
+    return lowering.graph.op("DequantizeLinear", data, scale, zero_point, dtype="float32", axis=axis)
+
+
+def _is_even(call: Call) -> bool:
+    """Whether scale and zero point are both scalars, or both of one element for each on the axis."""
+    data, scale, zero_point = (tensor_type(arg) for arg in call.args)
+    if scale.ndim == zero_point.ndim == 0:
+        return True
+    if scale.ndim != 1 or zero_point.ndim != 1 or data.shape is None or not data.shape:
+        return False
+    return scale.shape == zero_point.shape == (data.shape[call.attrs["axis"]],)
+
+
+@lowers("dynamic_quantize")
+def _dynamic_quantize(lowering: Lowering, call: Call) -> Lowered:
+    graph = lowering.graph
+    [data] = lowering.tensors(call.args)
+    return graph.ops("DynamicQuantizeLinear", [graph.cast(data, "float32")], 3)
+
+
+@lowers("matmul_integer")
+def _matmul_integer(lowering: Lowering, call: Call) -> Lowered | None:
+    rows, right_side, columns = (tensor_type(call.args[index]) for index in (2, 1, 3))
+    if rows.ndim or (columns.ndim and right_side.ndim > 2):
+        return None  # ONNX Runtime takes no zero points of rows, nor of columns for a batch of right sides
+    left, right, *zero_points = lowering.tensors(call.args)
+    given = [None if _is_zero(arg) else point for arg, point in zip(call.args[2:], zero_points, strict=True)]
+    return lowering.graph.op("MatMulInteger", left, right, *given)
+
+
+def _is_zero(arg: Expr) -> bool:
+    return isinstance(arg, Constant) and not arg.data.numpy().any()
+
+
+@lowers("matmul_blocks")
+def _matmul_blocks(lowering: Lowering, call: Call) -> Lowered | None:
+    graph = lowering.graph
+    data, weights, scales = lowering.tensors(call.args)
+    operand, packed = tensor_type(call.args[0]), tensor_type(call.args[1])
+    if operand.shape is None or packed.shape is None or dtype_of(data) not in ("float32", "float16"):
+        return None
+    rows, columns = operand.shape[-1], packed.shape[0]
+    if not isinstance(rows, int) or not isinstance(columns, int) or operand.ndim < 2:
+        return None
+    given: list[ir.Value] = [data, weights, graph.cast(scales, dtype_of(data))]
+    attributes = {"K": rows, "N": columns, "bits": call.attrs["bits"], "block_size": call.attrs["block_size"]}
+    made = graph.value(dtype_of(data), f"{graph.hint}/MatMulNBits")
+    graph.add("MatMulNBits", given, [made], domain=RUNTIME_DOMAIN, accuracy_level=_SUMMED_IN_BYTES, **attributes)
+    return made

@@ -1,0 +1,11 @@
+"""Programs in few bits: products and convolutions on bytes, weights in 8 or 4 bits.
+
+Each pass is a few rules over one pattern for the layers that it is about (`layers`); what becomes of the numbers is
+in `weights`. None of them is part of a level: values change by more than rounding, so they are asked for.
+"""
+
+from .blocks import QuantizeWeights
+from .dynamic import QuantizeDynamic
+from .static import Quantize, Range, Ranges, observed, with_ranges
+
+__all__ = ["Quantize", "QuantizeDynamic", "QuantizeWeights", "Range", "Ranges", "observed", "with_ranges"]

@@ -1,0 +1,88 @@
+"""The layers that quantization is about: products with constant weights, found by one pattern.
+
+All passes of this room read layers here, so that they name and count the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ...ir.expr import Constant, Expr, PrimValue, Var
+from ...ir.op import Call
+from ...ir.types import TensorType
+from ...pattern import PatternContext, is_const, is_op, wildcard
+from ...rewrite import Bindings, Decline, decline
+
+KEPT: Final = "it stays in the precision that it has, as asked"
+"""Why a layer that was named is left."""
+
+with PatternContext() as PRODUCT:
+    _data, _weights = wildcard(), is_const()
+    _turned = is_op("relax.permute_dims")(_weights)
+    _matmul = is_op("relax.matmul")(_data, _weights | _turned)
+
+
+class Product(NamedTuple):
+    """``data @ weights``, bound to ``var``; weights of two axes, turned if ``axes`` says so."""
+
+    var: Var
+    data: Expr
+    constant: Constant
+    is_turned: bool
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the source model's tensors that the weights are, or are made of."""
+        return sources_of(self.constant)
+
+    def weights(self) -> np.ndarray:
+        """The weights, of shape (k, m); what has to be read from a file for them is not kept."""
+        array = self.constant.data.read()
+        return array.T if self.is_turned else array
+
+
+def product_of(matchings: dict[Any, Any], bindings: Bindings, keep: Collection[str], least: int) -> Product | Decline:
+    """The layer that `PRODUCT` matched, or why it is none: it is to be kept, or too small, or no float32."""
+    var = matchings[_matmul]
+    call = bindings[var]
+    assert isinstance(call, Call)
+    if var.name_hint in keep:
+        return decline(KEPT)
+    constant = matchings[_weights]
+    assert isinstance(constant, Constant)
+    if constant.data.dtype != "float32" or not is_float32(matchings[_data]) or not is_float32(call):
+        return decline("quantized are products of float32")
+    if len(constant.data.shape) != 2:
+        return decline("weights of more or less than two axes")
+    if constant.data.size < least:
+        return decline(f"weights of fewer than {least} numbers gain nothing")
+    return Product(var, matchings[_data], constant, _turned in matchings and _turns(bindings[matchings[_turned]]))
+
+
+def _turns(permuted: Expr) -> bool:
+    assert isinstance(permuted, Call)
+    axes = permuted.attrs.axes
+    return axes is None or [axis % 2 for axis in axes] == [1, 0]
+
+
+def is_float32(expr: Expr) -> bool:
+    """Whether ``expr`` is a tensor of float32."""
+    return isinstance(expr.ty, TensorType) and expr.ty.dtype == "float32"
+
+
+def sources_of(constant: Constant) -> tuple[str, ...]:
+    """The names of the source model's tensors that a constant is, or is made of."""
+    data = constant.data
+    return data.sources if data.name is None else (data.name,)
+
+
+def number_of(expr: Expr) -> float | None:
+    """The value of a scalar that is written out, else None."""
+    if isinstance(expr, PrimValue) and isinstance(expr.value, int | float):
+        return float(expr.value)
+    if isinstance(expr, Constant) and expr.data.size == 1:
+        return float(expr.data.numpy().reshape(()))
+    return None

@@ -1,0 +1,264 @@
+"""Quantize: convolutions, products and what lies between them on bytes, with ranges that samples gave.
+
+The form is the one that runtimes read: each value that is computed with in bytes is quantized and dequantized again
+where it is read, and so are the weights; the runtime takes an operator between the two as one on bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ... import op as ops
+from ...ir.expr import Constant, Expr, Tuple, Var, const
+from ...ir.module import IRModule
+from ...ir.op import Call
+from ...ir.program import Binding, BindingBlock, Function, SeqExpr, VarBinding
+from ...ir.tensor_data import TensorData
+from ...ir.types import TensorType
+from ...ir.visitor import iter_bindings
+from ...pattern import PatternContext, is_const, is_op, wildcard
+from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
+from ..context import PassContext
+from ..passes import FunctionPass, Pass
+from .layers import KEPT, PRODUCT, is_float32, number_of, product_of, sources_of
+from .weights import per_channel
+
+_CONVOLUTIONS: Final = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
+
+
+class Range(NamedTuple):
+    """The least and the greatest value that was seen."""
+
+    least: float
+    greatest: float
+
+    def joined(self, other: Range) -> Range:
+        """What holds the values of both."""
+        return Range(min(self.least, other.least), max(self.greatest, other.greatest))
+
+
+Ranges = Mapping[str, Range]
+"""What values of a function lie in, by the names of their bindings."""
+
+_FOLLOWING: Final = ("relax.add", "relax.multiply", "relax.nn.avg_pool2d", "relax.nn.adaptive_avg_pool2d")
+"""What is computed in bytes between convolutions, where all that it reads comes from them."""
+
+_PASSING: Final = ("relax.nn.max_pool2d", "relax.reshape", "relax.permute_dims", "relax.flatten", "relax.squeeze")
+"""What gives elements of its operand, so that these keep their scale."""
+
+_ACTIVATIONS: Final = ("relax.nn.relu", "relax.clip")
+
+with PatternContext() as _CONVOLUTION:
+    _data, _weights = wildcard(), is_const()
+    _conv = is_op(_CONVOLUTIONS[0])(_data, _weights)
+    for _name in _CONVOLUTIONS[1:]:
+        _conv = _conv | is_op(_name)(_data, _weights)
+
+with PatternContext() as _POOLED:
+    _image = wildcard()
+    _pooled = is_op("relax.nn.avg_pool2d")(_image) | is_op("relax.nn.adaptive_avg_pool2d")(_image)
+
+with PatternContext() as _COMBINED:
+    _left, _right = wildcard(), wildcard()
+    _combined = is_op("relax.add")(_left, _right) | is_op("relax.multiply")(_left, _right)
+
+_limited, _scale, _zero_point = wildcard(), is_const(), is_const()
+_relu, _clip = is_op("relax.nn.relu")(_limited), is_op("relax.clip")(_limited, wildcard(), wildcard())
+_quantized = is_op("relax.quantize")(_relu | _clip, _scale, _zero_point)
+
+
+def image_values(function: Function) -> frozenset[Var]:
+    """The values of ``function`` that are computed from convolutions by what runtimes have on bytes."""
+    found: set[Var] = set()
+    for binding in iter_bindings(function):
+        value = binding.value
+        if isinstance(binding, VarBinding) and isinstance(value, Call):
+            inner = [arg for arg in _operands(value) if not isinstance(arg, Constant)]
+            name = getattr(value.op, "name", "")
+            through = name in _FOLLOWING or name in _PASSING or name in _ACTIVATIONS or name == "relax.concat"
+            if name in _CONVOLUTIONS or (through and inner and all(arg in found for arg in inner)):
+                found.add(binding.var)
+        elif isinstance(value, Var) and value in found:
+            found.add(binding.var)
+    return frozenset(found)
+
+
+def _operands(call: Call) -> list[Expr]:
+    flat: list[Expr] = []
+    for arg in call.args:
+        flat.extend(arg.fields if isinstance(arg, Tuple) else [arg])
+    return [arg for arg in flat if isinstance(arg.ty, TensorType)]
+
+
+class _Bytes:
+    """What a run of the pass knows, and the rewriters of its rules."""
+
+    def __init__(self, function: Function, ranges: Ranges, keep: frozenset[str], least: int) -> None:
+        self._images = image_values(function)
+        self._ranges = ranges
+        self._keep = keep
+        self._least = least
+
+    def rules(self) -> RuleSet:
+        """In order: what computes, what lies between, and what bytes make superfluous."""
+        return RuleSet(
+            [
+                Rule(_CONVOLUTION, self._convolution, "quantize_convolution"),
+                Rule(PRODUCT, self._product, "quantize_product"),
+                Rule(_COMBINED, self._combination, "quantize_between_convolutions"),
+                Rule(_POOLED, self._pooling, "quantize_pooling"),
+                Rule(_quantized, _without_limit, "leave_limits_to_bytes"),
+            ]
+        )
+
+    def _convolution(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        var = matchings[_conv]
+        conv, weights = bindings[var], matchings[_weights]
+        assert isinstance(conv, Call)
+        if var.name_hint in self._keep:
+            return decline(KEPT)
+        if not is_float32(conv) or not is_float32(matchings[_data]):
+            return decline("quantized are convolutions of float32")
+        if weights.data.size < self._least:
+            return decline(f"weights of fewer than {self._least} numbers gain nothing")
+        data = self._in_bytes(matchings[_data])
+        if isinstance(data, Decline):
+            return data
+        kernel = _weights_in_bytes(weights.data.read(), conv.attrs.kernel_layout.index("O"), sources_of(weights))
+        return {var: Call(conv.op, (data, kernel), conv.attrs)}
+
+    def _product(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        layer = product_of(matchings, bindings, self._keep, self._least)
+        if isinstance(layer, Decline):
+            return layer
+        data = self._in_bytes(layer.data)
+        if isinstance(data, Decline):
+            return data
+        return {layer.var: ops.matmul(data, _weights_in_bytes(layer.weights(), 1, layer.sources))}
+
+    def _combination(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        var, operands = matchings[_combined], (matchings[_left], matchings[_right])
+        if not all(operand in self._images for operand in operands):
+            return decline("not all that it reads comes from convolutions")
+        if var.name_hint in self._keep:
+            return decline(KEPT)
+        return self._over_bytes(var, operands, bindings)
+
+    def _pooling(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        var = matchings[_pooled]
+        if matchings[_image] not in self._images:
+            return decline("what it reads comes from no convolution")
+        return decline(KEPT) if var.name_hint in self._keep else self._over_bytes(var, (matchings[_image],), bindings)
+
+    def _over_bytes(self, var: Var, operands: tuple[Expr, ...], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        read: list[Expr] = []
+        for operand in operands:
+            found = self._in_bytes(operand)
+            if isinstance(found, Decline):
+                return found
+            read.append(found)
+        call = bindings[var]
+        assert isinstance(call, Call)
+        return {var: Call(call.op, read, call.attrs)}
+
+    def _in_bytes(self, data: Expr) -> Expr | Decline:
+        """``data`` quantized and dequantized again, by the range that samples gave."""
+        found = self._ranges.get(data.name_hint) if isinstance(data, Var) else None
+        if found is None:
+            return decline("no samples say what its operand lies in")
+        if not np.isfinite(found).all():
+            return decline(f"its operand lies between {found.least} and {found.greatest}")
+        least, greatest = min(found.least, 0.0), max(found.greatest, 0.0)
+        scale = np.float32((greatest - least) / 255 or 1.0)
+        zero_point = np.uint8(np.clip(np.rint(-least / scale), 0, 255))
+        quantized = ops.quantize(data, const(scale), const(zero_point), 0, "uint8")
+        return ops.dequantize(quantized, const(scale), const(zero_point), 0)
+
+
+def _weights_in_bytes(weights: np.ndarray, axis: int, sources: tuple[str, ...]) -> Expr:
+    packed = per_channel(weights, axis)
+    values = Constant(TensorData(packed.values, None, sources))
+    return ops.dequantize(values, const(packed.scales), const(np.zeros(packed.scales.shape, np.int8)), axis)
+
+
+def _without_limit(expr: Expr, matchings: dict[Any, Any]) -> Expr | Decline:
+    """Bytes whose zero point is their least end where a relu does; a clip's upper limit must lie at their greatest."""
+    assert isinstance(expr, Call)
+    scale, zero_point = (matchings[one].data.numpy() for one in (_scale, _zero_point))
+    if expr.attrs.out_dtype != "uint8" or zero_point.any():
+        return decline("bytes go below zero, so the limit has an effect")
+    if _clip in matchings:
+        _, least, greatest = matchings[_clip].args
+        low, high = number_of(least), number_of(greatest)
+        if low != 0 or high is None or high < 254.5 * float(scale.max()):
+            return decline("the clip's limits are not those of the bytes")
+    return Call(expr.op, (matchings[_limited], *expr.args[1:]), expr.attrs)
+
+
+def observed(function: Function) -> tuple[Var, ...]:
+    """The float32 values whose ranges `Quantize` asks for: what convolutions and products read, and what lies between.
+
+    In order, each once. Cost: linear.
+    """
+    images, found = image_values(function), dict[Var, None]()
+    for binding in iter_bindings(function):
+        value = binding.value
+        if not isinstance(value, Call):
+            continue
+        name = getattr(value.op, "name", "")
+        if name in (*_CONVOLUTIONS, "relax.matmul"):
+            read = [value.args[0]]
+        elif name in _FOLLOWING:
+            read = [arg for arg in _operands(value) if arg in images]
+        else:
+            continue
+        found.update(dict.fromkeys(arg for arg in read if isinstance(arg, Var) and is_float32(arg)))
+    return tuple(found)
+
+
+def with_ranges(function: Function, observed_values: Sequence[Var]) -> Function:
+    """``function`` giving the least and the greatest of each of ``observed_values`` in place of its results, in order.
+
+    Two scalars each, side by side. The values are parameters, or bound in the body's blocks and not in branches.
+    Cost: linear.
+    """
+    pending = dict.fromkeys(observed_values)
+    results: dict[Var, list[Var]] = {}
+    blocks: list[BindingBlock] = []
+    seen: list[Var] = list(function.params)
+    for block in function.body.blocks:
+        own = [value for value in (*seen, *(binding.var for binding in block)) if value in pending]
+        seen, added = [], list[Binding]()
+        for value in own:
+            calls = [ops.min(value), ops.max(value)]
+            results[value] = [Var(f"{value.name_hint}_range", call.ty) for call in calls]
+            added += [VarBinding(var, call) for var, call in zip(results[value], calls, strict=True)]
+            del pending[value]
+        blocks.append(type(block)([*block, *added]))
+    leaves = [var for value in observed_values for var in results[value]]
+    return Function(function.params, SeqExpr(blocks, Tuple(leaves)), None, function.is_pure, function.attrs)
+
+
+def Quantize(ranges: Ranges, keep: Collection[str] = (), least: int = 256) -> Pass:
+    """Compute convolutions and products with constant weights on bytes, by ranges that samples gave.
+
+    What they read is quantized to uint8 (asymmetric, one scale) and dequantized again, weights to int8 (symmetric, one
+    scale for each output channel). So is what sums, products and average pools between convolutions read, so that
+    runtimes stay in bytes from one to the next. A relu or clip that ends where the bytes do is left out.
+    ``ranges`` says what values lie in, by the names of their bindings (`observed` lists those that are asked for);
+    a layer whose operand has none stays. ``keep`` names bindings that stay; so do those of fewer than ``least``
+    weights.
+
+    Needs: weights as constants, batch norms folded (`FoldBatchnormToConv2D`). Guarantees: dtypes and shapes as before.
+    Values change by about 1 to 6 % of the largest, so this is never done by default. Activations are unsigned: ONNX
+    Runtime's convolutions of signed bytes are as slow as those of float32. Cost: linear in the weights.
+    """
+    kept = frozenset(keep)
+
+    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
+        return context.rewrite(function, _Bytes(function, ranges, kept, least).rules())
+
+    return FunctionPass(transform, "Quantize", keeps_values=False)

@@ -1,0 +1,84 @@
+"""The numbers of weights in few bits: their scales, their codes, and how they are packed.
+
+Plain NumPy; what is done with them is the passes' business.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class PerChannel(NamedTuple):
+    """int8 ``values`` of the shape of the weights, and one float32 scale for each index of the kept axis."""
+
+    values: np.ndarray
+    scales: np.ndarray
+
+
+def per_channel(weights: np.ndarray, axis: int, bits: int = 8) -> PerChannel:
+    """``weights`` in int8, symmetric, with one scale for each index along ``axis``: ``values * scales ≈ weights``.
+
+    Each number is off by half of its scale at most. -128 is not used, so that zero is in the middle; with fewer
+    ``bits`` the range is smaller. Scales of channels that are all zero are 1. Cost: linear.
+    """
+    most = 2 ** (bits - 1) - 1
+    others = tuple(other for other in range(weights.ndim) if other != axis % weights.ndim)
+    greatest = np.max(np.abs(weights), axis=others, keepdims=True).astype(np.float32)
+    scales = np.where(greatest > 0, greatest / np.float32(most), np.float32(1))
+    values = np.clip(np.rint(weights / scales), -most, most).astype(np.int8)
+    return PerChannel(values, scales.reshape(-1))
+
+
+class InBlocks(NamedTuple):
+    """``codes``, uint8 of shape (columns, blocks, bytes of a block), and float32 ``scales`` (columns, blocks)."""
+
+    codes: np.ndarray
+    scales: np.ndarray
+
+
+_SHARES = (1.0, 0.95, 0.9, 0.85, 0.8)
+"""Parts of the full range to try: rounding all numbers finer may cost less than what cutting off the largest does."""
+
+
+def in_blocks(weights: np.ndarray, bits: int, size: int, *, searched: bool = True) -> InBlocks:
+    """``weights`` (k, m), symmetric, in blocks of ``size`` numbers of a column, as `regraft.op.matmul_blocks` reads it.
+
+    The last block is filled up with zeros. Where ``searched``, each block takes the scale, of a few, with the least sum
+    of squared errors. Cost: linear, times the scales that are tried.
+    """
+    rows, columns = weights.shape
+    blocks = -(-rows // size)
+    padded = np.zeros((columns, blocks * size), np.float32)
+    padded[:, :rows] = weights.T
+    values = padded.reshape(columns, blocks, size)
+    half = 2 ** (bits - 1)
+    # The number of largest magnitude takes the code that has no opposite, so that the range is used up.
+    at = np.argmax(np.abs(values), axis=2, keepdims=True)
+    full = np.take_along_axis(values, at, axis=2) / np.float32(-half)
+    full = np.where(full == 0, np.float32(1), full)
+    best = _rounded(values, full, half)
+    if searched and bits < 8:
+        least = _squares(values, full, best)
+        scales = full.copy()
+        for share in _SHARES[1:]:
+            tried = full * np.float32(share)
+            codes = _rounded(values, tried, half)
+            errors = _squares(values, tried, codes)
+            better = errors < least
+            least, scales = np.where(better, errors, least), np.where(better, tried, scales)
+            best = np.where(better, codes, best)
+        full = scales
+    codes = (best + half).astype(np.uint8)
+    if bits == 4:
+        codes = codes[..., 0::2] | (codes[..., 1::2] << 4)
+    return InBlocks(codes, full[..., 0].astype(np.float32))
+
+
+def _rounded(values: np.ndarray, scales: np.ndarray, half: int) -> np.ndarray:
+    return np.clip(np.rint(values / scales), -half, half - 1)
+
+
+def _squares(values: np.ndarray, scales: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    return np.sum(np.square(values - codes * scales), axis=2, keepdims=True)

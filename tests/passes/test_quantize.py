@@ -1,0 +1,215 @@
+"""Passes to few bits: what they rewrite, what they leave and why, and how far the values are from before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import regraft.op as R
+from regraft.engine import build
+from regraft.formats.onnx import from_onnx, to_onnx
+from regraft.ir import BlockBuilder, Expr, IRModule, TensorType, Var, const
+from regraft.passes import PassError, op_counts, report
+from regraft.passes.quantize import Quantize, QuantizeDynamic, QuantizeWeights, Range, observed, with_ranges
+from regraft.passes.quantize.weights import per_channel
+
+RNG = np.random.default_rng(7)
+
+
+def weights(*shape: int) -> Expr:
+    return const((RNG.standard_normal(shape) / shape[0] ** 0.5).astype(np.float32))
+
+
+def module_of(shape: tuple[int, ...], body: Any) -> IRModule:
+    x = Var("x", TensorType(shape, "float32"))
+    builder = BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(body(builder, x))
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+def layers(builder: BlockBuilder, x: Expr) -> Expr:
+    """Two products of one left side, one of them with its weights turned, and one after them."""
+    left = builder.emit(R.matmul(x, weights(96, 64)), "left")
+    right = builder.emit(R.matmul(x, builder.emit(R.permute_dims(weights(64, 96)))), "right")
+    joined = builder.emit(R.nn.relu(R.add(left, right)))
+    return R.matmul(joined, weights(64, 80))
+
+
+def images(builder: BlockBuilder, x: Expr) -> Expr:
+    """A residual block, pooled, with a classifier."""
+    first = builder.emit(R.nn.relu(R.add(R.nn.conv2d(x, weights(16, 3, 3, 3), padding=1), weights(16, 1, 1))))
+    second = builder.emit(R.nn.conv2d(first, weights(16, 16, 3, 3), padding=1), "second")
+    summed = builder.emit(R.clip(builder.emit(R.add(second, first)), 0.0, 6.0))
+    pooled = builder.emit(R.nn.max_pool2d(summed, (2, 2), (2, 2)))
+    flat = builder.emit(R.reshape(builder.emit(R.nn.adaptive_avg_pool2d(pooled, (1, 1))), (2, 16)))
+    return R.matmul(flat, weights(16, 32))
+
+
+def values(module: IRModule, *arrays: np.ndarray, target: str = "numpy") -> np.ndarray:
+    options = {} if target == "numpy" else {"threads": 1}
+    return np.asarray(build(module, target=target, **options)["main"](*arrays))
+
+
+def error(expected: np.ndarray, found: np.ndarray) -> float:
+    return float(np.abs(expected - found).max() / np.abs(expected).max())
+
+
+def arrays(*shape: int) -> np.ndarray:
+    return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+
+
+def declined(one: Any, module: IRModule) -> set[str]:
+    return {step.reason for done in report(one, module).passes for step in done.declined if step.reason}
+
+
+def calibrated(module: IRModule, *samples: np.ndarray) -> dict[str, Range]:
+    seen = observed(module["main"])
+    run = build(IRModule({"main": with_ranges(module["main"], seen)}), target="numpy")["main"]
+    found: dict[str, Range] = {}
+    for sample in samples:
+        ends = [float(end) for end in run(sample)]
+        for value, own in zip(seen, zip(ends[::2], ends[1::2], strict=True), strict=True):
+            found[value.name_hint] = Range(*own).joined(found.get(value.name_hint, Range(*own)))
+    return found
+
+
+def test_products_run_on_bytes_and_share_what_they_read() -> None:
+    module = module_of((5, 96), layers)
+    done = QuantizeDynamic()(module)
+    counts = op_counts(done)
+    assert counts["relax.matmul"] == 0
+    assert counts["relax.matmul_integer"] == 3
+    assert counts["relax.dynamic_quantize"] == 2, "the two products of one left side share it"
+    x = arrays(5, 96)
+    expected = values(module, x)
+    assert 1e-4 < error(expected, values(done, x)) < 0.03
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "torch"])
+def test_engines_agree_on_bytes_with_the_reference(target: str) -> None:
+    done = QuantizeDynamic()(module_of((5, 96), layers))
+    x = arrays(5, 96)
+    program = build(done, target=target)["main"]
+    np.testing.assert_allclose(np.asarray(program(x)), values(done, x), rtol=1e-4, atol=1e-4)
+
+
+def test_onnx_holds_standard_operators_that_come_back_as_they_are() -> None:
+    done = QuantizeDynamic()(module_of((5, 96), layers))
+    model = to_onnx(done)
+    kinds = [node.op_type for node in model.graph.node]
+    assert kinds.count("DynamicQuantizeLinear") == 2
+    assert kinds.count("MatMulInteger") == 3
+    assert {node.domain for node in model.graph.node} == {""}
+    back = from_onnx(model)
+    assert op_counts(back) == op_counts(done)
+    x = arrays(5, 96)
+    np.testing.assert_array_equal(values(back, x), values(done, x))
+
+
+def test_what_is_named_stays_and_the_reason_is_said() -> None:
+    module = module_of((5, 96), layers)
+    done = QuantizeDynamic(keep=["right"])(module)
+    assert op_counts(done)["relax.matmul"] == 1
+    assert declined(QuantizeDynamic(keep=["right"]), module) == {"it stays in the precision that it has, as asked"}
+
+
+def test_small_weights_other_dtypes_and_weights_from_outside_are_left() -> None:
+    small = module_of((5, 8), lambda _, x: R.matmul(x, weights(8, 4)))
+    assert QuantizeDynamic()(small) is small
+    assert declined(QuantizeDynamic(), small) == {"weights of fewer than 4096 numbers gain nothing"}
+    half = module_of(
+        (5, 64), lambda builder, x: R.matmul(builder.emit(R.astype(x, "float16")), const(np.ones((64, 64), np.float16)))
+    )
+    assert declined(QuantizeDynamic(), half) == {"quantized are products of float32"}
+    square = module_of((64, 64), lambda _, x: R.matmul(x, x))
+    assert QuantizeDynamic()(square) is square
+
+
+@pytest.mark.parametrize("bits", [7, 8])
+def test_a_bit_may_be_left_unused(bits: int) -> None:
+    module = module_of((5, 96), layers)
+    done = QuantizeDynamic(bits=bits)(module)
+    found = per_channel(arrays(9, 4), 1, bits)
+    assert np.abs(found.values).max() == 2 ** (bits - 1) - 1
+    x = arrays(5, 96)
+    assert error(values(module, x), values(done, x)) < 0.05
+
+
+@pytest.mark.parametrize(("bits", "most"), [(8, 0.02), (4, 0.25)])
+@pytest.mark.parametrize("target", ["onnxruntime", "openvino"])
+def test_weights_in_blocks_take_fewer_bytes_and_run_on_the_engines(bits: int, most: float, target: str) -> None:
+    module = module_of((1, 96), layers)
+    done = QuantizeWeights(bits)(module)
+    assert op_counts(done)["relax.matmul_blocks"] == 3
+    model = to_onnx(done)
+    assert [one.domain for one in model.opset_import] == ["", "com.microsoft"]
+    assert sum(node.op_type == "MatMulNBits" for node in model.graph.node) == 3
+    assert model.ByteSize() < to_onnx(module).ByteSize() * (bits + 2) / 32
+    x = arrays(1, 96)
+    assert error(values(module, x), values(done, x, target=target)) < most
+    assert error(values(done, x), values(done, x, target=target)) < 0.02
+    np.testing.assert_array_equal(values(from_onnx(model), x), values(done, x))
+
+
+@pytest.mark.parametrize("options", [{"bits": 5}, {"block": 24}, {"block": 8}])
+def test_widths_and_blocks_that_do_not_exist_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(PassError, match="QuantizeWeights"):
+        QuantizeWeights(**options)
+
+
+def test_convolutions_and_what_lies_between_run_on_bytes() -> None:
+    module = module_of((2, 3, 10, 12), images)
+    x = arrays(2, 3, 10, 12)
+    done = Quantize(calibrated(module, x))(module)
+    counts = op_counts(done)
+    # Three layers, the two sides of the sum and the pool read bytes; of these, one value is read twice.
+    assert counts["relax.quantize"] == 5
+    assert counts["relax.dequantize"] == 5 + 3
+    expected = values(module, x)
+    for target in ("numpy", "onnxruntime", "openvino"):
+        assert 1e-4 < error(expected, values(done, x, target=target)) < 0.06, target
+
+
+def test_a_limit_that_the_bytes_have_anyway_is_left_out() -> None:
+    module = module_of((2, 3, 10, 12), images)
+    ranges = calibrated(module, arrays(2, 3, 10, 12))
+    done = Quantize(ranges)(module)
+    assert op_counts(done)["relax.nn.relu"] == 0, "the zero point is the least byte"
+    without = Quantize({**ranges, "lv3": Range(-1.0, 1.0)})(module)
+    assert op_counts(without)["relax.nn.relu"] in (0, 1)
+    lower = module_of((2, 4096), lambda builder, x: R.matmul(builder.emit(R.nn.relu(x), "kept"), weights(4096, 4)))
+    signed = Quantize({"kept": Range(-1.0, 1.0)})(lower)
+    assert op_counts(signed)["relax.nn.relu"] == 1, "bytes that go below zero limit nothing there"
+
+
+def test_ranges_are_those_of_all_samples() -> None:
+    module = module_of((2, 3, 10, 12), images)
+    samples = [arrays(2, 3, 10, 12), 3 * arrays(2, 3, 10, 12)]
+    found = calibrated(module, *samples)
+    assert found["x"] == Range(float(samples[1].min()), float(samples[1].max()))
+    assert set(found) == {value.name_hint for value in observed(module["main"])}
+
+
+def test_a_layer_without_a_range_stays() -> None:
+    module = module_of((2, 3, 10, 12), images)
+    assert Quantize({})(module) is module
+    assert "no samples say what its operand lies in" in declined(Quantize({}), module)
+    broken = Quantize({"x": Range(0.0, float("inf"))})
+    assert "its operand lies between 0.0 and inf" in declined(broken, module)
+
+
+def test_convolutions_of_other_layouts_have_one_scale_for_each_output_channel() -> None:
+    kernel = (RNG.standard_normal((3, 3, 3, 16)) * np.logspace(-3, 0, 16)).astype(np.float32)
+    module = module_of(
+        (2, 10, 12, 3), lambda _, x: R.nn.conv2d(x, const(kernel), data_layout="NHWC", kernel_layout="HWIO")
+    )
+    x = arrays(2, 10, 12, 3)
+    done = Quantize({"x": Range(float(x.min()), float(x.max()))})(module)
+    expected, found = values(module, x), values(done, x)
+    for channel in range(16):
+        assert error(expected[..., channel], found[..., channel]) < 0.03
