@@ -16,6 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent
 # Before any test module can import a library that reads it: models under test are built here, never fetched.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+# Before JAX is first used: a mesh of eight devices, simulated in one process, for the tests of shardings.
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+
 # No time limits in either profile: how fast a loaded machine draws an example says nothing of the program.
 settings.register_profile(
     "ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True

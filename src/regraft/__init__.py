@@ -63,7 +63,7 @@ from .rewrite import (
     rewrite_bindings,
     rewrite_call,
 )
-from .run import Executable, ExecutionError, VirtualMachine, build, get_global_func, register_func
+from .run import Executable, ExecutionError, Mesh, VirtualMachine, build, get_global_func, register_func
 from .script import ParseError, load_script, parse, save_script
 
 if TYPE_CHECKING:
@@ -141,6 +141,7 @@ __all__ = [
     "IRModule",
     "If",
     "MatchCast",
+    "Mesh",
     "MissingDependencyError",
     "ObjectType",
     "Op",

@@ -4,7 +4,7 @@ This namespace holds the functions that people call. It knows the language only.
 Python's operators on expressions what they mean.
 """
 
-from . import grad, image, nn, signal, vision
+from . import dist, grad, image, nn, signal, vision
 from . import indexing_gradients as indexing_gradients
 from . import operators as operators
 from . import selection_gradients as selection_gradients
@@ -145,6 +145,7 @@ __all__ = [
     "cumprod",
     "cumsum",
     "dequantize",
+    "dist",
     "divide",
     "dynamic_quantize",
     "dynamic_strided_slice",

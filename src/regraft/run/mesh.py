@@ -90,6 +90,12 @@ def parse_spec(text: str) -> Spec:
     return tuple(entries)
 
 
+def placement_text(spec: CutAxes, mesh: Mesh) -> str:
+    """A spec as ``annotate_sharding`` takes it: for each axis of the mesh the axis of the tensor that it cuts."""
+    cut = {axis: index for index, axes in enumerate(spec) for axis in axes}
+    return ", ".join([f"S[{cut[axis]}]" if axis in cut else "R" for axis in mesh])
+
+
 def spec_text(spec: CutAxes) -> str:
     """A spec as it is written on the command line."""
     return ",".join("+".join(axes) or "-" for axes in spec)

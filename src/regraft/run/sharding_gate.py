@@ -42,11 +42,12 @@ def resolved(
     Raises `BuildError`, which starts with ``argument``, for a name or glob that matches nothing, an axis that the mesh
     does not have or that is used twice, a spec that is longer than the tensor's rank, and a size that does not divide.
     """
-    exact = {name: spec for name, spec in (given or {}).items() if not _SPECIAL & set(name)}
-    globs = {name: spec for name, spec in (given or {}).items() if name not in exact}
     names = [tensor.name for tensor in tensors]
+    known = set(names)
+    exact = {name: spec for name, spec in (given or {}).items() if name in known or not _SPECIAL & set(name)}
+    globs = {name: spec for name, spec in (given or {}).items() if name not in exact}
     for name in exact:
-        if name not in names:
+        if name not in known:
             raise BuildError(f'{argument}: "{name}" is none of {_many(names)}{_nearest(name, names)}')
     for pattern in globs:
         if not any(fnmatchcase(name, pattern) for name in names):

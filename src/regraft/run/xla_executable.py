@@ -18,6 +18,7 @@ from .xla_calls import Outside
 from .xla_engine import is_known
 from .xla_placement import Placement
 from .xla_program import Home, XlaFunction, dialect, engine_settings, leaves_of
+from .xla_report import FunctionReport, XlaReport
 
 _serial: Final = itertools.count()
 
@@ -45,7 +46,7 @@ class XlaExecutable(Executable):
         outside, placement = Outside(), Placement(device, mesh, specs)
         text = f"<regraft xla {next(_serial)}>"
         with engine_settings():
-            program = write_module(lifted.module, dialect(outside, placement), text, verify_types=verify_types)
+            program = write_module(lifted.module, dialect(module, outside, placement), text, verify_types=verify_types)
         home = Home(program, placement, outside, None if cache is None else os.fspath(cache), compiler_options)
         self._compiling: Final = {
             name: XlaFunction(name, function, lifted.taken[name], home) for name, function in module.items()
@@ -56,6 +57,24 @@ class XlaExecutable(Executable):
     def compilations(self) -> dict[str, int]:
         """How many times each function was compiled: once for each set of sizes that it was called with."""
         return {name: len(function.compiled) for name, function in self._compiling.items()}
+
+    def report(self, function: str | None = None, sizes: Mapping[str, int] | None = None) -> XlaReport:
+        """What is compiled: on each device the weights, arguments and temporaries, and collectives by source layer.
+
+        ``function`` is the one to report on, by default all. Those that have been called are reported for the sizes of
+        the latest call; others are compiled for the sizes of their types, where ``sizes`` gives the open ones by name.
+        Nothing of the weights is read. Cost: once the compilation, then linear in the compiled program's text. Raises
+        `BuildError` when a size is not known, and as a call would.
+        """
+        chosen = [function] if function is not None else list(self._compiling)
+        reports: list[FunctionReport] = []
+        for name in chosen:
+            if name not in self._compiling:
+                raise BuildError(f"there is no function {name!r}; there are: {', '.join(self._compiling)}")
+            found = self._compiling[name]
+            latest = list(found.compiled)[-1:] if sizes is None else []
+            reports.append(found.report(latest[0] if latest else found.signature(sizes or {})))
+        return XlaReport(self.mesh, tuple(reports), sum(self.compilations.values()))
 
 
 def _entry(function: XlaFunction) -> Any:

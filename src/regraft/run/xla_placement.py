@@ -12,10 +12,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..ir.op import Call
 from ..ir.tensor_data import TensorData
+from ..ir.types import TensorType
+from ..op.dist import DeviceMesh, placement_axes
 from .errors import BuildError
 from .mesh import CutAxes, Mesh
-from .sharding_gate import Placed, check_sizes
+from .sharding_gate import Placed, check_sizes, checked_spec
 from .xla_library import Array, Device, Sharding, create_device_mesh, jax
 
 
@@ -56,6 +59,43 @@ class Placement:
         """Raise `BuildError` where an argument's sizes, which were open until now, do not divide over what cuts it."""
         if self.mesh is not None and tensor is not None and tensor.name in self.specs:
             check_sizes(argument, self.specs[tensor.name], tensor, sizes, self.mesh)
+
+    def annotation(self, where: str, call: Call, meshes: Mapping[str, Sequence[DeviceMesh]]) -> CutAxes:
+        """The spec that a call of ``annotate_sharding`` states, over this program's mesh.
+
+        Raises `BuildError`, which starts with ``where``, for another mesh, and for sizes that do not divide.
+        """
+        assert self.mesh is not None
+        device_mesh: Any = call.attrs.device_mesh
+        if isinstance(device_mesh, str):
+            name, _, index = device_mesh.removesuffix("]").partition("[")
+            if int(index) >= len(meshes.get(name, ())):
+                raise BuildError(
+                    f"{where}: the module names no mesh {device_mesh!r}; it names: {', '.join(meshes) or 'none'}"
+                )
+            device_mesh = meshes[name][int(index)].shape
+        if tuple(device_mesh) != tuple(self.mesh.values()):
+            raise BuildError(
+                f"{where}: annotate_sharding is for a mesh of {tuple(device_mesh)} devices, not for {self.mesh}"
+            )
+        axes = placement_axes(call.attrs.placement)
+        if len(axes) != len(self.mesh):
+            raise BuildError(
+                f"{where}: the placement {call.attrs.placement!r} has {len(axes)} entries; expected one for each "
+                f"axis of {self.mesh}"
+            )
+        ty = call.ty
+        assert isinstance(ty, TensorType)
+        tensor = Placed(where, ty.shape, ty.dtype)
+        cut: list[tuple[str, ...]] = [()] * (len(ty.shape) if ty.shape is not None else 0)
+        for axis, at in zip(self.mesh, axes, strict=True):
+            if at is not None and cut:
+                cut[at] = (*cut[at], axis)
+        return checked_spec("annotate_sharding", tuple(cut), tensor, self.mesh)
+
+    def annotated(self, x: Array, spec: CutAxes) -> Array:
+        """``x``, traced, laid as ``spec`` says."""
+        return jax.lax.with_sharding_constraint(x, self.sharding_of(spec))
 
     def put_weight(self, data: TensorData, sharding: Sharding) -> Array:
         """A weight in its place; of a file, each process reads the parts of its own devices."""

@@ -6,14 +6,20 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from math import prod
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
+from ..ir.dims import Dim, SymExpr, evaluate, free_symvars
 from ..ir.dtypes import numpy_dtype
+from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Function
 from ..ir.tensor_data import TensorData
-from ..ir.types import TensorType, TupleType, Type
+from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type
+from ..op.dist import ANNOTATE_SHARDING, MESHES, DeviceMesh
 from .errors import BuildError, ExecutionError, TypeCheckError
 from .failures import located
 from .function_writer import FunctionWriter
@@ -24,10 +30,8 @@ from .xla_calls import LOWERINGS, Outside, call_extern, helpers
 from .xla_kernels import KERNELS
 from .xla_library import Array, compilation_cache, jax, jnp
 from .xla_placement import Placement
+from .xla_report import SCOPE, FunctionReport, collectives_of, memory_of, sizes_text
 from .xla_values import ARRAY, Known, array_dtype, as_argument, assemble, dissect
-
-_SCOPE: Final = "regraft_line_"
-"""The name scope of a binding's operations, followed by its line of the text; reports read it back."""
 
 _cache_lock: Final = Lock()
 _CACHE_SETTINGS: Final = {
@@ -45,8 +49,16 @@ def engine_settings() -> Generator[None]:
         yield
 
 
-def dialect(outside: Outside, placement: Placement) -> Dialect:
-    """How programs are written for XLA."""
+def dialect(module: IRModule, outside: Outside, placement: Placement) -> Dialect:
+    """How ``module`` is written for XLA."""
+    meshes: dict[str, Sequence[DeviceMesh]] = dict(module.attrs.get(MESHES, ()))
+
+    def annotate(writer: FunctionWriter, call: Call) -> str:
+        operand = writer.operand(call.args[0])
+        if placement.mesh is None:
+            return operand
+        return f"annotated({operand}, {placement.annotation(f'{writer.name}: {operand}', call, meshes)!r})"
+
     names = {name: f"xla_{name.removeprefix('relax.').replace('.', '_')}" for name in KERNELS}
     lowerings = {name: Lowering(partial(_write_kernel, text)) for name, text in names.items()}
     kernels = {text: _scoped(KERNELS[name]) for name, text in names.items()}
@@ -55,8 +67,8 @@ def dialect(outside: Outside, placement: Placement) -> Dialect:
         jnp,
         _known_constant,
         array_dtype,
-        {**LOWERINGS, **lowerings},
-        {**helpers(outside), **kernels},
+        {**LOWERINGS, **lowerings, ANNOTATE_SHARDING.name: Lowering(annotate)},
+        {**helpers(outside), **kernels, "annotated": placement.annotated},
         traced=True,
         write_extern=call_extern,
     )
@@ -79,7 +91,7 @@ def _scoped(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function``, whose operations tell in the compiled program which line of the text called it."""
 
     def run(*operands: Any, **attributes: Any) -> Any:
-        with jax.named_scope(f"{_SCOPE}{_caller_line()}"):
+        with jax.named_scope(f"{SCOPE}{_caller_line()}"):
             return function(*operands, **attributes)
 
     return run
@@ -176,6 +188,38 @@ class XlaFunction:
                 found = self.compiled[signature] = Compiled(lowered.compile(self.home.options), result)
             return found
 
+    def signature(self, sizes: Mapping[str, int]) -> Signature:
+        """What the function would be compiled for, from the types of its parameters and ``sizes`` by name.
+
+        Raises `BuildError` for a parameter whose type does not tell its sizes, or a name that stands for no size.
+        """
+        arrays: list[tuple[tuple[int, ...], Any]] = []
+        given = dict(sizes)
+        template = tuple(
+            [_template(p.ty, f"{self.name}: parameter {p.name_hint}", given, arrays) for p in self.function.params]
+        )
+        return Signature(template, tuple(arrays))
+
+    def report(self, signature: Signature) -> FunctionReport:
+        """What was compiled for ``signature``; compiles it first if need be, without weights."""
+        compiled = self.compile(signature).run
+        arguments, temporaries, results, aliased = memory_of(compiled)
+        placement = self.home.placement
+        weights = 0
+        for data in self.weights:
+            weights += prod(placement.sharding(data.name).shard_shape(data.shape)) * numpy_dtype(data.dtype).itemsize
+        return FunctionReport(
+            self.name,
+            sizes_text(array_names(signature.template, self._hints), signature.arrays),
+            placement.device_count,
+            weights,
+            arguments,
+            temporaries,
+            results,
+            aliased,
+            collectives_of(compiled.as_text(), self.home.program),
+        )
+
     def _lowered(self, signature: Signature) -> tuple[Any, Any]:
         placement = self.home.placement
         results: list[Any] = []
@@ -264,6 +308,27 @@ def leaves_of(name: str, ty: Type, origin: str = "") -> Iterator[Placed]:
     elif isinstance(ty, TupleType):
         for index, field in enumerate(ty.fields):
             yield from leaves_of(f"{name}[{index}]", field, origin)
+
+
+def _template(ty: Type, place: str, sizes: Mapping[str, int], arrays: list[tuple[tuple[int, ...], Any]]) -> Any:
+    """The template of a value of type ``ty``, as `dissect` would give it of one; its arrays go to ``arrays``."""
+    if isinstance(ty, TupleType):
+        return tuple([_template(field, f"{place}[{i}]", sizes, arrays) for i, field in enumerate(ty.fields)])
+    if isinstance(ty, TensorType) and ty.shape is not None and ty.dtype is not None:
+        arrays.append((tuple([_size(dim, place, sizes) for dim in ty.shape]), np.dtype(numpy_dtype(ty.dtype))))
+        return ARRAY
+    if isinstance(ty, ShapeType) and ty.values is not None:
+        return tuple([Known(int, _size(dim, place, sizes)) for dim in ty.values])
+    if isinstance(ty, PrimType) and ty.value is not None and not isinstance(ty.value, SymExpr):
+        return Known(type(ty.value), ty.value)
+    raise BuildError(f"{place} is {ty!r}, which does not tell for what it would be compiled; call the function first")
+
+
+def _size(dim: Dim, place: str, sizes: Mapping[str, int]) -> int:
+    missing = [variable.name for variable in free_symvars(dim) if variable.name not in sizes]
+    if missing:
+        raise BuildError(f"{place} has a size {dim}; say what {missing[0]} is: sizes={{{missing[0]!r}: 128}}")
+    return evaluate(dim, {variable: sizes[variable.name] for variable in free_symvars(dim)})
 
 
 def array_names(template: Sequence[Any], hints: Sequence[str]) -> list[str]:

@@ -7,7 +7,10 @@ from .decorators import ir_module as ir_module
 from .intrinsics import module_attrs as module_attrs
 from .intrinsics import module_global_infos as module_global_infos
 
+Range = range
+"""Consecutive numbers: ``I.Range(0, 4)`` are 0 to 3."""
+
 StringType = ObjectConstructor()
 """TVM's type of strings: any value, here."""
 
-__all__ = ["StringType", "ir_module", "module_attrs", "module_global_infos"]
+__all__ = ["Range", "StringType", "ir_module", "module_attrs", "module_global_infos"]

@@ -12,10 +12,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, final
 
 from ..ir.builder import NameSupply
+from ..ir.errors import IRError
 from ..ir.expr import GlobalVar, Var
 from ..ir.module import IRModule
 from ..ir.program import Function
 from ..ir.types import FuncType, Type, is_subtype
+from ..op.dist import MESHES
 from . import intrinsics
 from .decorators import FunctionOptions, function_options
 from .environment import Environment
@@ -258,6 +260,12 @@ class _ModuleReader:
                 self.signatures[name] = self.reader.signature(statement, options, self.outer)
             case ast.Expr(value=ast.Call() as call):
                 callee = evaluator.evaluate(call.func)
+                if callee is intrinsics.module_global_infos and len(call.args) == 1 and not call.keywords:
+                    try:
+                        self.attrs[MESHES] = intrinsics.named_meshes(evaluator.evaluate(call.args[0]))
+                    except IRError as error:
+                        raise self.source.error(call, str(error)) from None
+                    return
                 if callee is not intrinsics.module_attrs or len(call.args) != 1 or call.keywords:
                     raise self.source.error(call, "in a module stand functions and I.module_attrs({...}) only")
                 given = evaluator.evaluate(call.args[0])

@@ -30,6 +30,7 @@ from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
+from ..op.dist import MESHES, DeviceMesh
 from .constants import ConstantWriter
 from .names import IdentifierSupply, identifier
 
@@ -53,8 +54,11 @@ def module_text(module: IRModule, constants: ConstantWriter) -> str:
     names = IdentifierSupply()
     table = {variable: names.fresh(variable.name_hint) for variable in module.functions}
     lines: list[str] = []
-    if module.attrs:
-        lines.append(f"{_INDENT}I.module_attrs({attribute_text(module.attrs)})")
+    attrs = {name: value for name, value in module.attrs.items() if name != MESHES}
+    if attrs:
+        lines.append(f"{_INDENT}I.module_attrs({attribute_text(attrs)})")
+    if MESHES in module.attrs:
+        lines.append(f"{_INDENT}I.module_global_infos({_meshes_text(module.attrs[MESHES])})")
     uses_scalars = False
     for variable, function in module.functions.items():
         if lines:
@@ -67,6 +71,18 @@ def module_text(module: IRModule, constants: ConstantWriter) -> str:
         lines.append(f"{_INDENT}pass")
     imports = ["# from regraft.script import ir as I", *_imports(uses_scalars), ""]
     return "\n".join([*imports, "@I.ir_module", "class Module:", *lines, *constants.section()])
+
+
+def _meshes_text(named: tuple[tuple[str, tuple[DeviceMesh, ...]], ...]) -> str:
+    entries: list[str] = []
+    for name, meshes in named:
+        texts: list[str] = []
+        for shape, ids in meshes:
+            in_order = ids == tuple(range(ids[0], ids[0] + len(ids)))
+            devices = f"I.Range({ids[0]}, {ids[0] + len(ids)})" if in_order else str(list(ids))
+            texts.append(f"R.device_mesh({shape}, {devices})")
+        entries.append(f"{string_text(name)}: [{', '.join(texts)}]")
+    return "{" + ", ".join(entries) + "}"
 
 
 def function_text(function: Function, constants: ConstantWriter) -> str:

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from .. import op as _ops
 from ..ir.expr import ExternFunc as ExternFunc
 from ..op import *  # noqa: F403 - the vocabulary is this namespace
+from ..op.dist import device_mesh as device_mesh
 from .annotations import (
     CallableConstructor,
     ObjectConstructor,
@@ -53,6 +54,7 @@ _WORDS = [
     "Tensor",
     "Tuple",
     "const",
+    "device_mesh",
     "dataflow",
     "dtype",
     "func_attr",
