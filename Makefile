@@ -20,13 +20,13 @@ DIFFUSERS := $(shell sed -n 's/.*"\(diffusers[^"]*\)".*/\1/p' pyproject.toml)
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: demo test bench lint lint-ruff lint-format lint-types lint-imports docs wheel-check clean
+.PHONY: demo test bench lint lint-ruff lint-format lint-types lint-imports docs ui browser wheel-check clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/optimize_unet.py build/demo
 
 # One thread per worker: two workers with a thread pool each would fight over the same cores.
-test: $(VENV)/dev.stamp
+test: $(VENV)/dev.stamp browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
 bench: $(VENV)/dev.stamp
@@ -55,6 +55,20 @@ docs: $(VENV)/dev.stamp
 	mv docs/gradients_coverage.md.new docs/gradients_coverage.md
 	$(BIN)/python -m bench.model_counts > docs/models.md.new
 	mv docs/models.md.new docs/models.md
+
+# The page's script, from its sources in ui/; only who changes these needs Node.
+ui:
+	cd ui && npm ci --no-audit --no-fund && npm run build
+
+# The tests of the page drive a real browser.
+browser:
+	@if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core >/dev/null; \
+	  else \
+	    echo "The tests of the page need Chromium and its driver: apt-get install chromium chromium-driver" >&2; exit 1; \
+	  fi; \
+	fi
 
 # The wheel alone in an environment of its own, without PyTorch: what `pip install regraft` gives.
 wheel-check: $(VENV)/created.stamp

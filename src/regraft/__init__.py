@@ -53,6 +53,7 @@ from .ir import (
     structural_equal,
     structural_hash,
 )
+from .ir.node import register_page
 from .rewrite import (
     PatternMatchingRewriter,
     RewriteError,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from .model import optimize as optimize
     from .run.torch_out import save_torch as save_torch
     from .run.torch_out import to_torch as to_torch
+    from .view import view as view
 
 _ROOMS = (
     "analysis",
@@ -94,6 +96,7 @@ _ROOMS = (
     "testing",
     "training",
     "transform",
+    "view",
 )
 
 
@@ -106,6 +109,15 @@ _ON_DEMAND = {
     "to_torch": "run.torch_out",
 }
 """Names whose home imports a framework."""
+
+
+def _notebook_page(thing: Any) -> str:
+    from .view import view
+
+    return view(thing)._repr_html_()  # pyright: ignore[reportPrivateUsage] - the name that notebooks ask for
+
+
+register_page(_notebook_page)
 
 
 def __getattr__(name: str) -> Any:

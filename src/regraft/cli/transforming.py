@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,6 +58,9 @@ def optimize(
     clock: ClockName = None,
     budget: Annotated[float, typer.Option(min=0.0, help="About how many seconds --measure may take.")] = 30.0,
     report: Annotated[Path | None, typer.Option(help="Write what was done, and left and why, as JSON.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write what was done as a page for a browser, step by step, with why not.")
+    ] = None,
     fix: FixedSizes = None,
     dim: DimSizes = None,
     seed: Seed = 0,
@@ -65,9 +69,13 @@ def optimize(
     """Rewrite a model and write it to OUT: the main job."""
     sizes = parse_sizes(dim)
     from ..model import optimize as run
+    from ..view import HtmlReport
 
     made: list[OptimizationReport] = []
-    with console.shown_progress() as progress:
+    page = None if html is None else HtmlReport(html)
+    reports = [made.append, *(one for one in (report, page) if one is not None)]
+    watching = nullcontext() if page is None else page.watching()
+    with console.shown_progress() as progress, watching:
         run(
             model,
             output=output,
@@ -79,7 +87,7 @@ def optimize(
             threads=threads,
             clock=clock,
             budget=budget,
-            report=[made.append] if report is None else [made.append, report],
+            report=reports,
             fix=parse_sizes(fix, "--fix"),
             dims=sizes,
             seed=seed,
@@ -90,6 +98,8 @@ def optimize(
     _show(made[0])
     console.print_written(output, made[0].files)
     _summarize(made[0])
+    if html is not None:
+        console.print_line(f"Wrote {html} ({console.bytes_text(html.stat().st_size)}), to be opened in a browser")
 
 
 def _show(made: OptimizationReport) -> None:

@@ -10,7 +10,7 @@ from typing import Any, final
 
 from .errors import IRError
 from .expr import GlobalVar
-from .node import Node, init_field
+from .node import Node, init_field, page_of
 from .op import Attrs
 from .program import Function
 
@@ -45,6 +45,9 @@ class IRModule(Node):
         init_field(self, "functions", table)
         init_field(self, "attrs", attrs if isinstance(attrs, Attrs) else Attrs(attrs))
         init_field(self, "_by_name", by_name)
+
+    def _repr_html_(self) -> str | None:
+        return page_of(self)
 
     @classmethod
     def from_expr(cls, function: Function) -> IRModule:

@@ -23,6 +23,19 @@ def register_printer(printer: Callable[[Any, bool], str]) -> None:
     _printers[:] = [printer]
 
 
+_pages: Final[list[Callable[[Any], str]]] = []
+
+
+def register_page(page: Callable[[Any], str]) -> None:
+    """Give notebooks their view of programs, and of what is found about them: ``page(thing)`` returns HTML."""
+    _pages[:] = [page]
+
+
+def page_of(thing: Any) -> str | None:
+    """What a notebook shows of ``thing``; None, for its text, where nothing is registered."""
+    return _pages[0](thing) if _pages else None
+
+
 def print_node(node: Any, *, elide: bool) -> str:
     """The script text of ``node``, or its class name when the written form is not loaded."""
     if not _printers:

@@ -25,7 +25,7 @@ from .expr import (
     Tuple,
     Var,
 )
-from .node import Node, init_field
+from .node import Node, init_field, page_of
 from .op import Attrs, Op
 from .types import FuncType, PrimType, TensorType, Type, common_supertype, erase_unbound, type_symvars
 
@@ -184,6 +184,9 @@ class Function(Expr):
         init_field(self, "is_pure", bool(is_pure))
         init_field(self, "attrs", attrs if isinstance(attrs, Attrs) else Attrs(attrs))
         init_field(self, "ty", FuncType([v.ty for v in variables], ret_ty, is_pure))
+
+    def _repr_html_(self) -> str | None:
+        return page_of(self)
 
     @property
     def name(self) -> str | None:

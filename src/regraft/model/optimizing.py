@@ -95,6 +95,7 @@ def optimize(
         clock: for the measurement, ``"cpu"`` or ``"wall"``; by default processor time for one thread, else the wall's.
         budget: for the measurement, about how many seconds it may take.
         report: where to write what was done as JSON, or what to call with the `OptimizationReport`; or several such.
+            One that is both a path and can be called writes itself there, such as `regraft.view.HtmlReport`.
             Reports come before the output takes its place, so that there is no output where one cannot be written.
         fix: numbers for symbolic sizes, by name; the result is a model of these sizes only.
         dims: for the verification, sizes of symbolic dims by name.
@@ -115,8 +116,10 @@ def optimize(
     stages = Stages(progress, len(chosen) + 2 + verify + measure)
     with stages.stage("reading"):
         opened = open_model(model, args, kwargs, dynamic_shapes=dynamic_shapes, function=function, fixed=fix)
-    reports = [report] if callable(report) or isinstance(report, str | os.PathLike) else list(report or ())
-    _check_outputs(target, [Path(one) for one in reports if not callable(one)], opened)
+    reports: list[ReportTo] = (
+        [report] if callable(report) or isinstance(report, str | os.PathLike) else list(report or ())
+    )
+    _check_outputs(target, [Path(os.fspath(one)) for one in reports if isinstance(one, str | os.PathLike)], opened)
     states = States()
     instruments = [*PassContext.current().instruments, stages, *([states] if measure else [])]
     with PassContext(instruments, PassContext.current().verify):
@@ -205,6 +208,8 @@ def _made(
         verification,
         {**stages.seconds, "passes": sum(one.seconds for one in done.passes)},
         sizes,
+        before=opened.module,
+        program=done.module,
         bytes_before=sum(path.stat().st_size for path in opened.files if path.exists())
         or constant_bytes(opened.module),
         bytes_after=sum(sizes.values()) or constant_bytes(done.module),

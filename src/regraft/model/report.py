@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from ..ir.module import IRModule
+from ..ir.node import page_of
 from ..passes import PassReport
 from .measure import Measurement
 from .verification import Verification
@@ -21,7 +23,8 @@ class OptimizationReport:
     and why; ``differences`` how far each output is from before, None where that was not asked for; ``seconds`` how
     long each stage took; ``files`` the bytes of each file that was written, none for a model in memory.
     ``bytes_before`` and ``bytes_after`` are those of the model's files, of its weights for a model in memory;
-    ``measurement`` says how fast it became, None where that was not asked for.
+    ``measurement`` says how fast it became, None where that was not asked for. ``before`` and ``program`` are the
+    model as it was read and as it was made; they are no part of the JSON.
     """
 
     model: str
@@ -31,6 +34,8 @@ class OptimizationReport:
     verification: Verification | None
     seconds: Mapping[str, float]
     files: Mapping[str, int]
+    before: IRModule = field(repr=False)
+    program: IRModule = field(repr=False)
     bytes_before: int = 0
     bytes_after: int = 0
     measurement: Measurement | None = None
@@ -46,6 +51,9 @@ class OptimizationReport:
         names = sorted({*self.ops_before, *self.ops_after})
         pairs = {name: (self.ops_before.get(name, 0), self.ops_after.get(name, 0)) for name in names}
         return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+    def _repr_html_(self) -> str | None:
+        return page_of(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""

@@ -67,6 +67,14 @@ class PassInstrument:
     def step(self, step: Step) -> None:
         """The running pass has rewritten a place, or left it and says why."""
 
+    def rewrote(self, event: Event) -> None:
+        """The running pass has rewritten a place by a rule; ``event.edit`` is what changed."""
+
+    @property
+    def wants_edits(self) -> bool:
+        """Whether `rewrote` is to be called; passes run faster where nobody listens."""
+        return type(self).rewrote is not PassInstrument.rewrote
+
     @property
     def wants_steps(self) -> bool:
         """Whether `step` is to be called; passes run faster where nobody listens."""
@@ -131,8 +139,9 @@ class PassContext:
             instrument.run_before_rewrite(program, rules)
         if self._left is not None:
             rules = RuleSet(self._limited(rule) for rule in rules.rules())
-        listener = self._told if self._left is not None or self._listeners else None
-        return rewrite(program, rules, share=share, listener=listener, verify=self.verify)
+        journal = any(instrument.wants_edits for instrument in self.instruments)
+        listener = self._told if self._left is not None or self._listeners or journal else None
+        return rewrite(program, rules, share=share, listener=listener, verify=self.verify, journal=journal)
 
     def tell(self, rule: str, binding: str, reason: str | None) -> None:
         """Report a decision that the rewriting engine does not see; ``reason`` None: the place was rewritten."""
@@ -152,6 +161,9 @@ class PassContext:
         if event.reason is None and self._left is not None:
             self._left -= 1
         self.tell(event.rule, event.var.name_hint, event.reason)
+        if event.reason is None:
+            for instrument in self.instruments:
+                instrument.rewrote(event)
 
     def _limited(self, rule: Rule) -> Rule:
         def rewriter(*arguments: Any) -> Any:

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import NamedTuple, final
 
 from ..ir.module import IRModule
+from ..ir.node import page_of
 from ..ir.op import Call, Op
 from ..ir.program import Function
 from ..ir.visitor import iter_bindings
@@ -156,10 +157,14 @@ class Recorder(PassInstrument):
 
 
 class Report(NamedTuple):
-    """What a sequence of passes did; ``program`` is the result."""
+    """What a sequence of passes did; ``before`` is the program that they began with, ``program`` the result."""
 
     program: Function | IRModule
     passes: tuple[PassReport, ...]
+    before: Function | IRModule
+
+    def _repr_html_(self) -> str | None:
+        return page_of(self)
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.passes))
@@ -170,7 +175,7 @@ def report(one: Pass, program: Program) -> Report:
     outer, recorder = PassContext.current(), Recorder()
     with PassContext([*outer.instruments, recorder], outer.verify):
         result = one(program)
-    return Report(result, tuple(recorder.reports))
+    return Report(result, tuple(recorder.reports), program)
 
 
 def op_counts(program: Function | IRModule) -> Counter[str]:

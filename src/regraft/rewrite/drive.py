@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ..ir.collection import collection_paused
@@ -35,10 +36,14 @@ from .walk import FunctionWalk
 _Program = TypeVar("_Program", Function, IRModule)
 
 
+_NOTHING_EDITED: Final[Mapping[Var, Expr | None]] = MappingProxyType({})
+
+
 class Event(NamedTuple):
     """One decision: a rule rewrote the binding ``var`` (``reason`` is None), or declined it, and why.
 
-    ``unverified`` says why a rewrite could not be checked by value, where that was asked for.
+    ``unverified`` says why a rewrite could not be checked by value, where that was asked for. ``edit`` is what a
+    rewrite changed, where a journal was asked for: variables with their new values, None for those that went.
     """
 
     rule: str
@@ -46,6 +51,7 @@ class Event(NamedTuple):
     reason: str | None
     matched: tuple[Var, ...]
     unverified: str | None = None
+    edit: Mapping[Var, Expr | None] = _NOTHING_EDITED
 
 
 Listener: TypeAlias = Callable[[Event], None]
@@ -215,7 +221,12 @@ class BlockRun:
     def _tell(self, rule: Rule, var: Var, reason: str | None, matched: tuple[Var, ...]) -> None:
         if self.listener is not None:
             unverified = self.gate.unverified if reason is None else None
-            self.listener(Event(rule.name, var, reason, matched, unverified))
+            edit: Mapping[Var, Expr | None] = _NOTHING_EDITED
+            if self.session.journal is not None:
+                if reason is None:
+                    edit = self.session.journal
+                self.session.journal = {}
+            self.listener(Event(rule.name, var, reason, matched, unverified, edit))
 
     def _known(self, var: Var, value: Expr, matchings: Mapping[DFPattern, Any]) -> dict[int, Var]:
         """The variables of the matched calls below the root, by the identity of the call."""
@@ -286,19 +297,27 @@ class _FunctionRun(FunctionWalk):
     """Rewrites one function."""
 
     def __init__(
-        self, function: Function, plan: Plan, share: bool, listener: Listener | None, verify: str | None
+        self,
+        function: Function,
+        plan: Plan,
+        share: bool,
+        listener: Listener | None,
+        verify: str | None,
+        journal: bool,
     ) -> None:
         super().__init__(function)
         self.plan = plan
         self.share = share
         self.listener = listener
         self.verify = verify
+        self.journal = journal
 
     def block(
         self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
     ) -> BindingBlock:
         session = EditSession(block, outer, later, self.fresh_name, sizes=self.sizes, share=self.share)
         gate = Gate(session, scope, len(block), verify=self.verify)
+        session.journal = {} if self.journal else None
         changed = BlockRun(session, self.plan, gate, self.listener).run()
         edited = changed or (bool(self.renames) and _mentions(block, self.renames))
         bindings = Emission(session, self.renames).run() if edited else block.bindings
@@ -319,27 +338,29 @@ def rewrite(
     share: bool = True,
     listener: Listener | None = None,
     verify: str | None = None,
+    journal: bool = False,
 ) -> _Program:
     """``program`` with ``rules`` applied until none changes it any more; the same object if none did.
 
     Dataflow and plain blocks are rewritten, branches too; a match may look at values from before its block where
     they can be seen. Effects keep their order and are never copied or dropped. ``share`` uses a value that the block
     computes already instead of computing it again. ``verify="values"`` also runs each replacement beside what it
-    replaces on random inputs. Raises `RewriteError` when a rule makes what cannot stand.
+    replaces on random inputs. With ``journal`` the listener is told what each rewrite changed, as `Event.edit`. Raises
+    `RewriteError` when a rule makes what cannot stand.
 
     Cost: linear in the program, plus what the patterns try and the edits touch.
     """
     if isinstance(program, IRModule):
         changed: dict[str, Function] = {}
         for name, function in program.items():
-            new = rewrite(function, rules, share=share, listener=listener, verify=verify)
+            new = rewrite(function, rules, share=share, listener=listener, verify=verify, journal=journal)
             if new is not function:
                 changed[name] = new
         return program.with_functions(changed) if changed else program
     if not isinstance(program, Function):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise RewriteError(f"only a function or a module can be rewritten, got {type(program).__name__}")
     with collection_paused():
-        return _FunctionRun(program, Plan(rules.rules()), share, listener, verify).run()
+        return _FunctionRun(program, Plan(rules.rules()), share, listener, verify, journal).run()
 
 
 def rewrite_call(pattern: DFPattern, rewriter: Callable[[Expr, dict[DFPattern, Any]], Any], func: _Program) -> _Program:

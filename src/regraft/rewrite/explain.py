@@ -72,7 +72,8 @@ def explain(
     occurring: Counter[str] = Counter()
     for name, function in _functions(program):
         _Visit(function, name, searches, occurring).run()
-    return Explanation(tuple(search.finding(occurring) for search in searches), dict(sorted(occurring.items())))
+    findings = tuple(search.finding(occurring) for search in searches)
+    return Explanation(findings, dict(sorted(occurring.items())), program)
 
 
 def _functions(program: Function | IRModule) -> Iterable[tuple[str, Function]]:

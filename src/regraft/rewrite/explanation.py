@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir.expr import Var
+from ..ir.module import IRModule
+from ..ir.node import page_of
 from ..ir.origin import Origins
+from ..ir.program import Function
 from ..pattern.context import PatternContext
 from ..pattern.derived import describe
 from ..pattern.pattern import DFPattern
@@ -179,10 +182,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What `explain` found: one finding for each rule, and how often each operator occurs. ``str`` is a report."""
+    """What `explain` found: one finding for each rule, and how often each operator occurs. ``str`` is a report.
+
+    ``program`` is the program that was looked at.
+    """
 
     findings: tuple[Finding, ...]
     occurring: Mapping[str, int]
+    program: Function | IRModule = field(repr=False)
 
     @property
     def matches(self) -> tuple[Match, ...]:
@@ -197,6 +204,9 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
         return {"findings": [finding.to_dict() for finding in self.findings], "occurring": dict(self.occurring)}
+
+    def _repr_html_(self) -> str | None:
+        return page_of(self)
 
     def __str__(self) -> str:
         return "\n".join(line for finding in self.findings for line in finding.lines(self.occurring))

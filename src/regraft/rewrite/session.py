@@ -55,6 +55,7 @@ class EditSession(BlockView):
         "symvar_binders",
         "added",
         "is_dataflow",
+        "journal",
         "merged_origins",
         "pinned",
         "replacing",
@@ -79,6 +80,8 @@ class EditSession(BlockView):
         self.share = share
         self.added: list[Var] = []
         """Values that edits have added and that have not been looked at yet."""
+        self.journal: dict[Var, Expr | None] | None = None
+        """What has been bound since it was last emptied, None for what went; kept where somebody asks for it."""
         self.merged_origins: dict[Var, Origins] = {}
         """Origins of edited values that are more than those of their variables."""
         self.state: int | None = None
@@ -280,6 +283,8 @@ class EditSession(BlockView):
             self._keys.pop(var, None)
         if self.state is not None:
             self.state ^= hash((var, key))
+        if self.journal is not None:
+            self.journal[var] = value
         self.define(var, value)
 
     def _unlink(self, var: Var, value: Expr) -> list[Var]:
@@ -342,6 +347,8 @@ class EditSession(BlockView):
             value = self.definitions.pop(var, None)
             if value is None:
                 continue
+            if self.journal is not None:
+                self.journal[var] = None
             pending.extend(self._unlink(var, value))
 
     def find_cycle(self, edits: Mapping[Var, Expr]) -> list[Var] | None:

@@ -1,0 +1,222 @@
+"""What goes onto a page: `view` gathers it for a program, a model, a report, an explanation or a match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+from ..ir.expr import Constant, Var
+from ..ir.module import IRModule
+from ..ir.program import DataflowBlock, Function, SeqExpr
+from ..ir.visitor import walk
+from ..model import Model, OptimizationReport, Verification, open_model, output_names
+from ..model.models import output_types, type_text
+from ..model.optimizing import Passes, passes_for
+from ..passes import ModulePass, Pass, PassContext, Report
+from ..pattern.pattern import DFPattern
+from ..rewrite import Explanation, PatternMatchingRewriter
+from .findings import finding_rows, matched_rows
+from .page import Page
+from .profile import Profile
+from .recording import Recording, pass_row
+from .records import Records, lines_of
+
+_MISSES: Final = 8
+"""How many matches and near misses of each rule a page shows, unless it is told."""
+
+
+class Gathered:
+    """The parts of a page as they come together; `page` puts them into one."""
+
+    def __init__(self, title: str, subtitle: str = "") -> None:
+        self.title = title
+        self.subtitle = subtitle
+        self.records: Final = Records()
+        self.recording: Final = Recording(self.records)
+        self.verification: Verification | None = None
+        self.stages: Mapping[str, float] = {}
+        self.findings: list[dict[str, Any]] = []
+        self.profiles: list[Profile] = []
+        self.sharding: dict[str, Any] | None = None
+
+    def page(self) -> Page:
+        """The page; the first program seen is the one before, the last the one after."""
+        recording = self.recording
+        programs = recording.programs
+        before, after = programs[0], programs[-1]
+        texts: list[dict[str, Any]] = []
+        for place, module in {0: before, len(programs) - 1: after}.items():
+            text = module.script(show_meta=False)
+            texts.append({"version": place, "text": text, "lines": lines_of(module, text, self.records)})
+        main = _main(before)
+        versions: list[dict[str, Any]] = []
+        for row in recording.versions:
+            same = bool(versions) and row["records"] == recording.versions[len(versions) - 1]["records"]
+            versions.append({"label": row["label"], "records": None if same else row["records"]})
+        profiles = [one.row(self.records, recording.programs) for one in self.profiles]
+        return Page(
+            {
+                "title": self.title,
+                "subtitle": self.subtitle,
+                "generator": f"regraft {_version()}",
+                "strings": self.records.strings,
+                "nodes": self.records.count,
+                "records": self.records.rows,
+                "versions": versions,
+                "passes": recording.passes,
+                "steps": recording.steps,
+                "texts": texts,
+                "findings": [*self.findings, *recording.findings],
+                "profiles": profiles,
+                "sharding": self.sharding,
+                "summary": {
+                    "inputs": [{"name": one.name_hint, "type": type_text(one.ty)} for one in main.params],
+                    "outputs": [
+                        {"name": name, "type": type_text(ty)}
+                        for name, ty in zip(output_names(main), output_types(main), strict=True)
+                    ],
+                    "weights": _weights(before),
+                    "weightsAfter": None if after is before else _weights(after),
+                    "verification": None if self.verification is None else _verification(self.verification),
+                    "stages": [[name, seconds] for name, seconds in self.stages.items()],
+                },
+            }
+        )
+
+
+def view(
+    what: Any,
+    after: Any = None,
+    *,
+    passes: Passes | None = None,
+    level: int | str | None = None,
+    rules: PatternMatchingRewriter | None = None,
+    match: Mapping[DFPattern, Any] | None = None,
+    profile: Profile | Iterable[Profile] = (),
+    limit: int = _MISSES,
+    title: str | None = None,
+    **options: Any,
+) -> Page:
+    """A page to look at a program, and at what passes or rules make of it.
+
+    Args:
+        what: a module, a function, a model as `regraft.optimize` takes it (a path, an `onnx.ModelProto`, an
+            `ExportedProgram`, a `torch.nn.Module` with ``args=...``), a report of `optimize` or of
+            `passes.report`, or what `explain` found.
+        after: another program or model, to be laid beside the first.
+        passes: passes to run, by name or as they are; each is shown step by step, with what its rules nearly matched.
+        level: the passes of a level of `regraft.optimize` to run instead.
+        rules: a rule or rule set to apply instead.
+        match: what a pattern matched, as `match_dfb` or `extract_matched_expr` gives it, to be marked in the program.
+        profile: measured times, as `regraft.view.read_profile` reads them.
+        limit: how many matches and near misses of each rule are shown; 0 shows none and is faster.
+        title: what to call the program.
+        options: for a model, what `open_model` takes besides.
+
+    Gives a `Page`: ``view(model).write("model.html")`` writes a file that needs nothing else, and a notebook shows it.
+    Raises what opening the models and running the passes raise. Cost: linear in the program; the passes that run, and
+    for ``limit`` above 0 one search of each of their rules more.
+    """
+    if isinstance(what, Explanation):
+        return _explanation_page(what, title)
+    if isinstance(what, OptimizationReport | Report):
+        return _report_page(what, title)
+    opened = _opened(what, options)
+    gathered = Gathered(title or _title(opened), _subtitle(opened))
+    gathered.recording.explain_misses = limit
+    gathered.profiles = [profile] if isinstance(profile, Profile) else list(profile)
+    gathered.recording.add_version("the model", opened.module)
+    if after is not None:
+        gathered.recording.add_version("after", _opened(after, {}).module)
+    elif rules is not None:
+        _run(ModulePass(partial(_rewritten, rules), "rules"), opened.module, gathered.recording)
+    elif passes is not None or level is not None:
+        _run(passes_for("default" if level is None else level, passes), opened.module, gathered.recording)
+    if match is not None:
+        gathered.findings = matched_rows(match, gathered.records)
+    return gathered.page()
+
+
+def _run(chosen: Pass, module: IRModule, recording: Recording) -> None:
+    outer = PassContext.current()
+    with PassContext([*outer.instruments, recording], outer.verify):
+        chosen(module)
+
+
+def _rewritten(rules: PatternMatchingRewriter, module: IRModule, context: PassContext) -> IRModule:
+    return context.rewrite(module, rules)
+
+
+def _opened(what: Any, options: Mapping[str, Any]) -> Model:
+    if isinstance(what, Model):
+        return what
+    if isinstance(what, DataflowBlock):
+        what = Function(_free(what), SeqExpr((what,), what.outputs[-1]), attrs={"global_symbol": "main"})
+    return open_model(what, **options)
+
+
+def _free(block: DataflowBlock) -> list[Var]:
+    """The variables that a block reads and does not bind, in order."""
+    bound = {binding.var for binding in block}
+    return list(dict.fromkeys(node for node in walk(block) if isinstance(node, Var) and node not in bound))
+
+
+def _title(opened: Model) -> str:
+    if opened.path is not None:
+        return opened.path.name
+    kind = type(opened.source).__name__
+    return opened.name if kind in ("IRModule", "Function") else kind
+
+
+def _subtitle(opened: Model) -> str:
+    return {"onnx": "ONNX", "torch": "PyTorch", "relax": "Relax"}.get(opened.form, opened.form)
+
+
+def _explanation_page(explanation: Explanation, title: str | None) -> Page:
+    gathered = Gathered(title or "explanation")
+    program = explanation.program
+    gathered.recording.add_version("the program", program)
+    gathered.findings = finding_rows(explanation, gathered.records, 0, "")
+    page = gathered.page()
+    return Page({**page.data, "start": "why"})
+
+
+def _report_page(report: OptimizationReport | Report, title: str | None) -> Page:
+    """The programs before and after, and what each pass says of itself; single rewrites are not in a report."""
+    gathered = Gathered(title or (report.model if isinstance(report, OptimizationReport) else "report"))
+    gathered.recording.add_version("before", report.before)
+    gathered.recording.add_version("after", report.program)
+    gathered.recording.passes = [pass_row(one) for one in report.passes]
+    if isinstance(report, OptimizationReport):
+        gathered.verification, gathered.stages = report.verification, report.seconds
+    return gathered.page()
+
+
+def _main(module: IRModule) -> Function:
+    return module["main"] if "main" in module else next(iter(module.functions.values()))
+
+
+def _weights(module: IRModule) -> dict[str, int]:
+    tensors = {id(node.data): node.data for node in walk(module) if isinstance(node, Constant) and node.data.size > 1}
+    return {
+        "count": len(tensors),
+        "elements": sum(data.size for data in tensors.values()),
+        "bytes": sum(data.nbytes for data in tensors.values()),
+    }
+
+
+def _verification(done: Verification) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = []
+    for one in done.differences:
+        row = one.to_dict()
+        rows.append({**row, "name": row.pop("output"), "shape": str(tuple(row["shape"]))})
+    return {"against": done.against, "outputs": rows}
+
+
+def _version() -> str:
+    try:
+        return version("regraft")
+    except PackageNotFoundError:
+        return ""

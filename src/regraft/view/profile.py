@@ -1,0 +1,56 @@
+"""Measured times for a page: read from the file that `regraft bench --profile` writes, and put to nodes by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..ir.module import IRModule
+from ..model import UsageError
+from .records import Records, entries
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How long each operator of a program takes, in seconds for one run, the mean of ``runs``.
+
+    ``times`` has for each operator that the engine ran the binding that it is part of, the engine's own name for what
+    it did, and the time. ``version`` says which program of a page it belongs to: 0 the first, -1 the last.
+    """
+
+    label: str
+    engine: str
+    runs: int
+    times: tuple[tuple[str, str, float], ...]
+    version: int = 0
+
+    def row(self, records: Records, programs: Sequence[IRModule]) -> dict[str, Any]:
+        """The profile as the page has it, with bindings as nodes."""
+        version = range(len(programs))[self.version]
+        names = {
+            entry.var.name_hint: records.node(entry.var)
+            for function in programs[version].functions.values()
+            for entry in entries(function)
+            if entry.is_node
+        }
+        rows = [
+            {"node": names.get(binding, -1), "name": binding, "op": op, "seconds": seconds}
+            for binding, op, seconds in self.times
+        ]
+        return {"label": self.label, "engine": self.engine, "runs": self.runs, "version": version, "rows": rows}
+
+
+def read_profile(path: Path, version: int = 0) -> Profile:
+    """The profile in a file; raises `UsageError` for one that holds none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        rows = found["profile"]
+        times = tuple((str(row["binding"]), str(row["op"]), float(row["seconds"])) for row in rows)
+        return Profile(str(found["model"]), str(found["engine"]), int(found["runs"]), times, version)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} is no profile, as `regraft bench --profile` writes it: {error!r}") from error

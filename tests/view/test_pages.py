@@ -1,0 +1,248 @@
+"""A page's data: which bindings are one node, what each step changed, where lines and modules are, and what is safe."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import regraft as rx
+from regraft.dpl import *
+from regraft.ir import Origin
+from regraft.script import relax as R
+from regraft.view import HtmlReport, Page, read_profile
+from regraft.view.records import Records, entries, lines_of, module_path
+from tests.view.programs import branches, doubled, hostile, layers, x
+
+
+def data_in(page: str) -> dict[str, Any]:
+    """The data of a page, as a browser reads it."""
+    packed = re.search(r'id="regraft-data">([^<]*)<', page)
+    assert packed is not None
+    return json.loads(gzip.decompress(base64.b64decode(packed[1])))
+
+
+def rows_of(data: dict[str, Any], version: int) -> dict[str, list[Any]]:
+    """The records of a version by name."""
+    while data["versions"][version]["records"] is None:
+        version -= 1
+    rows = [data["records"][index] for index in data["versions"][version]["records"]]
+    return {data["strings"][row[1]]: row for row in rows}
+
+
+def test_an_edited_binding_is_the_same_node_before_and_after() -> None:
+    data = rx.view(doubled, rules=rx.Rule(is_op("relax.add")(x, x), twice, "twice")).data
+    before, after = rows_of(data, 0), rows_of(data, -1)
+    assert before["x2"][0] == after["x2"][0]
+    assert data["strings"][before["x2"][2]] == "add"
+    assert data["strings"][after["x2"][2]] == "multiply"
+
+
+def twice(_expr: rx.Expr, matchings: dict[DFPattern, Any]) -> rx.Expr:
+    return R.multiply(matchings[x], R.const(2, "float32"))
+
+
+def test_each_rewrite_says_what_matched_and_what_it_changed() -> None:
+    data = rx.view(doubled, rules=rx.Rule(is_op("relax.add")(x, x), twice, "twice")).data
+    nodes = {row[0]: name for name, row in rows_of(data, 0).items()}
+    assert [(step["rule"], nodes[step["at"]]) for step in data["steps"]] == [("twice", "x2"), ("twice", "x4")]
+    edited = [data["records"][edit] for step in data["steps"] for edit in step["edit"]]
+    assert [data["strings"][row[2]] for row in edited] == ["multiply", "multiply"]
+
+
+def test_the_steps_of_a_pass_lead_from_its_first_version_to_its_last() -> None:
+    """Replayed as the page does it: edits in order, values that are only other names looked through."""
+    data = rx.view(layers(3), level="default").data
+    checked: list[str] = []
+    for place, one in enumerate(data["passes"]):
+        if one["kept"] != one["rewrites"] or one["kept"] == 0:
+            continue
+        state = {row[0]: row for row in rows_of(data, one["version"]).values()}
+        for step in data["steps"]:
+            if step["pass"] != place:
+                continue
+            for edit in step["edit"]:
+                if edit < 0:
+                    del state[-1 - edit]
+                else:
+                    state[data["records"][edit][0]] = data["records"][edit]
+
+        def target(node: int, state: dict[int, list[Any]] = state) -> int:
+            while node in state and state[node][13] >= 0:
+                node = state[node][13]
+            return node
+
+        replayed = {node: (row[2], [target(read) for read in row[9]]) for node, row in state.items() if row[13] < 0}
+        made = {row[0]: (row[2], row[9]) for row in rows_of(data, one["end"]).values()}
+        assert replayed == made, one["name"]
+        checked.append(one["name"])
+    assert "CombineParallelMatmul" in checked
+
+
+def test_lines_of_a_page_are_those_of_the_script() -> None:
+    records = Records()
+    module = branches
+    records.version(module)
+    text = module.script(show_meta=False)
+    lines = dict(lines_of(module, text, records))
+    rows = text.split("\n")
+    checked = 0
+    for function in module.functions.values():
+        for entry in entries(function):
+            if entry.is_node and entry.has_line:
+                assert rows[lines[records.node(entry.var)]].lstrip().startswith(f"{entry.var.name_hint}: ")
+                checked += 1
+    assert checked >= 5
+
+
+def test_modules_of_the_source_are_the_groups_of_the_graph() -> None:
+    def path(*names: str, kind: Any = "torch") -> tuple[str, ...]:
+        return module_path(tuple(Origin(kind, name) for name in names))
+
+    assert path("encoder.layer.3.attention.self") == ("encoder", "layer.3", "attention", "self")
+    assert path("encoder.layer.3.query", "encoder.layer.3.key") == ("encoder", "layer.3")
+    assert path("encoder.layer.3.query", "decoder.key") == ("several modules",)
+    assert path("/encoder/layer.3/MatMul", kind="onnx") == ("encoder", "layer.3")
+    assert path("MatMul_12", kind="onnx") == ()
+    assert path("combine", kind="rule") == ()
+
+
+def test_a_page_runs_only_its_own_script_and_asks_the_network_for_nothing() -> None:
+    page = rx.view(doubled).to_html()
+    scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.S)
+    assert len(scripts) == 1
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    assert f"script-src 'sha256-{digest}' blob:" in policy[1]
+    assert "default-src 'none'" in policy[1]
+    assert "connect-src 'none'" in policy[1]
+    assert not re.search(r'(src|href)="', page)
+
+
+def test_names_of_a_model_never_stand_in_the_markup() -> None:
+    page = rx.view(hostile(), title="<script>alert('title')</script>").to_html()
+    assert "alert(" not in page.replace(html.escape("<script>alert('title')</script>"), "")
+    names = data_in(page)["strings"]
+    assert any("<script>" in name for name in names)
+
+
+def test_the_same_program_gives_the_same_page() -> None:
+    assert rx.view(doubled).to_html() == rx.view(doubled).to_html()
+
+
+def test_near_misses_name_the_part_of_the_pattern_that_failed() -> None:
+    left, right = wildcard(), is_const()
+    pattern = is_op("relax.multiply")(is_op("relax.add")(left, left), right)
+    page = rx.view(rx.explain(pattern, layers(1)))
+    assert page.data["start"] == "why"
+    [finding] = page.data["findings"]
+    parts: dict[int, str] = {}
+
+    def gather(node: dict[str, Any]) -> None:
+        parts[node["id"]] = node["text"]
+        for child in node["children"]:
+            gather(child)
+
+    gather(finding["roots"][0])
+    miss = finding["misses"][0]
+    assert parts[miss["failing"]] in {"add(*, *)", "add", "const"}
+    assert miss["node"] in {row[0] for row in rows_of(page.data, 0).values()}
+
+
+def test_a_match_is_marked_in_the_program_it_was_found_in() -> None:
+    with PatternContext() as context:
+        is_op("relax.multiply")(wildcard(), wildcard())
+    block = layers(1)["main"].body.blocks[0]
+    found = context.match_dfb(block)
+    assert found is not None
+    [finding] = rx.view(block, match=found).data["findings"]
+    assert len(finding["matches"][0]["matched"]) == 3
+
+
+def test_programs_reports_and_explanations_show_themselves_in_notebooks(tmp_path: Path) -> None:
+    model = layers(1)
+    made: list[Any] = []
+    rx.optimize(model, report=made.append)
+    shown = [
+        model,
+        model["main"],
+        rx.explain(wildcard(), model),
+        made[0],
+        rx.transform.report(rx.transform.FoldConstant(), model),
+    ]
+    for thing in shown:
+        text = thing._repr_html_()
+        frame = re.fullmatch(r'<iframe srcdoc="([^"]*)" [^>]*></iframe>', text)
+        assert frame is not None, type(thing)
+        assert data_in(html.unescape(frame[1]))["versions"]
+
+
+def test_optimize_writes_its_page_with_the_report(tmp_path: Path) -> None:
+    target = tmp_path / "report.html"
+    report = HtmlReport(target)
+    with report.watching():
+        rx.optimize(layers(2), verify=True, report=report)
+    data = data_in(target.read_text(encoding="utf-8"))
+    assert (
+        data["summary"]["verification"]["outputs"][0]["relative"]
+        <= data["summary"]["verification"]["outputs"][0]["tolerance"]
+    )
+    assert data["passes"][0]["name"] == "CanonicalizeBindings"
+    assert data["steps"]
+
+
+def test_two_models_are_laid_beside_each_other_by_name() -> None:
+    data = rx.view(layers(2), layers(3)).data
+    before, after = rows_of(data, 0), rows_of(data, -1)
+    assert set(before) < set(after)
+    assert all(before[name][0] == after[name][0] for name in before)
+
+
+def test_costs_are_counted_where_sizes_are_known() -> None:
+    rows = rows_of(rx.view(layers(1)).data, 0)
+    product = next(row for name, row in rows.items() if name == "h0")
+    assert product[11] == 2 * 4 * 8 * 8
+    assert product[12] == 4 * (4 * 8 + 8 * 8 + 4 * 8)
+
+
+def test_a_file_that_is_no_profile_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "times.json"
+    path.write_text('{"profile": 3}', encoding="utf-8")
+    with pytest.raises(rx.RegraftError, match=r"times\.json is no profile"):
+        read_profile(path)
+
+
+def test_a_page_replaces_a_file_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "page.html"
+    target.write_text("before", encoding="utf-8")
+    with pytest.raises(ValueError, match="JSON"):
+        Page({**rx.view(doubled).data, "title": np.nan}).write(target)
+    assert target.read_text(encoding="utf-8") == "before"
+
+
+def test_the_bundle_is_as_new_as_its_sources(root: Path) -> None:
+    """`make ui` builds the bundle; this says when that has been forgotten."""
+    folder = root / "ui"
+    names = [f"src/{path.name}" for path in (folder / "src").iterdir()]
+    names += ["build.mjs", "package.json", "package-lock.json", "tsconfig.json"]
+    digest = hashlib.sha256()
+    for name in sorted(names):
+        digest.update(f"{name}\n".encode())
+        digest.update((folder / name).read_bytes())
+    built = (root / "src" / "regraft" / "view" / "bundle" / "sources.sha256").read_text(encoding="utf-8").strip()
+    assert digest.hexdigest() == built, "the page's sources have changed: run `make ui` and commit what it builds"
+
+
+def test_the_bundle_comes_with_the_licences_of_all_that_is_in_it(root: Path) -> None:
+    texts = (root / "src" / "regraft" / "view" / "bundle" / "LICENSES.txt").read_text(encoding="utf-8")
+    wanted = json.loads((root / "ui" / "package.json").read_text(encoding="utf-8"))["dependencies"]
+    assert [name for name, version in wanted.items() if f"{name} {version} (" not in texts] == []
