@@ -8,6 +8,7 @@ from .errors import (
     RewriteScopeError,
     RewriteTypeError,
     RewriteValueError,
+    RewriteWarning,
     decline,
 )
 from .explain import explain
@@ -30,6 +31,7 @@ __all__ = [
     "RewriteScopeError",
     "RewriteTypeError",
     "RewriteValueError",
+    "RewriteWarning",
     "Rule",
     "RuleSet",
     "Site",

@@ -9,6 +9,7 @@ operator does not occur costs nothing.
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -22,11 +23,12 @@ from ..ir.program import BindingBlock, DataflowBlock, Function, If, is_leaf
 from ..pattern.context import PatternContext
 from ..pattern.matcher.context_match import CompiledContext, compiled_context
 from ..pattern.matcher.links import values_of
+from ..pattern.matcher.machine import SearchLimitError
 from ..pattern.matcher.match import CompiledPattern, compiled
 from ..pattern.matcher.view import leaves_of, resolve
 from ..pattern.pattern import DFPattern
 from .emission import Emission
-from .errors import RewriteError
+from .errors import RewriteError, RewriteWarning
 from .gate import UNCHANGED, Gate
 from .rule import PatternMatchingRewriter, Rule
 from .session import EditSession
@@ -125,6 +127,45 @@ class Plan:
         return [] if is_alias else self.any_op
 
 
+MOST_DECLINED: Final = 10_000
+"""So many ways to match at one value a rule may decline before the value is left alone."""
+
+
+MOST_GIVEN_UP: Final = 8
+"""At so many values of a block a rule may be given up before it is left out of the rest of the block."""
+
+
+class _Declined:
+    """Counts the ways to match that rules decline in one block, and says when to stop asking.
+
+    Commuted operands multiply, so a rule that declines may be asked without end. At one value `MOST_DECLINED` ways are
+    tried; a rule that has declined ten times as many, and a hundred for each value, gets a hundred at each value left.
+    """
+
+    def __init__(self, session: EditSession) -> None:
+        self._all = 10 * MOST_DECLINED + 100 * len(session.position)
+        self._by_rule: dict[Rule, int] = {}
+        self._given_up: dict[Rule, int] = {}
+
+    def give_up(self, rule: Rule) -> None:
+        """Note that ``rule`` was left alone at one value."""
+        self._given_up[rule] = self._given_up.get(rule, 0) + 1
+
+    def is_out(self, rule: Rule) -> bool:
+        """Whether ``rule`` is left out of the rest of the block."""
+        return bool(self._given_up) and self._given_up.get(rule, 0) >= MOST_GIVEN_UP
+
+    def asked(self, rule: Rule, ways: int) -> str | None:
+        """Note that ``rule`` has declined its ``ways``-th way at a value; the reason to stop there, if it is time."""
+        so_far = self._by_rule[rule] = self._by_rule.get(rule, 0) + 1
+        if ways < (MOST_DECLINED if so_far < self._all else 100):
+            return None
+        return (
+            f"it declined {ways:,} ways to match here and was not asked again; "
+            "say more about the operands in its pattern, or make two rules of it"
+        )
+
+
 class BlockRun:
     """Rewrites one block."""
 
@@ -136,6 +177,7 @@ class BlockRun:
         self.queue: deque[Var] = deque()
         self.queued: set[Var] = set()
         self.bindings = Bindings(session)
+        self._declined = _Declined(session)
 
     def run(self) -> bool:
         """Rewrite until nothing changes; whether anything did."""
@@ -175,11 +217,22 @@ class BlockRun:
 
     def try_value(self, rule: Rule, form: CompiledPattern, var: Var, value: Expr) -> bool:
         """Rewrite ``var`` in the first way to match that the rule and the gate accept; whether there was one."""
+        if self._declined.is_out(rule):
+            return False
+        try:
+            return self._try_ways(rule, form, var, value)
+        except SearchLimitError as error:
+            self._give_up(rule, var, str(error))
+            return False
+
+    def _try_ways(self, rule: Rule, form: CompiledPattern, var: Var, value: Expr) -> bool:
         rewriter = rule.rewriter
-        for matchings in form.matches(self.session.definitions, var):
+        for ways, matchings in enumerate(form.matches(self.session.definitions, var), 1):
             result = rewriter(value, matchings)
             if result is value or result is None:
                 self._tell(rule, var, "the rewriter returned the expression itself", ())
+                if self._asked_enough(rule, var, ways):
+                    return False
                 continue
             known = self._known(var, value, matchings)
             matched = (var, *known.values())
@@ -189,10 +242,22 @@ class BlockRun:
             if reason is None:
                 self._after_edit((var,))
                 return True
-            if reason is UNCHANGED:
-                # The rule has what it wants. Its other ways to match, commuted ones say, would only undo that.
+            # A rule that has what it wants is done: its other ways to match, commuted ones say, would only undo that.
+            if reason is UNCHANGED or self._asked_enough(rule, var, ways):
                 return False
         return False
+
+    def _asked_enough(self, rule: Rule, var: Var, ways: int) -> bool:
+        """Whether ``rule`` has declined so many ways at ``var`` that it is left alone; says so, if it is."""
+        reason = self._declined.asked(rule, ways)
+        if reason is not None:
+            self._give_up(rule, var, reason)
+        return reason is not None
+
+    def _give_up(self, rule: Rule, var: Var, reason: str) -> None:
+        self._tell(rule, var, reason, ())
+        self._declined.give_up(rule)
+        warnings.warn(f"rule {rule.name!r} at {var.name_hint}: {reason}", RewriteWarning, stacklevel=2)
 
     def _sweep(self, rule: Rule, form: CompiledContext) -> bool:
         session = self.session
@@ -205,17 +270,28 @@ class BlockRun:
 
     def try_group(self, rule: Rule, form: CompiledContext, anchor: Var, seen: set[Any]) -> bool:
         """Rewrite the bindings around ``anchor``, as `try_value` does; ``seen`` holds the groups tried already."""
-        for matchings in form.at(self.session, anchor, seen):
+        if self._declined.is_out(rule):
+            return False
+        try:
+            return self._try_groups(rule, form, anchor, seen)
+        except SearchLimitError as error:
+            self._give_up(rule, anchor, str(error))
+            return False
+
+    def _try_groups(self, rule: Rule, form: CompiledContext, anchor: Var, seen: set[Any]) -> bool:
+        for ways, matchings in enumerate(form.at(self.session, anchor, seen), 1):
             result = rule.rewriter(matchings, self.bindings)
             matched = tuple(vars_of(matchings.values()))
             if _is_nothing(result):
                 self._tell(rule, anchor, "the rewriter returned no replacement", matched)
-                continue
-            reason = self.gate.apply(rule, result, matched, computed_by(matchings))
-            self._tell(rule, anchor, reason, matched)
-            if reason is None:
-                self._after_edit(result)
-                return True
+            else:
+                reason = self.gate.apply(rule, result, matched, computed_by(matchings))
+                self._tell(rule, anchor, reason, matched)
+                if reason is None:
+                    self._after_edit(result)
+                    return True
+            if self._asked_enough(rule, anchor, ways):
+                return False
         return False
 
     def _tell(self, rule: Rule, var: Var, reason: str | None, matched: tuple[Var, ...]) -> None:

@@ -32,6 +32,10 @@ class RewriteValueError(RewriteError, ValueError):
     """A replacement computed another value than what it replaces, on the inputs it was tried with."""
 
 
+class RewriteWarning(UserWarning):
+    """A rule was left alone somewhere without an answer; the program is right, and may hold more to rewrite."""
+
+
 @final
 class Decline:
     """A rewriter's "no", with the reason; made by `decline`."""

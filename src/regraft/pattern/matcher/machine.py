@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from ..pattern import DFPattern
+from ..pattern import DFPattern, PatternError
 
 Registers: TypeAlias = list[Any]
 Test: TypeAlias = Callable[[Registers], int]
@@ -28,6 +28,14 @@ SIZES: Final = 3
 SEEN: Final = 4
 """The register that holds the groups that a sweep has tried already."""
 FIRST_FREE: Final = 5
+
+
+MOST_RETRIES: Final = 100_000
+"""So many alternatives a search takes up again at one value before it gives up."""
+
+
+class SearchLimitError(PatternError):
+    """A pattern has so many ways to be tried at one value that the search was given up."""
 
 
 class _Unset:
@@ -120,9 +128,13 @@ class Code:
 
 
 def solutions(code: Code, r: Registers) -> Iterator[None]:
-    """Each way to match, in order; the registers hold the match while the caller looks at it."""
+    """Each way to match, in order; the registers hold the match while the caller looks at it.
+
+    Raises `SearchLimitError` after `MOST_RETRIES` alternatives.
+    """
     steps = code.steps
     end = len(steps)
+    retries = 0
     open_choices: list[tuple[int, Iterator[int]]] = []
     at = 0
     tracer: Tracer | None = r[TRACER]
@@ -146,6 +158,12 @@ def solutions(code: Code, r: Registers) -> Iterator[None]:
             break
         else:
             yield
+        retries += 1
+        if retries > MOST_RETRIES:
+            raise SearchLimitError(
+                f"{code.about[0].pattern!r} was given up after {MOST_RETRIES:,} alternatives at one value: commuted "
+                "operands and alternatives multiply; say more about the operands of its calls"
+            )
         while open_choices:
             at = next(open_choices[-1][1], -1)
             if at >= 0:
