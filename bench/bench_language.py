@@ -20,7 +20,7 @@ import regraft
 from bench.table import Table
 from bench.timing import seconds
 from regraft import BlockBuilder, Expr, IRModule, TensorType, Var
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.ir import structural_equal, structural_hash
 from regraft.script import relax as R
 
@@ -86,7 +86,7 @@ def _steps(make: Callable[[int], IRModule], count: int) -> dict[str, Callable[[]
         "parse": lambda: regraft.parse(text),
         "equal": lambda: structural_equal(module, copy),
         "hash": lambda: structural_hash(module),
-        "check": lambda: check_well_formed(module),
+        "check": lambda: well_formed(module),
         "compile": lambda: regraft.build(module, target="numpy"),
         "run": lambda: main(argument),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 
 from regraft import op
-from regraft.analysis import check_well_formed, contains_impure_call, find_impure_call, remove_all_unused
+from regraft.analysis import contains_impure_call, find_impure_call, remove_all_unused, well_formed
 from regraft.ir import (
     BindingBlock,
     BlockBuilder,
@@ -141,7 +141,7 @@ def test_calls_of_the_function_itself_do_not_make_it_impure() -> None:
 def test_what_is_left_is_well_formed_and_has_nothing_more_to_remove(module: IRModule) -> None:
     for function in module.functions.values():
         left = remove_all_unused(function)
-        check_well_formed(left)
+        well_formed(left)
         assert remove_all_unused(left) is left
         assert structural_equal(left.body.body, function.body.body, map_free_vars=True)
 

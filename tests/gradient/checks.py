@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 import regraft as rx
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.gradient import Gradient
 from regraft.ir import BlockBuilder, Expr, IRModule, TensorType, TupleType, Type, Var
 from regraft.script import relax as R
@@ -54,7 +54,7 @@ def loss_module(build: Build, arrays: Sequence[np.ndarray], types: Sequence[Type
             loss = builder.emit_output(weighted_sum(builder, [output]))
         builder.emit_func_output(loss)
     module = builder.get()
-    check_well_formed(module)
+    well_formed(module)
     return module
 
 
@@ -97,7 +97,7 @@ def run(module: IRModule, name: str, arrays: Sequence[np.ndarray]) -> Any:
 def gradients(module: IRModule, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The gradients of ``main`` with respect to all floating parameters."""
     after = Gradient("main")(module)
-    check_well_formed(after)
+    well_formed(after)
     _, found = run(after, "main_adjoint", arrays)
     return [np.asarray(gradient) for gradient in found]
 

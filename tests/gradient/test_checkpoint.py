@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.gradient import Gradient
 from regraft.ir import IRModule, iter_bindings
 from regraft.ir.op import Call
@@ -17,7 +17,7 @@ from tests.gradient.checks import run
 def again(module: IRModule) -> list[str]:
     """The names of the values that the adjoint computes again."""
     adjoint = Gradient("main")(module)
-    check_well_formed(adjoint)
+    well_formed(adjoint)
     return [b.var.name_hint for b in iter_bindings(adjoint["main_adjoint"]) if "_cp" in b.var.name_hint]
 
 

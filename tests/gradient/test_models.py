@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import regraft as rx
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.formats.torch import from_torch
 from regraft.gradient import Gradient
 from tests.gradient.models import MODELS
@@ -32,7 +32,7 @@ def test_every_parameter_of_a_model_gets_the_gradient_that_pytorch_finds(name: s
     assert len(required) == len(list(model.parameters()))
 
     after = Gradient("main", required)(module)
-    check_well_formed(after)
+    well_formed(after)
     arrays = [value.detach().numpy() for value in [*inputs, *values]]
     result, found = rx.build(after, target=target)["main_adjoint"](*arrays)
 

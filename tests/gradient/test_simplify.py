@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import regraft as rx
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.gradient import GRADIENT_RULES, Gradient, simplify_gradient
 from regraft.ir import BlockBuilder, Function, IRModule, TensorType, Var
 from regraft.rewrite import rewrite
@@ -28,7 +28,7 @@ def forward(build, *shapes) -> IRModule:
 def backward_lines(module: IRModule) -> dict[str, str]:
     """The values of the backward bindings, with the names of inner transposes spelled out."""
     after = Gradient("main")(module)
-    check_well_formed(after)
+    well_formed(after)
     values: dict[str, str] = {}
     for block in after["main_adjoint"].body.blocks:
         for binding in block:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import regraft as rx
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.gradient import Gradient, GradientError
 from regraft.ir import BlockBuilder, IRModule, Origin, TensorType, Var, iter_bindings
 from regraft.script import ir as I
@@ -46,7 +46,7 @@ def numbers(*shape: int, seed: int = 0) -> np.ndarray:
 def assert_gradients(module: IRModule, *arrays: np.ndarray, target_index: int = 0, result: int | None = None) -> None:
     """The adjoint of ``main`` is well formed and gives the gradients that central differences give."""
     after = Gradient("main", target_index=target_index)(module)
-    check_well_formed(after)
+    well_formed(after)
     _, found = run(after, "main_adjoint", arrays)
     for got, want in zip(found, differences(module, list(arrays), result=result), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-8)
@@ -103,7 +103,7 @@ def test_a_product_of_two_transposes_gives_the_adjoint_of_the_seed() -> None:
     # fmt: on
 
     After = Gradient("main")(Before)
-    check_well_formed(After)
+    well_formed(After)
     rx.assert_structural_equal(After, Expected)
     names = [binding.var.name_hint for binding in iter_bindings(After["main_adjoint"])]
     assert names[4:6] == ["gv_adjoint", "lv3_adjoint"]
@@ -188,7 +188,7 @@ def test_a_parameter_that_is_a_nested_tuple_has_a_gradient_of_its_type() -> None
             return gv
 
     after = Gradient("main")(Before)
-    check_well_formed(after)
+    well_formed(after)
     a, b, c = numbers(4), numbers(2, seed=1), numbers(3, seed=2)
     _, (found,) = run(after, "main_adjoint", [(a, (b, c))])
     np.testing.assert_allclose(found[0], 2 * a)
@@ -211,7 +211,7 @@ def test_the_gradient_of_an_unused_parameter_is_zeros() -> None:
             return gv
 
     after = Gradient("main")(Before)
-    check_well_formed(after)
+    well_formed(after)
     _, found = run(after, "main_adjoint", [numbers(4), numbers(2, 3), numbers(5, 1)])
     np.testing.assert_array_equal(found[1], np.zeros((2, 3)))
     np.testing.assert_array_equal(found[2], np.zeros((5, 1)))
@@ -265,7 +265,7 @@ def test_a_parameter_that_is_the_target_has_the_gradient_one() -> None:
             return (x, z)
 
     after = Gradient("main")(Before)
-    check_well_formed(after)
+    well_formed(after)
     _, found = run(after, "main_adjoint", [np.float32(3), np.ones(2, "f4")])
     assert float(np.asarray(found[0])) == 1.0
     assert np.asarray(found[1]).tolist() == [0.0, 0.0]
@@ -356,7 +356,7 @@ def test_effects_and_branches_off_the_way_stay_where_they_are() -> None:
             return gv
 
     after = Gradient("main")(Before)
-    check_well_formed(after)
+    well_formed(after)
     assert "R.print" in after["main_adjoint"].script()
     x = numbers(3)
     for flag, factor in ((True, 2), (False, 6)):
@@ -425,7 +425,7 @@ def test_the_original_function_and_the_others_stay_as_they_are() -> None:
     assert after["main_adjoint"].attrs["kept"] == 1
     private = Gradient("helper")(after)
     assert private["helper_adjoint"].name == "helper_adjoint"
-    check_well_formed(private)
+    well_formed(private)
 
 
 def test_required_parameters_come_in_the_order_in_which_they_are_asked_for() -> None:
@@ -474,7 +474,7 @@ def test_an_adjoint_can_be_differentiated_again() -> None:
             return gv
 
     twice = Gradient("main_adjoint")(Gradient("main")(Before))
-    check_well_formed(twice)
+    well_formed(twice)
     (loss, (first,)), (again,) = run(twice, "main_adjoint_adjoint", [numbers(3)])
     np.testing.assert_allclose(loss, np.exp(numbers(3)).sum())
     np.testing.assert_allclose(first, np.exp(numbers(3)))

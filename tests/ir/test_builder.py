@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from regraft import op
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.ir import (
     BlockBuilder,
     DataflowBlock,
@@ -42,7 +42,7 @@ def test_nested_calls_are_bound_one_by_one_operands_first() -> None:
             output = builder.emit_output(op.add(value, x))
         builder.emit_func_output(output)
     function = builder.get()["main"]
-    check_well_formed(builder.get())
+    well_formed(builder.get())
     [block] = function.body.blocks
     assert isinstance(block, DataflowBlock)
     assert [b.value.op.name for b in block] == [  # type: ignore[union-attr]
@@ -107,7 +107,7 @@ def test_outputs_of_functions_are_leaves_or_tuples_of_them() -> None:
     function = builder.get()["main"]
     assert isinstance(function.body.body, Tuple)
     assert function.ret_ty == Tuple([x, Tuple([x, const(2.0)])]).ty
-    check_well_formed(function)
+    well_formed(function)
 
 
 def test_parameters_may_come_with_the_output() -> None:
@@ -128,7 +128,7 @@ def test_casts_define_the_type_of_what_follows() -> None:
             output = builder.emit_output(op.add(cast, cast))
         builder.emit_func_output(output)
     function = builder.get()["main"]
-    check_well_formed(function)
+    well_formed(function)
     assert isinstance(cast, DataflowVar)
     assert output.ty == TensorType((k, 3), "float32")
     assert function.ret_ty == TensorType(None, "float32", 2)
@@ -142,7 +142,7 @@ def test_branches_are_written_in_scopes() -> None:
         side = builder.end_scope(op.exp(x))
         assert isinstance(side, SeqExpr)
         builder.emit_func_output(builder.emit(If(condition, side, x)))
-    check_well_formed(builder.get())
+    well_formed(builder.get())
 
 
 def test_bound_values_can_be_looked_up() -> None:
@@ -186,7 +186,7 @@ def test_functions_of_a_module_can_be_called_and_replaced() -> None:
         f = builder.emit_func_output(op.exp(x))
     with builder.function("main", [y]):
         builder.emit_func_output(builder.emit(f(y)))
-    check_well_formed(builder.get())
+    well_formed(builder.get())
     replacement = Function([x], x)
     builder.update_func(f, replacement)
     assert builder.get()["f"] is replacement

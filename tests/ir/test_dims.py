@@ -274,11 +274,16 @@ def test_at_least_has_three_answers() -> None:
     assert dim_at_least(3, 4) is False
 
 
-@pytest.mark.parametrize("compare", [operator.lt, operator.le, operator.gt, operator.ge])
-def test_ordering_operators_name_dim_less(compare: Callable[[object, object], object]) -> None:
-    for operands in ((n, m), (n + 1, 3), (3, n)):
-        with pytest.raises(TypeError, match="dim_less"):
-            compare(*operands)
+@pytest.mark.parametrize("sign", ["<", "<=", ">", ">="])
+def test_ordering_operators_make_conditions_that_are_decided_when_the_sizes_are_known(sign: str) -> None:
+    ordered = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}[sign]
+    for left, right in ((n, m), (n + 1, 3), (3, n)):
+        condition = ordered(left, right)
+        with pytest.raises(TypeError, match="ask dims_equal, dim_less"):
+            bool(condition)
+        for sizes in ({n: 2, m: 5}, {n: 5, m: 2}, {n: 3, m: 3}):
+            known = ordered(evaluate(left, sizes), evaluate(right, sizes))
+            assert bool(evaluate(condition, sizes)) == known
 
 
 def test_a_symbolic_size_is_no_index_and_no_truth_value() -> None:

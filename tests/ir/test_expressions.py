@@ -262,7 +262,7 @@ def test_a_branch_has_what_its_sides_have_in_common() -> None:
 
 def test_a_function_promises_what_its_callers_can_know() -> None:
     n, k = SymVar("n"), SymVar("k")
-    x, inner = Var("x", TensorType((n, 3))), Var("i", TensorType((k, 3), "int8"))
+    x, inner = Var("x", TensorType((n, 3), None)), Var("i", TensorType((k, 3), "int8"))
     assert Function([x], inner).ret_ty == TensorType(None, "int8", 2)
     assert Function([x], x).ret_ty == x.ty
     with pytest.raises(IRError, match="a parameter is listed twice"):

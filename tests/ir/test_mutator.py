@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from regraft import op
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.ir import (
     BindingBlock,
     BlockBuilder,
@@ -71,7 +71,7 @@ def test_a_mutator_that_rebuilds_everything_gives_an_equal_program(module: IRMod
     rebuilt = Rebuilder().mutate(module)
     assert rebuilt is not module
     assert_structural_equal(rebuilt, module)
-    check_well_formed(rebuilt)
+    well_formed(rebuilt)
 
 
 def test_unchanged_parts_are_shared() -> None:
@@ -97,7 +97,7 @@ def test_types_follow_and_variables_keep_name_and_origins() -> None:
     result = Var("result", MATRIX)
     block = DataflowBlock([VarBinding(total, op.add(x, x)), VarBinding(result, op.multiply(total, total))])
     changed = Transposer().mutate(Function([x], SeqExpr([block], result)))
-    check_well_formed(changed)
+    well_formed(changed)
     inner, outer, product = changed.body.blocks[0].bindings
     assert inner.var.ty == MATRIX
     assert outer.var.name == "total"
@@ -160,7 +160,7 @@ def test_sizes_can_be_replaced_everywhere() -> None:
             return ShapeExpr(ty.values or ())
 
     function = Concrete().mutate(builder.get())["main"]
-    check_well_formed(function)
+    well_formed(function)
     assert function.params[0].ty == TensorType((5, 3), "float32")
     assert function.ret_ty == TensorType((15,), "float32")
     assert isinstance(function.body.blocks[0].bindings[1], MatchCast)
@@ -204,7 +204,7 @@ def test_a_call_in_place_of_the_result_is_bound_after_the_blocks() -> None:
             return op.add(constant, constant)
 
     changed = Wrapper().mutate(Function([], SeqExpr([], const(1.0))))
-    check_well_formed(changed)
+    well_formed(changed)
     assert len(changed.body.blocks) == 1
     assert not isinstance(changed.body.blocks[0], DataflowBlock)
 
@@ -219,7 +219,7 @@ def test_branches_are_rewritten_and_the_type_of_the_if_follows() -> None:
             sides.append(builder.end_scope(builder.emit(op.add(x, x))))
         builder.emit_func_output(builder.emit(If(condition, *sides)))
     changed = Transposer().mutate(builder.get())
-    check_well_formed(changed)
+    well_formed(changed)
     assert changed["main"].ret_ty == TensorType((3, 2), "float32")
 
 

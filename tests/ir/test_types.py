@@ -20,7 +20,7 @@ N, M = SymVar("n"), SymVar("m")
 OBJECT = ObjectType()
 FIXED = TensorType((2, 3), "float32")
 RANKED = TensorType(None, "float32", 2)
-ANY = TensorType()
+ANY = TensorType(dtype=None)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ ANY = TensorType()
         (FIXED, TensorType((2, 3), "float64"), False),
         (FIXED, TensorType(None, "float32", 3), False),
         (RANKED, TensorType((2, 3, 4), "float32"), False),
-        (TensorType((2, 3)), FIXED, None),
+        (TensorType((2, 3), None), FIXED, None),
         (TensorType((N, 3), "float32"), FIXED, None),
         (TensorType((N, 3), "float32"), TensorType((N, 3), "float32"), True),
         (TensorType((N + 1, 3), "float32"), TensorType((N, 3), "float32"), False),
@@ -46,7 +46,7 @@ ANY = TensorType()
         (TupleType([FIXED, FIXED]), TupleType([FIXED, ANY]), True),
         (TupleType([FIXED]), TupleType([FIXED, FIXED]), False),
         (TupleType([FIXED, ANY]), TupleType([FIXED, FIXED]), None),
-        (TupleType([ANY, FIXED]), TupleType([FIXED, TensorType((3, 2))]), False),
+        (TupleType([ANY, FIXED]), TupleType([FIXED, TensorType((3, 2), None)]), False),
         (ShapeType((2, 3)), ShapeType(None, 2), True),
         (ShapeType(None, 2), ShapeType((2, 3)), None),
         (ShapeType((2, 3)), ShapeType(None, 3), False),
@@ -74,7 +74,7 @@ def test_whether_values_of_one_type_fit_another_has_three_answers(
         (FIXED, FIXED, FIXED),
         (FIXED, TensorType((3, 2), "float32"), RANKED),
         (FIXED, TensorType((3, 2), "float64"), TensorType(None, None, 2)),
-        (FIXED, TensorType((2, 3), "float64"), TensorType((2, 3))),
+        (FIXED, TensorType((2, 3), "float64"), TensorType((2, 3), None)),
         (FIXED, TensorType((2,), "float32"), TensorType(None, "float32")),
         (FIXED, TupleType([FIXED]), OBJECT),
         (TupleType([FIXED, FIXED]), TupleType([FIXED, RANKED]), TupleType([FIXED, RANKED])),
@@ -115,9 +115,13 @@ def test_a_size_may_stand_for_an_expression_of_the_callers_sizes() -> None:
         (TensorType((N, 3), "float32"), RANKED, None),
         (TensorType((N, 3), "float32"), OBJECT, None),
         (TensorType((N, 3), "float32"), TensorType((2, 3), "int8"), False),
-        (TensorType((N, 3), "float32"), TensorType((2, 3)), None),
+        (TensorType((N, 3), "float32"), TensorType((2, 3), None), None),
         (TensorType((N,), "float32"), FIXED, False),
-        (TupleType([TensorType((N,)), TensorType((N,))]), TupleType([TensorType((2,)), TensorType((3,))]), False),
+        (
+            TupleType([TensorType((N,), None), TensorType((N,), None)]),
+            TupleType([TensorType((2,), None), TensorType((3,), None)]),
+            False,
+        ),
         (TupleType([ANY]), TupleType([]), False),
         (ShapeType((N, N)), ShapeType((4, 4)), True),
         (PrimType("int64", N), PrimType("int64", 4), True),
@@ -132,18 +136,18 @@ def test_arguments_fit_or_not_or_it_cannot_be_told(pattern: Type, actual: Type, 
 def test_types_are_values() -> None:
     assert TensorType((2, N), "int8") == TensorType((2, N), "int8")
     assert hash(TensorType((2, N), "int8")) == hash(TensorType((2, N), "int8"))
-    assert TensorType((2, N)) != TensorType((2, SymVar("n")))
+    assert TensorType((2, N), None) != TensorType((2, SymVar("n")), None)
     assert PrimType("int64", 1) != PrimType("int64", True)
     assert TensorType((), "int8") != TensorType(None, "int8")
 
 
 def test_sizes_of_a_type_come_in_order_and_once() -> None:
-    ty = FuncType([TensorType((N, M)), TupleType([TensorType((M * N,))])], ShapeType((M,)))
+    ty = FuncType([TensorType((N, M), None), TupleType([TensorType((M * N,), None)])], ShapeType((M,)))
     assert type_symvars(ty) == (N, M)
 
 
 def test_sizes_are_replaced_at_once_and_unchanged_types_are_shared() -> None:
-    assert substitute_type(TensorType((N, M)), {N: M, M: N}) == TensorType((M, N))
+    assert substitute_type(TensorType((N, M), None), {N: M, M: N}) == TensorType((M, N), None)
     assert substitute_type(FIXED, {N: 1}) is FIXED
     nested = TupleType([FIXED, PrimType("int64", N)])
     assert substitute_type(nested, {N: 4}) == TupleType([FIXED, PrimType("int64", 4)])
@@ -160,11 +164,11 @@ def test_what_is_not_known_is_erased_and_ranks_stay() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: TensorType((2, -1)), "a size cannot be negative, got -1"),
-        (lambda: TensorType((2, 1.5)), "1.5 is not a size"),
-        (lambda: TensorType((True,)), "True is not a size"),
-        (lambda: TensorType((2, 3), ndim=3), "has ndim 2, not 3"),
-        (lambda: TensorType(None, ndim=-2), "ndim is -1 .unknown. or more, got -2"),
+        (lambda: TensorType((2, -1), None), "a size cannot be negative, got -1"),
+        (lambda: TensorType((2, 1.5), None), "1.5 is not a size"),
+        (lambda: TensorType((True,), None), "True is not a size"),
+        (lambda: TensorType((2, 3), ndim=3, dtype=None), "has ndim 2, not 3"),
+        (lambda: TensorType(None, ndim=-2, dtype=None), "ndim is -1 .unknown. or more, got -2"),
         (lambda: TensorType((2,), "float33"), "'float33' is not a dtype"),
         (lambda: ShapeType((2,), 3), "a shape of 1 values has ndim 1, not 3"),
         (lambda: PrimType(), "a PrimType needs a dtype or a value"),

@@ -47,7 +47,7 @@ UNARY_TYPES = [
     TensorType(None, "float32", 3),
     TensorType(None, "float32"),
     TensorType((2, 3), None),
-    TensorType(),
+    TensorType(dtype=None),
 ]
 """Types of one operand, from all known to nothing known."""
 

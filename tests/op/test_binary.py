@@ -236,7 +236,7 @@ def test_types_are_as_precise_as_the_operands_allow(name):
     assert type_of(build, known, TensorType(None, dtype, 3)) == TensorType(None, result, 3)
     assert type_of(build, known, TensorType(None, dtype)) == TensorType(None, result)
     assert type_of(build, known, TensorType((2, N), None)) == TensorType((2, N), unknown)
-    assert type_of(build, TensorType(), TensorType()) == TensorType(None, unknown)
+    assert type_of(build, TensorType(dtype=None), TensorType(dtype=None)) == TensorType(None, unknown)
 
 
 def test_a_size_that_outlasts_the_other_wherever_they_broadcast_is_the_result():

@@ -138,10 +138,10 @@ def test_types_are_as_precise_as_the_operand_allows(name):
     assert type_of(lambda v: build(v, 1), ranked) == TensorType(None, "float32", 2)
     assert type_of(lambda v: build(v, 1, True), ranked) == TensorType(None, "float32", 3)
     assert type_of(lambda v: build(v, None, True), ranked) == TensorType((1, 1, 1), "float32")
-    unknown = TensorType()
+    unknown = TensorType(dtype=None)
     assert type_of(build, unknown) == TensorType((), None)
-    assert type_of(lambda v: build(v, 1), unknown) == TensorType()
-    assert type_of(lambda v: build(v, None, True), unknown) == TensorType()
+    assert type_of(lambda v: build(v, 1), unknown) == TensorType(dtype=None)
+    assert type_of(lambda v: build(v, None, True), unknown) == TensorType(dtype=None)
 
 
 def test_the_type_of_a_median_over_an_axis_is_a_tuple():

@@ -36,7 +36,7 @@ def test_types_of_drawn_outcomes():
     prob = TensorType((N, 5), "float32")
     drawn = type_of(R.multinomial_from_uniform, prob, TensorType((3, 1), "float32"), TensorType(None, "int64"))
     assert drawn == TensorType((3, 1), "int64")
-    assert type_of(R.multinomial_from_uniform, *[TensorType()] * 3) == TensorType(None, "int64", 2)
+    assert type_of(R.multinomial_from_uniform, *[TensorType(dtype=None)] * 3) == TensorType(None, "int64", 2)
 
 
 @pytest.mark.parametrize(

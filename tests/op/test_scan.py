@@ -51,7 +51,7 @@ def test_types_of_totals(name):
     build = getattr(R, name)
     assert type_of(build, TensorType((2, N), "int8")) == TensorType((2 * N,), "int8")
     assert type_of(lambda v: build(v, -1, "int64"), TensorType((2, N), "int8")) == TensorType((2, N), "int64")
-    assert type_of(build, TensorType()) == TensorType(None, None, 1)
+    assert type_of(build, TensorType(dtype=None)) == TensorType(None, None, 1)
     for ty in UNARY_TYPES:
         assert type_of(lambda v: build(v, 1), ty) == ty
 

@@ -39,9 +39,9 @@ def test_the_place_of_a_nan_is_that_of_the_extreme():
 @pytest.mark.parametrize("name", PLACES)
 def test_types_of_places(name):
     build = getattr(R, name)
-    assert type_of(build, TensorType()) == TensorType((), "int64")
-    assert type_of(lambda v: build(v, 0), TensorType((2, N))) == TensorType((N,), "int64")
-    assert type_of(lambda v: build(v, 0, True), TensorType((2, N))) == TensorType((1, N), "int64")
+    assert type_of(build, TensorType(dtype=None)) == TensorType((), "int64")
+    assert type_of(lambda v: build(v, 0), TensorType((2, N), None)) == TensorType((N,), "int64")
+    assert type_of(lambda v: build(v, 0, True), TensorType((2, N), None)) == TensorType((1, N), "int64")
     assert type_of(lambda v: build(v, 0), TensorType(None, None, 3)) == TensorType(None, "int64", 2)
 
 
@@ -63,7 +63,7 @@ def test_buckets_of_narrow_floats_and_of_nan(dtype):
     expected = np.array([0, 0, 1, 2])
     check(R.bucketize, [x.astype(numpy_dtype(dtype)), edges.astype(numpy_dtype(dtype))], expected)
     check(R.bucketize, [np.array(2.0), edges], np.array(1))
-    assert type_of(R.bucketize, TensorType((N, 2)), TensorType(None)) == TensorType((N, 2), "int64")
+    assert type_of(R.bucketize, TensorType((N, 2), None), TensorType(None, None)) == TensorType((N, 2), "int64")
 
 
 @pytest.mark.parametrize(

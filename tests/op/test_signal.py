@@ -89,7 +89,7 @@ def test_the_type_of_a_transform_follows_its_sizes() -> None:
     y = Var("y", TensorType((3, n, 2), "float32"))
     assert signal.dft(y, inverse=True, onesided=True).ty == TensorType((3, 2 * (n - 1), 1), "float32")
     assert signal.dft(Var("u", TensorType(None, "float32", 3))).ty == TensorType(None, "float32", 3)
-    assert signal.dft(Var("u", TensorType())).ty == TensorType()
+    assert signal.dft(Var("u", TensorType(dtype=None))).ty == TensorType(dtype=None)
 
 
 X = Var("x", TensorType((3, 4, 2), "float32"))

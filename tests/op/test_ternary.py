@@ -55,8 +55,10 @@ def test_a_number_takes_the_dtype_of_the_other_choice():
 def test_types_of_where_are_as_precise_as_the_operands_allow():
     truth = TensorType((N, 1), "bool")
     assert type_of(R.where, truth, TensorType((M,), "int8"), TensorType((M,), "int8")) == TensorType((N, M), "int8")
-    assert type_of(R.where, TensorType(), TensorType((2,), "int8"), TensorType((), "int8")) == TensorType(None, "int8")
-    assert type_of(R.where, truth, TensorType(), TensorType()) == TensorType()
+    assert type_of(R.where, TensorType(dtype=None), TensorType((2,), "int8"), TensorType((), "int8")) == TensorType(
+        None, "int8"
+    )
+    assert type_of(R.where, truth, TensorType(dtype=None), TensorType(dtype=None)) == TensorType(dtype=None)
 
 
 # --- clip
@@ -111,8 +113,10 @@ def test_multiply_add_rounds_narrow_floats_once():
 def test_types_of_multiply_add_take_what_any_operand_knows():
     known, ranked = TensorType((2, N), "float32"), TensorType(None, "float32", 2)
     assert type_of(R.ewise_fma, ranked, TensorType(None, "float32"), known) == known
-    assert type_of(R.ewise_fma, TensorType(), ranked, TensorType()) == TensorType(None, None, 2)
-    assert type_of(R.ewise_fma, TensorType(), TensorType(), TensorType()) == TensorType()
+    assert type_of(R.ewise_fma, TensorType(dtype=None), ranked, TensorType(dtype=None)) == TensorType(None, None, 2)
+    assert type_of(R.ewise_fma, TensorType(dtype=None), TensorType(dtype=None), TensorType(dtype=None)) == TensorType(
+        dtype=None
+    )
 
 
 @pytest.mark.parametrize(

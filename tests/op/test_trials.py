@@ -43,7 +43,9 @@ def test_values_of_every_type_are_drawn() -> None:
     assert -3 <= number <= 3
 
 
-@pytest.mark.parametrize("ty", [TensorType(None, "float32", 2), TensorType((2,)), FuncType([], TensorType(()))])
+@pytest.mark.parametrize(
+    "ty", [TensorType(None, "float32", 2), TensorType((2,), None), FuncType([], TensorType((), None))]
+)
 def test_a_type_that_says_too_little_has_no_value(ty: Any) -> None:
     with pytest.raises(NoValueError, match="no random value can be made of R"):
         random_value(ty, fixed, np.random.default_rng(0))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import regraft as rx
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.ir import Function, IRModule
 from regraft.op.trials import difference
 from regraft.script.text import parse
@@ -21,7 +21,7 @@ def checked(one: Pass, program: Function, *, exact: bool = False, inputs: Sequen
     Values are compared on ``inputs``, or on random ones.
     """
     result = one(program)
-    check_well_formed(result)
+    well_formed(result)
     assert one(result) is result
     if inputs is None:
         tolerance = 0.0 if exact else None
@@ -42,7 +42,7 @@ def run(program: Function | IRModule, inputs: Sequence[Any], name: str = "main")
 def checked_module(one: Pass, module: IRModule) -> IRModule:
     """As `checked`, for a module whose public functions keep their parameters."""
     result = one(module)
-    check_well_formed(result)
+    well_formed(result)
     assert one(result) is result
     return result
 

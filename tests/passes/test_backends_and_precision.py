@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.dpl import is_op, make_fused_bias_activation_pattern, wildcard
 from regraft.ir import Call, Constant, Function, IRModule, TensorType, Var, iter_bindings
 from regraft.script.text import parse
@@ -39,7 +39,7 @@ def test_each_match_becomes_a_private_composite_function() -> None:
     before = _module()
     one = FuseOpsByPattern([_matmul_relu()])
     after = one(before)
-    check_well_formed(after)
+    well_formed(after)
     assert list(after) == ["fused_relax_matmul_relax_nn_relu", "fused_relax_matmul_relax_nn_relu1", "main"]
     fused = after["fused_relax_matmul_relax_nn_relu"]
     assert fused.is_private
@@ -54,7 +54,7 @@ def test_each_match_becomes_a_private_composite_function() -> None:
 def test_codegen_functions_define_the_composite_one_inside() -> None:
     before = _module()
     after = FuseOpsByPattern([("my.mm_relu", _matmul_relu().pattern)], annotate_codegen=True)(before)
-    check_well_formed(after)
+    well_formed(after)
     outer = after["fused_relax_matmul_relax_nn_relu_my"]
     assert outer.attrs["Codegen"] == "my"
     [inner] = [b.value for b in iter_bindings(outer) if isinstance(b.value, Function)]
@@ -66,7 +66,7 @@ def test_an_earlier_pattern_takes_what_a_later_one_would_match() -> None:
     smaller = FusionPattern("my.mm", is_op("relax.matmul")(wildcard(), wildcard()))
     before = _module("p = R.matmul(x, a)\nq = R.nn.relu(p)\nr = R.matmul(q, b)")
     after = FuseOpsByPattern([_matmul_relu(), smaller])(before)
-    check_well_formed(after)
+    well_formed(after)
     assert sorted(f.attrs["Composite"] for f in after.functions.values() if "Composite" in f.attrs) == [
         "my.mm",
         "my.mm_relu",
@@ -84,14 +84,14 @@ def test_an_earlier_pattern_takes_what_a_later_one_would_match() -> None:
 def test_a_value_inside_a_match_that_is_used_outside_is_a_result_of_its_function_too(body: str, results: str) -> None:
     before = _module(body, results)
     after = FuseOpsByPattern([_matmul_relu()])(before)
-    check_well_formed(after)
+    well_formed(after)
     assert counts(after["main"])["matmul"] == 0
     [fused] = [function for _, function in after.items() if "Composite" in function.attrs]
     assert counts(fused) == {"matmul": 1, "nn.relu": 1}
     assert_same_values(before, after)
     assert FuseOpsByPattern([_matmul_relu()])(after) is after
     merged = MergeCompositeFunctions()(after)
-    check_well_formed(merged)
+    well_formed(merged)
     assert_same_values(before, merged)
 
 
@@ -131,7 +131,7 @@ def test_constants_go_inside_or_become_arguments() -> None:
     assert isinstance(call, Call)
     assert isinstance(call.args[1], Constant)
     for after in (inside, outside):
-        check_well_formed(after)
+        well_formed(after)
         assert_same_values(_module(body), after, rtol=0.0, atol=0.0)
 
 
@@ -139,7 +139,7 @@ def test_neighbours_of_one_backend_are_merged_into_one_function() -> None:
     before = _module()
     passes = Sequential([FuseOpsByPattern([_matmul_relu()]), MergeCompositeFunctions()])
     after = passes(before)
-    check_well_formed(after)
+    well_formed(after)
     assert len(after) == 2
     [merged] = [function for function in after.functions.values() if "Codegen" in function.attrs]
     assert merged.attrs["Codegen"] == "my"
@@ -154,7 +154,7 @@ def test_functions_are_not_merged_around_a_value_that_would_make_a_cycle() -> No
     )
     before = _module(body, "r")
     after = Sequential([FuseOpsByPattern([_matmul_relu()]), MergeCompositeFunctions()])(before)
-    check_well_formed(after)
+    well_formed(after)
     assert sum("Codegen" in function.attrs for function in after.functions.values()) == 2
     assert_same_values(before, after, rtol=0.0, atol=0.0)
 
@@ -163,7 +163,7 @@ def test_a_merged_function_gives_every_value_that_is_used_outside() -> None:
     body = "p = R.nn.relu(R.matmul(x, a))\nq = R.nn.relu(R.matmul(p, b))\ns = R.sum(p)"
     before = _module(body, "q, s")
     after = Sequential([FuseOpsByPattern([_matmul_relu()]), MergeCompositeFunctions()])(before)
-    check_well_formed(after)
+    well_formed(after)
     assert sum("Codegen" in function.attrs for function in after.functions.values()) == 1
     assert_same_values(before, after, rtol=0.0, atol=0.0)
 
@@ -180,10 +180,10 @@ def test_fused_and_merged_random_programs_keep_their_values(before: IRModule) ->
         is_op("relax.matmul")(wildcard(), wildcard()),
     ]
     fused = FuseOpsByPattern([(f"b{i % 2}.op{i}", pattern) for i, pattern in enumerate(patterns)])(before)
-    check_well_formed(fused)
+    well_formed(fused)
     assert_same_values(before, fused, rtol=0.0, atol=0.0, seeds=[0])
     merged = MergeCompositeFunctions()(fused)
-    check_well_formed(merged)
+    well_formed(merged)
     assert_same_values(before, merged, rtol=0.0, atol=0.0, seeds=[0])
 
 
@@ -197,7 +197,7 @@ def test_products_are_computed_in_half_precision_and_softmax_is_not() -> None:
         "r",
     )
     after = ToMixedPrecision()(before)
-    check_well_formed(after)
+    well_formed(after)
     calls = {b.var.name_hint: b.value for b in iter_bindings(after) if isinstance(b.value, Call)}
     assert isinstance(calls["q"].args[0].ty, TensorType)
     assert calls["q"].args[0].ty.dtype == "float32"
@@ -215,7 +215,7 @@ def test_what_only_moves_numbers_stays_in_half_precision() -> None:
         SIGNATURE, "p = R.matmul(x, a)\nq = R.reshape(p, (4, 2))\nt = R.permute_dims(q)\nr = R.matmul(t, b)", "r"
     )
     after = ToMixedPrecision("float16")(before)
-    check_well_formed(after)
+    well_formed(after)
     # Three inputs down, the result up, and nothing in between.
     assert counts(after) == {"astype": 4, "matmul": 2, "reshape": 1, "permute_dims": 1}
     assert after.ret_ty == before.ret_ty
@@ -226,7 +226,7 @@ def test_fields_of_a_combined_product_stay_in_half_precision() -> None:
         SIGNATURE, "p = R.matmul(x, a)\ns = R.split(p, 2, axis=1)\nq = R.add(s[0], s[1])\nr = R.exp(q)", "r, q"
     )
     after = ToMixedPrecision("float16")(before)
-    check_well_formed(after)
+    well_formed(after)
     inputs = random_inputs(before)
     for want, got in zip(run(before, inputs), run(after, inputs), strict=True):
         assert want.dtype == got.dtype
@@ -236,7 +236,7 @@ def test_fields_of_a_combined_product_stay_in_half_precision() -> None:
 def test_named_parameters_are_given_in_half_precision() -> None:
     before = program(SIGNATURE, "p = R.matmul(x, a)\nr = R.exp(x)", "p, r")
     after = ToMixedPrecision(fp16_input_names=["x"])(before)
-    check_well_formed(after)
+    well_formed(after)
     assert [p.ty.dtype for p in after.params if isinstance(p.ty, TensorType)] == ["float16", "float32", "float32"]
     inputs = random_inputs(before)
     inputs[0] = inputs[0].astype(np.float16)
@@ -255,7 +255,7 @@ def test_other_dtypes_are_left() -> None:
 @given(before=programs(most=30))
 def test_random_programs_keep_their_dtypes_and_stay_well_formed(before: IRModule) -> None:
     after = ToMixedPrecision()(before)
-    check_well_formed(after)
+    well_formed(after)
     assert ToMixedPrecision()(after) is after
     for name, function in before.items():
         assert after[name].ret_ty == function.ret_ty
@@ -287,7 +287,7 @@ def main(x: R.Tensor((2, 3), "float32"), a: R.Tensor((3, 4), "float32"), c: R.Te
     before = parse(text)
     assert isinstance(before, Function)
     after = ToMixedPrecision()(before)
-    check_well_formed(after)
+    well_formed(after)
     assert counts(after)["astype"] == 4  # two operands, the product, and the softmax's operand again
     assert ToMixedPrecision()(after) is after
     assert after.ret_ty == before.ret_ty

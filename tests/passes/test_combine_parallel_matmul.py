@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.ir import BlockBuilder, Call, Function, TensorType, TupleGetItem, Var, iter_bindings
 from regraft.script import relax as R
 from regraft.testing import assert_same_values
@@ -221,7 +221,7 @@ def test_any_number_of_branches_becomes_one_matmul(branches: int) -> None:
 def test_each_layer_of_a_deep_network_gets_its_own_matmul() -> None:
     before = _fan_out(3, layers=40)
     after = CombineParallelMatmul()(before)
-    check_well_formed(after)
+    well_formed(after)
     assert_same_values(before, after)
     assert counts(after)["matmul"] == 40
 

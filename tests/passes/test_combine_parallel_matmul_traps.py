@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.ir import Call, Function, TensorType, iter_bindings
 from regraft.transform import CombineParallelMatmul, report
 from tests.passes.harness import checked, counts, program
@@ -48,7 +48,7 @@ y2 = R.matmul(x, w3)
         "y1, y2",
     )
     after = CombineParallelMatmul()(before)
-    check_well_formed(after)
+    well_formed(after)
     assert after is before
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 import regraft as rx
 from regraft import transform
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.ir import IRModule
 from regraft.op.trials import difference
 from regraft.testing import programs, random_inputs
@@ -51,7 +51,7 @@ def _name(one: Pass) -> str:
 @given(module=programs(most=24))
 def test_a_pass_keeps_values_and_form_and_has_nothing_to_do_the_second_time(one: Pass, module: IRModule) -> None:
     result = one(module)
-    check_well_formed(result)
+    well_formed(result)
     assert one(result) is result
     inputs = random_inputs(module["main"])
     tolerances = {"rtol": 0.0, "atol": 0.0} if one in EXACT else {}
@@ -63,7 +63,7 @@ def test_a_pass_keeps_values_and_form_and_has_nothing_to_do_the_second_time(one:
 @given(module=programs(most=40))
 def test_all_passes_together_keep_the_values(module: IRModule) -> None:
     result = transform.Sequential([*EXACT, *ROUNDED, *EXACT])(module)
-    check_well_formed(result)
+    well_formed(result)
     inputs = random_inputs(module["main"])
     found = difference(_run(module, inputs), _run(result, inputs))
     assert found is None, str(found)

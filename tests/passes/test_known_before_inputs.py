@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regraft.analysis import check_well_formed, defined_symbolic_vars
+from regraft.analysis import defined_symbolic_vars, well_formed
 from regraft.ir import BlockBuilder, Constant, Function, IRModule, TensorData, TensorType, Var
 from regraft.op.trials import difference
 from regraft.script import relax as R
@@ -110,7 +110,7 @@ def test_a_call_that_fails_on_its_constants_stays_to_fail_when_it_runs() -> None
         "r",
     )
     after = FoldConstant()(before)
-    check_well_formed(after)
+    well_formed(after)
 
 
 def test_outputs_and_branches_fold_too() -> None:
@@ -135,7 +135,7 @@ def test_bound_parameters_are_constants_and_no_parameters() -> None:
     w, v, x = _random(4, 3), _random(5, 3), _random(2, 3)
     before = _linear()
     after = BindParams("main", {"w": w, before.params[2]: v})(before)
-    check_well_formed(after)
+    well_formed(after)
     assert [param.name_hint for param in after.params] == ["x"]
     for want, got in zip(run(before, [x, w, v]), run(after, [x]), strict=True):
         np.testing.assert_array_equal(want, got)
@@ -149,7 +149,7 @@ def test_a_bound_parameter_says_what_its_sizes_are_everywhere() -> None:
         "n = T.int64()\nm = T.int64()\nk = T.int64()",
     )
     after = BindParams("main", {"w": _random(3, 5)})(before)
-    check_well_formed(after)
+    well_formed(after)
     [param] = after.params
     assert isinstance(param.ty, TensorType)
     assert param.ty.shape is not None
@@ -192,7 +192,7 @@ def test_a_size_is_bound_in_types_shapes_and_attributes() -> None:
         "n = T.int64()",
     )
     after = BindSymbolicVars({"n": 3})(before)
-    check_well_formed(after)
+    well_formed(after)
     x = _random(3, 4)
     np.testing.assert_array_equal(run(after, [x]), run(before, [x]))
     assert defined_symbolic_vars(after) == []
@@ -218,7 +218,7 @@ def _split_run(before: Function, after: IRModule) -> None:
 def test_what_is_made_of_weights_is_lifted_out() -> None:
     before = _linear().with_attr("num_input", 1)
     after = LiftTransformParams()(IRModule.from_expr(before))
-    check_well_formed(after)
+    well_formed(after)
     assert list(after) == ["main_transform_params", "main"]
     assert counts(after["main"]) == {"matmul": 2}
     assert counts(after["main_transform_params"]) == {"permute_dims": 2}
@@ -229,7 +229,7 @@ def test_what_is_made_of_weights_is_lifted_out() -> None:
 def test_combined_weights_are_lifted_out_as_one() -> None:
     before = _linear().with_attr("num_input", 1)
     module = Sequential([CombineParallelMatmul(), LiftTransformParams()])(IRModule.from_expr(before))
-    check_well_formed(module)
+    well_formed(module)
     assert counts(module["main"]) == {"matmul": 1, "split": 1}
     assert len(module["main"].params) == 2
     inputs = random_inputs(before)
@@ -245,7 +245,7 @@ def test_weights_that_are_used_as_they_are_are_passed_on() -> None:
         "p, r, wt",
     ).with_attr("num_input", 1)
     after = LiftTransformParams()(IRModule.from_expr(before))
-    check_well_formed(after)
+    well_formed(after)
     assert counts(after["main"]) == {"matmul": 1, "add": 1}
     _split_run(before, after)
 
@@ -258,7 +258,7 @@ def test_a_size_of_the_inputs_keeps_a_value_where_it_is() -> None:
         "n = T.int64()",
     ).with_attr("num_input", 1)
     after = LiftTransformParams()(IRModule.from_expr(before))
-    check_well_formed(after)
+    well_formed(after)
     assert counts(after["main_transform_params"]) == {"exp": 1}
     _split_run(before, after)
 
@@ -271,7 +271,7 @@ def test_a_weight_that_defines_a_size_is_passed_on_for_it() -> None:
         "k = T.int64()",
     ).with_attr("num_input", 1)
     after = LiftTransformParams()(IRModule.from_expr(before))
-    check_well_formed(after)
+    well_formed(after)
     _split_run(before, after)
 
 
@@ -284,7 +284,7 @@ def test_functions_share_a_transform_of_what_they_all_do() -> None:
     ).with_attr({"num_input": 1, "global_symbol": "second"})
     before = IRModule({"first": first, "second": second})
     after = LiftTransformParams(shared_transform=True)(before)
-    check_well_formed(after)
+    well_formed(after)
     assert list(after) == ["transform_params", "first", "second"]
     assert [p.name_hint for p in after["first"].params[1:]] == [p.name_hint for p in after["second"].params[1:]]
     weights = (_random(4, 3), _random(5, 3))

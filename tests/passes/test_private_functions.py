@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.ir import IRModule, TensorType, iter_bindings
 from regraft.script.text import parse
 from regraft.testing import assert_same_values, programs
@@ -229,6 +229,6 @@ def test_a_branch_is_written_out_in_a_plain_block_and_not_in_a_dataflow_block() 
 @given(before=programs(most=24, helpers=3))
 def test_random_modules_keep_their_values(one: Pass, before: IRModule) -> None:
     after = one(before)
-    check_well_formed(after)
+    well_formed(after)
     assert one(after) is after
     assert_same_values(before, after, rtol=0.0, atol=0.0, seeds=[0])

@@ -141,7 +141,7 @@ def test_instruments_see_each_pass_and_can_stop_it() -> None:
 
 def test_times_are_taken_pass_by_pass() -> None:
     timing = PassTimingInstrument()
-    with PassContext([timing]):
+    with PassContext(instruments=[timing]):
         Sequential([CanonicalizeBindings(), EliminateCommonSubexpr()])(_simple())
     assert [time.name for time in timing.times] == ["CanonicalizeBindings", "EliminateCommonSubexpr"]
     assert all(time.seconds > 0 for time in timing.times)
@@ -150,7 +150,7 @@ def test_times_are_taken_pass_by_pass() -> None:
 
 def test_programs_are_shown_before_and_after_the_passes_asked_for() -> None:
     shown: list[str] = []
-    with PassContext([PrintBeforeAll(shown.append), PrintAfter("Common", shown.append)]):
+    with PassContext(instruments=[PrintBeforeAll(shown.append), PrintAfter("Common", shown.append)]):
         Sequential([CanonicalizeBindings(), EliminateCommonSubexpr()])(_simple())
     heads = [text.splitlines()[0] for text in shown]
     assert heads == [

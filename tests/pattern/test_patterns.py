@@ -564,7 +564,7 @@ def test_the_fused_bias_activation_pattern_matches_what_it_is_asked_for(
     def write(b: BlockBuilder) -> Expr:
         out: Expr = b.emit(op.matmul(x, w))
         if with_bias:
-            out = b.emit(op.add(out, b.emit(op.reshape(bias, (4,))) if reshaped else Var("c", TensorType((4,)))))
+            out = b.emit(op.add(out, b.emit(op.reshape(bias, (4,))) if reshaped else Var("c", TensorType((4,), None))))
         return op.nn.relu(out) if activation else out
 
     result = program([x, w, bias], write)

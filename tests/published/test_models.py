@@ -17,7 +17,7 @@ import torch
 import regraft as rx
 from bench.model_counts import COMBINE, PREPARE, attentions, groups, matmuls
 from bench.models import ATTENTION_MODELS, Model, make
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.ir import IRModule
 from regraft.op.trials import difference
 from regraft.transform import CombineParallelMatmul, FoldConstant, FuseAttention, op_counts, report
@@ -57,7 +57,7 @@ def test_all_parallel_matmuls_of_a_model_are_combined_and_the_values_stay(name: 
     assert matmuls(before) == expected_before
     assert matmuls(after) == expected_after
     assert groups(after) - groups(before) == Counter(expected_groups)
-    check_well_formed(after)
+    well_formed(after)
     assert COMBINE(after) is after
     found = difference(_run(program, model), _run(after, model))
     assert found is None, str(found)
@@ -86,7 +86,7 @@ def test_all_attention_that_a_model_writes_out_is_fused_and_the_values_stay(name
     after = FuseAttention()(before)
     assert op_counts(before)["relax.nn.softmax"] == attentions(after) > 0
     assert op_counts(after)["relax.nn.softmax"] == 0
-    check_well_formed(after)
+    well_formed(after)
     assert FuseAttention()(after) is after
     found = difference(_run(program, model), _run(after, model))
     assert found is None, str(found)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import regraft as rx
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.ir import Call, Function, IRModule, Op, Var
 from regraft.ir.visitor import iter_bindings
 from regraft.op.trials import difference
@@ -37,8 +37,8 @@ def assert_rewritten(
     Values agree to the bit if ``exact``, else as far as rounding allows.
     """
     assert after is not before
-    check_well_formed(before)
-    check_well_formed(after)
+    well_formed(before)
+    well_formed(after)
     given = random_inputs(before) if inputs is None else inputs
     expected, got = run(before, given), run(after, given)
     if exact:

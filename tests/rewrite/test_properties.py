@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regraft import BlockBuilder, Expr, Function, IRModule, TensorType, Var
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.dpl import DFPattern
 from regraft.op.trials import difference
 from regraft.rewrite import RuleSet
@@ -77,7 +77,7 @@ def _next_value(random: Random, builder: BlockBuilder, known: list[Expr], flags:
 def test_rules_keep_the_values_of_programs_made_of_what_they_match(random: Random, size: int, some: RuleSet) -> None:
     before = dense_program(random, size)
     after = some(before)
-    assert check_well_formed(after)
+    assert well_formed(after)
     inputs = random_inputs(before)
     found = difference(tuple(run(before, inputs)), tuple(run(after, inputs)))
     assert found is None, f"{found}\n{some!r}\n{before.script()}\n{after.script()}"
@@ -86,7 +86,7 @@ def test_rules_keep_the_values_of_programs_made_of_what_they_match(random: Rando
 @given(programs(30, WHOLE), chosen)
 def test_rules_keep_every_bit_of_random_programs_of_whole_numbers(module: IRModule, some: RuleSet) -> None:
     after = some(module)
-    assert check_well_formed(after)
+    assert well_formed(after)
     inputs = random_inputs(module["main"])
     assert_same_bits(run(module, inputs), run(after, inputs))
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import regraft as rx
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.dpl import *
 from regraft.ir import DataflowBlock, MatchCast, Origin
 from regraft.rewrite import Rule, rewrite_bindings
@@ -182,7 +182,7 @@ def test_every_function_of_a_module_is_rewritten_and_untouched_ones_are_the_same
     after = double()(Before)
     assert after["other"] is Before["other"]
     assert [op_counts(after[name])["relax.multiply"] for name in ("main", "helper", "other")] == [1, 1, 0]
-    check_well_formed(after)
+    well_formed(after)
     x = [np.linspace(-1, 1, 6, dtype="float32").reshape(2, 3)]
     np.testing.assert_array_equal(run(Before, x)[0], run(after, x)[0])
 

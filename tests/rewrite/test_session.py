@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regraft import BlockBuilder, DataflowVar, Expr, Function, TensorType, Var
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.ir import Call, DataflowBlock, SeqExpr, Tuple
 from regraft.ir.builder import NameSupply
 from regraft.pattern.matcher.view import leaves_of
@@ -278,7 +278,7 @@ def test_after_any_edits_the_block_is_ordered_well_formed_and_worth_what_a_naive
         session.drop_unused([inner])
         _check_bookkeeping(session, outputs)
     after = emitted(session, function)
-    assert check_well_formed(after)
+    assert well_formed(after)
     inputs = dict(zip(function.params, INPUTS, strict=True))
     assert_same_bits(_evaluate(model, inputs, outputs), run(after, INPUTS))
     used = {leaf for binding in after.body.blocks[0] for leaf in leaves_of(binding.value)}

@@ -73,15 +73,15 @@ n, m = SymVar("n"), SymVar("m")
 @pytest.mark.parametrize(
     "ty",
     [
-        TensorType(),
+        TensorType(dtype=None),
         TensorType(None, "float32"),
         TensorType(None, "bfloat16", 3),
         TensorType(None, None, 0),
         TensorType((), "bool"),
         TensorType((1,), "int8"),
         TensorType((n, 4), "float8_e4m3fn"),
-        TensorType((n * 2 + 1, m // 2, n * m % 3, dim_max(n, m), dim_min(n - 1, m), n - m * 3 + 4)),
-        TensorType(((n + m) * (n - 1) // (m + 2),)),
+        TensorType((n * 2 + 1, m // 2, n * m % 3, dim_max(n, m), dim_min(n - 1, m), n - m * 3 + 4), None),
+        TensorType(((n + m) * (n - 1) // (m + 2),), None),
         TupleType([]),
         TupleType([F32]),
         TupleType([F32, TupleType([ObjectType(), TupleType([])])]),
@@ -101,12 +101,12 @@ n, m = SymVar("n"), SymVar("m")
         FuncType(None, F32, False),
         FuncType([], F32),
         FuncType([F32], F32, True),
-        FuncType([F32, TensorType((n,))], TupleType([F32]), False),
+        FuncType([F32, TensorType((n,), None)], TupleType([F32]), False),
     ],
     ids=repr,
 )
 def test_a_type_reads_back(ty: Type) -> None:
-    anchor = Var("a", TensorType((n, m)))
+    anchor = Var("a", TensorType((n, m), None))
     x = Var("x", ty)
     assert_round_trip(Function([anchor, x], SeqExpr([BindingBlock([VarBinding(Var("y", ty), x)])], x), ty))
 

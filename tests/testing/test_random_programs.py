@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 import regraft as rx
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.ir import (
     Call,
     Function,
@@ -75,7 +75,7 @@ def test_programs_print_and_parse_back(module: IRModule) -> None:
 
 @given(programs(30))
 def test_programs_run_with_values_of_their_types_that_stay_finite(module: IRModule) -> None:
-    check_well_formed(module)
+    well_formed(module)
     executable = rx.build(module, "numpy")
     for array in arrays(executable["main"](*random_inputs(module["main"]))):
         assert np.isfinite(array).all()

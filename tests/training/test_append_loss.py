@@ -7,7 +7,7 @@ import pytest
 
 import regraft as rx
 from regraft import training
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.ir import SymVar, TensorType, assert_structural_equal
 from regraft.script import ir as I
 from regraft.script import relax as R
@@ -38,7 +38,7 @@ def test_the_result_is_one_block_that_predicts_and_then_judges() -> None:
         return gv
 
     after = training.AppendLoss("predict", training.MSELoss("sum")(PAIR, PAIR))(Before)
-    check_well_formed(after)
+    well_formed(after)
     assert after["predict"] is Before["predict"]
     assert_structural_equal(after["predict_loss"], predict_loss)
     assert [param.name_hint for param in after["predict_loss"].params] == ["x", "y", "targets"]
@@ -64,7 +64,7 @@ def test_results_after_the_predictions_come_after_the_loss(as_variable: bool) ->
 
     appended = training.append_loss(one if as_variable else several, training.L1Loss()(PAIR, PAIR))
     module = rx.IRModule({"main": appended})
-    check_well_formed(module)
+    well_formed(module)
     x, targets = np.ones((2, 4), "float32"), np.zeros((2, 4), "float32")
     loss, state = rx.build(module, target="numpy")["main"](x, np.float32(2), targets)
     np.testing.assert_allclose(loss, np.sin(1), rtol=1e-6)
@@ -95,7 +95,7 @@ def test_sizes_of_the_loss_become_those_of_the_model() -> None:
     loss = training.MSELoss()(TensorType((m, 4), "float32"), TensorType((m, 4), "float32"))
     appended = training.append_loss(model, loss)
     assert appended.params[1].ty.shape == appended.params[0].ty.shape
-    check_well_formed(rx.IRModule({"main": appended}))
+    well_formed(rx.IRModule({"main": appended}))
 
 
 def test_what_does_not_fit_is_named() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import regraft as rx
 from regraft import training
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.ir import SymVar, TensorType, Var, assert_structural_equal
 from regraft.script import relax as R
 
@@ -32,7 +32,7 @@ def test_a_step_keeps_the_types_of_parameters_and_states(optimizer: Any, dtype: 
     optimizer.init(params(dtype))
     step, start = optimizer.get_function(), optimizer.get_state_function()
     module = rx.IRModule({step.name: step, start.name: start})
-    check_well_formed(module)
+    well_formed(module)
     built = rx.build(module, target=target)
     state = built[start.name]()
     assert [(s.shape, s.dtype) for s in state] == [(s.shape, s.dtype) for s in optimizer.state]

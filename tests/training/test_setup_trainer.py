@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from regraft import training
-from regraft.analysis import check_well_formed
+from regraft.analysis import well_formed
 from regraft.ir import IRModule
 from regraft.script import ir as I
 from regraft.script import relax as R
@@ -19,7 +19,7 @@ def setup(optimizer: training.Optimizer | None = None) -> training.SetupTrainer:
 
 def test_a_module_gets_loss_gradient_and_optimizer() -> None:
     after = setup()(Perceptron)
-    check_well_formed(after)
+    well_formed(after)
     assert list(after) == ["backbone", "backbone_loss", "backbone_loss_adjoint", "optimizer", "optimizer_state"]
     assert after["backbone"] is Perceptron["backbone"]
     assert dict(after.attrs) == {"param_num": 4, "state_num": 0, "input_num": 1}
@@ -31,7 +31,7 @@ def test_a_module_gets_loss_gradient_and_optimizer() -> None:
 
 def test_batch_norms_use_the_batch_in_training_only() -> None:
     after = setup()(ConvolutionalNet)
-    check_well_formed(after)
+    well_formed(after)
     assert "training=False" in after["backbone"].script()
     assert "training=True" not in after["backbone"].script()
     assert "training=False" not in after["backbone_loss"].script()

@@ -26,7 +26,7 @@ from ..ir.visitor import parts_of
 from .variables import own_symvars
 
 
-class WellFormedError(RegraftError):
+class WellFormedError(RegraftError, ValueError):
     """A program that breaks a rule of the language; the message names the rule and shows the place."""
 
 
@@ -234,7 +234,7 @@ class _Checker:
                 )
 
 
-def check_well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
+def well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
     """Raise `WellFormedError` for the first rule that ``obj`` breaks; True if it breaks none.
 
     The message names the rule, the function, block and binding, and shows the bindings around it.
@@ -255,9 +255,9 @@ def check_well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
     return True
 
 
-def well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
-    """Whether ``obj`` keeps the rules of the language; `check_well_formed` says which one it breaks."""
+def check_well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
+    """Whether ``obj`` keeps the rules of the language; `well_formed` says which one it breaks."""
     try:
-        return check_well_formed(obj, check_ty)
+        return well_formed(obj, check_ty)
     except WellFormedError:
         return False

@@ -94,7 +94,7 @@ def explain(
         progress("reading", 0, 2)
         opened = open_model(model, function=function)
         progress("explaining", 1, 2)
-        with PassContext([Explaining()]):
+        with PassContext(instruments=[Explaining()]):
             done = report_passes(chosen, opened.module)
     for explanation in explanations:
         typer.echo(str(explanation))

@@ -4,11 +4,12 @@ The ground floor of the house: it knows nothing of operators' meaning, of text, 
 here is immutable.
 """
 
+from .binding_values import copy_with_new_vars
 from .builder import BlockBuilder, NameSupply, flatten, operands_of, with_operands
 from .dims import Dim, SymExpr, SymVar
 from .equality import Difference, first_difference, structural_equal
 from .equality_report import assert_structural_equal
-from .errors import IRError, MissingDependencyError, OpTypeError, RegraftError
+from .errors import FieldIndexError, IRError, MissingDependencyError, OpTypeError, RegraftError
 from .expr import (
     Constant,
     DataflowVar,
@@ -24,8 +25,13 @@ from .expr import (
     Var,
     as_expr,
     const,
+    convert_to_expr,
+    extern,
+    prim_value,
 )
+from .expr_functor import ExprFunctor, PyExprMutator, PyExprVisitor, mutator, visitor
 from .hashing import structural_hash
+from .json_form import load_json, save_json
 from .module import IRModule
 from .mutator import ExprMutator
 from .node import Node
@@ -44,12 +50,13 @@ from .program import (
     is_leaf,
 )
 from .tensor_data import TensorData
-from .types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
+from .types import AnyType, FuncType, ObjectType, PrimType, Shape, ShapeType, TensorType, TupleType, Type
 from .visitor import ExprVisitor, iter_bindings, walk
 
 __all__ = [
     "NO_ATTRS",
     "REQUIRED",
+    "AnyType",
     "Attrs",
     "Binding",
     "BindingBlock",
@@ -62,9 +69,11 @@ __all__ = [
     "Difference",
     "Dim",
     "Expr",
+    "ExprFunctor",
     "ExprMutator",
     "ExprVisitor",
     "ExternFunc",
+    "FieldIndexError",
     "FuncType",
     "Function",
     "GlobalVar",
@@ -83,8 +92,11 @@ __all__ = [
     "Origins",
     "PrimType",
     "PrimValue",
+    "PyExprMutator",
+    "PyExprVisitor",
     "RegraftError",
     "SeqExpr",
+    "Shape",
     "ShapeExpr",
     "ShapeType",
     "StringImm",
@@ -103,15 +115,23 @@ __all__ = [
     "as_seq",
     "assert_structural_equal",
     "const",
+    "convert_to_expr",
+    "copy_with_new_vars",
+    "extern",
     "first_difference",
     "flatten",
     "is_call_of",
     "is_leaf",
     "iter_bindings",
+    "load_json",
     "merge_origins",
+    "mutator",
     "operands_of",
+    "prim_value",
+    "save_json",
     "structural_equal",
     "structural_hash",
+    "visitor",
     "walk",
     "with_operands",
 ]

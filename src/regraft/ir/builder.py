@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from .dims import SymVar
 from .errors import IRError
 from .expr import DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var, as_expr
 from .module import IRModule
@@ -150,6 +151,9 @@ class NameSupply:
         return name
 
 
+_open_builders: Final[list[BlockBuilder]] = []
+
+
 class BlockBuilder:
     """Writes functions into a module, with Relax's names and calling order.
 
@@ -178,8 +182,8 @@ class BlockBuilder:
         name: str,
         params: Var | Sequence[Var] | None = None,
         attrs: Mapping[str, Any] | None = None,
-        private: bool = False,
         pure: bool = True,
+        private: bool = False,
     ) -> Generator[None]:
         """Write the function ``name``; the block must call `emit_func_output` once, as its last act."""
         if self._header is not None:
@@ -190,11 +194,13 @@ class BlockBuilder:
         self._values = {}
         self._scopes = [_Scope()]
         self._finished = False
+        _open_builders.append(self)
         try:
             yield
             if not self._finished:
                 raise IRError(f"function {name!r} has no result: call emit_func_output before its block ends")
         finally:
+            _open_builders.pop()
             self._header = None
             self._scopes = []
 
@@ -202,6 +208,8 @@ class BlockBuilder:
         """End the function: ``output`` (an expression, or a tuple or list of them) is what it returns."""
         if self._header is None:
             raise IRError("emit_func_output is called outside of a function")
+        if self._finished:
+            raise IRError(f"function {self._header[0]!r} has its result already: emit_func_output is called once")
         name, variables, attrs, private, pure = self._header
         if params is not None:
             if variables is not None:
@@ -246,9 +254,46 @@ class BlockBuilder:
             scope.in_dataflow = False
             scope.bindings = []
 
-    def begin_scope(self) -> None:
-        """Start a nested body (a branch); `end_scope` gives it."""
+    @staticmethod
+    def current() -> BlockBuilder | None:
+        """The builder whose function is being written, None outside of one."""
+        return _open_builders[-1] if _open_builders else None
+
+    def begin_scope(self, params: Sequence[Var] | None = None) -> None:
+        """Start a nested body (a branch); `end_scope` gives it. Names of ``params`` are taken in it."""
+        for param in params or ():
+            self._names.reserve(param.name_hint)
         self._scopes.append(_Scope())
+
+    @contextmanager
+    def testing_scope(self, def_vars: Sequence[SymVar]) -> Generator[None]:
+        """Expressions can be emitted and normalized inside without a function; what is emitted is dropped after."""
+        del def_vars
+        self._scopes.append(_Scope())
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    def begin_block(self, *, dataflow: bool) -> None:
+        """Start a block by itself, a dataflow block or a plain one; `end_block` gives it."""
+        scope = _Scope()
+        scope.in_dataflow = dataflow
+        self._scopes.append(scope)
+
+    def end_block(self) -> BindingBlock:
+        """End the block that `begin_block` started, and give it with the bindings that were emitted meanwhile."""
+        scope = self._scopes.pop()
+        return (DataflowBlock if scope.in_dataflow else BindingBlock)(scope.bindings)
+
+    @property
+    def has_open_block(self) -> bool:
+        """Whether there is a block that takes bindings."""
+        return bool(self._scopes)
+
+    def reserve_name(self, name: str) -> None:
+        """Mark a name as taken."""
+        self._names.reserve(name)
 
     def end_scope(self, output: Any) -> SeqExpr:
         """End the innermost nested body with its result."""
@@ -313,8 +358,12 @@ class BlockBuilder:
             self._values[binding.var] = binding.value
 
     def normalize(self, expr: Expr) -> Expr:
-        """``expr`` with its nested operands bound to new variables."""
-        return flatten(expr, self.emit)
+        """``expr`` with its nested operands bound to new variables; as it is where no block is open to bind them."""
+        return flatten(expr, self.emit) if self._scopes else expr
+
+    def normalize_argument(self, expr: Expr) -> Expr:
+        """``expr`` as an operand: a leaf, bound to a new variable if it is none."""
+        return flatten(expr, self.emit, keep_root=False)
 
     def lookup_binding(self, var: Var) -> Expr | None:
         """What ``var`` was bound to in the current function, if it was."""

@@ -31,7 +31,7 @@ from .node import Node, print_node
 from .op import Call, Op, attribute_key
 from .program import BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from .tensor_data import TensorData
-from .types import FuncType, PrimType, ShapeType, TensorType, TupleType, Type, type_symvars
+from .types import FuncType, PrimType, Shape, ShapeType, TensorType, TupleType, Type, type_symvars
 
 
 class _Place(NamedTuple):
@@ -437,10 +437,15 @@ def _describe(value: Any) -> str:
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
+def as_node(value: Any) -> Any:
+    """``value``, and for a tensor's shape the expression that it reads as."""
+    return ShapeExpr(value) if isinstance(value, Shape) else value
+
+
 def first_difference(a: Node, b: Node, map_free_vars: bool = False) -> Difference | None:
     """The first place where two pieces of program differ, or None where they are the same. Cost: linear."""
     comparer = Comparer(map_free_vars)
-    return None if comparer.run(a, b) else comparer.difference
+    return None if comparer.run(as_node(a), as_node(b)) else comparer.difference
 
 
 def structural_equal(a: Node, b: Node, map_free_vars: bool = False) -> bool:
@@ -454,4 +459,4 @@ def structural_equal(a: Node, b: Node, map_free_vars: bool = False) -> bool:
     if a is b:
         return True
     with collection_paused():
-        return Comparer(map_free_vars).run(a, b)
+        return Comparer(map_free_vars).run(as_node(a), as_node(b))

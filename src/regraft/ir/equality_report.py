@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .dims import SymVar
-from .equality import Comparer
+from .equality import Comparer, as_node
 from .expr import Expr, PrimValue, ShapeExpr, Var
 from .module import IRModule
 from .mutator import ExprMutator
@@ -23,6 +23,7 @@ def assert_structural_equal(a: Node, b: Node, map_free_vars: bool = False) -> No
     The message gives the path (``main: block 0, binding 3 (lv3): args[1]``), what each side has there, and
     the two texts with the first line marked that differs in more than names. Cost: linear.
     """
+    a, b = as_node(a), as_node(b)
     comparer = Comparer(map_free_vars)
     if a is b or comparer.run(a, b):
         return

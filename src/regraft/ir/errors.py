@@ -11,12 +11,22 @@ class RegraftError(Exception):
     """Base of every error that regraft raises on purpose."""
 
 
-class IRError(RegraftError, ValueError):
-    """A piece of program that cannot exist: a wrong field, a duplicate name, a negative size."""
+class IRError(RegraftError, ValueError, TypeError):
+    """A piece of program that cannot exist: a wrong field, a duplicate name, a negative size.
+
+    Relax tells such mistakes by ValueError or by TypeError, depending on where it meets them; this is both.
+    """
 
 
-class OpTypeError(RegraftError, TypeError):
-    """A call that its operator does not accept; the message names operator, argument, type and expectation."""
+class FieldIndexError(IRError, IndexError):
+    """A field that a tuple does not have."""
+
+
+class OpTypeError(RegraftError, TypeError, ValueError):
+    """A call that its operator does not accept; the message names operator, argument, type and expectation.
+
+    Relax raises ValueError for some of these calls and TypeError for others; this is both.
+    """
 
 
 class MissingDependencyError(RegraftError, ImportError):

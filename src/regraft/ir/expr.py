@@ -7,18 +7,22 @@ the vocabulary tells this module how, since the language does not know the names
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, ClassVar, TypeAlias, cast, final
 
 import numpy as np
 
-from .dims import Dim, SymExpr
+from .dims import Dim, SymExpr, SymVar, compare
+from .dims import floordiv as dim_floordiv
+from .dims import floormod as dim_floormod
 from .dtypes import as_dtype
-from .errors import IRError
+from .errors import FieldIndexError, IRError
 from .node import Node, init_field
 from .origin import Origins
 from .tensor_data import TensorData, as_array
-from .types import OBJECT, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type, as_dim
+from .types import OBJECT, ObjectType, PrimType, Shape, ShapeType, TensorType, TupleType, Type, as_dim
 
 OperatorTable: TypeAlias = Mapping[str, Callable[..., "Expr"]]
 
@@ -41,7 +45,19 @@ class Expr(Node):
         """Tell Python's operators which calls they build; the vocabulary does so once."""
         Expr._operators.update(table)
 
+    def same_as(self, other: object) -> bool:
+        """Whether ``other`` is the same object."""
+        return self is other
+
+    def as_size(self) -> Dim | None:
+        """The size that a scalar of the program stands for; None for anything else."""
+        return None
+
     def _operate(self, operator: str, *operands: object) -> Expr:
+        if type(self.ty) is PrimType and (sizes := _sizes(operands)) is not None:
+            compute = _SIZE_ARITHMETIC.get(operator)
+            if compute is not None:
+                return PrimValue(compute(*sizes))
         build = Expr._operators.get(operator)
         if build is None:
             raise IRError(f"no operator is defined for {operator!r}: import regraft.op first")
@@ -110,8 +126,12 @@ class Expr(Node):
     def __abs__(self) -> Expr:
         return self._operate("abs", self)
 
+    def __call__(self, *args: object) -> Expr:
+        """A call of the function that this is."""
+        return self._operate("call", self, args)
+
     def __bool__(self) -> bool:
-        raise TypeError(
+        raise IRError(
             "an expression has no truth value while the program is being written; "
             "use R.where, an `if` in the script, or `is` to compare identities"
         )
@@ -139,8 +159,10 @@ class Var(Expr):
     name_hint: str
     origins: Origins
 
-    def __init__(self, name_hint: str, ty: Type | None = None, origins: Origins = ()) -> None:
-        init_field(self, "name_hint", name_hint)
+    def __init__(
+        self, name_hint: str = "", ty: Type | None = None, origins: Origins = (), *, name: str | None = None
+    ) -> None:
+        init_field(self, "name_hint", name_hint if name is None else name)
         init_field(self, "ty", OBJECT if ty is None else ty)
         init_field(self, "origins", origins)
 
@@ -149,9 +171,18 @@ class Var(Expr):
         """The same as ``name_hint``."""
         return self.name_hint
 
-    def __call__(self, *args: object) -> Expr:
-        """A call of the function that this names."""
-        return self._operate("call", self, args)
+    def as_size(self) -> Dim | None:
+        """The size that an integer or boolean scalar stands for; None for anything else.
+
+        The first time that a scalar of unknown value is taken as a size, its type gets a size variable of its name.
+        """
+        ty = self.ty
+        if type(ty) is not PrimType or ty.dtype.startswith(("float", "bfloat")):
+            return None
+        if ty.value is None:
+            init_field(self, "ty", PrimType(ty.dtype, SymVar(self.name_hint, ty.dtype, least=None)))
+            return self.as_size()
+        return ty.value if isinstance(ty.value, int | SymExpr) else None
 
 
 @final
@@ -177,9 +208,8 @@ class GlobalVar(Expr):
         """The same as ``name_hint``."""
         return self.name_hint
 
-    def __call__(self, *args: object) -> Expr:
-        """A call of the function that this names."""
-        return self._operate("call", self, args)
+    def __bool__(self) -> bool:
+        return True
 
 
 _SCALAR_TYPES: dict[str, TensorType] = {}
@@ -251,6 +281,15 @@ class ShapeExpr(Expr):
     def __getitem__(self, index: int) -> Dim:  # pyright: ignore[reportIncompatibleMethodOverride]
         return self.values[index]
 
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Shape) and self.values == other)
+
+    def __hash__(self) -> int:
+        return object.__hash__(self)
+
+    def __bool__(self) -> bool:
+        return True
+
     def __iter__(self) -> Iterator[Dim]:  # pyright: ignore[reportIncompatibleMethodOverride]
         return iter(self.values)
 
@@ -270,6 +309,10 @@ class PrimValue(Expr):
             raise IRError(f"a PrimValue holds an int, float, bool or symbolic size, not {value!r}")
         init_field(self, "value", value)
         init_field(self, "ty", PrimType(dtype, value))
+
+    def as_size(self) -> Dim | None:
+        """The value, if it is an int or a symbolic size."""
+        return None if isinstance(self.value, float) else self.value
 
 
 @final
@@ -303,9 +346,12 @@ class ExternFunc(Expr):
     __slots__ = ("global_symbol",)
     global_symbol: str
 
-    def __init__(self, global_symbol: str) -> None:
+    def __init__(self, global_symbol: str, ty: Type | None = None) -> None:
         init_field(self, "global_symbol", global_symbol)
-        init_field(self, "ty", OBJECT)
+        init_field(self, "ty", OBJECT if ty is None else ty)
+
+    def __bool__(self) -> bool:
+        return True
 
 
 @final
@@ -343,7 +389,7 @@ class TupleGetItem(Expr):
         if isinstance(ty, TupleType):
             count = len(ty.fields)
             if not -count <= index < count:
-                raise IRError(f"index {index} is out of range for a tuple of {count} fields: {ty!r}")
+                raise FieldIndexError(f"index {index} is out of range for a tuple of {count} fields: {ty!r}")
             index %= count
             field_type: Type = ty.fields[index]
         elif isinstance(ty, ObjectType):
@@ -357,13 +403,41 @@ class TupleGetItem(Expr):
         init_field(self, "ty", field_type)
 
 
+_SIZE_ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": dim_floordiv,
+    "%": dim_floormod,
+    "neg": operator.neg,
+    "<": partial(compare, "<"),
+    "<=": partial(compare, "<="),
+    ">": partial(compare, ">"),
+    ">=": partial(compare, ">="),
+}
+"""What Python's operators mean between integer scalars of a program."""
+
+
+def _sizes(operands: Iterable[object]) -> list[Dim] | None:
+    """The operands as sizes, if each is an int or an integer scalar."""
+    found: list[Dim] = []
+    for operand in operands:
+        size = operand.as_size() if isinstance(operand, Expr) else operand
+        if not isinstance(size, int | SymExpr) or isinstance(size, bool):
+            return None
+        found.append(size)
+    return found
+
+
 def as_expr(value: Any) -> Expr:
     """``value`` as an expression: tuples and lists become `Tuple`, numbers and arrays `Constant`.
 
-    Raises `IRError` for anything else.
+    A tensor's shape becomes a `ShapeExpr`. Raises `IRError` for anything else.
     """
     if isinstance(value, Expr):
         return value
+    if isinstance(value, Shape):
+        return ShapeExpr(value)
     if isinstance(value, tuple | list):
         return Tuple([as_expr(v) for v in cast("Iterable[Any]", value)])
     if isinstance(value, bool | int | float | np.ndarray | np.generic | TensorData):
@@ -373,3 +447,27 @@ def as_expr(value: Any) -> Expr:
     if hasattr(value, "__array__"):
         return const(np.asarray(value))
     raise IRError(f"{value!r} is not an expression, and cannot be made one")
+
+
+def prim_value(value: Dim | float | bool | Expr, dtype: str | None = None) -> Expr:
+    """A scalar that is no tensor: a number or size as a `PrimValue`; an expression as it is."""
+    return value if isinstance(value, Expr) else PrimValue(value, dtype)
+
+
+def extern(name: str, ty: Type | None = None) -> ExternFunc:
+    """The function of the outside that is registered under ``name``."""
+    return ExternFunc(name, ty)
+
+
+def convert_to_expr(value: Any) -> Expr:
+    """``value`` as an expression, as arguments of functions are taken in Relax.
+
+    Tuples and lists become `Tuple`, numbers and sizes `PrimValue`, strings `StringImm`, arrays `Constant`.
+    """
+    if isinstance(value, bool | int | float | SymExpr):
+        return PrimValue(value)
+    if isinstance(value, str):
+        return StringImm(value)
+    if isinstance(value, tuple | list) and not isinstance(value, Shape):
+        return Tuple([convert_to_expr(item) for item in cast("Iterable[Any]", value)])
+    return as_expr(value)

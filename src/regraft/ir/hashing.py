@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from .dims import Dim, SymExpr, SymVar, free_symvars
-from .equality import defining_symvars, tensor_bytes
+from .equality import as_node, defining_symvars, tensor_bytes
 from .expr import (
     Constant,
     DataTypeImm,
@@ -267,4 +267,4 @@ def structural_hash(node: Node, map_free_vars: bool = False) -> int:
 
     The same in every process where the program has no free variables, or they may be renamed. Cost: linear.
     """
-    return int(_Hasher(map_free_vars).run(node), 16)
+    return int(_Hasher(map_free_vars).run(as_node(node)), 16)

@@ -1,6 +1,7 @@
 """A module: functions by name, which may call each other.
 
-Immutable like everything else: `with_function` gives a new module that shares the functions it does not change.
+Functions never change. `with_function` gives a new module that shares the functions it does not change; for those who
+hold a module, its table can also be edited in place, as Relax's can: ``mod["f"] = func``. No pass does that.
 """
 
 from __future__ import annotations
@@ -49,6 +50,11 @@ class IRModule(Node):
     def _repr_html_(self) -> str | None:
         return page_of(self)
 
+    def _put(self, functions: Mapping[GlobalVar, Function]) -> None:
+        """Take ``functions`` as the module's from here on."""
+        init_field(self, "functions", dict(functions))
+        init_field(self, "_by_name", {variable.name_hint: variable for variable in functions})
+
     @classmethod
     def from_expr(cls, function: Function) -> IRModule:
         """A module of one function, under its ``global_symbol`` or ``main``; a public one is made public."""
@@ -86,6 +92,8 @@ class IRModule(Node):
 
     def with_function(self, name: str | GlobalVar, function: Function) -> IRModule:
         """This module with one function added or replaced; calls of the name keep working."""
+        if isinstance(name, GlobalVar) and name not in self:
+            return IRModule({**self.functions, name: function}, self.attrs)
         return self.with_functions({name if isinstance(name, str) else name.name_hint: function})
 
     def with_functions(self, functions: Mapping[str, Function]) -> IRModule:
@@ -100,6 +108,52 @@ class IRModule(Node):
         """This module without the functions of those names."""
         return IRModule({v: f for v, f in self.functions.items() if v.name_hint not in names}, self.attrs)
 
-    def with_attr(self, name: str, value: Any) -> IRModule:
-        """This module with one attribute set."""
-        return IRModule(self.functions, {**self.attrs, name: value})
+    def with_attr(self, name: str | Mapping[str, Any], value: Any = None) -> IRModule:
+        """This module with one attribute set, or those of a mapping."""
+        extra = {name: value} if isinstance(name, str) else dict(name)
+        return IRModule(self.functions, {**self.attrs, **extra})
+
+    def with_attrs(self, attrs: Mapping[str, Any]) -> IRModule:
+        """This module with several attributes set."""
+        return self.with_attr(attrs)
+
+    def without_attr(self, name: str) -> IRModule:
+        """This module without one attribute."""
+        return IRModule(self.functions, {key: value for key, value in self.attrs.items() if key != name})
+
+    def get_attr(self, name: str) -> Any:
+        """The value of an attribute, None if there is none of that name."""
+        return self.attrs.get(name)
+
+    def clone(self) -> IRModule:
+        """Another module of the same functions, whose table changes by itself."""
+        return IRModule(self.functions, self.attrs)
+
+    def __copy__(self) -> IRModule:
+        return self.clone()
+
+    def __deepcopy__(self, memo: object) -> IRModule:
+        return self.clone()
+
+    # --- the table, edited in place as Relax's is; functions themselves never change
+
+    def __setitem__(self, name: str | GlobalVar, function: Function) -> None:
+        self._put(self.with_function(name, function).functions)
+
+    def __delitem__(self, name: str | GlobalVar) -> None:
+        variable = self.get_global_var(name if isinstance(name, str) else name.name_hint)
+        self._put({v: f for v, f in self.functions.items() if v is not variable})
+
+    def update_func(self, var: GlobalVar, func: Function) -> None:
+        """Put ``func`` in the place of the function of that name, in this module itself."""
+        self[var] = func
+
+    def update(self, other: IRModule | Mapping[str, Function] | Mapping[GlobalVar, Function]) -> None:
+        """Add the functions of ``other`` to this module itself; those of the same names are replaced."""
+        functions = other.functions if isinstance(other, IRModule) else other
+        for name, function in functions.items():
+            self[name] = function
+
+    def functions_items(self) -> list[tuple[GlobalVar, Function]]:
+        """Global variables and functions, by name."""
+        return sorted(self.functions.items(), key=lambda item: item[0].name_hint)

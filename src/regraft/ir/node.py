@@ -7,10 +7,13 @@ them, share them between programs and use them as keys; to change a program is t
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final, NoReturn
 
 init_field: Final[Callable[[Any, str, Any], None]] = object.__setattr__
 """Sets a field while a node is being built; nothing else may call it."""
+
+_KEPT_FOR_SPEED: Final = frozenset({"__weakref__", "_hash"})
 
 _printers: Final[list[Callable[[Any, bool], str]]] = []
 
@@ -43,6 +46,13 @@ def print_node(node: Any, *, elide: bool) -> str:
     return _printers[0](node, elide)
 
 
+@cache
+def slots_of(kind: type) -> tuple[str, ...]:
+    """The fields of a node's class that make the node, those that are kept for speed left out."""
+    names = [name for base in reversed(kind.__mro__) for name in base.__dict__.get("__slots__", ())]
+    return tuple(name for name in dict.fromkeys(names) if name not in _KEPT_FOR_SPEED)
+
+
 class Node:
     """Base of all immutable objects of the language; equality and hash are identity unless a class says else."""
 
@@ -62,15 +72,23 @@ class Node:
     def __deepcopy__(self, memo: object) -> Node:
         return self
 
-    def script(self, *, show_meta: bool = True) -> str:
+    def __getstate__(self) -> dict[str, Any]:
+        return {slot: getattr(self, slot) for slot in slots_of(type(self))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for slot, value in state.items():
+            init_field(self, slot, value)
+
+    def script(self, *, show_meta: bool = True, **_relax_options: Any) -> str:
         """The text of this piece of program; it parses back to an equal one.
 
-        With ``show_meta=False`` large constants are elided, as `show` does, and the text is for reading only.
+        With ``show_meta=False`` large constants are elided, as `show` does, and the text is for reading only. Relax's
+        other options (``verbose_expr``, ``show_all_ty`` ...) are taken and change nothing: types are always shown.
         Cost: linear in the size of the program.
         """
         return print_node(self, elide=not show_meta)
 
-    def show(self) -> None:
+    def show(self, *_relax_arguments: Any, **_relax_options: Any) -> None:
         """Print the text to standard output, highlighted on a terminal, with large constants elided."""
         show_text(print_node(self, elide=True))
 

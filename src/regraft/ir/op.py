@@ -114,6 +114,9 @@ class Attrs(Mapping[str, Any]):
     def _key(self) -> tuple[object, ...]:
         return tuple((name, *attribute_key(value)) for name, value in sorted(self._values.items()))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Attrs, (self._values,)
+
     def __repr__(self) -> str:
         return f"Attrs({self._values!r})"
 
@@ -253,6 +256,9 @@ class Op(Expr):
         init_field(self, "_defaults", (Attrs(schema) if schema else NO_ATTRS) if complete else None)
         _registry[name] = self
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _named, (self.name,)
+
     @staticmethod
     def get(name: str) -> Op:
         """The operator of that name (``"relax."`` may be left out); raises `IRError` with near names."""
@@ -372,6 +378,10 @@ class Op(Expr):
         if count < least or (most is not None and count > most):
             names = ", ".join(f"{o.name}?" if o.optional else o.name for o in self.operands)
             raise OpTypeError(f"{self.name} takes ({names}), but the call gives {count} arguments")
+
+
+def _named(name: str) -> Op:
+    return Op.get(name)
 
 
 def wrong_operand(call: Call, index: int, expected: str) -> OpTypeError:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, TypeAlias, final
 
+from .dims import SymVar
 from .errors import IRError
 from .expr import (
     Constant,
@@ -110,6 +111,9 @@ class SeqExpr(Expr):
         init_field(self, "body", body)
         init_field(self, "ty", body.ty)
 
+    def __bool__(self) -> bool:
+        return True
+
 
 @final
 class If(Expr):
@@ -131,6 +135,9 @@ class If(Expr):
         init_field(self, "true_branch", as_seq(true_branch))
         init_field(self, "false_branch", as_seq(false_branch))
         init_field(self, "ty", common_supertype(true_branch.ty, false_branch.ty))
+
+    def __bool__(self) -> bool:
+        return True
 
 
 def merge_plain_blocks(blocks: Iterable[BindingBlock]) -> tuple[BindingBlock, ...]:
@@ -203,6 +210,20 @@ class Function(Expr):
         """The return type, under the name that Relax gave it first."""
         return self.ret_ty
 
+    @staticmethod
+    def create_empty(
+        params: Iterable[Var], ret_ty: Type, is_pure: bool = True, attrs: Mapping[str, Any] | None = None
+    ) -> Function:
+        """A function without a body of its own, for a module that only declares it: it returns an empty tuple."""
+        return Function(params, Tuple(()), ret_ty, is_pure, attrs)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def with_attrs(self, attrs: Mapping[str, Any]) -> Function:
+        """The same function with several attributes set."""
+        return self.with_attr(attrs)
+
     def with_attr(self, name: str | Mapping[str, Any], value: Any = None) -> Function:
         """The same function with one attribute set, or those of a mapping."""
         extra = {name: value} if isinstance(name, str) else dict(name)
@@ -212,6 +233,34 @@ class Function(Expr):
         """The same function without one attribute."""
         kept = {key: value for key, value in self.attrs.items() if key != name}
         return Function(self.params, self.body, self.ret_ty, self.is_pure, kept)
+
+    def bind_params(self, binding_map: Mapping[str | Var, Any]) -> Function:
+        """The function with values (arrays, numbers or expressions) in the place of parameters, by name or variable.
+
+        Sizes that only such a parameter's type mentions become those of its value. Raises `IRError` for a name that is
+        not there or ambiguous, and for a value of another type. Cost: linear; arrays are not copied.
+        """
+        from .binding_values import bind_params  # it rewrites programs, which this module defines
+
+        return bind_params(self, binding_map)
+
+    def bind_symbolic_vars(self, binding_map: Mapping[str | SymVar, Any]) -> Function:
+        """The function with sizes in the place of size variables, by name or variable. Cost: linear.
+
+        Raises `IRError` for a name or variable that the function does not mention, and for a name that is ambiguous.
+        """
+        from .binding_values import bind_symbolic_vars  # it rewrites programs, which this module defines
+
+        return bind_symbolic_vars(self, binding_map)
+
+    def inline_functions(self, function_map: Mapping[str | GlobalVar, Function]) -> Function:
+        """The function with the bodies of other functions, by name or global variable, in the place of their calls.
+
+        Raises `IRError` for a function that calls itself. Cost: linear in what comes out.
+        """
+        from .binding_values import inline_functions  # it rewrites programs, which this module defines
+
+        return inline_functions(self, function_map)
 
     def with_body(self, body: Expr, ret_ty: Type | None = None) -> Function:
         """The same function with another body; it promises the same type unless ``ret_ty`` is given."""

@@ -102,6 +102,9 @@ class TensorData:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return TensorData, (self.read(), self.name, self.sources)
+
     def __repr__(self) -> str:
         return f"TensorData(shape={self.shape}, dtype={self.dtype!r})"
 

@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from .dims import Dim, SymExpr, SymVar, dims_equal, free_symvars, match_dim, substitute
+from .dims import Condition, Dim, SymExpr, SymVar, dims_equal, free_symvars, match_dim, substitute
 from .dtypes import as_optional_dtype
 from .errors import IRError
 from .node import Node, init_field
+
+_SEQUENCES: Final = frozenset({tuple, list, type(None)})
 
 UNKNOWN_NDIM: Final = -1
 """The ``ndim`` of a tensor or shape whose rank is not known."""
@@ -48,12 +50,18 @@ class Type(Node):
             return value
 
 
+def _no_size() -> None:
+    return None
+
+
 def as_dim(value: object, where: str = "shape") -> Dim:
     """``value`` as a dim: a non-negative int (or NumPy int), or a symbolic expression."""
     if type(value) is int:
         dim = value
     elif isinstance(value, SymExpr):
         return value
+    elif (size := getattr(value, "as_size", _no_size)()) is not None:
+        return as_dim(size, where)
     elif hasattr(value, "__index__") and not isinstance(value, bool):
         dim = int(value.__index__())  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
     else:
@@ -63,21 +71,49 @@ def as_dim(value: object, where: str = "shape") -> Dim:
     return dim
 
 
+class Shape(tuple[Dim, ...]):
+    """The sizes of a tensor: a tuple of dims that also reads as Relax's shape expression, ``shape.values``."""
+
+    __slots__ = ()
+
+    @property
+    def values(self) -> tuple[Dim, ...]:
+        """The dims."""
+        return self
+
+    @property
+    def ty(self) -> ShapeType:
+        """The type of the shape as a value."""
+        return ShapeType(self)
+
+    def same_as(self, other: object) -> bool:
+        """Whether ``other`` is the same object."""
+        return self is other
+
+
 class TensorType(Type):
-    """A tensor: ``shape`` (a tuple of dims) if known, ``ndim`` (-1 if unknown), ``dtype`` (None if unknown)."""
+    """A tensor: ``shape`` (a `Shape` of dims) if known, ``ndim`` (-1 if unknown), ``dtype`` (None if unknown).
+
+    A shape may also be given as an expression that is one; what is known of its values is kept. Without ``dtype`` it is
+    float32, as in Relax; ``dtype=None`` or ``""`` says that it is not known.
+    """
 
     __slots__ = ("dtype", "ndim", "shape")
-    shape: tuple[Dim, ...] | None
+    shape: Shape | None
     dtype: str | None
     ndim: int
 
-    def __init__(self, shape: Iterable[Dim] | None = None, dtype: str | None = None, ndim: int = UNKNOWN_NDIM) -> None:
+    def __init__(
+        self, shape: Iterable[Dim] | None = None, dtype: str | None = "float32", ndim: int = UNKNOWN_NDIM
+    ) -> None:
+        if type(shape) not in _SEQUENCES and isinstance(known := getattr(shape, "ty", None), ShapeType):
+            shape, ndim = known.values, known.ndim
         if shape is None:
             if ndim < UNKNOWN_NDIM:
                 raise IRError(f"a tensor's ndim is -1 (unknown) or more, got {ndim}")
             dims = None
         else:
-            dims = tuple([d if type(d) is int and d >= 0 else as_dim(d) for d in shape])
+            dims = Shape([d if type(d) is int and d >= 0 else as_dim(d) for d in shape])
             if ndim not in (UNKNOWN_NDIM, len(dims)):
                 raise IRError(f"a tensor of shape {dims} has ndim {len(dims)}, not {ndim}")
             ndim = len(dims)
@@ -156,7 +192,9 @@ class PrimType(Type):
         if dtype is None:
             if value is None:
                 raise IRError("a PrimType needs a dtype or a value")
-            dtype = "bool" if isinstance(value, bool) else "float32" if isinstance(value, float) else "int64"
+            dtype = (
+                "bool" if isinstance(value, bool | Condition) else "float32" if isinstance(value, float) else "int64"
+            )
         known = as_optional_dtype(dtype)
         if known is None:
             raise IRError("a PrimType needs a dtype")
@@ -196,6 +234,14 @@ class FuncType(Type):
     def _key(self) -> tuple[object, ...]:
         return (self.params, self.ret, self.purity)
 
+    @staticmethod
+    def opaque_func(*, ret: Type | None = None, purity: bool = False) -> FuncType:
+        """A function of which only the result's type and the purity are known."""
+        return FuncType(None, OBJECT if ret is None else ret, purity)
+
+
+AnyType = ObjectType
+"""The newer name of `ObjectType`."""
 
 OBJECT: Final = ObjectType()
 """The one `ObjectType` that type rules return."""

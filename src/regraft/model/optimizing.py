@@ -122,7 +122,7 @@ def optimize(
     _check_outputs(target, [Path(os.fspath(one)) for one in reports if isinstance(one, str | os.PathLike)], opened)
     states = States()
     instruments = [*PassContext.current().instruments, stages, *([states] if measure else [])]
-    with PassContext(instruments, PassContext.current().verify):
+    with PassContext(instruments=instruments, verify=PassContext.current().verify):
         done = optimize_module(opened.module, passes=chosen)
     measurement: Measurement | None = None
     if measure:

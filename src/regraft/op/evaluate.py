@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from ..ir.builder import operands_of
-from ..ir.dims import Dim, SymExpr, SymVar, evaluate, free_symvars
+from ..ir.dims import Condition, Dim, SymExpr, SymVar, evaluate, free_symvars
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, DataTypeImm, Expr, PrimValue, ShapeExpr, StringImm, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
@@ -150,6 +150,8 @@ class Evaluator:
         if isinstance(value, tuple):
             items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
             return tuple([self._plain(item) for item in items])
+        if isinstance(value, Condition):
+            return bool(self.size(value))
         return self.size(value) if isinstance(value, SymExpr) else value
 
 

@@ -9,14 +9,14 @@ from math import prod
 from typing import Any
 
 from ..ir.dtypes import is_integer
-from ..ir.expr import Constant, Expr
+from ..ir.expr import Constant, Expr, ShapeExpr
 from ..ir.op import Call, Trait, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, ShapeType, TensorType, Type
 from .row import primitive
 from .rules import shape_operand, tensor_operand
 from .semantics import index_array
 
-__all__ = ["shape_of", "shape_to_tensor", "size", "tensor_to_shape"]
+__all__ = ["get_shape_of", "shape_of", "shape_to_tensor", "size", "tensor_to_shape"]
 
 
 # --- shape_of
@@ -43,6 +43,12 @@ def shape_of(expr: Expr) -> Call:
     Operands: ``expr``, any tensor. Result: a shape, known as far as that of the tensor is.
     """
     return SHAPE_OF(expr)
+
+
+def get_shape_of(expr: Expr) -> Expr:
+    """The shape of a tensor: written out where its type knows it, else a call of `shape_of`."""
+    ty = expr.ty
+    return ShapeExpr(ty.shape) if isinstance(ty, TensorType) and ty.shape is not None else SHAPE_OF(expr)
 
 
 # --- size

@@ -1,13 +1,16 @@
 """Passes: from a program to a better one, and what runs, watches and verifies them."""
 
+from .argument_interface import BundleModelParams, LazyGetInput, LazySetOutput, LazyTransformParams
 from .bind_values import BindParams, BindSymbolicVars
 from .canonicalize_bindings import CanonicalizeBindings
+from .closures import LambdaLift
 from .combine_parallel_matmul import CombineParallelMatmul
 from .combining_pays import combining_pays
 from .common_subexpressions import EliminateCommonSubexpr
-from .context import PassContext, PassError, PassInstrument, Step
+from .context import PassContext, PassError, PassInstrument, Step, register_config
 from .dataflow import ConvertToDataflow, TopologicalSort
 from .dead_code import DeadCodeElimination
+from .decompose_operators import DecomposeOpsForInference, DecomposeOpsForTraining
 from .fold_batchnorm import FoldBatchnormToConv2D
 from .fold_constant import FoldConstant
 from .fuse_attention import FuseAttention
@@ -24,6 +27,7 @@ from .instruments import (
     Report,
     first_change,
     op_counts,
+    pass_instrument,
     report,
 )
 from .layout import RemoveRedundantReshape, SimplifyTransposes
@@ -33,7 +37,18 @@ from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum, ReorderTakeAft
 from .merge_composite import MergeCompositeFunctions
 from .mixed_precision import ToMixedPrecision
 from .no_ops import RemoveNoOps
-from .passes import FunctionPass, ModulePass, Pass, Sequential, function_pass, module_pass
+from .normalize import AttachGlobalSymbol, Normalize, NormalizeGlobalVar, RemovePurityChecking, ToNonDataflow
+from .parameter_types import ExpandTupleArguments, UpdateParamType
+from .passes import (
+    DataflowBlockPass,
+    FunctionPass,
+    ModulePass,
+    Pass,
+    Sequential,
+    dataflowblock_pass,
+    function_pass,
+    module_pass,
+)
 from .private_functions import InlinePrivateFunctions, RemoveUnusedOutputs, RemoveUnusedParameters
 from .quantize import Quantize, QuantizeDynamic, QuantizeWeights
 from .recognize_operators import RecognizeOperators
@@ -43,15 +58,21 @@ from .verification import PassValueError
 
 __all__ = [
     "AdjustMatmulOrder",
+    "AttachGlobalSymbol",
     "BindParams",
     "BindSymbolicVars",
+    "BundleModelParams",
     "CanonicalizeBindings",
     "CombineParallelMatmul",
     "ConvertToDataflow",
     "Culprit",
+    "DataflowBlockPass",
     "DeadCodeElimination",
+    "DecomposeOpsForInference",
+    "DecomposeOpsForTraining",
     "EliminateCommonSubexpr",
     "ExpandMatmulOfSum",
+    "ExpandTupleArguments",
     "FoldBatchnormToConv2D",
     "FoldConstant",
     "FunctionPass",
@@ -60,10 +81,16 @@ __all__ = [
     "FusionPattern",
     "Gradient",
     "InlinePrivateFunctions",
+    "LambdaLift",
+    "LazyGetInput",
+    "LazySetOutput",
+    "LazyTransformParams",
     "Legalize",
     "LiftTransformParams",
     "MergeCompositeFunctions",
     "ModulePass",
+    "Normalize",
+    "NormalizeGlobalVar",
     "Pass",
     "PassContext",
     "PassError",
@@ -82,6 +109,7 @@ __all__ = [
     "RecognizeOperators",
     "Recorder",
     "RemoveNoOps",
+    "RemovePurityChecking",
     "RemoveRedundantReshape",
     "RemoveUnusedOutputs",
     "RemoveUnusedParameters",
@@ -92,11 +120,16 @@ __all__ = [
     "SimplifyTransposes",
     "Step",
     "ToMixedPrecision",
+    "ToNonDataflow",
     "TopologicalSort",
+    "UpdateParamType",
     "combining_pays",
+    "dataflowblock_pass",
     "first_change",
     "function_pass",
     "module_pass",
     "op_counts",
+    "pass_instrument",
+    "register_config",
     "report",
 ]

@@ -6,9 +6,10 @@ the vocabulary's reference semantics, and no pass.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, final
 
 from ..ir.collection import collection_paused
@@ -81,6 +82,31 @@ class PassInstrument:
         return type(self).step is not PassInstrument.step
 
 
+_CONFIG: Final[dict[str, type]] = {
+    "relax.fallback_device_type": int,
+    "relax.FuseOps.max_depth": int,
+    "relax.lift_transform_params.consume_params": bool,
+    "relax.transform.apply_legalize_ops": bool,
+}
+
+
+def register_config(name: str, kind: type) -> None:
+    """Declare a key of ``PassContext(config={...})`` and the type of its values."""
+    _CONFIG[name] = kind
+
+
+def _checked_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    for name, value in config.items():
+        kind = _CONFIG.get(name)
+        if kind is None:
+            near = get_close_matches(name, _CONFIG, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sorted(_CONFIG))}"
+            raise PassError(f"PassContext: config has no key {name!r}; {hint}")
+        if not isinstance(value, kind):
+            raise PassError(f"PassContext: config[{name!r}] is {value!r}; expected {kind.__name__}")
+    return dict(config)
+
+
 class _Place:
     """Which pass works on which function."""
 
@@ -99,17 +125,32 @@ class PassContext:
     where that can be done, and after each pass that promises the same values runs each function that kept its
     parameters, before and after, on random inputs: `PassValueError` names the pass, the function and the difference.
     ``most_rewrites`` stops rewriting after that many rewrites; it is what `first_change` narrows down with.
+
+    As in Relax, a `Sequential` passes over passes of a higher optimization level than ``opt_level``, unless
+    ``required_pass`` names them, and passes that ``disabled_pass`` names leave their program as it is. ``config`` is
+    what passes look up by name; `register_config` declares a name. Raises `PassError` for one that is not declared.
     """
 
     def __init__(
         self,
-        instruments: Iterable[PassInstrument] = (),
+        opt_level: int = 2,
+        required_pass: Iterable[str] | None = None,
+        disabled_pass: Iterable[str] | None = None,
+        instruments: Iterable[PassInstrument] | None = None,
+        config: Mapping[str, Any] | None = None,
+        *,
         verify: Literal["values"] | None = None,
         most_rewrites: int | None = None,
     ) -> None:
         if verify not in (None, "values"):
             raise PassError(f'verify={verify!r} is not known; use "values" or None')
-        self.instruments: Final = tuple(instruments)
+        if not isinstance(opt_level, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise PassError(f"opt_level is {opt_level!r}; expected an int (instruments are given by name)")
+        self.opt_level: Final = opt_level
+        self.required_pass: Final = tuple(required_pass or ())
+        self.disabled_pass: Final = tuple(disabled_pass or ())
+        self.config: Final = _checked_config(config or {})
+        self.instruments: Final = tuple(instruments or ())
         self.verify: Final = verify
         self._left = most_rewrites
         self._place = _Place()
@@ -173,6 +214,12 @@ class PassContext:
 
     # --- what runs passes
 
+    def enables(self, one: Pass) -> bool:
+        """Whether a sequence runs the pass ``one`` here."""
+        if one.name in self.disabled_pass:
+            return False
+        return one.name in self.required_pass or one.opt_level <= self.opt_level
+
     @contextmanager
     def on(self, function: str) -> Generator[None]:
         """Decisions inside are about the function of that name."""
@@ -184,6 +231,8 @@ class PassContext:
 
     def run(self, one: Pass, program: Program) -> Program:
         """What ``one`` makes of ``program``, with the instruments told and the values verified."""
+        if one.name in self.disabled_pass:
+            return program
         if not all(instrument.should_run(program, one) for instrument in self.instruments):
             return program
         for instrument in self.instruments:

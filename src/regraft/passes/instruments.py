@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 from ..ir.module import IRModule
 from ..ir.node import page_of
@@ -93,6 +93,19 @@ def PrintAfter(pattern: str, show: Show = _to_standard_output) -> PassInstrument
     return _Printing(pattern, show, before=False)
 
 
+def pass_instrument(instrument: type[Any] | None = None) -> Any:
+    """Make a class an instrument: those of its methods that `PassInstrument` names are called.
+
+    As a decorator, with or without parentheses; the class need not derive from `PassInstrument`.
+    """
+    if instrument is None:
+        return pass_instrument
+    if issubclass(instrument, PassInstrument):
+        return instrument
+    bases: tuple[type, ...] = (instrument, PassInstrument)
+    return type(instrument.__name__, bases, {"__doc__": instrument.__doc__})
+
+
 # --- reports
 
 
@@ -173,7 +186,7 @@ class Report(NamedTuple):
 def report(one: Pass, program: Program) -> Report:
     """Run ``one`` (a pass or a sequence) on ``program`` and say what each pass rewrote, what it left, and why."""
     outer, recorder = PassContext.current(), Recorder()
-    with PassContext([*outer.instruments, recorder], outer.verify):
+    with PassContext(instruments=[*outer.instruments, recorder], verify=outer.verify):
         result = one(program)
     return Report(result, tuple(recorder.reports), program)
 
@@ -262,5 +275,5 @@ def _bisect(one: Pass, program: Program, after: Program, found: tuple[str, Diffe
 def _limited(one: Pass, program: Program, most: int | None) -> tuple[Program, list[Step]]:
     """What ``one`` makes of ``program`` with its first ``most`` rewrites, and those rewrites."""
     steps = _LastStep()
-    with PassContext([steps], most_rewrites=most):
+    with PassContext(instruments=[steps], most_rewrites=most):
         return one(program), steps.rewrites

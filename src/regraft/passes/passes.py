@@ -7,29 +7,41 @@ passes of a run share (instruments, verification) is the `PassContext` around th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias, cast, final, overload
+from typing import Any, Final, TypeAlias, cast, final
 
 from ..ir.module import IRModule
-from ..ir.program import Function
+from ..ir.mutator import ExprMutator
+from ..ir.program import BindingBlock, DataflowBlock, Function
 from .context import PassContext, PassError, Program
 
 FunctionTransform: TypeAlias = Callable[[Function, IRModule, PassContext], Function]
 ModuleTransform: TypeAlias = Callable[[IRModule, PassContext], IRModule]
+DataflowBlockTransform: TypeAlias = Callable[[DataflowBlock, IRModule, PassContext], DataflowBlock]
 
 
 class Pass:
     """``pass(program) -> program``. ``name`` is for messages and reports.
 
+    ``opt_level`` is the level from which on a sequence runs it, ``required`` names passes that should have run.
     ``keeps_values``: it promises the same outputs for the same inputs, but for rounding, so that runs can verify it.
     """
 
-    __slots__ = ("keeps_values", "name")
+    __slots__ = ("keeps_values", "name", "opt_level", "required")
 
-    def __init__(self, name: str, *, keeps_values: bool = True) -> None:
+    def __init__(
+        self, name: str, *, keeps_values: bool = True, opt_level: int = 0, required: Iterable[str] = ()
+    ) -> None:
         self.name: Final = name
         self.keeps_values: Final = keeps_values
+        self.opt_level: Final = opt_level
+        self.required: Final = tuple(required)
+
+    @property
+    def info(self) -> Pass:
+        """What instruments are told of the pass: itself, with its ``name``, ``opt_level`` and ``required``."""
+        return self
 
     def __call__(self, program: Program) -> Program:
         """The transformed program; raises `PassError` where the pass cannot work on it."""
@@ -51,8 +63,16 @@ class FunctionPass(Pass):
 
     __slots__ = ("_function",)
 
-    def __init__(self, function: FunctionTransform, name: str, *, keeps_values: bool = True) -> None:
-        super().__init__(name, keeps_values=keeps_values)
+    def __init__(
+        self,
+        function: FunctionTransform,
+        name: str,
+        *,
+        keeps_values: bool = True,
+        opt_level: int = 0,
+        required: Iterable[str] = (),
+    ) -> None:
+        super().__init__(name, keeps_values=keeps_values, opt_level=opt_level, required=required)
         self._function = function
 
     def transform(self, program: Program, context: PassContext) -> Program:
@@ -75,8 +95,16 @@ class ModulePass(Pass):
 
     __slots__ = ("_function",)
 
-    def __init__(self, function: ModuleTransform, name: str, *, keeps_values: bool = True) -> None:
-        super().__init__(name, keeps_values=keeps_values)
+    def __init__(
+        self,
+        function: ModuleTransform,
+        name: str,
+        *,
+        keeps_values: bool = True,
+        opt_level: int = 0,
+        required: Iterable[str] = (),
+    ) -> None:
+        super().__init__(name, keeps_values=keeps_values, opt_level=opt_level, required=required)
         self._function = function
 
     def transform(self, program: Program, context: PassContext) -> Program:
@@ -99,12 +127,21 @@ class Sequential(Pass):
 
     __slots__ = ("passes",)
 
-    def __init__(self, passes: Iterable[Pass], name: str = "sequential") -> None:
+    def __init__(
+        self,
+        passes: Iterable[Pass],
+        opt_level: int = 0,
+        name: str = "sequential",
+        required: Iterable[str] | None = None,
+        traceable: bool = False,
+    ) -> None:
+        del traceable
         self.passes: Final = tuple(passes)
         for one in self.passes:
             if not isinstance(one, Pass):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise PassError(f"Sequential takes passes, not {one!r}; call the pass's name to make it: P()")
-        super().__init__(name, keeps_values=all(one.keeps_values for one in self.passes))
+        keeps_values = all(one.keeps_values for one in self.passes)
+        super().__init__(name, keeps_values=keeps_values, opt_level=opt_level, required=required or ())
 
     def __iter__(self) -> Iterator[Pass]:
         return iter(self.passes)
@@ -114,8 +151,10 @@ class Sequential(Pass):
 
     def __call__(self, program: Program) -> Program:
         """The program after all passes."""
+        context = PassContext.current()
         for one in self.passes:
-            program = one(program)
+            if isinstance(one, Sequential) or context.enables(one):
+                program = one(program)
         return program
 
     def transform(self, program: Program, context: PassContext) -> Program:
@@ -127,59 +166,123 @@ class Sequential(Pass):
         return f"Sequential([{', '.join(map(repr, self.passes))}])"
 
 
+@final
+class DataflowBlockPass(Pass):
+    """A pass that looks at one dataflow block at a time, those of branches and inner functions included."""
+
+    __slots__ = ("_function",)
+
+    def __init__(
+        self,
+        function: DataflowBlockTransform,
+        name: str,
+        *,
+        keeps_values: bool = True,
+        opt_level: int = 0,
+        required: Iterable[str] = (),
+    ) -> None:
+        super().__init__(name, keeps_values=keeps_values, opt_level=opt_level, required=required)
+        self._function = function
+
+    def transform(self, program: Program, context: PassContext) -> Program:
+        """The program with each of its dataflow blocks transformed; uses of the blocks' outputs follow them by name."""
+        module = program if isinstance(program, IRModule) else IRModule.from_expr(program)
+        return _Blocks(self._function, self.name, module, context).mutate(program)
+
+
+class _Blocks(ExprMutator):
+    """Hands each dataflow block to a function, as it stands, before anything in it is renamed."""
+
+    def __init__(
+        self, function: DataflowBlockTransform, pass_name: str, module: IRModule, context: PassContext
+    ) -> None:
+        super().__init__()
+        self._change = function
+        self._pass_name = pass_name
+        self._program = module
+        self._context = context
+
+    def visit_block_(self, block: BindingBlock) -> BindingBlock:
+        if not isinstance(block, DataflowBlock):
+            return block
+        new = self._change(block, self._program, self._context)
+        if not isinstance(new, DataflowBlock):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise PassError(f"{self._pass_name} gave {type(new).__name__} for a dataflow block; expected another one")
+        outputs = {var.name_hint: var for var in new.outputs}
+        for var in block.outputs:
+            if var not in new.outputs:
+                if var.name_hint not in outputs:
+                    raise PassError(f"{self._pass_name} dropped {var.name_hint}, an output of its block")
+                self.remap(var, outputs[var.name_hint])
+        return new
+
+
 # --- passes from functions
 
 
-@overload
-def function_pass(pass_func: FunctionTransform, opt_level: int | None = None, name: str | None = None) -> Pass: ...
-
-
-@overload
 def function_pass(
-    pass_func: None = None, opt_level: int | None = None, name: str | None = None
-) -> Callable[[Any], Any]: ...
-
-
-def function_pass(pass_func: Any = None, opt_level: int | None = None, name: str | None = None) -> Any:
+    pass_func: Any = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> Any:
     """Make ``transform(func, mod, ctx) -> func`` a pass; as a decorator with or without arguments.
 
     A class with a method ``transform_function(self, func, mod, ctx)`` may be decorated, too: its instances are
-    passes then. ``opt_level`` is taken as in Relax, and has no effect.
+    passes then. ``opt_level`` and ``required`` are kept with the pass, see `Pass`; ``traceable`` has no effect.
     """
-    del opt_level
-    if pass_func is None:
-        return partial(_as_pass, kind=FunctionPass, method="transform_function", name=name)
-    return _as_pass(pass_func, FunctionPass, "transform_function", name)
+    del traceable
+    return _maker(FunctionPass, "transform_function", pass_func, opt_level, name, required)
 
 
-@overload
-def module_pass(pass_func: ModuleTransform, opt_level: int | None = None, name: str | None = None) -> Pass: ...
-
-
-@overload
 def module_pass(
-    pass_func: None = None, opt_level: int | None = None, name: str | None = None
-) -> Callable[[Any], Any]: ...
-
-
-def module_pass(pass_func: Any = None, opt_level: int | None = None, name: str | None = None) -> Any:
+    pass_func: Any = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> Any:
     """Make ``transform(mod, ctx) -> mod`` a pass, as `function_pass` does; for classes: ``transform_module``."""
-    del opt_level
+    del traceable
+    return _maker(ModulePass, "transform_module", pass_func, opt_level, name, required)
+
+
+def dataflowblock_pass(
+    pass_func: Any = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> Any:
+    """Make ``transform(block, mod, ctx) -> block`` a pass, as `function_pass` does.
+
+    For classes: ``transform_dataflowblock``.
+    """
+    del traceable
+    return _maker(DataflowBlockPass, "transform_dataflowblock", pass_func, opt_level, name, required)
+
+
+def _maker(
+    kind: type[FunctionPass] | type[ModulePass] | type[DataflowBlockPass],
+    method: str,
+    pass_func: Any,
+    opt_level: int | None,
+    name: str | None,
+    required: Sequence[str] | None,
+) -> Any:
     if pass_func is None:
-        return partial(_as_pass, kind=ModulePass, method="transform_module", name=name)
-    return _as_pass(pass_func, ModulePass, "transform_module", name)
-
-
-def _as_pass(decorated: Any, kind: type[FunctionPass] | type[ModulePass], method: str, name: str | None) -> Any:
-    if not isinstance(decorated, type):
-        return kind(decorated, name or decorated.__name__)
-    if not hasattr(cast(Any, decorated), method):
+        return partial(_maker, kind, method, opt_level=opt_level, name=name, required=required)
+    make_pass = partial(kind, opt_level=opt_level or 0, required=required or ())
+    if not isinstance(pass_func, type):
+        return make_pass(pass_func, name or pass_func.__name__)
+    decorated = cast(Any, pass_func)
+    if not hasattr(decorated, method):
         raise PassError(f"{decorated.__name__} has no method {method}, so its instances cannot be passes")
     own_name = name or decorated.__name__
 
     def make(*arguments: Any, **keywords: Any) -> Pass:
-        instance = cast(Any, decorated)(*arguments, **keywords)
-        return kind(getattr(instance, method), own_name)
+        return make_pass(getattr(decorated(*arguments, **keywords), method), own_name)
 
     make.__name__ = make.__qualname__ = own_name
     make.__doc__ = decorated.__doc__

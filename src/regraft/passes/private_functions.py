@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..analysis import all_global_vars, free_symbolic_vars, remove_all_unused, used_vars
+from ..ir.binding_values import bind_sizes
 from ..ir.dims import Dim, SymVar
 from ..ir.expr import DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
@@ -20,7 +21,6 @@ from ..ir.types import TupleType, bind_type, is_subtype
 from ..ir.visitor import iter_bindings, walk
 from ..pattern.matcher.view import leaves_of, resolve
 from ..rewrite.session import EditSession
-from .bind_values import bind_sizes
 from .blocks import SessionWalk
 from .context import PassContext
 from .dead_code import reachable
@@ -30,7 +30,7 @@ _KEPT_WHOLE = ("Primitive", "Composite", "Codegen")
 """Attributes of functions that stand for one operation of a backend: they are not taken apart."""
 
 
-def _only_called(module: IRModule) -> dict[str, Function]:
+def only_called(module: IRModule) -> dict[str, Function]:
     """The private functions whose names are only called, with all of their arguments."""
     private = {name: function for name, function in module.items() if function.is_private}
     for function in module.functions.values():
@@ -75,14 +75,14 @@ def _retyped(
     return table, variables
 
 
-def _renewed(
+def renewed(
     module: IRModule, functions: Mapping[str, Function], calls: Callable[[str, GlobalVar], Callable[[Call], Expr]]
 ) -> IRModule:
     """``module`` with ``functions`` of other types, under global variables of those types, and calls to match."""
     table, variables = _retyped(module, functions)
     changes = {name: calls(name, variable) for name, variable in variables.items()}
-    renewed = {variable: _Calls(changes).mutate(function) for variable, function in table.items()}
-    return IRModule(renewed, module.attrs)
+    again = {variable: _Calls(changes).mutate(function) for variable, function in table.items()}
+    return IRModule(again, module.attrs)
 
 
 # --- parameters
@@ -116,7 +116,7 @@ def RemoveUnusedParameters() -> Pass:
     def transform(module: IRModule, context: PassContext) -> IRModule:
         while True:
             kept: dict[str, list[int]] = {}
-            for name, function in _only_called(module).items():
+            for name, function in only_called(module).items():
                 places = _used_parameters(function)
                 if places is not None:
                     kept[name] = places
@@ -128,7 +128,7 @@ def RemoveUnusedParameters() -> Pass:
             def calls(name: str, variable: GlobalVar, kept: Mapping[str, list[int]] = kept) -> Callable[[Call], Expr]:
                 return lambda call: Call(variable, [call.args[i] for i in kept[name]], call.attrs, call.ty_args)
 
-            module = _renewed(module, shorter, calls)
+            module = renewed(module, shorter, calls)
             live = {name: remove_all_unused(function) for name, function in module.items() if function.is_private}
             module = module.with_functions({name: f for name, f in live.items() if f is not module[name]})
 
@@ -237,7 +237,7 @@ def RemoveUnusedOutputs() -> Pass:
     """
 
     def transform(module: IRModule, context: PassContext) -> IRModule:
-        used = _used_fields(module, _only_called(module))
+        used = _used_fields(module, only_called(module))
         kept: dict[str, list[int]] = {}
         for name, places in used.items():
             ret_ty = module[name].ret_ty
@@ -248,8 +248,8 @@ def RemoveUnusedOutputs() -> Pass:
             return module
         shorter = {name: _with_fields(module[name], places) for name, places in kept.items()}
         table, variables = _retyped(module, shorter)
-        renewed = {v: _Retaking(function, variables, kept).transformed() for v, function in table.items()}
-        return IRModule(renewed, module.attrs)
+        again = {v: _Retaking(function, variables, kept).transformed() for v, function in table.items()}
+        return IRModule(again, module.attrs)
 
     return ModulePass(transform, "RemoveUnusedOutputs")
 
@@ -260,7 +260,7 @@ def RemoveUnusedOutputs() -> Pass:
 def _inlinable(module: IRModule) -> dict[str, Function]:
     """The private functions that can be written out where they are called: those that reach none of themselves."""
     found: dict[str, Function] = {}
-    for name, function in _only_called(module).items():
+    for name, function in only_called(module).items():
         called = {variable.name_hint for variable in all_global_vars(function)}
         if name not in reachable(module, called) and not any(kind in function.attrs for kind in _KEPT_WHOLE):
             found[name] = function

@@ -1,5 +1,6 @@
 """Rewriting by pattern: rules, the session they edit, the gate they pass, and the engine that applies them."""
 
+from .block_rewrite import DataflowBlockRewrite
 from .drive import Bindings, Event, Listener, rewrite, rewrite_bindings, rewrite_call
 from .errors import (
     Decline,
@@ -18,6 +19,7 @@ from .rule import PatternMatchingRewriter, Rule, RuleSet
 
 __all__ = [
     "Bindings",
+    "DataflowBlockRewrite",
     "Decline",
     "Event",
     "Explanation",

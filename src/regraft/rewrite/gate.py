@@ -202,11 +202,15 @@ class Gate:
         old = {var: session.definitions[var] for var in flat}
         if self.verify is not None:
             self.unverified = check_values(rule.name, old, flat, edits, session.definitions, computed)
+        session.replacing = edits  # none of them goes because another one was replaced first
         for var, value in flat.items():
             session.merged_origins[var] = origins
             session.replace(var, value, settle=False)
+        session.replacing = ()
         session.raise_positions(flat)
         session.drop_unused(added)
+        if len(flat) > 1:
+            session.drop_unused(flat)
         self._record(rule, old, flat)
         return None
 

@@ -344,6 +344,8 @@ class EditSession(BlockView):
             var = pending.pop()
             if var in self.outputs or var in self.pinned or var not in self.position or self.users.get(var):
                 continue
+            if var in self.replacing:
+                continue
             value = self.definitions.pop(var, None)
             if value is None:
                 continue

@@ -97,8 +97,14 @@ class PythonModule:
 
 _ENGINE_NAMES: Final = re.compile(r"(const|attribute|branch)\d+|(check|match_cast|result)_.*")
 _NOT_IDENTIFIER: Final = re.compile(r"\W")
+
+
+def _either(condition: bool, when_true: int, when_false: int) -> int:
+    return when_true if condition else when_false
+
+
 _TEXT_NAMES: Final = {
-    "T": SimpleNamespace(min=min, max=max),
+    "T": SimpleNamespace(min=min, max=max, if_then_else=_either),
     "inf": float("inf"),
     "nan": float("nan"),
 }

@@ -69,7 +69,7 @@ class TensorConstructor(TypeConstructor):
 
     def default(self) -> Type:
         """A tensor of which nothing is known."""
-        return TensorType()
+        return TensorType(dtype=None)
 
     def __call__(
         self,

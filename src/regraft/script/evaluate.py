@@ -11,9 +11,10 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any, Final, TypeVar, cast, final
 
-from ..ir.dims import SymExpr, SymVar
+from ..ir.dims import SymExpr, SymVar, both, either, negation, select
 from ..ir.errors import IRError, RegraftError
 from ..ir.expr import Expr, ExternFunc, GlobalVar, PrimValue, StringImm, Tuple, Var
 from ..ir.op import Call, Op
@@ -22,7 +23,14 @@ from .annotations import TypeConstructor
 from .environment import Environment
 from .errors import ParseError
 from .names import Namespace
-from .sizes import ARITHMETIC, checked_number, size_arithmetic
+from .sizes import (
+    ARITHMETIC,
+    COMPARISON_SIGNS,
+    checked_number,
+    compare_sizes,
+    size_arithmetic,
+    sizes_among,
+)
 from .source import Source
 
 MOST_NESTED: Final = 100
@@ -213,8 +221,28 @@ class Evaluator:
             return self.guarded(node, size_arithmetic, kind, left, right)
         return self.guarded(node, ARITHMETIC[kind][1], left, right)
 
+    def _joined(self, node: ast.BoolOp) -> Any:
+        operands = [self.evaluate(value) for value in node.values]
+        sizes = sizes_among(operands)
+        if sizes is None:
+            return self._foreign(node)
+        return reduce(both if isinstance(node.op, ast.And) else either, sizes)
+
+    def _chosen(self, node: ast.IfExp) -> Any:
+        condition = sizes_among([self.evaluate(node.test)])
+        if condition is None:
+            return self._foreign(node)
+        sides = sizes_among([condition[0], self.evaluate(node.body), self.evaluate(node.orelse)])
+        if sides is None:
+            raise self.source.error(node, "where a condition on sizes decides, both values are sizes or ints")
+        return select(*sides)
+
     def _unary(self, node: ast.UnaryOp) -> Any:
         operand = self.evaluate(node.operand)
+        if isinstance(node.op, ast.Not):
+            condition = sizes_among([operand])
+            if condition is not None:
+                return negation(condition[0])
         is_number = isinstance(operand, int | float | complex) and not isinstance(operand, bool)
         if isinstance(node.op, ast.USub) and (is_number or isinstance(operand, Expr | SymExpr)):
             return self.guarded(node, lambda: -operand)
@@ -226,6 +254,9 @@ class Evaluator:
 
     def _compare(self, node: ast.Compare) -> Any:
         operands = [self.evaluate(node.left), *map(self.evaluate, node.comparators)]
+        sizes = sizes_among(operands)
+        if sizes is not None and all(type(op) in COMPARISON_SIGNS for op in node.ops):
+            return self.guarded(node, compare_sizes, [COMPARISON_SIGNS[type(op)] for op in node.ops], sizes)
         if not any(isinstance(operand, Expr) for operand in operands):
             return self._foreign(node)
         kind = type(node.ops[0])
@@ -314,6 +345,8 @@ _FORMS: Final[Mapping[type[ast.expr], Callable[[Evaluator, Any], Any]]] = {
     ast.BinOp: Evaluator._binary,  # pyright: ignore[reportPrivateUsage]
     ast.UnaryOp: Evaluator._unary,  # pyright: ignore[reportPrivateUsage]
     ast.Compare: Evaluator._compare,  # pyright: ignore[reportPrivateUsage]
+    ast.BoolOp: Evaluator._joined,  # pyright: ignore[reportPrivateUsage]
+    ast.IfExp: Evaluator._chosen,  # pyright: ignore[reportPrivateUsage]
     ast.Call: Evaluator._call,  # pyright: ignore[reportPrivateUsage]
 }
 

@@ -8,13 +8,27 @@ is bounded here: no expression of a few characters may take a gigabyte or a minu
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any, Final, TypeVar, cast, final
 
-from ..ir.dims import Dim, SymExpr, SymVar, ceildiv, dim_max, dim_min, floordiv, floormod
+from ..ir.dims import (
+    Dim,
+    SymExpr,
+    SymVar,
+    both,
+    ceildiv,
+    compare,
+    dim_max,
+    dim_min,
+    either,
+    floordiv,
+    floormod,
+    negation,
+    select,
+)
 from ..ir.errors import IRError
-from ..ir.expr import Expr, PrimValue
-from ..ir.types import PrimType
+from ..ir.expr import Expr
 from .source import parse_expression
 
 _GREATEST: Final = 2**64
@@ -33,6 +47,40 @@ ARITHMETIC: Final[Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], An
 """Python's binary operators that a program may use: sign and meaning."""
 
 _ON_SIZES: Final = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
+
+COMPARISON_SIGNS: Final[Mapping[type[ast.cmpop], str]] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+"""Python's comparisons that make conditions on sizes."""
+
+
+def sizes_among(values: Sequence[Any]) -> list[Dim] | None:
+    """``values`` as sizes, if each is one or an int and at least one is symbolic; else None."""
+    sizes = [scalar_size(value) for value in values]
+    if not any(isinstance(size, SymExpr) for size in sizes):
+        return None
+    return None if any(size is None for size in sizes) else [size for size in sizes if size is not None]
+
+
+def scalar_size(value: object) -> Dim | None:
+    """An int, a size, or a scalar of the program that is one; None for anything else."""
+    if isinstance(value, int | SymExpr):
+        return value
+    return value.as_size() if isinstance(value, Expr) else None
+
+
+def compare_sizes(signs: Sequence[str], sizes: Sequence[Dim]) -> Dim:
+    """The condition that each size stands to the next as its sign says."""
+    holds: Dim = True
+    for sign, left, right in zip(signs, sizes, sizes[1:], strict=False):
+        holds = both(holds, compare(sign, left, right))
+    return holds
+
 
 SIZE_FUNCTIONS: Final[Mapping[str, Callable[[Dim, Dim], Dim]]] = {
     "min": dim_min,
@@ -112,9 +160,7 @@ class SizeScope:
             return value
         if isinstance(value, TypeVar):
             return self.variable(value.__name__)
-        known = value.value if isinstance(value, PrimValue) else None
-        if isinstance(value, Expr) and isinstance(value.ty, PrimType):
-            known = value.ty.value
+        known = value.as_size() if isinstance(value, Expr) else None
         if isinstance(known, int | SymExpr) and not isinstance(known, bool):
             return known
         if hasattr(value, "__index__") and not isinstance(value, bool):
@@ -134,6 +180,15 @@ class SizeScope:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="T"), attr=name), args=[left, right], keywords=[]):
                 if name in SIZE_FUNCTIONS:
                     return SIZE_FUNCTIONS[name](self._computed(left), self._computed(right))
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="T"), attr="if_then_else"), args=[_, _, _] as args):
+                return select(*[self._computed(arg) for arg in args])
+            case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in COMPARISON_SIGNS for op in ops):
+                sizes = [self._computed(operand) for operand in (left, *others)]
+                return compare_sizes([COMPARISON_SIGNS[type(op)] for op in ops], sizes)
+            case ast.BoolOp(op=op, values=values):
+                return reduce(both if isinstance(op, ast.And) else either, map(self._computed, values))
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return negation(self._computed(operand))
             case _:
                 pass
         raise IRError(

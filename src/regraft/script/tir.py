@@ -7,19 +7,19 @@ such a scalar. Loops, buffers and schedules of TensorIR are no part of this libr
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any, final
 
-from ..ir.dims import SymExpr, SymVar
-from ..ir.dims import ceildiv as ceildiv
-from ..ir.dims import dim_max as max
-from ..ir.dims import dim_min as min
-from ..ir.dims import floordiv as floordiv
-from ..ir.dims import floormod as floormod
+from ..ir.dims import Dim, SymExpr, SymVar, both, compare, dim_max, dim_min, either, negation, select
+from ..ir.dims import ceildiv as dim_ceildiv
+from ..ir.dims import floordiv as dim_floordiv
+from ..ir.dims import floormod as dim_floormod
 from ..ir.errors import IRError
 from ..ir.expr import PrimValue
 from ..ir.types import PrimType, Type
 from .annotations import TypeConstructor
-from .sizes import SizeScope
+from .sizes import SizeScope, scalar_size
 
 _SPECIAL = ("inf", "-inf", "nan")
 
@@ -78,7 +78,50 @@ def Var(name: str, dtype: str = "int64") -> SymVar:
     return SymVar(name, dtype)
 
 
+def _size(value: Any) -> Dim:
+    size = scalar_size(value)
+    if size is None:
+        raise IRError(f"{value!r} is not a size; give an int, or an expression over n = T.int64()")
+    return size
+
+
+def _on_sizes(function: Callable[..., Dim], doc: str) -> Callable[..., Dim]:
+    def apply(*values: Any) -> Dim:
+        return reduce(function, map(_size, values))
+
+    apply.__doc__ = doc
+    return apply
+
+
+def if_then_else(condition: Any, when_true: Any, when_false: Any) -> Dim:
+    """``when_true`` where the condition on sizes holds, else ``when_false``."""
+    return select(_size(condition), _size(when_true), _size(when_false))
+
+
+Select = if_then_else
+min = _on_sizes(dim_min, "The smallest of sizes.")
+max = _on_sizes(dim_max, "The greatest of sizes.")
+ceildiv = _on_sizes(dim_ceildiv, "A quotient of sizes, rounded up.")
+floordiv = _on_sizes(dim_floordiv, "A quotient of sizes, rounded down.")
+floormod = _on_sizes(dim_floormod, "The remainder of `floordiv`.")
+FloorDiv, FloorMod, Min, Max = floordiv, floormod, min, max
+And = _on_sizes(both, "Whether all conditions hold.")
+Or = _on_sizes(either, "Whether at least one condition holds.")
+EQ = _on_sizes(partial(compare, "=="), "Whether two sizes are equal.")
+NE = _on_sizes(partial(compare, "!="), "Whether two sizes differ.")
+LT = _on_sizes(partial(compare, "<"), "Whether the first size is less.")
+LE = _on_sizes(partial(compare, "<="), "Whether the first size is less or equal.")
+GT = _on_sizes(partial(compare, ">"), "Whether the first size is greater.")
+GE = _on_sizes(partial(compare, ">="), "Whether the first size is greater or equal.")
+
+
+def Not(condition: Any) -> Dim:
+    """Whether a condition on sizes does not hold."""
+    return negation(_size(condition))
+
+
 bool = ScalarConstructor("bool")
+boolean = bool
 int8 = ScalarConstructor("int8")
 int16 = ScalarConstructor("int16")
 int32 = ScalarConstructor("int32")
@@ -93,15 +136,31 @@ float32 = ScalarConstructor("float32")
 float64 = ScalarConstructor("float64")
 
 __all__ = [
+    "EQ",
+    "GE",
+    "GT",
+    "LE",
+    "LT",
+    "NE",
+    "And",
+    "FloorDiv",
+    "FloorMod",
+    "Max",
+    "Min",
+    "Not",
+    "Or",
+    "Select",
     "Var",
     "bfloat16",
     "bool",
+    "boolean",
     "ceildiv",
     "float16",
     "float32",
     "float64",
     "floordiv",
     "floormod",
+    "if_then_else",
     "int8",
     "int16",
     "int32",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, final
 
-from ..analysis import check_well_formed
+from ..analysis import well_formed
 from ..gradient import Gradient
 from ..ir.expr import Expr, Tuple
 from ..ir.module import IRModule
@@ -62,7 +62,7 @@ class SetupTrainer(Pass):
         del context
         if not isinstance(program, IRModule):
             raise TrainingError(f"SetupTrainer works on a module with a function {BACKBONE!r}, not on a function")
-        check_well_formed(program)
+        well_formed(program)
         backbone, params, states = _parts(program)
         inputs = len(backbone.params) - params - states
         module = program.with_function(BACKBONE, _BatchNorms(training=False).mutate(backbone))

@@ -141,7 +141,7 @@ def view(
 
 def _run(chosen: Pass, module: IRModule, recording: Recording) -> None:
     outer = PassContext.current()
-    with PassContext([*outer.instruments, recording], outer.verify):
+    with PassContext(instruments=[*outer.instruments, recording], verify=outer.verify):
         chosen(module)
 
 

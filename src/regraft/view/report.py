@@ -28,7 +28,7 @@ class HtmlReport:
     def watching(self) -> PassContext:
         """A context in which passes are recorded, beside what the present one does."""
         outer = PassContext.current()
-        return PassContext([*outer.instruments, self._gathered.recording], outer.verify)
+        return PassContext(instruments=[*outer.instruments, self._gathered.recording], verify=outer.verify)
 
     def __call__(self, report: OptimizationReport) -> None:
         """Write the page."""

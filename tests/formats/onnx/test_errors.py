@@ -144,7 +144,7 @@ def test_an_outside_function_cannot_be_written() -> None:
 
 
 def test_an_unknown_dtype_cannot_be_written() -> None:
-    x = Var("x", TensorType((2, 3)))
+    x = Var("x", TensorType((2, 3), None))
     with pytest.raises(ConvertError, match=r"parameter x is .* an ONNX model needs its dtype"):
         to_onnx(Function([x], R.add(x, x)))
 

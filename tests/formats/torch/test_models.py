@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 import regraft as rx
-from regraft.analysis import well_formed
+from regraft.analysis import check_well_formed
 from regraft.ir import IRModule, is_call_of, iter_bindings
 from tests.formats.torch.models import MODELS, Example, example
 
@@ -73,7 +73,7 @@ def test_a_model_goes_back_to_pytorch_under_its_own_names(name: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_is_well_formed_and_knows_the_modules_it_came_from(name: str) -> None:
     program = _program(name)
-    assert well_formed(program)
+    assert check_well_formed(program)
     modules = {path for path, _ in example(name).model.named_modules()}
     for binding in iter_bindings(program["main"]):
         if is_call_of(binding.value, "relax.matmul"):

@@ -139,7 +139,7 @@ def test_take_backward_follows_the_mode_of_the_take() -> None:
 def test_an_adjoint_has_the_type_of_the_operand_it_belongs_to() -> None:
     n = SymVar("n")
     x, t = Var("x", TensorType((n, 3, 8, 8), "float32")), Var("t", TensorType((n, 8, 8), "int64"))
-    scalar, unknown = Var("g", TensorType((), "float32")), Var("u", TensorType())
+    scalar, unknown = Var("g", TensorType((), "float32")), Var("u", TensorType(dtype=None))
     index = Var("i", TensorType((n,), "int64"))
     assert grad.nll_loss_backward(scalar, x, t).ty == x.ty
     assert grad.nll_loss_backward(unknown, x, t, reduction="none").ty == x.ty

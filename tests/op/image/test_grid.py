@@ -79,7 +79,7 @@ def test_types_are_as_precise_as_the_operands() -> None:
     n, m = SymVar("n"), SymVar("m")
     x, grid = Var("x", TensorType((n, 3, 5, 6), "float16")), Var("g", TensorType((n, 2, m, 7), "float32"))
     assert image.grid_sample(x, grid).ty == TensorType((n, 3, m, 7), "float16")
-    assert image.grid_sample(Var("u", TensorType()), grid).ty == TensorType(None, None, 4)
+    assert image.grid_sample(Var("u", TensorType(dtype=None)), grid).ty == TensorType(None, None, 4)
     theta = Var("t", TensorType((n, 2, 3), "float32"))
     assert image.affine_grid(theta, ShapeExpr([m, 4])).ty == TensorType((n, 2, m, 4), "float32")
     assert image.affine_grid(theta, 4).ty == TensorType((n, 2, 4, 4), "float32")

@@ -161,8 +161,8 @@ def test_the_type_of_a_resized_image_follows_its_sizes() -> None:
     assert image.resize2d(x, (m * 2, 7)).ty == TensorType((n, 3, m * 2, 7), "float32")
     assert image.resize2d(x, 7).ty == image.resize2d(x, [7]).ty == image.resize2d(x, ShapeExpr([7, 7])).ty
     assert image.resize2d(x, Var("s", ShapeType(None, 2)), out_dtype="float16").ty == TensorType(None, "float16", 4)
-    assert image.resize2d(Var("u", TensorType()), 7).ty == TensorType(None, None, 4)
-    assert image.resize3d(Var("u", TensorType()), 7).ty == TensorType(None, None, 5)
+    assert image.resize2d(Var("u", TensorType(dtype=None)), 7).ty == TensorType(None, None, 4)
+    assert image.resize3d(Var("u", TensorType(dtype=None)), 7).ty == TensorType(None, None, 5)
 
 
 def test_the_region_is_written_in_full() -> None:

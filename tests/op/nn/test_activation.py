@@ -113,8 +113,8 @@ def test_an_activation_keeps_the_type_of_its_operand_as_far_as_it_is_known() -> 
     for ty in (
         TensorType((n, 3), "float16"),
         TensorType(None, "float32", 2),
-        TensorType(),
-        TensorType((2, n)),
+        TensorType(dtype=None),
+        TensorType((2, n), None),
     ):
         x = Var("x", ty)
         for build, _ in UNARY.values():

@@ -173,7 +173,7 @@ def test_the_type_of_an_attention_is_as_precise_as_its_operands() -> None:
     assert nn.attention(unknown, k, v).ty == TensorType(None, "float16", 4)
     assert nn.attention(q, unknown, v).ty == TensorType((b, s, 8, 32), "float16")
     assert nn.attention(q, k, v, unknown).ty == TensorType((b, s, 8, 32), "float16")
-    assert nn.attention(q, k, Var("v", TensorType((b, t, 8, 32)))).ty == TensorType((b, s, 8, 32))
+    assert nn.attention(q, k, Var("v", TensorType((b, t, 8, 32), None))).ty == TensorType((b, s, 8, 32), dtype=None)
 
 
 def test_the_operator_depends_on_the_bias_and_its_scale_is_a_number() -> None:

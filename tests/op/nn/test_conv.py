@@ -202,7 +202,7 @@ def test_a_convolution_of_unknown_shape_has_a_known_rank() -> None:
         assert nn.conv2d(x, w).ty == TensorType(None, "float32", 4)
         assert nn.conv2d(x, w, out_dtype="float16").ty == TensorType(None, "float16", 4)
         assert nn.conv2d_transpose(w, x).ty == TensorType(None, "float32", 4)
-    assert nn.conv2d(Var("x", TensorType((1, 3, 4, 5))), w).ty == TensorType((1, 6, 2, 3))
+    assert nn.conv2d(Var("x", TensorType((1, 3, 4, 5), None)), w).ty == TensorType((1, 6, 2, 3), None)
 
 
 def test_the_attributes_of_a_convolution_are_written_in_full() -> None:

@@ -161,7 +161,7 @@ def test_a_normalization_keeps_the_type_of_its_data_as_far_as_it_is_known() -> N
         assert nn.instance_norm(x, g, g, 1, [2]).ty == ty
         assert nn.layer_norm(x, g, g, [1]).ty == ty
         assert nn.rms_norm(x, g, 1).ty == ty
-    unknown = Var("u", TensorType((n, 4)))
+    unknown = Var("u", TensorType((n, 4), None))
     assert nn.rms_norm(unknown, g).ty == unknown.ty
 
 

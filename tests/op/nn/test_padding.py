@@ -53,7 +53,7 @@ def test_an_empty_axis_is_padded_with_a_constant() -> None:
 def test_the_sizes_of_padded_data_follow_symbolic_ones() -> None:
     n = SymVar("n")
     assert nn.pad(Var("x", TensorType((n, 3), "int8")), (1, 1, 0, 2)).ty == TensorType((n + 2, 5), "int8")
-    assert nn.pad(Var("x", TensorType((n, 3))), (0, -1, 0, 0)).ty == TensorType((n - 1, 3))
+    assert nn.pad(Var("x", TensorType((n, 3), None)), (0, -1, 0, 0)).ty == TensorType((n - 1, 3), None)
     assert nn.pad(Var("x", TensorType(None, "int8")), (1, 1, 0, 2)).ty == TensorType(None, "int8", 2)
 
 

@@ -46,8 +46,8 @@ def test_the_sizes_of_rearranged_data_follow_symbolic_ones() -> None:
     )
     assert nn.pixel_shuffle(Var("x", TensorType((1, n, n, 3), "int8")), 2).ty == TensorType(None, "int8", 4)
     assert nn.pixel_shuffle(Var("x", TensorType(None, "int8")), 2).ty == TensorType(None, "int8")
-    assert nn.batch_flatten(Var("x", TensorType((n, 3, n)))).ty == TensorType((n, n * 3))
-    assert nn.batch_flatten(Var("x", TensorType())).ty == TensorType(None, None, 2)
+    assert nn.batch_flatten(Var("x", TensorType((n, 3, n), None))).ty == TensorType((n, n * 3), None)
+    assert nn.batch_flatten(Var("x", TensorType(dtype=None))).ty == TensorType(None, None, 2)
 
 
 def var(*shape: int) -> Var:

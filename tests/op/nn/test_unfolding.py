@@ -92,7 +92,7 @@ def test_the_types_follow_the_sizes() -> None:
     assert nn.im2col(x, (2, 4), (1, 2)).ty == TensorType((n, 24, (h - 1) * 3), "float32")
     columns = Var("c", TensorType((n, 24, (h - 1) * 3), "float32"))
     assert nn.col2im(columns, (h, 8), (2, 4), (1, 2)).ty == x.ty
-    unknown = Var("u", TensorType())
+    unknown = Var("u", TensorType(dtype=None))
     assert nn.im2col(unknown, (2, 2)).ty == TensorType(None, None, 3)
     assert nn.col2im(unknown, Var("s", ShapeType(None, 2)), (2, 2)).ty == TensorType(None, None, 4)
 

@@ -156,7 +156,7 @@ def test_the_type_of_pooled_regions_follows_their_number() -> None:
     n, k = SymVar("n"), SymVar("k")
     x, rois = Var("x", TensorType((n, 3, 8, 9), "float32")), Var("r", TensorType((k, 5), "float32"))
     assert vision.roi_align(x, rois, (2, 4), 1.0).ty == TensorType((k, 3, 2, 4), "float32")
-    assert vision.roi_align(Var("u", TensorType()), rois, 2, 1.0).ty == TensorType(None, None, 4)
+    assert vision.roi_align(Var("u", TensorType(dtype=None)), rois, 2, 1.0).ty == TensorType(None, None, 4)
 
 
 X = Var("x", TensorType((1, 3, 4, 5), "float32"))

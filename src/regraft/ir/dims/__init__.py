@@ -2,7 +2,8 @@
 
 A dim is an ``int`` or a `SymExpr`. A `SymVar` stands for an unknown integer that is **at least 0**, as every
 size is. Expressions are immutable and canonical: a sum of integer coefficients times products of atoms,
-where an atom is a variable, a floor division, a floor remainder, a minimum or a maximum of canonical dims.
+where an atom is a variable, a floor division, a floor remainder, a minimum or a maximum of canonical dims, or a
+condition on them (`compare`), which is 1 where it holds and 0 elsewhere.
 Hence ``n + m == m + n``, ``(n * 4) // 4 == n``, and a result that depends on no variable is a plain
 ``int``.
 
@@ -20,22 +21,40 @@ This room is the bottom of the house: it knows nothing of types, expressions or 
 from __future__ import annotations
 
 from .bounds import bounds, dim_at_least, dim_less, dim_less_equal
+from .conditions import both, compare, either, negation, select
 from .division import ceildiv, exact_divide, floordiv, floormod
 from .extremum import dim_max, dim_min
-from .symbolic import Dim, FloorDiv, FloorMod, Max, Min, Operation, SymExpr, SymVar, dim_product, free_symvars
+from .symbolic import (
+    Condition,
+    Dim,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Operation,
+    Select,
+    SymExpr,
+    SymVar,
+    dim_product,
+    free_symvars,
+)
 from .values import dims_equal, evaluate, match_dim, substitute
 
 __all__ = [
+    "Condition",
     "Dim",
     "FloorDiv",
     "FloorMod",
     "Max",
     "Min",
     "Operation",
+    "Select",
     "SymExpr",
     "SymVar",
+    "both",
     "bounds",
     "ceildiv",
+    "compare",
     "dim_at_least",
     "dim_less",
     "dim_less_equal",
@@ -43,11 +62,14 @@ __all__ = [
     "dim_min",
     "dim_product",
     "dims_equal",
+    "either",
     "evaluate",
     "exact_divide",
     "floordiv",
     "floormod",
     "free_symvars",
     "match_dim",
+    "negation",
+    "select",
     "substitute",
 ]

@@ -6,7 +6,20 @@ from __future__ import annotations
 from math import gcd
 from typing import TypeAlias
 
-from .symbolic import Dim, FloorDiv, FloorMod, Max, Min, Monomial, Operation, SymExpr, SymVar, constant_of
+from .symbolic import (
+    Condition,
+    Dim,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Monomial,
+    Operation,
+    Select,
+    SymExpr,
+    SymVar,
+    constant_of,
+)
 
 Limit: TypeAlias = "int | None"
 
@@ -51,7 +64,7 @@ def dim_less(first: Dim, second: Dim) -> bool | None:
 
 def _bounds_of(dim: SymExpr) -> tuple[Limit, Limit]:
     if isinstance(dim, SymVar):
-        return 0, None
+        return dim.least, None
     if isinstance(dim, Operation):
         return _operation_bounds(dim)
     low, negated_high = _lower_bound(dim, _MOST_ATOMS), _lower_bound(-dim, _MOST_ATOMS)
@@ -64,6 +77,10 @@ def _bounds_of(dim: SymExpr) -> tuple[Limit, Limit]:
 
 
 def _operation_bounds(atom: Operation) -> tuple[Limit, Limit]:
+    if isinstance(atom, Condition):
+        return 0, 1
+    if isinstance(atom, Select):
+        return _either_bounds(*atom.operands[1:])
     limits = [bounds(operand) for operand in atom.operands]
     if isinstance(atom, (FloorDiv, FloorMod)):
         (low, high), (divisor_low, divisor_high) = limits
@@ -86,6 +103,15 @@ def _operation_bounds(atom: Operation) -> tuple[Limit, Limit]:
     if isinstance(atom, Min):
         return min(lows) if len(lows) == len(limits) else None, min(highs, default=None)
     return max(lows, default=None), max(highs) if len(highs) == len(limits) else None
+
+
+def _either_bounds(first: Dim, second: Dim) -> tuple[Limit, Limit]:
+    """The bounds of what is one of two dims."""
+    (low, high), (other_low, other_high) = bounds(first), bounds(second)
+    return (
+        None if low is None or other_low is None else min(low, other_low),
+        None if high is None or other_high is None else max(high, other_high),
+    )
 
 
 def _quotient_bounds(low: Limit, high: Limit, least: int, greatest: Limit) -> tuple[Limit, Limit]:
@@ -131,6 +157,8 @@ def _weaker_forms(atom: Operation, below: bool) -> list[list[tuple[Dim, int]]]:
     Each inner list is one bound: the atom is on the wanted side of at least one of its pairs.
     """
     operands = atom.operands
+    if isinstance(atom, (Condition, Select)):
+        return []
     if isinstance(atom, (Min, Max)):
         if isinstance(atom, Max) == below:
             return [[(operand, 1)] for operand in operands]

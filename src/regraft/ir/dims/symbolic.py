@@ -129,13 +129,22 @@ class SymExpr:
             return NotImplemented
         return FloorMod.build(dividend, self)
 
-    def _refuse_order(self, other: object) -> NoReturn:
-        raise TypeError(
-            f"{self} and {other} cannot be ordered with <, <=, > or >=: the answer may depend on symbolic "
-            "sizes. Use dim_less or dim_less_equal, which answer True, False or None, or dim_min and dim_max"
-        )
+    def __lt__(self, other: Dim) -> Dim:
+        return self._compare("<", other)
 
-    __lt__ = __le__ = __gt__ = __ge__ = _refuse_order
+    def __le__(self, other: Dim) -> Dim:
+        return self._compare("<=", other)
+
+    def __gt__(self, other: Dim) -> Dim:
+        return self._compare(">", other)
+
+    def __ge__(self, other: Dim) -> Dim:
+        return self._compare(">=", other)
+
+    def _compare(self, sign: str, other: Dim) -> Dim:
+        """The condition on sizes; its truth may not be known, which is what `bool` of it then says."""
+        right = _as_dim(other)
+        return NotImplemented if right is None else Condition.compare(sign, self, right)
 
     def __index__(self) -> NoReturn:
         raise TypeError(
@@ -144,7 +153,10 @@ class SymExpr:
         )
 
     def __bool__(self) -> NoReturn:
-        raise TypeError(f"the truth of {self} is unknown, it is a symbolic size: ask dims_equal or dim_at_least")
+        raise TypeError(
+            f"the truth of {self} is unknown, it is a symbolic size: ask dims_equal, dim_less, dim_less_equal or "
+            "dim_at_least, which answer True, False or None"
+        )
 
     def __copy__(self) -> SymExpr:
         return self
@@ -165,19 +177,20 @@ class SymExpr:
 
 
 class SymVar(SymExpr):
-    """A size variable: an unknown integer that is at least 0.
+    """A size variable: an unknown integer that is at least ``least``: 0, or None for a scalar that may be negative.
 
     Each call makes a new variable: two of the same name are different. A copy is the variable itself;
     pickling keeps identity within one pickle. Variables order by age, so that what is printed is the same
     in every run.
     """
 
-    __slots__ = ("_dtype", "_name", "_serial")
+    __slots__ = ("_dtype", "_name", "_serial", "least")
 
-    def __init__(self, name: str, dtype: str = "int64") -> None:
+    def __init__(self, name: str, dtype: str = "int64", *, least: int | None = 0) -> None:
         super().__init__({})
         self._name = name
         self._dtype = dtype
+        self.least = least
         self._serial = next(_serials)
         self._hash = hash((_VARIABLE_RANK, self._serial))
         self._key = (_VARIABLE_RANK, self._serial)
@@ -200,14 +213,14 @@ class SymVar(SymExpr):
         return cast(int, self._hash)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return SymVar, (self._name, self._dtype)
+        return _variable, (self._name, self._dtype, self.least)
 
     def __str__(self) -> str:
         return self._name
 
 
 class Operation(SymExpr):
-    """An atom that is not a variable: `FloorDiv`, `FloorMod`, `Min` or `Max` of canonical operands.
+    """An atom that is not a variable: `FloorDiv`, `FloorMod`, `Min`, `Max` or a condition, of canonical operands.
 
     The constructor does not simplify: ``build`` of each kind does, and gives an atom only where it must.
     """
@@ -246,6 +259,10 @@ class Operation(SymExpr):
         return _build, (type(self), self._operands)
 
 
+def _variable(name: str, dtype: str, least: int | None) -> SymVar:
+    return SymVar(name, dtype, least=least)
+
+
 def _build(kind: type[Operation], operands: tuple[Dim, ...]) -> Dim:
     # Pickle finds a function of a module by its name; `build` may have another one.
     return kind.build(*operands)
@@ -277,6 +294,22 @@ class Max(Operation):
 
     __slots__ = ()
     rank = 6
+
+
+class Condition(Operation):
+    """A comparison of sizes, or what joins conditions: a value of 0 or 1; the kinds are in `conditions`."""
+
+    __slots__ = ()
+    sign: ClassVar[str]
+    compare: ClassVar[Callable[[str, Dim, Dim], Dim]]
+    """Makes a comparison by its sign."""
+
+
+class Select(Operation):
+    """``operands[1]`` where the condition ``operands[0]`` holds, else ``operands[2]``."""
+
+    __slots__ = ()
+    rank = 16
 
 
 _VARIABLE_RANK, _INTEGER_RANK, _SUM_RANK = 0, 1, 2
@@ -434,6 +467,10 @@ def _operation_text(atom: Operation) -> str:
         dividend, divisor = atom.operands
         symbol = "//" if isinstance(atom, FloorDiv) else "%"
         return f"{_dividend_text(dividend)} {symbol} {_factor_text(divisor)}"
+    if isinstance(atom, Condition):
+        return _condition_text(atom)
+    if isinstance(atom, Select):
+        return f"T.if_then_else({', '.join(map(str, atom.operands))})"
     name = "T.min" if isinstance(atom, Min) else "T.max"
     text, *others = map(str, atom.operands)
     for other in others:
@@ -441,10 +478,19 @@ def _operation_text(atom: Operation) -> str:
     return text
 
 
+def _condition_text(condition: Condition) -> str:
+    joins = condition.sign in ("and", "or")
+    sides = [
+        f"({side})" if isinstance(side, Condition) and not (joins and side.sign not in ("and", "or")) else str(side)
+        for side in condition.operands
+    ]
+    return f"not {sides[0]}" if len(sides) == 1 else f"{sides[0]} {condition.sign} {sides[1]}"
+
+
 def _factor_text(dim: Dim) -> str:
     """Text that can stand on either side of a product or quotient sign."""
     text = str(dim)
-    atomic = isinstance(dim, (SymVar, Min, Max)) or (isinstance(dim, int) and dim >= 0)
+    atomic = isinstance(dim, (SymVar, Min, Max, Select)) or (isinstance(dim, int) and dim >= 0)
     return text if atomic else f"({text})"
 
 

@@ -68,7 +68,7 @@ def evaluate(dim: Dim, mapping: Mapping[SymVar, int]) -> int:
     for variable in free_symvars(dim):
         if variable not in mapping:
             raise ValueError(f"{dim} has no value: no size is given for {variable}")
-        if mapping[variable] < 0:
+        if variable.least is not None and mapping[variable] < variable.least:
             raise ValueError(f"{variable} = {mapping[variable]} in {dim}: a size is at least 0")
     return _value(dim, mapping)
 
@@ -99,14 +99,14 @@ def match_dim(pattern: Dim, value: Dim, binding: dict[SymVar, Dim]) -> bool | No
     variables of ``value`` are not the pattern's, even where they are the same objects.
     """
     if isinstance(pattern, SymVar) and pattern not in binding:
-        if dim_at_least(value, 0) is False:
+        if pattern.least is not None and dim_at_least(value, pattern.least) is False:
             return False
         binding[pattern] = value
         return True
     unbound = [variable for variable in free_symvars(pattern) if variable not in binding]
     if not unbound:
         return dims_equal(substitute(pattern, binding), value)
-    fresh = {variable: SymVar(variable.name, variable.dtype) for variable in unbound}
+    fresh = {variable: SymVar(variable.name, variable.dtype, least=variable.least) for variable in unbound}
     expected = substitute(pattern, {**binding, **fresh})
     verdict = dims_equal(expected, value)
     if verdict is not None or len(unbound) != 1:
@@ -119,7 +119,7 @@ def match_dim(pattern: Dim, value: Dim, binding: dict[SymVar, Dim]) -> bool | No
     solution = exact_divide(value - rest, factor)
     if solution is None:
         return None
-    if dim_at_least(solution, 0) is False:
+    if variable.least is not None and dim_at_least(solution, variable.least) is False:
         return False
     binding[variable] = solution
     return True

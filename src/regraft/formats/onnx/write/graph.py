@@ -16,7 +16,19 @@ import onnx
 import onnx_ir as ir
 
 from ....ir.builder import NameSupply
-from ....ir.dims import Dim, FloorDiv, FloorMod, Max, Min, Operation, SymExpr, SymVar, dim_at_least
+from ....ir.dims import (
+    Condition,
+    Dim,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Operation,
+    Select,
+    SymExpr,
+    SymVar,
+    dim_at_least,
+)
 from ....ir.dtypes import numpy_dtype
 from ....ir.origin import Origins
 from ....ir.tensor_data import TensorData
@@ -26,6 +38,9 @@ from .kernels import carrier
 
 ORIGIN_KEY: Final = "regraft.origin"
 """The key of a node's metadata under which the nodes of the source model stand that it came from."""
+
+_COMPARISONS: Final = {"==": "Equal", "<": "Less", "<=": "LessOrEqual", ">": "Greater", ">=": "GreaterOrEqual"}
+"""The node for each comparison of sizes."""
 
 _MOST_SHARED: Final = 4096
 """Constants of at most so many elements are written once, however many nodes read them."""
@@ -276,6 +291,10 @@ class GraphWriter:
         if isinstance(dim, Operation):
             operands = [self.size(operand) for operand in dim.operands]
             match dim:
+                case Condition():
+                    return self._condition(dim, operands)
+                case Select():
+                    return self.op("Where", self.cast_size(operands[0], "bool"), *operands[1:])
                 case Min() | Max():
                     return self.op("Min" if isinstance(dim, Min) else "Max", *operands)
                 case FloorMod():
@@ -299,6 +318,27 @@ class GraphWriter:
             total = term if total is None else self.op("Add", total, term)
         assert total is not None
         return total
+
+    def cast_size(self, value: ir.Value, dtype: str) -> ir.Value:
+        """``value`` in another dtype: a condition as bool, or a truth as the int64 that sizes are."""
+        return self.op("Cast", value, dtype=dtype, to=int(to_onnx_dtype(dtype)))
+
+    def _condition(self, dim: Condition, operands: Sequence[ir.Value]) -> ir.Value:
+        """A condition as an int64 of 0 or 1, as every size is one."""
+        match dim.sign:
+            case "and":
+                return self.op("Min", *operands)
+            case "or":
+                return self.op("Max", *operands)
+            case "not":
+                return self.op("Sub", self.integers([1]), *operands)
+            case "!=":
+                return self.op("Sub", self.integers([1]), self._truth("Equal", *operands))
+            case sign:
+                return self._truth(_COMPARISONS[sign], *operands)
+
+    def _truth(self, op_type: str, *operands: ir.Value) -> ir.Value:
+        return self.cast_size(self.op(op_type, *operands, dtype="bool"), "int64")
 
     def shape(self, dims: Sequence[Dim]) -> ir.Value:
         """A shape as a tensor of rank 1 and int64; a constant where no size variable is in it."""

@@ -127,7 +127,9 @@ class Lowering:
 
     def _scalar(self, expr: PrimValue) -> ir.Value:
         if isinstance(expr.value, SymExpr):
-            return self.graph.scalar(self.graph.size(expr.value))
+            scalar = self.graph.scalar(self.graph.size(expr.value))
+            is_truth = isinstance(expr.ty, PrimType) and expr.ty.dtype == "bool"
+            return self.graph.cast_size(scalar, "bool") if is_truth else scalar
         assert isinstance(expr.ty, PrimType)
         return self.graph.constant(expr.value, expr.ty.dtype)
 

@@ -1,0 +1,226 @@
+"""Putting values in the place of a function's parameters and sizes, and bodies in the place of its calls.
+
+What `Function.bind_params`, `bind_symbolic_vars` and `inline_functions` do. Knows the language only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from .dims import Dim, SymExpr, SymVar
+from .dims import substitute as substitute_dim
+from .equality import defining_symvars
+from .errors import IRError
+from .expr import Constant, DataflowVar, Expr, GlobalVar, PrimValue, ShapeExpr, Var, const
+from .mutator import ExprMutator
+from .op import Call
+from .program import Binding, BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding, merge_plain_blocks
+from .types import Type, as_dim, bind_type, substitute_type, type_symvars
+from .visitor import iter_bindings
+
+_Key = TypeVar("_Key", Var, SymVar)
+
+
+class _Binder(ExprMutator):
+    """Replaces size variables wherever a program mentions them."""
+
+    def __init__(self, sizes: Mapping[SymVar, Dim]) -> None:
+        super().__init__()
+        self._sizes = sizes
+
+    def visit_type(self, ty: Type) -> Type:
+        return substitute_type(ty, self._sizes) if self._mentions(ty) else ty
+
+    def visit_shape_expr_(self, shape: ShapeExpr) -> Expr:
+        if not self._mentions(shape.ty):
+            return shape
+        return ShapeExpr([substitute_dim(dim, self._sizes) for dim in shape.values])
+
+    def visit_prim_value_(self, value: PrimValue) -> Expr:
+        if not isinstance(value.value, SymExpr):
+            return value
+        new = substitute_dim(value.value, self._sizes)
+        return value if new is value.value else PrimValue(new)
+
+    def visit_call_(self, call: Call) -> Expr:
+        attrs = {name: self._attribute(value) for name, value in call.attrs.items()}
+        if all(attrs[name] is value for name, value in call.attrs.items()):
+            return call
+        return Call(call.op, call.args, attrs, call.ty_args)
+
+    def _attribute(self, value: Any) -> Any:
+        if isinstance(value, SymExpr):
+            return substitute_dim(value, self._sizes)
+        if not isinstance(value, tuple):
+            return value
+        items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        new = tuple([self._attribute(item) for item in items])
+        return value if all(a is b for a, b in zip(new, items, strict=True)) else new  # pyright: ignore[reportUnknownVariableType]
+
+    def _mentions(self, ty: Type) -> bool:
+        return any(size in self._sizes for size in type_symvars(ty))
+
+
+def bind_sizes(function: Function, sizes: Mapping[SymVar, Dim]) -> Function:
+    """``function`` with size variables replaced, in types too; itself if it mentions none of them. Cost: linear."""
+    return _Binder(sizes).mutate(function) if sizes else function
+
+
+def sizes_of(function: Function) -> dict[SymVar, None]:
+    """The size variables that ``function`` mentions in the types of its parameters and bindings."""
+    found = {size: None for param in function.params for size in type_symvars(param.ty)}
+    for binding in iter_bindings(function):
+        found.update(dict.fromkeys(type_symvars(binding.var.ty)))
+    return found
+
+
+def named(what: str, name: str, values: Mapping[_Key, None], names: Mapping[_Key, str]) -> _Key:
+    """The one of ``values`` that is called ``name``; raises `IRError` if there is none, or several."""
+    found = [value for value in values if names[value] == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise IRError(f"{what} {name!r} is ambiguous: {len(found)} have that name; give the variable itself")
+    near = get_close_matches(name, names.values(), n=3)
+    hint = f"; did you mean {' or '.join(near)}?" if near else f"; there are: {', '.join(names.values()) or 'none'}"
+    raise IRError(f"there is no {what} {name!r}{hint}")
+
+
+def bind_params(function: Function, params: Mapping[str | Var, Any]) -> Function:
+    """``function`` with values in the place of some parameters; see `Function.bind_params`."""
+    own = dict.fromkeys(function.params)
+    names = {param: param.name_hint for param in own}
+    values: dict[Var, Expr] = {}
+    sizes: dict[SymVar, Dim] = {}
+    for key, value in params.items():
+        param = key if isinstance(key, Var) else named("parameter", key, own, names)
+        if param not in own:
+            raise IRError(f"{param.name_hint} is no parameter of {function.name or 'the function'}")
+        bound = value if isinstance(value, Expr) else const(value)
+        if bind_type(param.ty, bound.ty, sizes) is False:
+            raise IRError(f"parameter {param.name_hint} is {param.ty!r}, but its value is {bound.ty!r}")
+        values[param] = bound
+    if not values:
+        return function
+    count = function.attrs.get("num_input")
+    attrs = dict(function.attrs)
+    if isinstance(count, int):
+        attrs["num_input"] = count - sum(param in values for param in function.params[:count])
+    binder = _Binder(sizes)
+    for param, bound in values.items():
+        binder.remap(param, bound)
+    body = Function([], function.body, function.ret_ty, function.is_pure)
+    kept = [param for param in function.params if param not in values]
+    renamed: dict[Var, Var] = {}
+    for param in kept:
+        renamed[param] = Var(param.name_hint, binder.visit_type(param.ty), param.origins)
+        binder.remap(param, renamed[param])
+    new = binder.mutate(body)
+    return Function(list(renamed.values()), new.body, new.ret_ty, function.is_pure, attrs)
+
+
+def bind_symbolic_vars(function: Function, binding_map: Mapping[str | SymVar, Any]) -> Function:
+    """``function`` with sizes in the place of size variables; see `Function.bind_symbolic_vars`."""
+    own = sizes_of(function)
+    names = {size: size.name for size in own}
+    sizes: dict[SymVar, Dim] = {}
+    for key, value in binding_map.items():
+        size = key if isinstance(key, SymVar) else named("size", key, own, names)
+        if size not in own:
+            raise IRError(f"{function.name or 'the function'} mentions no size {size}")
+        if size in sizes:
+            raise IRError(f"the size {size} is given twice, by its name and as a variable")
+        sizes[size] = size_value(value, f"the size {key}")
+    return bind_sizes(function, sizes)
+
+
+def size_value(value: Any, where: str) -> Dim:
+    """A number, a scalar or a constant as a size."""
+    return as_dim(value.data.numpy().item() if isinstance(value, Constant) else value, where)
+
+
+# --- bodies in the place of calls
+
+
+class _Fresh(ExprMutator):
+    """Copies a body with new variables for all that it binds; ``local`` makes them variables of a dataflow block."""
+
+    def __init__(self, *, local: bool) -> None:
+        super().__init__()
+        self._local = local
+
+    def visit_var_def_(self, var: Var) -> Var:
+        return (DataflowVar if self._local else type(var))(var.name_hint, var.ty, var.origins)
+
+
+def inline_functions(function: Function, function_map: Mapping[str | GlobalVar, Function]) -> Function:
+    """``function`` with the bodies of ``function_map`` in the place of its calls; see `Function.inline_functions`."""
+    table = {key if isinstance(key, str) else key.name_hint: value for key, value in function_map.items()}
+    return function.with_body(_inlined(function.body, table, ()))
+
+
+def _inlined(seq: SeqExpr, table: Mapping[str, Function], inside: tuple[str, ...]) -> SeqExpr:
+    blocks: list[BindingBlock] = []
+    changed = False
+    for block in seq.blocks:
+        in_dataflow = isinstance(block, DataflowBlock)
+        row: list[Binding] = []
+        for binding in block.bindings:
+            value = binding.value
+            name = _callee(value)
+            if isinstance(value, If):
+                sides = [_inlined(side, table, inside) for side in (value.true_branch, value.false_branch)]
+                if sides[0] is not value.true_branch or sides[1] is not value.false_branch:
+                    binding = VarBinding(binding.var, If(value.cond, *sides))
+                    changed = True
+            if name not in table or not isinstance(value, Call):
+                row.append(binding)
+                continue
+            if name in inside:
+                raise IRError(f"{name!r} calls itself, by way of {' and '.join(inside)}, so it cannot be inlined")
+            changed = True
+            body = _called(_inlined(table[name].body, table, (*inside, name)), table[name], value.args, in_dataflow)
+            for inner in body.blocks:
+                if isinstance(inner, DataflowBlock) and not in_dataflow:
+                    blocks += [BindingBlock(row), inner]
+                    row = []
+                else:
+                    row.extend(inner.bindings)
+            row.append(VarBinding(binding.var, body.body))
+        blocks.append(type(block)(row))
+    return SeqExpr(merge_plain_blocks(blocks), seq.body) if changed else seq
+
+
+def _callee(value: Expr) -> str:
+    return value.op.name_hint if isinstance(value, Call) and isinstance(value.op, GlobalVar) else ""
+
+
+def _called(body: SeqExpr, function: Function, args: Iterable[Expr], local: bool) -> SeqExpr:
+    """The body of a function as it is for these arguments, with variables of its own."""
+    sizes: dict[SymVar, Dim] = {}
+    arguments = dict(zip(function.params, args, strict=True))
+    for param, arg in arguments.items():
+        bind_type(param.ty, arg.ty, sizes)
+    fresh = _Fresh(local=local)
+    binder = _Binder(sizes)
+    for param, arg in arguments.items():
+        binder.remap(param, arg)
+    return fresh.mutate(binder.mutate(body))
+
+
+def copy_with_new_vars(func: Function) -> Function:
+    """``func`` over new variables and new size variables of the same names; the two share no variable. Cost: linear."""
+    sizes: dict[SymVar, Dim] = {
+        size: SymVar(size.name, size.dtype, least=size.least)
+        for param in func.params
+        for size in defining_symvars(param.ty)
+        if size is not None
+    }
+    return _Renewing(sizes).mutate(func)
+
+
+class _Renewing(_Binder):
+    def visit_var_def_(self, var: Var) -> Var:
+        return type(var)(var.name_hint, self.visit_type(var.ty), var.origins)

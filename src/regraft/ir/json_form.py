@@ -1,0 +1,200 @@
+"""Programs as JSON, in Relax's names `save_json` and `load_json`, and what pickling keeps of a node.
+
+The text is a table of nodes that name each other by number, so that what is shared stays shared and a variable is the
+same one at each of its uses. Arrays stand in it as base64. Reading gives data back and runs nothing; `script` is the
+form for people.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+import numpy as np
+
+from .dims import Operation, SymExpr, SymVar, conditions, symbolic
+from .dims.symbolic import add_all, dim_product
+from .dtypes import numpy_dtype
+from .errors import IRError
+from .expr import (
+    Constant,
+    DataflowVar,
+    DataTypeImm,
+    ExternFunc,
+    GlobalVar,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from .module import IRModule
+from .node import Node, init_field, slots_of
+from .op import Attrs, Call, Op
+from .origin import Origin
+from .program import BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
+from .tensor_data import TensorData
+from .types import FuncType, ObjectType, PrimType, Shape, ShapeType, TensorType, TupleType
+
+_FORMAT: Final = "regraft program 1"
+
+_NODES: Final[dict[str, type[Node]]] = {
+    kind.__name__: kind
+    for kind in (
+        *(BindingBlock, Call, Constant, DataTypeImm, DataflowBlock, DataflowVar, ExternFunc, FuncType, Function),
+        *(GlobalVar, If, MatchCast, ObjectType, PrimType, PrimValue, SeqExpr, ShapeExpr, ShapeType, StringImm),
+        *(TensorType, Tuple, TupleGetItem, TupleType, Var, VarBinding),
+    )
+}
+_OPERATIONS: Final[dict[str, type[Operation]]] = {
+    kind.__name__: kind
+    for home in (symbolic, conditions)
+    for kind in vars(home).values()
+    if isinstance(kind, type) and issubclass(kind, Operation)
+}
+
+
+def save_json(node: Node | Shape) -> str:
+    """A module, function, expression, binding, block or type as JSON text.
+
+    `load_json` gives it back structurally equal. Cost: linear in its size, constants included.
+    """
+    writer = _Writer()
+    root = writer.value(ShapeExpr(node) if isinstance(node, Shape) else node)
+    return json.dumps({"format": _FORMAT, "root": root, "nodes": writer.table})
+
+
+def load_json(json_str: str) -> Any:
+    """What `save_json` was given, anew. Raises `IRError` for a text that is none of its own."""
+    try:
+        content = json.loads(json_str)
+    except ValueError as error:
+        raise IRError(f"this is no JSON: {error}") from None
+    if not isinstance(content, dict) or cast("dict[str, Any]", content).get("format") != _FORMAT:
+        raise IRError("this JSON holds no program of regraft: save_json writes one")
+    try:
+        reader = _Reader(cast("dict[str, Any]", content)["nodes"])
+        return reader.value(content["root"])
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise IRError(f"the JSON of this program is damaged: {error!r}") from None
+
+
+class _Writer:
+    """Fills the table of nodes, operands before users."""
+
+    def __init__(self) -> None:
+        self.table: list[Any] = []
+        self._places: dict[int, int] = {}
+        self._alive: list[object] = []
+
+    def value(self, value: Any) -> Any:
+        if value is None or isinstance(value, bool | int | str):
+            return value
+        if isinstance(value, float):
+            return {"float": value.hex()}
+        if isinstance(value, Origin):
+            return {"origin": list(value)}
+        if isinstance(value, tuple | list):
+            return {"list": [self.value(item) for item in cast("tuple[Any, ...]", value)]}
+        place = self._places.get(id(value))
+        if place is None:
+            entry = self._entry(value)
+            place = self._places[id(value)] = len(self.table)
+            self._alive.append(value)
+            self.table.append(entry)
+        return {"node": place}
+
+    def _entry(self, value: Any) -> Any:
+        match value:
+            case IRModule():
+                functions = [[self.value(v), self.value(f)] for v, f in value.functions.items()]
+                return {"kind": "IRModule", "functions": functions, "attrs": self.value(value.attrs)}
+            case Op():
+                return {"kind": "Op", "name": value.name}
+            case Node() if type(value).__name__ in _NODES:
+                fields = {slot: self.value(getattr(value, slot)) for slot in slots_of(type(value))}
+                return {"kind": type(value).__name__, "fields": fields}
+            case SymVar():
+                return {"kind": "SymVar", "name": value.name, "dtype": value.dtype, "least": value.least}
+            case Operation():
+                return {"kind": type(value).__name__, "operands": [self.value(operand) for operand in value.operands]}
+            case SymExpr():
+                return {"kind": "sum", "terms": [[c, [self.value(a) for a in atoms]] for atoms, c in value.terms]}
+            case TensorData():
+                return self._tensor(value)
+            case Mapping():
+                table = cast("Mapping[str, Any]", value)
+                return {"kind": "Attrs", "items": [[key, self.value(item)] for key, item in table.items()]}
+            case _:
+                raise IRError(f"{value!r} of type {type(value).__name__} has no form in JSON")
+
+    def _tensor(self, data: TensorData) -> Any:
+        array = np.ascontiguousarray(data.read())
+        content = base64.b64encode(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()).decode("ascii")
+        named = {"name": data.name, "sources": list(data.sources)}
+        return {"kind": "TensorData", "dtype": data.dtype, "shape": list(data.shape), "bytes": content, **named}
+
+
+class _Reader:
+    """Builds nodes from the table, each once, in order: operands stand before users."""
+
+    def __init__(self, table: list[Any]) -> None:
+        self._made: list[Any] = []
+        for entry in table:
+            self._made.append(self._node(entry))
+
+    def value(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        [(form, content)] = cast("dict[str, Any]", value).items()
+        match form:
+            case "node":
+                return self._made[content]
+            case "float":
+                return float.fromhex(content)
+            case "origin":
+                return Origin(*content)
+            case "list":
+                return tuple([self.value(item) for item in content])
+            case _:
+                raise IRError(f"the JSON of this program is damaged: {form!r} is no form of a value")
+
+    def _node(self, entry: Any) -> Any:
+        kind = entry["kind"]
+        match kind:
+            case "IRModule":
+                functions = {self.value(v): self.value(f) for v, f in entry["functions"]}
+                return IRModule(functions, self.value(entry["attrs"]))
+            case "Op":
+                return Op.get(entry["name"])
+            case "SymVar":
+                return SymVar(entry["name"], entry["dtype"], least=entry["least"])
+            case "sum":
+                return add_all(dim_product([c, *map(self.value, atoms)]) for c, atoms in entry["terms"])
+            case "TensorData":
+                return self._tensor(entry)
+            case "Attrs":
+                return Attrs({key: self.value(item) for key, item in entry["items"]})
+            case _:
+                if kind in _OPERATIONS:
+                    return _OPERATIONS[kind].build(*[self.value(operand) for operand in entry["operands"]])
+                return self._plain(_NODES[kind], entry["fields"])
+
+    def _plain(self, kind: type[Node], fields: dict[str, Any]) -> Node:
+        """A node with its fields as they were, types included: nothing is inferred again."""
+        node = kind.__new__(kind)
+        for slot in slots_of(kind):
+            value = self.value(fields[slot])
+            init_field(
+                node, slot, Shape(value) if kind is TensorType and slot == "shape" and value is not None else value
+            )
+        return node
+
+    def _tensor(self, entry: Any) -> TensorData:
+        element = numpy_dtype(entry["dtype"])
+        content = base64.b64decode(entry["bytes"], validate=True)
+        array = np.frombuffer(content, dtype=element.newbyteorder("<")).reshape(entry["shape"])
+        return TensorData(array.astype(element, copy=False), entry["name"], entry["sources"])

@@ -1,0 +1,336 @@
+"""Passes that change how a function gets its weights and gives its results.
+
+BundleModelParams takes the weights as one tuple; LazyGetInput asks a function for each when it is needed;
+LazySetOutput hands each result to a function when it is there; LazyTransformParams does both to the function that
+prepares weights. Weights are the parameters after the first ``num_input``, an attribute of the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..analysis import free_vars
+from ..ir.builder import NameSupply
+from ..ir.equality import defining_symvars
+from ..ir.expr import DataflowVar, Expr, ExternFunc, PrimValue, StringImm, Tuple, TupleGetItem, Var
+from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.op import Call
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding
+from ..ir.types import OBJECT, FuncType, PrimType, TupleType, Type
+from ..ir.visitor import iter_bindings
+from .context import PassContext, PassError
+from .normalize import to_plain_blocks
+from .passes import FunctionPass, ModulePass, Pass
+
+_INDEX = PrimType("int64")
+_UNIT = TupleType(())
+
+
+def _names_of(function: Function) -> NameSupply:
+    names = NameSupply([param.name_hint for param in function.params])
+    for binding in iter_bindings(function):
+        names.reserve(binding.var.name_hint)
+    return names
+
+
+def _count_inputs(function: Function) -> int | None:
+    count = function.attrs.get("num_input")
+    return count if isinstance(count, int) else None
+
+
+# --- one tuple
+
+
+class _Bundling(ExprMutator):
+    """Takes each weight out of the tuple where it is used."""
+
+    def __init__(self, bundle: Var, weights: Sequence[Var]) -> None:
+        super().__init__()
+        self._bundle = bundle
+        self._places = {weight: index for index, weight in enumerate(weights)}
+
+    def visit_var_(self, var: Var) -> Expr:
+        place = self._places.get(var)
+        return var if place is None else self.emit(TupleGetItem(self._bundle, place), var.name_hint)
+
+
+def BundleModelParams(param_tuple_name: str | None = None) -> Pass:
+    """Take the weights of each function as one tuple, after its inputs, called ``param_tuple_name``.
+
+    The default name is ``model_params``. Functions without the attribute ``num_input`` stay as they are.
+
+    Needs: nothing. Guarantees: ``f(*inputs, weights)`` gives what ``f(*inputs, *weights)`` gave. Cost: linear.
+    """
+
+    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
+        count = _count_inputs(function)
+        if count is None:
+            return function
+        weights = function.params[count:]
+        bundle = Var(param_tuple_name or "model_params", TupleType([weight.ty for weight in weights]))
+        body = Function([], function.body, function.ret_ty, function.is_pure)
+        new = _Bundling(bundle, weights).mutate(body)
+        return Function([*function.params[:count], bundle], new.body, function.ret_ty, function.is_pure, function.attrs)
+
+    return FunctionPass(transform, "BundleModelParams", keeps_values=False)
+
+
+# --- values that are fetched when they are needed
+
+
+class _Fetching:
+    """Puts the bindings that fetch weights before the first binding that needs each."""
+
+    def __init__(
+        self, function: Function, weights: Sequence[Var], fetch: Callable[[int, Var, Callable[[str], str]], list[Any]]
+    ) -> None:
+        self._function = function
+        self._places = {weight: index for index, weight in enumerate(weights)}
+        self._fetch = fetch
+        self._fetched: dict[Var, Var] = {}
+        self._names = _names_of(function)
+
+    def run(self) -> SeqExpr:
+        """The body with the weights fetched in it."""
+        body = self._function.body
+        used_in = self._last_blocks(body)
+        blocks: list[BindingBlock] = []
+        early: list[Binding] = []
+        for weight in self._sizes_first():
+            self._add(weight, early, Var)
+        if early:
+            blocks.append(BindingBlock(early))
+        for number, block in enumerate(body.blocks):
+            bindings: list[Binding] = []
+            for binding in block.bindings:
+                for weight in self._missing(binding.value):
+                    local = isinstance(block, DataflowBlock) and used_in[weight] == number
+                    self._add(weight, bindings, DataflowVar if local else Var)
+                bindings.append(binding)
+            blocks.append(block if len(bindings) == len(block) else type(block)(bindings))
+        last: list[Binding] = []
+        for weight in self._missing(body.body):
+            self._add(weight, last, Var)
+        if last:
+            blocks.append(BindingBlock(last))
+        renaming = ExprMutator()
+        for weight, value in self._fetched.items():
+            renaming.remap(weight, value)
+        return renaming.mutate(SeqExpr(blocks, body.body))
+
+    def _missing(self, value: Expr) -> list[Var]:
+        found = [value] if isinstance(value, Var) else free_vars(value)
+        return [var for var in found if var in self._places and var not in self._fetched]
+
+    def _last_blocks(self, body: SeqExpr) -> dict[Var, int]:
+        """The number of the last block that uses each weight; one beyond all blocks for the result."""
+        last: dict[Var, int] = {}
+        for number, block in enumerate(body.blocks):
+            for var in free_vars(SeqExpr([block], Tuple([]))):
+                last[var] = number
+        result = [body.body] if isinstance(body.body, Var) else free_vars(body.body)
+        last.update((var, len(body.blocks)) for var in result)
+        return last
+
+    def _sizes_first(self) -> list[Var]:
+        """The weights whose types alone define a size: something may mention it before the weight is used."""
+        function = self._function
+        inputs = [param for param in function.params if param not in self._places]
+        known = {size for param in inputs for size in defining_symvars(param.ty)}
+        return [
+            w for w in self._places if any(size not in known for size in defining_symvars(w.ty) if size is not None)
+        ]
+
+    def _add(self, weight: Var, bindings: list[Binding], kind: type[Var]) -> None:
+        steps = self._fetch(self._places[weight], weight, self._names.fresh)
+        untyped = kind(steps[0], OBJECT)
+        bindings.append(VarBinding(untyped, steps[1]))
+        typed = kind(weight.name_hint, weight.ty, weight.origins)
+        bindings.append(MatchCast(typed, untyped, weight.ty))
+        self._fetched[weight] = typed
+
+
+def LazyGetInput() -> Pass:
+    """Ask a function for each weight when it is first needed, instead of taking all as arguments.
+
+    The new parameter ``fget_param``, after the inputs, is called with a weight's number and name and gives its value.
+
+    Needs: the attribute ``num_input``; functions without it stay as they are. Guarantees: the same values, if
+    ``fget_param`` gives the weights. Cost: linear.
+    """
+
+    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
+        count = _count_inputs(function)
+        if count is None:
+            return function
+        getter = Var("fget_param", FuncType([_INDEX, OBJECT], OBJECT, True))
+
+        def fetch(index: int, weight: Var, fresh: Callable[[str], str]) -> list[Any]:
+            call = Call(getter, [PrimValue(index), StringImm(weight.name_hint)])
+            return [fresh(f"{weight.name_hint}_untyped"), call]
+
+        body = _Fetching(function, function.params[count:], fetch).run()
+        attrs = {**function.attrs, "num_input": count + 1}
+        return Function([*function.params[:count], getter], body, function.ret_ty, function.is_pure, attrs)
+
+    return FunctionPass(transform, "LazyGetInput", keeps_values=False)
+
+
+# --- values that are handed on when they are there
+
+
+def _handed_on(function: Function, hand_on: Callable[[int, Expr], Binding], *, drop: bool = True) -> SeqExpr:
+    """The body with ``hand_on(index, value)`` behind the binding of each result, and an empty tuple as its result."""
+    plain = to_plain_blocks(function)
+    result = _written_out(plain)
+    wanted: dict[Expr, list[int]] = {}
+    for index, value in enumerate(result.fields if isinstance(result, Tuple) else [result]):
+        wanted.setdefault(value, []).append(index)
+    bound = {binding.var for block in plain.body.blocks for binding in block.bindings}
+    bindings: list[Binding] = []
+    for value, indices in wanted.items():
+        if value not in bound:
+            bindings.extend(hand_on(index, value) for index in indices)
+    for block in plain.body.blocks:
+        for binding in block.bindings:
+            if drop and binding.var is plain.body.body and isinstance(result, Tuple):
+                continue
+            bindings.append(binding)
+            bindings.extend(hand_on(index, binding.var) for index in wanted.get(binding.var, ()))
+    return SeqExpr([BindingBlock(bindings)] if bindings else [], Tuple([]))
+
+
+def _written_out(function: Function) -> Expr:
+    """What the function returns; for a variable that is bound to a tuple in a block, that tuple."""
+    result = function.body.body
+    for block in function.body.blocks:
+        for binding in block.bindings:
+            if binding.var is result and isinstance(binding, VarBinding) and isinstance(binding.value, Tuple):
+                return binding.value
+    return result
+
+
+def LazySetOutput() -> Pass:
+    """Hand each result to a function as soon as it is there, instead of returning all at the end.
+
+    The new parameter ``fset_output``, after the inputs, is called with a result's number and value. Dataflow blocks
+    become plain ones, since handing on is an effect. Private functions stay as they are.
+
+    Needs: nothing. Guarantees: each result is handed on once; the function returns an empty tuple. Cost: linear.
+    """
+
+    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
+        if function.is_private:
+            return function
+        count = _count_inputs(function)
+        setter = Var("fset_output", FuncType([_INDEX, OBJECT], _UNIT, False))
+
+        def hand_on(index: int, value: Expr) -> Binding:
+            return VarBinding(Var("_", _UNIT), Call(setter, [PrimValue(index), value]))
+
+        body = _handed_on(function, hand_on)
+        place = len(function.params) if count is None else count
+        params = [*function.params[:place], setter, *function.params[place:]]
+        attrs = function.attrs if count is None else {**function.attrs, "num_input": count + 1}
+        return Function(params, body, _UNIT, False, attrs)
+
+    return FunctionPass(transform, "LazySetOutput", keeps_values=False)
+
+
+def LazyTransformParams(
+    fget_item: str | None = "get_item",
+    fset_item: str | None = "set_item",
+    extra_get_item_params: Sequence[Var] | None = None,
+    extra_set_item_params: Sequence[Var] | None = None,
+) -> Pass:
+    """Let functions that prepare weights (``..._transform_params``) fetch each weight when they need it.
+
+    ``fget_item(*extra_get_item_params, number)`` gives a weight, ``fset_item(*extra_set_item_params, number, value)``
+    takes a result; both are registered functions of the outside, and the extra parameters become the functions' own.
+    With ``fset_item=None`` results are returned as before.
+
+    Needs: functions that take the weights as one tuple. Guarantees: the same values, if ``fget_item`` gives the
+    weights. Cost: linear.
+    """
+    before = list(extra_get_item_params or ())
+    behind = list(extra_set_item_params or ())
+
+    def transform(module: IRModule, _context: PassContext) -> IRModule:
+        table = {
+            name: _lazy_transform(function, fget_item, fset_item, before, behind)
+            for name, function in module.items()
+            if name.endswith("transform_params")
+        }
+        return module.with_functions(table) if table else module
+
+    return ModulePass(transform, "LazyTransformParams", keeps_values=False)
+
+
+def _lazy_transform(
+    function: Function, getter: str | None, setter: str | None, before: Sequence[Var], behind: Sequence[Var]
+) -> Function:
+    function = to_plain_blocks(function)
+    params: list[Var] = list(function.params)
+    count = _count_inputs(function) or 0
+    if getter is not None:
+        function = _fetched_fields(function, params[count:], getter, before)
+        params = [*params[:count], *before]
+    is_pure = False
+    ret_ty: Type = function.ret_ty
+    body = function.body
+    if setter is not None:
+
+        def hand_on(index: int, value: Expr) -> Binding:
+            call = Call(ExternFunc(setter), [*behind, PrimValue(index), value], {}, [OBJECT])
+            return VarBinding(Var("_", OBJECT), call)
+
+        body = _handed_on(function, hand_on)
+        ret_ty = _UNIT
+        params += [param for param in behind if param not in params]
+    return Function(params, body, ret_ty, is_pure, function.attrs)
+
+
+def _fetched_fields(function: Function, weights: Sequence[Var], getter: str, before: Sequence[Var]) -> Function:
+    """``function`` with the fields of its weights fetched by number where they are first needed."""
+    for weight in weights:
+        if not isinstance(weight.ty, TupleType):
+            raise PassError(
+                f"LazyTransformParams: {weight.name_hint} is {weight.ty!r}; expected the weights as one tuple "
+                "(BundleModelParams makes one)"
+            )
+    names: Mapping[tuple[Var, int], str] = {
+        (binding.value.tuple_value, binding.value.index): binding.var.name_hint
+        for binding in iter_bindings(function)
+        if isinstance(binding.value, TupleGetItem) and isinstance(binding.value.tuple_value, Var)
+    }
+    fields: dict[Var, list[Var]] = {}
+    for weight in weights:
+        types = weight.ty.fields if isinstance(weight.ty, TupleType) else ()
+        hints = [names.get((weight, index), f"{weight.name_hint}_{index}") for index in range(len(types))]
+        fields[weight] = [Var(hint, ty) for hint, ty in zip(hints, types, strict=True)]
+    opened = _Opened(fields).mutate(Function([], function.body, function.ret_ty, False))
+    flat = Function([f for row in fields.values() for f in row], opened.body, function.ret_ty, False, function.attrs)
+
+    def fetch(index: int, weight: Var, fresh: Callable[[str], str]) -> list[Any]:
+        return [fresh("gv"), Call(ExternFunc(getter), [*before, PrimValue(index)], {}, [OBJECT])]
+
+    body = _Fetching(flat, flat.params, fetch).run()
+    return Function(before, body, function.ret_ty, False, function.attrs)
+
+
+class _Opened(ExprMutator):
+    """Puts variables in the place of the fields of the weights' tuple."""
+
+    def __init__(self, fields: Mapping[Var, Sequence[Var]]) -> None:
+        super().__init__()
+        self._fields = fields
+
+    def visit_var_(self, var: Var) -> Expr:
+        fields = self._fields.get(var)
+        return var if fields is None else Tuple(fields)
+
+    def visit_tuple_getitem_(self, projection: TupleGetItem) -> Expr:
+        owner = projection.tuple_value
+        return owner.fields[projection.index] if isinstance(owner, Tuple) else projection

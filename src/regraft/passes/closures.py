@@ -1,0 +1,112 @@
+"""LambdaLift: functions that are defined inside others become functions of the module.
+
+What such a function uses of the function around it becomes further parameters. Where it uses nothing, its name is
+called; else a closure over what it uses takes its place.
+"""
+
+from __future__ import annotations
+
+from ..analysis import free_symbolic_vars, free_vars
+from ..ir.builder import NameSupply
+from ..ir.expr import Expr, GlobalVar, Tuple, Var
+from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.op import Call, Op
+from ..ir.program import Binding, Function, VarBinding
+from ..ir.types import FuncType
+from ..ir.visitor import iter_bindings
+from .context import PassContext
+from .passes import ModulePass, Pass
+
+
+class _Lifting(ExprMutator):
+    """Takes the local functions out of one function of the module."""
+
+    def __init__(self, name: str, names: NameSupply, lifted: dict[GlobalVar, Function]) -> None:
+        super().__init__()
+        self._name = name
+        self._free_names = names
+        self._lifted = lifted
+        self._closures: dict[Var, FuncType] = {}
+        """The types of the local functions that became closures, by the variables of these."""
+
+    def visit_var_binding_(self, binding: VarBinding) -> Binding | None:
+        function = binding.value
+        if not isinstance(function, Function) or free_symbolic_vars(function):
+            return binding
+        captured = [var for var in free_vars(function) if var is not binding.var]
+        own_type = function.ty
+        assert isinstance(own_type, FuncType)
+        params = [Var(var.name_hint, var.ty, var.origins) for var in captured]
+        whole = [*(param.ty for param in function.params), *(param.ty for param in params)]
+        variable = GlobalVar(
+            self._free_names.fresh(f"{self._name}_{binding.var.name_hint}"),
+            FuncType(whole, function.ret_ty, function.is_pure),
+        )
+        inside = _Inside(binding.var, variable, captured, params)
+        body = inside.mutate(Function([], function.body, function.ret_ty, function.is_pure))
+        attrs = {key: value for key, value in function.attrs.items() if key != "global_symbol"}
+        made = Function([*function.params, *params], body.body, function.ret_ty, function.is_pure, attrs)
+        self._lifted[variable] = made
+        if not captured:
+            self.remap(binding.var, variable)
+            return None
+        closure = Call(Op.get("relax.make_closure"), [variable, Tuple(captured)])
+        var = type(binding.var)(binding.var.name_hint, closure.ty, binding.var.origins)
+        self.remap(binding.var, var)
+        self._closures[var] = own_type
+        return VarBinding(var, closure)
+
+    def visit_call_(self, call: Call) -> Expr:
+        own_type = self._closures.get(call.op) if isinstance(call.op, Var) else None
+        if own_type is None:
+            return call
+        name = "relax.invoke_pure_closure" if own_type.purity else "relax.invoke_closure"
+        return Call(Op.get(name), [call.op, Tuple(call.args)], {}, [own_type.ret])
+
+
+class _Inside(ExprMutator):
+    """The body of a local function on its own: captured variables are parameters, and it calls itself by its name."""
+
+    def __init__(self, own: Var, variable: GlobalVar, captured: list[Var], params: list[Var]) -> None:
+        super().__init__()
+        self._variable = variable
+        self._params = params
+        self._own = own
+        for var, param in zip(captured, params, strict=True):
+            self.remap(var, param)
+        if not captured:
+            self.remap(own, variable)
+
+    def visit_call_(self, call: Call) -> Expr:
+        if call.op is self._own and self._params:
+            return Call(self._variable, [*call.args, *self._params], call.attrs, call.ty_args)
+        return call
+
+
+def LambdaLift() -> Pass:
+    """Make functions of the module of functions that are defined inside others, under ``<outer>_<inner>``.
+
+    One that uses variables of the function around it gets them as further parameters, and a closure
+    (``R.make_closure``) takes its place; calls of it become ``R.invoke_pure_closure``, or ``R.invoke_closure`` where it
+    has effects. One that mentions sizes which only the outer function defines stays where it is.
+
+    Needs: nothing. Guarantees: the same values to the bit, effects in the same order. Cost: linear, for each level of
+    functions in functions.
+    """
+
+    def transform(module: IRModule, _context: PassContext) -> IRModule:
+        names = NameSupply(module)
+        pending = list(module.functions.items())
+        table: dict[GlobalVar, Function] = {}
+        while pending:
+            variable, function = pending.pop(0)
+            if any(isinstance(binding.value, Function) for binding in iter_bindings(function)):
+                lifted: dict[GlobalVar, Function] = {}
+                function = _Lifting(variable.name_hint, names, lifted).mutate(function)
+                pending[:0] = lifted.items()
+            table[variable] = function
+        same = len(table) == len(module) and all(module.functions[v] is f for v, f in table.items())
+        return module if same else IRModule(table, module.attrs)
+
+    return ModulePass(transform, "LambdaLift")

@@ -1,0 +1,151 @@
+"""DecomposeOpsForInference and DecomposeOpsForTraining: normalizations as the arithmetic that they are.
+
+Inference normalizes by the moving mean and variance; training normalizes by those of the batch, and moves the moving
+ones towards them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from ..ir.expr import Expr, Tuple, const
+from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.op import Call, Op
+from ..ir.program import Function
+from ..ir.types import UNKNOWN_NDIM, TensorType
+from ..op import add, divide, expand_dims, mean, multiply, sqrt, subtract, variance
+from .context import PassContext, PassError
+from .passes import ModulePass, Pass
+
+Emit: TypeAlias = Callable[[Expr], Expr]
+Decomposition: TypeAlias = Callable[[Call, Emit], Expr]
+
+
+def _data_type(call: Call) -> TensorType | None:
+    """The type of the first operand, if its rank and dtype are known, as every decomposition here needs."""
+    ty = call.args[0].ty
+    if not isinstance(ty, TensorType) or ty.ndim == UNKNOWN_NDIM or ty.dtype is None:
+        return None
+    return ty
+
+
+def _normalized(x: Expr, average: Expr, spread: Expr, epsilon: float, dtype: str) -> Expr:
+    return divide(subtract(x, average), sqrt(add(spread, const(epsilon, dtype))))
+
+
+def _batch_norm(call: Call, emit: Emit, average: Expr, spread: Expr) -> Expr:
+    """The normalized data of a ``batch_norm``, by one mean and variance for each channel."""
+    ty = _data_type(call)
+    assert ty is not None
+    assert ty.dtype is not None
+    x, gamma, beta, *_ = call.args
+    axis = call.attrs.axis % ty.ndim
+    others = [other for other in range(ty.ndim) if other != axis]
+
+    def spread_out(parameter: Expr) -> Expr:
+        return expand_dims(parameter, others)
+
+    result = _normalized(x, spread_out(average), spread_out(spread), call.attrs.epsilon, ty.dtype)
+    if call.attrs.scale:
+        result = multiply(result, spread_out(gamma))
+    if call.attrs.center:
+        result = add(result, spread_out(beta))
+    return result
+
+
+def _batch_norm_inference(call: Call, emit: Emit) -> Expr:
+    if _data_type(call) is None:
+        return call
+    average, spread = call.args[3], call.args[4]
+    return Tuple([_batch_norm(call, emit, average, spread), average, spread])
+
+
+def _batch_norm_training(call: Call, emit: Emit) -> Expr:
+    ty = _data_type(call)
+    if ty is None:
+        return call
+    assert ty.dtype is not None
+    momentum, dtype = call.attrs.momentum, ty.dtype
+    others = [axis for axis in range(ty.ndim) if axis != call.attrs.axis % ty.ndim]
+    average, spread = emit(mean(call.args[0], others)), emit(variance(call.args[0], others))
+    result = _batch_norm(call, emit, average, spread)
+
+    def moved(old: Expr, new: Expr) -> Expr:
+        return add(multiply(const(1.0 - momentum, dtype), old), multiply(const(momentum, dtype), new))
+
+    return Tuple([result, moved(call.args[3], average), moved(call.args[4], spread)])
+
+
+def _layer_norm(call: Call, emit: Emit) -> Expr:
+    ty = _data_type(call)
+    if ty is None:
+        return call
+    assert ty.dtype is not None
+    x, gamma, beta = call.args
+    axes = [axis % ty.ndim for axis in call.attrs.axes]
+    if axes != list(range(ty.ndim - len(axes), ty.ndim)):
+        return call  # gamma and beta would have to be moved to their axes
+    average = emit(mean(x, list(call.attrs.axes), keepdims=True))
+    centred = emit(subtract(x, average))
+    spread = variance(x, list(call.attrs.axes), keepdims=True)
+    result = divide(centred, sqrt(add(spread, const(call.attrs.epsilon, ty.dtype))))
+    if call.attrs.scale:
+        result = multiply(result, gamma)
+    return add(result, beta) if call.attrs.center else result
+
+
+_INFERENCE: Final[Mapping[str, Decomposition]] = {"relax.nn.batch_norm": _batch_norm_inference}
+_TRAINING: Final[Mapping[str, Decomposition]] = {
+    "relax.nn.batch_norm": _batch_norm_training,
+    "relax.nn.layer_norm": _layer_norm,
+}
+
+
+class _Decomposing(ExprMutator):
+    def __init__(self, table: Mapping[str, Decomposition]) -> None:
+        super().__init__()
+        self._table = table
+
+    def visit_call_(self, call: Call) -> Expr:
+        decompose = self._table.get(call.op.name) if isinstance(call.op, Op) else None
+        return call if decompose is None else decompose(call, self.emit)
+
+
+def _decompose(table: Mapping[str, Decomposition], func_name: str | None, pass_name: str) -> Pass:
+    def transform(module: IRModule, _context: PassContext) -> IRModule:
+        if func_name is not None and func_name not in module:
+            raise PassError(f"{pass_name}: there is no function {func_name!r}; there are: {', '.join(module)}")
+        changed: dict[str, Function] = {}
+        for name, function in module.items():
+            if func_name in (None, name):
+                new = _Decomposing(table).mutate(function)
+                if new is not function:
+                    changed[name] = new
+        return module.with_functions(changed) if changed else module
+
+    return ModulePass(transform, pass_name, keeps_values=False)
+
+
+def DecomposeOpsForInference(func_name: str | None = None) -> Pass:
+    """Write ``batch_norm`` as arithmetic that normalizes by the moving mean and variance, in one function or in all.
+
+    A call whose data is of unknown rank or dtype stays as it is.
+
+    Needs: nothing. Guarantees: what the calls compute with ``training=False``, up to rounding. Raises `PassError` for a
+    function that is not there. Cost: linear.
+    """
+    return _decompose(_INFERENCE, func_name, "DecomposeOpsForInference")
+
+
+def DecomposeOpsForTraining(func_name: str | None = None) -> Pass:
+    """Write ``batch_norm`` and ``layer_norm`` as arithmetic, normalizing by the batch, in one function or in all.
+
+    The second and third results of a ``batch_norm`` are the moving mean and variance after this batch. A call whose
+    data is of unknown rank or dtype stays as it is, and so does a ``layer_norm`` over axes that are not the last ones.
+
+    Needs: nothing. Guarantees: what the calls compute with ``training=True``, up to rounding. Raises `PassError` for a
+    function that is not there. Cost: linear.
+    """
+    return _decompose(_TRAINING, func_name, "DecomposeOpsForTraining")

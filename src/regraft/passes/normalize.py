@@ -1,0 +1,161 @@
+"""The plain form of a program: Normalize, NormalizeGlobalVar, AttachGlobalSymbol, ToNonDataflow, RemovePurityChecking.
+
+Programs that a `BlockBuilder`, the parser or a pass of this library makes are in normal form already. These passes are
+for programs that were put together by hand, and for what other tools expect of one.
+"""
+
+from __future__ import annotations
+
+from ..ir.builder import NameSupply
+from ..ir.expr import DataflowVar, Expr, GlobalVar, Var
+from ..ir.expr_functor import PyExprMutator
+from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.op import Call, Op
+from ..ir.program import BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
+from .context import PassContext, PassError
+from .passes import FunctionPass, ModulePass, Pass
+
+
+class _Normalizing(PyExprMutator):
+    """Writes a function again, binding by binding, so that the builder brings each into normal form."""
+
+    def visit_var_binding_(self, binding: VarBinding) -> None:
+        value = binding.value
+        if not isinstance(value, SeqExpr):
+            super().visit_var_binding_(binding)
+            return
+        for block in value.blocks:
+            for inner in block.bindings:
+                self.visit_binding(inner)
+        super().visit_var_binding_(VarBinding(binding.var, value.body))
+
+
+def Normalize() -> Pass:
+    """Bring each function into A-normal form: operands are leaves, and bodies are blocks that lead to a leaf.
+
+    Needs: nothing. Guarantees: the same values to the bit; a program in that form stays the same object. Cost: linear.
+    """
+
+    def transform(function: Function, module: IRModule, _context: PassContext) -> Function:
+        new = _Normalizing(module).visit_expr(function)
+        assert isinstance(new, Function)
+        return new
+
+    return FunctionPass(transform, "Normalize")
+
+
+class _Renaming(ExprMutator):
+    """Puts global variables in the place of others of their names."""
+
+    def __init__(self, variables: dict[str, GlobalVar]) -> None:
+        super().__init__()
+        self._variables = variables
+
+    def visit_global_var_(self, var: GlobalVar) -> Expr:
+        return self._variables.get(var.name_hint, var)
+
+
+def NormalizeGlobalVar() -> Pass:
+    """Let each public function bear its ``global_symbol`` in the module, and private ones names that are free.
+
+    Needs: public names that are used once. Guarantees: the same functions; calls follow the new names. Raises
+    `PassError` where two functions have one public name. Cost: linear.
+    """
+
+    def transform(module: IRModule, _context: PassContext) -> IRModule:
+        names: dict[str, str] = {}
+        public: dict[str, str] = {}
+        for name, function in module.items():
+            if function.name is None:
+                continue
+            if function.name in public:
+                raise PassError(
+                    f"NormalizeGlobalVar: {public[function.name]!r} and {name!r} have the same public name, "
+                    f"{function.name!r}; give one of them another global_symbol"
+                )
+            names[name] = function.name
+            public[function.name] = name
+        supply = NameSupply(public)
+        for name in module:
+            if name not in names:
+                names[name] = supply.fresh(name)
+        if all(name == new for name, new in names.items()):
+            return module
+        variables = {name: GlobalVar(new, module[name].ty) for name, new in names.items()}
+        table = {variables[name]: _Renaming(variables).mutate(function) for name, function in module.items()}
+        return IRModule(table, module.attrs)
+
+    return ModulePass(transform, "NormalizeGlobalVar")
+
+
+def AttachGlobalSymbol() -> Pass:
+    """Make each function public under the name that it has in the module, but for those of other parts of a program.
+
+    Needs: nothing. Guarantees: the same bodies. Cost: the number of functions.
+    """
+
+    def transform(module: IRModule, _context: PassContext) -> IRModule:
+        return module.with_functions(
+            {
+                name: function.with_attr("global_symbol", name)
+                for name, function in module.items()
+                if function.name != name
+            }
+        )
+
+    return ModulePass(transform, "AttachGlobalSymbol")
+
+
+class _Plain(ExprMutator):
+    """Makes plain blocks of dataflow blocks."""
+
+    def visit_var_def_(self, var: Var) -> Var:
+        return Var(var.name_hint, var.ty, var.origins) if isinstance(var, DataflowVar) else var
+
+    def visit_block_(self, block: BindingBlock) -> BindingBlock:
+        return BindingBlock(block.bindings) if isinstance(block, DataflowBlock) else block
+
+
+def to_plain_blocks(function: Function) -> Function:
+    """``function`` with plain blocks in the place of its dataflow blocks, those of branches included."""
+    return _Plain().mutate(function)
+
+
+def ToNonDataflow() -> Pass:
+    """Make plain blocks of all dataflow blocks, and plain variables of theirs.
+
+    Needs: nothing. Guarantees: the same values to the bit. Cost: linear.
+    """
+    return FunctionPass(lambda function, _module, _context: to_plain_blocks(function), "ToNonDataflow")
+
+
+class _Unwrapped(ExprMutator):
+    """Calls what claimed to be pure as what it is."""
+
+    def visit_call_(self, call: Call) -> Expr:
+        if not isinstance(call.op, Op):
+            return call
+        if call.op.name in ("relax.call_pure_packed", "relax.call_inplace_packed"):
+            return Call(call.args[0], call.args[1:], {}, call.ty_args)
+        if call.op.name == "relax.invoke_pure_closure":
+            return Call(Op.get("relax.invoke_closure"), call.args, {}, call.ty_args)
+        return call
+
+
+def RemovePurityChecking() -> Pass:
+    """Say of pure functions that they are to be taken as pure unchecked, by the attribute ``relax.force_pure``.
+
+    ``call_pure_packed`` becomes ``call_packed``, ``invoke_pure_closure`` becomes ``invoke_closure``.
+
+    Needs: no dataflow blocks (`ToNonDataflow`). Guarantees: the same values to the bit. Raises `PassError` for a
+    function that has a dataflow block. Cost: linear.
+    """
+
+    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
+        if any(isinstance(block, DataflowBlock) for block in function.body.blocks):
+            raise PassError("RemovePurityChecking: the function has a dataflow block; run ToNonDataflow before")
+        new = _Unwrapped().mutate(function)
+        return new.with_attr("relax.force_pure", True) if new.is_pure else new
+
+    return FunctionPass(transform, "RemovePurityChecking")

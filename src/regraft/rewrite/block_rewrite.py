@@ -1,0 +1,143 @@
+"""Editing one dataflow block of a function binding by binding, under Relax's names.
+
+`DataflowBlockRewrite` is for small edits by hand; rules and passes work in an `EditSession`. The block and the function
+that it was made with never change: ``mutated_dfb()`` and ``mutated_root_fn()`` give new ones.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from ..analysis import users_of
+from ..analysis.unused import live_bindings
+from ..ir.builder import NameSupply, flatten
+from ..ir.errors import IRError
+from ..ir.expr import DataflowVar, Expr, Var
+from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
+from ..ir.visitor import iter_bindings
+
+
+class _Replacing(ExprMutator):
+    """Puts another block in the place of one, in a function that is otherwise copied."""
+
+    def __init__(self, old: BindingBlock, new: BindingBlock) -> None:
+        super().__init__()
+        self._old = old
+        self._new = new
+
+    def visit_seq_expr_(self, seq: SeqExpr) -> Expr:
+        blocks = [self._new if block is self._old else block for block in seq.blocks]
+        return SeqExpr([block for block in blocks if block.bindings], seq.body) if self._old in seq.blocks else seq
+
+
+@final
+class DataflowBlockRewrite:
+    """Edits ``dfb``, a dataflow block of ``root_fn``.
+
+    Cost: each edit is linear in the function.
+    """
+
+    def __init__(self, dfb: DataflowBlock, root_fn: Function) -> None:
+        self._block = dfb
+        self._function = root_fn
+        self._original = root_fn
+        self._names = NameSupply([param.name_hint for param in root_fn.params])
+        for binding in iter_bindings(root_fn):
+            self._names.reserve(binding.var.name_hint)
+
+    def replace_all_uses(self, old_var: Var, new_var: Var) -> None:
+        """Let ``new_var`` stand wherever the function uses ``old_var``."""
+        number = self._number()
+        renaming = ExprMutator()
+        renaming.remap(old_var, new_var)
+        self._function = renaming.mutate(self._function)
+        self._block = self._at(number)
+
+    def add_binding(self, binding: Binding) -> None:
+        """Put a binding at the end of the block."""
+        self._put(DataflowBlock([*self._block.bindings, binding]))
+
+    def add(self, expr: Expr, name: str | None = None, is_dfvar: bool = False) -> None:
+        """Bind ``expr`` at the end of the block, to a variable called ``name``: of the block alone, or an output.
+
+        Inner calls are bound first.
+        """
+        added: list[Binding] = []
+
+        def bind(inner: Expr) -> Expr:
+            var = DataflowVar(self._names.fresh("lv"), inner.ty)
+            added.append(VarBinding(var, inner))
+            return var
+
+        value = flatten(expr, bind)
+        kind = DataflowVar if is_dfvar else Var
+        if name is None:
+            name = self._names.fresh("lv" if is_dfvar else "gv")
+        added.append(VarBinding(kind(name, value.ty), value))
+        self._put(DataflowBlock([*self._block.bindings, *added]))
+
+    def remove_unused(self, var: Var, allow_undef: bool = False) -> None:
+        """Take out the binding of a variable that nothing uses.
+
+        Raises `IRError` for a variable that is used, and for one that the block does not bind unless ``allow_undef``.
+        """
+        if all(binding.var is not var for binding in self._block.bindings):
+            if allow_undef:
+                return
+            raise IRError(f"the block does not bind {var.name_hint}; allow_undef=True passes over that")
+        used = users_of(self._function).get(var)
+        if used:
+            raise IRError(f"{var.name_hint} is used by {', '.join(binding.var.name_hint for binding in used)}")
+        self._put(DataflowBlock([binding for binding in self._block.bindings if binding.var is not var]))
+
+    def remove_all_unused(self) -> None:
+        """Take out all bindings of the block that neither the function's result nor an effect needs."""
+        live = live_bindings(self._function)
+        self._put(DataflowBlock([binding for binding in self._block.bindings if binding in live]))
+
+    def mutated_dfb(self) -> DataflowBlock:
+        """The block as it stands."""
+        return self._block
+
+    def mutated_root_fn(self) -> Function:
+        """The function as it stands."""
+        return self._function
+
+    def mutate_irmodule(self, irmodule: IRModule) -> IRModule:
+        """``irmodule`` with the function as it stands in the place of the one that this was made with."""
+        for variable, function in irmodule.functions.items():
+            if function is self._original:
+                return irmodule.with_function(variable, self._function)
+        raise IRError("the module does not hold the function that is edited")
+
+    def _put(self, block: DataflowBlock) -> None:
+        self._function = _Replacing(self._block, block).mutate(self._function)
+        self._block = block
+
+    def _number(self) -> int:
+        for number, block in enumerate(_blocks_of(self._function)):
+            if block is self._block:
+                return number
+        raise IRError("the block that is edited is no block of the function, or has become empty")
+
+    def _at(self, number: int) -> DataflowBlock:
+        found = _blocks_of(self._function)[number]
+        assert isinstance(found, DataflowBlock)
+        return found
+
+
+def _blocks_of(function: Function) -> list[BindingBlock]:
+    """The blocks of a function in order, those of branches and inner functions after the block that holds them."""
+    found: list[BindingBlock] = []
+    pending: list[SeqExpr] = [function.body]
+    while pending:
+        for block in pending.pop().blocks:
+            found.append(block)
+            for binding in block.bindings:
+                value = binding.value
+                if isinstance(value, Function):
+                    pending.append(value.body)
+                pending.extend(getattr(value, side) for side in ("true_branch", "false_branch") if hasattr(value, side))
+    return found

@@ -1,0 +1,166 @@
+"""Functions, modules and expressions answer to the methods that Relax gives them."""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import pickle
+
+import numpy as np
+import pytest
+
+import regraft as rx
+from regraft import Attrs, IRModule, SymVar, TensorType, Var
+from regraft.analysis import check_well_formed, well_formed
+from regraft.script import ir as I
+from regraft.script import relax as R
+
+
+@R.function
+def affine(x: R.Tensor(("n", 4), "float32"), w: R.Tensor((4, 4), "float32")) -> R.Tensor(("n", 4), "float32"):
+    with R.dataflow():
+        y = R.matmul(x, w)
+        z = R.add(y, R.const(np.arange(4, dtype="float32")))
+        R.output(z)
+    return z
+
+
+@I.ir_module
+class Calls:
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+        with R.dataflow():
+            y = Calls.twice(x)
+            z = Calls.twice(y)
+            R.output(z)
+        return z
+
+    @R.function(private=True)
+    def twice(a: R.Tensor(("m", 3), "float32")) -> R.Tensor(("m", 3), "float32"):
+        with R.dataflow():
+            b = R.add(a, a)
+            R.output(b)
+        return b
+
+
+def test_parameters_are_bound_by_name_and_by_variable() -> None:
+    w = np.random.default_rng(0).normal(size=(4, 4)).astype("float32")
+    x = np.ones((3, 4), "float32")
+    whole = rx.build(IRModule({"affine": affine}), target="numpy")["affine"](x, w)
+    for key in ("w", affine.params[1]):
+        bound = affine.bind_params({key: w})
+        assert [param.name for param in bound.params] == ["x"]
+        np.testing.assert_array_equal(rx.build(IRModule({"f": bound}), target="numpy")["f"](x), whole)
+    with pytest.raises(ValueError, match="there is no parameter 'v'"):
+        affine.bind_params({"v": w})
+
+
+def test_sizes_are_bound_by_name_and_by_variable() -> None:
+    [size] = [dim for dim in affine.params[0].ty.shape or () if isinstance(dim, SymVar)]
+    for key in ("n", size):
+        assert affine.bind_symbolic_vars({key: 16}).params[0].ty == TensorType((16, 4), "float32")
+    with pytest.raises(ValueError, match="there is no size 'k'"):
+        affine.bind_symbolic_vars({"k": 16})
+
+
+def test_called_functions_are_inlined_with_variables_of_their_own() -> None:
+    inlined = Calls["main"].inline_functions({"twice": Calls["twice"]})
+    well_formed(inlined)
+    assert "cls" not in inlined.script()
+    x = np.ones((2, 3), "float32")
+    np.testing.assert_array_equal(rx.build(IRModule({"f": inlined}), target="numpy")["f"](x), x * 4)
+
+
+def test_a_module_is_edited_in_place_and_its_clone_is_not() -> None:
+    module = IRModule({"main": affine})
+    kept = module.clone()
+    module["other"] = Calls["twice"]
+    module.update_func(module.get_global_var("main"), affine.with_attr("level", 3))
+    assert module["main"].attrs["level"] == 3
+    assert module["other"] is Calls["twice"]
+    assert list(kept) == ["main"]
+    assert kept["main"] is affine
+    module.update(IRModule({"main": affine}))
+    assert module["main"] is affine
+    del module["other"]
+    assert "other" not in module
+    assert module.with_attrs({"a": 1, "b": 2}).without_attr("a").attrs == Attrs({"b": 2})
+
+
+def test_functions_modules_and_bodies_are_true_and_tensors_have_no_truth() -> None:
+    assert affine
+    assert affine.body
+    assert rx.GlobalVar("f")
+    assert rx.ExternFunc("f")
+    assert rx.ShapeExpr([])
+    with pytest.raises(TypeError, match="no truth value"):
+        bool(affine.params[0])
+
+
+def test_a_program_goes_through_pickle_json_and_another_process() -> None:
+    for module in (IRModule({"affine": affine}), Calls):
+        for back in (pickle.loads(pickle.dumps(module)), rx.load_json(rx.save_json(module)), copy.deepcopy(module)):
+            rx.assert_structural_equal(back, module)
+            assert rx.structural_hash(back) == rx.structural_hash(module)
+            assert check_well_formed(back)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(rx.structural_hash, (affine,)) == rx.structural_hash(affine)
+
+
+def test_pieces_of_programs_go_through_json() -> None:
+    n = SymVar("n")
+    for piece in (TensorType((n, n % 3, rx.ir.dims.compare("<", n, 5)), None), affine.body.blocks[0], affine):
+        rx.assert_structural_equal(rx.load_json(rx.save_json(piece)), piece, map_free_vars=True)
+    with pytest.raises(ValueError, match="this JSON holds no program"):
+        rx.load_json("{}")
+    with pytest.raises(ValueError, match="damaged"):
+        rx.load_json('{"format": "regraft program 1", "root": {"node": 3}, "nodes": []}')
+
+
+def test_a_tensors_shape_reads_as_an_expression() -> None:
+    n = SymVar("n")
+    shape = Var("x", TensorType((n, 4))).ty.shape
+    assert shape is not None
+    assert shape.values == (n, 4)
+    assert shape[0] is n
+    assert shape == rx.ShapeExpr((n, 4))
+    assert rx.structural_equal(shape, rx.ShapeExpr((n, 4)))
+    assert not rx.structural_equal(shape, rx.ShapeExpr((n, 5)))
+    assert TensorType(rx.ShapeExpr((n, 4)), "int8") == TensorType((n, 4), "int8")
+    assert TensorType(Var("s", rx.ShapeType(ndim=2)), "int8") == TensorType(None, "int8", 2)
+
+
+def test_a_tensor_type_is_float32_unless_it_says_otherwise() -> None:
+    assert TensorType((2, 3)).dtype == "float32"
+    assert TensorType((2, 3), None).dtype is None
+    assert TensorType((2, 3), "").dtype is None
+
+
+def test_an_integer_scalar_is_a_size() -> None:
+    k = Var("k", rx.PrimType("int64"))
+    x = Var("x", TensorType((k + 1, 3)))
+    function = rx.Function([k, x], x)
+    assert check_well_formed(function)
+    assert str((k < 3).ty) == 'R.Prim("bool", value=k < 3)'
+    assert rx.build(IRModule({"f": function}), target="numpy")["f"](4, np.ones((5, 3), "float32")).shape == (5, 3)
+
+
+def test_copies_share_no_variable() -> None:
+    again = rx.copy_with_new_vars(affine)
+    rx.assert_structural_equal(again, affine)
+    assert not set(again.params) & set(affine.params)
+    assert not set(rx.analysis.bound_vars(again)) & set(rx.analysis.bound_vars(affine))
+
+
+def test_errors_are_those_that_a_program_for_relax_expects() -> None:
+    x = Var("x", TensorType((2, 3)))
+    with pytest.raises(ValueError, match="matmul"):
+        R.matmul(x, x)
+    with pytest.raises(TypeError, match="matmul"):
+        R.matmul(x, x)
+    with pytest.raises(IndexError, match="out of range"):
+        rx.TupleGetItem(rx.Tuple([x]), 1)
+    undefined = rx.Function([x], Var("y", TensorType((2, 3))))
+    assert not check_well_formed(undefined)
+    with pytest.raises(ValueError, match="y is used before it is defined"):
+        well_formed(undefined)
