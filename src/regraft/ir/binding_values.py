@@ -210,6 +210,11 @@ def _called(body: SeqExpr, function: Function, args: Iterable[Expr], local: bool
     return fresh.mutate(binder.mutate(body))
 
 
+def with_new_variables(function: Function) -> Function:
+    """``function`` over new variables of the same names and the same sizes, to stand beside itself. Cost: linear."""
+    return _Fresh(local=False).mutate(function)
+
+
 def copy_with_new_vars(func: Function) -> Function:
     """``func`` over new variables and new size variables of the same names; the two share no variable. Cost: linear."""
     sizes: dict[SymVar, Dim] = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..analysis import all_global_vars
-from ..ir.binding_values import copy_with_new_vars
+from ..ir.binding_values import with_new_variables
 from ..ir.expr import Expr, GlobalVar, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
@@ -95,7 +95,7 @@ class _Merging(SessionWalk):
                 if isinstance(leaf, Var) and leaf not in inside and leaf not in arguments:
                     arguments[leaf] = Var(leaf.name_hint, leaf.ty, leaf.origins)
                     renaming.remap(leaf, arguments[leaf])
-            composite = copy_with_new_vars(composite)  # the same function may stand in the group several times
+            composite = with_new_variables(composite)  # the same function may stand in the group several times
             inner = Var(f"{var.name_hint}_func", composite.ty)
             result = Var(var.name_hint, var.ty, var.origins)
             arguments_now = [renaming.mutate(arg) for arg in call.args]
