@@ -365,6 +365,10 @@ class BlockBuilder:
         """``expr`` as an operand: a leaf, bound to a new variable if it is none."""
         return flatten(expr, self.emit, keep_root=False)
 
+    def emitted(self) -> Sequence[Binding]:
+        """The bindings of the open block, in order; it grows as more are emitted."""
+        return self._scope().bindings
+
     def lookup_binding(self, var: Var) -> Expr | None:
         """What ``var`` was bound to in the current function, if it was."""
         return self._values.get(var)

@@ -16,11 +16,22 @@ class Origin(NamedTuple):
     """One place in a source model.
 
     ``kind`` says whose name it is: an ONNX node, a torch module path, a line of a source file
-    (``path:line``), or the rewrite rule that made the value. ``name`` is that name.
+    (``path:line``), or the rewrite rule that made the value. ``name`` is that name. ``call`` is what a converter
+    remembers of the node, to give it back as it was; it does not tell origins apart.
     """
 
     kind: OriginKind
     name: str
+    call: object = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Origin) and self.kind == other.kind and self.name == other.name
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.name))
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.name}"

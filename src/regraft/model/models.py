@@ -205,7 +205,7 @@ def as_source(model: Model, module: IRModule) -> Any:
         result = to_torch(module, model.name)
         if isinstance(model.source, torch.nn.Module):
             return result
-        from ..run.torch_module import export_torch
+        from ..run.torch_export import export_torch
 
         return export_torch(result)
     return module[model.name] if isinstance(model.source, Function) else module

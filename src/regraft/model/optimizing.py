@@ -120,15 +120,18 @@ def optimize(
         [report] if callable(report) or isinstance(report, str | os.PathLike) else list(report or ())
     )
     _check_outputs(target, [Path(os.fspath(one)) for one in reports if isinstance(one, str | os.PathLike)], opened)
+    keeps = passes is None and opened.form == "torch" and (target is None or form_of(target) == "torch")
+    whole, opened_up = _keeping_calls(opened.module) if keeps else (opened.module, _as_it_is)
     states = States()
     instruments = [*PassContext.current().instruments, stages, *([states] if measure else [])]
     with PassContext(instruments=instruments, verify=PassContext.current().verify):
-        done = optimize_module(opened.module, passes=chosen)
+        done = optimize_module(whole, passes=chosen)
+    done = done._replace(module=opened_up(done.module))
     measurement: Measurement | None = None
     if measure:
         bench = Bench(engine or ("torch" if opened.form == "torch" else "onnxruntime"), threads, clock, budget)
         with stages.stage("measuring"):
-            done, measurement = _faster(opened, done, states, target, bench, seed, dims, tolerance)
+            done, measurement = _faster(opened, done, states, opened_up, target, bench, seed, dims, tolerance)
     stays = measurement is not None and measurement.gain is None
 
     def compared(result: Model) -> Verification | None:
@@ -158,6 +161,7 @@ def _faster(
     opened: Model,
     done: Optimized,
     states: States,
+    opened_up: Callable[[IRModule], IRModule],
     target: Path | None,
     bench: Bench,
     seed: int,
@@ -169,6 +173,7 @@ def _faster(
     with tempfile.TemporaryDirectory(prefix="regraft-measure-") as folder:
 
         def hand_over(module: IRModule) -> Model:
+            module = opened_up(module)
             if target is None:
                 return Model(module, opened.name, opened.form, as_source(opened, module))
             path = Path(folder) / target.name
@@ -176,7 +181,19 @@ def _faster(
             return written(path, opened, module)
 
         state, measurement = fastest_state(opened, states.found, hand_over, inputs, bench, tolerance)
-    return done._replace(module=opened.module if state is None else state.module), measurement
+    return done._replace(module=opened.module if state is None else opened_up(state.module)), measurement
+
+
+def _as_it_is(module: IRModule) -> IRModule:
+    return module
+
+
+def _keeping_calls(module: IRModule) -> tuple[IRModule, Callable[[IRModule], IRModule]]:
+    """A module from PyTorch with the operators whole that have no like here, and what takes them apart again."""
+    from ..formats.torch.whole_calls import fold_calls, unfold_calls
+
+    folded = fold_calls(module)
+    return folded.module, lambda rewritten: unfold_calls(rewritten, folded.functions)
 
 
 def _check_outputs(output: Path | None, reports: Iterable[Path], opened: Model) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
-from ..ir.dims import Dim, SymExpr, SymVar, evaluate, free_symvars, match_dim
+from ..ir.dims import Dim, SymExpr, SymVar, evaluate, free_symvars, match_dim, substitute
 from ..ir.types import UNKNOWN_NDIM, FuncType, PrimType, ShapeType, TensorType, TupleType, Type, type_symvars
 from .errors import TypeCheckError
 
@@ -238,6 +238,9 @@ class TypeCheck:
             waiting: list[tuple[_Check, int, Dim, int]] = []
             for item in pending:
                 check, axis, dim, size = item
+                if type(size) is not int:
+                    _solve_traced(dim, size, sizes)
+                    continue
                 if all(variable in sizes for variable in free_symvars(dim)):
                     expected = _value_of(dim, sizes, check)
                     if expected != size:
@@ -256,6 +259,16 @@ class TypeCheck:
             ):
                 return
             pending = waiting
+
+
+def _solve_traced(dim: Dim, size: Any, sizes: Sizes) -> None:
+    """Solve for a size that a tracer keeps open: nothing is compared, for that would fix it."""
+    unknown = [variable for variable in free_symvars(dim) if variable not in sizes]
+    if len(unknown) == 1:
+        rest = substitute(dim, {unknown[0]: 0})
+        factor = substitute(dim, {unknown[0]: 1}) - rest
+        if isinstance(factor, int) and dim == unknown[0] * factor + rest:
+            sizes[unknown[0]] = (size - evaluate(rest, sizes)) // factor
 
 
 def _value_of(dim: Dim, sizes: Sizes, check: _Check) -> int:

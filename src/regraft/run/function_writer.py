@@ -267,7 +267,7 @@ class FunctionWriter:
 
     def _is_untrusted(self, call: Call) -> bool:
         if isinstance(call.op, ExternFunc):
-            return True
+            return not self.module.dialect.trusts(call.op)
         lowering = self.module.dialect.lowerings.get(call.op.name) if isinstance(call.op, Op) else None
         return lowering is not None and lowering.untrusted
 

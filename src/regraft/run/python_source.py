@@ -56,7 +56,7 @@ class Dialect:
     ``xp`` is its array API namespace, ``constant`` brings a constant's numbers into it, ``name_dtype`` names
     the dtype of an array, ``lowerings`` come before reference semantics, and ``helpers`` are what their text
     refers to. ``traced`` says that a condition has no value while the program runs, so that both sides of a branch are
-    handed to the helper ``choose`` as functions.
+    handed to the helper ``choose`` as functions. What an outside function gives is checked, unless it ``trusts`` it.
     """
 
     target: str
@@ -67,6 +67,7 @@ class Dialect:
     helpers: Mapping[str, Any]
     traced: bool = False
     write_extern: WriteCall = write_extern_call
+    trusts: Callable[[ExternFunc], bool] = lambda function: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class PythonModule:
     """The globals that run operators by their reference semantics."""
 
 
-_ENGINE_NAMES: Final = re.compile(r"(const|attribute|branch)\d+|(check|match_cast|result)_.*")
+_ENGINE_NAMES: Final = re.compile(r"(const|attribute|branch)\d+|(check|match_cast|result|aten)_.*")
 _NOT_IDENTIFIER: Final = re.compile(r"\W")
 
 
@@ -140,6 +141,7 @@ class ModuleWriter:
         self._supply: Final = supply
         self._ops: Final[dict[Op, str]] = {}
         self._constants: Final[dict[int, str]] = {}
+        self._shared: Final[dict[tuple[str, int], str]] = {}
         self._alive: Final[list[TensorData]] = []
         self._legend: Final[list[str]] = []
 
@@ -154,6 +156,13 @@ class ModuleWriter:
         fresh = self._supply.fresh(name)
         self.namespace[fresh] = value
         return fresh
+
+    def shared_global(self, name: str, value: Any) -> str:
+        """The global ``name``, or one like it, that holds ``value``; one for all who ask for the same."""
+        found = self._shared.get((name, id(value)))
+        if found is None:
+            found = self._shared[name, id(value)] = self.add_global(name, value)
+        return found
 
     def operator(self, op: Op, function: str) -> str:
         """The global that runs ``op`` by its reference semantics."""

@@ -63,6 +63,7 @@ def dialect(device: torch.device | None) -> Dialect:
     from ..formats.torch.tensors import torch_dtype
     from . import torch_namespace as xp
     from .torch_arrays import as_constant, tensor_dtype
+    from .torch_calls import is_aten, write_extern
     from .torch_kernels import KERNELS
 
     def allocate(shape: tuple[int, ...], dtype: str) -> Any:
@@ -74,8 +75,17 @@ def dialect(device: torch.device | None) -> Dialect:
     names = {name: f"torch_{name.removeprefix('relax.').replace('.', '_')}" for name in KERNELS}
     lowerings = {name: Lowering(partial(_write_kernel, text)) for name, text in names.items()}
     kernels = {text: KERNELS[name] for name, text in names.items()}
-    tools = {**helpers(allocate, torch.clone), **kernels}
-    return Dialect("torch", xp, constant, tensor_dtype, {**LOWERINGS, **lowerings}, tools)
+    tools = {**helpers(allocate, torch.clone), **kernels, "aten_device": torch.get_default_device}
+    return Dialect(
+        "torch",
+        xp,
+        constant,
+        tensor_dtype,
+        {**LOWERINGS, **lowerings},
+        tools,
+        write_extern=write_extern,
+        trusts=is_aten,
+    )
 
 
 def _write_kernel(name: str, writer: FunctionWriter, call: Call) -> str:

@@ -1,4 +1,4 @@
-"""A program as a PyTorch module, and as a program that `torch.export` writes to a file.
+"""A program as a PyTorch module.
 
 The module owns the program's constants as parameters and buffers, under the names of the source model, so that
 ``state_dict``, ``.to(device)``, autograd, `torch.compile` and `torch.export` work on it as on any other.
@@ -14,19 +14,18 @@ from typing import Any, cast
 import torch
 
 from ..formats.errors import ConvertError
-from ..formats.torch.exported import export
 from ..formats.torch.signature import VALUE, Nesting, Signature
-from ..formats.torch.tensors import torch_dtype
 from ..ir.builder import NameSupply
 from ..ir.collection import collection_paused
 from ..ir.module import IRModule
 from ..ir.program import Function
-from ..ir.types import PrimType, TensorType
+from ..ir.types import Type
 from .errors import ExecutionError, TypeCheckError
 from .failures import located
 from .function_writer import write_module
 from .lifted_constants import lift_constants
 from .python_source import identifier
+from .torch_calls import restore_calls
 from .torch_engine import dialect, serial
 from .torch_state import State
 
@@ -60,11 +59,15 @@ class RegraftModule(torch.nn.Module):
     """A program that runs on PyTorch; made by `regraft.to_torch`. ``source`` is its text, for reading."""
 
     source: str
+    nesting: Nesting
+    signature: Signature
+    types: tuple[Type, ...]
+    """The types of the function's own parameters."""
 
     def __init__(self, module: IRModule, name: str, signature: Signature, nesting: Nesting, share_memory: bool) -> None:
         super().__init__()
         with collection_paused():
-            lifted = lift_constants(module)
+            lifted = lift_constants(restore_calls(module))
             filename = f"<regraft torch module {next(serial)}>"
             program = write_module(lifted.module, dialect(None), filename, verify_types=False)
 
@@ -73,10 +76,11 @@ class RegraftModule(torch.nn.Module):
 
         self._run: Callable[..., Any] = program.namespace[program.functions[name]]
         self._explain: Callable[[Exception], Exception] = explain
-        self._nesting = nesting
+        self.nesting = nesting
+        self.signature = signature
         self._restores = bool(signature.outputs)
         self._mutated = signature.mutated
-        self._types = tuple([param.ty for param in module[name].params])
+        self.types = tuple([param.ty for param in module[name].params])
         self.source = program.source
         state = State(self, signature, share_memory)
         self._places = [state.place(data) for data in lifted.taken[name]]
@@ -97,16 +101,16 @@ class RegraftModule(torch.nn.Module):
         count = len(self._mutated)
         for buffer, value in zip(self._mutated, results[:count], strict=True):
             self.get_buffer(buffer).copy_(value.detach())
-        return self._nesting.unflatten(results[count:])
+        return self.nesting.unflatten(results[count:])
 
     def _own_inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        names = self._nesting.arguments
+        names = self.nesting.arguments
         values = {**dict(zip(names, args, strict=False)), **kwargs}
         if len(args) + len(kwargs) != len(names) or len(values) != len(names) or any(n not in values for n in names):
             given = ", ".join([f"{len(args)} in order", *[f"{each}=" for each in kwargs]])
             raise ExecutionError(f"forward takes ({', '.join(names)}), but got {given}")
         try:
-            return self._nesting.flatten(values)
+            return self.nesting.flatten(values)
         except ConvertError as error:
             raise ExecutionError(str(error)) from None
 
@@ -119,35 +123,6 @@ class RegraftModule(torch.nn.Module):
             raise
         except Exception as error:
             raise self._explain(error) from error
-
-    def example_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments of the right shapes and dtypes, all zeros, with 2 for each dynamic size; for `torch.export`."""
-        return self._nesting.nested([_example(ty) for ty in self._types])
-
-    def dynamic_shapes(self) -> Any:
-        """What `torch.export` needs to keep symbolic sizes dynamic; None where there are none."""
-        marks = [_dynamic_axes(ty) for ty in self._types]
-        if not any(marks):
-            return None
-        args, kwargs = self._nesting.nested(marks)
-        return {**dict(zip(self._nesting.arguments, args, strict=False)), **kwargs}
-
-
-def _dynamic_axes(ty: Any) -> Any:
-    if isinstance(ty, TensorType):
-        return {axis: torch.export.Dim.AUTO for axis, size in enumerate(ty.shape or ()) if not isinstance(size, int)}
-    return torch.export.Dim.AUTO if isinstance(ty, PrimType) and not isinstance(ty.value, int | float) else None
-
-
-def _example(ty: Any) -> Any:
-    match ty:
-        case TensorType(shape=tuple() as shape, dtype=str() as dtype):
-            sizes = [size if isinstance(size, int) else 2 for size in shape]
-            return torch.zeros(sizes, dtype=torch_dtype(dtype))
-        case PrimType():
-            return 2 if "int" in ty.dtype else 2.0
-        case _:
-            raise ConvertError(f"no example can be made for a parameter of type {ty!r}; give inputs")
 
 
 def _as_list(result: Any) -> list[Any]:
@@ -162,9 +137,3 @@ def _without(names: set[str]) -> Callable[..., None]:
             state_dict.pop(prefix + name, None)
 
     return drop
-
-
-def export_torch(module: RegraftModule) -> torch.export.ExportedProgram:
-    """The program as `torch.export` gives it, with its symbolic sizes dynamic."""
-    args, kwargs = module.example_inputs()
-    return export(module, args, kwargs, module.dynamic_shapes())

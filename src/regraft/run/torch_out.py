@@ -43,7 +43,8 @@ def save_torch(module: IRModule | RegraftModule, path: str | Path) -> None:
     require_torch()
     import torch
 
-    from .torch_module import RegraftModule, export_torch
+    from .torch_export import export_torch
+    from .torch_module import RegraftModule
 
     target = Path(path)
     program = export_torch(module if isinstance(module, RegraftModule) else to_torch(module, share_memory=True))

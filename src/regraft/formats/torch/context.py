@@ -85,6 +85,11 @@ class Context:
         """Whether the model uses one of several results."""
         return any(user.args[1] == index and user.users for user in self.node.users)
 
+    def is_contiguous(self, index: int) -> bool:
+        """Whether the tensor that is argument ``index`` lies in memory row by row."""
+        operand = self.node.args[index]
+        return isinstance(operand, torch.fx.Node) and bool(operand.meta["val"].is_contiguous())
+
     def operator(self) -> str:
         """The name of the ATen operator, without its overload: ``clamp``."""
         return str(self.node.target).split(".")[1]

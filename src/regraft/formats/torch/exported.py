@@ -1,22 +1,20 @@
-"""From a module to a graph without side effects that has a handler for every operator, as far as PyTorch can give it.
+"""From a module to a graph without side effects.
 
 The graph is taken as it was exported, with `linear`, attention and the like whole. Only where there are in-place
-operators or regions (`no_grad`, autocast) is it made functional, and only operators without a handler are decomposed.
+operators or regions (`no_grad`, autocast) is it made functional.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 import torch
 from torch.export import ExportedProgram
 
 from ..errors import ConvertError
-from .complex_numbers import handler_of
 
-_MOST_ROUNDS: Final = 4
 _REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 IGNORED: Final = dict.fromkeys(
     (
@@ -62,25 +60,15 @@ def _reason(error: Exception) -> str:
 
 
 def prepared(program: ExportedProgram) -> ExportedProgram:
-    """``program`` without in-place operators, and with operators that have no handler decomposed where PyTorch can."""
+    """``program`` without in-place operators and regions."""
     if not isinstance(program, ExportedProgram):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConvertError(f"expected a torch.nn.Module or an ExportedProgram, not a {type(program).__name__}")
     if any(_has_effect(node) for node in program.graph.nodes):
-        program = _decomposed(program, {})
-    for _ in range(_MOST_ROUNDS):
-        missing = _without_handler(program)
-        table = _decompositions(missing) if missing else {}
-        if not table:
-            break
-        program = _decomposed(program, table)
+        try:
+            return cast(Any, program).run_decompositions({})
+        except Exception as error:
+            raise ConvertError(f"PyTorch cannot make the program functional: {_reason(error)}") from error
     return program
-
-
-def _decomposed(program: ExportedProgram, table: Mapping[Any, Callable[..., Any]]) -> ExportedProgram:
-    try:
-        return cast(Any, program).run_decompositions(dict(table))
-    except Exception as error:
-        raise ConvertError(f"PyTorch cannot make the program functional: {_reason(error)}") from error
 
 
 def _has_effect(node: torch.fx.Node) -> bool:
@@ -92,32 +80,6 @@ def _has_effect(node: torch.fx.Node) -> bool:
     return getattr(node.target, "__name__", "") in _REGIONS
 
 
-def _without_handler(program: ExportedProgram) -> list[Any]:
-    found: dict[Any, None] = {}
-    for node in program.graph.nodes:
-        if node.op != "call_function" or not is_operator(node.target) or str(node.target) in IGNORED:
-            continue
-        if handler_of(node) is None:
-            found[node.target] = None
-    return list(found)
-
-
 def is_operator(target: Any) -> bool:
     """Whether what a node calls is one of PyTorch's operators, rather than Python's or a region."""
     return hasattr(target, "_schema") and hasattr(target, "overloadpacket")
-
-
-def _decompositions(operators: Sequence[Any]) -> dict[Any, Callable[..., Any]]:
-    from torch._decomp import decomposition_table  # pyright: ignore[reportUnknownVariableType]
-    from torch.export import default_decompositions
-
-    single = cast("Mapping[Any, Callable[..., Any]]", decomposition_table)
-    composite = cast("Mapping[Any, Callable[..., Any]]", default_decompositions())
-    found: dict[Any, Callable[..., Any]] = {}
-    for operator in operators:
-        rule = single.get(operator)
-        if rule is None and operator in composite:
-            rule = composite[operator]
-        if rule is not None:
-            found[operator] = rule
-    return found

@@ -23,10 +23,12 @@ from ..errors import ConvertError, UnsupportedOperatorError
 from . import handlers as handlers
 from .complex_numbers import ComplexPair, handler_of, is_complex_call
 from .context import PARTS, Context, Unsupported, fields_of
+from .expansion import expansion
 from .exported import IGNORED, export, is_operator, prepared
 from .origins import origin_of, place_of
 from .signature import ATTRIBUTE, VALUE, Kind, Leaf, Signature, constant_leaf, spec_text
 from .sizes import SizeTable
+from .source_calls import SourceCall
 from .tensors import dtype_name, to_numpy
 
 _MOST_PLACES: Final = 3
@@ -114,6 +116,7 @@ class _Importer:
         self._aliases: Final[dict[str, str]] = {}
         self._mutated: Final[list[str]] = []
         self._output_leaves: Final[list[Leaf]] = []
+        self._within: SourceCall | None = None
 
     def module(self) -> IRModule:
         """The whole program."""
@@ -246,35 +249,68 @@ class _Importer:
             assert isinstance(source, torch.fx.Node)
             self._values[node] = self._values[source][index]
             return
+        target = cast(object, node.target)
+        if isinstance(target, type) and issubclass(cast("type[object]", target), tuple):
+            self._values[node] = tuple([self._value(arg) for arg in node.args])
+            return
         if _is_branch(node):
             self._values[node] = self._branch(node)
             return
         name = str(node.target)
         if name in IGNORED:
             return
-        handler = handler_of(node)
-        if handler is None and _is_size(node):
+        if handler_of(node) is None and _is_size(node):
             self._values[node] = self._size(node)
             return
-        if handler is None:
-            # What PyTorch made of an operator says less than the operator that the person wrote.
-            complex_numbers = " of complex numbers" if is_complex_call(node) else ""
-            self._note(node, f"{node.meta.get('original_aten', name)}{complex_numbers}")
-            self._values[node] = self._stand_in(node)
-            return
-        self._context.node = node
-        args, kwargs = [self._value(arg) for arg in node.args], {k: self._value(v) for k, v in node.kwargs.items()}
-        with self._builder.origin(origin_of(node)):
-            try:
-                result = handler(self._context, *args, **kwargs)
-                self._values[node] = self._bound(node, result)
-            except Unsupported as reason:
-                self._note(node, f"{name}: {reason}")
-                self._values[node] = self._stand_in(node)
-            except (ConvertError, RecursionError):
+        try:
+            self._values[node] = self._read(node)
+        except Unsupported as reason:
+            if self._within is not None:
                 raise
-            except Exception as error:
-                raise ConvertError(f"{name} cannot be converted, at {place_of(node)}: {error}") from error
+            complex_numbers = " of complex numbers" if is_complex_call(node) else ""
+            self._note(node, f"{name}: {reason}" if str(reason) else f"{name}{complex_numbers}")
+            self._values[node] = self._stand_in(node)
+        except (ConvertError, RecursionError):
+            raise
+        except Exception as error:
+            raise ConvertError(f"{name} cannot be converted, at {place_of(node)}: {error}") from error
+
+    def _read(self, node: torch.fx.Node) -> Any:
+        """What the call of an operator gives; the variables that are made for it remember the call."""
+        if self._within is not None:
+            return self._bound(node, self._result(node))
+        args, kwargs = [self._value(arg) for arg in node.args], {k: self._value(v) for k, v in node.kwargs.items()}
+        self._within = call = SourceCall(str(node.target))
+        emitted = self._builder.emitted()
+        before = len(emitted)
+        try:
+            with self._builder.origin(origin_of(node, call)):
+                value = self._bound(node, self._result(node))
+        finally:
+            self._within = None
+        call.record(args, kwargs, emitted[before:], value)
+        return value
+
+    def _result(self, node: torch.fx.Node) -> Any:
+        """What the handler of an operator makes of a call; for one without, what PyTorch takes it apart into."""
+        handler = handler_of(node)
+        if handler is not None:
+            self._context.node = node
+            kwargs = {name: self._value(value) for name, value in node.kwargs.items()}
+            return handler(self._context, *[self._value(arg) for arg in node.args], **kwargs)
+        expanded = expansion(node)
+        if expanded is None:
+            # What PyTorch made of an operator says less than the operator that the person wrote.
+            raise Unsupported("")
+        return self._inlined(expanded.graph, [self._value(operand) for operand in expanded.operands])
+
+    def _inlined(self, graph: torch.fx.Graph, operands: Sequence[Any]) -> Any:
+        """What a graph gives for operands."""
+        nodes = list(graph.nodes)
+        self._values.update(zip([node for node in nodes if node.op == "placeholder"], operands, strict=True))
+        self._nodes(graph)
+        result = self._value(next(node for node in nodes if node.op == "output").args[0])
+        return tuple(cast("list[Any]", result)) if isinstance(result, list) else result
 
     def _branch(self, node: torch.fx.Node) -> Any:
         """`torch.cond` as a branch, of which each side is a body of its own."""
@@ -379,15 +415,20 @@ class _Importer:
                         self._output_leaves.append(constant_leaf(value, "an output"))
                         continue
                     self._output_leaves.append((VALUE, len(results)))
-                    results.append(emit(value) if isinstance(value, Expr) else PrimValue(value))
+                    results.append(self._returned(emit, value) if isinstance(value, Expr) else PrimValue(value))
                 case OutputKind.BUFFER_MUTATION:
                     self._mutated.append(str(spec.target))
-                    changed.append(emit(value))
+                    changed.append(self._returned(emit, value))
                 case _:
                     raise ConvertError(
                         f"the model changes its input {spec.target} in place; give it a copy: {spec.target}.clone()"
                     )
         return [*changed, *results]
+
+    def _returned(self, emit: Callable[[Expr], Var], value: Expr) -> Var:
+        """A result under a name of its own, with the origins of what it is."""
+        with self._builder.origin(*(value.origins if isinstance(value, Var) else ())):
+            return emit(value)
 
     def _signature(self) -> Signature:
         spec = self._program.call_spec
@@ -404,6 +445,7 @@ class _Importer:
             aliases=tuple(self._aliases.items()),
             mutated=tuple(self._mutated),
             arguments=_argument_names(self._program),
+            sizes=tuple(self._sizes.limits(cast(Any, self._program).range_constraints)),
         )
 
 

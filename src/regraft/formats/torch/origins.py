@@ -18,9 +18,9 @@ def module_path(node: Any) -> str:
     return path or str(node.name)
 
 
-def origin_of(node: Any) -> Origin:
-    """The origin that values of ``node`` carry."""
-    return Origin("torch", module_path(node))
+def origin_of(node: Any, call: object = None) -> Origin:
+    """The origin that values of ``node`` carry, and what is to be remembered of it."""
+    return Origin("torch", module_path(node), call)
 
 
 def place_of(node: Any) -> str:

@@ -35,7 +35,8 @@ class Signature:
     ``tensors`` gives each tensor of the model's state its kind, by dotted name; ``aliases`` further names of the same
     tensor. ``mutated`` are the buffers that the first results of the function are new values of. ``arguments`` are
     the names of ``forward``'s arguments. ``inputs`` and ``outputs`` list the leaves of the nested arguments and
-    results, whose nesting is ``in_spec`` and ``out_spec`` (PyTorch's JSON for trees; None: flat).
+    results, whose nesting is ``in_spec`` and ``out_spec`` (PyTorch's JSON for trees; None: flat). ``sizes`` are the
+    symbolic sizes: their names, least and greatest values (None: no limit), and the sizes of the example inputs.
     """
 
     in_spec: str | None
@@ -46,6 +47,7 @@ class Signature:
     aliases: tuple[tuple[str, str], ...] = ()
     mutated: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
+    sizes: tuple[tuple[str, int, int | None, int], ...] = ()
 
     def text(self) -> str:
         """The facts as the value of an attribute."""

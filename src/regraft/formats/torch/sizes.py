@@ -5,7 +5,7 @@ Each SymPy symbol is one size variable. Knows dims; asks SymPy's objects for the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 
@@ -65,12 +65,16 @@ class SizeTable:
         self._names: Final = dict(names or {})
         self._variables: Final[dict[str, SymVar]] = {}
         self._counts: Final[dict[str, int]] = {}
+        self._examples: Final[dict[str, int]] = {}
 
     def dim(self, size: Any) -> Dim:
         """The dim of an int or of a symbolic integer; raises `ConvertError` for what no dim can say."""
         if isinstance(size, int):
             return int(size)
-        return self.expression(size.node.expr)
+        expression = size.node.expr
+        if expression.is_Symbol and size.node.hint is not None:
+            self._examples[str(expression.name)] = int(size.node.hint)
+        return self.expression(expression)
 
     def shape(self, tensor: Any) -> tuple[Dim, ...]:
         """The dims of a (fake) tensor."""
@@ -86,6 +90,15 @@ class SizeTable:
         if meaning is None:
             raise ConvertError(f"the size {expression} has no counterpart: it uses {expression.func.__name__}")
         return meaning([self.expression(part) for part in expression.args])
+
+    def limits(self, ranges: Mapping[Any, Any]) -> Iterator[tuple[str, int, int | None, int]]:
+        """The name, the least and greatest value, and the value in the example of each of PyTorch's symbols."""
+        for symbol, values in ranges.items():
+            name = str(getattr(symbol, "name", ""))
+            found = self._variables.get(name)
+            if found is not None:
+                high = int(values.upper) if values.upper.is_Integer else None
+                yield found.name, int(values.lower), high, self._examples.get(name, int(values.lower))
 
     def _variable(self, symbol: str) -> SymVar:
         found = self._variables.get(symbol)

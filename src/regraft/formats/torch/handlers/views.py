@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .... import op as R
-from ....ir.dims import Dim, dims_equal
+from ....ir.dims import Dim, dim_product, dims_equal
 from ....ir.expr import Expr, const
 from ..context import Context, axis_of, cast, converts, dtype_of, rank, shape_of
 
@@ -277,11 +279,28 @@ def _as_strided(
     context: Context, x: Expr, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Any = None
 ) -> Expr:
     shape = shape_of(x)
-    expected: Dim = 1
-    contiguous = not storage_offset and len(size) == len(shape)
-    for want, step, have in zip(reversed(size), reversed(stride), reversed(shape), strict=False):
-        contiguous = contiguous and dims_equal(want, have) is True and dims_equal(step, expected) is True
-        expected = expected * want
-    if not contiguous:
-        context.unsupported("a view of a tensor's memory by strides; write it with slices, views and permutations")
-    return x
+    natural = _natural_strides(shape)
+    if not context.is_contiguous(0):
+        context.unsupported("a view by strides of a tensor that is not contiguous; write it with slices and views")
+    if not storage_offset and _same_sizes((*size, *stride), (*shape, *natural)):
+        return x
+    rows = 0
+    while rows < min(len(size), len(shape)) - 1 and size[rows] == shape[rows] and stride[rows] == natural[rows]:
+        rows += 1
+    places = np.full((), storage_offset or 0, np.int64)
+    for count, step in zip(size[rows:], stride[rows:], strict=True):
+        if not isinstance(count, int) or not isinstance(step, int):
+            context.unsupported("a view of a tensor's memory by symbolic strides; write it with slices and views")
+        places = places[..., None] + np.arange(count) * step
+    line = dim_product(shape[rows:])
+    if rows and not (isinstance(line, int) and places.size and places.max() < line):
+        context.unsupported("a view of a tensor's memory across its rows; write it with slices and views")
+    return R.take(R.reshape(x, [*shape[:rows], line]), const(places, "int64"), axis=rows)
+
+
+def _natural_strides(shape: Sequence[Dim]) -> list[Dim]:
+    return [dim_product(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def _same_sizes(first: Sequence[Dim], second: Sequence[Dim]) -> bool:
+    return len(first) == len(second) and all(dims_equal(a, b) is True for a, b in zip(first, second, strict=True))

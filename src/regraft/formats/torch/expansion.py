@@ -1,0 +1,126 @@
+"""One operator as a graph of simpler ones: what PyTorch itself takes it apart into.
+
+This one call is traced, on the fake tensors that the exported program has for its operands, so that all other operators
+stay as they are, and sizes keep their symbols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .context import Unsupported
+
+
+class Expansion(NamedTuple):
+    """A call taken apart: a graph, and the nodes of the program that its placeholders stand for."""
+
+    graph: torch.fx.Graph
+    operands: tuple[torch.fx.Node, ...]
+
+
+def expansion(node: torch.fx.Node) -> Expansion | None:
+    """What PyTorch takes the call of ``node`` apart into; None where it does not.
+
+    Raises `Unsupported` where it would fix a symbolic size.
+    """
+    rule = _rule(node.target)
+    mode = _fake_mode(node)
+    if rule is None or mode is None:
+        return None
+    flat, spec = pytree.tree_flatten((node.args, node.kwargs))
+    operands = tuple([leaf for leaf in flat if isinstance(leaf, torch.fx.Node)])
+
+    def run(*values: Any) -> Any:
+        given = iter(values)
+        leaves = [next(given) if isinstance(leaf, torch.fx.Node) else leaf for leaf in flat]
+        args, kwargs = pytree.tree_unflatten(leaves, spec)
+        return rule(*args, **kwargs)
+
+    with mode, _fixing_nothing(mode.shape_env):
+        try:
+            graph = _traced(run, [operand.meta["val"] for operand in operands])
+        except Unsupported:
+            raise
+        except Exception:  # PyTorch raises whatever its operators raise
+            return None
+    return Expansion(graph, operands)
+
+
+def _traced(run: Callable[..., Any], values: Sequence[Any]) -> torch.fx.Graph:
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    functional = cast(Any, torch.func).functionalize(run)
+    graph: torch.fx.Graph = cast(Any, make_fx(functional, tracing_mode="real"))(*values).graph
+    graph.eliminate_dead_code()
+    for node in graph.nodes:
+        if getattr(getattr(node.target, "_schema", None), "is_mutable", False):
+            _make_functional(node)
+    return graph
+
+
+def _make_functional(node: torch.fx.Node) -> None:
+    """An operator that changes a value which nothing else reads, as the one that gives a new value."""
+    changed = cast(Any, node.args[0])
+    overload: Any = node.target
+    packet = getattr(torch.ops.aten, overload.overloadpacket.__name__.removesuffix("_"))
+    wanted = [str(argument.type) for argument in overload._schema.arguments]
+    for name in packet.overloads():
+        candidate = getattr(packet, name)
+        schema = candidate._schema
+        alike = not schema.is_mutable and [str(argument.type) for argument in schema.arguments] == wanted
+        only_here = isinstance(changed, torch.fx.Node) and list(changed.users) == [node]
+        if alike and only_here and changed.op != "placeholder":
+            node.target = candidate
+            return
+    raise Unsupported(f"it needs {overload}, which changes its operand")
+
+
+def _fake_mode(node: torch.fx.Node) -> Any:
+    leaves = [leaf.meta.get("val") for leaf in node.all_input_nodes]
+    for value in pytree.tree_leaves([node.meta.get("val"), *leaves]):
+        mode = getattr(value, "fake_mode", None)
+        if mode is not None:
+            return mode
+    return None
+
+
+@contextmanager
+def _fixing_nothing(sizes: Any) -> Generator[None]:
+    """Inside, whatever asks what number a symbolic size is gets `Unsupported`, and no guard is kept."""
+    if sizes is None:
+        yield
+        return
+    evaluate = sizes.evaluate_sym_node
+
+    def watched(symbol: Any, *args: Any, **kwargs: Any) -> Any:
+        found = evaluate(symbol, *args, **kwargs)
+        if not isinstance(found, bool) and symbol.expr.free_symbols:
+            raise Unsupported(f"PyTorch takes it apart for one size only, {symbol.expr} = {found}")
+        return found
+
+    sizes.evaluate_sym_node = watched
+    try:
+        with sizes.suppress_guards():
+            yield
+    finally:
+        del sizes.evaluate_sym_node
+
+
+@cache
+def _tables() -> tuple[Mapping[Any, Callable[..., Any]], Mapping[Any, Callable[..., Any]]]:
+    from torch._decomp import decomposition_table  # pyright: ignore[reportUnknownVariableType]
+    from torch.export import default_decompositions
+
+    return cast(Any, decomposition_table), cast(Any, default_decompositions())
+
+
+def _rule(operator: Any) -> Callable[..., Any] | None:
+    single, composite = _tables()
+    rule = single.get(operator)
+    return composite[operator] if rule is None and operator in composite else rule

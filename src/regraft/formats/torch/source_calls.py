@@ -1,0 +1,295 @@
+"""Calls of ATen operators, remembered beside what they were read as, so that they can come back as they were.
+
+Reading one call may give one binding or hundreds. The variables of these carry, in their origins, the `SourceCall` that
+they were made for: the operator, its arguments, and the steps that it was read as. `Match` says where these steps stand
+in a program unchanged, and what the operands of the call are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, Final, TypeAlias, cast
+
+import torch
+
+from ...ir.dims import Dim, SymExpr, SymVar, dims_equal, substitute
+from ...ir.equality import structural_equal
+from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ...ir.op import Attrs, Call, Op, attribute_key
+from ...ir.program import Binding, MatchCast
+from ...ir.types import Type, bind_type
+from .complex_numbers import ComplexPair
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An operand of the call: a value that was there before it."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """The value of a step."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A complex number as its real and its imaginary part."""
+
+    real: Any
+    imag: Any
+
+
+Pattern: TypeAlias = "Slot | Inner | Expr | tuple[Pattern, ...]"
+"""An operand of a step: an expression stands for itself, a tuple for a `Tuple` of the language."""
+Result: TypeAlias = "Pattern | Pair | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One binding. ``head`` is the operator of a call, the index of a projection, None for a `MatchCast`."""
+
+    head: Op | int | None
+    operands: tuple[Pattern, ...]
+    attrs: Attrs | None
+    ty: Type
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class SourceCall:
+    """One call of an ATen operator in a model that was read; none is equal to another.
+
+    ``args`` and ``kwargs`` are its arguments, with a `Slot` for each value (a `Pair` for complex numbers) and with
+    dims. ``results`` are its results in the same form, `Inner` for those that a step gives; ``is_tuple`` tells several
+    results, or a tuple of one, from a single one.
+    """
+
+    target: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    slots: tuple[Type, ...] = ()
+    steps: tuple[Step, ...] = ()
+    results: tuple[Result, ...] = ()
+    is_tuple: bool = False
+
+    def outputs(self) -> Iterator[tuple[int, int, int]]:
+        """Each step that gives a result: the step, the index of the result, and 1 for an imaginary part."""
+        for index, result in enumerate(self.results):
+            parts = (result.real, result.imag) if isinstance(result, Pair) else (result,)
+            for part, pattern in enumerate(parts):
+                if isinstance(pattern, Inner):
+                    yield pattern.step, index, part
+
+    def record(self, args: Sequence[Any], kwargs: Mapping[str, Any], bindings: Sequence[Binding], result: Any) -> None:
+        """Fill in what the call was read as; it stays without steps where they cannot be told again."""
+        recorder = _Recorder(bindings)
+        kept = {name: value for name, value in kwargs.items() if name not in _STORAGE}
+        given = recorder.template(args), {name: recorder.template(value) for name, value in kept.items()}
+        steps = [recorder.step(binding) for binding in bindings]
+        if None in steps:
+            return
+        self.args, self.kwargs = tuple(given[0]), given[1]
+        self.steps = tuple([step for step in steps if step is not None])
+        self.is_tuple = isinstance(result, tuple)
+        results = cast("tuple[Any, ...]", result) if isinstance(result, tuple) else (result,)
+        self.results = tuple([recorder.result(one) for one in results])
+        self.slots = tuple([leaf.ty for leaf in recorder.slots])
+
+
+_STORAGE: Final = ("layout", "pin_memory", "memory_format")
+"""Arguments that say how a tensor is stored."""
+
+
+class Here(Enum):
+    """The device that the program runs on, whatever that of the model was."""
+
+    DEVICE = auto()
+
+
+class _Recorder:
+    """Puts slots in place of what was there before the call, so that no weight is kept alive by it."""
+
+    def __init__(self, bindings: Sequence[Binding]) -> None:
+        self._steps: Final = {binding.var: Inner(index) for index, binding in enumerate(bindings)}
+        self._index: Final[dict[int, Slot]] = {}
+        self.slots: Final[list[Expr]] = []
+
+    def template(self, value: Any) -> Any:
+        if isinstance(value, ComplexPair):
+            return Pair(self._slot(value.real), self._slot(value.imag))
+        if isinstance(value, Expr):
+            return self._slot(value)
+        if isinstance(value, list | tuple):
+            return [self.template(item) for item in cast("Sequence[Any]", value)]
+        return Here.DEVICE if isinstance(value, torch.device) else value
+
+    def _slot(self, leaf: Expr) -> Slot:
+        found = self._index.get(id(leaf))
+        if found is None:
+            found = self._index[id(leaf)] = Slot(len(self.slots))
+            self.slots.append(leaf)
+        return found
+
+    def _pattern(self, expr: Expr) -> Pattern:
+        if isinstance(expr, Tuple):
+            return tuple([self._pattern(item) for item in expr.fields])
+        if isinstance(expr, Var):
+            return self._steps.get(expr) or self._slot(expr)
+        if isinstance(expr, Constant) and (id(expr) in self._index or expr.data.name is not None):
+            return self._slot(expr)
+        return expr
+
+    def step(self, binding: Binding) -> Step | None:
+        value = binding.value
+        if isinstance(binding, MatchCast):
+            return Step(None, (self._pattern(value),), None, binding.ty)
+        match value:
+            case Call() if isinstance(value.op, Op) and not value.ty_args:
+                return Step(value.op, tuple([self._pattern(arg) for arg in value.args]), value.attrs, value.ty)
+            case TupleGetItem():
+                return Step(value.index, (self._pattern(value.tuple_value),), None, value.ty)
+            case _:
+                return None
+
+    def result(self, value: Any) -> Result:
+        if isinstance(value, ComplexPair):
+            return Pair(self._pattern(value.real), self._pattern(value.imag))
+        return self._pattern(value) if isinstance(value, Expr) else None
+
+
+class Match:
+    """A `SourceCall` found again in a program, as far as its results were given to `add`.
+
+    ``definitions`` are the bindings of the program. ``members`` are the variables that its steps are bound to.
+    """
+
+    def __init__(self, call: SourceCall, definitions: Mapping[Var, Binding]) -> None:
+        self.call: Final = call
+        self._definitions: Final = definitions
+        self.slots: dict[int, Expr] = {}
+        self.sizes: dict[SymVar, Dim] = {}
+        self._steps: dict[int, Expr] = {}
+        self._equal: list[tuple[Dim, Dim]] = []
+        self._types: list[tuple[Type, Type]] = []
+
+    @property
+    def members(self) -> list[Var]:
+        """The variables that the steps are bound to."""
+        return [leaf for leaf in self._steps.values() if isinstance(leaf, Var)]
+
+    def add(self, step: int, var: Var) -> bool:
+        """Whether ``var`` is bound to what that step gives, for operands that agree with all that was added before.
+
+        What is not is not added. Cost: linear in the steps that were not seen before.
+        """
+        before = self.slots.copy(), self.sizes.copy(), self._steps.copy(), self._equal.copy(), self._types.copy()
+        pending: list[tuple[Pattern, Expr]] = [(Inner(step), var)]
+        while pending:
+            if not self._unify(*pending.pop(), pending):
+                self.slots, self.sizes, self._steps, self._equal, self._types = before
+                return False
+        return True
+
+    def is_whole(self) -> bool:
+        """Whether the sizes agree, and all arguments of the call are known."""
+        # What operands say of sizes is known by now, so that types which compute with these can be told.
+        if any(old != new and bind_type(old, new, self.sizes) is not True for old, new in self._types):
+            return False
+        if any(dims_equal(substitute(old, self.sizes), new) is not True for old, new in self._equal):
+            return False
+        return all(slot.index in self.slots for slot in _slots_in([self.call.args, *self.call.kwargs.values()]))
+
+    def dim(self, dim: Dim) -> Dim:
+        """A size among the arguments of the call as it is in the program."""
+        return substitute(dim, self.sizes)
+
+    def _unify(self, pattern: Pattern, leaf: Expr, pending: list[tuple[Pattern, Expr]]) -> bool:
+        leaf = self._resolved(leaf)
+        if isinstance(pattern, Slot):
+            known = self.slots.setdefault(pattern.index, leaf)
+            ty = self.call.slots[pattern.index]
+            return _is_same(known, leaf) and (bind_type(ty, leaf.ty, self.sizes) is True or ty == leaf.ty)
+        if isinstance(pattern, Inner):
+            known = self._steps.get(pattern.step)
+            return _is_same(known, leaf) if known is not None else self._unify_step(pattern.step, leaf, pending)
+        if isinstance(pattern, tuple):
+            if not isinstance(leaf, Tuple) or len(leaf.fields) != len(pattern):
+                return False
+            pending.extend(zip(pattern, leaf.fields, strict=True))
+            return True
+        if isinstance(pattern, ShapeExpr) and isinstance(leaf, ShapeExpr) and len(pattern.values) == len(leaf.values):
+            self._equal.extend(zip(pattern.values, leaf.values, strict=True))
+            return True
+        if isinstance(pattern, PrimValue) and isinstance(leaf, PrimValue):
+            return self._same_attribute(pattern.value, leaf.value)
+        return structural_equal(pattern, leaf)
+
+    def _unify_step(self, index: int, leaf: Expr, pending: list[tuple[Pattern, Expr]]) -> bool:
+        step = self.call.steps[index]
+        binding = self._definitions.get(leaf) if isinstance(leaf, Var) else None
+        if step.head is None and not isinstance(binding, MatchCast):
+            # Tidying leaves out checks of what is known.
+            pending.append((step.operands[0], leaf))
+            self._types.append((step.ty, leaf.ty))
+            return True
+        if binding is None:
+            return False
+        self._types.append((step.ty, leaf.ty))
+        self._steps[index] = leaf
+        value = binding.value
+        if isinstance(binding, MatchCast):
+            operands: Sequence[Expr] = (value,) if step.head is None else ()
+        elif isinstance(value, TupleGetItem):
+            operands = (value.tuple_value,) if step.head == value.index and isinstance(step.head, int) else ()
+        elif isinstance(value, Call) and value.op is step.head and self._same_attributes(step.attrs, value.attrs):
+            operands = value.args
+        else:
+            return False
+        if len(operands) != len(step.operands):
+            return False
+        pending.extend(zip(step.operands, operands, strict=True))
+        return True
+
+    def _same_attributes(self, old: Attrs | None, new: Attrs) -> bool:
+        return old is new or (
+            old is not None and all(self._same_attribute(value, new.get(name)) for name, value in old.items())
+        )
+
+    def _same_attribute(self, old: Any, new: Any) -> bool:
+        if isinstance(old, tuple) and isinstance(new, tuple):
+            first, second = cast("tuple[Any, ...]", old), cast("tuple[Any, ...]", new)
+            return len(first) == len(second) and all(map(self._same_attribute, first, second))
+        if isinstance(old, SymExpr):
+            self._equal.append((old, new))
+            return isinstance(new, int | SymExpr)
+        return attribute_key(cast(object, old)) == attribute_key(cast(object, new))
+
+    def _resolved(self, leaf: Expr) -> Expr:
+        """What an alias stands for."""
+        while isinstance(leaf, Var):
+            binding = self._definitions.get(leaf)
+            if binding is None or isinstance(binding, MatchCast) or not isinstance(binding.value, Var | Constant):
+                return leaf
+            leaf = binding.value
+        return leaf
+
+
+def _is_same(known: Expr, leaf: Expr) -> bool:
+    return known is leaf or (isinstance(known, Constant) and isinstance(leaf, Constant) and known.data is leaf.data)
+
+
+def _slots_in(value: Any) -> Iterator[Slot]:
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, Slot):
+            yield item
+        elif isinstance(item, Pair):
+            pending += [item.real, item.imag]
+        elif isinstance(item, list | tuple):
+            pending.extend(cast("Sequence[Any]", item))

@@ -1,0 +1,333 @@
+"""ATen operators that nothing rewrote come back as these operators: the last step before a program runs on PyTorch.
+
+`restore_calls` finds the calls that variables remember (`SourceCall`), as far as what they were read as stands in the
+program unchanged, and puts a call of the operator in place of each. What was computed for it only goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import torch
+
+from ..analysis import contains_impure_call
+from ..formats.torch.source_calls import Here, Match, Pair, Slot, SourceCall
+from ..ir.dims import SymExpr, SymVar, free_symvars
+from ..ir.expr import Expr, ExternFunc, TupleGetItem, Var
+from ..ir.module import IRModule
+from ..ir.op import Call
+from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
+from ..ir.types import OBJECT, TensorType, TupleType, Type, type_symvars
+from .liveness import variables_of
+from .python_source import write_extern_call
+
+if TYPE_CHECKING:
+    from .function_writer import FunctionWriter
+
+_COMPLEX: Final = {"float32": "complex64", "float64": "complex128"}
+_PREFIX: Final = "torch.ops."
+_OUTCOME: Final = 1 << 60
+"""The position of what a body leads to."""
+
+
+def restore_calls(module: IRModule) -> IRModule:
+    """``module`` with calls of ATen operators wherever what they were read as is still there. Cost: linear."""
+    functions: dict[str, Function] = {}
+    for name, function in module.items():
+        sizes = {size for param in function.params for size in type_symvars(param.ty)}
+        body = _restored(function.body, sizes)
+        if body is not function.body:
+            functions[name] = function.with_body(body)
+    return module.with_functions(functions) if functions else module
+
+
+def _restored(body: SeqExpr, sizes: set[SymVar]) -> SeqExpr:
+    bindings = [binding for block in body.blocks for binding in block.bindings]
+    inner = [_with_branches(binding, sizes) for binding in bindings]
+    changed = any(new is not old for new, old in zip(inner, bindings, strict=True))
+    if not changed and not any(origin.call is not None for binding in bindings for origin in binding.var.origins):
+        return body
+    return _Body(inner, body.body, sizes).restored()
+
+
+def _with_branches(binding: Binding, sizes: set[SymVar]) -> Binding:
+    value = binding.value
+    if not isinstance(value, If) or isinstance(binding, MatchCast):
+        return binding
+    sides = [_restored(side, sizes) for side in (value.true_branch, value.false_branch)]
+    if sides[0] is value.true_branch and sides[1] is value.false_branch:
+        return binding
+    return VarBinding(binding.var, If(value.cond, *sides))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A call to restore. ``outputs`` are the variables of its results, by index and part."""
+
+    match: Match
+    outputs: Mapping[tuple[int, int], Var]
+    last: int
+    defines_sizes: bool
+
+
+class _Body:
+    """The bindings of one body, in which calls are restored."""
+
+    def __init__(self, bindings: Sequence[Binding], outcome: Expr, sizes: set[SymVar]) -> None:
+        self._bindings: Final = bindings
+        self._outcome: Final = outcome
+        self._sizes: Final = sizes
+        self._definitions: Final = {binding.var: binding for binding in bindings}
+        self._position: Final = {binding.var: place for place, binding in enumerate(bindings)}
+        self._users: Final[dict[Var, list[int]]] = {}
+        for place, binding in enumerate(bindings):
+            for var in variables_of(binding.value):
+                self._users.setdefault(var, []).append(place)
+        for var in variables_of(outcome):
+            self._users.setdefault(var, []).append(_OUTCOME)
+
+    def restored(self) -> SeqExpr:
+        """The body with every call restored that can be."""
+        found = list(self._found())
+        while True:
+            emission = _Emission(found, self._bindings, self._outcome)
+            broken = emission.first_broken(self._sizes)
+            if broken is None:
+                return SeqExpr([BindingBlock(emission.bindings)], self._outcome)
+            found.remove(broken)
+
+    # --- finding
+
+    def _found(self) -> Iterator[_Found]:
+        tagged: dict[SourceCall, list[Var]] = {}
+        for binding in self._bindings:
+            for call in _calls_of(binding.var):
+                tagged.setdefault(call, []).append(binding.var)
+        for call, variables in tagged.items():
+            found = self._match(call, variables) if call.steps else None
+            if found is not None:
+                yield found
+
+    def _match(self, call: SourceCall, tagged: Sequence[Var]) -> _Found | None:
+        match = Match(call, self._definitions)
+        outputs: dict[tuple[int, int], Var] = {}
+        # From behind: what is computed last is a result, and the last one that looks like it.
+        candidates = list(call.outputs())[::-1]
+        for var in reversed(tagged):
+            for step, index, part in candidates:
+                if (index, part) not in outputs and match.add(step, var):
+                    outputs[index, part] = var
+                    break
+        if not outputs or not match.is_whole():
+            return None
+        members = {var for var in match.members if var in self._position}
+        last = max(self._position[var] for var in members)
+        results = set(outputs.values())
+        for var in members:
+            outside = [place for place in self._users.get(var, ()) if not self._is_member(place, members)]
+            if var in results and outside and min(outside) <= last:
+                return None
+            if var not in results and not all(self._is_tagged(place) for place in outside):
+                return None
+        casts = [binding for var in members if isinstance(binding := self._definitions[var], MatchCast)]
+        return _Found(match, outputs, last, any(not self._sizes.issuperset(type_symvars(cast.ty)) for cast in casts))
+
+    def _is_member(self, place: int, members: set[Var]) -> bool:
+        return place != _OUTCOME and self._bindings[place].var in members
+
+    def _is_tagged(self, place: int) -> bool:
+        """Whether the binding at a place may belong to another call, and go with it."""
+        return place != _OUTCOME and bool(_calls_of(self._bindings[place].var))
+
+
+def _calls_of(var: Var) -> list[SourceCall]:
+    return [origin.call for origin in var.origins if isinstance(origin.call, SourceCall)]
+
+
+class _Emission:
+    """The bindings of a body with some calls restored."""
+
+    def __init__(self, found: Sequence[_Found], bindings: Sequence[Binding], outcome: Expr) -> None:
+        self._complex: Final[dict[tuple[int, int], Var]] = {}
+        self._maker: Final[dict[Var, _Found]] = {}
+        at: dict[int, list[_Found]] = {}
+        for one in found:
+            at.setdefault(one.last, []).append(one)
+        made = {var for one in found for var in one.outputs.values()}
+        members = {var for one in found for var in one.match.members}
+        written: list[Binding] = []
+        for place, binding in enumerate(bindings):
+            if binding.var not in made:
+                written.append(binding)
+            for one in at.get(place, ()):
+                written.extend(self._call(one))
+        self.bindings: Final = _needed(written, outcome, members)
+
+    def first_broken(self, sizes: Iterable[SymVar]) -> _Found | None:
+        """The first call that would use a value or size before it is there; None if all is in order."""
+        bound = {binding.var for binding in self.bindings}
+        seen: set[Var] = set()
+        known = set(sizes)
+        for binding in self.bindings:
+            for var in variables_of(binding.value):
+                if var in bound and var not in seen:
+                    return self._maker.get(binding.var) or self._maker[var]
+            if binding.var in self._maker and not known.issuperset(_sizes_in(binding.value)):
+                return self._maker[binding.var]
+            seen.add(binding.var)
+            if isinstance(binding, MatchCast):
+                known.update(type_symvars(binding.ty))
+        return None
+
+    # --- one call
+
+    def _call(self, found: _Found) -> Iterator[Binding]:
+        call = found.match.call
+        for binding in self._bindings_of(found, call):
+            self._maker[binding.var] = found
+            yield binding
+
+    def _bindings_of(self, found: _Found, call: SourceCall) -> Iterator[Binding]:
+        operands: list[Expr] = []
+        paired: list[Binding] = []
+
+        def given(value: Any) -> Any:
+            if isinstance(value, list):
+                return tuple([given(item) for item in cast("list[Any]", value)])
+            if isinstance(value, SymExpr):
+                return found.match.dim(value)
+            if isinstance(value, Slot):
+                operands.append(found.match.slots[value.index])
+            elif isinstance(value, Pair):
+                parts = [found.match.slots[slot.index] for slot in (value.real, value.imag)]
+                operands.append(self._complex_of(parts[0], parts[1], paired))
+            else:
+                return value
+            return Slot(len(operands) - 1)
+
+        args = given(list(call.args))
+        kwargs = tuple([(name, given(value)) for name, value in call.kwargs.items()])
+        yield from paired
+        origins = next(iter(found.outputs.values())).origins
+        types = [_result_type(found, index) for index in range(len(call.results))]
+        whole = TupleType(types) if call.is_tuple else types[0]
+        value: Expr = aten_call(call.target, operands, whole, args, kwargs)
+        parts = {0: value}
+        if call.is_tuple:
+            several = Var(call.target.split(".")[1], whole, origins)
+            yield VarBinding(several, value)
+            parts = {index: TupleGetItem(several, index) for index in range(len(types))}
+        for index in dict.fromkeys([index for index, _ in found.outputs]):
+            yield from self._result(found, index, parts[index])
+
+    def _result(self, found: _Found, index: int, value: Expr) -> Iterator[Binding]:
+        """The bindings of one result; complex numbers are bound as they are, and their parts beside them."""
+        real, imag = found.outputs.get((index, 0)), found.outputs.get((index, 1))
+        if not isinstance(found.match.call.results[index], Pair):
+            assert real is not None
+            yield MatchCast(real, value, real.ty) if found.defines_sizes else VarBinding(real, value)
+            return
+        whole = Var("complex", value.ty, ())
+        yield VarBinding(whole, value)
+        for part, name in ((real, "aten.real.default"), (imag, "aten.imag.default")):
+            if part is not None:
+                yield VarBinding(part, aten_call(name, [whole], part.ty))
+        if real is not None and imag is not None:
+            self._complex[id(real), id(imag)] = whole
+
+    def _complex_of(self, real: Expr, imag: Expr, made: list[Binding]) -> Expr:
+        found = self._complex.get((id(real), id(imag)))
+        if found is None:
+            found = self._complex[id(real), id(imag)] = Var("complex", _complex_type(real.ty))
+            made.append(VarBinding(found, aten_call("aten.complex.default", [real, imag], found.ty)))
+        return found
+
+
+def _result_type(found: _Found, index: int) -> Type:
+    for part in (0, 1):
+        output = found.outputs.get((index, part))
+        if output is not None:
+            return _complex_type(output.ty) if isinstance(found.match.call.results[index], Pair) else output.ty
+    return OBJECT
+
+
+def _complex_type(part: Type) -> Type:
+    assert isinstance(part, TensorType)
+    return part.with_dtype(_COMPLEX[part.dtype or ""])
+
+
+def _sizes_in(value: Expr) -> Iterator[SymVar]:
+    """The size variables among the arguments of an ATen operator."""
+    pending: list[Any] = list(value.attrs.values()) if isinstance(value, Call) else []
+    while pending:
+        item = pending.pop()
+        if isinstance(item, tuple):
+            pending.extend(cast("tuple[Any, ...]", item))
+        elif isinstance(item, SymExpr):
+            yield from free_symvars(item)
+
+
+def _needed(bindings: Sequence[Binding], outcome: Expr, members: set[Var]) -> list[Binding]:
+    """Those of ``bindings`` that have effects, define sizes, or that something needs."""
+    needed = set(variables_of(outcome))
+    kept: list[Binding] = []
+    for binding in reversed(bindings):
+        if binding.var in needed or (binding.var not in members and _has_effect(binding)):
+            kept.append(binding)
+            needed.update(variables_of(binding.value))
+    return kept[::-1]
+
+
+def _has_effect(binding: Binding) -> bool:
+    value = binding.value
+    if isinstance(value, Call) and isinstance(value.op, ExternFunc) and is_aten(value.op):
+        return False
+    return isinstance(binding, MatchCast) or contains_impure_call(value)
+
+
+# --- calls of ATen operators as expressions
+
+
+def aten_call(target: str, operands: Sequence[Expr], ty: Type, args: Any = None, kwargs: Any = ()) -> Call:
+    """A call of an ATen operator; in its arguments a `Slot` stands for each operand (by default they are these)."""
+    given = tuple([Slot(index) for index in range(len(operands))]) if args is None else args
+    return Call(ExternFunc(f"{_PREFIX}{target}"), operands, {"args": given, "kwargs": kwargs}, [ty])
+
+
+def is_aten(function: ExternFunc) -> bool:
+    """Whether it is an operator of PyTorch that `aten_call` calls."""
+    return function.global_symbol.startswith(_PREFIX)
+
+
+def write_extern(writer: FunctionWriter, call: Call) -> str:
+    """The text of a call of an outside function, operators of PyTorch among them."""
+    assert isinstance(call.op, ExternFunc)
+    if not is_aten(call.op):
+        return write_extern_call(writer, call)
+    name = call.op.global_symbol.removeprefix(_PREFIX)
+    name = _INSTEAD.get(name, name)
+    operator = torch.ops
+    for part in name.split("."):
+        operator = getattr(operator, part)
+    given = [_text(writer, call, value) for value in call.attrs["args"]]
+    given += [f"{key}={_text(writer, call, value)}" for key, value in call.attrs["kwargs"]]
+    text = name.removeprefix("aten.").removesuffix(".default").replace(".", "_")
+    return f"{writer.module.shared_global(f'aten_{text}', operator)}({', '.join(given)})"
+
+
+def _text(writer: FunctionWriter, call: Call, value: Any) -> str:
+    if isinstance(value, Slot):
+        return writer.operand(call.args[value.index])
+    if isinstance(value, tuple):
+        return f"[{', '.join([_text(writer, call, item) for item in cast('tuple[Any, ...]', value)])}]"
+    return "aten_device()" if value is Here.DEVICE else writer.literal(value)
+
+
+_INSTEAD: Final = {
+    "aten.view.default": "aten.reshape.default",
+    "aten._unsafe_view.default": "aten.reshape.default",
+    "aten.view_as.default": "aten.reshape_as.default",
+}
+"""Operators that ask how a tensor is stored, by those of the same meaning that do not: copies are left out here."""

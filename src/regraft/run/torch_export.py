@@ -1,0 +1,211 @@
+"""A PyTorch module of ours as a program that `torch.export` writes to a file, with the sizes dynamic that were.
+
+PyTorch traces the module for example inputs. Their sizes are chosen so that nothing in the program looks like one of
+them by chance, within the limits that the source model declared. What comes out is run at other sizes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from ..formats.errors import ConvertError
+from ..formats.torch.exported import export
+from ..formats.torch.tensors import torch_dtype
+from ..ir.dims import Dim, SymVar, evaluate, free_symvars, substitute
+from ..ir.types import PrimType, TensorType, Type, type_symvars
+from .errors import ExecutionError
+from .torch_module import RegraftModule
+
+_TOLERANCE: Final = 1e-3
+_VERIFIED: Final = 2
+_PRIMES: Final = (
+    11,
+    13,
+    17,
+    19,
+    23,
+    29,
+    31,
+    37,
+    41,
+    43,
+    47,
+    53,
+    59,
+    61,
+    67,
+    71,
+    73,
+    79,
+    83,
+    89,
+    97,
+    101,
+    103,
+    107,
+    109,
+)
+
+
+def export_torch(module: RegraftModule) -> ExportedProgram:
+    """The program as `torch.export` gives it. Symbolic sizes are dynamic, with the limits of the source model.
+
+    A program with symbolic sizes is run at two more choices of them. Raises `ConvertError` where PyTorch declines the
+    program, or fixes a size. Cost: tracing, and a few runs of both programs where there are symbolic sizes.
+    """
+    sizes = _Sizes(module)
+    first, *others = sizes.choices()
+    program = _traced(module, sizes, first)
+    verified = 0
+    for choice in others if sizes.variables else ():
+        verified += _is_same(module, program, choice)
+        if verified == _VERIFIED:
+            break
+    return program
+
+
+def _traced(module: RegraftModule, sizes: _Sizes, choice: Mapping[SymVar, int]) -> ExportedProgram:
+    args, kwargs = module.nesting.nested([_example(ty, choice) for ty in module.types])
+    return export(module, args, kwargs, sizes.dynamic_shapes())
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """What is known of one size: the least, the greatest (None: no limit), and that of the model's example."""
+
+    low: int
+    high: int | None
+    example: int
+
+    def unusual(self, place: int) -> int:
+        """A size that nothing in a model has by chance, if it may be one: at least that of the example."""
+        fitting = [prime for prime in _PRIMES if prime >= self.example and (self.high is None or prime <= self.high)]
+        return fitting[place % len(fitting)] if fitting else self.near(0)
+
+    def near(self, more: int) -> int:
+        """A size that much greater than that of the example, within the limits."""
+        size = max(self.low, self.example + more)
+        return size if self.high is None else min(size, self.high)
+
+
+class _Sizes:
+    """The size variables of a module's inputs."""
+
+    def __init__(self, module: RegraftModule) -> None:
+        self._module: Final = module
+        limits = {name: _Limits(low, high, example) for name, low, high, example in module.signature.sizes}
+        found = dict.fromkeys(variable for ty in module.types for variable in type_symvars(ty))
+        self.variables: Final = tuple(found)
+        self._limits: Final = {variable: limits.get(variable.name, _Limits(0, None, 3)) for variable in found}
+        unique = len({variable.name for variable in found}) == len(found)
+        self._dims: Final[dict[SymVar, Any]] = {
+            variable: self._named(variable) for variable in found if unique and variable.name.isidentifier()
+        }
+
+    def _named(self, variable: SymVar) -> Any:
+        limits = self._limits[variable]
+        return torch.export.Dim(variable.name, min=limits.low, max=limits.high)
+
+    def choices(self) -> Iterator[dict[SymVar, int]]:
+        """Sizes to try: first those to trace with, all different as far as the limits allow, then others."""
+        yield {variable: self._limits[variable].unusual(place) for place, variable in enumerate(self.variables)}
+        for more in (0, 1, 5, -1, 16):
+            yield {
+                variable: self._limits[variable].near(more + place * (more > 0))
+                for place, variable in enumerate(self.variables)
+            }
+
+    def dynamic_shapes(self) -> Any:
+        """What `torch.export` needs to keep the sizes dynamic; None where there are none."""
+        if not self.variables:
+            return None
+        nesting = self._module.nesting
+        args, kwargs = nesting.nested([self._dynamic_axes(ty) for ty in self._module.types])
+        return {**dict(zip(nesting.arguments, args, strict=False)), **kwargs}
+
+    def _dynamic_axes(self, ty: Type) -> Any:
+        if isinstance(ty, TensorType):
+            return {axis: self._mark(size) for axis, size in enumerate(ty.shape or ()) if not isinstance(size, int)}
+        return torch.export.Dim.AUTO if isinstance(ty, PrimType) and not isinstance(ty.value, int | float) else None
+
+    def _mark(self, size: Dim) -> Any:
+        """The named dim of a size that is linear in one variable; otherwise PyTorch finds out what it is."""
+        variables = free_symvars(size)
+        dim = self._dims.get(variables[0]) if len(variables) == 1 else None
+        if dim is None:
+            return torch.export.Dim.AUTO
+        start = substitute(size, {variables[0]: 0})
+        factor = substitute(size, {variables[0]: 1}) - start
+        if not isinstance(factor, int) or not isinstance(start, int) or size != variables[0] * factor + start:
+            return torch.export.Dim.AUTO
+        dim = dim if factor == 1 else factor * dim
+        return dim + start if start else dim
+
+
+def _example(ty: Type, sizes: Mapping[SymVar, int]) -> Any:
+    match ty:
+        case TensorType(shape=tuple() as shape, dtype=str() as dtype):
+            return torch.zeros([evaluate(size, sizes) for size in shape], dtype=torch_dtype(dtype))
+        case PrimType():
+            if isinstance(ty.value, SymVar):
+                return sizes[ty.value]
+            return 2 if "int" in ty.dtype else 2.0
+        case _:
+            raise ConvertError(f"no example can be made for a parameter of type {ty!r}; give inputs")
+
+
+def _trial(value: Any) -> Any:
+    """An input of the same shape and dtype with numbers in it: whole ones are 0 and 1, which all tables have."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    numbers = torch.arange(value.numel()).reshape(value.shape)
+    if value.is_floating_point() or value.is_complex():
+        return (torch.sin(numbers * 1.0)).to(value.dtype)
+    return (numbers % 2).to(value.dtype)
+
+
+def _is_same(module: RegraftModule, program: ExportedProgram, sizes: Mapping[SymVar, int]) -> bool:
+    """Whether the module runs at ``sizes``; the exported program then gives the same, or `ConvertError` is raised."""
+    given = ", ".join(f"{variable.name} = {size}" for variable, size in sizes.items())
+    args, kwargs = module.nesting.nested([_trial(_example(ty, sizes)) for ty in module.types])
+    state = [(tensor, tensor.detach().clone()) for tensor in module.buffers()]
+    try:
+        with torch.no_grad():
+            wanted = _tensors(module(*args, **kwargs))
+            _restore(state)
+    except ExecutionError:
+        return False  # the model itself does not take these sizes
+    try:
+        with torch.no_grad():
+            got = _tensors(cast(Any, program).module()(*args, **kwargs))
+    except Exception as error:  # PyTorch raises whatever its guards raise
+        raise ConvertError(
+            f"torch.export fixed a size that is dynamic: the result does not run for {given}: {error}"
+        ) from error
+    _restore(state)
+    for index, (first, second) in enumerate(zip(wanted, got, strict=True)):
+        if first.shape != second.shape or first.dtype != second.dtype or not _is_close(first, second):
+            raise ConvertError(f"torch.export gives another program: for {given}, output {index} differs")
+    return True
+
+
+def _restore(state: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    """Buffers that a run changed as they were."""
+    for tensor, before in state:
+        if not torch.equal(tensor, before):
+            tensor.copy_(before)
+
+
+def _tensors(result: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
+def _is_close(first: torch.Tensor, second: torch.Tensor) -> bool:
+    wide = [tensor.to(torch.complex128) for tensor in (first, second)]
+    return torch.allclose(wide[0], wide[1], _TOLERANCE, _TOLERANCE, equal_nan=True)

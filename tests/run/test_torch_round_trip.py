@@ -1,0 +1,199 @@
+"""Programs from PyTorch and back: operators that nothing rewrote are the same, and dynamic sizes stay dynamic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim, ExportedProgram
+from torch.utils import _pytree as pytree
+
+import regraft as rx
+
+
+class Of(nn.Module):
+    """A function as a model, with layers of its own."""
+
+    def __init__(self, function: Callable[..., Any], **layers: nn.Module) -> None:
+        super().__init__()
+        self.function = function
+        for name, layer in layers.items():
+            self.add_module(name, layer)
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return self.function(self, *inputs)
+
+
+def operators(program: ExportedProgram) -> list[str]:
+    return [str(node.target) for node in program.graph.nodes if hasattr(node.target, "_schema")]
+
+
+def assert_same(got: Any, want: Any) -> None:
+    for one, other in zip(pytree.tree_leaves(got), pytree.tree_leaves(want), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def _spectrogram(_: Any, x: torch.Tensor) -> torch.Tensor:
+    window = torch.hamming_window(32)
+    waves = torch.stft(x, 32, 8, window=window, return_complex=True, center=False)
+    return torch.istft(waves * 2, 32, 8, window=window, center=False, length=64) + waves.abs().sum()
+
+
+def _updates(_: Any, x: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    added = torch.zeros(6, 4).index_add(0, rows, x)
+    return added, torch.zeros(6, 4).scatter_reduce(0, rows[:, None].expand(-1, 4), x, "amax")
+
+
+WHOLE: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...], list[str]]] = {
+    "layers": (
+        Of(
+            lambda self, x: torch.nn.functional.relu6(self.norm(self.out(self.prelu(x)))),
+            prelu=nn.PReLU(4),
+            out=nn.Linear(4, 3),
+            norm=nn.LayerNorm(3),
+        ),
+        (torch.randn(2, 4),),
+        ["aten.prelu", "aten.linear", "aten.layer_norm", "aten.relu6"],
+    ),
+    "recurrent": (Of(lambda self, x: self.lstm(x)[0], lstm=nn.LSTM(4, 3, 2)), (torch.randn(5, 2, 4),), ["aten.lstm"]),
+    "spectrogram": (Of(_spectrogram), (torch.randn(2, 64),), ["aten.stft", "aten.istft"]),
+    "updates": (
+        Of(_updates),
+        (torch.randn(5, 4), torch.tensor([0, 2, 2, 5, 1])),
+        ["aten.index_add", "aten.scatter_re"],
+    ),
+    "bags": (
+        Of(lambda self, x: self.bag(x), bag=nn.EmbeddingBag(10, 4, mode="mean")),
+        (torch.tensor([[1, 2, 3], [4, 5, 9]]),),
+        ["aten.embedding_bag"],
+    ),
+    "fourier": (Of(lambda _, x: torch.fft.irfft(torch.fft.rfft(x) * 2)), (torch.randn(3, 8),), ["aten.fft_irfft"]),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("level", [None, "safe", "default"])
+def test_operators_that_nothing_rewrote_come_back_as_they_were(name: str, level: str | None) -> None:
+    torch.manual_seed(0)
+    model, inputs, expected = WHOLE[name]
+    program = torch.export.export(model.eval(), inputs)
+    if level is None:
+        again: Any = rx.to_torch(rx.from_torch(program))
+        result = torch.export.export(again, inputs)
+    else:
+        result = rx.optimize(program, level=level)
+    found = operators(result)
+    for operator in expected:
+        assert any(one.startswith(operator) for one in found), found
+    assert len(found) <= len(operators(program)) + 2
+    assert_same(result.module()(*inputs), model(*inputs))
+
+
+def test_an_operator_that_a_rule_rewrote_does_not_come_back() -> None:
+    program = torch.export.export(Of(lambda _, x: torch.relu(torch.sinh(x))), (torch.randn(3),))
+    from regraft.dpl import is_op, rewrite_call, wildcard
+
+    x = wildcard()
+    module = rx.from_torch(program)
+    main = rewrite_call(is_op("relax.sinh")(x), lambda _, matchings: rx.op.cosh(matchings[x]), module["main"])
+    result = rx.to_torch(main)
+    assert "cosh" in result.source
+    assert "aten_sinh" not in result.source
+    value = torch.randn(3)
+    assert_same(result(value), torch.relu(torch.cosh(value)))
+
+
+def test_fixed_sizes_take_the_place_of_symbolic_ones_in_operators_that_stay() -> None:
+    model = Of(lambda _, x: x.view(x.shape[0] * 2, -1))
+    program = torch.export.export(model, (torch.randn(3, 4),), dynamic_shapes={"inputs": ({0: Dim("rows")},)})
+    sizes = [name for name in rx.from_torch(program)["main"].params[0].ty.shape if not isinstance(name, int)]
+    fixed = rx.optimize(program, fix={str(sizes[0]): 5})
+    value = torch.randn(5, 4)
+    assert_same(fixed.module()(value), value.view(10, -1))
+
+
+# --- dynamic sizes
+
+
+class _Table(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(1, 32, 8))
+        self.project = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.project(x) + self.table[:, : x.shape[1]]
+
+
+class _Strided(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.Conv2d(1, 4, 3, stride=2, padding=1)
+        self.up = nn.ConvTranspose2d(4, 1, 2, stride=2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.up(self.down(x)) + x
+
+
+class _Step(nn.Module):
+    """One step of attention over what came before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(8, 24)
+
+    def forward(self, x: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        query, key, value = self.project(x).view(x.shape[0], 1, 3, 2, 4).permute(2, 0, 3, 1, 4)
+        keys, values = torch.cat([keys, key], 2), torch.cat([values, value], 2)
+        return nn.functional.scaled_dot_product_attention(query, keys, values), keys, values
+
+
+def _chosen(_: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    places = torch.nonzero(x > 0)
+    return places, x[places[:, 0]]
+
+
+_ROWS, _LONG = Dim("rows", max=64), Dim("long", min=2, max=32)
+_HIGH, _WIDE = Dim("high", min=1, max=4), Dim("wide", min=1, max=4)
+
+DYNAMIC: dict[str, tuple[Callable[[], nn.Module], Callable[[int, int], tuple[Any, ...]], Any]] = {
+    "table": (_Table, lambda a, b: (torch.randn(a, b, 8),), ({0: _ROWS, 1: _LONG},)),
+    "multiples": (_Strided, lambda a, b: (torch.randn(1, 1, 8 * a, 8 * b),), ({2: 8 * _HIGH, 3: 8 * _WIDE},)),
+    "step": (
+        _Step,
+        lambda a, b: (torch.randn(a, 1, 8), torch.randn(a, 2, b, 4), torch.randn(a, 2, b, 4)),
+        ({0: _ROWS}, {0: _ROWS, 2: _LONG}, {0: _ROWS, 2: _LONG}),
+    ),
+    "nonzero": (lambda: Of(_chosen), lambda a, b: (torch.randn(a, b),), {"inputs": ({0: _ROWS, 1: _LONG},)}),
+}
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_dynamic_sizes_come_back_dynamic_with_their_limits(name: str) -> None:
+    torch.manual_seed(0)
+    build, inputs_of, shapes = DYNAMIC[name]
+    model = build().eval()
+    program = torch.export.export(model, inputs_of(3, 4), dynamic_shapes=shapes)
+    result = rx.optimize(program)
+
+    def limits(of: ExportedProgram) -> list[tuple[int, str]]:
+        names = ((str(symbol), values) for symbol, values in of.range_constraints.items())
+        return sorted((int(values.lower), str(values.upper)) for name, values in names if name.isidentifier())
+
+    assert limits(result) == limits(program)
+    for sizes in ((2, 2), (3, 4), (4, 3)):
+        inputs = inputs_of(*sizes)
+        with torch.no_grad():
+            assert_same(result.module()(*inputs), model(*inputs))
+
+
+def test_a_size_beyond_its_limit_is_refused_as_by_the_source() -> None:
+    model = _Table().eval()
+    program = torch.export.export(model, (torch.randn(2, 5, 8),), dynamic_shapes=({1: _LONG},))
+    result = rx.optimize(program)
+    for one in (program, result):
+        with pytest.raises((RuntimeError, AssertionError)):
+            one.module()(torch.randn(2, 40, 8))
