@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from regraft.ir.op import Op, Trait
+from regraft.gradient import has_gradient
+from regraft.ir.op import Op
 
 IN_TVM: Final = frozenset(
     [
@@ -81,7 +82,7 @@ Operators that stop the gradient, and those that have none, are on the [page of 
 
 def differentiable() -> list[str]:
     """The names of the vocabulary's operators that a gradient passes through, without ``relax.``, in order."""
-    found = [op for op in Op.all() if op.gradient is not None and Trait.STOPS_GRADIENT not in op.traits]
+    found = [op for op in Op.all() if has_gradient(op)]
     return [op.name.removeprefix("relax.") for op in found if op.name.startswith("relax.")]
 
 

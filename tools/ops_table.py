@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from regraft import op as ops
+from regraft.gradient import has_gradient
 from regraft.ir.op import REQUIRED, Op, Trait
 from regraft.run import runs_on, target_names
 
@@ -72,7 +73,7 @@ def row(op: Op) -> tuple[str, ...]:
     """The cells of an operator."""
     traits = ", ".join(trait.name.lower() for trait in Trait if trait in op.traits)
     reference = YES if op.reference is not None else ENGINE if runs_on("numpy", op) else ""
-    gradient = YES if op.gradient is not None else STOPS if Trait.STOPS_GRADIENT in op.traits else NONE
+    gradient = YES if has_gradient(op) else STOPS if Trait.STOPS_GRADIENT in op.traits else NONE
     return (
         f"`{op.name}({signature(op)})`",
         summary(op),

@@ -55,7 +55,7 @@ def test_a_function_that_is_not_there_or_was_differentiated_already_is_an_error(
 
 
 def test_an_operator_without_a_rule_is_named_with_its_binding_its_origin_and_the_remedy() -> None:
-    op = Op("test.cube", ("x",), infer=lambda call: call.args[0].ty, reference=lambda xp, x: x**3)
+    op = Op("test.cube", ("x",), infer=lambda call: call.args[0].ty, reference=lambda xp, x: xp.cbrt(x) ** 9)
     x = Var("x", TensorType((3,), "float32"))
     builder = BlockBuilder()
     with builder.function("main", [x]):

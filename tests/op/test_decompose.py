@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import regraft as rx
+from regraft import op
+from regraft.analysis import call_cost
+from regraft.gradient import Gradient
 from regraft.ir import BlockBuilder, Call, IRModule, MatchCast, Op, TensorType, Var
 from regraft.ir import op as ir_op
 from regraft.ir.visitor import iter_bindings
@@ -16,6 +19,7 @@ from regraft.op import nn
 from regraft.op.decompose import decompose
 from regraft.op.program_xp import DecomposeError
 from regraft.transform import Legalize, PassError
+from tools.ops_table import YES, columns, row
 
 
 def _squashed(xp: Any, x: Any, scale: float) -> Any:
@@ -25,13 +29,13 @@ def _squashed(xp: Any, x: Any, scale: float) -> Any:
 @pytest.fixture
 def squash() -> Iterator[Op]:
     """A composite that says no more than its type and its meaning."""
-    op = Op("test.squash", ("x",), {"scale": 2.0}, infer=lambda call: call.args[0].ty, reference=_squashed)
-    yield op
+    yield Op("test.squash", ("x",), {"scale": 2.0}, infer=lambda call: call.args[0].ty, reference=_squashed)
     ir_op._registry.pop("test.squash")
 
 
 def _called(program: IRModule) -> list[str]:
-    return [b.value.op.name for b in iter_bindings(program) if isinstance(b.value, Call) and isinstance(b.value.op, Op)]
+    calls = [binding.value for binding in iter_bindings(program) if isinstance(binding.value, Call)]
+    return [call.op.name for call in calls if isinstance(call.op, Op)]
 
 
 def _module(build: Any, *types: TensorType) -> IRModule:
@@ -68,6 +72,25 @@ def test_a_new_composite_runs_on_every_engine(squash: Op, target: str) -> None:
 def test_a_new_composite_is_written_as_onnx_nodes(squash: Op) -> None:
     model = rx.to_onnx(_module(squash, X))
     assert {node.op_type for node in model.graph.node} == {"Mul", "Tanh", "Abs", "Add", "Div"}
+
+
+def test_a_new_composite_has_the_gradient_of_its_meaning(squash: Op) -> None:
+    adjoint = Gradient("main")(_module(lambda x: op.sum(squash(x)), TensorType((2, 3), "float64")))
+    x = np.linspace(-3, 3, 6).reshape(2, 3)
+    _, (found,) = rx.build(adjoint, target="numpy")["main_adjoint"](x)
+    tanh, width = np.tanh(2 * x), np.abs(x) + 1
+    np.testing.assert_allclose(found, 2 * (1 - tanh**2) / width - tanh * np.sign(x) / width**2, rtol=1e-12)
+
+
+def test_a_new_composite_costs_what_its_decomposition_does(squash: Op) -> None:
+    assert call_cost(squash(Var("x", X))).operations == 5 * 6
+
+
+def test_a_new_composite_is_on_the_page_of_operators(squash: Op) -> None:
+    cells = dict(zip(columns(), row(squash), strict=True))
+    assert cells["kind"] == "composite"
+    assert cells["precision"] == "keeps"
+    assert (cells["reference"], cells["gradient"], cells["onnx"], cells["torch"]) == (YES, YES, YES, YES)
 
 
 def test_sizes_that_are_not_known_get_names_in_a_decomposition() -> None:

@@ -1,10 +1,17 @@
-"""Gradients that users declare for operators: their own, or another rule for one that has one."""
+"""Which operators have a gradient, and gradients that users declare: for their own, or in the place of another rule."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..ir.op import GradientRule, Op
+from ..ir.op import GradientRule, Op, Trait
+
+
+def has_gradient(op: Op) -> bool:
+    """Whether a gradient passes through ``op``: by a rule of its own, or by those of what it decomposes into."""
+    if op.gradient is not None:
+        return True
+    return Trait.STOPS_GRADIENT not in op.traits and not op.is_primitive and op.reference is not None
 
 
 def register_gradient(op_name: str) -> Callable[[GradientRule], GradientRule]:

@@ -44,7 +44,7 @@ def active_values(function: Function, required: Iterable[Var]) -> set[Var]:
     for block in function.body.blocks:
         for binding in block.bindings:
             value = binding.value
-            if isinstance(value, Call) and type(value.op) is Op and _stops(value.op):
+            if isinstance(value, Call) and type(value.op) is Op and stops_gradient(value.op):
                 continue
             if not _may_carry(binding.var.ty):
                 continue
@@ -53,7 +53,7 @@ def active_values(function: Function, required: Iterable[Var]) -> set[Var]:
     return active
 
 
-def _stops(op: Op) -> bool:
+def stops_gradient(op: Op) -> bool:
     """Whether no gradient passes through ``op``; a rule that a user registers for it lets one through."""
     return Trait.STOPS_GRADIENT in op.traits and op.gradient is None
 
@@ -149,18 +149,18 @@ class ReversePass:
             _refuse_value(binding)
         rule = call.op.gradient
         if rule is None:
-            _refuse_operator(binding, call.op)
+            refuse_operator(binding, call.op)
         try:
             given = rule(call, binding.var, self._assembled(binding.var, binding.var.ty, fields, ()))
         except GradientError as error:
-            raise GradientError(f"{error}\n  in the gradient of {_described(binding)}") from None
+            raise GradientError(f"{error}\n  in the gradient of {described(binding)}") from None
         except Exception as error:
-            error.add_note(f"in the gradient of {_described(binding)}")
+            error.add_note(f"in the gradient of {described(binding)}")
             raise
         if len(given) != len(call.args):
             raise GradientError(
                 f"the gradient rule of {call.op.name} returned {len(given)} shares for the {len(call.args)} operands "
-                f"of {_described(binding)}; return one for each, None where no gradient goes"
+                f"of {described(binding)}; return one for each, None where no gradient goes"
             )
         shares: list[_Share] = []
         for index, (operand, share) in enumerate(zip(call.args, given, strict=True)):
@@ -170,7 +170,7 @@ class ReversePass:
                 raise GradientError(
                     f"the gradient rule of {call.op.name} returned a share of type {share.ty!r} for its operand "
                     f"{call.op.operand_name(index)}, which is {operand.ty!r}: expected that type, in "
-                    f"{_described(binding)}"
+                    f"{described(binding)}"
                 )
             shares.extend(self._shares(operand, (), share))
         return shares
@@ -294,7 +294,7 @@ class ReversePass:
 # --- errors
 
 
-def _described(binding: Binding) -> str:
+def described(binding: Binding) -> str:
     """The binding, and where in the source model it came from."""
     origins = ", ".join(map(str, binding.var.origins))
     value = binding.value
@@ -302,9 +302,10 @@ def _described(binding: Binding) -> str:
     return f"{binding.var.name_hint} = {text}" + (f" (from {origins})" if origins else "")
 
 
-def _refuse_operator(binding: Binding, op: Op) -> NoReturn:
+def refuse_operator(binding: Binding, op: Op, why: str = "") -> NoReturn:
+    """Raise the error about an operator that no gradient passes through; ``why`` it has none by its meaning."""
     raise GradientError(
-        f"{op.name} has no gradient rule, and the target depends on {_described(binding)}\n"
+        f"{op.name} has no gradient rule{why}, and the target depends on {described(binding)}\n"
         f'  declare one with @regraft.gradient.register_gradient("{op.name}"), '
         "or stop the gradient before it with R.grad.no_grad"
     )
@@ -325,5 +326,5 @@ def _refuse_value(binding: Binding) -> NoReturn:
         what = "a function value, or a call of one"
         remedy = "write what it computes in the function itself"
     raise GradientError(
-        f"no gradient passes through {what}, and the target depends on {_described(binding)}\n  {remedy}"
+        f"no gradient passes through {what}, and the target depends on {described(binding)}\n  {remedy}"
     )

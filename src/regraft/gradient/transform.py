@@ -24,6 +24,7 @@ from ..pattern.matcher.view import leaves_of
 from .checkpoint import is_marker, values_to_recompute
 from .reverse import Path, ReversePass
 from .simplify import simplify_gradient
+from .without_rules import with_rules
 
 
 class Gradient:
@@ -87,7 +88,7 @@ class Gradient:
         function = in_normal_form(module[name])
         required = self._required(function)
         target, path = self._target(function)
-        adjoint = _adjoint_function(function, required, target, path)
+        adjoint = _adjoint_function(with_rules(function, required, target), required, target, path)
         if self.simplify:
             adjoint = simplify_gradient(adjoint)
         adjoint = remove_all_unused(adjoint)

@@ -69,8 +69,8 @@ def record(call: Call, recorder: Recorder) -> Expr:
     except (TypeError, AttributeError) as error:
         types = ", ".join(repr(arg.ty) for arg in call.args)
         raise DecomposeError(
-            f"{op.name} of ({types}) can be written as other operators only where the sizes it works with are known: "
-            f"{error}"
+            f"{op.name} of ({types}) can be written as other operators only where the sizes it works with are known; "
+            f"give them values with BindSymbolicVars: {error}"
         ) from error
 
 

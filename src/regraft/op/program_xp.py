@@ -41,6 +41,21 @@ class Recorder(Protocol):
         ...
 
 
+def _alone(function: Callable[..., Expr]) -> Callable[[ProgramArray], ProgramArray]:
+    """The method of an array that is a function of it."""
+    return lambda self: self.made(function(self.expr))
+
+
+def _with_other(function: Callable[..., Expr]) -> Callable[[ProgramArray, Any], ProgramArray]:
+    """The method that is a function of an array and another operand."""
+    return lambda self, other: self.combined(function, other)
+
+
+def _reflected(function: Callable[..., Expr]) -> Callable[[ProgramArray, Any], ProgramArray]:
+    """The method that is a function of another operand, which is no array, and an array."""
+    return lambda self, other: self.made(function(self.beside(other), self.expr))
+
+
 class ProgramArray:
     """A tensor of the program, with the operators of an array. ``recorder`` writes down what is computed from it."""
 
@@ -92,8 +107,9 @@ class ProgramArray:
             raise DecomposeError(f"{self.expr!r} is {ty!r}; it has to be known that it is a tensor: add a match_cast")
         return ty
 
-    def _call(self, function: Callable[..., Expr], *operands: Any) -> ProgramArray:
-        return ProgramArray(self.recorder, self.recorder.emit(function(*operands)))
+    def made(self, value: Expr) -> ProgramArray:
+        """The value of a call, as an array."""
+        return ProgramArray(self.recorder, self.recorder.emit(value))
 
     def beside(self, other: Any) -> Expr:
         """``other`` as an operand beside this array: numbers in its dtype."""
@@ -109,77 +125,49 @@ class ProgramArray:
         """A function of this array and another, in the dtype that holds both."""
         if isinstance(other, ProgramArray) and other.dtype != self.dtype:
             common = as_dtype(np.result_type(numpy_dtype(self.dtype), numpy_dtype(other.dtype)))
-            left, right = (self._call(ops.astype, x.expr, common) for x in (self, other))
-            return self._call(function, left.expr, right.expr)
-        return self._call(function, self.expr, self.beside(other))
+            left, right = (self.made(ops.astype(x.expr, common)) for x in (self, other))
+            return self.made(function(left.expr, right.expr))
+        return self.made(function(self.expr, self.beside(other)))
 
-    def _reflected(self, function: Callable[..., Expr], other: Any) -> ProgramArray:
-        return self._call(function, self.beside(other), self.expr)
-
-    def __add__(self, other: Any) -> ProgramArray:
-        return self.combined(ops.add, other)
-
-    def __radd__(self, other: Any) -> ProgramArray:
-        return self._reflected(ops.add, other)
-
-    def __sub__(self, other: Any) -> ProgramArray:
-        return self.combined(ops.subtract, other)
-
-    def __rsub__(self, other: Any) -> ProgramArray:
-        return self._reflected(ops.subtract, other)
-
-    def __mul__(self, other: Any) -> ProgramArray:
-        return self.combined(ops.multiply, other)
-
-    def __rmul__(self, other: Any) -> ProgramArray:
-        return self._reflected(ops.multiply, other)
-
-    def __truediv__(self, other: Any) -> ProgramArray:
-        return self.combined(ops.divide, other)
-
-    def __rtruediv__(self, other: Any) -> ProgramArray:
-        return self._reflected(ops.divide, other)
-
-    def __floordiv__(self, other: Any) -> ProgramArray:
-        return self.combined(ops.floor_divide, other)
-
-    def __mod__(self, other: Any) -> ProgramArray:
-        return self.combined(ops.floor_mod, other)
-
-    def __and__(self, other: Any) -> ProgramArray:
-        return self.combined(ops.bitwise_and, other)
-
-    def __or__(self, other: Any) -> ProgramArray:
-        return self.combined(ops.bitwise_or, other)
-
-    def __neg__(self) -> ProgramArray:
-        return self._call(ops.negative, self.expr)
-
-    def __lt__(self, other: Any) -> ProgramArray:
-        return self.combined(ops.less, other)
-
-    def __le__(self, other: Any) -> ProgramArray:
-        return self.combined(ops.less_equal, other)
-
-    def __gt__(self, other: Any) -> ProgramArray:
-        return self.combined(ops.greater, other)
-
-    def __ge__(self, other: Any) -> ProgramArray:
-        return self.combined(ops.greater_equal, other)
-
-    def __eq__(self, other: Any) -> ProgramArray:  # type: ignore[override]
-        return self.combined(ops.equal, other)
-
-    def __ne__(self, other: Any) -> ProgramArray:  # type: ignore[override]
-        return self.combined(ops.not_equal, other)
-
+    __add__ = _with_other(ops.add)
+    __radd__ = _reflected(ops.add)
+    __sub__ = _with_other(ops.subtract)
+    __rsub__ = _reflected(ops.subtract)
+    __mul__ = _with_other(ops.multiply)
+    __rmul__ = _reflected(ops.multiply)
+    __truediv__ = _with_other(ops.divide)
+    __rtruediv__ = _reflected(ops.divide)
+    __floordiv__ = _with_other(ops.floor_divide)
+    __rfloordiv__ = _reflected(ops.floor_divide)
+    __mod__ = _with_other(ops.floor_mod)
+    __rmod__ = _reflected(ops.floor_mod)
+    __pow__ = _with_other(ops.power)
+    __rpow__ = _reflected(ops.power)
+    __matmul__ = _with_other(ops.matmul)
+    __and__ = _with_other(ops.bitwise_and)
+    __rand__ = _reflected(ops.bitwise_and)
+    __or__ = _with_other(ops.bitwise_or)
+    __ror__ = _reflected(ops.bitwise_or)
+    __xor__ = _with_other(ops.bitwise_xor)
+    __rxor__ = _reflected(ops.bitwise_xor)
+    __lshift__ = _with_other(ops.left_shift)
+    __rshift__ = _with_other(ops.right_shift)
+    __lt__ = _with_other(ops.less)
+    __le__ = _with_other(ops.less_equal)
+    __gt__ = _with_other(ops.greater)
+    __ge__ = _with_other(ops.greater_equal)
+    __eq__: Any = _with_other(ops.equal)
+    __ne__: Any = _with_other(ops.not_equal)
+    __neg__ = _alone(ops.negative)
+    __abs__ = _alone(ops.abs)
+    __invert__ = _alone(ops.bitwise_not)
     __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, index: Any) -> ProgramArray:
         items: tuple[Any, ...] = cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,)
         arrays = [item.expr for item in items if isinstance(item, ProgramArray)]
         if arrays:
-            return self._call(ops.index_tensor, self.expr, Tuple(arrays))
+            return self.made(ops.index_tensor(self.expr, Tuple(arrays)))
         rank = self.ndim
         if Ellipsis in [item for item in items if not isinstance(item, slice)]:
             place = next(i for i, item in enumerate(items) if item is Ellipsis)
@@ -193,7 +181,7 @@ class ProgramArray:
                 axis += 1
             else:
                 taken = PrimValue(operator.index(item))
-                result = result._call(ops.take, result.expr, taken, axis)
+                result = result.made(ops.take(result.expr, taken, axis))
         return result
 
     def _sliced(self, axis: int, part: slice[Any, Any, Any]) -> ProgramArray:
@@ -201,16 +189,16 @@ class ProgramArray:
             return self
         start, stop, step = part.start or 0, part.stop, part.step or 1
         end = self.shape[axis] if stop is None else stop
-        return self._call(ops.strided_slice, self.expr, (axis,), (start,), (end,), (step,))
+        return self.made(ops.strided_slice(self.expr, (axis,), (start,), (end,), (step,)))
 
     def __setitem__(self, rows: ProgramArray, updates: ProgramArray) -> None:
         """``self[rows] = updates``, for one array of indices into the first axis."""
         self.put(rows, updates, "update")
 
-    def put(self, rows: ProgramArray, updates: ProgramArray, reduction: str) -> None:
+    def put(self, rows: ProgramArray, updates: ProgramArray, reduction: Any) -> None:
         """Fold ``updates`` into the rows of that number."""
-        places = self._call(ops.expand_dims, rows.expr, -1)
-        self.expr = self._call(ops.scatter_nd, self.expr, places.expr, updates.expr, reduction).expr
+        places = self.made(ops.expand_dims(rows.expr, -1))
+        self.expr = self.made(ops.scatter_nd(self.expr, places.expr, updates.expr, reduction)).expr
 
 
 class _Folding:
@@ -442,7 +430,8 @@ class ProgramNamespace:
         """``log(1 + x)``, exact for small ``x`` too: the rounding of ``1 + x`` is divided out."""
         one = x + 1.0
         rest = one - 1.0
-        return self.where(rest == 0.0, x, self.log(one) * x / self.where(rest == 0.0, self.ones_like(rest), rest))
+        is_lost = self.both(ops.equal, rest, 0.0)
+        return self.where(is_lost, x, self.log(one) * x / self.where(is_lost, self.ones_like(rest), rest))
 
     def expm1(self, x: ProgramArray) -> ProgramArray:
         """``exp(x) - 1``, exact for small ``x`` too: the rounding of ``exp(x)`` is divided out."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from array_api_compat import device as device_of  # pyright: ignore[reportUnknownVariableType]
 
 from ..ir.dtypes import is_bool, is_float, is_integer, is_unsigned, itemsize, numpy_dtype
-from ..ir.op import Reference
+from ..ir.op import Op, Reference
 
 PROGRAM: Final = "program"
 """The name of the namespace whose arrays are expressions: see `program_xp`."""
@@ -103,6 +103,17 @@ def product_in_dtype(xp: Any, product: Callable[..., Any], operands: Sequence[An
         return xp.asarray(product(*[cast(xp, cast(xp, x, "bool"), "float32") for x in operands])) > 0
     work = accumulator(dtype, *(dtype_name(x.dtype) for x in operands))
     return cast(xp, xp.asarray(product(*[cast(xp, x, work) for x in operands])), dtype)
+
+
+# --- other operators
+
+
+def apply(xp: Any, op: Op, *operands: Any, **attributes: Any) -> Any:
+    """What ``op`` means, as a part of what another operator means: a call of it where ``xp`` writes programs."""
+    if xp.__name__ == PROGRAM:
+        return xp.call(op, *operands, **attributes)
+    assert op.reference is not None
+    return op.reference(xp, *operands, **op.complete_attrs(attributes))
 
 
 # --- functions that the array API standard lacks

@@ -13,7 +13,7 @@ from ..comparison import greater, less
 from ..elementary import sigmoid, tanh
 from ..logical import logical_and
 from ..rules import same_float_type
-from ..semantics import rounded_once
+from ..semantics import apply, rounded_once
 from ..ternary import clip, where
 from .activation import SOFTPLUS, softplus
 
@@ -86,8 +86,7 @@ def elu(data: Expr, alpha: float = 1.0) -> Call:
 
 
 def _mish(xp: Any, x: Any) -> Any:
-    assert SOFTPLUS.reference is not None
-    return x * xp.tanh(SOFTPLUS.reference(xp, x, **SOFTPLUS.attributes))
+    return x * xp.tanh(apply(xp, SOFTPLUS, x))
 
 
 MISH = Op("relax.nn.mish", ("data",), infer=same_float_type, reference=rounded_once(_mish), traits=_ELEMENTWISE)

@@ -1,7 +1,6 @@
 """Recurrent layers: a state that is carried along a sequence, one step an element.
 
-Shapes, gate orders and options are those of ONNX's RNN, GRU and LSTM. The steps are written once, in `recurrence`, over
-what can be computed with: arrays, which is the meaning of the operators, and expressions, which is their gradient.
+Shapes, gate orders and options are those of ONNX's RNN, GRU and LSTM. The steps are written once, in `recurrence`.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from ...ir.op import Call, Op, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from ..rules import common_dtype, require_float
 from ..semantics import cast, dtype_name
-from .recurrence import ACTIVATIONS, Kind, arrays, run
-from .recurrence_gradient import shares
+from .recurrence import ACTIVATIONS, Kind, run
 
 __all__ = ["gru", "lstm", "rnn"]
 
@@ -104,7 +102,7 @@ def _reference(kind: Kind) -> Any:
         # Narrow floats are computed in float32 and rounded once.
         work = "float32" if dtype in ("float16", "bfloat16") else dtype
         wide = [x if x is None or i == kind.lengths else cast(xp, x, work) for i, x in enumerate(given)]
-        found = run(arrays(xp), kind, wide, attrs, int(given[0].shape[0]))
+        found = run(xp, kind, wide, attrs)
         return tuple([cast(xp, part, dtype) for part in found])
 
     return reference
@@ -112,19 +110,13 @@ def _reference(kind: Kind) -> Any:
 
 def _declare(kind: Kind, attributes: dict[str, Any]) -> Op:
     names = [*_WEIGHTS, "initial_hidden?", *(["initial_cell?"] if len(kind.states) > 1 else []), "sequence_lengths?"]
-    op = Op(
+    return Op(
         f"relax.nn.{kind.name}",
         (*names, *(["peephole?"] if kind.peephole is not None else [])),
         {"direction": "forward", "activations": kind.activations, "clip": None, **attributes},
         infer=lambda call: _infer(call, kind),
         reference=_reference(kind),
     )
-
-    def gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-        return shares(call, adjoint, kind)
-
-    op.define_gradient(gradient)
-    return op
 
 
 RNN_KIND: Final = Kind("rnn", 1, ("tanh",), (4,), 5)

@@ -1,0 +1,110 @@
+"""Calls of composite operators without a gradient rule, decomposed before the backward part is written.
+
+What a composite means is a program of primitives (`regraft.op.decompose`), and each of these has a rule. So a new
+operator is differentiated by its meaning; a rule of its own is for fewer operations or better numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..ir.builder import NameSupply
+from ..ir.expr import DataflowVar, Expr, Var
+from ..ir.op import Call, Op
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding, is_leaf
+from ..ir.types import Type, is_subtype
+from ..ir.visitor import iter_bindings
+from ..op.decompose import record
+from ..op.program_xp import DecomposeError
+from ..pattern.matcher.view import leaves_of
+from .reverse import active_values, refuse_operator, stops_gradient
+
+
+def with_rules(function: Function, required: Iterable[Var], target: Expr) -> Function:
+    """``function``, in normal form, with each call on the way from ``required`` to ``target`` of operators with a rule.
+
+    The same function if all have one. A call that cannot be decomposed raises `GradientError`. Cost: linear.
+    """
+    wanted = _on_the_way(function, required, target)
+    if not wanted:
+        return function
+    names = NameSupply([param.name_hint for param in function.params])
+    for binding in iter_bindings(function):
+        names.reserve(binding.var.name_hint)
+    blocks: list[BindingBlock] = []
+    for block in function.body.blocks:
+        writer = _Writer(names, DataflowVar if isinstance(block, DataflowBlock) else Var)
+        for binding in block.bindings:
+            if binding.var in wanted:
+                writer.decompose(binding)
+            else:
+                writer.bindings.append(binding)
+        blocks.append(type(block)(writer.bindings))
+    return Function(
+        function.params, SeqExpr(blocks, function.body.body), function.ret_ty, function.is_pure, function.attrs
+    )
+
+
+def _on_the_way(function: Function, required: Iterable[Var], target: Expr) -> set[Var]:
+    """The variables bound to calls without a rule that pass a gradient of ``target`` on to ``required``."""
+    active = active_values(function, required)
+    needed = {leaf for leaf in leaves_of(target) if leaf in active}
+    found: set[Var] = set()
+    for block in reversed(function.body.blocks):
+        for binding in reversed(block.bindings):
+            if binding.var in needed:
+                needed.update(leaf for leaf in leaves_of(binding.value) if leaf in active)
+                if _lacks_rule(binding.value):
+                    found.add(binding.var)
+    return found
+
+
+def _lacks_rule(value: Expr) -> bool:
+    if not isinstance(value, Call) or not isinstance(value.op, Op):
+        return False
+    op = value.op
+    return op.gradient is None and not op.is_primitive and op.reference is not None and not stops_gradient(op)
+
+
+class _Writer:
+    """Writes the bindings of one block, decompositions among them."""
+
+    def __init__(self, names: NameSupply, kind: type[Var]) -> None:
+        self.bindings: list[Binding] = []
+        self._names = names
+        self._kind = kind
+        self._like: Var | None = None
+
+    def decompose(self, binding: Binding) -> None:
+        """Write the call of ``binding`` as others, of which the last is bound to its variable."""
+        self._like = var = binding.var
+        call = binding.value
+        assert isinstance(call, Call)
+        assert isinstance(call.op, Op)
+        try:
+            value = record(call, self)
+        except DecomposeError as error:
+            refuse_operator(binding, call.op, f" and no gradient by what it means ({error})")
+        if is_subtype(value.ty, var.ty) is not True:
+            self.bindings.append(MatchCast(var, value, var.ty))
+        else:
+            self.bindings.append(VarBinding(var, value))
+
+    def emit(self, value: Expr) -> Expr:
+        """A variable bound to ``value``, or to what it decomposes into."""
+        if _lacks_rule(value):
+            assert isinstance(value, Call)
+            value = record(value, self)
+        if is_leaf(value):
+            return value
+        assert self._like is not None
+        var = self._kind(self._names.fresh("lv"), value.ty, self._like.origins)
+        self.bindings.append(VarBinding(var, value))
+        return var
+
+    def match_cast(self, value: Expr, ty: Type) -> Var:
+        """A variable of type ``ty``, checked as the program runs."""
+        assert self._like is not None
+        var = self._kind(self._names.fresh("lv"), ty, self._like.origins)
+        self.bindings.append(MatchCast(var, value, ty))
+        return var
