@@ -369,6 +369,10 @@ class BlockBuilder:
         """The bindings of the open block, in order; it grows as more are emitted."""
         return self._scope().bindings
 
+    def open_bindings(self) -> Sequence[Binding]:
+        """The bindings of the block that is being written, so far."""
+        return self._scope().bindings
+
     def lookup_binding(self, var: Var) -> Expr | None:
         """What ``var`` was bound to in the current function, if it was."""
         return self._values.get(var)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..ir.builder import with_operands
 from ..ir.dims import SymVar
+from ..ir.dtypes import itemsize
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.op import Call, Op, Trait, is_call_of
@@ -95,7 +96,7 @@ class _Folding(SessionWalk):
             self._views[var] = _later(call, named)
             return None
         size = _size(call.ty)
-        if size is None or size > max(self._most_grown, sum(constant.data.size for constant in constants)):
+        if size is None or (size > self._most_grown and _grows(call.ty, constants)):
             self._context.tell("fold_constant", var.name_hint, "the result is larger than the constants it is made of")
             return None
         waits = size > _MOST_AT_ONCE and _is_arrangement(call)
@@ -148,6 +149,14 @@ def _size(ty: Type) -> int | None:
     if not isinstance(ty, TensorType) or ty.shape is None or ty.dtype is None:
         return None
     return prod(dim for dim in ty.shape if isinstance(dim, int)) if _is_fixed(ty) else None
+
+
+def _grows(ty: Type, constants: Sequence[Constant]) -> bool:
+    """Whether a value of that type takes more bytes than the constants that it is made of."""
+    leaves = ty.fields if isinstance(ty, TupleType) else (ty,)
+    tensors = [leaf for leaf in leaves if isinstance(leaf, TensorType)]
+    made = sum((_size(leaf) or 0) * itemsize(leaf.dtype or "float32") for leaf in tensors)
+    return made > sum(constant.data.nbytes for constant in constants)
 
 
 def _is_fixed(ty: TensorType) -> bool:
@@ -205,10 +214,10 @@ def _read(operand: Expr) -> Expr:
 def FoldConstant(most_grown: int = 1024, *, keep_named: bool = False) -> Pass:
     """Compute what depends on constants only, by the operators' reference semantics.
 
-    A result that has more elements than the constants it is made of (zeros, a constant broadcast) is folded up to
-    ``most_grown`` elements only, so that the program does not grow. Constants that are not in memory are not read:
-    what is made of them is computed when it is first read, and so are large weights that are joined or arranged
-    otherwise. With ``keep_named``, a tensor that the source model names is
+    A result that takes more bytes than the constants it is made of (zeros, a constant broadcast, weights of int8 or
+    half precision made wider) is folded up to ``most_grown`` elements only, so that the program does not grow.
+    Constants that are not in memory are not read: what is made of them is computed when it is first read, and so are
+    large weights that are joined or arranged otherwise. With ``keep_named``, a tensor that the source model names is
     not replaced by one that is merely arranged otherwise, so that a weight stays the model's own. Shapes and scalars
     that types say in full are written down.
 

@@ -229,7 +229,8 @@ def _selu(node: NodeImporter) -> Imported:
 
 
 def _elu(node: NodeImporter, x: Expr, alpha: float) -> Expr:
-    low = ops.multiply(ops.subtract(ops.exp(ops.minimum(x, node.like(0))), node.like(1)), node.like(alpha))
+    low = ops.subtract(ops.exp(ops.minimum(x, node.like(0))), node.like(1))
+    low = low if alpha == 1.0 else ops.multiply(low, node.like(alpha))
     return ops.where(ops.less(x, node.like(0)), low, x)
 
 
@@ -242,8 +243,10 @@ def _read_elu(node: NodeImporter) -> Imported:
 def _celu(node: NodeImporter) -> Imported:
     alpha = node.attr("alpha", 1.0)
     x = node.operand(0)
-    inner = ops.divide(ops.minimum(x, node.like(0)), node.like(alpha))
-    low = ops.multiply(ops.subtract(ops.exp(inner), node.like(1)), node.like(alpha))
+    inner = ops.minimum(x, node.like(0))
+    if alpha == 1.0:
+        return ops.add(ops.maximum(x, node.like(0)), ops.subtract(ops.exp(inner), node.like(1)))
+    low = ops.multiply(ops.subtract(ops.exp(ops.divide(inner, node.like(alpha))), node.like(1)), node.like(alpha))
     return ops.add(ops.maximum(x, node.like(0)), low)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 from ....ir.dims import SymExpr
+from ....ir.dtypes import itemsize
 from ....ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple
 from ....ir.op import Call, Op
 from ....ir.tensor_data import TensorData
@@ -14,6 +16,8 @@ from ....ir.types import TensorType
 
 _MOST_ELEMENTS: Final = 4096
 """Constants of more elements are weights, and stay as the model has them."""
+_MOST_GROWN: Final = 1024
+"""So many elements may take more room than what they are made of, as weights of 8 bits do that are made wider."""
 
 
 def folded(call: Call) -> Constant | None:
@@ -23,14 +27,22 @@ def folded(call: Call) -> Constant | None:
         return None
     if not call.args or not all(_is_small(arg) for arg in call.args):
         return None
-    shape = call.ty.shape
-    if shape is not None and int(np.prod([size for size in shape if isinstance(size, int)])) > _MOST_ELEMENTS:
+    sizes = [size for size in call.ty.shape or () if isinstance(size, int)]
+    count = prod(sizes)
+    if count > _MOST_ELEMENTS or (count > _MOST_GROWN and _grows(call, count)):
         return None
     operands: list[Any] = [_value(arg) for arg in call.args]
     if not op.variadic:
         operands += [None] * (len(op.operands) - len(operands))
     with np.errstate(all="ignore"):
         return Constant(TensorData(np.asarray(op.reference(np, *operands, **call.attrs))))
+
+
+def _grows(call: Call, count: int) -> bool:
+    """Whether ``count`` elements of the result take more bytes than the constants that it is made of."""
+    assert isinstance(call.ty, TensorType)
+    given = sum(arg.data.nbytes for arg in call.args if isinstance(arg, Constant))
+    return count * itemsize(call.ty.dtype or "float32") > given
 
 
 def _is_small(expr: Expr) -> bool:

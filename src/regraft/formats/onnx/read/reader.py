@@ -26,12 +26,13 @@ from ....ir.dtypes import is_integer, numpy_dtype
 from ....ir.expr import Constant, DataflowVar, Expr, Tuple, Var, const
 from ....ir.module import IRModule
 from ....ir.op import Call
-from ....ir.origin import Origin
 from ....ir.types import TensorType
 from ...errors import ConvertError, UnsupportedOperatorError
 from .. import read as importers
 from ..element_types import from_onnx_dtype, to_onnx_dtype
 from ..external_data import check_external_data, read_proto
+from ..source_nodes import SourceOrigin, source_of
+from ..write.model_facts import FACTS, ModelFacts
 from ..write.writer import INPUT_NAMES, METADATA, OUTPUT_NAMES
 from .importing import IMPORTERS, REFUSED, Imported, NodeImporter, UnsupportedNodeError, constant_of
 from .sizes import Sizes
@@ -129,6 +130,7 @@ class GraphImporter:
         self._labels: dict[str, None] = {}
         self._unsupported: list[str] = []
         self._outputs: frozenset[str] = frozenset()
+        self._is_within_function = False
 
     # --- the whole
 
@@ -169,6 +171,7 @@ class GraphImporter:
             builder.emit_func_output(outputs[0] if len(outputs) == 1 else Tuple(outputs))
         module = builder.get()
         metadata = tuple(sorted(model.metadata_props.items()))
+        module = module.with_attr(FACTS, ModelFacts.read_from(model, self.opset).as_pairs())
         return module.with_attr(METADATA, metadata) if metadata else module
 
     def _refuse_unsupported(self) -> None:
@@ -235,26 +238,50 @@ class GraphImporter:
 
     def node(self, node: ir.Node) -> None:
         """Read one node: bind what it gives to the names of its outputs."""
+        if self._is_within_function:
+            self._read(node)
+            return
+        origin = SourceOrigin("onnx", node.name or f"{node.op_type}:{_first_name(node)}")
+        first = len(self.builder.open_bindings())
+        inputs = [self.values.get(value.name or "") if value is not None else None for value in node.inputs]
+        with self.builder.origin(origin):
+            self._read(node)
+        if any(attribute.type == ir.AttributeType.GRAPH for attribute in node.attributes.values()):
+            return  # its steps are those of the nodes inside
+        outputs = [self.values.get(value.name) if value.name else None for value in node.outputs]
+        made = self.builder.open_bindings()[first:]
+        opset = self.opset_imports.get(node.domain, self.opset)
+        operands = [self._as_expression(found) for found in inputs]
+        results = [found.expression() if isinstance(found, Sizes) else found for found in outputs]
+        origin.source = source_of(node, opset, operands, results, made)
+
+    def _as_expression(self, found: Imported | None) -> Expr | None:
+        """An input of a node as an expression: for sizes the tensor that was made of them, if one was."""
+        if not isinstance(found, Sizes):
+            return found
+        made = self._tensors.get(found)
+        return found.expression() if made is None else made
+
+    def _read(self, node: ir.Node) -> None:
         domain = "" if node.domain in _STANDARD else node.domain
         read = IMPORTERS.get((domain, node.op_type))
         if read is None:
             self._take(node, self.by_function(node))
             return
-        with self.builder.origin(Origin("onnx", node.name or f"{node.op_type}:{_first_name(node)}")):
-            importer = NodeImporter(self, node)
-            try:
-                found = importers.on_sizes(importer) or read(importer)
-            except (ConvertError, UnsupportedNodeError):
-                raise
-            except Exception as error:
-                raise ConvertError(f"{_place(node)}: {error}") from error
-            results = found if isinstance(found, tuple) else (found,)
-            for value, result in zip(node.outputs, results, strict=False):
-                if value.name and result is not None:
-                    self.values[value.name] = self._named(importer, result, value)
-            missing = [value.name for value in node.outputs[len(results) :] if value.name and list(value.uses())]
-            if missing:
-                raise UnsupportedNodeError(f"its output {missing[0]} is not computed here")
+        importer = NodeImporter(self, node)
+        try:
+            found = importers.on_sizes(importer) or read(importer)
+        except (ConvertError, UnsupportedNodeError):
+            raise
+        except Exception as error:
+            raise ConvertError(f"{_place(node)}: {error}") from error
+        results = found if isinstance(found, tuple) else (found,)
+        for value, result in zip(node.outputs, results, strict=False):
+            if value.name and result is not None:
+                self.values[value.name] = self._named(importer, result, value)
+        missing = [value.name for value in node.outputs[len(results) :] if value.name and list(value.uses())]
+        if missing:
+            raise UnsupportedNodeError(f"its output {missing[0]} is not computed here")
 
     def _named(self, node: NodeImporter, result: Imported, value: ir.Value) -> Imported:
         if isinstance(result, Sizes):
@@ -364,6 +391,7 @@ class GraphImporter:
             if actual is not None and actual.name:
                 inner[formal.name or ""] = self.values[actual.name]
         outer, self.values = self.values, inner
+        is_outermost, self._is_within_function = not self._is_within_function, True
         try:
             for step in body:
                 step.name = node.name
@@ -373,6 +401,7 @@ class GraphImporter:
             raise UnsupportedNodeError(f"{error} (in the function that defines {node.op_type})") from error
         finally:
             self.values = outer
+            self._is_within_function = not is_outermost
 
     def _take(self, node: ir.Node, results: tuple[Imported | None, ...]) -> None:
         for value, result in zip(node.outputs, results, strict=False):

@@ -46,6 +46,10 @@ _MOST_SHARED: Final = 4096
 """Constants of at most so many elements are written once, however many nodes read them."""
 
 
+class NoSuchOperatorError(ConvertError):
+    """An operator that the opset which is written does not have."""
+
+
 class _Signature(NamedTuple):
     """The type parameters of an operator: one per input and output, the last one repeated for variadic ones."""
 
@@ -66,6 +70,16 @@ def _signature(op_type: str, opset: int, domain: str) -> _Signature:
     outputs = tuple(item.type_str for item in schema.outputs)
     main = inputs[1] if op_type == "Where" else inputs[0] if inputs else ""
     return _Signature(inputs, outputs, fixed, main)
+
+
+@lru_cache(maxsize=1024)
+def _allowed(op_type: str, opset: int, parameter: str) -> frozenset[str] | None:
+    """The dtypes that a type parameter of an operator may be in an opset; None where that has no such parameter."""
+    schema = onnx.defs.get_schema(op_type, opset, "")
+    for constraint in schema.type_constraints:
+        if constraint.type_param_str == parameter:
+            return frozenset(name for text in constraint.allowed_type_strs if (name := _fixed_dtype(text)) is not None)
+    return None
 
 
 _TENSOR_NAMES: Final = {"float": "float32", "double": "float64"}
@@ -92,12 +106,18 @@ class GraphWriter:
     the operands are converted to one that it has, and the output back. ``hint`` names the values that follow, and
     ``origins`` goes into the metadata of the nodes that follow. ``keep_constants`` says whether constants that have to
     be loaded or computed stay in memory, for whoever runs the graph; without it they are made anew each time.
+    Operators are those of ``opset``, their inputs and attributes those of ``written_for``, which is that or newer.
     """
 
-    def __init__(self, opset: int, *, keep_constants: bool = True) -> None:
+    def __init__(self, opset: int, *, written_for: int | None = None, keep_constants: bool = True) -> None:
         self.opset: Final = opset
+        self.written_for: Final = written_for or opset
         self._keep_constants: Final = keep_constants
         self.nodes: list[ir.Node] = []
+        self.kept: Final[dict[ir.Node, int]] = {}
+        """The nodes that were read, each with the opset of its domain in which it was."""
+        self.kept_from: Final[dict[ir.Node, int]] = {}
+        """For each of them the identity of what it was read as."""
         self.initializers: dict[str, ir.Value] = {}
         self.names: Final = NameSupply()
         self.node_names: Final = NameSupply()
@@ -127,7 +147,9 @@ class GraphWriter:
         **attributes: Any,
     ) -> tuple[ir.Value, ...]:
         """The ``outputs`` of a new node; ``dtype`` is the element type of those that the operands do not tell."""
-        signature = _signature(op_type, self.opset, domain)
+        if self.opset < self.written_for and not domain and not onnx.defs.has(op_type, self.opset):
+            raise NoSuchOperatorError(f"{op_type} is no operator of opset {self.opset}")
+        signature = _signature(op_type, self.written_for, domain)
         bound: dict[str, str] = dict(signature.fixed)
         operands = list(inputs)
         while operands and operands[-1] is None:  # ONNX Runtime 1.31 ends the process on some that are left in
@@ -137,7 +159,10 @@ class GraphWriter:
             if operand is not None and _fixed_dtype(parameter) is None:
                 bound.setdefault(parameter, dtype_of(operand))
         own = bound.get(signature.main)
-        computed = None if own is None or own.startswith("tensor(") else carrier(op_type, own)
+        allowed = (
+            _allowed(op_type, self.opset, signature.main) if self.opset < self.written_for and not domain else None
+        )
+        computed = None if own is None or own.startswith("tensor(") else carrier(op_type, own, allowed)
         if computed is not None and computed != own:
             for index, operand in enumerate(operands):
                 parameter = signature.inputs[min(index, len(signature.inputs) - 1)]
@@ -183,6 +208,33 @@ class GraphWriter:
         )
         self.nodes.append(node)
         return node
+
+    def keep(
+        self,
+        source: ir.Node,
+        opset: int,
+        inputs: Sequence[ir.Value | None],
+        outputs: Sequence[ir.Value],
+        identity: int,
+    ) -> None:
+        """Append a node with the operator, attributes and name of one that was read for ``opset``."""
+        metadata = dict(source.metadata_props)
+        if self.origins:
+            metadata.setdefault(ORIGIN_KEY, " ".join(map(str, self.origins)))
+        name = source.name or f"{outputs[0].name}/{source.op_type}"
+        node = ir.Node(
+            source.domain,
+            source.op_type,
+            inputs,
+            source.attributes.values(),
+            overload=source.overload,
+            outputs=outputs,
+            name=self.node_names.fresh(name),
+            doc_string=source.doc_string,
+            metadata_props=metadata,
+        )
+        self.nodes.append(node)
+        self.kept[node], self.kept_from[node] = opset, identity
 
     def value(self, dtype: str, hint: str | None = None) -> ir.Value:
         """A value of that element type, not yet produced."""

@@ -133,14 +133,19 @@ def has_kernel(op_type: str, dtype: str) -> bool:
     return types is None or dtype in types or (dtype == "float16" and "float32" in types)
 
 
-def carrier(op_type: str, dtype: str) -> str:
+def carrier(op_type: str, dtype: str, allowed: frozenset[str] | None = None) -> str:
     """The type to compute ``op_type`` in for operands of ``dtype``: itself where there is a kernel.
 
     Otherwise a type that holds all values of ``dtype``; for uint64, whose sums, products and differences wrap
     alike in both, int64. Double precision is never narrowed: without a wider kernel ``dtype`` itself comes back.
+    ``allowed`` are the types that an older opset has the operator for.
     """
     types = KERNELS.get(op_type)
-    if types is None or has_kernel(op_type, dtype):
+    if allowed is not None:
+        types = allowed if types is None else types & allowed
+        if dtype in types:
+            return dtype
+    elif types is None or has_kernel(op_type, dtype):
         return dtype
     if is_float(dtype):
         wider = ("float32", "float64") if itemsize(dtype) < 4 else ("float64",)

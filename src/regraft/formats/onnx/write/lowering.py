@@ -20,11 +20,13 @@ from ....ir.dims import Dim, SymExpr, SymVar
 from ....ir.expr import Constant, Expr, ExternFunc, GlobalVar, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ....ir.module import IRModule
 from ....ir.op import Call, Op
-from ....ir.program import Function, If, MatchCast, SeqExpr
+from ....ir.program import Binding, Function, If, MatchCast, SeqExpr
 from ....ir.types import PrimType, ShapeType, TensorType, TupleType, Type
+from ....ir.visitor import walk
 from ....op.decompose import record
 from ...errors import ConvertError
-from .graph import GraphWriter
+from ..source_nodes import SourceNode, Standing, StandingNodes
+from .graph import GraphWriter, NoSuchOperatorError
 
 Lowered: TypeAlias = "ir.Value | tuple[Lowered, ...]"
 Lower: TypeAlias = "Callable[[Lowering, Call], Lowered | None]"
@@ -83,7 +85,7 @@ def size_at(expr: Expr, axis: int) -> Dim | None:
 class Lowering:
     """The state of writing one function: the graph so far, and what each variable became."""
 
-    __slots__ = ("_inlined", "graph", "is_from_onnx", "module", "reshapes", "values")
+    __slots__ = ("_inlined", "_is_kept", "graph", "is_from_onnx", "module", "reshapes", "values")
     graph: GraphWriter
     is_from_onnx: bool
     """Whether the program was an ONNX model: what ONNX leaves open, such as the maximum of NaN, is open in it, too."""
@@ -92,10 +94,19 @@ class Lowering:
     reshapes: dict[ir.Value, tuple[ir.Value, Sequence[Dim]]]
     """For each value that is another one in a new shape: that one, and its shape."""
 
-    def __init__(self, graph: GraphWriter, module: IRModule, *, is_from_onnx: bool = False) -> None:
+    def __init__(
+        self,
+        graph: GraphWriter,
+        module: IRModule,
+        *,
+        is_from_onnx: bool = False,
+        is_kept: Callable[[SourceNode], bool] = lambda _node: False,
+    ) -> None:
+        """``is_kept``: which nodes of the model that the program was are written as they were read."""
         self.graph = graph
         self.module = module
         self.is_from_onnx = is_from_onnx
+        self._is_kept = is_kept
         self.values = {}
         self.reshapes = {}
         self._inlined: list[str] = []
@@ -191,12 +202,25 @@ class Lowering:
         op = call.op
         if isinstance(op, Op):
             lower = LOWERINGS.get(op.name)
-            written = None if lower is None else lower(self, call)
+            written = None if lower is None else self._written(lower, call)
             return self._decomposed(op, call) if written is None else written
         if isinstance(op, GlobalVar):
             return self._inline(op, call.args)
         name = f'outside function "{op.global_symbol}"' if isinstance(op, ExternFunc) else "function value"
         raise ConvertError(f'a call of the {name} cannot be written as ONNX; the engine for target="numpy" runs it')
+
+    def _written(self, lower: Lower, call: Call) -> Lowered | None:
+        """What ``lower`` writes; None where that takes an operator which the opset does not have."""
+        nodes = self.graph.nodes
+        before = len(nodes)
+        try:
+            return lower(self, call)
+        except NoSuchOperatorError:
+            op = call.op
+            if not isinstance(op, Op) or op.is_primitive or op.reference is None:
+                raise
+            del nodes[before:]
+            return None
 
     def _decomposed(self, op: Op, call: Call) -> Lowered:
         if op.reference is None or (op.is_primitive and op.name not in LOWERINGS):
@@ -220,18 +244,62 @@ class Lowering:
 
     def body(self, body: SeqExpr) -> Lowered:
         """The nodes of all bindings of a body, in order; what its result became."""
-        for block in body.blocks:
-            for binding in block.bindings:
-                self.graph.hint = binding.var.name_hint
-                self.graph.origins = binding.var.origins
-                is_cast = isinstance(binding, MatchCast)
-                value = self.expression(flatten(binding.value, self.emit, keep_root=not is_cast))
-                self.values[binding.var] = value
-                if is_cast:
-                    self.define_sizes(binding.ty, value)
-                self._describe(value, binding.var.ty)
-                self._name(value, binding.var.name_hint)
+        bindings = [binding for block in body.blocks for binding in block.bindings]
+        standing = StandingNodes(bindings, body.body, self._is_kept, self.values.__contains__)
+        for binding in bindings:
+            node = standing.at.get(binding.var)
+            if node is not None and not self._keep(node):
+                for step in node.steps:
+                    self._bind(step)
+            elif binding.var not in standing.within:
+                self._bind(binding)
         return self.value(flatten(body.body, self.emit, keep_root=False))
+
+    def _bind(self, binding: Binding) -> None:
+        """The nodes of a binding."""
+        if binding.var in self.values:
+            return
+        self.graph.hint = binding.var.name_hint
+        self.graph.origins = binding.var.origins
+        is_cast = isinstance(binding, MatchCast)
+        value = self.expression(flatten(binding.value, self.emit, keep_root=not is_cast))
+        self.values[binding.var] = value
+        if is_cast:
+            self.define_sizes(binding.ty, value)
+        self._describe(value, binding.var.ty)
+        self._name(value, binding.var.name_hint)
+
+    def _keep(self, standing: Standing) -> bool:
+        """Write a node as it was read; False where the sizes that it takes are not known any more."""
+        graph = self.graph
+        given = [operand for operand in standing.operands if operand is not None]
+        if not all(graph.knows_size(size) for operand in given for size in _sizes_of(operand)):
+            return False
+        shown = [var for var in standing.outputs if var is not None]
+        graph.hint, graph.origins = shown[0].name_hint, shown[0].origins
+        names_in, names_out = standing.source.names
+        pairs = zip(standing.operands, names_in, strict=True)
+        inputs = [None if operand is None else self._operand(operand, name) for operand, name in pairs]
+        outputs: list[ir.Value] = []
+        for var, name in zip(standing.outputs, names_out, strict=True):
+            if var is None:
+                outputs.append(ir.Value(name=graph.names.fresh(name) if name else ""))
+                continue
+            outputs.append(graph.value(known_dtype(tensor_type(var)), var.name_hint))
+            self.values[var] = outputs[-1]
+        while outputs and not outputs[-1].name:
+            outputs.pop()
+        graph.keep(standing.source.node, standing.source.opset, inputs, outputs, id(standing.source))
+        for var in shown:
+            self.define_sizes(var.ty, self.values[var])
+            self._describe(self.values[var], var.ty)
+        return True
+
+    def _operand(self, operand: Expr, name: str) -> ir.Value:
+        """The value of an operand of a node that was read, under the name that it had if it is a constant."""
+        if isinstance(operand, Constant):
+            return self.graph.constant_data(operand.data, name)
+        return self.tensor(operand if isinstance(operand, Var) else self.emit(flatten(operand, self.emit)))
 
     def _describe(self, value: Lowered, ty: Type) -> None:
         if isinstance(value, tuple):
@@ -307,6 +375,15 @@ class Lowering:
 
         results = graph.branch(condition, lambda: write(branch.true_branch), lambda: write(branch.false_branch))
         return _like(layouts[0], iter(results))
+
+
+def _sizes_of(operand: Expr) -> Iterable[SymVar]:
+    """The size variables that an operand is computed from, where it is neither a variable nor a constant."""
+    for node in walk(operand):
+        dims = node.values if isinstance(node, ShapeExpr) else [node.value] if isinstance(node, PrimValue) else ()
+        for dim in dims:
+            if isinstance(dim, SymExpr):
+                yield from dim.free_symvars
 
 
 def flat(value: Lowered) -> list[ir.Value]:

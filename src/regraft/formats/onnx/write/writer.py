@@ -7,7 +7,7 @@ its constants still in the memory where they were.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,8 +23,11 @@ from ...errors import ConvertError
 from .. import write as exporters
 from ..element_types import to_onnx_dtype
 from ..external_data import as_checked, write_model
+from ..source_nodes import SourceNode
 from .graph import GraphWriter
 from .lowering import LOWERINGS, Lowered, Lowering, flat, onnx_shape
+from .model_facts import ModelFacts
+from .opsets import OLDEST, first_opset, span_of, write_down
 from .tidy import tidy
 
 __all__ = ["DEFAULT_OPSET", "LOWERINGS", "LoweredFunction", "Port", "as_model", "lower_function", "to_onnx"]
@@ -32,11 +35,10 @@ __all__ = ["DEFAULT_OPSET", "LOWERINGS", "LoweredFunction", "Port", "as_model", 
 FAMILIES: Final = exporters.FAMILIES
 """The modules of lowerings; importing them is what fills `LOWERINGS`."""
 
-OPSETS: Final = range(23, 27)
+OPSETS: Final = range(13, 27)
 """The opsets that can be written; the last is the newest that ONNX Runtime 1.31 supports in full."""
 
 DEFAULT_OPSET: Final = min(OPSETS[-1], onnx.defs.onnx_opset_version())
-_IR_VERSION: Final = 11
 INPUT_NAMES: Final = "input_names"
 OUTPUT_NAMES: Final = "output_names"
 """The attributes of a function under which the names stand that its inputs and outputs had in a source model."""
@@ -64,7 +66,8 @@ def to_onnx(
     path: str | os.PathLike[str] | None = None,
     *,
     function: str | None = None,
-    opset: int = DEFAULT_OPSET,
+    opset: int | None = None,
+    ir_version: int | None = None,
     external_data: bool | str = "auto",
 ) -> onnx.ModelProto:
     """``module`` as an ONNX model; with ``path``, as a file, of which the model that comes back is what it holds.
@@ -78,7 +81,10 @@ def to_onnx(
         module: A module, or a function alone.
         path: Where to write. The file appears whole or not at all.
         function: The function to write; by default ``main``, or the only public one.
-        opset: The version of ONNX's operators, 23 to 26.
+        opset: The version of ONNX's operators, 13 to 26; by default the lowest that the nodes need, and at least
+            that of the model that the program was. Operators that the version lacks are written as others.
+        ir_version: The version of the file format; by default the lowest that the opset needs, and at least that of
+            the model that the program was.
         external_data: Whether large constants go to a second file, ``<name>.data``, beside the model. ``"auto"``
             does so when the model would pass 2 GB, the most that one file can hold. The model that comes back then
             refers to that file.
@@ -88,11 +94,13 @@ def to_onnx(
     """
     if isinstance(module, Function):
         module = IRModule.from_expr(module)
-    if opset not in OPSETS:
+    if opset is not None and opset not in OPSETS:
         raise ConvertError(f"opset={opset}; expected {OPSETS[0]} to {OPSETS[-1]}")
     name = _chosen(module, function)
-    lowered = lower_function(module, name, opset, keep_constants=False)
+    facts = ModelFacts.of(module)
+    lowered = lower_to_file(module, name, facts, opset)
     model = as_model(lowered.graph, _metadata(module))
+    facts.write_to(model, ir_version)
     if path is not None:
         return write_model(model, Path(path), external_data)
     proto = _as_proto(model)
@@ -121,7 +129,7 @@ def _chosen(module: IRModule, function: str | None) -> str:
 
 def as_model(graph: ir.Graph, metadata: dict[str, str] | None = None) -> ir.Model:
     """A model of one graph."""
-    return ir.Model(graph, ir_version=_IR_VERSION, producer_name="regraft", metadata_props=metadata)
+    return ir.Model(graph, ir_version=11, producer_name="regraft", metadata_props=metadata)
 
 
 def _as_proto(model: ir.Model) -> onnx.ModelProto:
@@ -139,28 +147,80 @@ def _check(proto: onnx.ModelProto) -> None:
             raise ConvertError(f"the model that was written is not valid ONNX: {error}") from error
 
 
-def lower_function(
-    module: IRModule, name: str, opset: int = DEFAULT_OPSET, *, keep_constants: bool = True
-) -> LoweredFunction:
-    """The function ``name`` as an ONNX graph; constants share their memory. Raises `ConvertError`.
+def lower_function(module: IRModule, name: str, opset: int = DEFAULT_OPSET) -> LoweredFunction:
+    """The function ``name`` as an ONNX graph to be run; constants share their memory. Raises `ConvertError`."""
+    graph = GraphWriter(opset)
+    inputs, outputs = _lowered(module, name, graph, _no_node)
+    return _as_graph(name, graph, opset, inputs, outputs)
 
-    Without ``keep_constants`` those that have to be loaded or computed are not kept once they are written.
+
+def lower_to_file(module: IRModule, name: str, facts: ModelFacts, opset: int | None = None) -> LoweredFunction:
+    """The function ``name`` as an ONNX graph to be written, in ``opset`` or the lowest one that its nodes need.
+
+    What no rewrite changed is written as the nodes that it was read as, unless they mean something else in that opset.
+    Constants that have to be loaded or computed are not kept once they are written. Raises `ConvertError`.
     """
+    least = min(max(OLDEST, facts.opset), OPSETS[-1]) if opset is None else opset
+    # A file that was none before may need what is new; an older one keeps its opset where older forms do.
+    oldest = least if facts.opset or opset is not None else OPSETS[-1]
+    having = DEFAULT_OPSET
+    lost: set[int] = set()
+
+    def is_kept(node: SourceNode) -> bool:
+        return id(node) not in lost
+
+    while True:
+        graph = GraphWriter(having, written_for=DEFAULT_OPSET, keep_constants=False)
+        inputs, outputs = _lowered(module, name, graph, is_kept)
+        made = [node for node in _all_nodes(graph.nodes) if node not in graph.kept]
+        needed = {node: first_opset(node, DEFAULT_OPSET, oldest) for node in made}
+        target = max([least, *needed.values()])
+        if opset is not None and target > opset:
+            if having == opset:
+                node = next(node for node in made if needed[node] > opset)
+                raise ConvertError(f"{node.op_type} (node {node.name}) is needed, which opset {opset} does not have")
+            having = opset  # now with what this opset has
+            continue
+        gone = {graph.kept_from[node] for node, own in graph.kept.items() if not _holds(node, own, target)}
+        if not gone:
+            break
+        lost |= gone
+    write_down(graph, target, DEFAULT_OPSET)
+    return _as_graph(name, graph, target, inputs, outputs)
+
+
+def _no_node(_node: SourceNode) -> bool:
+    return False
+
+
+def _holds(node: ir.Node, opset: int, target: int) -> bool:
+    span = span_of(node, opset)
+    return span is not None and target in span
+
+
+def _lowered(
+    module: IRModule, name: str, graph: GraphWriter, is_kept: Callable[[SourceNode], bool]
+) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+    """Write the nodes of a function; gives its inputs and outputs."""
     function = module[name]
-    graph = GraphWriter(opset, keep_constants=keep_constants)
-    lowering = Lowering(graph, module, is_from_onnx=INPUT_NAMES in function.attrs)
+    lowering = Lowering(graph, module, is_from_onnx=INPUT_NAMES in function.attrs, is_kept=is_kept)
     inputs = _inputs(lowering, function)
     try:
         result = lowering.body(function.body)
         results = flat(result)
         replaced = tidy(graph, results)
         results = [replaced.get(value, value) for value in results]
-        outputs = _outputs(lowering, function, results, {id(port.value) for port in inputs})
+        return inputs, _outputs(lowering, function, results, {id(port.value) for port in inputs})
     except (ConvertError, DecomposeError) as error:
         where = f"{name}: at {graph.hint}" if graph.hint != "value" else name
         origin = f" (from {', '.join(map(str, graph.origins))})" if graph.origins else ""
-        kind = type(error) if isinstance(error, ConvertError) else ConvertError
+        kind = ConvertError if isinstance(error, DecomposeError) else type(error)
         raise kind(f"{where}{origin}: {error}") from error
+
+
+def _as_graph(
+    name: str, graph: GraphWriter, opset: int, inputs: tuple[Port, ...], outputs: tuple[Port, ...]
+) -> LoweredFunction:
     used = {value.name for node in _all_nodes(graph.nodes) for value in node.inputs if value is not None}
     used.update(port.value.name for port in outputs)
     constants = [value for key, value in graph.initializers.items() if key in used]
@@ -169,10 +229,15 @@ def lower_function(
         [port.value for port in outputs],
         nodes=graph.nodes,
         initializers=constants,
-        opset_imports={"": opset, **{node.domain: 1 for node in _all_nodes(graph.nodes) if node.domain}},
+        opset_imports={"": opset, **_other_domains(graph)},
         name=name,
     )
     return LoweredFunction(written, inputs, outputs)
+
+
+def _other_domains(graph: GraphWriter) -> dict[str, int]:
+    """The versions of the domains beside the standard one: as they were read, else the first."""
+    return {node.domain: graph.kept.get(node, 1) for node in _all_nodes(graph.nodes) if node.domain}
 
 
 def _all_nodes(nodes: Sequence[ir.Node]) -> Iterator[ir.Node]:

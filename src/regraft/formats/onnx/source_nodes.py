@@ -1,0 +1,303 @@
+"""Nodes of a model that is read, and where they still stand in what became of it.
+
+The bindings that a node was read as, its steps, carry the node as their origin. When the program is written as ONNX
+again, steps that are as they were, operands aside, are written as that node, with its attributes and name, and not as
+what the operators of this vocabulary are written as. Only the structure decides: a step that a rewrite changed, took
+away or uses elsewhere too is a step of the node no more, and the others are then written by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import onnx_ir as ir
+
+from ...analysis import free_vars
+from ...ir.dtypes import is_integer
+from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ...ir.op import Call
+from ...ir.origin import Origin
+from ...ir.program import Binding, MatchCast
+from ...ir.types import TensorType, Type
+
+_MOST_COMPARED: Final = 4096
+"""Constants of more elements are the same only if they are one and the same."""
+
+
+class SourceNode(NamedTuple):
+    """A node as it was read for ``opset``: what its inputs and outputs became, and the bindings in between.
+
+    ``node`` is its operator, attributes and name alone, without values.
+    """
+
+    node: ir.Node
+    names: tuple[tuple[str, ...], tuple[str, ...]]
+    opset: int
+    inputs: tuple[Expr | None, ...]
+    outputs: tuple[Var | None, ...]
+    steps: Mapping[Var, Binding]
+
+
+class SourceOrigin(Origin):
+    """The origin that the steps of a node carry. A copy that leaves the process has its name alone."""
+
+    source: SourceNode | None = None
+
+    def __reduce__(self) -> tuple[type[Origin], tuple[str, str]]:  # type: ignore[override]
+        return Origin, (self.kind, self.name)
+
+
+class Standing(NamedTuple):
+    """A node that still stands: its operands, outputs and steps in the program as it is."""
+
+    source: SourceNode
+    operands: tuple[Expr | None, ...]
+    outputs: tuple[Var | None, ...]
+    steps: tuple[Binding, ...]
+
+
+# --- reading
+
+
+def source_of(
+    node: ir.Node,
+    opset: int,
+    inputs: Sequence[Expr | None],
+    outputs: Sequence[Expr | None],
+    bindings: Iterable[Binding],
+) -> SourceNode | None:
+    """What to remember of a node; None where its steps cannot be told from those of others.
+
+    ``bindings`` are those that were made while it was read, among which may be some that later nodes share.
+    """
+    made = {binding.var: binding for binding in bindings}
+    given = {operand for operand in inputs if isinstance(operand, Var)}
+    results: list[Var | None] = []
+    for output in outputs:
+        if output is not None and not (isinstance(output, Var) and output in made):
+            return None
+        results.append(output)
+    steps: dict[Var, Binding] = {}
+    pending = [output for output in results if output is not None]
+    while pending:
+        var = pending.pop()
+        if var in given or var in steps:
+            continue
+        if var not in made:
+            return None
+        binding = steps[var] = made[var]
+        pending.extend(_variables(binding.value))
+    results_made = set(results)
+    if any(type(binding) is MatchCast and var not in results_made for var, binding in steps.items()):
+        return None  # the sizes that it defines could not be read off a value that is not written
+    names = (
+        tuple([value.name or "" if value else "" for value in node.inputs]),
+        tuple([value.name or "" for value in node.outputs]),
+    )
+    return SourceNode(_alone(node), names, opset, tuple(inputs), tuple(results), steps) if steps else None
+
+
+def _alone(node: ir.Node) -> ir.Node:
+    """A node without the graph that it is in."""
+    return ir.Node(
+        node.domain,
+        node.op_type,
+        (),
+        node.attributes.values(),
+        overload=node.overload,
+        num_outputs=0,
+        name=node.name,
+        doc_string=node.doc_string,
+        metadata_props=dict(node.metadata_props),
+    )
+
+
+def _variables(expr: Expr) -> Iterable[Var]:
+    """The variables among the leaves of an expression in A-normal form."""
+    if isinstance(expr, Var):
+        return (expr,)
+    if isinstance(expr, Call):
+        return (var for arg in expr.args for var in _variables(arg))
+    if isinstance(expr, Tuple):
+        return (var for field in expr.fields for var in _variables(field))
+    return _variables(expr.tuple_value) if isinstance(expr, TupleGetItem) else ()
+
+
+# --- writing
+
+
+class StandingNodes:
+    """The nodes that still stand in a row of bindings, each at the binding where it is to be written."""
+
+    __slots__ = ("_bindings", "_is_known", "_places", "_users", "at", "within")
+    at: dict[Var, Standing]
+    """By the first of its outputs."""
+    within: set[Var]
+    """The variables of all bindings that are a step of one of them."""
+
+    def __init__(
+        self,
+        bindings: Sequence[Binding],
+        result: Expr,
+        is_wanted: Callable[[SourceNode], bool],
+        is_known: Callable[[Var], bool],
+    ) -> None:
+        """``is_known``: whether a variable that none of ``bindings`` defines is visible to them."""
+        self._bindings = {binding.var: binding for binding in bindings}
+        self._places = {binding.var: place for place, binding in enumerate(bindings)}
+        self._is_known = is_known
+        self._users: dict[Var, list[Var | None]] = {}
+        for binding in bindings:
+            for var in free_vars(binding.value):
+                self._users.setdefault(var, []).append(binding.var)
+        for var in _variables(result):
+            self._users.setdefault(var, []).append(None)
+        self.at = {}
+        self.within = set()
+        groups: dict[int, tuple[SourceNode, dict[str, Var]]] = {}
+        for binding in bindings:
+            source = _source(binding.var)
+            if source is not None and is_wanted(source):
+                groups.setdefault(id(source), (source, {}))[1][binding.var.name_hint] = binding.var
+        for source, by_name in groups.values():
+            self._place(source, by_name)
+
+    def _place(self, source: SourceNode, by_name: Mapping[str, Var]) -> None:
+        outputs = tuple([None if var is None else by_name.get(var.name_hint) for var in source.outputs])
+        pairs = zip(source.outputs, outputs, strict=True)
+        found = [(then, now) for then, now in pairs if then is not None and now is not None]
+        match = _Match(source, self._bindings)
+        if not found or not all(match.equates(then, now) for then, now in found):
+            return
+        shown = {now for _, now in found}
+        first = min(self._places[var] for var in shown)
+        inner = [var for var in match.steps if var not in shown]
+        if any(user is None or user not in match.steps for var in inner for user in self._users.get(var, ())):
+            return
+        operands = match.operands()
+        needed = [var for operand in operands if operand is not None for var in _variables(operand)]
+        if not all(self._is_before(first, var) for var in needed):
+            return
+        self.within.update(match.steps)
+        steps = sorted(match.steps, key=self._places.__getitem__)
+        standing = Standing(source, operands, outputs, tuple(self._bindings[var] for var in steps))
+        self.at[min(shown, key=self._places.__getitem__)] = standing
+
+    def _is_before(self, place: int, var: Var) -> bool:
+        own = self._places.get(var)
+        return self._is_known(var) if own is None else own < place
+
+
+def _source(var: Var) -> SourceNode | None:
+    """The node that alone ``var`` comes from."""
+    [origin] = var.origins if len(var.origins) == 1 else (None,)
+    return origin.source if isinstance(origin, SourceOrigin) else None
+
+
+class _Match:
+    """The steps of a node held against the bindings of a program."""
+
+    __slots__ = ("_bindings", "_known", "_source", "steps")
+
+    def __init__(self, source: SourceNode, bindings: Mapping[Var, Binding]) -> None:
+        self._source = source
+        self._bindings = bindings
+        self._known: dict[int, Expr] = {}
+        self.steps: set[Var] = set()
+
+    def equates(self, then: Expr, now: Expr) -> bool:
+        """Whether ``now`` is what ``then`` was, but for the operands of the node."""
+        pending = [(then, now)]
+        while pending:
+            mine, theirs = pending.pop()
+            known = self._known.get(id(mine))
+            if known is not None:
+                if known is not theirs:
+                    return False
+            elif isinstance(mine, Var) and mine in self._source.steps:
+                parts = self._same_step(self._source.steps[mine], theirs)
+                if parts is None:
+                    return False
+                self._known[id(mine)] = theirs
+                pending.append(parts)
+            elif isinstance(mine, Var) or (isinstance(mine, Constant) and self._is_operand(mine)):
+                if not isinstance(theirs, Var | Constant) or not _may_replace(mine, theirs):
+                    return False
+                self._known[id(mine)] = theirs
+            else:
+                inner = _parts(mine, theirs)
+                if inner is None:
+                    return False
+                pending.extend(inner)
+        return True
+
+    def _is_operand(self, constant: Constant) -> bool:
+        return any(operand is constant for operand in self._source.inputs)
+
+    def _same_step(self, step: Binding, now: Expr) -> tuple[Expr, Expr] | None:
+        """The values of a step and of what is bound to ``now``, if that is a step of this node."""
+        binding = self._bindings.get(now) if isinstance(now, Var) else None
+        if binding is None or type(binding) is not type(step) or _source(binding.var) is not self._source:
+            return None
+        if isinstance(step, MatchCast) and (not isinstance(binding, MatchCast) or step.ty != binding.ty):
+            return None
+        self.steps.add(binding.var)
+        return step.value, binding.value
+
+    def operands(self) -> tuple[Expr | None, ...]:
+        """What the inputs of the node are now."""
+        known = self._known
+        return tuple([None if operand is None else known.get(id(operand), operand) for operand in self._source.inputs])
+
+
+def _parts(then: Expr, now: Expr) -> list[tuple[Expr, Expr]] | None:
+    """The pairs of parts to compare of two expressions that are the same at the top; None if they are not."""
+    match then, now:
+        case Call(), Call():
+            if then.op != now.op or len(then.args) != len(now.args):
+                return None
+            if then.attrs != now.attrs or then.ty_args != now.ty_args:
+                return None
+            return list(zip(then.args, now.args, strict=True))
+        case Tuple(), Tuple() if len(then.fields) == len(now.fields):
+            return list(zip(then.fields, now.fields, strict=True))
+        case TupleGetItem(), TupleGetItem() if then.index == now.index:
+            return [(then.tuple_value, now.tuple_value)]
+        case ShapeExpr(), ShapeExpr():
+            return [] if then.values == now.values else None
+        case PrimValue(), PrimValue():
+            return [] if then.value == now.value and then.ty == now.ty else None
+        case Constant(), Constant():
+            return [] if _is_same_constant(then, now) else None
+        case _:
+            return None
+
+
+def _is_same_constant(then: Constant, now: Constant) -> bool:
+    mine, theirs = then.data, now.data
+    if mine is theirs:
+        return True
+    if mine.shape != theirs.shape or mine.dtype != theirs.dtype or mine.size > _MOST_COMPARED:
+        return False
+    return mine.is_loaded and theirs.is_loaded and mine.numpy().tobytes() == theirs.numpy().tobytes()
+
+
+def _may_replace(then: Expr, now: Expr) -> bool:
+    """Whether an operand may be another now. Integers may have been read for their numbers: axes, sizes, counts."""
+    if not _fits(now.ty, then.ty):
+        return False
+    if not isinstance(then, Constant) or not is_integer(then.data.dtype) or then.data.size > _MOST_COMPARED:
+        return True
+    return isinstance(now, Constant) and _is_same_constant(then, now)
+
+
+def _fits(now: Type, then: Type) -> bool:
+    """Whether an operand of type ``now`` may stand where one of type ``then`` was read."""
+    if not isinstance(now, TensorType) or not isinstance(then, TensorType):
+        return now == then
+    if now.dtype != then.dtype or now.ndim != then.ndim:
+        return False
+    if now.shape is None or then.shape is None:
+        return then.shape is None
+    return all(not isinstance(old, int) or old == new for old, new in zip(then.shape, now.shape, strict=True))

@@ -1,0 +1,79 @@
+"""What a model says of itself beside its graph: who made it, in which versions, and what for."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import onnx
+import onnx_ir as ir
+
+from ....ir.module import IRModule
+from ...errors import ConvertError
+
+FACTS: Final = "onnx_model"
+"""The attribute of a module under which the facts of its source model stand, as pairs of name and value."""
+
+_NEWEST_IR_VERSION: Final = 11
+_LEAST_IR_VERSION: Final = 8
+"""Of files that were no ONNX model before: that of opset 13 and later, which all runtimes of today read."""
+
+
+class ModelFacts(NamedTuple):
+    """The facts of an ONNX model; ``opset`` and ``ir_version`` are 0 for what was none."""
+
+    opset: int = 0
+    ir_version: int = 0
+    producer_name: str = "regraft"
+    producer_version: str = ""
+    domain: str = ""
+    model_version: int = 0
+    doc_string: str = ""
+    graph_name: str = ""
+    graph_doc_string: str = ""
+
+    @classmethod
+    def of(cls, module: IRModule) -> ModelFacts:
+        """The facts of the model that ``module`` was read from."""
+        given: dict[str, Any] = dict(module.attrs.get(FACTS, ()))
+        return cls(**{name: value for name, value in given.items() if name in cls._fields})
+
+    @classmethod
+    def read_from(cls, model: ir.Model, opset: int) -> ModelFacts:
+        """The facts of a model."""
+        return cls(
+            opset,
+            model.ir_version,
+            model.producer_name or "",
+            model.producer_version or "",
+            model.domain or "",
+            model.model_version or 0,
+            model.doc_string or "",
+            model.graph.name or "",
+            model.graph.doc_string or "",
+        )
+
+    def as_pairs(self) -> tuple[tuple[str, Any], ...]:
+        """What stands under `FACTS`: the facts that are not those of a model without any."""
+        plain = ModelFacts()
+        return tuple((name, value) for name, value in self._asdict().items() if value != getattr(plain, name))
+
+    def write_to(self, model: ir.Model, ir_version: int | None = None) -> None:
+        """State the facts in a model, and the version of the format: ``ir_version``, or one that its opset has.
+
+        Raises `ConvertError` for a version that the opset does not have yet.
+        """
+        needed = _needed_ir_version(model)
+        if ir_version is not None and not needed <= ir_version <= onnx.IR_VERSION:
+            raise ConvertError(f"ir_version={ir_version}; expected {needed} to {onnx.IR_VERSION} for this model")
+        least = max(needed, self.ir_version or _LEAST_IR_VERSION)
+        model.ir_version = min(least, _NEWEST_IR_VERSION) if ir_version is None else ir_version
+        model.producer_name, model.producer_version = self.producer_name, self.producer_version or None
+        model.domain, model.model_version = self.domain or None, self.model_version or None
+        model.doc_string = self.doc_string or None
+        model.graph.name = self.graph_name or model.graph.name
+        model.graph.doc_string = self.graph_doc_string or None
+
+
+def _needed_ir_version(model: ir.Model) -> int:
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in model.graph.opset_imports.items()]
+    return onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True)

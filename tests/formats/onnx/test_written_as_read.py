@@ -1,0 +1,230 @@
+"""What no rewrite changed is written as it was read: the nodes, their versions, and what the model says of itself."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import regraft as rx
+from regraft.formats import ConvertError, from_onnx, to_onnx
+from regraft.script import relax as R
+
+from .single_node import assert_same, run_onnxruntime
+
+_RANDOM = np.random.default_rng(5)
+
+
+def _floats(*shape: int) -> np.ndarray:
+    return _RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def _model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, Sequence[Any]],
+    outputs: Sequence[str],
+    constants: Mapping[str, np.ndarray],
+    opset: int,
+    ir_version: int = 8,
+    *domains: onnx.OperatorSetIdProto,
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        list(nodes),
+        "g",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    imports = [helper.make_opsetid("", opset), *domains]
+    return helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
+
+
+def _network(opset: int = 14) -> onnx.ModelProto:
+    """Operators that are one here, several here, known sizes only here, and in the form of an older opset."""
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "w"], ["a"], "first", pads=[1] * 4, auto_pad="NOTSET"),
+        node("Elu", ["a"], ["b"], "second", alpha=0.5),
+        node("Celu", ["b"], ["c"], "third", alpha=2.0),
+        node("LRN", ["c"], ["d"], "fourth", size=3),
+        node("Flatten", ["d"], ["e"], "fifth"),
+        node("ReduceMean", ["e"], ["m"], "sixth", axes=[1], keepdims=1),
+        node("Split", ["e", "parts"], ["p", "q"], "seventh", axis=1),
+        node("ReduceSum", ["p", "axes"], ["s"], "eighth"),
+        node("Hardmax", ["q"], ["h"], "ninth"),
+    ]
+    constants = {"w": _floats(4, 3, 3, 3), "parts": np.asarray([100, 156]), "axes": np.asarray([1])}
+    return _model(nodes, {"x": ["n", 3, 8, 8]}, ["m", "s", "h"], constants, opset)
+
+
+def _facts(node: onnx.NodeProto) -> tuple[Any, ...]:
+    attributes = {one.name: one.SerializeToString() for one in node.attribute}
+    return node.op_type, node.name, node.domain, list(node.input), list(node.output), attributes
+
+
+@pytest.mark.parametrize("level", [None, "canonical", "default"])
+def test_nodes_that_nothing_rewrote_come_back_as_they_were(level: str | None) -> None:
+    model = _network()
+    written = to_onnx(from_onnx(model)) if level is None else rx.optimize(model, level=level)
+    assert [_facts(node) for node in written.graph.node] == [_facts(node) for node in model.graph.node]
+    assert [(one.domain, one.version) for one in written.opset_import] == [("", 14)]
+    inputs = {"x": _floats(2, 3, 8, 8)}
+    assert_same(run_onnxruntime(written, inputs), run_onnxruntime(model, inputs))
+
+
+def test_a_rewrite_takes_its_nodes_with_it_and_leaves_the_others() -> None:
+    node = helper.make_node
+    nodes = [
+        node("Celu", ["x"], ["a"], "kept"),
+        node("Transpose", ["a"], ["b"], "gone", perm=[1, 0]),
+        node("Transpose", ["b"], ["c"], "also gone", perm=[1, 0]),
+        node("ThresholdedRelu", ["c"], ["y"], "kept too", alpha=0.25),
+    ]
+    model = _model(nodes, {"x": [2, 3]}, ["y"], {"zero": np.zeros(1, np.float32)}, 14)
+    written = rx.optimize(model)
+    assert [(one.op_type, one.name) for one in written.graph.node] == [
+        ("Celu", "kept"),
+        ("ThresholdedRelu", "kept too"),
+    ]
+    inputs = {"x": _floats(2, 3)}
+    assert_same(run_onnxruntime(written, inputs), run_onnxruntime(model, inputs))
+
+
+def test_operators_of_other_domains_come_back_in_the_version_of_theirs() -> None:
+    first = helper.make_node("ArrayFeatureExtractor", ["x", "i"], ["a"], "pick", domain="ai.onnx.ml")
+    then = helper.make_node("Binarizer", ["a"], ["y"], "cut", domain="ai.onnx.ml", threshold=0.25)
+    imports = helper.make_opsetid("ai.onnx.ml", 2)
+    model = _model([first, then], {"x": ["n", 4]}, ["y"], {"i": np.asarray([0, 2])}, 13, 8, imports)
+    inputs = {"x": _floats(3, 4)}
+    written = rx.optimize(model)
+    assert [_facts(node) for node in written.graph.node] == [_facts(node) for node in model.graph.node]
+    assert {one.domain: one.version for one in written.opset_import} == {"": 13, "ai.onnx.ml": 2}
+    assert_same(run_onnxruntime(written, inputs), run_onnxruntime(model, inputs))
+
+
+def test_what_a_model_says_of_itself_is_kept() -> None:
+    model = _network()
+    model.producer_name, model.producer_version, model.domain = "maker", "1.2", "org.example"
+    model.doc_string, model.model_version, model.graph.name = "what it is for", 7, "net"
+    model.graph.doc_string = "the graph"
+    written = rx.optimize(model)
+    for name in ("producer_name", "producer_version", "domain", "doc_string", "model_version", "ir_version"):
+        assert getattr(written, name) == getattr(model, name), name
+    assert (written.graph.name, written.graph.doc_string) == ("net", "the graph")
+
+
+@pytest.mark.parametrize("opset", range(13, 27))
+def test_every_opset_from_13_on_can_be_asked_for(opset: int) -> None:
+    model = _network()
+    written = to_onnx(from_onnx(model), opset=opset)
+    assert written.opset_import[0].version == opset
+    inputs = {"x": _floats(2, 3, 8, 8)}
+    assert_same(run_onnxruntime(written, inputs), run_onnxruntime(model, inputs))
+
+
+@R.function
+def _mixed(x: R.Tensor(("n", 2, 6, 4), "float32"), w: R.Tensor((4,), "float32")):
+    with R.dataflow():
+        a = R.nn.attention(x, x, x)
+        g = R.nn.gelu(a)
+        s = R.nn.rms_norm(g, w, axes=[-1])
+        m = R.mean(R.nn.layer_norm(s, w, w, axes=[-1]), axis=[1])
+        y = R.reshape(m, (-1, 8))
+        R.output(y)
+    return y
+
+
+@pytest.mark.parametrize("opset", [13, 17, 20, 23, 26])
+def test_operators_that_an_opset_lacks_are_written_as_others(opset: int) -> None:
+    model = to_onnx(_mixed, opset=opset)
+    assert model.opset_import[0].version == opset
+    inputs = {"x": _floats(3, 2, 6, 4), "w": _floats(4)}
+    assert_same(run_onnxruntime(model, inputs), run_onnxruntime(to_onnx(_mixed), inputs), atol=1e-5)
+
+
+def test_without_a_wish_the_opset_is_the_lowest_that_the_nodes_need() -> None:
+    @R.function
+    def plain(x: R.Tensor((2, 3), "float32")):
+        return R.nn.relu(R.add(x, x))
+
+    assert to_onnx(plain).opset_import[0].version <= 14
+    assert to_onnx(_mixed).opset_import[0].version == 23
+
+
+def test_an_opset_that_does_not_have_what_is_needed_is_refused() -> None:
+    @R.function
+    def wide(x: R.Tensor((2, 3), "int8")):
+        return R.bitwise_and(x, x)
+
+    with pytest.raises(ConvertError, match="opset 13"):
+        to_onnx(wide, opset=13)
+
+
+def test_a_version_of_the_format_that_the_opset_does_not_have_is_refused() -> None:
+    assert to_onnx(_mixed, opset=17, ir_version=10).ir_version == 10
+    with pytest.raises(ConvertError, match=r"ir_version=4; expected 8 to"):
+        to_onnx(_mixed, opset=17, ir_version=4)
+
+
+def test_sizes_that_a_node_took_are_still_those_of_the_model() -> None:
+    node = helper.make_node
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "first"], ["rows"]),
+        node("Concat", ["rows", "rest"], ["target"], axis=0),
+        node("Reshape", ["x", "target"], ["y"], "reshape"),
+        node("Expand", ["v", "shape"], ["z"], "expand"),
+    ]
+    constants = {"first": np.asarray([0]), "rest": np.asarray([-1]), "v": _floats(1, 1, 4)}
+    model = _model(nodes, {"x": ["n", 3, 4]}, ["y", "z"], constants, 13)
+    written = rx.optimize(model)
+    assert {"reshape", "expand"} <= {one.name for one in written.graph.node}
+    for rows in (1, 5):
+        inputs = {"x": _floats(rows, 3, 4)}
+        assert_same(run_onnxruntime(written, inputs), run_onnxruntime(model, inputs))
+
+
+def test_fixed_sizes_and_gradients_do_not_bring_old_nodes_back() -> None:
+    node = helper.make_node
+    nodes = [node("Celu", ["x"], ["a"], "celu"), node("ReduceMean", ["a"], ["y"], "mean", keepdims=0)]
+    model = _model(nodes, {"x": ["n", 3]}, ["y"], {}, 13)
+    written = rx.optimize(model, fix={"n": 4})
+    assert [dim.dim_value for dim in written.graph.input[0].type.tensor_type.shape.dim] == [4, 3]
+    gradient = to_onnx(rx.transform.Gradient("main")(from_onnx(model)), function="main_adjoint")
+    inputs = {"x": _floats(4, 3)}
+    assert_same(run_onnxruntime(gradient, inputs)[:1], run_onnxruntime(model, inputs))
+
+
+def test_a_program_that_goes_through_a_pickle_is_written_without_its_nodes() -> None:
+    origin = next(b.var.origins[0] for block in from_onnx(_network())["main"].body.blocks for b in block.bindings)
+    copy = pickle.loads(pickle.dumps(origin))
+    assert copy == origin
+    assert not hasattr(copy, "source")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants"),
+    [
+        (
+            [helper.make_node("DequantizeLinear", ["q", "s"], ["w"]), helper.make_node("MatMul", ["x", "w"], ["y"])],
+            {"q": _RANDOM.integers(-9, 9, (64, 64)).astype(np.int8), "s": np.asarray(0.1, np.float32)},
+        ),
+        (
+            [
+                helper.make_node("Cast", ["q"], ["w"], to=TensorProto.FLOAT),
+                helper.make_node("MatMul", ["x", "w"], ["y"]),
+            ],
+            {"q": _floats(64, 64).astype(np.float16)},
+        ),
+    ],
+)
+def test_narrow_weights_stay_narrow(nodes: list[onnx.NodeProto], constants: dict[str, np.ndarray]) -> None:
+    model = _model(nodes, {"x": ["n", 64]}, ["y"], constants, 13)
+    written = rx.optimize(model)
+    assert written.ByteSize() < 1.2 * model.ByteSize()
+    assert [node.op_type for node in written.graph.node] == [node.op_type for node in nodes]
