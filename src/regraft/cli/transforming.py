@@ -22,7 +22,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..model import Measurement, OptimizationReport
+    from ..model import Measurement, OptimizationReport, PrecisionReport
 
 
 def add_to(app: typer.Typer) -> None:
@@ -57,6 +57,17 @@ def optimize(
     threads: Threads = None,
     clock: ClockName = None,
     budget: Annotated[float, typer.Option(min=0.0, help="About how many seconds --measure may take.")] = 30.0,
+    precision: Annotated[
+        str, typer.Option(help="float32 as it is, int8, bfloat16, float16; or auto, the fastest on this machine.")
+    ] = "float32",
+    max_error: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="The error that a precision may cause, of each output's largest magnitude."),
+    ] = None,
+    calibrate: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Samples for int8: .npz files with inputs by name, or a folder of them."),
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="Write what was done, and left and why, as JSON.")] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write what was done as a page for a browser, step by step, with why not.")
@@ -87,6 +98,9 @@ def optimize(
             threads=threads,
             clock=clock,
             budget=budget,
+            precision=precision,
+            max_error=max_error,
+            calibrate=calibrate,
             report=reports,
             fix=parse_sizes(fix, "--fix"),
             dims=sizes,
@@ -134,8 +148,41 @@ def _show(made: OptimizationReport) -> None:
             numbers=3,
         )
 
+    if made.precision is not None:
+        _show_precision(made.precision)
     if made.measurement is not None:
         _show_measurement(made.measurement)
+
+
+def _show_precision(done: PrecisionReport) -> None:
+    rows: list[tuple[str, ...]] = []
+    for one in done.attempts:
+        few = sum(layer.precision != "float32" for layer in one.layers)
+        rows.append(
+            (
+                one.name,
+                one.engine,
+                f"{few} of {len(one.layers)}" if one.layers else "",
+                "" if one.error is None else f"{one.error:.2g}",
+                "" if one.cosine is None else f"{one.cosine:.5f}",
+                "" if one.seconds is None else console.seconds_text(one.seconds),
+                "" if one.gain is None else str(one.gain).removesuffix(" times as fast"),
+                "kept" if one is done.kept else one.problem or "",
+            )
+        )
+    console.print_table(
+        f"Precisions within an error of {done.max_error:.3g} ({', '.join(done.features) or 'a processor'})",
+        ("precision", "engine", "layers", "error", "cosine", "least time", "times as fast", ""),
+        rows,
+    )
+    for layer in () if done.kept is None else done.kept.layers:
+        if layer.precision == "float32":
+            alone = (
+                "" if layer.error is None else f": alone in {done.kept and done.kept.name} it errs by {layer.error:.2g}"
+            )
+            console.print_line(f"{layer.name} stays in float32{alone}")
+    if done.kept is None:
+        console.print_line("Nothing is written in a lower precision: no attempt holds")
 
 
 def _show_measurement(done: Measurement) -> None:
@@ -165,6 +212,9 @@ def _summarize(made: OptimizationReport) -> None:
     if made.measurement is not None:
         gain = made.measurement.gain
         parts.append("as fast as it was" if gain is None else str(gain))
+    kept = None if made.precision is None else made.precision.kept
+    if kept is not None and kept.gain is not None:
+        parts.append(f"{kept.gain} in {kept.name} on {kept.engine}")
     console.print_line(", ".join(parts))
 
 

@@ -12,6 +12,7 @@ from .inputs import read_inputs
 from .measure import Measurement
 from .models import Model, describe_model, form_of, open_model, output_names, write_model
 from .optimizing import optimize, optimize_module
+from .precision import PrecisionReport
 from .report import OptimizationReport
 from .timing import Gain, Prepared, Turns, gain, prepared, time_in_turns
 from .verification import Verification, verify
@@ -23,6 +24,7 @@ __all__ = [
     "OptimizationReport",
     "OutputDifference",
     "OutputError",
+    "PrecisionReport",
     "Prepared",
     "Turns",
     "UsageError",

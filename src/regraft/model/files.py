@@ -28,8 +28,8 @@ def sizes_of(output: Path) -> dict[str, int]:
 
 
 def sizes_of_files(paths: Iterable[Path]) -> list[int]:
-    """The bytes of those of ``paths`` that are there."""
-    return [path.stat().st_size for path in paths if path.exists()]
+    """The bytes of those of ``paths`` that are there, each file once."""
+    return [path.stat().st_size for path in dict.fromkeys(path.resolve() for path in paths) if path.exists()]
 
 
 def check_output(output: Path, inputs: Iterable[Path]) -> None:

@@ -18,8 +18,10 @@ from .files import check_output, companions, sizes_of, staged, write_text
 from .inputs import first_that_runs
 from .measure import Bench, Measurement, States, fastest_state, run_on
 from .models import Model, as_it_is, as_source, form_of, open_model, write_as_it_is, write_model
+from .precision import Asked, Choice, check_choice, check_precision, choose
 from .progress import Progress, Stages, unseen
 from .report import OptimizationReport
+from .samples import Samples
 from .timing import Clock
 from .verification import Verification, written
 from .verification import verify as compare
@@ -67,6 +69,9 @@ def optimize(
     threads: int | None = None,
     clock: Clock | None = None,
     budget: float = 30.0,
+    precision: str = "float32",
+    max_error: float | None = None,
+    calibrate: Samples | None = None,
     report: ReportTo | Sequence[ReportTo] | None = None,
     fix: Mapping[str, int] | None = None,
     dims: Mapping[str, int] | None = None,
@@ -94,6 +99,13 @@ def optimize(
         threads: for the measurement, how many threads to run on; by default all cores.
         clock: for the measurement, ``"cpu"`` or ``"wall"``; by default processor time for one thread, else the wall's.
         budget: for the measurement, about how many seconds it may take.
+        precision: ``"float32"``: as it is; ``"int8"``, ``"bfloat16"`` or ``"float16"``: compute in that as far as
+            ``max_error`` allows; ``"auto"``: the fastest of all on this machine, which takes a measurement. Of a
+            model in few bits an ONNX file or model comes out; what it is best run on is in its metadata.
+        max_error: the error that a lower precision may cause, as a part of the largest magnitude of each output; by
+            default 0.02, and 0.05 for ``"int8"``. Layers that err by more stay in float32, the worst first.
+        calibrate: samples, from which ranges for bytes come and by which errors are measured: `.npz` files with the
+            inputs by name, a folder of these, or inputs one after another, each by name or in order.
         report: where to write what was done as JSON, or what to call with the `OptimizationReport`; or several such.
             One that is both a path and can be called writes itself there, such as `regraft.view.HtmlReport`.
             Reports come before the output takes its place, so that there is no output where one cannot be written.
@@ -113,7 +125,8 @@ def optimize(
     target = None if output is None else Path(output)
     if target is not None:
         form_of(target)
-    stages = Stages(progress, len(chosen) + 2 + verify + measure)
+    check_precision(precision, target)
+    stages = Stages(progress, len(chosen) + 2 + verify + measure + (precision != "float32"))
     with stages.stage("reading"):
         opened = open_model(model, args, kwargs, dynamic_shapes=dynamic_shapes, function=function, fixed=fix)
     reports: list[ReportTo] = (
@@ -128,13 +141,23 @@ def optimize(
         done = optimize_module(whole, passes=chosen)
     done = done._replace(module=opened_up(done.module))
     measurement: Measurement | None = None
-    if measure:
+    if measure and precision == "float32":
         bench = Bench(engine or ("torch" if opened.form == "torch" else "onnxruntime"), threads, clock, budget)
         with stages.stage("measuring"):
             done, measurement = _faster(opened, done, states, opened_up, target, bench, seed, dims, tolerance)
+    lowered: Choice | None = None
+    if precision != "float32":
+        asked = Asked(precision, max_error, calibrate, Bench(engine or "", threads, clock, budget), measure, seed, dims)
+        with stages.stage("choosing a precision"):
+            lowered = choose(opened, done.module, asked, target)
+        if lowered.module is not None:
+            done, measurement = done._replace(module=lowered.module), None
     stays = measurement is not None and measurement.gain is None
 
     def compared(result: Model) -> Verification | None:
+        if lowered is not None and lowered.module is not None:
+            with stages.stage("verifying"):
+                return check_choice(opened, result, lowered)
         if not verify:
             return None
         with stages.stage("verifying"):
@@ -144,7 +167,7 @@ def optimize(
         with stages.stage("converting"):
             result = as_it_is(opened) if stays else as_source(opened, done.module)
         verification = compared(Model(done.module, opened.name, opened.form, result))
-        _hand_over(reports, _made(opened, done, verification, measurement, stages, {}))
+        _hand_over(reports, _made(opened, done, verification, measurement, lowered, stages, {}))
         return result
     with staged(target) as path:
         with stages.stage("writing"):
@@ -153,7 +176,7 @@ def optimize(
             else:
                 write_model(done.module, opened.name, path)
         verification = compared(written(path, opened, done.module))
-        _hand_over(reports, _made(opened, done, verification, measurement, stages, sizes_of(path)))
+        _hand_over(reports, _made(opened, done, verification, measurement, lowered, stages, sizes_of(path)))
     return target
 
 
@@ -214,6 +237,7 @@ def _made(
     done: Optimized,
     verification: Verification | None,
     measurement: Measurement | None,
+    lowered: Choice | None,
     stages: Stages,
     sizes: Mapping[str, int],
 ) -> OptimizationReport:
@@ -231,6 +255,7 @@ def _made(
         or constant_bytes(opened.module),
         bytes_after=sum(sizes.values()) or constant_bytes(done.module),
         measurement=measurement,
+        precision=None if lowered is None else lowered.report,
     )
 
 

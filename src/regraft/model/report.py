@@ -12,6 +12,7 @@ from ..ir.module import IRModule
 from ..ir.node import page_of
 from ..passes import PassReport
 from .measure import Measurement
+from .precision import PrecisionReport
 from .verification import Verification
 
 
@@ -23,8 +24,8 @@ class OptimizationReport:
     and why; ``differences`` how far each output is from before, None where that was not asked for; ``seconds`` how
     long each stage took; ``files`` the bytes of each file that was written, none for a model in memory.
     ``bytes_before`` and ``bytes_after`` are those of the model's files, of its weights for a model in memory;
-    ``measurement`` says how fast it became, None where that was not asked for. ``before`` and ``program`` are the
-    model as it was read and as it was made; they are no part of the JSON.
+    ``measurement`` says how fast it became, and ``precision`` in which precision, None where that was not asked for.
+    ``before`` and ``program`` are the model as it was read and as it was made; they are no part of the JSON.
     """
 
     model: str
@@ -39,6 +40,7 @@ class OptimizationReport:
     bytes_before: int = 0
     bytes_after: int = 0
     measurement: Measurement | None = None
+    precision: PrecisionReport | None = None
 
     @property
     def total_seconds(self) -> float:
@@ -67,6 +69,7 @@ class OptimizationReport:
             "files": dict(self.files),
             "bytes_before": self.bytes_before,
             "bytes_after": self.bytes_after,
+            "precision": None if self.precision is None else self.precision.to_dict(),
             "measurement": None if self.measurement is None else self.measurement.to_dict(),
         }
 

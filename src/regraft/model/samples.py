@@ -1,0 +1,78 @@
+"""Samples: inputs that a user gives for calibration and for measuring errors, several of them.
+
+One sample is the inputs of one run. They come from `.npz` files (one sample each, by name), from a folder of these, or
+from any iterable of mappings or sequences of arrays.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..ir.program import Function
+from .errors import UsageError
+from .inputs import read_inputs
+
+Samples: TypeAlias = (
+    "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Iterable[Mapping[str, Any] | Sequence[Any]]"
+)
+"""Files, a folder of them, or inputs one after another."""
+
+_SUFFIXES = (".npz", ".npy")
+
+
+def read_samples(function: Function, given: Samples, most: int = 128) -> list[list[Any]]:
+    """The samples as lists of arrays in the order of the parameters of ``function``; at most ``most``.
+
+    Raises `UsageError`, which names the sample, for inputs that are missing or that the function does not have, for
+    files that cannot be read, for NaN and infinities, and where there is no sample at all.
+    """
+    names = [param.name_hint for param in function.params]
+    found: list[list[Any]] = []
+    for place, one in _each(given):
+        if len(found) == most:
+            break
+        if isinstance(one, Path):
+            inputs = read_inputs(function, [one])
+        elif isinstance(one, Mapping):
+            inputs = _by_name(place, names, one)
+        else:
+            inputs = list(one)
+            if len(inputs) != len(names):
+                raise UsageError(f"{place} has {len(inputs)} inputs; the model has {len(names)}: {', '.join(names)}")
+        for name, value in zip(names, inputs, strict=True):
+            array = np.asarray(value)
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise UsageError(f"{place}: input {name} holds NaN or infinities, which say nothing of ranges")
+        found.append(inputs)
+    if not found:
+        raise UsageError("there are no samples: give .npz files with the model's inputs by name, or a folder of them")
+    return found
+
+
+def _each(given: Samples) -> Iterable[tuple[str, Path | Mapping[str, Any] | Sequence[Any]]]:
+    if isinstance(given, str | os.PathLike):
+        given = [given]
+    for index, one in enumerate(given):
+        if not isinstance(one, str | os.PathLike):
+            yield f"sample {index}", one
+            continue
+        path = Path(one)
+        if not path.exists():
+            raise UsageError(f"{path}: there is no such file or folder of samples")
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            if file.suffix in _SUFFIXES or not path.is_dir():
+                yield str(file), file
+
+
+def _by_name(place: str, names: Sequence[str], given: Mapping[str, Any]) -> list[Any]:
+    unknown, missing = [name for name in given if name not in names], [name for name in names if name not in given]
+    if unknown or missing:
+        wrong = [f"no input is named {', '.join(unknown)}"] if unknown else []
+        wrong += [f"{', '.join(missing)} not given"] if missing else []
+        raise UsageError(f"{place}: {'; '.join(wrong)}; the model's inputs are: {', '.join(names) or 'none'}")
+    return [given[name] for name in names]

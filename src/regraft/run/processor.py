@@ -1,0 +1,52 @@
+"""What the processor at hand computes fast, beside float32: read from the operating system, once."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+FEATURES: Final = {
+    "amx_bf16": "bfloat16 by AMX",
+    "amx_int8": "bytes by AMX",
+    "avx512_bf16": "bfloat16 by AVX-512",
+    "avx512_vnni": "bytes by AVX-512 VNNI",
+    "avx_vnni": "bytes by AVX VNNI",
+    "avx512_fp16": "float16 by AVX-512",
+    "asimddp": "bytes by Arm dot products",
+    "i8mm": "bytes by Arm matrix products",
+    "bf16": "bfloat16 by Arm",
+}
+"""The features that decide between precisions, by the names that Linux gives them, and what each is good for."""
+
+_BYTES: Final = frozenset({"amx_int8", "avx512_vnni", "avx_vnni", "asimddp", "i8mm"})
+
+
+@lru_cache(maxsize=1)
+def processor_features() -> tuple[str, ...]:
+    """Those of `FEATURES` that this processor has; none where the operating system does not say."""
+    try:
+        words = set(_described().split())
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return tuple(name for name in FEATURES if name in words)
+
+
+def multiplies_bytes() -> bool:
+    """Whether products of bytes are summed in 32 bits at once.
+
+    Without that, x86 processors sum pairs in 16 bits, which overflow where all bits of both sides are used.
+    """
+    return platform.machine().lower() not in ("x86_64", "amd64") or not _BYTES.isdisjoint(processor_features())
+
+
+def _described() -> str:
+    if platform.system() == "Linux":
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    if platform.system() == "Darwin":
+        text = subprocess.run(["sysctl", "hw.optional"], capture_output=True, text=True, timeout=5, check=True).stdout
+        arm = {"FEAT_DotProd: 1": "asimddp", "FEAT_I8MM: 1": "i8mm", "FEAT_BF16: 1": "bf16"}
+        return " ".join(name for said, name in arm.items() if said in text)
+    return ""

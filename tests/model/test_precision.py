@@ -1,0 +1,280 @@
+"""Lower precisions within a budget of error: what is tried, what goes back to float32, what is kept and what is said.
+
+Times are given where they decide, so that no test depends on any.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+import regraft.op as R
+from regraft import optimize
+from regraft.engine import ExecutionError
+from regraft.ir import BlockBuilder, Expr, IRModule, TensorType, Var, const
+from regraft.model import OptimizationReport, Turns, UsageError, VerificationError, open_model
+from regraft.model import precision as room
+from regraft.model.precision import Candidate, Choice, PrecisionReport, check_choice, outputs_error
+from regraft.model.samples import read_samples
+from regraft.run.processor import FEATURES, processor_features
+from tests.cli.harness import invoke
+
+RNG = np.random.default_rng(11)
+
+
+def weights(*shape: int) -> Expr:
+    return const((RNG.standard_normal(shape) / shape[0] ** 0.5).astype(np.float32))
+
+
+def module_of(shape: tuple[int, ...], body: Callable[[BlockBuilder, Expr], Expr]) -> IRModule:
+    x = Var("x", TensorType(shape, "float32"))
+    builder = BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(body(builder, x))
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+def _layers(builder: BlockBuilder, x: Expr) -> Expr:
+    first = builder.emit(R.nn.relu(builder.emit(R.matmul(x, weights(96, 128)), "first")))
+    return R.matmul(
+        builder.emit(R.nn.relu(builder.emit(R.matmul(first, weights(128, 128)), "second"))), weights(128, 64)
+    )
+
+
+def _with_an_outlier(builder: BlockBuilder, x: Expr) -> Expr:
+    """The second of three layers reads one value that is 3,000 times as large as the others, and does not count."""
+    first = builder.emit(R.matmul(x, weights(96, 128)), "first")
+    scale = np.ones(128, np.float32)
+    scale[5] = 3e3
+    matrix = weights(128, 128).data.numpy().copy()
+    matrix[5] = 0
+    second = builder.emit(R.matmul(builder.emit(R.multiply(first, const(scale))), const(matrix)), "second")
+    return R.matmul(builder.emit(R.tanh(second)), weights(128, 64))
+
+
+def _images(builder: BlockBuilder, x: Expr) -> Expr:
+    first = builder.emit(R.nn.relu(R.nn.conv2d(x, weights(16, 3, 3, 3), padding=1)))
+    second = builder.emit(R.nn.relu(R.nn.conv2d(first, weights(24, 16, 3, 3), padding=1)))
+    return R.mean(second, [2, 3])
+
+
+@pytest.fixture
+def products(tmp_path: Path) -> Path:
+    import regraft
+
+    regraft.to_onnx(module_of((4, 96), _layers), tmp_path / "model.onnx")
+    return tmp_path / "model.onnx"
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    import regraft
+
+    regraft.to_onnx(module_of((1, 3, 16, 20), _images), tmp_path / "images.onnx")
+    (tmp_path / "samples").mkdir()
+    for index in range(3):
+        np.savez(tmp_path / "samples" / f"{index}.npz", x=RNG.standard_normal((1, 3, 16, 20)).astype(np.float32))
+    return tmp_path / "images.onnx"
+
+
+@pytest.fixture
+def times(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that attempts take, one after another; the model as it was takes 1."""
+    given: list[float] = []
+
+    def turns(ways: Sequence[Callable[[], Any]], **_: Any) -> list[Turns]:
+        for way in ways:
+            way()
+        return [Turns((1.0,) * 6), Turns((given.pop(0),) * 6)]
+
+    monkeypatch.setattr(room, "time_in_turns", turns)
+    return given
+
+
+def lowered(model: Any, precision: str, **options: Any) -> tuple[Any, PrecisionReport]:
+    reports: list[OptimizationReport] = []
+    result = optimize(model, precision=precision, threads=1, report=reports.append, **options)
+    found = reports[0].precision
+    assert found is not None
+    return result, found
+
+
+def kinds(path: Path) -> list[str]:
+    return [node.op_type for node in onnx.load(path).graph.node]
+
+
+def run(path: Path, x: np.ndarray) -> np.ndarray:
+    return ort.InferenceSession(path).run(None, {"x": x})[0]
+
+
+# --- errors
+
+
+def test_an_error_is_a_part_of_the_largest_magnitude_of_its_output() -> None:
+    x = np.array([1.0, -4.0, 2.0], np.float32)
+    error, cosine = outputs_error([x], [x + np.float32(0.1)])
+    assert error == pytest.approx(0.1 / 4, rel=1e-5)
+    assert 0.99 < cosine < 1
+    assert outputs_error([x], [x]) == (0.0, pytest.approx(1.0))
+    small = np.array([1e-6, 2e-6])
+    assert outputs_error([small], [small * 1.5])[0] == pytest.approx(0.5)
+    assert outputs_error([np.array([1, 2, 3, 4])], [np.array([1, 2, 3, 5])])[0] == 0.25
+
+
+@pytest.mark.parametrize("found", [np.array([1.0, np.nan]), np.array([1.0, np.inf]), np.array([1.0])])
+def test_numbers_that_are_lost_are_an_error_without_bound(found: np.ndarray) -> None:
+    assert outputs_error([np.array([1.0, 2.0])], [found])[0] == np.inf
+
+
+# --- what is kept
+
+
+def test_products_are_computed_on_bytes_within_the_error(products: Path, tmp_path: Path) -> None:
+    _, report = lowered(products, "int8", output=tmp_path / "out.onnx", engine="onnxruntime")
+    assert kinds(tmp_path / "out.onnx").count("MatMulInteger") == 3
+    assert report.kept is not None
+    assert report.kept.name == "int8 dynamic"
+    assert report.kept.error is not None
+    assert 1e-4 < report.kept.error <= report.max_error == 0.05
+    assert [layer.precision for layer in report.kept.layers] == ["int8 dynamic"] * 3
+    x = RNG.standard_normal((4, 96)).astype(np.float32)
+    before, after = run(products, x), run(tmp_path / "out.onnx", x)
+    assert np.abs(before - after).max() / np.abs(before).max() < 0.05
+
+
+def test_the_layer_that_errs_most_goes_back_to_float32() -> None:
+    module = module_of((4, 96), _with_an_outlier)
+    result, report = lowered(module, "int8", engine="onnxruntime")
+    assert report.kept is not None
+    assert {layer.name for layer in report.kept.layers if layer.precision == "float32"} == {"second"}
+    worst = max(report.kept.layers, key=lambda layer: layer.error or 0.0)
+    assert worst.name == "second"
+    assert worst.error is not None
+    assert worst.error > 0.05 >= (report.kept.error or 1.0)
+    assert sum("matmul_integer" in line for line in result.script(show_meta=False).splitlines()) == 2
+
+
+def test_where_no_error_is_small_enough_nothing_is_lowered_and_the_nearest_miss_is_shown(
+    products: Path, tmp_path: Path
+) -> None:
+    _, report = lowered(products, "int8", output=tmp_path / "out.onnx", max_error=1e-6, engine="onnxruntime")
+    assert report.kept is None
+    tried = report.attempts[0]
+    assert tried.problem is not None
+    assert "where 1e-06 is allowed" in tried.problem
+    assert "MatMulInteger" not in kinds(tmp_path / "out.onnx")
+    result = invoke("optimize", products, "-o", tmp_path / "again.onnx", "--precision", "int8", "--max-error", "1e-6")
+    assert result.exit_code == 0, result.output
+    assert "Nothing is written in a lower precision" in result.stdout
+
+
+def test_samples_give_the_ranges_of_convolutions(images: Path, tmp_path: Path) -> None:
+    for engine in ("onnxruntime", "openvino"):
+        output = tmp_path / f"{engine}.onnx"
+        _, report = lowered(images, "int8", output=output, calibrate=tmp_path / "samples", engine=engine)
+        assert report.kept is not None
+        assert report.kept.name == "int8 static"
+        assert kinds(output).count("QuantizeLinear") == 2
+        x = RNG.standard_normal((1, 3, 16, 20)).astype(np.float32)
+        before, after = run(images, x), run(output, x)
+        assert 1e-4 < np.abs(before - after).max() / np.abs(before).max() < 0.05
+
+
+def test_without_samples_convolutions_stay_and_the_report_says_what_to_give(images: Path, tmp_path: Path) -> None:
+    _, report = lowered(images, "int8", output=tmp_path / "out.onnx", engine="onnxruntime")
+    assert report.kept is None
+    problems = {one.name: one.problem for one in report.attempts}
+    assert problems["int8 dynamic"] == "there is no layer that it could compute in few bits"
+    assert problems["int8 static"] == "without samples no ranges are known: give them by --calibrate"
+
+
+def test_auto_keeps_the_fastest_attempt_and_writes_down_which(
+    products: Path, tmp_path: Path, times: list[float]
+) -> None:
+    times[:] = [0.5, 0.9, 0.25, 0.8, 0.8]
+    _, report = lowered(products, "auto", output=tmp_path / "out.onnx", max_error=0.05)
+    timed = [one for one in report.attempts if one.gain is not None]
+    assert report.kept is max(timed, key=lambda one: one.gain.ratio if one.gain else 0.0)
+    metadata = {one.key: one.value for one in onnx.load(tmp_path / "out.onnx").metadata_props}
+    assert metadata["regraft.engine"] == report.kept.engine
+    assert metadata["regraft.precision"] == report.kept.name
+    assert float(metadata["regraft.error"]) <= 0.05
+
+
+def test_what_is_measured_and_not_faster_is_not_kept(products: Path, tmp_path: Path, times: list[float]) -> None:
+    times[:] = [1.0]
+    _, report = lowered(products, "int8", output=tmp_path / "out.onnx", measure=True, engine="onnxruntime")
+    assert report.kept is None
+    assert report.attempts[0].problem == "it is not faster"
+    assert "MatMulInteger" not in kinds(tmp_path / "out.onnx")
+
+
+def test_what_errs_by_more_when_it_is_handed_over_is_refused(products: Path) -> None:
+    opened = open_model(products)
+    x = RNG.standard_normal((4, 96)).astype(np.float32)
+    report = PrecisionReport(1e-12, (), (), None)
+    wrong = [run(products, x) + np.float32(0.1)]
+    choice = Choice(opened.module, Candidate("int8 dynamic", "onnxruntime", {}), report, [[x]], [wrong])
+    with pytest.raises(VerificationError, match="as it is handed over"):
+        check_choice(opened, opened, choice)
+
+
+def test_the_command_shows_what_was_tried_and_the_report_has_each_layer(products: Path, tmp_path: Path) -> None:
+    output, report = tmp_path / "out.onnx", tmp_path / "report.json"
+    arguments = ("--precision", "int8", "--engine", "onnxruntime", "--threads", "1", "--report", report)
+    result = invoke("optimize", products, "-o", output, *arguments)
+    assert result.exit_code == 0, result.output
+    assert "Precisions within an error of 0.05" in result.stdout
+    assert "3 of 3" in result.stdout
+    facts = json.loads(report.read_text())["precision"]
+    assert facts["kept"] == "int8 dynamic"
+    assert len(facts["attempts"][0]["layers"]) == 3
+    assert set(facts["processor"]) <= set(FEATURES)
+    assert tuple(facts["processor"]) == processor_features()
+
+
+# --- what cannot be done
+
+
+def test_a_precision_that_an_engine_lacks_is_said_with_what_has_it(products: Path, tmp_path: Path) -> None:
+    _, report = lowered(products, "bfloat16", output=tmp_path / "out.onnx", engine="onnxruntime")
+    assert report.kept is None
+    assert report.attempts[0].problem == "onnxruntime does not compute in bfloat16 on a CPU; openvino does"
+
+
+def test_precisions_and_engines_that_do_not_exist_are_refused(products: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no precision 'int9'; did you mean int8"):
+        optimize(products, precision="int9")
+    with pytest.raises(UsageError, match="precisions are chosen for onnxruntime and openvino, not for 'abacus'"):
+        optimize(products, precision="int8", engine="abacus")
+    with pytest.raises(UsageError, match=r"give an output that ends in \.onnx"):
+        optimize(products, output=tmp_path / "out.pt2", precision="int8")
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        ([], "there are no samples"),
+        ([{"y": np.zeros((4, 96), np.float32)}], "sample 0: no input is named y; x not given"),
+        ([[np.zeros((4, 96), np.float32)] * 2], "sample 0 has 2 inputs; the model has 1: x"),
+        ([{"x": np.full((4, 96), np.nan, np.float32)}], "sample 0: input x holds NaN"),
+        ("no/such/folder", "no such file or folder of samples"),
+    ],
+)
+def test_samples_that_do_not_fit_are_named(products: Path, samples: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        read_samples(open_model(products).function, samples)
+
+
+def test_a_sample_of_another_shape_is_an_error_that_names_the_input(products: Path) -> None:
+    with pytest.raises(ExecutionError, match="invalid dimensions for input: x"):
+        optimize(products, precision="int8", calibrate=[{"x": np.zeros((4, 95), np.float32)}], engine="onnxruntime")
