@@ -68,6 +68,7 @@ from .ir import (
 )
 from .ir.node import register_page
 from .op import call_dps_packed, call_pure_packed
+from .op.declare import operator
 from .op.shape import get_shape_of
 from .rewrite import (
     DataflowBlockRewrite,
@@ -223,6 +224,7 @@ __all__ = [
     "get_shape_of",
     "load_json",
     "load_script",
+    "operator",
     "parse",
     "prim_value",
     "register_func",

@@ -100,9 +100,10 @@ def test_attributes_compare_by_type_and_value() -> None:
 
 @pytest.mark.usefixtures("scratch")
 def test_an_operator_is_declared_once() -> None:
-    Op("test.once", ("x",), infer=keep)
-    with pytest.raises(IRError, match=r"operator 'test.once' is declared twice"):
-        Op("test.once", ("x",), infer=keep)
+    once = Op("test.once", ("x",), infer=keep)
+    assert Op("test.once", ("x",), infer=keep) is once
+    with pytest.raises(IRError, match=r"operator 'test.once' is declared already, and its operands differ"):
+        Op("test.once", ("x", "y"), infer=keep)
 
 
 def test_an_unknown_operator_suggests_near_names() -> None:

@@ -9,22 +9,29 @@ a wrong call fails where it is written. The declarations themselves are in the v
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
+from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, final
 
 import numpy as np
 
+from .attrs import NO_ATTRS as NO_ATTRS
+from .attrs import Attrs as Attrs
+from .attrs import attribute_key as attribute_key
 from .dims import Dim, SymVar
 from .dtypes import is_bool, is_integer
 from .errors import IRError, OpTypeError
-from .expr import Constant, Expr, ExternFunc, Var, as_expr, const
+from .expr import Constant, Expr, ExternFunc, Tuple, Var, as_expr, const
 from .node import Node, init_field
+from .onnx_name import OnnxName as OnnxName
+from .redeclaration import difference
 from .types import (
     OBJECT,
     FuncType,
     ObjectType,
     TensorType,
+    TupleType,
     Type,
     bind_type,
     erase_unbound,
@@ -67,73 +74,6 @@ REQUIRED: Final = _Required.REQUIRED
 """The default of an attribute that every call must give."""
 
 
-class Attrs(Mapping[str, Any]):
-    """The attributes of a call: an immutable mapping whose values also read as ``call.attrs.axes``.
-
-    Values are ints, floats, bools, strings, None, dims, and tuples of these.
-    """
-
-    __slots__ = ("_hash", "_values")
-    _values: dict[str, Any]
-
-    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
-        object.__setattr__(self, "_values", {} if values is None else dict(values))
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self._values[name]
-        except KeyError:
-            known = ", ".join(self._values) or "none"
-            raise AttributeError(f"no attribute {name!r} here; there are: {known}") from None
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"attributes are immutable: cannot set {name!r}; build a new call instead")
-
-    def __getitem__(self, name: str) -> Any:
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return isinstance(other, Attrs) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        try:
-            return self._hash
-        except AttributeError:
-            value = hash(self._key())
-            object.__setattr__(self, "_hash", value)
-            return value
-
-    def _key(self) -> tuple[object, ...]:
-        return tuple((name, *attribute_key(value)) for name, value in sorted(self._values.items()))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Attrs, (self._values,)
-
-    def __repr__(self) -> str:
-        return f"Attrs({self._values!r})"
-
-
-def attribute_key(value: object) -> tuple[str, object]:
-    """What makes two attribute values the same: type and value, so that 1, 1.0 and True differ, and NaN is NaN."""
-    if isinstance(value, tuple):
-        items: tuple[object, ...] = value  # pyright: ignore[reportUnknownVariableType]
-        return ("tuple", tuple(attribute_key(v) for v in items))
-    if isinstance(value, float):
-        return ("float", value.hex())
-    return (type(value).__name__, value)
-
-
-NO_ATTRS: Final = Attrs()
-
-
 class Operand(NamedTuple):
     """One operand of an operator: its name, and whether a call may leave it out (only at the end)."""
 
@@ -165,7 +105,11 @@ GradientRule: TypeAlias = Callable[["Call", Expr, Expr], Sequence[Expr | None]]
 CostRule: TypeAlias = "Callable[[Call], Dim | None]"
 """``cost(call)``: how many operations of arithmetic a call takes; None where the sizes do not tell."""
 
+
 _registry: dict[str, Op] = {}
+_families: dict[str, str] = {}
+_foreign: dict[tuple[object, ...], Op] = {}
+_by_onnx: dict[tuple[str, str], Op] = {}
 
 
 @final
@@ -182,6 +126,13 @@ class Op(Expr):
     counts its operations (by default what `regraft.analysis.call_cost` says), and ``finite``, held as
     ``keeps_finite``, whether finite operands give a finite result unless it overflows (by default if it only moves
     elements).
+
+    ``onnx`` and ``torch`` name the operator that others have for it, as ``"domain::Name"`` (of a ``version``) and
+    ``"namespace::name"``. ``kernels`` holds by engine what computes it there in place of its reference semantics; see
+    `define_kernel`.
+
+    The same declaration may be made again, as in a notebook: it gives the operator that is there. A different one of
+    the same name raises `IRError`, which says what differs.
     """
 
     __slots__ = (
@@ -190,13 +141,17 @@ class Op(Expr):
         "gradient",
         "infer",
         "is_commutative",
+        "is_foreign",
         "is_primitive",
         "is_pure",
         "keeps_finite",
+        "kernels",
         "name",
+        "onnx",
         "operands",
         "precision",
         "reference",
+        "torch",
         "traits",
         "variadic",
         "_defaults",
@@ -208,14 +163,24 @@ class Op(Expr):
     reference: Reference | None
     gradient: GradientRule | None
     traits: frozenset[Trait]
+    onnx: OnnxName | None
+    torch: str | None
+    kernels: dict[str, Callable[..., Any]]
     variadic: bool
     is_commutative: bool
+    is_foreign: bool
+    """Whether nobody has declared it: a model calls it by a name that it brings, and says the type of each result."""
     is_pure: bool
     is_primitive: bool
     precision: Precision
     cost: CostRule | None
     keeps_finite: bool
     _defaults: Attrs | None
+
+    def __new__(cls, name: str, *_declared: Any, **_options: Any) -> Op:
+        """The operator of that name, if there is one: the declaration is then held against its own."""
+        found = _registry.get(name)
+        return found if found is not None else super().__new__(cls)
 
     def __init__(
         self,
@@ -230,39 +195,146 @@ class Op(Expr):
         precision: Precision | None = None,
         cost: CostRule | None = None,
         finite: bool | None = None,
+        onnx: str | None = None,
+        version: int = 1,
+        torch: str | None = None,
     ) -> None:
-        if name in _registry:
-            raise IRError(f"operator {name!r} is declared twice")
         names = tuple(operands)
         schema = dict(attributes or {})
-        traits = frozenset(traits)
         complete = REQUIRED not in schema.values()
-        moves = Trait.VIEW in traits or Trait.MOVES in traits
+        declared: dict[str, Any] = {
+            "operands": tuple(Operand(n.rstrip("?").lstrip("*"), n.endswith("?")) for n in names),
+            "variadic": any(n.startswith("*") for n in names),
+            "attributes": schema,
+            "infer": infer,
+            "reference": reference,
+            "traits": frozenset(traits),
+            "onnx": None if onnx is None else OnnxName.of(onnx, version),
+            "torch": torch,
+            "is_primitive": primitive,
+        }
+        moves = not declared["traits"].isdisjoint((Trait.VIEW, Trait.MOVES))
+        if name in _registry:
+            differs = next((key for key, new in declared.items() if difference(getattr(self, key), new)), None)
+            if differs is not None:
+                raise IRError(
+                    f"operator {name!r} is declared already, and its {differs} differ there; give this one a name of "
+                    "its own, or start anew to change it: programs may hold calls of the old one"
+                )
+            return
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise IRError(f"operator {name!r}: a name is identifiers with dots between them, such as acme.scaled_add")
         init_field(self, "ty", OBJECT)
         init_field(self, "name", name)
-        init_field(self, "operands", tuple(Operand(n.rstrip("?").lstrip("*"), n.endswith("?")) for n in names))
-        init_field(self, "variadic", any(n.startswith("*") for n in names))
-        init_field(self, "attributes", schema)
-        init_field(self, "infer", infer)
-        init_field(self, "reference", reference)
+        for key, value in declared.items():
+            init_field(self, key, value)
         init_field(self, "gradient", None)
-        init_field(self, "traits", traits)
-        init_field(self, "is_commutative", Trait.COMMUTATIVE in traits)
-        init_field(self, "is_pure", Trait.IMPURE not in traits)
-        init_field(self, "is_primitive", primitive)
         init_field(self, "precision", precision or (Precision.FOLLOWS if moves else Precision.KEEPS))
         init_field(self, "cost", cost)
         init_field(self, "keeps_finite", moves if finite is None else finite)
+        init_field(self, "kernels", {})
+        init_field(self, "is_commutative", Trait.COMMUTATIVE in declared["traits"])
+        init_field(self, "is_foreign", False)
+        init_field(self, "is_pure", Trait.IMPURE not in declared["traits"])
         init_field(self, "_defaults", (Attrs(schema) if schema else NO_ATTRS) if complete else None)
         _registry[name] = self
+        known = self.onnx_name
+        _by_onnx.setdefault((known.domain, known.op_type), self)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _named, (self.name,)
+        if not self.is_foreign:
+            return (Op.get, (self.name,))
+        if self.onnx is None:
+            return (Op.foreign, (self.torch, "torch", 1, self.is_pure))
+        return (Op.foreign, (str(self.onnx), "onnx", self.onnx.version, self.is_pure))
+
+    @staticmethod
+    def foreign(name: str, source: str = "onnx", version: int = 1, pure: bool = False) -> Op:
+        """The operator ``"domain::Name"`` of a model, which nobody has declared; the same one each time.
+
+        Calls of it take any operands and attributes, and are of the types that they state (``ty_args``). ``source`` is
+        the format that knows it, ``"onnx"`` or ``"torch"``. Unless it is ``pure``, its calls stay where they are.
+        """
+        if source not in ("onnx", "torch"):
+            raise IRError(f"a foreign operator is one of 'onnx' or of 'torch', not of {source!r}")
+        key = (name, source, version, pure)
+        found = _foreign.get(key)
+        if found is None:
+            found = _foreign[key] = Expr.__new__(Op)
+            fields: dict[str, Any] = {
+                "ty": OBJECT,
+                "name": name,
+                "operands": (Operand("operands"),),
+                "variadic": True,
+                "attributes": {},
+                "infer": _stated_type,
+                "reference": None,
+                "gradient": None,
+                "traits": frozenset(() if pure else (Trait.IMPURE,)),
+                "onnx": OnnxName.of(name, version) if source == "onnx" else None,
+                "torch": name if source == "torch" else None,
+                "kernels": {},
+                "is_commutative": False,
+                "is_foreign": True,
+                "is_pure": pure,
+                "is_primitive": False,
+                "precision": Precision.KEEPS,
+                "cost": None,
+                "keeps_finite": False,
+                "_defaults": None,
+            }
+            for field, value in fields.items():
+                init_field(found, field, value)
+        return found
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is no part of the vocabulary: somebody else has declared it, or nobody."""
+        return not self.name.startswith("relax.")
+
+    @property
+    def onnx_name(self) -> OnnxName:
+        """Its name in ONNX: the one that is declared, or its own, of which the last part is that of the operator."""
+        if self.onnx is not None:
+            return self.onnx
+        domain, _, op_type = self.name.rpartition(".")
+        return OnnxName(domain or "regraft", op_type)
+
+    @staticmethod
+    def of_onnx(domain: str, op_type: str) -> Op | None:
+        """The declared operator that ONNX knows by this name, if there is one."""
+        known = Op.find(f"{domain}.{op_type}") if domain else None
+        found = known if known is not None else _by_onnx.get((domain, op_type))
+        return found if found is not None and _registry.get(found.name) is found else None
+
+    @staticmethod
+    def provide(family: str, module: str) -> None:
+        """Let the operators whose names begin with ``family`` and a dot be declared by importing ``module``.
+
+        It is imported when one of them is first looked up.
+        """
+        _families[family] = module
+
+    @staticmethod
+    def find(name: str) -> Op | None:
+        """The operator of exactly that name, if it is declared or of a family that is provided."""
+        found = _registry.get(name)
+        if found is None:
+            for family in [family for family in _families if name.startswith(f"{family}.")]:
+                import_module(_families.pop(family))
+            found = _registry.get(name)
+        return found
+
+    @staticmethod
+    def has_prefix(prefix: str) -> bool:
+        """Whether names of operators begin with ``prefix`` and a dot."""
+        start = f"{prefix}."
+        return any(name.startswith(start) or name == prefix for name in (*_registry, *_families))
 
     @staticmethod
     def get(name: str) -> Op:
         """The operator of that name (``"relax."`` may be left out); raises `IRError` with near names."""
-        found = _registry.get(name)
+        found = Op.find(name)
         if found is None:
             found = _registry.get(f"relax.{name}")
         if found is not None:
@@ -284,11 +356,25 @@ class Op(Expr):
         init_field(self, "gradient", rule)
         return rule
 
-    def __call__(self, *operands: object, **attributes: Any) -> Call:
+    def define_kernel(self, engine: str) -> Callable[[Reference], Reference]:
+        """Declare what computes this operator on an engine (``"numpy"``, ``"torch"``, ...), in place of its reference.
+
+        Used as a decorator of ``kernel(*operands, **attributes)`` over the engine's own arrays; an operand that a call
+        leaves out is None. Programs that are built already keep what they have.
+        """
+
+        def enter(kernel: Reference) -> Reference:
+            self.kernels[engine] = kernel
+            return kernel
+
+        return enter
+
+    def __call__(self, *operands: object, ty_args: Any = (), **attributes: Any) -> Call:
         """A call of this operator. Numbers become constants of the dtype of the tensor beside them.
 
-        Attribute values must already be in canonical form (ints, strings, tuples); the public functions of the
-        vocabulary take care of that. Raises `OpTypeError` for a wrong operand or attribute.
+        ``ty_args`` are the types of the results of a foreign operator. Attribute values must already be in canonical
+        form (ints, strings, tuples); the public functions of the vocabulary take care of that. Raises `OpTypeError` for
+        a wrong operand or attribute.
         """
         for operand in operands:
             if not isinstance(operand, Expr):
@@ -300,10 +386,12 @@ class Op(Expr):
                 attrs = self.complete_attrs({})
         else:
             attrs = self.complete_attrs(attributes)
-        return Call(self, operands, attrs)  # pyright: ignore[reportArgumentType]
+        return Call(self, operands, attrs, ty_args)  # pyright: ignore[reportArgumentType]
 
     def complete_attrs(self, given: Mapping[str, Any]) -> Attrs:
         """The attributes of a call that gives ``given``, with defaults filled in, in declared order."""
+        if self.is_foreign:
+            return Attrs(given)
         schema = self.attributes
         for name in given:
             if name not in schema:
@@ -321,6 +409,10 @@ class Op(Expr):
         values = list(operands)
         while values and values[-1] is None:
             values.pop()
+        for index in range(len(values)):
+            may_miss = self.is_foreign or (index < len(self.operands) and self.operands[index].optional)
+            if values[index] is None and may_miss:
+                values[index] = Tuple(())  # what stands for an operand that is left out before others
         dtype = next((v.ty.dtype for v in values if isinstance(v, Expr) and isinstance(v.ty, TensorType)), None)
         return tuple([self.coerce_operand(i, v, dtype) for i, v in enumerate(values)])
 
@@ -374,14 +466,18 @@ class Op(Expr):
     def check_arity(self, count: int) -> None:
         """Raise `OpTypeError` unless a call may have ``count`` arguments."""
         most = None if self.variadic else len(self.operands)
-        least = sum(not operand.optional for operand in self.operands) - self.variadic
+        required = [index for index, operand in enumerate(self.operands) if not operand.optional]
+        least = (required[-1] + 1 if required else 0) - self.variadic
         if count < least or (most is not None and count > most):
             names = ", ".join(f"{o.name}?" if o.optional else o.name for o in self.operands)
             raise OpTypeError(f"{self.name} takes ({names}), but the call gives {count} arguments")
 
 
-def _named(name: str) -> Op:
-    return Op.get(name)
+def _stated_type(call: Call) -> Type:
+    """The type that a call of a foreign operator states; without one, it may be anything."""
+    if not call.ty_args:
+        return OBJECT
+    return call.ty_args[0] if len(call.ty_args) == 1 else TupleType(call.ty_args)
 
 
 def wrong_operand(call: Call, index: int, expected: str) -> OpTypeError:

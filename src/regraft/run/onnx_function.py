@@ -15,8 +15,11 @@ import numpy as np
 from ..ir.dims import SymVar
 from ..ir.dtypes import numpy_dtype
 from ..ir.module import IRModule
+from ..ir.op import Call, OnnxName, Op
 from ..ir.program import Function
 from ..ir.types import PrimType, ShapeType, TupleType, Type, erase_unbound, is_subtype
+from ..ir.visitor import iter_bindings
+from . import numpy_engine
 from .arrays import array_dtype, as_argument, as_result
 from .checks import TypeCheck
 from .errors import BuildError, ExecutionError
@@ -41,17 +44,27 @@ class Session(Protocol):
 OpenSession: TypeAlias = "Callable[[LoweredFunction, str], Session]"
 """Opens the graph of the function of that name; raises `BuildError`."""
 
+RuntimeHas: TypeAlias = Callable[[OnnxName], bool]
+"""Whether a runtime has an operator that ONNX itself does not define."""
+
 
 def compile_functions(
-    target: str, runtime: str, module: IRModule, open_session: OpenSession, *, opset: int | None = None
+    target: str,
+    runtime: str,
+    module: IRModule,
+    open_session: OpenSession,
+    *,
+    opset: int | None = None,
+    runtime_has: RuntimeHas | None = None,
 ) -> Executable:
     """The functions of ``module``, each run by the session that ``open_session`` makes of it.
 
     ``runtime`` is the name that messages give what runs them; ``opset`` the version of ONNX's operators, by default
-    the newest that is written. Raises `BuildError` for a program that ONNX cannot hold,
-    and what ``open_session`` raises. Cost: linear in the bindings, some 100 µs each, and opening the sessions.
+    the newest that is written. ``runtime_has`` says whether the runtime has an operator that somebody has declared;
+    without it, such operators are spelled out. Raises `BuildError` for a program that ONNX cannot hold, and what
+    ``open_session`` raises. Cost: linear in the bindings, some 100 µs each, and opening the sessions.
     """
-    functions = {name: _LazyFunction(runtime, module, name, open_session, opset) for name in module}
+    functions = {name: _LazyFunction(runtime, module, name, open_session, opset, runtime_has) for name in module}
     texts: list[str] = []
     for name, function in module.items():
         if not function.is_private or len(module) == 1:
@@ -59,22 +72,34 @@ def compile_functions(
     return Executable(target, {name: lazy.entry() for name, lazy in functions.items()}, "\n".join(texts))
 
 
+def where_it_runs(module: IRModule) -> str:
+    """Where a program runs that does not run here, for messages."""
+    values = [binding.value for binding in iter_bindings(module)]
+    ops = {value.op for value in values if isinstance(value, Call) and isinstance(value.op, Op)}
+    return ' (target="numpy" runs it)' if all(numpy_engine.runs(op) for op in ops) else ""
+
+
 class _LazyFunction:
     """A function that is compiled when it is first needed."""
 
-    __slots__ = ("_compiled", "_module", "_name", "_open", "_opset", "_runtime")
+    __slots__ = ("_compile", "_compiled", "_name")
 
-    def __init__(self, runtime: str, module: IRModule, name: str, open_session: OpenSession, opset: int | None) -> None:
-        self._runtime = runtime
-        self._module = module
+    def __init__(
+        self,
+        runtime: str,
+        module: IRModule,
+        name: str,
+        open_session: OpenSession,
+        opset: int | None,
+        runtime_has: RuntimeHas | None,
+    ) -> None:
         self._name = name
-        self._open = open_session
-        self._opset = opset
+        self._compile = lambda: _CompiledFunction(runtime, module, name, open_session, opset, runtime_has)
         self._compiled: _CompiledFunction | None = None
 
     def compiled(self) -> _CompiledFunction:
         if self._compiled is None:
-            self._compiled = _CompiledFunction(self._runtime, self._module, self._name, self._open, self._opset)
+            self._compiled = self._compile()
         return self._compiled
 
     def entry(self) -> Entry:
@@ -90,12 +115,22 @@ class _CompiledFunction:
 
     __slots__ = ("_check", "_function", "_name", "_places", "_promise", "_runtime", "_session", "text")
 
-    def __init__(self, runtime: str, module: IRModule, name: str, open_session: OpenSession, opset: int | None) -> None:
+    def __init__(
+        self,
+        runtime: str,
+        module: IRModule,
+        name: str,
+        open_session: OpenSession,
+        opset: int | None,
+        runtime_has: RuntimeHas | None,
+    ) -> None:
         from onnx.defs import SchemaError
 
         from ..formats.errors import ConvertError
+        from ..formats.onnx.write.lowering import Outside, nothing
         from ..formats.onnx.write.writer import DEFAULT_OPSET, lower_function
 
+        outside = Outside(nothing, with_functions=False) if runtime_has is None else Outside(runtime_has)
         function = module[name]
         self._runtime: Final = runtime
         self._name: Final = name
@@ -105,9 +140,9 @@ class _CompiledFunction:
         self._check: Final = TypeCheck(f"{name}: ", labels, [p.ty for p in function.params], (), array_dtype)
         self._promise: Final = _promise(function, name, self._check.defines)
         try:
-            lowered = lower_function(module, name, opset or DEFAULT_OPSET)
+            lowered = lower_function(module, name, opset or DEFAULT_OPSET, outside)
         except ConvertError as error:
-            raise BuildError(f'{error} (target="numpy" runs every program)') from error
+            raise BuildError(f"{error}{where_it_runs(module)}") from error
         except SchemaError as error:
             raise BuildError(f"{name}: {runtime} lacks an operator: {error}") from error
         for port in (*lowered.inputs, *lowered.outputs):

@@ -7,16 +7,18 @@ with the constants left where they are in memory, and how arrays go in and out w
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ..ir.module import IRModule
-from ..ir.op import Op
+from ..ir.op import OnnxName, Op
 from .errors import BuildError
 from .executable import Executable
-from .onnx_function import compile_functions
+from .onnx_function import compile_functions, where_it_runs
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -47,6 +49,8 @@ def runs(op: Op) -> bool:
     """Whether calls of ``op`` run here."""
     from ..formats.onnx.write.writer import LOWERINGS
 
+    if op.is_open:
+        return op.reference is not None or op.onnx is not None
     return op.name in LOWERINGS or (op.reference is not None and not op.is_primitive)
 
 
@@ -56,6 +60,7 @@ def compile_module(
     threads: int | None = None,
     providers: Sequence[str] = ("CPUExecutionProvider",),
     optimization: str = "all",
+    custom_ops: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
 ) -> Executable:
     """``module`` on ONNX Runtime.
 
@@ -64,33 +69,61 @@ def compile_module(
         threads: How many threads one operator may use; by default as many as there are cores.
         providers: ONNX Runtime's execution providers, in order of preference.
         optimization: What ONNX Runtime may rewrite: "none", "basic", "extended" or "all".
+        custom_ops: Libraries of operators, which ONNX Runtime loads; their code runs in this process. A declared
+            operator whose ONNX name is of none of its own domains is then taken to be in one of them; without a
+            library it is computed by its reference semantics.
 
     Raises `BuildError` for a program that ONNX cannot hold or ONNX Runtime cannot run, naming operator and binding.
     Cost: linear in the bindings, some 100 µs each, and what ONNX Runtime takes to open the model.
     """
     if optimization not in _LEVELS:
         raise BuildError(f"optimization={optimization!r}; expected one of {', '.join(_LEVELS)}")
-    options = _Options(threads, tuple(providers), optimization)
+    paths = (custom_ops,) if isinstance(custom_ops, str | os.PathLike) else custom_ops
+    libraries = tuple([os.fspath(path) for path in paths])
+    for library in libraries:
+        if not os.path.isfile(library):
+            raise BuildError(f"custom_ops: there is no library {library}")
+    options = _Options(threads, tuple(providers), optimization, libraries)
+    elsewhere = where_it_runs(module)
 
     def open_session(lowered: LoweredFunction, name: str) -> _Session:
-        return _open_session(lowered, name, options)
+        return _open_session(lowered, name, options, elsewhere)
 
-    return compile_functions("onnxruntime", "ONNX Runtime", module, open_session)
+    return compile_functions("onnxruntime", "ONNX Runtime", module, open_session, runtime_has=options.has_kernel)
 
 
 class _Options:
-    __slots__ = ("optimization", "providers", "threads")
+    __slots__ = ("libraries", "optimization", "providers", "threads")
 
-    def __init__(self, threads: int | None, providers: tuple[str, ...], optimization: str) -> None:
+    def __init__(
+        self, threads: int | None, providers: tuple[str, ...], optimization: str, libraries: tuple[str, ...]
+    ) -> None:
         self.threads = threads
         self.providers = providers
         self.optimization = optimization
+        self.libraries = libraries
+
+    def has_kernel(self, name: OnnxName) -> bool:
+        """Whether ONNX Runtime, with these providers and libraries, computes an operator that a declaration names."""
+        kernels = _kernels()
+        if self.libraries and not any(domain == name.domain for domain, _, _ in kernels):
+            return True
+        return any((name.domain, name.op_type, provider) in kernels for provider in self.providers)
+
+
+@cache
+def _kernels() -> frozenset[tuple[str, str, str]]:
+    """Domain, operator and provider of each kernel that this build of ONNX Runtime has."""
+    from onnxruntime.capi import _pybind_state
+
+    state: Any = _pybind_state
+    return frozenset([(kernel.domain, kernel.op_name, kernel.provider) for kernel in state.get_all_opkernel_def()])
 
 
 # --- sessions
 
 
-def _open_session(lowered: LoweredFunction, name: str, options: _Options) -> _Session:
+def _open_session(lowered: LoweredFunction, name: str, options: _Options, elsewhere: str) -> _Session:
     import onnx
     import onnx_ir as ir
     import onnxruntime
@@ -104,8 +137,10 @@ def _open_session(lowered: LoweredFunction, name: str, options: _Options) -> _Se
     settings.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[options.optimization])
     if options.threads is not None:
         settings.intra_op_num_threads = options.threads
+    for library in options.libraries:
+        settings.register_custom_ops_library(library)
     shared = _share_constants(lowered.graph, settings)
-    proto = ir.to_proto(as_model(lowered.graph))
+    proto = ir.to_proto(as_model(lowered))
     try:
         session = ort.InferenceSession(
             proto.SerializeToString(),
@@ -115,7 +150,7 @@ def _open_session(lowered: LoweredFunction, name: str, options: _Options) -> _Se
         )
     except Exception as error:  # ONNX Runtime's errors share no base but this
         raise BuildError(
-            f'{name}: ONNX Runtime {ort.__version__} cannot run this program: {error} (target="numpy" does)'
+            f"{name}: ONNX Runtime {ort.__version__} cannot run this program: {error}{elsewhere}"
         ) from error
     return _Session(session, lowered, shared, onnx.printer.to_text(proto))
 

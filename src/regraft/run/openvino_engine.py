@@ -52,7 +52,7 @@ def runs(op: Op) -> bool:
     """Whether calls of ``op`` run here."""
     from ..formats.onnx.write.writer import LOWERINGS
 
-    return op.name in LOWERINGS
+    return op.name in LOWERINGS or (op.is_open and op.reference is not None)
 
 
 def compile_module(
@@ -123,7 +123,7 @@ class _Session:
         from ..formats.onnx.write.writer import as_model
 
         _refuse(lowered.graph, name)
-        model = as_model(lowered.graph)
+        model = as_model(lowered)
         try:
             read, self.text = _read(model)
             compiled: Any = core().compile_model(read, "CPU", settings)

@@ -118,6 +118,25 @@ def op_global(op: Op) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
+def runner(op: Op, target: str, xp: Any) -> Callable[..., Any] | None:
+    """What computes ``op`` on an engine: its kernel there, or its reference over ``xp``; None without either."""
+    kernel = op.kernels.get(target)
+    if kernel is not None:
+        return _with_none(kernel, op)
+    return None if op.reference is None else partial(op.reference, xp)
+
+
+def _with_none(kernel: Callable[..., Any], op: Op) -> Callable[..., Any]:
+    """``kernel`` with None for operands that a call leaves out before others, which come as empty tuples."""
+    if not any(operand.optional for operand in op.operands):
+        return kernel
+
+    def run(*operands: Any, **attributes: Any) -> Any:
+        return kernel(*[None if isinstance(x, tuple) and not x else x for x in operands], **attributes)
+
+    return run
+
+
 def identifier(hint: str) -> str:
     """``hint`` as a Python identifier."""
     name = _NOT_IDENTIFIER.sub("_", hint) or "_"
@@ -165,13 +184,18 @@ class ModuleWriter:
         return found
 
     def operator(self, op: Op, function: str) -> str:
-        """The global that runs ``op`` by its reference semantics."""
+        """The global that runs ``op``: its kernel for this engine, if it has one, else its reference semantics."""
         name = self._ops.get(op)
         if name is None:
-            if op.reference is None:
-                raise BuildError(f"{function}: {op.name} cannot run on {self.dialect.target!r}: it has no reference")
+            run = runner(op, self.dialect.target, self.dialect.xp)
+            if run is None:
+                target = self.dialect.target
+                raise BuildError(
+                    f"{function}: {op.name} cannot run on {target!r}: it has neither a reference nor a kernel there; "
+                    + ("declare it with rx.operator" if op.is_foreign else f"add one with define_kernel({target!r})")
+                )
             name = self._ops[op] = op_global(op)
-            self.namespace[name] = partial(op.reference, self.dialect.xp)
+            self.namespace[name] = run
         return name
 
     def constant(self, constant: Constant) -> str:

@@ -22,7 +22,7 @@ from ..ir.tensor_data import TensorData
 from .annotations import TypeConstructor
 from .environment import Environment
 from .errors import ParseError
-from .names import Namespace
+from .names import Namespace, OperatorPath
 from .sizes import (
     ARITHMETIC,
     COMPARISON_SIGNS,
@@ -65,6 +65,20 @@ def as_value(value: Any) -> Expr:
 
         return as_expr(value)
     raise IRError(f"{value!r} is no value of the language; expected an expression, such as a call of R.add")
+
+
+def as_operand(value: Any) -> Any:
+    """What a call of an operator is given, as an operand; numbers stay numbers, for the operator to type."""
+    return value if isinstance(value, bool | int | float) else as_value(value)
+
+
+def as_attribute(value: Any) -> Any:
+    """An attribute in the form that calls hold it in: scalars as plain numbers, lists as tuples."""
+    if isinstance(value, PrimValue):
+        return value.value
+    if isinstance(value, list | tuple):
+        return tuple([as_attribute(item) for item in cast("Sequence[Any]", value)])
+    return value
 
 
 def _without_constructors(value: Any) -> Any:
@@ -184,7 +198,7 @@ class Evaluator:
 
     def _attribute(self, node: ast.Attribute) -> Any:
         owner = self.evaluate(node.value)
-        if isinstance(owner, Namespace):
+        if isinstance(owner, Namespace | OperatorPath):
             return self.guarded(node, owner.lookup, node.attr)
         if self.python is None:
             raise self.source.error(node, f"{ast.unparse(node)}: a text reaches names through R, I, T and cls only")
@@ -286,6 +300,8 @@ class Evaluator:
                 raise self.source.error(keyword.value, "** has no place in a text; write the attributes out")
         if isinstance(callee, TypeConstructor):
             callee = callee.within(self.environment.sizes)
+        elif isinstance(callee, Op):
+            return self._call_operator(node, callee, args, keywords)
         elif isinstance(callee, Expr):
             return self._call_value(node, callee, args, keywords)
         elif not callable(callee):
@@ -302,6 +318,15 @@ class Evaluator:
             raise self.source.error(node.func, f"{ast.unparse(node.func)} is no function")
         values = [self.guarded(node, as_value, arg) for arg in args]
         return self.guarded(node, Call, callee, values)
+
+    def _call_operator(self, node: ast.Call, op: Op, args: list[Any], keywords: dict[str, Any]) -> Any:
+        """A call of an operator by its declaration: operands in order, attributes by name."""
+        operands = [value if value is None else self.guarded(node, as_operand, value) for value in args]
+        if "ty_args" in keywords:
+            stated = _without_constructors(keywords["ty_args"])
+            keywords["ty_args"] = stated if isinstance(stated, list | tuple) else (stated,)
+        attributes = {name: as_attribute(_without_constructors(value)) for name, value in keywords.items()}
+        return self.guarded(node, op, *operands, **attributes)
 
     def _plain_attributes(self, function: ast.expr, keywords: dict[str, Any]) -> dict[str, Any]:
         """Keywords as operators take them.

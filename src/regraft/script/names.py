@@ -16,6 +16,7 @@ from typing import Final, final
 
 from ..ir.builder import NameSupply
 from ..ir.errors import IRError
+from ..ir.op import Op
 
 RESERVED: Final = frozenset(
     {"R", "I", "T", "cls", "metadata", "TypeVar", "tvm", "Module", "_", *keyword.kwlist, *keyword.softkwlist}
@@ -53,6 +54,8 @@ class Namespace:
     def lookup(self, member: str) -> object:
         """What ``member`` means; raises `IRError` with near names."""
         found = self.members.get(member)
+        if found is None and self.name.partition(".")[0] == "R":
+            found = declared_operator(f"{self.name}.{member}".removeprefix("R."))
         if found is None:
             near = get_close_matches(member, self.members, n=3)
             hint = f"; did you mean {' or '.join(f'{self.name}.{name}' for name in near)}?" if near else ""
@@ -61,6 +64,37 @@ class Namespace:
 
     def __repr__(self) -> str:
         return self.name
+
+
+@final
+class OperatorPath:
+    """The beginning of the names of operators that are declared outside of the vocabulary: ``R.acme``."""
+
+    __slots__ = ("_prefix",)
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def lookup(self, member: str) -> object:
+        """What follows under the name ``member``; raises `IRError` with near names."""
+        name = f"{self._prefix}.{member}"
+        found = declared_operator(name)
+        return Op.get(name) if found is None else found
+
+    def __getattr__(self, name: str) -> object:
+        try:
+            return self.lookup(name)
+        except IRError as error:
+            raise AttributeError(str(error)) from None
+
+    def __repr__(self) -> str:
+        return f"R.{self._prefix}"
+
+
+def declared_operator(name: str) -> Op | OperatorPath | None:
+    """The operator of that name, or the `OperatorPath` to those that begin with it; None if there are none."""
+    found = Op.find(name)
+    return found if found is not None else OperatorPath(name) if Op.has_prefix(name) else None
 
 
 def identifier(hint: str) -> str:

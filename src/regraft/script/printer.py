@@ -276,7 +276,7 @@ class _FunctionPrinter:
         args = [self.expr(arg, depth) for arg in call.args]
         keywords = [f"{name}={self._attribute(value)}" for name, value in call.attrs.items()]
         if isinstance(op, Op):
-            callee = f"R.{op.name.removeprefix('relax.')}"
+            callee = self._operator(op, depth)
             if args and isinstance(call.args[0], ExternFunc):
                 args[0] = string_text(call.args[0].global_symbol)
         elif isinstance(op, ExternFunc) and (call.ty_args or call.attrs):
@@ -354,6 +354,14 @@ class _FunctionPrinter:
         return f"cls.{self._functions.get(expr) or identifier(expr.name_hint)}"
 
     def _operator(self, expr: Op, depth: int) -> str:
+        if expr.is_foreign:
+            options = [string_text(expr.name)]
+            if expr.onnx is None:
+                options.append('source="torch"')
+            elif expr.onnx.version != 1:
+                options.append(f"version={expr.onnx.version}")
+            options += ["pure=True"] * expr.is_pure
+            return f"R.foreign({', '.join(options)})"
         return f"R.{expr.name.removeprefix('relax.')}"
 
     def _compound(self, expr: Expr, depth: int) -> str:

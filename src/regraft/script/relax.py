@@ -11,6 +11,7 @@ from difflib import get_close_matches
 
 from .. import op as _ops
 from ..ir.expr import ExternFunc as ExternFunc
+from ..ir.op import Op as _Op
 from ..op import *  # noqa: F403 - the vocabulary is this namespace
 from ..op.dist import device_mesh as device_mesh
 from .annotations import (
@@ -33,6 +34,7 @@ from .intrinsics import output as output
 from .intrinsics import prim_value as prim_value
 from .intrinsics import shape as shape
 from .intrinsics import string as str  # noqa: F401  # pyright: ignore[reportUnusedImport]
+from .names import declared_operator
 
 Tensor = TensorConstructor()
 Shape = ShapeConstructor()
@@ -40,6 +42,7 @@ Tuple = TupleConstructor()
 Prim = PrimConstructor()
 Object = ObjectConstructor()
 Any = Object
+foreign = _Op.foreign
 Callable = CallableConstructor()
 FuncType = Callable
 
@@ -57,6 +60,7 @@ _WORDS = [
     "device_mesh",
     "dataflow",
     "dtype",
+    "foreign",
     "func_attr",
     "func_name",
     "function",
@@ -80,6 +84,9 @@ def register_name(name: builtins.str, value: object) -> None:
 def __getattr__(name: builtins.str) -> object:
     if name in _registered:
         return _registered[name]
+    declared = declared_operator(name)
+    if declared is not None:
+        return declared
     known: builtins.list[builtins.str] = [*__all__, *_registered]
     near = get_close_matches(name, known, n=3)
     hint = f"; did you mean {' or '.join(f'R.{close}' for close in near)}?" if near else ""

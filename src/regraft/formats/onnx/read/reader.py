@@ -11,7 +11,7 @@ with names in it.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from ....ir.dims import Dim, SymVar, dims_equal
 from ....ir.dtypes import is_integer, numpy_dtype
 from ....ir.expr import Constant, DataflowVar, Expr, Tuple, Var, const
 from ....ir.module import IRModule
-from ....ir.op import Call
+from ....ir.op import Call, Op
 from ....ir.types import TensorType
 from ...errors import ConvertError, UnsupportedOperatorError
 from .. import read as importers
@@ -34,6 +34,7 @@ from ..external_data import check_external_data, read_proto
 from ..source_nodes import SourceOrigin, source_of
 from ..write.model_facts import FACTS, ModelFacts
 from ..write.writer import INPUT_NAMES, METADATA, OUTPUT_NAMES
+from . import declared
 from .importing import IMPORTERS, REFUSED, Imported, NodeImporter, UnsupportedNodeError, constant_of
 from .sizes import Sizes
 from .sparse import with_dense_constants
@@ -53,6 +54,7 @@ def from_onnx(
     *,
     constants: Mapping[str, Any] | None = None,
     dims: Mapping[str, int] | None = None,
+    pure: Iterable[str] = (),
 ) -> IRModule:
     """An ONNX model as a module with one function, ``main``.
 
@@ -66,15 +68,22 @@ def from_onnx(
             depends on the value of an input can only be read when it is known.
         dims: Numbers for symbolic sizes of the inputs, by name; a size without a name is that of ``input_axis``, such
             as ``x_0``. A model whose ranks depend on sizes can only be read with these known.
+        pure: Of operators that nobody has declared, those that have no effects: ``"domain"`` or ``"domain::Name"``.
+            Calls of the others stay where they are, and are never shared or left out.
 
-    Raises `ConvertError` for what is no model or refers to files outside its folder, and `UnsupportedOperatorError`
-    with all operators that cannot be read. Cost: linear in the nodes, some 100 µs each; weights are not read.
+    Operators of other domains are calls of what is declared for them (`regraft.operator`), or foreign calls: with
+    their attributes, of the types that the model states, and written as they came. Raises `ConvertError` for what is no
+    model or refers to files outside its folder, and `UnsupportedOperatorError` with all operators that cannot be read.
+    Cost: linear in the nodes, some 100 µs each; weights are not read.
     """
     opened = _deserialized(model) if isinstance(model, onnx.ModelProto) else _opened(os.fspath(model))
     opset = _opset_of(opened)
+    for key, function in tuple(opened.functions.items()):
+        if Op.of_onnx(function.domain, function.name) is not None:
+            del opened.functions[key]  # what it computes is known from the declaration
     if opened.functions:
         passes.InlinePass()(opened)
-    importer = GraphImporter(opset, dict(opened.opset_imports))
+    importer = GraphImporter(opset, dict(opened.opset_imports), declared.pure_names(pure))
     return importer.module(opened, constants or {}, dims or {})
 
 
@@ -118,8 +127,9 @@ def _opset_of(model: ir.Model) -> int:
 class GraphImporter:
     """The state of reading one model: the program so far, and what each value became."""
 
-    def __init__(self, opset: int, opset_imports: dict[str, int]) -> None:
+    def __init__(self, opset: int, opset_imports: dict[str, int], pure: frozenset[str] = frozenset()) -> None:
         self.opset: Final = opset
+        self._pure: Final = pure
         self.opset_imports: Final = opset_imports
         self.builder: Final = BlockBuilder()
         self.values: dict[str, Imported] = {}
@@ -159,8 +169,9 @@ class GraphImporter:
         self._constants(graph)
         self._outputs = frozenset(value.name or "" for value in graph.outputs)
         builder = self.builder
-        with builder.function("main", params, attrs):
-            if any(node.op_type == "If" for node in _with_branches(graph)):
+        has_effects = any(self._has_effects(node) for node in _with_branches(graph))
+        with builder.function("main", params, attrs, pure=not has_effects):
+            if has_effects or any(node.op_type == "If" for node in _with_branches(graph)):
                 self._nodes(graph)
                 outputs = [self.expression(value) for value in graph.outputs]
             else:
@@ -253,7 +264,8 @@ class GraphImporter:
         opset = self.opset_imports.get(node.domain, self.opset)
         operands = [self._as_expression(found) for found in inputs]
         results = [found.expression() if isinstance(found, Sizes) else found for found in outputs]
-        origin.source = source_of(node, opset, operands, results, made)
+        if not self._has_effects(node) and not declared.is_function(node):
+            origin.source = source_of(node, opset, operands, results, made)
 
     def _as_expression(self, found: Imported | None) -> Expr | None:
         """An input of a node as an expression: for sizes the tensor that was made of them, if one was."""
@@ -265,6 +277,8 @@ class GraphImporter:
     def _read(self, node: ir.Node) -> None:
         domain = "" if node.domain in _STANDARD else node.domain
         read = IMPORTERS.get((domain, node.op_type))
+        if read is None and (declared.has_declaration(node) or declared.is_outside(node)):
+            read = self._read_outside
         if read is None:
             self._take(node, self.by_function(node))
             return
@@ -283,6 +297,15 @@ class GraphImporter:
         if missing:
             raise UnsupportedNodeError(f"its output {missing[0]} is not computed here")
 
+    def _read_outside(self, node: NodeImporter) -> tuple[Expr | None, ...]:
+        return declared.read_outside(node, declared.is_pure(node.node, self._pure))
+
+    def _has_effects(self, node: ir.Node) -> bool:
+        """Whether a node is of an operator that may have effects, as far as anybody has said."""
+        if not declared.is_outside(node) or (node.domain, node.op_type) in IMPORTERS:
+            return False
+        return not declared.is_pure(node, self._pure)
+
     def _named(self, node: NodeImporter, result: Imported, value: ir.Value) -> Imported:
         if isinstance(result, Sizes):
             return result.constant() if result.is_known else result
@@ -295,7 +318,7 @@ class GraphImporter:
         dims = self._named_sizes(node, result, ty, value) if ty.shape is None else self._restated(ty.shape, value)
         return found if dims is None else self.builder.match_cast(found, TensorType(dims, ty.dtype), value.name or "")
 
-    def _stated(self, value: ir.Value) -> list[Dim | None]:
+    def stated_sizes(self, value: ir.Value) -> list[Dim | None]:
         """The sizes that the model states for a value, None for names that no input has; empty if it states none."""
         return [
             dim if isinstance(dim, int) else self._fixed.get(dim.value or "", self._dims.get(dim.value or ""))
@@ -307,14 +330,14 @@ class GraphImporter:
         rank = ty.ndim if ty.ndim >= 0 or value.shape is None else len(value.shape)
         if rank < 0:
             return None
-        stated = self._stated(value) if value.shape is not None and len(value.shape) == rank else [None] * rank
+        stated = self.stated_sizes(value) if value.shape is not None and len(value.shape) == rank else [None] * rank
         rows = zip(importers.partial_sizes(expr, rank), stated, strict=True)
         known = [own if own is not None else other for own, other in rows]
         return [node.fresh_size(axis) if size is None else size for axis, size in enumerate(known)]
 
     def _restated(self, shape: tuple[Dim, ...], value: ir.Value) -> list[Dim] | None:
         """The sizes that the model states in place of computed ones of which it is not known whether they are equal."""
-        dims = [dim for dim in self._stated(value) if dim is not None]
+        dims = [dim for dim in self.stated_sizes(value) if dim is not None]
         if len(dims) != len(shape):
             return None
         pairs = zip(shape, dims, strict=True)
@@ -515,7 +538,8 @@ def _unreadable(graph: ir.Graph, importer: GraphImporter) -> list[str]:
     for node in _with_branches(graph):
         domain = "" if node.domain in _STANDARD else node.domain
         reason = REFUSED.get((domain, node.op_type))
-        if reason is None and (domain, node.op_type) not in IMPORTERS:
+        known = (domain, node.op_type) in IMPORTERS or declared.is_outside(node) or declared.has_declaration(node)
+        if reason is None and not known:
             reason = None if _has_function(node, importer.opset_imports) else "the operator is not supported"
         if reason is None and domain == "" and _has_changed(node, importer.opset):
             reason = (

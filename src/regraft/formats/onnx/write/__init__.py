@@ -5,6 +5,7 @@ from typing import Final
 from . import (
     bits,
     create,
+    declared,
     elementwise,
     linear_algebra,
     manipulate,
@@ -21,6 +22,7 @@ from . import (
 FAMILIES: Final = (
     bits,
     create,
+    declared,
     elementwise,
     linear_algebra,
     manipulate,

@@ -94,8 +94,12 @@ def _fixed_dtype(type_str: str) -> str | None:
 
 
 def dtype_of(value: ir.Value) -> str:
-    """The element type of a value that a `GraphWriter` gave."""
-    assert value.dtype is not None
+    """The element type of a value that a `GraphWriter` gave. Raises `ConvertError` where nobody has said it."""
+    if value.dtype is None:
+        raise ConvertError(
+            f"the dtype of {value.name or 'a value'}, the result of an operator that is not declared, is not known; "
+            "state its type with a match_cast, or in the model that is read"
+        )
     return from_onnx_dtype(value.dtype, value.name or "a value")
 
 
@@ -104,9 +108,12 @@ class GraphWriter:
 
     `op` adds a node and gives its output. Where ONNX Runtime has no kernel for the element type of the operands,
     the operands are converted to one that it has, and the output back. ``hint`` names the values that follow, and
-    ``origins`` goes into the metadata of the nodes that follow. ``keep_constants`` says whether constants that have to
-    be loaded or computed stay in memory, for whoever runs the graph; without it they are made anew each time.
-    Operators are those of ``opset``, their inputs and attributes those of ``written_for``, which is that or newer.
+    ``origins`` goes into the metadata of the nodes that follow. ``domains`` are the versions of the operators of other
+    domains, ``functions`` what the model defines by itself, by domain, name and overload (``overloads`` says which of
+    them a call needs), ``effects`` the nodes that stay even where nobody reads them. ``keep_constants`` says
+    whether constants that have to be loaded or computed stay in memory, for whoever runs the graph; without it they are
+    made anew each time. Operators are those of ``opset``, their inputs and attributes those of ``written_for``, which
+    is that or newer.
     """
 
     def __init__(self, opset: int, *, written_for: int | None = None, keep_constants: bool = True) -> None:
@@ -119,6 +126,10 @@ class GraphWriter:
         self.kept_from: Final[dict[ir.Node, int]] = {}
         """For each of them the identity of what it was read as."""
         self.initializers: dict[str, ir.Value] = {}
+        self.domains: Final[dict[str, int]] = {}
+        self.functions: Final[dict[tuple[str, str, str], ir.Function]] = {}
+        self.overloads: Final[dict[tuple[object, ...], str]] = {}
+        self.effects: Final[set[ir.Node]] = set()
         self.names: Final = NameSupply()
         self.node_names: Final = NameSupply()
         self.hint = "value"

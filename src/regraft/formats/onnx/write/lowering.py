@@ -11,7 +11,7 @@ that is no tensor one of rank 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import onnx_ir as ir
 
@@ -19,7 +19,7 @@ from ....ir.builder import flatten
 from ....ir.dims import Dim, SymExpr, SymVar
 from ....ir.expr import Constant, Expr, ExternFunc, GlobalVar, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ....ir.module import IRModule
-from ....ir.op import Call, Op
+from ....ir.op import Call, OnnxName, Op
 from ....ir.program import Binding, Function, If, MatchCast, SeqExpr
 from ....ir.types import PrimType, ShapeType, TensorType, TupleType, Type
 from ....ir.visitor import walk
@@ -49,6 +49,15 @@ def lowers(*names: str) -> Callable[[Lower], Lower]:
         return function
 
     return enter
+
+
+_others: list[Lower] = []
+
+
+def lowers_others(function: Lower) -> Lower:
+    """Let ``function`` write the calls of operators that `LOWERINGS` has no entry for."""
+    _others[:] = [function]
+    return function
 
 
 def tensor_type(expr: Expr) -> TensorType:
@@ -82,10 +91,27 @@ def size_at(expr: Expr, axis: int) -> Dim | None:
     return None if shape is None else shape[axis]
 
 
+def nothing(_name: OnnxName) -> bool:
+    """What a runtime has that has no operators but the standard's."""
+    return False
+
+
+class Outside(NamedTuple):
+    """What becomes of calls of operators that are no part of the vocabulary.
+
+    ``runtime_has`` says whether an operator that a declaration names can be run; others are functions of the model or,
+    without ``with_functions``, spelled out where they are called, as calls of ``spelled_out`` always are.
+    """
+
+    runtime_has: Callable[[OnnxName], bool] = lambda _name: True
+    with_functions: bool = True
+    spelled_out: Op | None = None
+
+
 class Lowering:
     """The state of writing one function: the graph so far, and what each variable became."""
 
-    __slots__ = ("_inlined", "_is_kept", "graph", "is_from_onnx", "module", "reshapes", "values")
+    __slots__ = ("_inlined", "_is_kept", "graph", "is_from_onnx", "module", "outside", "reshapes", "values")
     graph: GraphWriter
     is_from_onnx: bool
     """Whether the program was an ONNX model: what ONNX leaves open, such as the maximum of NaN, is open in it, too."""
@@ -93,6 +119,8 @@ class Lowering:
     values: dict[Var, Lowered]
     reshapes: dict[ir.Value, tuple[ir.Value, Sequence[Dim]]]
     """For each value that is another one in a new shape: that one, and its shape."""
+    outside: Outside
+    """What becomes of operators that are no part of the vocabulary."""
 
     def __init__(
         self,
@@ -101,6 +129,7 @@ class Lowering:
         *,
         is_from_onnx: bool = False,
         is_kept: Callable[[SourceNode], bool] = lambda _node: False,
+        outside: Outside | None = None,
     ) -> None:
         """``is_kept``: which nodes of the model that the program was are written as they were read."""
         self.graph = graph
@@ -109,6 +138,7 @@ class Lowering:
         self._is_kept = is_kept
         self.values = {}
         self.reshapes = {}
+        self.outside = outside or Outside()
         self._inlined: list[str] = []
 
     # --- operands
@@ -202,6 +232,8 @@ class Lowering:
         op = call.op
         if isinstance(op, Op):
             lower = LOWERINGS.get(op.name)
+            if lower is None and op.is_open:
+                lower = _others[0]
             written = None if lower is None else self._written(lower, call)
             return self._decomposed(op, call) if written is None else written
         if isinstance(op, GlobalVar):
@@ -285,7 +317,11 @@ class Lowering:
             if var is None:
                 outputs.append(ir.Value(name=graph.names.fresh(name) if name else ""))
                 continue
-            outputs.append(graph.value(known_dtype(tensor_type(var)), var.name_hint))
+            dtype = tensor_type(var).dtype
+            if dtype is None:  # the model that was read did not say it either
+                outputs.append(ir.Value(name=graph.names.fresh(var.name_hint)))
+            else:
+                outputs.append(graph.value(dtype, var.name_hint))
             self.values[var] = outputs[-1]
         while outputs and not outputs[-1].name:
             outputs.pop()

@@ -28,16 +28,18 @@ def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.V
     """
     tidying = _Tidying(graph, results)
     for node in graph.nodes:
-        tidying.compute_once(node)
-    for node in graph.nodes:
+        if node not in graph.effects:
+            tidying.compute_once(node)
+    standard = [node for node in graph.nodes if not node.domain]
+    for node in standard:
         if node.op_type in ("Reshape", "Unsqueeze"):
             tidying.arrange(node)
-    for node in graph.nodes:
+    for node in standard:
         if node.op_type == "Add":
             tidying.sum_into_producer(node)
         elif node.op_type == "Unsqueeze":
             tidying.unsqueeze_once(node)
-    for node in graph.nodes:
+    for node in standard:
         if node.op_type == "Transpose":  # last: products transpose their right side themselves
             tidying.arrange(node)
     tidying.drop_unread()
@@ -101,7 +103,7 @@ class _Tidying:
             producer = None if value is None else value.producer()
             if data is None or producer is None or value is None or summand is None:
                 continue
-            if len(value.uses()) != 1 or value in self._results or len(producer.inputs) != 2:
+            if len(value.uses()) != 1 or value in self._results or len(producer.inputs) != 2 or producer.domain:
                 continue
             if producer.op_type in _CHANNELS and _is_for_channels(producer, data):
                 bias = self._constant(summand, (data.size,), None)
@@ -121,7 +123,7 @@ class _Tidying:
         """Add the axes that the node before adds, too, and read what that reads."""
         value = node.inputs[0]
         inner = None if value is None else value.producer()
-        if inner is None or inner.op_type != "Unsqueeze":
+        if inner is None or inner.op_type != "Unsqueeze" or inner.domain:
             return
         first, then = (_numbers(self._graph, each.inputs[1]) for each in (inner, node))
         if first is None or then is None or min(first) < 0 or min(then) < 0:
@@ -153,11 +155,23 @@ class _Tidying:
         live: list[ir.Node] = []
         for node in reversed(self._graph.nodes):
             is_read = any(output.uses() or output in self._results for output in node.outputs)
-            if is_read or any(attr.type == ir.AttributeType.GRAPH for attr in node.attributes.values()):
+            if node.domain and (node.domain, node.op_type, node.overload) not in self._graph.functions:
+                self._leave_out_unread(node)
+            if (
+                is_read
+                or node in self._graph.effects
+                or any(attr.type == ir.AttributeType.GRAPH for attr in node.attributes.values())
+            ):
                 live.append(node)
             else:
                 _detach(node)
         self._graph.nodes[:] = reversed(live)
+
+    def _leave_out_unread(self, node: ir.Node) -> None:
+        """Let a node of another domain not give what nobody reads: runtimes do not always compute all results."""
+        for output in node.outputs[1:]:
+            if not output.uses() and output not in self._results:
+                output.name = ""
 
 
 def _what_it_does(node: ir.Node) -> tuple[object, ...] | None:
@@ -231,7 +245,11 @@ def _is_same(node: ir.Node, other: ir.Node, index: int) -> bool:
     """Whether ``other`` does to its operand ``index`` just what ``node`` does to its first."""
     if node is other:
         return index == 0
-    if index != 0 or node.op_type != other.op_type or node.inputs[1:] != other.inputs[1:]:
+    if (
+        index != 0
+        or (node.domain, node.op_type) != (other.domain, other.op_type)
+        or node.inputs[1:] != other.inputs[1:]
+    ):
         return False
     return _order(node, 0) == _order(other, 0)
 
@@ -283,6 +301,11 @@ def _make_gemm(product: ir.Node) -> None:
     product.op_type = "Gemm"
     right = product.inputs[1]
     transpose = None if right is None else right.producer()
-    if transpose is not None and transpose.op_type == "Transpose" and _order(transpose, 2) == (1, 0):
+    if (
+        transpose is not None
+        and not transpose.domain
+        and transpose.op_type == "Transpose"
+        and _order(transpose, 2) == (1, 0)
+    ):
         product.replace_input_with(1, transpose.inputs[0])
         product.attributes.add(ir.AttrInt64("transB", 1))

@@ -25,7 +25,7 @@ from ..element_types import to_onnx_dtype
 from ..external_data import as_checked, write_model
 from ..source_nodes import SourceNode
 from .graph import GraphWriter
-from .lowering import LOWERINGS, Lowered, Lowering, flat, onnx_shape
+from .lowering import LOWERINGS, Lowered, Lowering, Outside, flat, onnx_shape
 from .model_facts import ModelFacts
 from .opsets import OLDEST, first_opset, span_of, write_down
 from .tidy import tidy
@@ -59,6 +59,7 @@ class LoweredFunction(NamedTuple):
     graph: ir.Graph
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
+    functions: dict[tuple[str, str, str], ir.Function]
 
 
 def to_onnx(
@@ -99,7 +100,7 @@ def to_onnx(
     name = _chosen(module, function)
     facts = ModelFacts.of(module)
     lowered = lower_to_file(module, name, facts, opset)
-    model = as_model(lowered.graph, _metadata(module))
+    model = as_model(lowered, _metadata(module))
     facts.write_to(model, ir_version)
     if path is not None:
         return write_model(model, Path(path), external_data)
@@ -127,9 +128,15 @@ def _chosen(module: IRModule, function: str | None) -> str:
     return public[0]
 
 
-def as_model(graph: ir.Graph, metadata: dict[str, str] | None = None) -> ir.Model:
-    """A model of one graph."""
-    return ir.Model(graph, ir_version=11, producer_name="regraft", metadata_props=metadata)
+def as_model(lowered: LoweredFunction, metadata: dict[str, str] | None = None) -> ir.Model:
+    """A model of one function."""
+    return ir.Model(
+        lowered.graph,
+        ir_version=11,
+        producer_name="regraft",
+        functions=tuple(lowered.functions.values()),
+        metadata_props=metadata,
+    )
 
 
 def _as_proto(model: ir.Model) -> onnx.ModelProto:
@@ -147,10 +154,12 @@ def _check(proto: onnx.ModelProto) -> None:
             raise ConvertError(f"the model that was written is not valid ONNX: {error}") from error
 
 
-def lower_function(module: IRModule, name: str, opset: int = DEFAULT_OPSET) -> LoweredFunction:
+def lower_function(
+    module: IRModule, name: str, opset: int = DEFAULT_OPSET, outside: Outside | None = None
+) -> LoweredFunction:
     """The function ``name`` as an ONNX graph to be run; constants share their memory. Raises `ConvertError`."""
     graph = GraphWriter(opset)
-    inputs, outputs = _lowered(module, name, graph, _no_node)
+    inputs, outputs = _lowered(module, name, graph, _no_node, outside)
     return _as_graph(name, graph, opset, inputs, outputs)
 
 
@@ -174,7 +183,8 @@ def lower_to_file(module: IRModule, name: str, facts: ModelFacts, opset: int | N
         inputs, outputs = _lowered(module, name, graph, is_kept)
         made = [node for node in _all_nodes(graph.nodes) if node not in graph.kept]
         needed = {node: first_opset(node, DEFAULT_OPSET, oldest) for node in made}
-        target = max([least, *needed.values()])
+        # The bodies of functions are of the opset of the model.
+        target = max([having if graph.functions else least, *needed.values()])
         if opset is not None and target > opset:
             if having == opset:
                 node = next(node for node in made if needed[node] > opset)
@@ -199,11 +209,15 @@ def _holds(node: ir.Node, opset: int, target: int) -> bool:
 
 
 def _lowered(
-    module: IRModule, name: str, graph: GraphWriter, is_kept: Callable[[SourceNode], bool]
+    module: IRModule,
+    name: str,
+    graph: GraphWriter,
+    is_kept: Callable[[SourceNode], bool],
+    outside: Outside | None = None,
 ) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     """Write the nodes of a function; gives its inputs and outputs."""
     function = module[name]
-    lowering = Lowering(graph, module, is_from_onnx=INPUT_NAMES in function.attrs, is_kept=is_kept)
+    lowering = Lowering(graph, module, is_from_onnx=INPUT_NAMES in function.attrs, is_kept=is_kept, outside=outside)
     inputs = _inputs(lowering, function)
     try:
         result = lowering.body(function.body)
@@ -232,12 +246,13 @@ def _as_graph(
         opset_imports={"": opset, **_other_domains(graph)},
         name=name,
     )
-    return LoweredFunction(written, inputs, outputs)
+    return LoweredFunction(written, inputs, outputs, graph.functions)
 
 
 def _other_domains(graph: GraphWriter) -> dict[str, int]:
     """The versions of the domains beside the standard one: as they were read, else the first."""
-    return {node.domain: graph.kept.get(node, 1) for node in _all_nodes(graph.nodes) if node.domain}
+    read = {node.domain: graph.kept.get(node, 1) for node in _all_nodes(graph.nodes) if node.domain}
+    return {**read, **graph.domains}
 
 
 def _all_nodes(nodes: Sequence[ir.Node]) -> Iterator[ir.Node]:
@@ -317,6 +332,8 @@ def _outputs(lowering: Lowering, function: Function, values: Sequence[ir.Value],
             continue
         tensor, shape = _border_type(ty, f"output {index}")
         value.shape = shape if shape is not None else value.shape
+        if value.dtype is None:  # what an operator gives that nobody has declared
+            value.type = tensor
         assert tensor.dtype == value.dtype, f"{function.name}: output {index} is {value.dtype}, expected {tensor.dtype}"
         if len(names) == len(values) and value.name != names[index]:
             _rename(graph, value, names[index])

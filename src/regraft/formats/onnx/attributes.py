@@ -1,0 +1,77 @@
+"""Attributes of nodes as attributes of calls, and back: numbers, strings, lists of these, and tensors as bytes."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from typing import Any, Final, cast
+
+import numpy as np
+import onnx_ir as ir
+
+from ...ir.dims import SymExpr
+from ...ir.dtypes import as_dtype, numpy_dtype
+from ..errors import ConvertError
+from .element_types import from_onnx_dtype, to_onnx_dtype
+
+_TENSOR: Final = "tensor"
+"""The first field of a tuple that holds a tensor: its dtype, shape and little-endian bytes in base64 follow."""
+
+_READ: Final = frozenset(
+    {
+        ir.AttributeType.FLOAT,
+        ir.AttributeType.FLOATS,
+        ir.AttributeType.INT,
+        ir.AttributeType.INTS,
+        ir.AttributeType.STRING,
+        ir.AttributeType.STRINGS,
+    }
+)
+
+
+def call_attribute(attribute: ir.Attr) -> Any:
+    """An attribute of a node as a call holds it. Raises `ConvertError` for a graph, a type, and bytes of no text."""
+    name, kind = attribute.name, attribute.type
+    value: Any = attribute.value
+    if kind == ir.AttributeType.TENSOR:
+        array = np.asarray(value.numpy())
+        dtype = from_onnx_dtype(value.dtype, f"attribute {name}")
+        held = array.astype(array.dtype.newbyteorder("<")).tobytes()
+        return (_TENSOR, dtype, tuple([int(size) for size in array.shape]), base64.b64encode(held).decode("ascii"))
+    if kind not in _READ:
+        raise ConvertError(f"attribute {name} is of the kind {kind.name}, which only declared operators may have")
+    if isinstance(value, list | tuple):
+        return tuple([_plain(item, name) for item in cast("Iterable[Any]", value)])
+    return _plain(value, name)
+
+
+def _plain(value: Any, name: str) -> Any:
+    return _text(value, name) if isinstance(value, bytes) else value
+
+
+def _text(value: bytes, name: str) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise ConvertError(f"attribute {name} holds bytes that are no text in UTF-8") from None
+
+
+def onnx_attribute(name: str, value: Any) -> Any:
+    """An attribute of a call as a node holds it. Raises `ConvertError` for a size that only the run knows."""
+    match value:
+        case bool():
+            return int(value)
+        case (str() as tag, str() as dtype, tuple(), str() as content) if tag == _TENSOR:
+            element, shape = numpy_dtype(as_dtype(dtype)), cast("tuple[str, str, tuple[int, ...], str]", value)[2]
+            array = np.frombuffer(base64.b64decode(content), element.newbyteorder("<"))
+            return ir.Tensor(array.astype(element).reshape(shape), dtype=to_onnx_dtype(dtype))
+        case tuple():
+            items = cast("tuple[Any, ...]", value)
+            plain = [onnx_attribute(name, item) for item in items]
+            if any(isinstance(item, float) for item in plain):
+                return [float(item) for item in plain]
+            return plain or None
+        case SymExpr():
+            raise ConvertError(f"attribute {name} is {value}, which the run decides; an attribute of ONNX is a number")
+        case _:
+            return value

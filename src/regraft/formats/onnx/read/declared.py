@@ -1,0 +1,149 @@
+"""Nodes of operators that the table of readers lacks: as calls of declared operators, or of foreign ones as they are.
+
+A foreign call keeps the node's attributes, and takes the types of its results from what the model states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+import onnx_ir as ir
+
+from ....ir.errors import OpTypeError
+from ....ir.expr import Expr
+from ....ir.op import Op
+from ....ir.types import TensorType, TupleType, Type
+from ...errors import ConvertError
+from ..attributes import call_attribute
+from ..element_types import from_onnx_dtype
+from .importing import NodeImporter
+
+_OWN: Final = frozenset({"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training"})
+"""The domains that ONNX itself defines: an operator there that cannot be read is an error, and no foreign one."""
+
+_RANDOM: Final = frozenset({"BiasDropout", "BitmaskBiasDropout", "BitmaskDropout", "Sampling"})
+"""The operators of ONNX Runtime's own domain that are not the same in each run."""
+
+
+def is_outside(node: ir.Node) -> bool:
+    """Whether a node is of an operator that ONNX does not define, so that it is read as it is."""
+    return node.domain not in _OWN
+
+
+def has_declaration(node: ir.Node) -> bool:
+    """Whether an operator is declared that a node may be a call of."""
+    return Op.of_onnx("" if node.domain in _OWN else node.domain, node.op_type) is not None
+
+
+def is_function(node: ir.Node) -> bool:
+    """Whether a node calls what its declaration says, and no runtime is said to have."""
+    op = Op.of_onnx(node.domain, node.op_type) if is_outside(node) else None
+    return op is not None and op.onnx is None
+
+
+def read_outside(node: NodeImporter, is_pure: bool) -> tuple[Expr | None, ...]:
+    """The results of a node of a declared operator, or of one that nobody has declared. Raises `ConvertError`."""
+    op = Op.of_onnx(node.node.domain, node.op_type)
+    if op is not None:
+        found = _declared_call(node, op)
+        if found is not None:
+            return found
+    return _foreign_call(node, is_pure)
+
+
+def is_pure(node: ir.Node, said: frozenset[str]) -> bool:
+    """Whether a node of another domain has no effects: by its declaration, or as ``said`` of its domain or operator."""
+    op = Op.of_onnx(node.domain, node.op_type)
+    if op is not None:
+        return op.is_pure
+    if node.domain == "com.microsoft":
+        return node.op_type not in _RANDOM
+    return bool(said & {node.domain, f"{node.domain}::{node.op_type}"})
+
+
+def _operands(node: NodeImporter) -> list[Expr | None]:
+    operands = [node.optional(index) for index in range(len(node.node.inputs))]
+    while operands and operands[-1] is None:
+        operands.pop()
+    return operands
+
+
+def _declared_call(node: NodeImporter, op: Op) -> tuple[Expr | None, ...] | None:
+    """The results of a call of ``op``; None where the node says what its declaration does not allow for."""
+    attributes: dict[str, Any] = {}
+    for name, attribute in node.node.attributes.items():
+        if name not in op.attributes:
+            return None
+        value = call_attribute(attribute)
+        default = op.attributes[name]
+        attributes[name] = bool(value) if isinstance(default, bool) else _as_declared(value, default)
+    try:
+        call = op(*_operands(node), **attributes)
+    except OpTypeError:
+        return None
+    if not isinstance(call.ty, TupleType):
+        return (call,) if _asked(node) <= 1 else None
+    if _asked(node) > len(call.ty.fields):
+        return None
+    found = node.emit(call)
+    return tuple([found[index] if _is_asked(value) else None for index, value in enumerate(node.node.outputs)])
+
+
+def _as_declared(value: Any, default: Any) -> Any:
+    """``value`` as the default is: floats are held in single precision, in which 0.01 is another number."""
+    if isinstance(default, float) and isinstance(value, float) and _single(default) == value:
+        return default
+    return value
+
+
+def _single(value: float) -> float:
+    return float(np.float32(value))
+
+
+def _is_asked(value: ir.Value) -> bool:
+    return bool(value.name)
+
+
+def _asked(node: NodeImporter) -> int:
+    """How many results, from the first on, a node may give."""
+    return max((index + 1 for index, value in enumerate(node.node.outputs) if _is_asked(value)), default=0)
+
+
+def _foreign_call(node: NodeImporter, is_pure: bool) -> tuple[Expr | None, ...]:
+    name = f"{node.node.domain}::{node.op_type}"
+    op = Op.foreign(name, version=node.opset, pure=is_pure)
+    attributes: dict[str, Any] = {}
+    for key, attribute in node.node.attributes.items():
+        if not key.isidentifier() or key == "ty_args":
+            raise ConvertError(f"the attribute {key} of {name} cannot be carried: programs cannot show that name")
+        attributes[key] = call_attribute(attribute)
+    outputs = node.node.outputs[: _asked(node)]
+    types: list[Type] = [_stated(node, value) for value in outputs]
+    call = op(*_operands(node), ty_args=types or [TupleType(())], **attributes)
+    if len(outputs) == 1:
+        return (call,)
+    found = node.emit(call)
+    return tuple([found[index] if _is_asked(value) else None for index, value in enumerate(outputs)])
+
+
+def _stated(node: NodeImporter, value: ir.Value) -> Type:
+    """The type that the model states for a result: a tensor, of which it may say no more."""
+    if value.type is not None and not isinstance(value.type, ir.TensorType):
+        raise ConvertError(f"{value.name} is a {type(value.type).__name__}; only tensors can be carried")
+    dtype = None if value.dtype is None else from_onnx_dtype(value.dtype, value.name or "a result")
+    if value.shape is None:
+        return TensorType(None, dtype)
+    known = node.graph.stated_sizes(value)
+    if any(size is None for size in known):
+        return TensorType(None, dtype, len(known))
+    return TensorType([size for size in known if size is not None], dtype)
+
+
+def pure_names(names: Iterable[str]) -> frozenset[str]:
+    """The domains and operators that a person says have no effects. Raises `ConvertError` for the standard's own."""
+    found = frozenset(names)
+    for name in found & _OWN:
+        raise ConvertError(f"pure={name!r}: ONNX says itself which of its operators are pure")
+    return found

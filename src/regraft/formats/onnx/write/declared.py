@@ -1,0 +1,192 @@
+"""Operators without an entry in the table: as the node that others know them by, or as a function of their meaning.
+
+A declared operator that names an operator of ONNX or of a runtime is written as that node. One that does not, or that
+the runtime at hand lacks, becomes an ONNX function whose body is its reference semantics. A foreign operator goes out
+as it came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+
+from ....ir.dims import Dim, SymExpr, SymVar
+from ....ir.errors import OpTypeError
+from ....ir.expr import Expr, Var
+from ....ir.module import IRModule
+from ....ir.op import REQUIRED, Call, Op, attribute_key
+from ....ir.program import Function, SeqExpr
+from ....ir.types import ObjectType, PrimType, ShapeType, TensorType, TupleType, Type, map_type
+from ....op.decompose import record
+from ....op.program_xp import DecomposeError
+from ...errors import ConvertError
+from ..attributes import onnx_attribute
+from .lowering import Lowered, Lowering, Outside, lowers_others, onnx_shape
+
+if TYPE_CHECKING:
+    from .writer import LoweredFunction
+
+
+@lowers_others
+def _lower_declared(lowering: Lowering, call: Call) -> Lowered:
+    op = call.op
+    assert isinstance(op, Op)
+    if op is lowering.outside.spelled_out:
+        return lowering.value(record(call, lowering))
+    if op.is_foreign and op.onnx is None:
+        raise ConvertError(
+            f"{op.name} is an operator of PyTorch, which ONNX does not have; declare it with rx.operator"
+        )
+    if op.onnx is not None and (op.reference is None or lowering.outside.runtime_has(op.onnx)):
+        return _as_node(lowering, call, op, "")
+    if op.reference is not None and not lowering.outside.with_functions:
+        return lowering.value(record(call, lowering))
+    if op.reference is not None:
+        return _as_function(lowering, call, op)
+    raise ConvertError(
+        f"{op.name} has no form in ONNX: declare it with onnx='domain::Name', if a runtime has it, or with a reference"
+    )
+
+
+# --- as a node
+
+
+def _as_node(lowering: Lowering, call: Call, op: Op, overload: str) -> Lowered:
+    graph, name = lowering.graph, op.onnx_name
+    inputs = [value for arg in call.args for value in _inputs(lowering, arg)]
+    while inputs and inputs[-1] is None:
+        inputs.pop()
+    outputs, result = _outputs(lowering, call.ty)
+    attributes = {key: onnx_attribute(key, value) for key, value in _stated(op, call).items()}
+    node = graph.add(name.op_type, inputs, outputs, domain=name.domain, **attributes)
+    node.overload = overload
+    if name.domain:
+        graph.domains[name.domain] = max(name.version, graph.domains.get(name.domain, 1))
+    if not op.is_pure:
+        graph.effects.add(node)
+    return result
+
+
+def _stated(op: Op, call: Call) -> dict[str, Any]:
+    """The attributes that a node has to state: those that are not what it has without them."""
+    stated: dict[str, Any] = {}
+    for key, value in call.attrs.items():
+        default = op.attributes.get(key, REQUIRED)
+        if default is REQUIRED or attribute_key(default) != attribute_key(value):
+            stated[key] = value
+    return stated
+
+
+def _inputs(lowering: Lowering, arg: Expr) -> Iterator[ir.Value | None]:
+    """What a node reads for an operand; an empty tuple is one that is left out."""
+    if isinstance(arg.ty, TupleType):
+        if not arg.ty.fields:
+            yield None
+        yield from lowering.fields(arg)
+    else:
+        yield lowering.tensor(arg)
+
+
+def _outputs(lowering: Lowering, ty: Type) -> tuple[list[ir.Value], Lowered]:
+    """New values for the results of a node of that type, in order, and as the value that they are."""
+    graph = lowering.graph
+    if isinstance(ty, TupleType):
+        parts = [_outputs(lowering, field) for field in ty.fields]
+        return [value for values, _ in parts for value in values], tuple([part for _, part in parts])
+    if isinstance(ty, TensorType) and ty.dtype is not None:
+        value = graph.value(ty.dtype, f"{graph.hint}/result")
+        value.shape = None if ty.shape is None else onnx_shape(ty.shape)
+    elif isinstance(ty, TensorType | ObjectType):
+        value = ir.Value(name=graph.names.fresh(f"{graph.hint}/result"))
+    else:
+        raise ConvertError(f"a result of type {ty!r} is no tensor, which is what a node of ONNX gives")
+    return [value], value
+
+
+# --- as a function
+
+
+def _as_function(lowering: Lowering, call: Call, op: Op) -> Lowered:
+    """A call of a function of the model, whose body is the operator's meaning for operands of these types."""
+    graph = lowering.graph
+    sizes: dict[Dim, Dim] = {}
+    types = [_with_own_sizes(arg.ty, sizes) for arg in call.args]
+    key = (op, tuple(map(repr, types)), call.attrs)
+    overload = graph.overloads.get(key)
+    if overload is None:
+        try:
+            lowered = _body(op, types, call, graph.opset)
+        except (ConvertError, DecomposeError, OpTypeError):
+            # The sizes of the program at hand may say what those of a function cannot.
+            return lowering.value(record(call, lowering))
+        overload = graph.overloads[key] = _add_function(lowering, op, call, lowered)
+    return _as_node(lowering, call, op, overload)
+
+
+def _with_own_sizes(ty: Type, sizes: dict[Dim, Dim]) -> Type:
+    """``ty`` with a variable for each size that is no number: what the body of a function can read off its inputs."""
+
+    def own(dim: Dim) -> Dim:
+        return dim if isinstance(dim, int) else sizes.setdefault(dim, SymVar(f"d{len(sizes)}"))
+
+    def change(leaf: Type) -> Type:
+        match leaf:
+            case TensorType(shape=tuple() as dims):
+                return TensorType([own(dim) for dim in dims], leaf.dtype)
+            case ShapeType(values=tuple() as dims):
+                return ShapeType([own(dim) for dim in dims])
+            case PrimType(value=SymExpr() as dim):
+                return PrimType(leaf.dtype, own(dim))
+            case _:
+                return leaf
+
+    return map_type(ty, change)
+
+
+def _body(op: Op, types: Sequence[Type], call: Call, opset: int) -> LoweredFunction:
+    from .writer import lower_function
+
+    names = [operand.name for operand in op.operands]
+    params = [Var(names[i] if i < len(names) else f"{names[-1]}_{i}", ty) for i, ty in enumerate(types)]
+    args = [arg if _is_missing(arg) else param for param, arg in zip(params, call.args, strict=True)]
+    given = [param for param, arg in zip(params, call.args, strict=True) if not _is_missing(arg)]
+    inner = Call(op, args, call.attrs, call.ty_args)
+    function = Function(given, SeqExpr([], inner), inner.ty, attrs={"global_symbol": "main"})
+    return lower_function(IRModule({"main": function}), "main", opset, Outside(spelled_out=op))
+
+
+def _is_missing(arg: Expr) -> bool:
+    return isinstance(arg.ty, TupleType) and not arg.ty.fields
+
+
+def _add_function(lowering: Lowering, op: Op, call: Call, lowered: LoweredFunction) -> str:
+    """Enter the function into the model; gives its overload, empty for the first of its name."""
+    graph, body, name = lowering.graph, lowered.graph, op.onnx_name
+    _hold_constants(body)
+    for index, arg in enumerate(call.args):
+        if _is_missing(arg):  # functions take their inputs by position
+            body.inputs.insert(index, ir.Value(name=f"left_out_{index}"))
+    same = [key for key in graph.functions if key[:2] == (name.domain, name.op_type)]
+    overload = str(len(same)) if same else ""
+    attributes = [ir.Attr(key, ir.AttributeType.UNDEFINED, None) for key in _stated(op, call)]
+    function = ir.Function(name.domain, name.op_type, overload, graph=body, attributes=attributes)
+    for key, inner in lowered.functions.items():
+        graph.functions.setdefault(key, inner)
+    graph.functions[name.domain, name.op_type, overload] = function
+    return overload
+
+
+def _hold_constants(body: ir.Graph) -> None:
+    """Put the constants into nodes: a function of ONNX has no initializers."""
+    for key, value in tuple(body.initializers.items()):
+        tensor = value.const_value
+        assert tensor is not None
+        node = ir.node("Constant", [], {"value": ir.Tensor(tensor.numpy(), dtype=tensor.dtype)})
+        held = node.outputs[0]
+        held.name, held.type, held.shape = key, value.type, value.shape
+        for reader, index in tuple(value.uses()):
+            reader.replace_input_with(index, held)
+        del body.initializers[key]
+        body.insert_before(body[0], node)

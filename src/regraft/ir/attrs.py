@@ -1,0 +1,73 @@
+"""The attributes of a call: a mapping that never changes, and what makes two of its values the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+
+class Attrs(Mapping[str, Any]):
+    """The attributes of a call: an immutable mapping whose values also read as ``call.attrs.axes``.
+
+    Values are ints, floats, bools, strings, None, dims, and tuples of these.
+    """
+
+    __slots__ = ("_hash", "_values")
+    _values: dict[str, Any]
+
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        object.__setattr__(self, "_values", {} if values is None else dict(values))
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            known = ", ".join(self._values) or "none"
+            raise AttributeError(f"no attribute {name!r} here; there are: {known}") from None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"attributes are immutable: cannot set {name!r}; build a new call instead")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Attrs, (self._values,))
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Attrs) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            value = hash(self._key())
+            object.__setattr__(self, "_hash", value)
+            return value
+
+    def _key(self) -> tuple[object, ...]:
+        return tuple((name, *attribute_key(value)) for name, value in sorted(self._values.items()))
+
+    def __repr__(self) -> str:
+        return f"Attrs({self._values!r})"
+
+
+def attribute_key(value: object) -> tuple[str, object]:
+    """What makes two attribute values the same: type and value, so that 1, 1.0 and True differ, and NaN is NaN."""
+    if isinstance(value, tuple):
+        items: tuple[object, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        return ("tuple", tuple(attribute_key(v) for v in items))
+    if isinstance(value, float):
+        return ("float", value.hex())
+    return (type(value).__name__, value)
+
+
+NO_ATTRS: Final = Attrs()

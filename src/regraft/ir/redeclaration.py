@@ -1,0 +1,50 @@
+"""Whether two declarations of an operator say the same, functions by their code.
+
+A notebook cell that runs twice makes new functions of the same text; they count as the same where their code, their
+defaults and what they close over do.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from types import CodeType, FunctionType
+from typing import Any, cast
+
+
+def difference(one: Any, other: Any) -> bool:
+    """Whether two values of a declaration differ."""
+    return not _same(one, other, set())
+
+
+def _same(one: Any, other: Any, compared: set[tuple[int, int]]) -> bool:
+    if one is other or (id(one), id(other)) in compared:
+        return True
+    compared.add((id(one), id(other)))
+    match one, other:
+        case FunctionType(), FunctionType():
+            return _same_function(one, other, compared)
+        case CodeType(), CodeType():
+            return _same_code(one, other, compared)
+        case partial(), partial():
+            parts = ((one.func, other.func), (one.args, other.args), (one.keywords, other.keywords))
+            return all(_same(a, b, compared) for a, b in parts)
+        case tuple(), tuple():
+            left, right = cast("tuple[Any, ...]", one), cast("tuple[Any, ...]", other)
+            return len(left) == len(right) and all(_same(a, b, compared) for a, b in zip(left, right, strict=True))
+        case dict(), dict():
+            old, new = cast("dict[Any, Any]", one), cast("dict[Any, Any]", other)
+            return old.keys() == new.keys() and all(_same(old[key], new[key], compared) for key in old)
+        case _:
+            return type(one) is type(other) and bool(one == other)
+
+
+def _same_function(one: FunctionType, other: FunctionType, compared: set[tuple[int, int]]) -> bool:
+    defaults = ((one.__defaults__, other.__defaults__), (one.__kwdefaults__, other.__kwdefaults__))
+    cells = [tuple([cell.cell_contents for cell in function.__closure__ or ()]) for function in (one, other)]
+    pairs = ((one.__code__, other.__code__), *defaults, (cells[0], cells[1]))
+    return all(_same(a, b, compared) for a, b in pairs)
+
+
+def _same_code(one: CodeType, other: CodeType, compared: set[tuple[int, int]]) -> bool:
+    said = [(code.co_code, code.co_names, code.co_varnames, code.co_freevars) for code in (one, other)]
+    return said[0] == said[1] and _same(one.co_consts, other.co_consts, compared)

@@ -1,0 +1,138 @@
+"""Operators of anyone's: declared once, by their meaning, and part of the vocabulary from then on.
+
+`operator` makes an `Op` of a function over the array API: its parameters are the operands and the attributes, and
+what it computes is the reference semantics. The declaration also says under which names others know the operator.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any
+
+from ..ir.errors import IRError, OpTypeError
+from ..ir.op import REQUIRED, Call, GradientRule, Op, Reference, Trait, TypeRule
+from ..ir.types import Type
+
+
+def operator(
+    name: str,
+    *,
+    infer: TypeRule | None = None,
+    gradient: GradientRule | None = None,
+    traits: Iterable[Trait] = (),
+    onnx: str | None = None,
+    version: int = 1,
+    torch: str | None = None,
+    operands: Iterable[str] | None = None,
+) -> Callable[[Reference], Op]:
+    """Declare the operator whose meaning is the decorated function; gives the operator, which calls are made with.
+
+    The function is ``reference(xp, *operands, **attributes)`` over an array API namespace ``xp``. Its positional
+    parameters after ``xp`` are the operands (one with the default None may be left out, ``*rest`` takes any number),
+    its keyword-only parameters the attributes, with their defaults.
+
+    Args:
+        name: dotted identifiers, such as ``"acme.scaled_add"``; programs show it as ``R.acme.scaled_add``.
+        infer: the type rule; by default the type of what the reference computes, found by running it over expressions.
+            That takes as many steps as the reference has, and operands whose ranks and dtypes are known.
+        gradient: how an adjoint passes through; ``@op.define_gradient`` declares it later.
+        traits: algebraic facts, each true of every call.
+        onnx: the operator that runtimes have for it, as ``"domain::Name"``. Without it, calls leave as an ONNX
+            function made of the reference, ``acme::scaled_add``.
+        version: the version of that domain.
+        torch: the operator of PyTorch that computes it, as ``"namespace::name"``.
+        operands: the operands as `Op` takes them, where the function's parameters cannot say it.
+
+    Raises `IRError` for a name that cannot be printed, and for one that is declared otherwise already; the same
+    declaration may be made again. Cost: constant.
+    """
+
+    def declare(function: Reference) -> Op:
+        found, attributes = _parameters(name, function)
+        names = tuple(operands) if operands is not None else found
+        optional = [operand.endswith("?") for operand in names]
+        reference = _with_none(function, optional) if any(optional) else function
+        op = Op(
+            name,
+            names,
+            attributes,
+            infer=_type_of_meaning if infer is None else infer,
+            reference=reference,
+            traits=traits,
+            onnx=onnx,
+            version=version,
+            torch=torch,
+        )
+        if gradient is not None:
+            op.define_gradient(gradient)
+        return op
+
+    return declare
+
+
+def _type_of_meaning(call: Call) -> Type:
+    """The type of the value that the reference of the call's operator computes."""
+    from .decompose import decompose
+    from .program_xp import DecomposeError
+
+    assert isinstance(call.op, Op)
+    try:
+        return decompose(call).value.ty
+    except DecomposeError as error:
+        raise OpTypeError(
+            f"{call.op.name}: the type of the result cannot be worked out by the reference: {error}; "
+            "declare the operator with infer="
+        ) from error
+
+
+def meaning_of(name: str, xp: Any, *operands: Any, **attributes: Any) -> Any:
+    """What the operator of that name computes of arrays of ``xp``; attributes that are not given have their default."""
+    op = Op.get(name)
+    assert op.reference is not None, name
+    missing = [None] * (0 if op.variadic else len(op.operands) - len(operands))
+    return op.reference(xp, *operands, *missing, **op.complete_attrs(attributes))
+
+
+def _parameters(name: str, function: Reference) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+    """The operands and attributes that the parameters of a reference stand for."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters or parameters[0].kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
+        raise IRError(f"operator {name!r}: its meaning takes the array namespace first: def {_said(function)}(xp, ...)")
+    operands: list[str] = []
+    attributes: dict[str, Any] = {}
+    for parameter in parameters[1:]:
+        match parameter.kind:
+            case inspect.Parameter.KEYWORD_ONLY:
+                attributes[parameter.name] = REQUIRED if parameter.default is parameter.empty else parameter.default
+            case inspect.Parameter.VAR_POSITIONAL:
+                operands.append(f"*{parameter.name}")
+            case inspect.Parameter.VAR_KEYWORD:
+                raise IRError(f"operator {name!r}: name each attribute; **{parameter.name} says none")
+            case _ if parameter.default not in (parameter.empty, None):
+                raise IRError(
+                    f"operator {name!r}: the operand {parameter.name} may be None, if it can be left out, but has no "
+                    f"other default; put attributes behind a *: def {_said(function)}(xp, x, *, {parameter.name}=...)"
+                )
+            case _:
+                operands.append(parameter.name + ("?" if parameter.default is None else ""))
+    return tuple(operands), attributes
+
+
+def _said(function: Reference) -> str:
+    return getattr(function, "__name__", "meaning")
+
+
+def _with_none(function: Reference, optional: list[bool]) -> Reference:
+    """``function`` with None for operands that a call leaves out before others, which come as empty tuples."""
+
+    @wraps(function)
+    def reference(xp: Any, *operands: Any, **attributes: Any) -> Any:
+        given = list(operands)
+        for index, may_miss in enumerate(optional[: len(given)]):
+            if may_miss and isinstance(given[index], tuple) and not given[index]:
+                given[index] = None
+        return function(xp, *given, **attributes)
+
+    return reference

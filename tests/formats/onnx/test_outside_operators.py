@@ -1,0 +1,143 @@
+"""Operators that ONNX does not define: out by name or as functions, in as calls, and through as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import regraft as rx
+from regraft.script import relax as R
+
+
+@rx.operator("outside.scaled_add")
+def scaled_add(xp: Any, x: Any, y: Any, z: Any = None, *, scale: float = 1.0) -> Any:
+    """``x + scale * y``, and ``exp(z)`` on top."""
+    found = x + y * scale
+    return found if z is None else found + xp.exp(z)
+
+
+def tensor(name: str, *shape: Any) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def foreign_model() -> onnx.ModelProto:
+    table = helper.make_tensor("table", TensorProto.FLOAT, [2], [1.0, 2.0])
+    attributes = {"alpha": 2.0, "axes": [1, 2], "mode": "fast", "table": table, "names": ["a", "b"]}
+    nodes = [
+        helper.make_node("Foo", ["x", "", "y"], ["a", "", "b"], domain="com.acme", **attributes),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("Log", ["r"], [], domain="com.acme"),
+        helper.make_node("Bar", ["b"], ["z"], domain="com.acme"),
+        helper.make_node("Bar", ["b"], ["unread"], domain="com.acme"),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [tensor("x", "n", 3), tensor("y", "n", 3)], [tensor("r", "n", 3), tensor("z", "n", 3)]
+    )
+    graph.value_info.append(tensor("a", "n", 3))
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("com.acme", 2)]
+    return helper.make_model(graph, opset_imports=imports)
+
+
+def foreign_nodes(model: onnx.ModelProto) -> Iterator[tuple[Any, ...]]:
+    for node in model.graph.node:
+        if node.domain:
+            attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+            missing = [not name for name in node.input], [not name for name in node.output]
+            table = attributes.pop("table", None)
+            numbers = None if table is None else onnx.numpy_helper.to_array(table).tolist()
+            yield node.domain, node.op_type, missing, attributes, numbers
+
+
+@pytest.mark.parametrize("level", [None, 3])
+def test_foreign_operators_go_out_as_they_came(level: int | None) -> None:
+    model = foreign_model()
+    module = rx.from_onnx(model)
+    rx.assert_structural_equal(rx.parse(module.script()), module)
+    written = rx.to_onnx(module if level is None else rx.optimize(module, level=level))
+    assert list(foreign_nodes(written)) == list(foreign_nodes(model))
+    assert {each.domain: each.version for each in written.opset_import}["com.acme"] == 2
+
+
+def test_a_foreign_operator_is_pure_only_if_it_is_said_so() -> None:
+    module = rx.from_onnx(foreign_model(), pure=("com.acme",))
+    assert module["main"].is_pure
+    kept = [op_type for _, op_type, *_ in foreign_nodes(rx.to_onnx(rx.optimize(module)))]
+    assert kept == ["Foo", "Bar"]
+    some = rx.from_onnx(foreign_model(), pure=("com.acme::Bar",))
+    assert [op_type for _, op_type, *_ in foreign_nodes(rx.to_onnx(rx.optimize(some)))] == ["Foo", "Log", "Bar"]
+
+
+def test_running_a_foreign_operator_says_that_nobody_has_declared_it() -> None:
+    with pytest.raises(rx.RegraftError, match=r"com.acme::Foo cannot run on 'numpy'.*declare it with rx.operator"):
+        rx.build(rx.from_onnx(foreign_model()), "numpy")
+
+
+@R.function
+def program(x: R.Tensor(("n", 3), "float32"), w: R.Tensor((3,), "float32")):
+    with R.dataflow():
+        a = R.outside.scaled_add(x, w, scale=3.0)
+        b = R.outside.scaled_add(a, w, scale=3.0)
+        c = R.outside.scaled_add(b, w, x, scale=2.0)
+        R.output(c)
+    return c
+
+
+def test_a_declared_operator_is_a_function_of_the_model_and_comes_back_as_itself() -> None:
+    model = rx.to_onnx(program)
+    assert [(each.domain, each.name, each.overload) for each in model.functions] == [
+        ("outside", "scaled_add", ""),
+        ("outside", "scaled_add", "1"),
+    ]
+    x, w = np.ones((2, 3), "float32"), np.arange(3, dtype="float32")
+    [found] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x, "w": w})
+    np.testing.assert_allclose(found, x + 8 * w + np.exp(x), rtol=1e-6)
+    back = rx.from_onnx(model)
+    assert back.script().count("R.outside.scaled_add") == 3
+    np.testing.assert_allclose(rx.build(back)["main"](x, w), found)
+
+
+def test_a_reader_that_lacks_the_declaration_takes_the_function() -> None:
+    model = rx.to_onnx(program)
+    for each in (*model.functions, *model.graph.node, *model.opset_import):
+        each.domain = each.domain and "elsewhere"
+    back = rx.from_onnx(model)
+    assert "scaled_add" not in back.script()
+    x, w = np.ones((2, 3), "float32"), np.arange(3, dtype="float32")
+    np.testing.assert_allclose(rx.build(back)["main"](x, w), x + 8 * w + np.exp(x), rtol=1e-6)
+
+
+def test_an_operator_that_runtimes_have_is_written_under_its_name() -> None:
+    @rx.operator("outside.gelu", onnx="com.microsoft::Gelu")
+    def gelu(xp: Any, x: Any) -> Any:
+        return x * 2.0  # of ONNX Runtime's kernel this is no description, so that the test sees which of them runs
+
+    x = rx.Var("x", rx.TensorType((3,), "float32"))
+    function = rx.Function([x], rx.SeqExpr([], gelu(x)))
+    model = rx.to_onnx(function)
+    assert not model.functions
+    assert [(node.domain, node.op_type) for node in model.graph.node] == [("com.microsoft", "Gelu")]
+    array = np.asarray([-1, 0, 1], "float32")
+    np.testing.assert_allclose(rx.build(function)["main"](array), [-0.15865526, 0, 0.8413447], rtol=1e-5)
+    np.testing.assert_array_equal(rx.build(function, "numpy")["main"](array), array * 2)
+
+
+def test_an_operator_that_no_runtime_at_hand_has_is_computed_by_its_meaning() -> None:
+    @rx.operator("outside.elsewhere", onnx="com.elsewhere::Thing")
+    def elsewhere(xp: Any, x: Any) -> Any:
+        return x * 2.0
+
+    x = rx.Var("x", rx.TensorType((3,), "float32"))
+    function = rx.Function([x], rx.SeqExpr([], elsewhere(x)))
+    np.testing.assert_array_equal(rx.build(function)["main"](np.ones(3, "float32")), np.full(3, 2, "float32"))
+    assert [node.domain for node in rx.to_onnx(function).graph.node] == ["com.elsewhere"]
+
+
+def test_a_library_of_operators_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(rx.RegraftError, match=r"there is no library /nowhere/ops\.so"):
+        rx.build(program, custom_ops="/nowhere/ops.so")

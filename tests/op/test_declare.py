@@ -1,0 +1,171 @@
+"""Operators of anyone's: declared by their meaning, and then printed, parsed, pickled, matched, verified and run."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import regraft as rx
+from regraft.dpl import is_op, wildcard
+from regraft.ir.op import Call
+from regraft.script import relax as R
+
+
+@rx.operator("declared.bent", traits=(rx.Trait.ELEMENTWISE,))
+def bent(xp: Any, x: Any, *, slope: float = 0.5) -> Any:
+    """``x``, with what is below zero times ``slope``."""
+    return xp.where(x < 0, x * slope, x)
+
+
+@rx.operator("declared.statistics")
+def statistics(xp: Any, x: Any, weights: Any = None, offset: Any = None, *, axis: int) -> Any:
+    """The weighted sum and the greatest element along an axis."""
+    weighed = x if weights is None else x * weights
+    total = xp.sum(weighed, axis=axis)
+    return (total if offset is None else total + offset), xp.max(x, axis=axis)
+
+
+@R.function
+def program(x: R.Tensor(("n", 4), "float32"), w: R.Tensor((4,), "float32")):
+    with R.dataflow():
+        a = R.declared.bent(x, slope=0.25)
+        b = statistics(a, None, 2.0, axis=1)
+        c = R.declared.statistics(a, w, axis=-1)
+        out = b[0] + c[1]
+        R.output(out)
+    return out
+
+
+INPUTS = (np.linspace(-2, 2, 12, dtype="float32").reshape(3, 4), np.arange(4, dtype="float32"))
+
+
+def expected() -> np.ndarray:
+    x, _ = INPUTS
+    a = np.where(x < 0, x * np.float32(0.25), x)
+    return a.sum(axis=1) + 2 + a.max(axis=1)
+
+
+def test_the_type_of_a_result_is_that_of_its_meaning() -> None:
+    assert repr(program.ret_ty) == 'R.Tensor((n,), dtype="float32")'
+    unknown = rx.Var("x", rx.TensorType())
+
+    @rx.operator("declared.rows")
+    def rows(xp: Any, x: Any) -> Any:
+        return xp.reshape(x, (x.shape[0], -1))
+
+    with pytest.raises(rx.OpTypeError, match=r"declared.rows: the type .* declare the operator with infer="):
+        rows(unknown)
+
+
+def test_a_call_prints_parses_and_pickles() -> None:
+    text = program.script()
+    assert "R.declared.bent(x, slope=0.25)" in text
+    assert 'R.declared.statistics(a, R.tuple(), R.const(2.0, "float32"), axis=1)' in text
+    rx.assert_structural_equal(rx.parse(text), program)
+    rx.assert_structural_equal(pickle.loads(pickle.dumps(program)), program)
+    with pytest.raises(rx.ParseError, match=r"no operator 'declared.bend'.*did you mean declared.bent"):
+        rx.parse(text.replace("declared.bent", "declared.bend"))
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch", "onnxruntime"])
+def test_its_meaning_runs_on_every_engine(target: str) -> None:
+    found = rx.build(program, target)["program"](*INPUTS)
+    np.testing.assert_allclose(np.asarray(found), expected(), rtol=1e-6)
+
+
+def test_a_kernel_of_an_engine_runs_in_place_of_the_meaning() -> None:
+    seen: list[Any] = []
+
+    @rx.operator("declared.with_kernel")
+    def with_kernel(xp: Any, x: Any, y: Any = None, z: Any = None) -> Any:
+        return x + (x if z is None else z)
+
+    @with_kernel.define_kernel("numpy")
+    def kernel(x: np.ndarray, y: Any, z: Any) -> np.ndarray:
+        seen.append((y, z))
+        return x + z
+
+    x = rx.Var("x", rx.TensorType((2,), "float32"))
+    function = rx.Function([x], rx.SeqExpr([], with_kernel(x, None, x)))
+    for target in ("numpy", "onnxruntime"):
+        found = rx.build(function, target)["main"](np.ones(2, "float32"))
+        np.testing.assert_array_equal(found, np.full(2, 2, "float32"))
+    assert [y for y, _ in seen] == [None]
+
+
+def test_an_operator_without_meaning_or_kernel_says_what_to_add() -> None:
+    nothing = rx.Op("declared.nothing", ("x",), infer=lambda call: call.args[0].ty)
+    x = rx.Var("x", rx.TensorType((2,), "float32"))
+    function = rx.Function([x], rx.SeqExpr([], nothing(x)))
+    with pytest.raises(rx.RegraftError, match=r"neither a reference nor a kernel there; add one with define_kernel"):
+        rx.build(function, "numpy")
+    with pytest.raises(rx.RegraftError, match=r"declare it with onnx='domain::Name', if a runtime has it, or with a"):
+        rx.to_onnx(function)
+
+
+def test_patterns_and_verified_rules_know_the_operator() -> None:
+    x = wildcard()
+
+    def spelled_out(expr: Call, found: dict[Any, Any]) -> Any:
+        return R.where(found[x] < 0.0, found[x] * expr.attrs.slope, found[x])
+
+    good = rx.Rule(is_op("declared.bent")(x), spelled_out, "bent, spelled out")
+    assert "R.where" in good(program, verify="values").script()
+    wrong = rx.Rule(is_op("declared.bent")(x), lambda _, found: R.nn.relu(found[x]), "bent is relu")
+    with pytest.raises(rx.RewriteError, match="not the same on random inputs"):
+        wrong(program, verify="values")
+
+
+def declare_twice(change: str) -> rx.Op:
+    factor = 3.0 if change == "captured" else 2.0
+    if change == "code":
+
+        @rx.operator("declared.again")
+        def again(xp: Any, x: Any) -> Any:
+            return x + factor
+    elif change == "attributes":
+
+        @rx.operator("declared.again")
+        def again(xp: Any, x: Any, *, axis: int = 0) -> Any:
+            return x * factor
+    else:
+
+        @rx.operator("declared.again")
+        def again(xp: Any, x: Any) -> Any:
+            return x * factor
+
+    return again
+
+
+def test_the_same_declaration_may_be_made_again_and_no_other() -> None:
+    first = declare_twice("")
+    assert declare_twice("") is first
+    for change, what in (("code", "reference"), ("attributes", "attributes"), ("captured", "reference")):
+        with pytest.raises(rx.IRError, match=rf"'declared.again' is declared already, and its {what} differ"):
+            declare_twice(change)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("acme::f", "identifiers with dots"), ("acme.2x", "identifiers with dots"), ("relax.add", "declared already")],
+)
+def test_a_name_must_be_one_that_programs_can_show(name: str, message: str) -> None:
+    with pytest.raises(rx.IRError, match=message):
+
+        @rx.operator(name)
+        def f(xp: Any, x: Any) -> Any:
+            return x
+
+
+def test_the_parameters_of_a_meaning_say_what_is_an_operand() -> None:
+    with pytest.raises(rx.IRError, match=r"put attributes behind a \*"):
+
+        @rx.operator("declared.mistaken")
+        def mistaken(xp: Any, x: Any, scale: float = 1.0) -> Any:
+            return x * scale
+
+    with pytest.raises(rx.IRError, match=r"takes the array namespace first"):
+        rx.operator("declared.mistaken")(lambda: 0)
