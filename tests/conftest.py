@@ -19,6 +19,10 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Before JAX is first used: a mesh of eight devices, simulated in one process, for the tests of shardings.
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 
+# Workers of pytest-xdist say that they are 80 columns wide, and the tables of the command would be folded to that.
+for size in ("COLUMNS", "LINES"):
+    os.environ.pop(size, None)
+
 # No time limits in either profile: how fast a loaded machine draws an example says nothing of the program.
 settings.register_profile(
     "ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True

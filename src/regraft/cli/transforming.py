@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +24,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..model import Measurement, OptimizationReport, PrecisionReport
+    from ..passes.instruments import PassReport
 
 
 def add_to(app: typer.Typer) -> None:
@@ -116,6 +118,17 @@ def optimize(
         console.print_line(f"Wrote {html} ({console.bytes_text(html.stat().st_size)}), to be opened in a browser")
 
 
+def _told_passes(passes: Sequence[PassReport]) -> list[PassReport]:
+    """The passes without those that ran once more and changed nothing."""
+    seen: set[str] = set()
+    told: list[PassReport] = []
+    for one in passes:
+        if one.name not in seen or one.rewrote or one.changed_ops:
+            told.append(one)
+        seen.add(one.name)
+    return told
+
+
 def _show(made: OptimizationReport) -> None:
     changed = made.changed_ops
     rows = [(name.removeprefix("relax."), str(old), str(new)) for name, (old, new) in changed.items()]
@@ -126,7 +139,7 @@ def _show(made: OptimizationReport) -> None:
         ("pass", "rewrites", "left", "time"),
         [
             (one.name, str(len(one.rewrote)), str(len(one.declined)), console.seconds_text(one.seconds))
-            for one in made.passes
+            for one in _told_passes(made.passes)
         ],
         numbers=3,
     )

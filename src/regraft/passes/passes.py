@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import cycle, islice
 from typing import Any, Final, TypeAlias, cast, final
 
 from ..ir.module import IRModule
@@ -122,6 +123,10 @@ class ModulePass(Pass):
         return function
 
 
+MOST_ROUNDS: Final = 4
+"""So often `UntilStable` runs its passes."""
+
+
 class Sequential(Pass):
     """Passes one after another, each on what the one before gave."""
 
@@ -215,6 +220,28 @@ class _Blocks(ExprMutator):
                     raise PassError(f"{self._pass_name} dropped {var.name_hint}, an output of its block")
                 self.remap(var, outputs[var.name_hint])
         return new
+
+
+@final
+class UntilStable(Sequential):
+    """Passes one after another, and again from the first, until all in a row have left the program as it was.
+
+    What comes out is not changed by the same passes again. Cost: the passes up to the last one that changed something
+    once more; after ``MOST_ROUNDS`` rounds the program is taken as it is.
+    """
+
+    __slots__ = ()
+
+    def __call__(self, program: Program) -> Program:
+        """The program that no pass changes any more."""
+        left_alone = 0
+        for one in islice(cycle(self.passes), MOST_ROUNDS * len(self.passes)):
+            result = one(program)
+            left_alone = left_alone + 1 if result is program else 0
+            program = result
+            if left_alone == len(self.passes):
+                break
+        return program
 
 
 # --- passes from functions

@@ -7,13 +7,16 @@ from difflib import get_close_matches
 from typing import Final
 
 from ..analysis.machine import CPU_CORE, Machine
+from .argument_interface import BundleModelParams, LazyGetInput, LazySetOutput, LazyTransformParams
 from .canonicalize_bindings import CanonicalizeBindings
+from .closures import LambdaLift
 from .combine_parallel_matmul import CombineParallelMatmul
 from .combining_pays import combining_pays
 from .common_subexpressions import EliminateCommonSubexpr
 from .context import PassError
 from .dataflow import ConvertToDataflow, TopologicalSort
 from .dead_code import DeadCodeElimination
+from .decompose_operators import DecomposeOpsForInference, DecomposeOpsForTraining
 from .fold_batchnorm import FoldBatchnormToConv2D
 from .fold_constant import FoldConstant
 from .fuse_attention import FuseAttention
@@ -24,7 +27,9 @@ from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum, ReorderTakeAft
 from .merge_composite import MergeCompositeFunctions
 from .mixed_precision import ToMixedPrecision
 from .no_ops import RemoveNoOps
-from .passes import Pass, Sequential
+from .normalize import AttachGlobalSymbol, Normalize, NormalizeGlobalVar, RemovePurityChecking, ToNonDataflow
+from .parameter_types import ExpandTupleArguments
+from .passes import Pass, Sequential, UntilStable
 from .private_functions import InlinePrivateFunctions, RemoveUnusedOutputs, RemoveUnusedParameters
 from .quantize import QuantizeDynamic, QuantizeWeights
 from .recognize_operators import RecognizeOperators
@@ -37,23 +42,35 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
     make.__name__: make
     for make in (
         AdjustMatmulOrder,
+        AttachGlobalSymbol,
+        BundleModelParams,
         CanonicalizeBindings,
         CombineParallelMatmul,
         ConvertToDataflow,
         DeadCodeElimination,
+        DecomposeOpsForInference,
+        DecomposeOpsForTraining,
         EliminateCommonSubexpr,
         ExpandMatmulOfSum,
+        ExpandTupleArguments,
         FoldBatchnormToConv2D,
         FoldConstant,
         FuseAttention,
         InlinePrivateFunctions,
+        LambdaLift,
+        LazyGetInput,
+        LazySetOutput,
+        LazyTransformParams,
         Legalize,
         LiftTransformParams,
         MergeCompositeFunctions,
+        Normalize,
+        NormalizeGlobalVar,
         QuantizeDynamic,
         QuantizeWeights,
         RecognizeOperators,
         RemoveNoOps,
+        RemovePurityChecking,
         RemoveRedundantReshape,
         RemoveUnusedOutputs,
         RemoveUnusedParameters,
@@ -61,6 +78,7 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
         ReorderTakeAfterMatmul,
         SimplifyTransposes,
         ToMixedPrecision,
+        ToNonDataflow,
         TopologicalSort,
     )
 }
@@ -99,7 +117,7 @@ def level_number(level: int | str) -> int:
 
 
 def pipeline(level: int | str = "default", machine: Machine = CPU_CORE) -> Sequential:
-    """The passes of a level, in order. A level does all that the one below it does.
+    """The passes of a level, in order and until none changes anything. A level does all that the one below it does.
 
     0, ``"canonical"``: one name for one value, nothing that nothing needs. Same values to the bit.
     1, ``"safe"``: what depends on constants only is computed, what is computed twice is computed once, axes and shapes
@@ -130,4 +148,4 @@ def pipeline(level: int | str = "default", machine: Machine = CPU_CORE) -> Seque
         check = None if number >= 3 else combining_pays(machine)
         first += [CombineParallelMatmul(check), ReorderPermuteDimsAfterConcat()]
         first += [FoldConstant(keep_named=True), FuseAttention()]
-    return Sequential([*first, DeadCodeElimination()], name=f"level {number}")
+    return UntilStable([*first, DeadCodeElimination()], name=f"level {number}")

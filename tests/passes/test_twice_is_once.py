@@ -1,0 +1,51 @@
+"""What a level has optimized, the same level leaves as it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from regraft.ir import IRModule
+from regraft.passes.passes import MOST_ROUNDS, UntilStable, function_pass
+from regraft.passes.pipeline import LEVELS, pipeline
+from regraft.testing.random_programs import random_module
+from tests.passes.harness import program
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("first_seed", [0, 40])
+def test_a_level_leaves_its_own_result_as_it_is(level: str, first_seed: int) -> None:
+    passes = pipeline(level)
+    for seed in range(first_seed, first_seed + 40):
+        once = passes(random_module(seed, size=30))
+        assert passes(once) is once, f"seed {seed}"
+
+
+def _renamed(function: object, module: IRModule, _context: object) -> object:
+    """A pass that never leaves a program alone: it builds the function anew."""
+    del module
+    return function.with_attrs({"round": function.attrs.get("round", 0) + 1})  # type: ignore[attr-defined]
+
+
+def test_passes_that_always_change_something_end() -> None:
+    restless = function_pass(_renamed, name="restless")
+    before = program("x: R.Tensor((2, 3))", "y = R.exp(x)", "y")
+    after = UntilStable([restless, restless])(before)
+    assert after.attrs["round"] == 2 * MOST_ROUNDS
+
+
+def test_a_pass_that_makes_work_for_an_earlier_one_sees_it_done() -> None:
+    names: list[str] = []
+
+    def watch(name: str, changes: int) -> object:
+        def transform(function: object, _module: IRModule, _context: object) -> object:
+            names.append(name)
+            nonlocal changes
+            changes -= 1
+            return function.with_attrs({name: changes}) if changes >= 0 else function  # type: ignore[attr-defined]
+
+        return function_pass(transform, name=name)
+
+    before = program("x: R.Tensor((2, 3))", "y = R.exp(x)", "y")
+    UntilStable([watch("a", 0), watch("b", 1), watch("c", 0)])(before)
+    # b changed something, so a, and b itself, are asked once more; c has seen that program already.
+    assert names == ["a", "b", "c", "a", "b"]
