@@ -71,7 +71,7 @@ def _images(builder: BlockBuilder, x: Expr) -> Expr:
 def products(tmp_path: Path) -> Path:
     import regraft
 
-    regraft.to_onnx(module_of((4, 96), _layers), tmp_path / "model.onnx")
+    regraft.to_onnx(module_of((40, 96), _layers), tmp_path / "model.onnx")
     return tmp_path / "model.onnx"
 
 
@@ -146,7 +146,7 @@ def test_products_are_computed_on_bytes_within_the_error(products: Path, tmp_pat
     assert report.kept.error is not None
     assert 1e-4 < report.kept.error <= report.max_error == 0.05
     assert [layer.precision for layer in report.kept.layers] == ["int8 dynamic"] * 3
-    x = RNG.standard_normal((4, 96)).astype(np.float32)
+    x = RNG.standard_normal((40, 96)).astype(np.float32)
     before, after = run(products, x), run(tmp_path / "out.onnx", x)
     assert np.abs(before - after).max() / np.abs(before).max() < 0.05
 
@@ -189,6 +189,14 @@ def test_samples_give_the_ranges_of_convolutions(images: Path, tmp_path: Path) -
         assert 1e-4 < np.abs(before - after).max() / np.abs(before).max() < 0.05
 
 
+@pytest.mark.parametrize(("precision", "most"), [("int8-weights", 0.05), ("int4-weights", 0.3)])
+def test_weights_alone_are_stored_in_few_bits(products: Path, tmp_path: Path, precision: str, most: float) -> None:
+    _, report = lowered(products, precision, output=tmp_path / "out.onnx", engine="onnxruntime", max_error=most)
+    assert report.kept is not None
+    assert kinds(tmp_path / "out.onnx").count("MatMulNBits") == 3
+    assert (tmp_path / "out.onnx").stat().st_size < products.stat().st_size / 3
+
+
 def test_without_samples_convolutions_stay_and_the_report_says_what_to_give(images: Path, tmp_path: Path) -> None:
     _, report = lowered(images, "int8", output=tmp_path / "out.onnx", engine="onnxruntime")
     assert report.kept is None
@@ -200,7 +208,7 @@ def test_without_samples_convolutions_stay_and_the_report_says_what_to_give(imag
 def test_auto_keeps_the_fastest_attempt_and_writes_down_which(
     products: Path, tmp_path: Path, times: list[float]
 ) -> None:
-    times[:] = [0.5, 0.9, 0.25, 0.8, 0.8]
+    times[:] = [0.5, 0.9, 0.25, 0.8, 0.8, 0.7, 0.6]
     _, report = lowered(products, "auto", output=tmp_path / "out.onnx", max_error=0.05)
     timed = [one for one in report.attempts if one.gain is not None]
     assert report.kept is max(timed, key=lambda one: one.gain.ratio if one.gain else 0.0)
@@ -220,7 +228,7 @@ def test_what_is_measured_and_not_faster_is_not_kept(products: Path, tmp_path: P
 
 def test_what_errs_by_more_when_it_is_handed_over_is_refused(products: Path) -> None:
     opened = open_model(products)
-    x = RNG.standard_normal((4, 96)).astype(np.float32)
+    x = RNG.standard_normal((40, 96)).astype(np.float32)
     report = PrecisionReport(1e-12, (), (), None)
     wrong = [run(products, x) + np.float32(0.1)]
     choice = Choice(opened.module, Candidate("int8 dynamic", "onnxruntime", {}), report, [[x]], [wrong])
@@ -264,9 +272,9 @@ def test_precisions_and_engines_that_do_not_exist_are_refused(products: Path, tm
     ("samples", "message"),
     [
         ([], "there are no samples"),
-        ([{"y": np.zeros((4, 96), np.float32)}], "sample 0: no input is named y; x not given"),
-        ([[np.zeros((4, 96), np.float32)] * 2], "sample 0 has 2 inputs; the model has 1: x"),
-        ([{"x": np.full((4, 96), np.nan, np.float32)}], "sample 0: input x holds NaN"),
+        ([{"y": np.zeros((40, 96), np.float32)}], "sample 0: no input is named y; x not given"),
+        ([[np.zeros((40, 96), np.float32)] * 2], "sample 0 has 2 inputs; the model has 1: x"),
+        ([{"x": np.full((40, 96), np.nan, np.float32)}], "sample 0: input x holds NaN"),
         ("no/such/folder", "no such file or folder of samples"),
     ],
 )
@@ -277,4 +285,4 @@ def test_samples_that_do_not_fit_are_named(products: Path, samples: Any, message
 
 def test_a_sample_of_another_shape_is_an_error_that_names_the_input(products: Path) -> None:
     with pytest.raises(ExecutionError, match="invalid dimensions for input: x"):
-        optimize(products, precision="int8", calibrate=[{"x": np.zeros((4, 95), np.float32)}], engine="onnxruntime")
+        optimize(products, precision="int8", calibrate=[{"x": np.zeros((40, 95), np.float32)}], engine="onnxruntime")

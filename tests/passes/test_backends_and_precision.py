@@ -15,6 +15,7 @@ from regraft.transform import (
     FuseOpsByPattern,
     FusionPattern,
     MergeCompositeFunctions,
+    PassError,
     PatternCheckContext,
     Sequential,
     ToMixedPrecision,
@@ -208,6 +209,20 @@ def test_products_are_computed_in_half_precision_and_softmax_is_not() -> None:
     expected, got = run(before, inputs), run(after, inputs)
     assert got.dtype == np.float32
     np.testing.assert_allclose(expected, got, rtol=2e-2, atol=2e-2)
+
+
+def test_the_narrow_dtype_may_be_bfloat16_whose_range_is_that_of_float32() -> None:
+    before = program(SIGNATURE, "p = R.matmul(x, a)\nq = R.nn.softmax(p)\nr = R.matmul(q, b)", "r")
+    after = ToMixedPrecision(dtype="bfloat16")(before)
+    well_formed(after)
+    calls = [b.value for b in iter_bindings(after) if isinstance(b.value, Call) and "out_dtype" in b.value.attrs]
+    assert {arg.ty.dtype for call in calls for arg in call.args if isinstance(arg.ty, TensorType)} == {"bfloat16"}
+    inputs = random_inputs(before)
+    np.testing.assert_allclose(run(before, inputs), run(after, inputs), rtol=5e-2, atol=5e-2)
+    large = [inputs[0] * np.float32(1e6), *inputs[1:]]
+    assert np.isfinite(run(after, large)).all()
+    with pytest.raises(PassError, match='expected "float16" or "bfloat16"'):
+        ToMixedPrecision(dtype="float8")
 
 
 def test_what_only_moves_numbers_stays_in_half_precision() -> None:

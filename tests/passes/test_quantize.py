@@ -213,3 +213,48 @@ def test_convolutions_of_other_layouts_have_one_scale_for_each_output_channel() 
     expected, found = values(module, x), values(done, x)
     for channel in range(16):
         assert error(expected[..., channel], found[..., channel]) < 0.03
+
+
+def _tied(ids: Var, width: int = 48) -> IRModule:
+    """A table that words are looked up in and that the last product reads turned."""
+    table = weights(200, width)
+    builder = BlockBuilder()
+    with builder.function("main", [ids]):
+        with builder.dataflow():
+            found = builder.emit(R.take(table, ids, axis=0))
+            hidden = builder.emit(R.nn.relu(builder.emit(R.matmul(found, weights(width, width)))))
+            out = builder.emit_output(R.matmul(hidden, builder.emit(R.permute_dims(table))))
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("width", [64, 80])
+def test_a_table_and_the_product_that_reads_it_turned_are_stored_once(bits: int, width: int) -> None:
+    module = _tied(Var("ids", TensorType((2, 3), "int64")), width)
+    done = QuantizeWeights(bits, least=0)(module)
+    assert op_counts(done)["relax.matmul"] == 0
+    model = to_onnx(done)
+    numbers = 200 * width + width * width
+    assert model.ByteSize() < numbers * 4 * (bits + 3) / 32 + 6000
+    ids = np.array([[0, 199, 7], [3, 3, 120]])
+    expected = values(module, ids)
+    most = 0.02 if bits == 8 else 0.3
+    assert error(expected, values(done, ids)) < most
+    for target in ("onnxruntime", "openvino"):
+        assert error(values(done, ids), values(done, ids, target=target)) < 0.02
+
+
+def test_tables_of_other_axes_and_unknown_sizes_are_left() -> None:
+    def lookup(ids: Var, axis: int) -> IRModule:
+        builder = BlockBuilder()
+        with builder.function("main", [ids]):
+            with builder.dataflow():
+                out = builder.emit_output(R.take(weights(100, 64), ids, axis=axis))
+            builder.emit_func_output(out)
+        return builder.get()
+
+    unknown = lookup(Var("ids", TensorType(None, "int64", 1)), 0)
+    assert declined(QuantizeWeights(), unknown) == {"the sizes of what is looked up are not known"}
+    columns = lookup(Var("ids", TensorType((3,), "int64")), 1)
+    assert declined(QuantizeWeights(), columns) == {"quantized are tables of float32 whose rows are looked up"}

@@ -60,7 +60,7 @@ def optimize(
     clock: ClockName = None,
     budget: Annotated[float, typer.Option(min=0.0, help="About how many seconds --measure may take.")] = 30.0,
     precision: Annotated[
-        str, typer.Option(help="float32 as it is, int8, bfloat16, float16; or auto, the fastest on this machine.")
+        str, typer.Option(help="float32, bfloat16, float16, int8, int8-weights, int4-weights; or auto, the fastest.")
     ] = "float32",
     max_error: Annotated[
         float | None,

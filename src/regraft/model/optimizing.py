@@ -99,9 +99,10 @@ def optimize(
         threads: for the measurement, how many threads to run on; by default all cores.
         clock: for the measurement, ``"cpu"`` or ``"wall"``; by default processor time for one thread, else the wall's.
         budget: for the measurement, about how many seconds it may take.
-        precision: ``"float32"``: as it is; ``"int8"``, ``"bfloat16"`` or ``"float16"``: compute in that as far as
-            ``max_error`` allows; ``"auto"``: the fastest of all on this machine, which takes a measurement. Of a
-            model in few bits an ONNX file or model comes out; what it is best run on is in its metadata.
+        precision: ``"float32"``: as it is; ``"int8"``, ``"int8-weights"``, ``"int4-weights"``, ``"bfloat16"`` or
+            ``"float16"``: compute in that as far as ``max_error`` allows; ``"auto"``: the fastest of all on this
+            machine, which takes a measurement. Of a model in few bits an ONNX file or model comes out; what it is best
+            run on is in its metadata.
         max_error: the error that a lower precision may cause, as a part of the largest magnitude of each output; by
             default 0.02, and 0.05 for ``"int8"``. Layers that err by more stay in float32, the worst first.
         calibrate: samples, from which ranges for bytes come and by which errors are measured: `.npz` files with the

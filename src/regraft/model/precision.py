@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib.util import find_spec
+from math import prod
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -23,10 +24,11 @@ from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..ir.op import Call, is_call_of
 from ..ir.program import Function
+from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings
 from ..passes import Pass
 from ..passes import report as report_passes
-from ..passes.quantize import Quantize, QuantizeDynamic, Range, observed, with_ranges
+from ..passes.quantize import Quantize, QuantizeDynamic, QuantizeWeights, Range, observed, with_ranges
 from ..run import build
 from ..run.originals import RunOriginal, onnx_original, openvino_original
 from ..run.processor import multiplies_bytes, processor_features
@@ -39,16 +41,28 @@ from .samples import Samples, read_samples
 from .timing import Gain, clock_for, gain, time_in_turns
 from .verification import Verification, flat_arrays, names_for
 
-PRECISIONS: Final = ("float32", "bfloat16", "float16", "int8", "auto")
+PRECISIONS: Final = ("float32", "bfloat16", "float16", "int8", "int8-weights", "int4-weights", "auto")
 """What can be asked for."""
 
-DEFAULT_ERRORS: Final[Mapping[str, float]] = {"bfloat16": 0.02, "float16": 0.02, "int8": 0.05, "auto": 0.02}
+DEFAULT_ERRORS: Final[Mapping[str, float]] = {
+    "bfloat16": 0.02,
+    "float16": 0.02,
+    "int8": 0.05,
+    "int8-weights": 0.05,
+    "int4-weights": 0.2,
+    "auto": 0.02,
+}
 """The error that is allowed unless another is asked for, as a part of the largest magnitude of each output."""
 
 ENGINES: Final = ("onnxruntime", "openvino")
 """The engines that precisions are tried on, in this order."""
 
-_LAYER_RULES: Final = frozenset({"quantize_dynamic", "quantize_convolution", "quantize_product"})
+_LAYER_RULES: Final = frozenset(
+    {"quantize_dynamic", "quantize_convolution", "quantize_product", "quantize_weights", "quantize_table"}
+)
+
+_FEW_ROWS: Final = 8
+"""Products of more rows wait for arithmetic rather than for weights, so that smaller weights gain nothing."""
 
 PassFor: TypeAlias = Callable[[Collection[str]], Pass]
 """A pass that leaves the bindings of these names as they are."""
@@ -165,14 +179,20 @@ def outputs_error(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -
 
 
 def candidates(
-    precision: str, engines: Sequence[str], ranges: Mapping[str, Range] | None
+    precision: str, engines: Sequence[str], ranges: Mapping[str, Range] | None, *, has_few_rows: bool
 ) -> Iterator[Candidate | Attempt]:
-    """What there is to try for a precision; what this machine or the samples do not allow comes as a failed attempt."""
+    """What there is to try for a precision; what this machine or the samples do not allow comes as a failed attempt.
+
+    ``has_few_rows``: products have so few rows that they wait for their weights.
+    """
     for engine in engines:
         if engine == "openvino":
             yield from _on_openvino(precision)
         if precision in ("int8", "auto"):
             yield from _in_bytes(engine, ranges)
+        for bits in (8, 4):
+            if precision == f"int{bits}-weights" or (precision == "auto" and has_few_rows):
+                yield Candidate(f"int{bits} weights", engine, {}, _weights_in(bits))
         if precision == "auto":
             yield Candidate("float32", engine, {})
     if precision in ("bfloat16", "float16") and "openvino" not in engines:
@@ -193,6 +213,23 @@ def _on_openvino(precision: str) -> Iterator[Candidate | Attempt]:
         else:
             problem = f"this processor has no {one} for OpenVINO; it has {', '.join(supported)}"
             yield Attempt(one, "openvino", problem=problem)
+
+
+def _weights_in(bits: int) -> PassFor:
+    return lambda keep: QuantizeWeights(bits, keep=keep)
+
+
+def _has_few_rows(function: Function) -> bool:
+    """Whether most products with constant weights have few rows, symbolic sizes taken to be 1."""
+    few = many = 0
+    for binding in iter_bindings(function):
+        if not is_call_of(binding.value, "relax.matmul") or not isinstance(binding.value, Call):
+            continue
+        left = binding.value.args[0].ty
+        if isinstance(left, TensorType) and left.shape is not None:
+            rows = prod(size for size in left.shape[:-1] if isinstance(size, int))
+            few, many = few + (rows <= _FEW_ROWS), many + (rows > _FEW_ROWS)
+    return few > many
 
 
 def _in_bytes(engine: str, ranges: Mapping[str, Range] | None) -> Iterator[Candidate | Attempt]:
@@ -342,10 +379,11 @@ def choose_precision(
     ``samples`` give the ranges for bytes, None where there are none. Nothing is kept that errs by more than the
     budget, and of what is timed nothing that is not faster than the model as it was by more than noise.
     """
+    function = search.module[search.name]
     ranges = None if samples is None else calibrated(search.module, search.name, samples)
     rows: list[Attempt] = []
     best: tuple[Attempt, Candidate, IRModule] | None = None
-    for one in list(candidates(precision, engines, ranges)):
+    for one in list(candidates(precision, engines, ranges, has_few_rows=_has_few_rows(function))):
         if isinstance(one, Attempt):
             rows.append(one)
             continue
@@ -359,9 +397,7 @@ def choose_precision(
                 best = row, one, module
         rows.append(row)
     kept = None if best is None else best[0]
-    report = PrecisionReport(
-        search.max_error, processor_features(), tuple(rows), kept, _adds_before_norms(search.module[search.name])
-    )
+    report = PrecisionReport(search.max_error, processor_features(), tuple(rows), kept, _adds_before_norms(function))
     if best is None:
         return Choice(None, None, report, search.inputs, search.expected)
     return Choice(_marked(best[2], best[0]), best[1], report, search.inputs, search.expected)

@@ -8,7 +8,7 @@ work on is. All others (softmax, norms, reductions, exponentials) *keep* float32
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from .. import op as ops
 from ..analysis import free_vars
@@ -21,7 +21,7 @@ from ..rewrite.session import substitute
 from .context import PassContext, PassError
 from .passes import FunctionPass, Pass
 
-_LOW: Final = "float16"
+_NARROW: Final = ("float16", "bfloat16")
 _HIGH: Final = "float32"
 
 
@@ -40,13 +40,20 @@ def _is(ty: Type, dtype: str) -> bool:
     return isinstance(ty, TensorType) and ty.dtype == dtype
 
 
+class _Dtypes(NamedTuple):
+    """The narrow dtype, and the one that products are summed and given in."""
+
+    low: str
+    out: str
+
+
 class _Block:
     """Writes one dataflow block again. ``low`` are the values that are kept in half precision, by their old names."""
 
-    def __init__(self, low: Mapping[Var, Var], out_dtype: str) -> None:
+    def __init__(self, low: Mapping[Var, Var], dtypes: _Dtypes) -> None:
         self.low: dict[Var, Var] = dict(low)
         self.bindings: list[Binding] = []
-        self._out_dtype = out_dtype
+        self._dtypes = dtypes
         self._converted: dict[tuple[Expr, str], Expr] = {}
 
     def write(self, binding: Binding) -> None:
@@ -68,9 +75,9 @@ class _Block:
 
     def _lead(self, var: Var, call: Call) -> None:
         args = [self._low(arg) for arg in call.args]
-        result: Expr = Call(call.op, args, {**call.attrs, "out_dtype": self._out_dtype}, call.ty_args)
-        if self._out_dtype != _LOW:
-            result = ops.astype(self._named(result, "lv", var), _LOW)
+        result: Expr = Call(call.op, args, {**call.attrs, "out_dtype": self._dtypes.out}, call.ty_args)
+        if self._dtypes.out != self._dtypes.low:
+            result = ops.astype(self._named(result, "lv", var), self._dtypes.low)
         self._define(var, result)
 
     def _is_followed(self, value: Expr) -> bool:
@@ -130,7 +137,7 @@ class _Block:
             return Tuple([self._low(item) for item in operand.fields])
         if isinstance(operand, Var) and operand in self.low:
             return self.low[operand]
-        return self._to(operand, operand, _LOW) if _is(operand.ty, _HIGH) else operand
+        return self._to(operand, operand, self._dtypes.low) if _is(operand.ty, _HIGH) else operand
 
     def _high(self, operand: Expr) -> Expr:
         """``operand`` in the precision that it had."""
@@ -162,12 +169,12 @@ def _tensors(operand: Expr) -> list[Expr]:
     return [operand] if isinstance(operand.ty, TensorType | TupleType) else []
 
 
-def _block(block: BindingBlock, given: Mapping[Var, Var], out_dtype: str) -> BindingBlock:
+def _block(block: BindingBlock, given: Mapping[Var, Var], dtypes: _Dtypes) -> BindingBlock:
     """``block`` written again, or the dataflow blocks in its branches, if it is a plain one."""
     if not isinstance(block, DataflowBlock):
-        bindings = [_with_branches(binding, out_dtype) for binding in block]
+        bindings = [_with_branches(binding, dtypes) for binding in block]
         return block if all(a is b for a, b in zip(bindings, block, strict=True)) else BindingBlock(bindings)
-    written = _Block(given, out_dtype)
+    written = _Block(given, dtypes)
     for binding in block:
         written.write(binding)
     same = len(written.bindings) == len(block)
@@ -176,14 +183,14 @@ def _block(block: BindingBlock, given: Mapping[Var, Var], out_dtype: str) -> Bin
     return DataflowBlock(written.bindings)
 
 
-def _with_branches(binding: Binding, out_dtype: str) -> Binding:
+def _with_branches(binding: Binding, dtypes: _Dtypes) -> Binding:
     """``binding``, with the dataflow blocks in its branches written again; these see the parameters as they were."""
     value = binding.value
     if not isinstance(value, If) or isinstance(binding, MatchCast):
         return binding
     branches: list[SeqExpr] = []
     for branch in (value.true_branch, value.false_branch):
-        blocks = [_block(block, {}, out_dtype) for block in branch.blocks]
+        blocks = [_block(block, {}, dtypes) for block in branch.blocks]
         same = all(a is b for a, b in zip(blocks, branch.blocks, strict=True))
         branches.append(branch if same else SeqExpr(blocks, branch.body))
     if branches[0] is value.true_branch and branches[1] is value.false_branch:
@@ -191,13 +198,13 @@ def _with_branches(binding: Binding, out_dtype: str) -> Binding:
     return VarBinding(binding.var, If(value.cond, *branches))
 
 
-def _mixed(function: Function, out_dtype: str, names: Sequence[str]) -> Function:
+def _mixed(function: Function, dtypes: _Dtypes, names: Sequence[str]) -> Function:
     given: dict[Var, Var] = {}
     for param in function.params:
         if param.name_hint in names and isinstance(param.ty, TensorType) and param.ty.dtype == _HIGH:
-            given[param] = Var(param.name_hint, param.ty.with_dtype(_LOW), param.origins)
+            given[param] = Var(param.name_hint, param.ty.with_dtype(dtypes.low), param.origins)
     start: list[Binding] = []
-    blocks = [_block(block, given, out_dtype) for block in function.body.blocks]
+    blocks = [_block(block, given, dtypes) for block in function.body.blocks]
     outside = any(not isinstance(block, DataflowBlock) for block in function.body.blocks)
     if given and (outside or set(given) & set(_tensors(function.body.body))):
         start = [VarBinding(old, ops.astype(new, _HIGH)) for old, new in given.items()]
@@ -209,21 +216,28 @@ def _mixed(function: Function, out_dtype: str, names: Sequence[str]) -> Function
     return Function(params, body, function.ret_ty, function.is_pure, function.attrs)
 
 
-def ToMixedPrecision(out_dtype: str = "float32", fp16_input_names: Sequence[str] | None = None) -> Pass:
-    """Compute float32 products in float16, and what follows from them, where rounding does no harm, too.
+def ToMixedPrecision(
+    out_dtype: str = "float32", fp16_input_names: Sequence[str] | None = None, dtype: str = "float16"
+) -> Pass:
+    """Compute float32 products in float16 or bfloat16, and what follows from them, where rounding does no harm, too.
 
-    ``out_dtype``: in which dtype products are summed and given, float32 or float16; float32 results are converted to
-    float16 right after. ``fp16_input_names``: parameters that are given in float16 from now on. The function returns
-    what it did. Only dataflow blocks are changed, those in branches too (`ConvertToDataflow` makes them), as in Relax.
+    ``dtype``: the narrow dtype, "float16" or "bfloat16". ``out_dtype``: in which dtype products are summed and given,
+    float32 or the narrow one; float32 results are converted to that right after. ``fp16_input_names``: parameters that
+    are given in the narrow dtype from now on. The function returns what it did. Only dataflow blocks are changed, those
+    in branches too (`ConvertToDataflow` makes them), as in Relax. What an operator bears is said in its row
+    (`regraft.ir.op.Precision`).
 
-    Needs: nothing. Guarantees: dtypes of results as before. Values change as float16 rounds, and numbers beyond 65504
-    become infinite, so this is never done by default. Cost: linear.
+    Needs: nothing. Guarantees: dtypes of results as before. Values change as the narrow dtype rounds, and in float16
+    numbers beyond 65504 become infinite, so this is never done by default. Fast where the engine computes in that
+    dtype: PyTorch on most devices; ONNX Runtime on a CPU has neither. Cost: linear.
     """
-    if out_dtype not in (_HIGH, _LOW):
-        raise PassError(f'ToMixedPrecision: out_dtype={out_dtype!r}; expected "float32" or "float16"')
-    names = tuple(fp16_input_names or ())
+    if dtype not in _NARROW:
+        raise PassError(f'ToMixedPrecision: dtype={dtype!r}; expected "float16" or "bfloat16"')
+    if out_dtype not in (_HIGH, dtype):
+        raise PassError(f'ToMixedPrecision: out_dtype={out_dtype!r}; expected "float32" or "{dtype}"')
+    names, dtypes = tuple(fp16_input_names or ()), _Dtypes(dtype, out_dtype)
 
     def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
-        return _mixed(function, out_dtype, names)
+        return _mixed(function, dtypes, names)
 
     return FunctionPass(transform, "ToMixedPrecision", keeps_values=False)

@@ -3,26 +3,111 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from ... import op as ops
 from ...ir.expr import Constant, Expr, Var, const
 from ...ir.module import IRModule
+from ...ir.op import Call
 from ...ir.program import Function
 from ...ir.tensor_data import TensorData
-from ...rewrite import Bindings, Decline, Rule
+from ...ir.types import TensorType
+from ...pattern import PatternContext, is_const, is_op, wildcard
+from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ..context import PassContext, PassError
 from ..passes import FunctionPass, Pass
-from .layers import PRODUCT, product_of
+from .layers import KEPT, PRODUCT, Product, product_of, sources_of
 from .weights import in_blocks
+
+with PatternContext() as _LOOKUP:
+    _table, _places = is_const(), wildcard()
+    _taken = is_op("relax.take")(_table, _places)
+
+
+class _Stored(NamedTuple):
+    """Weights as they are stored: codes (columns, blocks, bytes of a block) and scales (columns, blocks)."""
+
+    codes: Constant
+    scales: Constant
+
+
+class _Blocks:
+    """What a run of the pass knows, and the rewriters of its rules.
+
+    A tensor that stands in several places, such as a table that words are looked up in and that the last product reads
+    turned, is stored once.
+    """
+
+    def __init__(self, bits: int, block: int, keep: frozenset[str], least: int) -> None:
+        self._bits: Final = bits
+        self._block: Final = block
+        self._keep: Final = keep
+        self._least: Final = least
+        self._stored: Final[dict[tuple[int, bool], _Stored]] = {}
+
+    def rules(self) -> RuleSet:
+        """Products first, then look-ups in tables."""
+        return RuleSet(
+            [Rule(PRODUCT, self._product, "quantize_weights"), Rule(_LOOKUP, self._lookup, "quantize_table")]
+        )
+
+    def _store(self, constant: Constant, *, is_turned: bool, weights: np.ndarray) -> _Stored:
+        """``weights`` (rows, columns), which ``constant`` is, or is the transpose of."""
+        key = id(constant.data), is_turned
+        if key not in self._stored:
+            packed = in_blocks(weights, self._bits, self._block)
+            codes = Constant(TensorData(packed.codes, None, sources_of(constant)))
+            self._stored[key] = _Stored(codes, const(packed.scales))
+        return self._stored[key]
+
+    def _product(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        layer = product_of(matchings, bindings, self._keep, self._least)
+        if not isinstance(layer, Product):
+            return layer
+        stored = self._store(layer.constant, is_turned=layer.is_turned, weights=layer.weights())
+        return {layer.var: ops.matmul_blocks(layer.data, stored.codes, stored.scales, self._bits, self._block)}
+
+    def _lookup(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        var, table, places = matchings[_taken], matchings[_table], matchings[_places]
+        call, ty = bindings[var], places.ty
+        assert isinstance(call, Call)
+        if var.name_hint in self._keep:
+            return decline(KEPT)
+        if table.data.dtype != "float32" or len(table.data.shape) != 2 or call.attrs.axis not in (0, -2):
+            return decline("quantized are tables of float32 whose rows are looked up")
+        if any(table.data is stored.scales.data for stored in self._stored.values()):
+            return decline("these are scales of blocks")
+        if table.data.size < self._least:
+            return decline(f"weights of fewer than {self._least} numbers gain nothing")
+        if not isinstance(ty, TensorType) or ty.shape is None:
+            return decline("the sizes of what is looked up are not known")
+        stored = self._store(table, is_turned=True, weights=table.data.read().T)
+        rows = Call(call.op, (stored.codes, places), call.attrs)
+        scales = Call(call.op, (stored.scales, places), call.attrs)
+        codes: Expr = ops.astype(rows, "int32")
+        if self._bits == 4:
+            sixteen = const(np.int32(16))
+            codes = ops.stack([ops.floor_mod(codes, sixteen), ops.floor_divide(codes, sixteen)], axis=-1)
+        blocks, size = stored.codes.data.shape[1], self._block
+        codes = ops.reshape(codes, [*ty.shape, blocks, size])
+        signed = ops.astype(ops.subtract(codes, const(np.int32(2 ** (self._bits - 1)))), "float32")
+        scaled = ops.multiply(signed, ops.expand_dims(scales, [-1]))
+        whole = ops.reshape(scaled, [*ty.shape, blocks * size])
+        width = table.data.shape[1]
+        if width == blocks * size:
+            return {var: whole}
+        return {var: ops.strided_slice(whole, [len(ty.shape)], [0], [width])}
 
 
 def QuantizeWeights(bits: int = 8, block: int = 32, keep: Collection[str] = (), least: int = 4096) -> Pass:
-    """Store the weights of float32 products in ``bits`` bits, 8 or 4, in blocks of ``block`` numbers of a column.
+    """Store the weights of float32 products, and tables that rows are looked up in, in ``bits`` bits, 8 or 4.
 
-    Each ``x @ w`` becomes ``matmul_blocks``: a quarter or an eighth of the bytes, and one scale for each block. With 4
-    bits the scale of each block is the one, of a few, that errs the least. ``keep`` names bindings that stay as they
-    are; products with weights of fewer than ``least`` numbers stay, too.
+    They lie in blocks of ``block`` numbers of a column, with one scale each. ``x @ w`` becomes ``matmul_blocks``; a
+    ``take`` of rows takes their codes and scales. A table that is also the last product's weights, turned, is stored
+    once for both. With 4 bits the scale of each block is the one, of a few, that errs the least. ``keep`` names
+    bindings that stay as they are; those of weights of fewer than ``least`` numbers stay, too.
 
     This is for models that wait for memory: a decoder that makes one token after another. On many rows it gains little.
     ONNX Runtime and OpenVINO run it fast. Needs: weights as constants. Guarantees: dtypes and shapes as before. Values
@@ -35,14 +120,6 @@ def QuantizeWeights(bits: int = 8, block: int = 32, keep: Collection[str] = (), 
     kept = frozenset(keep)
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        def quantize(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-            layer = product_of(matchings, bindings, kept, least)
-            if isinstance(layer, Decline):
-                return layer
-            packed = in_blocks(layer.weights(), bits, block)
-            codes = Constant(TensorData(packed.codes, None, layer.sources))
-            return {layer.var: ops.matmul_blocks(layer.data, codes, const(packed.scales), bits, block)}
-
-        return context.rewrite(function, Rule(PRODUCT, quantize, "quantize_weights"))
+        return context.rewrite(function, _Blocks(bits, block, kept, least).rules())
 
     return FunctionPass(transform, "QuantizeWeights", keeps_values=False)
