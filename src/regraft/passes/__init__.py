@@ -54,6 +54,15 @@ from .quantize import Quantize, QuantizeDynamic, QuantizeWeights
 from .recognize_operators import RecognizeOperators
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
 from .reverse_mode import Gradient
+from .sharding import (
+    DataParallel,
+    FullySharded,
+    JoinSummedProducts,
+    Megatron,
+    ShardingPlan,
+    ShardingRule,
+    SplitProjections,
+)
 from .verification import PassValueError
 
 __all__ = [
@@ -66,6 +75,7 @@ __all__ = [
     "CombineParallelMatmul",
     "ConvertToDataflow",
     "Culprit",
+    "DataParallel",
     "DataflowBlockPass",
     "DeadCodeElimination",
     "DecomposeOpsForInference",
@@ -75,18 +85,21 @@ __all__ = [
     "ExpandTupleArguments",
     "FoldBatchnormToConv2D",
     "FoldConstant",
+    "FullySharded",
     "FunctionPass",
     "FuseAttention",
     "FuseOpsByPattern",
     "FusionPattern",
     "Gradient",
     "InlinePrivateFunctions",
+    "JoinSummedProducts",
     "LambdaLift",
     "LazyGetInput",
     "LazySetOutput",
     "LazyTransformParams",
     "Legalize",
     "LiftTransformParams",
+    "Megatron",
     "MergeCompositeFunctions",
     "ModulePass",
     "Normalize",
@@ -117,7 +130,10 @@ __all__ = [
     "ReorderTakeAfterMatmul",
     "Report",
     "Sequential",
+    "ShardingPlan",
+    "ShardingRule",
     "SimplifyTransposes",
+    "SplitProjections",
     "Step",
     "ToMixedPrecision",
     "ToNonDataflow",

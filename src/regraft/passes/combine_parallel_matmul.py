@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from .. import op as ops
 from ..ir.dims import Dim
@@ -30,6 +30,9 @@ Check: TypeAlias = Callable[[Expr, list[Expr], dict[int, Expr], Mapping[Var, Exp
 
 ``decline("why")`` is a False with a reason.
 """
+
+Layout: TypeAlias = Literal["concat", "stack"]
+"""How matrices are joined: side by side, or along a new axis."""
 
 with PatternContext() as _parallel:
     _left, _right = wildcard(), wildcard()
@@ -168,10 +171,36 @@ def _activation(tops: Sequence[Var], bindings: Bindings) -> list[tuple[Var, Call
 # --- the rule
 
 
+def _joined_product(left: Expr, weights: Sequence[Expr], group: Sequence[_Branch], layout: Layout) -> Expr | str:
+    """The one product: of matrices side by side, or of matrices along a new axis before their columns."""
+    dtype = _out_dtype(group)
+    if layout == "concat":
+        return ops.matmul(left, ops.concat(weights, axis=group[0].weight_type.ndim - 1), dtype)
+    ty = left.ty
+    if not isinstance(ty, TensorType) or not 2 <= ty.ndim <= 8 or dtype not in (None, ty.dtype):
+        return "its left side is a vector or of unknown rank, or the products are of another dtype"
+    batch = "abcdefgh"[: ty.ndim - 1]
+    return ops.einsum([left, ops.stack(weights, axis=1)], f"{batch}x,xkw->{batch}kw")
+
+
+def _layer(value: Expr, index: int) -> Expr:
+    """The product of matrix ``index`` out of stacked ones."""
+    assert isinstance(value.ty, TensorType)
+    axis = value.ty.ndim - 2
+    return ops.squeeze(ops.strided_slice(value, [axis], [index], [index + 1]), [axis])
+
+
 def _combined(
-    left: Expr, group: Sequence[_Branch], matmuls: Sequence[Var], bindings: Bindings, check: Check | None
+    left: Expr,
+    group: Sequence[_Branch],
+    matmuls: Sequence[Var],
+    bindings: Bindings,
+    check: Check | None,
+    layout: Layout,
 ) -> dict[Var, Expr] | str:
     """The replacements for one group, or why there are none."""
+    if layout == "stack" and any(b.weight_type.ndim != 2 or b.width != group[0].width for b in group):
+        return "only matrices of one width are stacked"
     biases = _biases(group, matmuls, bindings)
     weights = [branch.weight for branch in group]
     if check is not None:
@@ -180,26 +209,35 @@ def _combined(
             return said.reason
         if not said:
             return "the check declined it"
-    value: Expr = ops.matmul(left, ops.concat(weights, axis=group[0].weight_type.ndim - 1), _out_dtype(group))
+    value = _joined_product(left, weights, group, layout)
+    if isinstance(value, str):
+        return value
     tops = [branch.var for branch in group]
     if biases:
-        value = ops.add(value, ops.concat([biased.bias for biased in biases], axis=biases[0].ty.ndim - 1))
+        if layout == "stack" and biases[0].ty.ndim != 1:
+            return "only biases of one axis are stacked"
+        join = ops.stack if layout == "stack" else ops.concat
+        value = ops.add(value, join([biased.bias for biased in biases], axis=biases[0].ty.ndim - 1))
         tops = [biased.var for biased in biases]
     activation = _activation(tops, bindings)
     if activation:
         call = activation[0][1]
         value = Call(call.op, (value,), call.attrs)
         tops = [var for var, _ in activation]
-    ends = list(accumulate(branch.width for branch in group))
     assert isinstance(value.ty, TensorType)
-    parts = ops.split(value, ends[:-1], axis=max(value.ty.ndim - 1, -1))
-    edits: dict[Var, Expr] = {top: TupleGetItem(parts, index) for index, top in enumerate(tops)}
+    edits: dict[Var, Expr] = {}
+    ends = list(accumulate(branch.width for branch in group))
+    parts = ops.split(value, ends[:-1], axis=max(value.ty.ndim - 1, -1)) if layout == "concat" else value
+    for index, top in enumerate(tops):
+        edits[top] = _layer(parts, index) if layout == "stack" else TupleGetItem(parts, index)
     if any(is_subtype(part.ty, top.ty) is not True for top, part in edits.items()):
         return "the sizes of the parts are not known to be those of the branches"
     return edits
 
 
-def combine(matchings: Mapping[Any, Any], bindings: Bindings, check: Check | None) -> dict[Var, Expr] | Decline:
+def combine(
+    matchings: Mapping[Any, Any], bindings: Bindings, check: Check | None, layout: Layout = "concat"
+) -> dict[Var, Expr] | Decline:
     """The rewriter: each group of at least two becomes one matmul; the rest stays, and the reasons are told."""
     branches, reasons = _branches(matchings, bindings)
     edits: dict[Var, Expr] = {}
@@ -208,7 +246,7 @@ def combine(matchings: Mapping[Any, Any], bindings: Bindings, check: Check | Non
         if len(group) == 1:
             reasons.append(f"{names}: no other right side has its sizes (but the last), dtype and independence")
             continue
-        made = _combined(matchings[_left], group, matchings[_matmul], bindings, check)
+        made = _combined(matchings[_left], group, matchings[_matmul], bindings, check, layout)
         if isinstance(made, str):
             reasons.append(f"{names}: {made}")
         else:
@@ -216,13 +254,17 @@ def combine(matchings: Mapping[Any, Any], bindings: Bindings, check: Check | Non
     return edits or decline("; ".join(reasons))
 
 
-def CombineParallelMatmul(check: Check | None = None) -> Pass:
+def CombineParallelMatmul(check: Check | None = None, *, layout: Layout = "concat") -> Pass:
     """Make matmuls that share their left side one matmul of the right sides side by side, and split the result.
 
     A bias that follows every branch of a group, and an activation (any elementwise function of one operand) that
     follows every one, are done once, too; where only some have it, it stays behind the split. ``check(left, [right,
     ...], {i: bias of branch i}, bindings)`` may decline a group by returning False, or ``decline("why")``; it alone is
     left then. `combining_pays` is such a check.
+
+    ``layout="stack"`` puts matrices of one width along a new axis instead of side by side. Where columns are cut over
+    devices, the parts of the product then lie where those of the single products did; side by side, every run would
+    exchange them.
 
     Needs: nothing; `CanonicalizeBindings` and `EliminateCommonSubexpr` before it find more. Guarantees: branches are
     combined whatever stands between them, except where one depends on another; right sides of a group have the same
@@ -232,7 +274,7 @@ def CombineParallelMatmul(check: Check | None = None) -> Pass:
     """
 
     def rewriter(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-        return combine(matchings, bindings, check)
+        return combine(matchings, bindings, check, layout)
 
     rule = Rule(_parallel, rewriter, "combine_parallel_matmul")
 

@@ -1,0 +1,41 @@
+"""Pieces of patterns that sharding rules share: a linear layer, and a way through operators that keep a cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import reduce
+from typing import NamedTuple
+
+from ...ir.op import Op, Trait
+from ...pattern import DFPattern, is_op, wildcard
+
+
+class Linear(NamedTuple):
+    """A linear layer: ``pattern`` matches its result, with or without a bias."""
+
+    pattern: DFPattern
+    matrix: DFPattern
+    """Stands for the matrix, which the layer may use transposed."""
+    bias: DFPattern
+
+
+def linear(data: DFPattern | None = None) -> Linear:
+    """The pattern of a linear layer of ``data``, by default of anything."""
+    matrix, bias = wildcard(), wildcard()
+    side = is_op("relax.permute_dims")(matrix) | matrix
+    product = is_op("relax.matmul")(data if data is not None else wildcard(), side)
+    return Linear(is_op("relax.add")(product, bias) | product, matrix, bias)
+
+
+def elementwise() -> DFPattern:
+    """Any elementwise operator of one operand: it computes on each part of a cut tensor alone."""
+    names = [op.name for op in Op.all() if Trait.ELEMENTWISE in op.traits and len(op.operands) == 1]
+    return reduce(lambda one, other: one | other, [is_op(name) for name in names])
+
+
+def through(start: DFPattern, steps: Iterable[Callable[[DFPattern], DFPattern]], most: int) -> DFPattern:
+    """``start``, or up to ``most`` of ``steps`` upon it: ``lambda x: is_op("relax.reshape")(x, wildcard())`` is one."""
+    steps, found = list(steps), start
+    for _ in range(most):
+        found = reduce(lambda one, step, nested=found: one | step(nested), steps, start)
+    return found

@@ -1,0 +1,124 @@
+"""Tensor parallelism of transformers, after Shoeybi et al., "Megatron-LM" (2019): pairs of matrices, cut so that a pair
+needs one all-reduce, after its second matrix.
+
+The first matrix of a pair is cut by columns, so that each device computes some of the hidden features, or some of the
+heads, from inputs that all have. What stands between works on each feature, or on each head, alone. The second is cut
+by rows, so that each device has a part of every sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ...ir.module import IRModule
+from ...ir.types import TensorType
+from ...pattern import DFPattern, is_op, wildcard
+from ..fuse_attention import FuseAttention
+from ..passes import Sequential
+from ..recognize_operators import RecognizeOperators
+from .data_parallel import axis_size
+from .linear import elementwise, linear, through
+from .plan import ShardingPlan
+from .rule import COLUMN, ROW, ShardingRule
+
+_MOST_BETWEEN_MATRICES: Final = 4
+_MOST_BEFORE_ATTENTION: Final = 9
+_MOST_AFTER_ATTENTION: Final = 5
+
+
+def _scaled(x: DFPattern) -> DFPattern:
+    return is_op("relax.multiply")(x, wildcard())
+
+
+def _shifted(x: DFPattern) -> DFPattern:
+    return is_op("relax.add")(x, wildcard())
+
+
+def _reshaped(x: DFPattern) -> DFPattern:
+    return (is_op("relax.reshape") | is_op("relax.broadcast_to"))(x, wildcard())
+
+
+def _moved(x: DFPattern) -> DFPattern:
+    return (is_op("relax.permute_dims") | is_op("relax.expand_dims") | is_op("relax.astype") | is_op("relax.repeat"))(x)
+
+
+def _normalized(x: DFPattern) -> DFPattern:
+    return is_op("relax.nn.rms_norm")(x, wildcard())
+
+
+def _feed_forward(gated: bool) -> ShardingRule:
+    """``down(activation(up(x)))``, or ``down(activation(gate(x)) * up(x))``."""
+    activation = elementwise()
+    up, gate = linear(), linear()
+    steps = [activation, _reshaped]
+    hidden = through(up.pattern, steps, _MOST_BETWEEN_MATRICES)
+    roles: dict[DFPattern, Any] = {up.matrix: COLUMN, up.bias: COLUMN}
+    if gated:
+        hidden = is_op("relax.multiply")(through(gate.pattern, steps, _MOST_BETWEEN_MATRICES), hidden)
+        hidden = through(hidden, [_reshaped], 1)
+        roles |= {gate.matrix: COLUMN, gate.bias: COLUMN}
+    down = linear(hidden)
+    product = is_op("relax.matmul")(hidden, is_op("relax.permute_dims")(down.matrix) | down.matrix)
+    return ShardingRule(product, {**roles, down.matrix: ROW}, "gated feed-forward" if gated else "feed-forward")
+
+
+def _attention() -> ShardingRule:
+    """``out(attention(query(x), key(x), value(x)))``, cut by heads."""
+    steps = [_reshaped, _moved, _scaled, _shifted, _normalized]
+    layers = [linear() for _ in range(3)]
+    query, key, value = [through(layer.pattern, steps, _MOST_BEFORE_ATTENTION) for layer in layers]
+    plain = is_op("relax.nn.attention")(query, key, value)
+    biased = is_op("relax.nn.attention_bias")(query, key, value, wildcard())
+    heads = through(plain | biased, [_reshaped, _moved], _MOST_AFTER_ATTENTION)
+    out = wildcard()
+    product = is_op("relax.matmul")(heads, is_op("relax.permute_dims")(out) | out)
+    roles: dict[DFPattern, Any] = {out: ROW}
+    for layer in layers:
+        roles |= {layer.matrix: COLUMN, layer.bias: COLUMN}
+
+    def check(matchings: Mapping[DFPattern, Any], ways: int) -> str | None:
+        call = matchings[plain] if plain in matchings else matchings[biased]
+        ty = call.args[0].ty
+        count = ty.shape[2] if isinstance(ty, TensorType) and ty.shape is not None else None
+        if isinstance(count, int) and count % ways:
+            return f"query, key and value are not cut: {count} heads over {ways}"
+        return None
+
+    return ShardingRule(product, roles, "attention", check)
+
+
+FEED_FORWARD: Final = _feed_forward(gated=False)
+GATED_FEED_FORWARD: Final = _feed_forward(gated=True)
+ATTENTION: Final = _attention()
+
+
+class Megatron:
+    """The plan of tensor parallelism for a transformer: ``Megatron(axis="model", mesh=mesh)(module)``.
+
+    Attention is cut by heads and feed-forward parts by hidden features, so that a layer needs two all-reduces; all else
+    stays whole. ``axis`` is the mesh axis that weights are cut along. ``mesh`` (a `regraft.Mesh`, or sizes by axis)
+    tells its size; without it, what does not divide is found out by `regraft.build`. A pair of matrices is cut or
+    left as a whole; ``plan.reasons`` says why one was left. The module is not changed: weights are constants with
+    names or parameters. A projection that makes query, key and value at once (GPT-2's ``c_attn``) is left, since its
+    parts lie across devices; `SplitProjections` before it makes three of it. Cost: that of `FuseAttention` and
+    `RecognizeOperators`, then linear.
+    """
+
+    def __init__(self, axis: str = "model", mesh: Mapping[str, int] | None = None) -> None:
+        self.axis: Final = axis
+        self.mesh: Final = mesh
+
+    def __call__(self, module: IRModule) -> ShardingPlan:
+        """The plan for ``module``. Raises `PassError` when the mesh has no such axis."""
+        ways = axis_size(self.axis, self.mesh)
+        plain = Sequential([RecognizeOperators(), FuseAttention()])(module)
+        plan = ShardingPlan()
+        for rule in self.rules():
+            rule.plan(plain, self.axis, ways, plan)
+        return plan
+
+    @staticmethod
+    def rules() -> tuple[ShardingRule, ...]:
+        """The rules, in the order in which they are tried."""
+        return ATTENTION, GATED_FEED_FORWARD, FEED_FORWARD
