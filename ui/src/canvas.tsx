@@ -186,6 +186,7 @@ export function Canvas(props: Props): VNode {
   const place = large ? `${Math.round(view.x / 200)},${Math.round(view.y / 200)},${Math.round(Math.log2(view.k) * 4)}` : "";
   const drawn = useMemo(() => (picture === null ? null : inView(picture, view, size)), [picture, place, size]);
   const groupMarks = useMemo(() => marksOfGroups(hierarchy, marks), [hierarchy, marks]);
+  const heats = useMemo(() => heatsOf(picture, heat), [picture, heat]);
   const labelled = view.k > 0.42;
   const content = useMemo(
     () => (
@@ -201,11 +202,11 @@ export function Canvas(props: Props): VNode {
         {drawn?.boxes.map((box) => (
           <Node key={box.id} id={domId(name, box.id)} box={box} chosen={box === current || isChosen(box, selected)}
             mark={box.record ? marks?.get(box.record.node) : groupMarks.get(box.group!.id)}
-            heat={heat} onSelect={onSelect} onToggle={toggle} />
+            heat={heats.get(box.id) ?? null} onSelect={onSelect} onToggle={toggle} />
         ))}
       </>
     ),
-    [drawn, current, selected, marks, groupMarks, heat, labelled, open, onSelect],
+    [drawn, current, selected, marks, groupMarks, heats, labelled, open, onSelect],
   );
   const title = `${props.label}: ${hierarchy.root.size.toLocaleString("en")} operators`;
   return (
@@ -273,6 +274,19 @@ function selectedBox(
   return first === undefined ? undefined : boxOf(picture, hierarchy, first);
 }
 
+/** The share of each box in the hottest one that is seen, on a scale on which small ones still differ. */
+function heatsOf(picture: Picture | null, heat: Props["heat"]): Map<string, number> {
+  const found = new Map<string, number>();
+  if (picture === null || heat === undefined) return found;
+  for (const box of picture.boxes) {
+    const value = box.open ? null : heat(box.record ? [box.record] : nodesBelow(box.group!));
+    if (value !== null) found.set(box.id, value);
+  }
+  const most = Math.max(...found.values(), 1e-12);
+  for (const [id, value] of found) found.set(id, Math.sqrt(value / most));
+  return found;
+}
+
 /** How closed groups are marked: as what is inside, or as changed where that is of several kinds. */
 function marksOfGroups(hierarchy: Hierarchy, marks: ReadonlyMap<number, Mark> | undefined): Map<string, Mark> {
   const found = new Map<string, Mark>();
@@ -290,7 +304,7 @@ function Node(props: {
   box: Box;
   chosen: boolean;
   mark: Mark | undefined;
-  heat: Props["heat"];
+  heat: number | null;
   onSelect: Props["onSelect"];
   onToggle: (group: Group, box: Box) => void;
 }): VNode {
@@ -298,7 +312,7 @@ function Node(props: {
   const { record, group } = box;
   const title = record ? titleOf(record) : clip(group!.label, 44);
   const subtitle = record ? subtitleOf(record) : groupSubtitle(group!);
-  const heat = props.heat?.(record ? [record] : nodesBelow(group!)) ?? null;
+  const heat = props.heat;
   const family = record ? `family-${record.family}` : "module";
   const said = mark === undefined ? "" : `, ${MARKS[mark].text}`;
   const style = heat === null ? undefined : { fill: heatColor(heat) };

@@ -71,12 +71,12 @@ function plot(props: Props, width: number): Element {
   const labels = new Map(rows.map((row) => [row.row, row.label]));
   const shorten = (row: string): string => {
     const label = labels.get(row) ?? "";
-    return label.length > 24 ? `${label.slice(0, 23)}…` : label;
+    return label.length > 22 ? `${label.slice(0, 21)}…` : label;
   };
   const names = [...new Set(rows.map((row) => row.row))];
   const bar = {
     x: "value",
-    fill: (row: (typeof rows)[number]) => row.fill ?? `var(--series-${series ? series.indexOf(row.series) : 0})`,
+    fill: (row: (typeof rows)[number]) => row.fill ?? `var(--series-${series ? series.indexOf(row.series) : 1})`,
     title: "text",
     rx: 2,
   };

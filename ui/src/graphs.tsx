@@ -110,11 +110,10 @@ function Legend(): VNode {
   return <ul class="families">{families.map(([name, text]) => <li key={name}><span class={`swatch family-${name}`} />{text}</li>)}</ul>;
 }
 
-/** From measured times to shares of the longest, on a scale on which small ones still differ. */
+/** The measured time of some nodes together; null where none of them was measured. */
 export function heatOf(rows: { node: number; seconds: number }[]): (records: { node: number }[]) => number | null {
   const times = new Map<number, number>();
   for (const row of rows) if (row.node >= 0) times.set(row.node, (times.get(row.node) ?? 0) + row.seconds);
-  const most = Math.max(...times.values(), 1e-12);
   return (records) => {
     let sum = 0;
     let known = false;
@@ -125,7 +124,7 @@ export function heatOf(rows: { node: number; seconds: number }[]): (records: { n
         known = true;
       }
     }
-    return known ? Math.min(1, Math.sqrt(sum / most)) : null;
+    return known ? sum : null;
   };
 }
 

@@ -35,7 +35,7 @@ export function TimeView(props: { data: Data; history: History; onNode: (node: n
           </select>
         </label>
       )}
-      <p>{profile.label}: {seconds(total)} a run on {profile.engine}, mean of {plural(profile.runs, "run")}; {plural(profile.rows.length, "operator")}.</p>
+      <p>{profile.label}: {seconds(total)} a run on {profile.engine}, median of {plural(profile.runs, "run")}; {plural(profile.rows.length, "operator")}.</p>
       <section class="columns">
         <Bars title="Longest operators" unit="time" format={seconds}
           bars={single.map((row) => ({ label: `${row.op} ${row.name}`, value: row.seconds, text: `${row.op} ${row.name}: ${share(row.seconds)}`, fill: heatColor(Math.sqrt(row.seconds / longest)) }))}

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..model import Model
+    from ..run.profiling import OperatorTime
 
+_LONGEST = 12
+"""How many operators of a profile are shown."""
 _SHOWN = 8
 """Outputs of at most so many elements are shown whole."""
 
@@ -112,17 +115,23 @@ def bench(
     input: InputFiles = None,  # noqa: A002 - the option's name
     threads: Threads = None,
     clock: ClockName = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the time of each operator as JSON, for `regraft view --profile`."),
+    ] = None,
     dim: DimSizes = None,
     seed: Seed = 0,
 ) -> None:
     """Time models on engines, in turns: to build, the first run, a run after that, and beside the first of them."""
     sizes = parse_sizes(dim)
-    from ..model import Prepared, gain, open_model, prepared, time_in_turns
+    from ..model import Prepared, UsageError, gain, open_model, prepared, time_in_turns
     from ..model.timing import clock_for
     from ..model.verification import run_program
 
     chosen_clock = clock_for(threads, clock)
     targets = [name.strip().partition(":") for name in engines.split(",")]
+    if profile is not None and (len(models) > 1 or len(targets) > 1):
+        raise UsageError("--profile is of one model on one engine")
     made: list[tuple[str, str, Prepared]] = []
     inputs: list[Any] | None = None
     count = len(models) * len(targets)
@@ -152,3 +161,39 @@ def bench(
         rows,
         numbers=5,
     )
+    if profile is not None:
+        assert inputs is not None
+        options = {"threads": threads} if targets[0][0] == "onnxruntime" else {}
+        _write_profile(profile, models[0], inputs, targets[0][0], repeat, options)
+
+
+def _write_profile(
+    path: Path, model: Path, inputs: Sequence[Any], target: str, runs: int, options: dict[str, Any]
+) -> None:
+    import json
+
+    from ..model import check_output, open_model, write_text
+    from ..run.profiling import operator_times
+
+    opened = open_model(model)
+    check_output(path, opened.files)
+    times = sorted(operator_times(opened.module, opened.name, inputs, target, runs=runs, **options), key=_seconds)
+    times.reverse()
+    total = sum(map(_seconds, times))
+    rows = [{"binding": one.binding, "op": one.op, "seconds": one.seconds} for one in times]
+    content = {"model": model.name, "engine": target, "runs": runs, "profile": rows}
+    write_text(path, json.dumps(content, indent=1) + "\n")
+    console.print_table(
+        f"The longest of {len(times)} operators on {target}",
+        ("binding", "operator", "time", "share"),
+        [
+            (one.binding, one.op, console.seconds_text(one.seconds), f"{one.seconds / total:.1%}")
+            for one in times[:_LONGEST]
+        ],
+        numbers=2,
+    )
+    console.print_line(f"Wrote {path}")
+
+
+def _seconds(one: OperatorTime) -> float:
+    return one.seconds

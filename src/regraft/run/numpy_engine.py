@@ -49,10 +49,15 @@ def compile_module(module: IRModule, *, verify_types: bool = False) -> Executabl
     ``verify_types`` checks the value of each binding against its type as it is computed: slower, for finding
     an operator whose meaning and type rule disagree. Cost: linear in the bindings, some 20 µs each.
     """
+    program, entries = compile_program(module, verify_types=verify_types)
+    return Executable("numpy", entries, program.source)
+
+
+def compile_program(module: IRModule, *, verify_types: bool = False) -> tuple[PythonModule, dict[str, Entry]]:
+    """The text that `compile_module` runs, with its places, and what runs each function."""
     with collection_paused():
         program = write_module(module, DIALECT, f"<regraft numpy {next(_serial)}>", verify_types=verify_types)
-    entries = {name: _entry(program, name, function) for name, function in module.items()}
-    return Executable("numpy", entries, program.source)
+    return program, {name: _entry(program, name, function) for name, function in module.items()}
 
 
 def _entry(program: PythonModule, name: str, function: Function) -> Entry:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -61,6 +61,7 @@ def compile_module(
     providers: Sequence[str] = ("CPUExecutionProvider",),
     optimization: str = "all",
     custom_ops: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+    profile: tuple[str, list[Callable[[], str]]] | None = None,
 ) -> Executable:
     """``module`` on ONNX Runtime.
 
@@ -72,6 +73,8 @@ def compile_module(
         custom_ops: Libraries of operators, which ONNX Runtime loads; their code runs in this process. A declared
             operator whose ONNX name is of none of its own domains is then taken to be in one of them; without a
             library it is computed by its reference semantics.
+        profile: How the names of the files begin that ONNX Runtime writes the times of operators to, and a list that
+            gets, for each session, what ends its profile and gives the name of its file.
 
     Raises `BuildError` for a program that ONNX cannot hold or ONNX Runtime cannot run, naming operator and binding.
     Cost: linear in the bindings, some 100 µs each, and what ONNX Runtime takes to open the model.
@@ -83,7 +86,7 @@ def compile_module(
     for library in libraries:
         if not os.path.isfile(library):
             raise BuildError(f"custom_ops: there is no library {library}")
-    options = _Options(threads, tuple(providers), optimization, libraries)
+    options = _Options(threads, tuple(providers), optimization, libraries, profile)
     elsewhere = where_it_runs(module)
 
     def open_session(lowered: LoweredFunction, name: str) -> _Session:
@@ -93,15 +96,21 @@ def compile_module(
 
 
 class _Options:
-    __slots__ = ("libraries", "optimization", "providers", "threads")
+    __slots__ = ("libraries", "optimization", "profile", "providers", "threads")
 
     def __init__(
-        self, threads: int | None, providers: tuple[str, ...], optimization: str, libraries: tuple[str, ...]
+        self,
+        threads: int | None,
+        providers: tuple[str, ...],
+        optimization: str,
+        libraries: tuple[str, ...],
+        profile: tuple[str, list[Callable[[], str]]] | None,
     ) -> None:
         self.threads = threads
         self.providers = providers
         self.optimization = optimization
         self.libraries = libraries
+        self.profile = profile
 
     def has_kernel(self, name: OnnxName) -> bool:
         """Whether ONNX Runtime, with these providers and libraries, computes an operator that a declaration names."""
@@ -139,6 +148,9 @@ def _open_session(lowered: LoweredFunction, name: str, options: _Options, elsewh
         settings.intra_op_num_threads = options.threads
     for library in options.libraries:
         settings.register_custom_ops_library(library)
+    if options.profile is not None:
+        settings.enable_profiling = True
+        settings.profile_file_prefix = options.profile[0]
     shared = _share_constants(lowered.graph, settings)
     proto = ir.to_proto(as_model(lowered))
     try:
@@ -152,6 +164,8 @@ def _open_session(lowered: LoweredFunction, name: str, options: _Options, elsewh
         raise BuildError(
             f"{name}: ONNX Runtime {ort.__version__} cannot run this program: {error}{elsewhere}"
         ) from error
+    if options.profile is not None:
+        options.profile[1].append(session.end_profiling)
     return _Session(session, lowered, shared, onnx.printer.to_text(proto))
 
 

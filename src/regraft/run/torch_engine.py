@@ -42,6 +42,14 @@ def compile_module(module: IRModule, *, device: Any = None, verify_types: bool =
     Results are tensors; those of arguments with ``requires_grad`` carry gradients. Constants share the module's
     memory on the CPU. Cost: linear in the bindings. Raises `BuildError` for a device or dtype that PyTorch lacks.
     """
+    program, entries = compile_program(module, device=device, verify_types=verify_types)
+    return Executable("torch", entries, program.source)
+
+
+def compile_program(
+    module: IRModule, *, device: Any = None, verify_types: bool = False
+) -> tuple[PythonModule, dict[str, Entry]]:
+    """The text that `compile_module` runs, with its places, and what runs each function."""
     import torch
 
     try:
@@ -52,8 +60,7 @@ def compile_module(module: IRModule, *, device: Any = None, verify_types: bool =
         raise BuildError(f"PyTorch has no device {device!r}: {str(error).splitlines()[0]}") from None
     with collection_paused():
         program = write_module(module, dialect(place), f"<regraft torch {next(serial)}>", verify_types=verify_types)
-    entries = {name: _entry(program, name, function, place) for name, function in module.items()}
-    return Executable("torch", entries, program.source)
+    return program, {name: _entry(program, name, function, place) for name, function in module.items()}
 
 
 def dialect(device: torch.device | None) -> Dialect:

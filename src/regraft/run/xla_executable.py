@@ -26,8 +26,10 @@ _serial: Final = itertools.count()
 class XlaExecutable(Executable):
     """A module on XLA. Functions compile when they are first called, once for each set of sizes."""
 
-    __slots__ = ("_compiling", "mesh")
+    __slots__ = ("_compiling", "mesh", "placements")
     mesh: Mesh | None
+    placements: Mapping[str, CutAxes]
+    """Which axes of the mesh cut each axis of a weight or argument, by name; the others are whole on each device."""
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class XlaExecutable(Executable):
         lifted = lift_constants(module, is_known)
         specs = _specs(module, lifted, mesh, shardings, inputs)
         self.mesh = mesh
+        self.placements = specs
         outside, placement = Outside(), Placement(device, mesh, specs)
         text = f"<regraft xla {next(_serial)}>"
         with engine_settings():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..ir.expr import Constant, Var
 from ..ir.module import IRModule
@@ -21,7 +21,11 @@ from .findings import finding_rows, matched_rows
 from .page import Page
 from .profile import Profile
 from .recording import Recording, pass_row
+from .sharding import sharding_row
 from .records import Records, lines_of
+
+if TYPE_CHECKING:
+    from ..run.xla_executable import XlaExecutable
 
 _MISSES: Final = 8
 """How many matches and near misses of each rule a page shows, unless it is told."""
@@ -95,6 +99,7 @@ def view(
     rules: PatternMatchingRewriter | None = None,
     match: Mapping[DFPattern, Any] | None = None,
     profile: Profile | Iterable[Profile] = (),
+    sharding: XlaExecutable | None = None,
     limit: int = _MISSES,
     title: str | None = None,
     **options: Any,
@@ -111,6 +116,7 @@ def view(
         rules: a rule or rule set to apply instead.
         match: what a pattern matched, as `match_dfb` or `extract_matched_expr` gives it, to be marked in the program.
         profile: measured times, as `regraft.view.read_profile` reads them.
+        sharding: the program built for ``"xla"`` over a mesh, to show where its weights lie and what devices exchange.
         limit: how many matches and near misses of each rule are shown; 0 shows none and is faster.
         title: what to call the program.
         options: for a model, what `open_model` takes besides.
@@ -134,6 +140,8 @@ def view(
         _run(ModulePass(partial(_rewritten, rules), "rules"), opened.module, gathered.recording)
     elif passes is not None or level is not None:
         _run(passes_for("default" if level is None else level, passes), opened.module, gathered.recording)
+    if sharding is not None:
+        gathered.sharding = sharding_row(sharding, opened.module, gathered.records)
     if match is not None:
         gathered.findings = matched_rows(match, gathered.records)
     return gathered.page()

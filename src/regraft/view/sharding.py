@@ -1,0 +1,59 @@
+"""A program over a mesh of devices, as rows for the page: where each weight lies, and what the devices exchange."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ..ir.expr import Constant
+from ..ir.module import IRModule
+from ..ir.visitor import parts_of, walk
+from ..model.models import type_text
+from .records import Records, entries
+
+if TYPE_CHECKING:
+    from ..run.xla_executable import XlaExecutable
+
+_WHOLE: Final = "whole on each device"
+
+
+def sharding_row(executable: XlaExecutable, module: IRModule, records: Records) -> dict[str, Any]:
+    """What ``executable``, made of ``module``, does with its devices. Cost: that of its report, which compiles it."""
+    report = executable.report()
+    exchanged: dict[tuple[str, str], list[int]] = {}
+    for function in report.functions:
+        for one in function.collectives:
+            exchanged.setdefault((one.kind, one.layer), []).append(one.bytes)
+    return {
+        "devices": "one device" if executable.mesh is None else f"mesh {executable.mesh}",
+        "weights": [*_arguments(executable, module, records), *_weights(executable, module, records)],
+        "collectives": [
+            {"kind": kind, "where": layer, "bytes": sum(sizes), "count": len(sizes)}
+            for (kind, layer), sizes in exchanged.items()
+        ],
+    }
+
+
+def _row(executable: XlaExecutable, name: str, ty: str, node: int) -> dict[str, Any]:
+    spec = executable.placements.get(name, ())
+    cut = [f"axis {index} cut over {' and '.join(axes)}" for index, axes in enumerate(spec) if axes]
+    return {"name": name, "type": ty, "placed": ", ".join(cut) or _WHOLE, "node": node}
+
+
+def _arguments(executable: XlaExecutable, module: IRModule, records: Records) -> list[dict[str, Any]]:
+    return [
+        _row(executable, param.name_hint, type_text(param.ty), records.known(param))
+        for function in module.functions.values()
+        for param in function.params
+    ]
+
+
+def _weights(executable: XlaExecutable, module: IRModule, records: Records) -> list[dict[str, Any]]:
+    found: dict[int, dict[str, Any]] = {}
+    for function in module.functions.values():
+        for entry in entries(function):
+            for part in parts_of(entry.value) if entry.is_node and not isinstance(entry.value, Constant) else ():
+                for leaf in walk(part):
+                    if isinstance(leaf, Constant) and leaf.data.size > 1 and id(leaf.data) not in found:
+                        name = leaf.data.name or f"a constant of {entry.var.name_hint}"
+                        found[id(leaf.data)] = _row(executable, name, type_text(leaf.ty), records.known(entry.var))
+    return list(found.values())
