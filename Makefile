@@ -20,7 +20,7 @@ DIFFUSERS := $(shell sed -n 's/.*"\(diffusers[^"]*\)".*/\1/p' pyproject.toml)
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: demo test bench lint lint-ruff lint-format lint-types lint-imports docs ui browser wheel-check clean
+.PHONY: demo test bench lint lint-ruff lint-format lint-types lint-imports docs ui browser site wheel-check clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/optimize_unet.py build/demo
@@ -60,6 +60,10 @@ docs: $(VENV)/dev.stamp
 ui:
 	cd ui && npm ci --no-audit --no-fund && npm run build
 
+# The documentation as a site, in site/, with the API reference and the gallery; a link that leads nowhere is an error.
+site: $(VENV)/dev.stamp
+	$(BIN)/python -m tools.site
+
 # The tests of the page drive a real browser.
 browser:
 	@if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; then \
@@ -79,7 +83,7 @@ wheel-check: $(VENV)/created.stamp
 	cd build/wheel && venv/bin/python $(CURDIR)/tests/cli/wheel_check.py
 
 clean:
-	rm -rf $(VENV) build dist docs/ops.md.new .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist site docs/ops.md.new .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/created.stamp:
@@ -101,5 +105,5 @@ $(VENV)/demo.stamp: pyproject.toml | $(VENV)/created.stamp
 $(VENV)/dev.stamp: pyproject.toml | $(VENV)/created.stamp
 	@echo "Setting up $(VENV) for development: several minutes the first time"
 	$(PIP) install --quiet '$(TORCH)'
-	$(PIP) install --quiet --editable '.[torch,xla,openvino,test,peers,lint]'
+	$(PIP) install --quiet --editable '.[torch,xla,openvino,test,peers,lint,site]'
 	touch $@ $(VENV)/core.stamp $(VENV)/demo.stamp

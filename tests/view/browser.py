@@ -85,6 +85,12 @@ class Browser:
             kind,
         )
 
+    def search(self, words: str) -> None:
+        """Type words into the search box."""
+        box = self.first("input[type=search]")
+        box.clear()
+        box.send_keys(words)
+
     def press(self, selector: str, *keys: str) -> None:
         """Press keys while an element has the focus."""
         self.run("document.querySelector(arguments[0]).focus()", selector)

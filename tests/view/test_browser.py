@@ -81,8 +81,7 @@ def test_nothing_in_a_models_names_becomes_markup(browser: Browser, pages: dict[
 
 def test_a_click_on_a_node_shows_its_type_origin_and_line(browser: Browser, pages: dict[str, Path]) -> None:
     browser.open(pages["bert"], "graph")
-    browser.run("document.querySelector('input[type=search]').value = 'layer.3 attention.output.dense matmul'")
-    browser.run("document.querySelector('input[type=search]').dispatchEvent(new Event('input', {bubbles: true}))")
+    browser.search("layer.3 attention.output.dense matmul")
     browser.click(".found button")
     inspector = browser.wait(lambda: browser.texts("aside.right .inspector"))[0]
     assert "float32[2, 11, 48]" in inspector

@@ -31,13 +31,18 @@ export interface Focus {
   serial: number;
 }
 
+type Open = ReadonlySet<string>;
+
+/** The groups to open, or what makes them of those that are open; null stands for those open at first. */
+export type OpenChange = Open | ((old: Open | null) => Open);
+
 interface Props {
   /** Names the program; pictures of the same name and the same open groups are the same. */
   name: string;
   label: string;
   state: State;
   open: ReadonlySet<string> | null;
-  onOpen: (open: ReadonlySet<string>) => void;
+  onOpen: (open: OpenChange) => void;
   selected: ReadonlySet<number>;
   selectedGroup: string | null;
   onSelect: (node: number | null, group: string | null) => void;
@@ -133,7 +138,8 @@ export function Canvas(props: Props): VNode {
     if (!hierarchy.home.has(focus.node)) return;
     wanted.current = focus;
     if (closed.length > 0) {
-      onOpen(new Set([...open, ...closed.map((group) => group.id)]));
+      // Two graphs may share what is open, and both may open something now.
+      onOpen((old) => new Set([...(old ?? initial), ...closed.map((group) => group.id)]));
     } else if (picture !== null) {
       const box = boxOf(picture, hierarchy, focus.node);
       if (box !== undefined) {

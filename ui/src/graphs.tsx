@@ -137,7 +137,14 @@ export function CompareView(props: ViewProps): VNode {
     const node = props.selection.node;
     return { side: node !== null && history.after.has(node) ? "after" : "before", node, group: props.selection.group };
   });
-  const [focus, setFocus] = useState<{ before: Focus | null; after: Focus | null }>({ before: null, after: null });
+  const [focus, setFocus] = useState<{ before: Focus | null; after: Focus | null }>(() => {
+    // What was chosen in the graph is shown here, too, with its counterpart.
+    const { side, node } = chosen;
+    if (node === null) return { before: null, after: null };
+    const there = (side === "before" ? history.became(node) : history.cameFrom(node))[0];
+    const other = there === undefined ? null : focusOn(there);
+    return side === "before" ? { before: focusOn(node), after: other } : { before: other, after: focusOn(node) };
+  });
   const diff = useMemo(() => changes(history.before, history.after), [history]);
   const marks = useMemo(() => ({ before: marksOf(diff, true), after: marksOf(diff, false) }), [diff]);
   const partners = useMemo(() => {
@@ -300,8 +307,9 @@ export function describe(data: Data, moment: Moment): string {
 function StepText(props: { data: Data; history: History; moment: Moment }): VNode {
   const { data, history, moment } = props;
   const { before, after, from, to } = history.around(moment);
-  const removed = [...from].map((node) => before.get(node)).filter((record) => record !== undefined);
-  const added = [...to].map((node) => after.get(node)).filter((record) => record !== undefined);
+  const differs = (node: number): boolean => before.get(node) !== after.get(node);
+  const removed = [...from].filter(differs).map((node) => before.get(node)).filter((record) => record !== undefined);
+  const added = [...to].filter(differs).map((node) => after.get(node)).filter((record) => record !== undefined);
   return (
     <article class="inspector">
       <h2>{moment.kind === "rewrite" ? data.steps[moment.step]!.rule : data.passes[moment.pass]!.name}</h2>
@@ -328,7 +336,7 @@ function PassList(props: { data: Data; history: History; place: number; onMoment
           <li key={index} class={rows.length === 0 ? "idle" : ""}>
             <button type="button" class={`row ${current.pass === index ? "chosen" : ""}`} disabled={start === undefined}
               onClick={() => start && props.onMoment(start.at)}>
-              <span class="label">{pass.name}</span><span class="quiet">{rows.length === 0 ? "nothing" : plural(pass.rewrites, "rewrite")} · {seconds(pass.seconds)}</span>
+              <span class="label">{pass.name}</span><span class="quiet">{rows.length === 0 ? "nothing" : plural(pass.rewrites, "rewrite")}{pass.seconds > 0 ? ` · ${seconds(pass.seconds)}` : ""}</span>
             </button>
             {current.pass === index && (
               <ol>{rows.slice(0, MOST_STEPS).map(({ moment, at }) => (

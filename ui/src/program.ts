@@ -271,6 +271,7 @@ export function neighbourhood(state: State, centre: Iterable<number>, most = 90)
 
 /** A tensor's type as an edge shows it: `2×77×768`, with the dtype where it is not the usual one. */
 export function shapeText(type: string): string {
+  if (type.startsWith("R.Tuple(")) return "tuple";
   const found = /^([a-z0-9_]+)\[(.*)\]$/.exec(type);
   if (found === null) return type.length > 28 ? `${type.slice(0, 26)}…` : type;
   const shape = found[2] === "" ? "scalar" : found[2]!.split(", ").join("×");

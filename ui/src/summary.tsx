@@ -129,9 +129,10 @@ function Verification(props: { data: Data }): VNode | null {
 
 function Passes(props: { data: Data; onPass: (pass: number) => void }): VNode {
   const { data } = props;
+  const total = data.passes.reduce((sum, pass) => sum + pass.seconds, 0);
   return (
     <section>
-      <h3>Passes <span class="quiet">{seconds(data.passes.reduce((sum, pass) => sum + pass.seconds, 0))} in all</span></h3>
+      <h3>Passes {total > 0 && <span class="quiet">{seconds(total)} in all</span>}</h3>
       <div class="scroll">
         <table>
           <thead><tr><th scope="col">pass</th><th scope="col">rewrites</th><th scope="col">left</th><th scope="col">time</th><th scope="col">operators whose number changed</th></tr></thead>
@@ -146,7 +147,7 @@ function Passes(props: { data: Data; onPass: (pass: number) => void }): VNode {
                   </details>
                 )}
               </td>
-              <td class="number">{seconds(pass.seconds)}</td>
+              <td class="number">{pass.seconds > 0 ? seconds(pass.seconds) : ""}</td>
               <td>{pass.ops.length === 0 ? <span class="quiet">none</span> : pass.ops.map(([op, old, now]) => (
                 <span class="op-change" key={op}>{op} <span class="quiet">{old} →</span> {now}</span>))}</td>
             </tr>

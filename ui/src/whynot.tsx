@@ -47,7 +47,7 @@ export function WhyNotView(props: { data: Data; history: History }): VNode {
 function inOrder(findings: Finding[]): number[] {
   const weight = (finding: Finding): number => {
     const near = Math.max(0, ...finding.misses.map((miss) => miss.matched / miss.parts));
-    return near + (finding.refusedCount > 0 ? 0.5 : 0) - (finding.matchCount + finding.missCount === 0 ? 1 : 0);
+    return near + (finding.refusedCount > 0 ? 0.2 : 0) - (finding.matchCount + finding.missCount === 0 ? 1 : 0);
   };
   return findings.map((_, index) => index).sort((one, other) => weight(findings[other]!) - weight(findings[one]!));
 }

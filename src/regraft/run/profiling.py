@@ -95,7 +95,7 @@ def _median_run(times: Sequence[float], runs: int) -> float:
 
 def _binding_of(node: str, bindings: Set[str]) -> str:
     """The binding that a node was written for, whose name its own begins with; the node's name if there is none."""
-    name = node
+    name = node.removeprefix("fused ")
     while name and name not in bindings:
         name = name.rpartition("/")[0]
     return name or node

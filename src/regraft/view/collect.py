@@ -21,8 +21,8 @@ from .findings import finding_rows, matched_rows
 from .page import Page
 from .profile import Profile
 from .recording import Recording, pass_row
-from .sharding import sharding_row
 from .records import Records, lines_of
+from .sharding import sharding_row
 
 if TYPE_CHECKING:
     from ..run.xla_executable import XlaExecutable

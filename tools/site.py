@@ -1,0 +1,85 @@
+"""The site: the README, the pages of docs/, measured results, the API reference and the gallery, in ``site/``.
+
+`python -m tools.site` builds it with MkDocs, and fails where a link leads nowhere. The tree of pages is that of the
+repository, so that links between pages are the same here and there.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from regraft.view import Page
+
+from .gallery import FOLDER as GALLERY
+from .gallery import MODELS
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PAGES: Final = ROOT / "build" / "site_pages"
+SITE: Final = ROOT / "site"
+
+API: Final = {
+    "regraft": "The top: the language, the written form, models, rules",
+    "regraft.dpl": "The pattern language and rewriting",
+    "regraft.op": "The operators",
+    "regraft.transform": "Passes",
+    "regraft.rewrite": "Rules, the driver, explanations",
+    "regraft.analysis": "Questions about a program",
+    "regraft.gradient": "Gradients",
+    "regraft.training": "Losses, optimizers, trainer",
+    "regraft.engine": "Engines",
+    "regraft.convert": "Models in and out",
+    "regraft.model": "A model from file to file",
+    "regraft.view": "The page",
+    "regraft.testing": "Tests of rules and programs",
+}
+"""The public rooms, and what each is for."""
+
+
+def main() -> int:
+    """Write the tree of pages and build the site of it; returns MkDocs' exit status."""
+    shutil.rmtree(PAGES, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", PAGES / "docs", ignore=shutil.ignore_patterns("*.json.gz"))
+    shutil.copytree(ROOT / "bench" / "results", PAGES / "bench" / "results")
+    shutil.copy(ROOT / "README.md", PAGES / "README.md")
+    shutil.copy(ROOT / "LICENSE", PAGES / "LICENSE")
+    _write_api(PAGES / "docs" / "api")
+    (PAGES / "docs" / "gallery").mkdir(exist_ok=True)
+    for name in MODELS:
+        data = json.loads(gzip.decompress((GALLERY / f"{name}.json.gz").read_bytes()))
+        (PAGES / "docs" / "gallery" / f"{name}.html").write_text(Page(data).to_html(), encoding="utf-8")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(SITE)]
+    quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run([*command, "--config-file", str(ROOT / "mkdocs.yml")], env=quiet, check=False).returncode
+
+
+def _write_api(folder: Path) -> None:
+    """A page for each public room, of the names that it promises, and one that lists them."""
+    folder.mkdir()
+    rows: list[str] = []
+    for room, what in API.items():
+        names = importlib.import_module(room).__all__
+        parts = "\n".join(f"::: {_home(room, name)}\n" for name in sorted(names, key=str.lower))
+        (folder / f"{room}.md").write_text(f"# {room}\n\n{what}.\n\n{parts}", encoding="utf-8")
+        rows.append(f"| [`{room}`]({room}.md) | {what} |")
+    head = "# API reference\n\nMade from the docstrings.\n\n| room | what it is for |\n|---|---|\n"
+    (folder / "index.md").write_text(head + "\n".join(rows) + "\n", encoding="utf-8")
+
+
+def _home(room: str, name: str) -> str:
+    """Where a public name is defined, as far as that can be told."""
+    value = getattr(importlib.import_module(room), name)
+    module, own = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    known = isinstance(module, str) and module.startswith("regraft") and own == name
+    return f"{module}.{name}" if known else f"{room}.{name}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
