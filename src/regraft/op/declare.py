@@ -136,3 +136,6 @@ def _with_none(function: Reference, optional: list[bool]) -> Reference:
         return function(xp, *given, **attributes)
 
     return reference
+
+
+Op.provide("com.microsoft", f"{__package__}.microsoft")

@@ -35,7 +35,7 @@ from ..source_nodes import SourceOrigin, source_of
 from ..write.model_facts import FACTS, ModelFacts
 from ..write.writer import INPUT_NAMES, METADATA, OUTPUT_NAMES
 from . import declared
-from .importing import IMPORTERS, REFUSED, Imported, NodeImporter, UnsupportedNodeError, constant_of
+from .importing import IMPORTERS, REFUSED, Imported, NodeImporter, Read, UnsupportedNodeError, constant_of
 from .sizes import Sizes
 from .sparse import with_dense_constants
 
@@ -284,7 +284,7 @@ class GraphImporter:
             return
         importer = NodeImporter(self, node)
         try:
-            found = importers.on_sizes(importer) or read(importer)
+            found = importers.on_sizes(importer) or self._first_reading(read, importer)
         except (ConvertError, UnsupportedNodeError):
             raise
         except Exception as error:
@@ -296,6 +296,15 @@ class GraphImporter:
         missing = [value.name for value in node.outputs[len(results) :] if value.name and list(value.uses())]
         if missing:
             raise UnsupportedNodeError(f"its output {missing[0]} is not computed here")
+
+    def _first_reading(self, read: Read, node: NodeImporter) -> Imported | tuple[Imported | None, ...]:
+        """What ``read`` gives, or where it declines a node of another domain, the node as it is."""
+        try:
+            return read(node)
+        except UnsupportedNodeError:
+            if not declared.is_outside(node.node):
+                raise
+            return self._read_outside(node)
 
     def _read_outside(self, node: NodeImporter) -> tuple[Expr | None, ...]:
         return declared.read_outside(node, declared.is_pure(node.node, self._pure))

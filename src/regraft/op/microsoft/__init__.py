@@ -1,0 +1,15 @@
+"""The operators that ONNX Runtime's optimizers and quantizers write, domain ``com.microsoft``, by their meaning.
+
+Each is one function over the array API, declared with `contributed`; add one to the module of its family, or a module
+to the list below. They are loaded when the first of them is looked up, as by ``is_op("com.microsoft.FusedMatMul")``.
+"""
+
+from . import activation as activation
+from . import attention as attention
+from . import elementwise_quantized as elementwise_quantized
+from . import grouped as grouped
+from . import integers as integers
+from . import normalization as normalization
+from . import products as products
+from . import rotary as rotary
+from . import windows as windows
