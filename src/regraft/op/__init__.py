@@ -49,7 +49,6 @@ from .elementary import (
     tanh,
 )
 from .gather import gather_elements, gather_nd, index_tensor
-from .image import grid_gradients as grid_gradients
 from .indexing import dynamic_strided_slice, strided_slice, take
 from .join import concat, meshgrid, split, stack
 from .linear_algebra import linear, matmul, outer

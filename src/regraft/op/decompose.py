@@ -13,6 +13,7 @@ from ..ir.expr import Expr, Tuple, TupleGetItem, Var
 from ..ir.op import Call, Op
 from ..ir.program import Binding, MatchCast, VarBinding, is_leaf
 from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type
+from .folding import folded
 from .program_xp import DecomposeError, ProgramArray, ProgramNamespace, Recorder
 
 
@@ -45,6 +46,20 @@ class _Bindings:
         return var
 
 
+class _Folding:
+    """A recorder that computes at once what small constants decide, and has another one write down the rest."""
+
+    __slots__ = ("_recorder", "match_cast")
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self.match_cast = recorder.match_cast
+
+    def emit(self, value: Expr) -> Expr:
+        known = folded(value) if isinstance(value, Call) else None
+        return self._recorder.emit(value) if known is None else known
+
+
 def decompose(call: Call) -> Decomposition:
     """``call``, of an operator with a reference, as calls of other operators on the same operands.
 
@@ -61,6 +76,7 @@ def record(call: Call, recorder: Recorder) -> Expr:
     op = call.op
     if not isinstance(op, Op) or op.reference is None:
         raise DecomposeError(f"{call!r} has no meaning that could be written as a program")
+    recorder = _Folding(recorder)
     operands = [_operand(arg, recorder) for arg in call.args]
     if not op.variadic:
         operands += [None] * (len(op.operands) - len(operands))

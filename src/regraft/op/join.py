@@ -13,7 +13,7 @@ from ..ir.errors import OpTypeError
 from ..ir.expr import Expr, PrimValue, Tuple
 from ..ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
-from . import adjoints, reduction
+from . import adjoints
 from .row import primitive
 from .rules import format_dims, normalize_axis, tensor_fields, tensor_operand
 
@@ -338,17 +338,3 @@ def _split_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None
             "cut at ascending places, or take the parts with R.strided_slice"
         )
     return [concat(adjoint, call.attrs.axis)]
-
-
-@MESHGRID.define_gradient
-def _meshgrid_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    tensors = adjoints.fields_of(call.args[0])
-    places = list(range(len(tensors)))
-    if call.attrs.indexing == "xy":
-        places[:2] = places[1::-1]
-    grids = adjoints.fields_of(adjoint)
-    shares = [
-        adjoints.reshape_like(reduction.sum(grid, axis=[other for other in places if other != place]), tensor)
-        for grid, place, tensor in zip(grids, places, tensors, strict=True)
-    ]
-    return [Tuple(shares)]

@@ -15,8 +15,6 @@ from ..ir.dtypes import as_dtype, is_bool, is_float, is_integer, itemsize, numpy
 from ..ir.expr import Expr
 from ..ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
-from .adjoints import collapse_to, converted_like, is_differentiable, known_rank, reshape_like
-from .reshaping import expand_dims, reshape
 from .rules import normalize_axis, require_float, tensor_operand
 from .semantics import cast, dtype_name, integer_range, widened
 
@@ -137,34 +135,6 @@ def dequantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dt
     Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
     return DEQUANTIZE(data, scale, zero_point, out_dtype=as_dtype(out_dtype), axis=int(axis))
-
-
-@DEQUANTIZE.define_gradient
-def _dequantize_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    """The scale has a gradient; data and zero point too, where they are floating."""
-    data, scale, zero_point = call.args
-    factor, offset = [converted_like(_along_expr(call, operand), adjoint) for operand in (scale, zero_point)]
-    distance = converted_like(data, adjoint) - offset
-    scaled = adjoint * factor
-    return [
-        converted_like(scaled, data) if is_differentiable(data.ty) else None,
-        _summed_for(call, scale, adjoint * distance),
-        _summed_for(call, zero_point, -scaled) if is_differentiable(zero_point.ty) else None,
-    ]
-
-
-def _along_expr(call: Call, parameter: Expr) -> Expr:
-    """What `_along` is to arrays."""
-    ndim, own = known_rank(call, call.args[0], "data"), known_rank(call, parameter, "scale and zero_point")
-    if own == 0 or ndim == 0:
-        return reshape(parameter, [1] * ndim)
-    axis = call.attrs.axis % ndim
-    others = [other for other in range(ndim) if other != axis]
-    return expand_dims(parameter, others) if others else parameter
-
-
-def _summed_for(call: Call, parameter: Expr, share: Expr) -> Expr:
-    return converted_like(reshape_like(collapse_to(share, _along_expr(call, parameter)), parameter), parameter)
 
 
 # --- dynamic quantization: the scale is that of the values at hand

@@ -1,6 +1,6 @@
-"""Gradients of operators that choose among elements: sort, topk, median, unique.
+"""Gradients of operators that choose among elements: median, unique.
 
-They stand apart from the operators, in `sorting`, `reduction` and `sets`, because they are written with scattering,
+They stand apart from the operators, in `reduction` and `sets`, because they are written with scattering,
 which builds on these. The adjoint of each chosen element goes to where the element stood.
 """
 
@@ -14,24 +14,6 @@ from .reduction import MEDIAN, extreme_gradient, kept_axes
 from .reshaping import flatten
 from .scatter import scatter_elements
 from .sets import UNIQUE, unique
-from .sorting import SORT, TOPK, argsort, topk
-
-
-@SORT.define_gradient
-def _sort_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    x, axis = call.args[0], call.attrs.axis
-    places = argsort(x, axis, call.attrs.descending, "int64")
-    return [scatter_elements(zeros_of(x), places, adjoint, axis)]
-
-
-@TOPK.define_gradient
-def _topk_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    data, attrs = call.args[0], call.attrs
-    if attrs.ret_type == "both":
-        places, share = output[1], fields_of(adjoint)[0]
-    else:
-        places, share = topk(data, attrs.k, attrs.axis, "indices", attrs.largest, attrs.dtype), adjoint
-    return [scatter_elements(zeros_of(data), places, share, attrs.axis)]
 
 
 @MEDIAN.define_gradient

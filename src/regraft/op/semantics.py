@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from array_api_compat import device as device_of  # pyright: ignore[reportUnknownVariableType]
 
+from ..ir.dims import Dim
 from ..ir.dtypes import is_bool, is_float, is_integer, is_unsigned, itemsize, numpy_dtype
 from ..ir.op import Op, Reference
 
@@ -161,13 +162,13 @@ def accumulator(result: str, *operands: str) -> str:
     return "float64" if "float64" in names else "float32"
 
 
-def filled(xp: Any, shape: Sequence[int], value: float, like: Any) -> Any:
+def filled(xp: Any, shape: Sequence[Dim], value: float, like: Any) -> Any:
     """An array of ``shape`` that holds ``value`` throughout, with the dtype and device of ``like``."""
     # a traced JAX array has no `device` of its own; the helper answers for all namespaces
     return xp.full(tuple(shape), value, dtype=like.dtype, device=device_of(like))
 
 
-def positions(xp: Any, count: int, like: Any) -> Any:
+def positions(xp: Any, count: Dim, like: Any) -> Any:
     """0 up to ``count`` - 1 as int64, beside ``like``: on its device."""
     return xp.arange(count, dtype=xp.int64, device=device_of(like))
 

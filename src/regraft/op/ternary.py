@@ -177,9 +177,3 @@ def _where_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None
 def _clip_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     # An element that is what it was is within the limits, or on one, where PyTorch lets the gradient through, too.
     return [where(equal(output, call.args[0]), adjoint, 0.0), None, None]
-
-
-@EWISE_FMA.define_gradient
-def _ewise_fma_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    x1, x2, _ = call.args
-    return [adjoint * x2, adjoint * x1, adjoint]

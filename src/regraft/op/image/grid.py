@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from itertools import product
-from math import prod
 from typing import Any, Final
 
-from ...ir.dims import Dim, dims_equal
+from ...ir.dims import Dim, dim_max, dim_product, dims_equal
 from ...ir.expr import Expr
 from ...ir.op import Call, Op, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, size_operand, to_canonical
 from ..rules import require_float, shape_operand
-from ..semantics import cast, constant_array, dtype_name, widened
+from ..semantics import cast, dtype_name, positions, widened
 
 __all__ = ["affine_grid", "grid_sample"]
 
@@ -54,15 +53,16 @@ def _grid_sample_type(call: Call) -> Type:
     return arranged_type(call, "layout", letters, (*data[:2], *grid.shape[2:]), ty.dtype)
 
 
-def _padded(xp: Any, place: Any, size: int, padding_mode: str, align_corners: bool) -> Any:
+def _padded(xp: Any, place: Any, size: Dim, padding_mode: str, align_corners: bool) -> Any:
     """``place`` on an axis of ``size`` elements, brought onto the axis by the padding mode."""
     if padding_mode == "zeros":
         return place
     if padding_mode == "reflection":
-        low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
-        distance = xp.remainder(xp.abs(place - low), 2 * span) if span else xp.zeros_like(place)
+        # Between the ends of a single element there is nothing to be reflected: any span will do.
+        low, span = (0.0, dim_max(size - 1, 1)) if align_corners else (-0.5, size)
+        distance = xp.remainder(xp.abs(place - low), 2 * span)
         place = xp.where(distance > span, 2 * span - distance, distance) + low
-    return xp.clip(place, 0.0, size - 1.0)
+    return xp.clip(place, 0, size - 1)
 
 
 CUBIC_ALPHA: Final = -0.75
@@ -83,10 +83,10 @@ def _cubic_weights(share: Any) -> list[Any]:
 
 
 def _taps(
-    xp: Any, coordinate: Any, size: int, method: str, padding_mode: str, align_corners: bool
+    xp: Any, coordinate: Any, size: Dim, method: str, padding_mode: str, align_corners: bool
 ) -> list[tuple[Any, Any]]:
     """The places on one axis that make up each sample, whole numbers as floats, with their weights."""
-    extent = (coordinate + 1.0) * (size - 1.0) / 2.0 if align_corners else ((coordinate + 1.0) * size - 1.0) / 2.0
+    extent = (coordinate + 1.0) * (size - 1) / 2.0 if align_corners else ((coordinate + 1.0) * size - 1.0) / 2.0
     if method == "bicubic":
         left = xp.floor(extent)
         weights = _cubic_weights(extent - left)
@@ -109,9 +109,9 @@ def _grid_sample(
     x = widened(xp, to_canonical(xp, data, layout, letters))
     batch, channels, *sizes = x.shape
     targets = grid.shape[2:]
-    flat = xp.reshape(x, (batch, channels, prod(sizes)))
+    flat = xp.reshape(x, (batch, channels, dim_product(sizes)))
     coordinates = cast(xp, grid, dtype_name(x.dtype))
-    coordinates = xp.reshape(coordinates, (batch, rank, prod(targets)))
+    coordinates = xp.reshape(coordinates, (batch, rank, dim_product(targets)))
     options = (method, padding_mode, align_corners)
     axes = [_taps(xp, coordinates[:, rank - 1 - axis, :], sizes[axis], *options) for axis in range(rank)]
     total: Any = 0
@@ -120,7 +120,7 @@ def _grid_sample(
         bounds = [(place >= 0) & (place <= size - 1) for (place, _), size in zip(taps, sizes, strict=True)]
         source: Any = 0
         for (place, _), size in zip(taps, sizes, strict=True):
-            source = source * size + cast(xp, xp.clip(place, 0.0, size - 1.0), "int64")
+            source = source * size + cast(xp, xp.clip(place, 0, size - 1), "int64")
         index = xp.broadcast_to(xp.expand_dims(source, axis=1), (batch, channels, source.shape[1]))
         picked = xp.take_along_axis(flat, index, axis=2)
         # what lies beyond the image counts as 0, even where the element at its edge is infinite
@@ -189,23 +189,16 @@ def _affine_grid_type(call: Call) -> Type:
     return TensorType((batch, rows, *size.values), theta.dtype)
 
 
-def spread_places(size: int, align_corners: bool) -> list[float]:
-    """The places of ``size`` elements across -1 to 1; a single one is in the middle."""
-    if align_corners:
-        return [(2 * place - (size - 1)) / max(size - 1, 1) for place in range(size)]
-    return [(2 * place + 1 - size) / size for place in range(size)]
-
-
 def _affine_grid(xp: Any, theta: Any, size: tuple[int, ...], align_corners: bool) -> Any:
     wide = widened(xp, theta)
-    rank = len(size)
+    rank, work = len(size), dtype_name(wide.dtype)
     shape = (theta.shape[0], rank, *size)
     ending = (1,) * rank
     total = xp.reshape(wide[:, :, rank], (*shape[:2], *ending))
     for axis, extent in enumerate(size):
-        places = xp.reshape(
-            constant_array(xp, spread_places(extent, align_corners), wide), (-1, *(1,) * (rank - 1 - axis))
-        )
+        places = cast(xp, positions(xp, extent, wide) * 2 - (extent - 1), work)
+        length = dim_max(extent - 1, 1) if align_corners else extent
+        places = xp.reshape(places / length, (-1, *(1,) * (rank - 1 - axis)))
         total = total + xp.reshape(wide[:, :, rank - 1 - axis], (*shape[:2], *ending)) * places
     return cast(xp, xp.broadcast_to(total, shape), dtype_name(theta.dtype))
 

@@ -1,6 +1,6 @@
 """Resizing of images and volumes: each axis by itself, from a few elements near the place that it comes from.
 
-Where a result's element comes from is worked out in exact fractions, so a place that falls between two
+Where a result's element comes from is worked out in whole numbers, as a fraction, so a place that falls between two
 elements, or on one, is never moved by rounding. float16 and bfloat16 are computed in float32. Each operator
 is declared whole here.
 """
@@ -8,12 +8,10 @@ is declared whole here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from functools import partial
-from math import ceil, floor
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from ...ir.dims import Dim
+from ...ir.dims import Dim, dim_max, dim_min
 from ...ir.dtypes import as_optional_dtype, is_float
 from ...ir.errors import OpTypeError
 from ...ir.expr import Expr, PrimValue, ShapeExpr
@@ -25,13 +23,12 @@ from ..axis_maps import map_axis, rearranged
 from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, size_operand, to_canonical
 from ..reshaping import reshape
 from ..rules import shape_operand, tensor_operand
-from ..semantics import cast, constant_array, dtype_name, index_array, widened
+from ..semantics import cast, dtype_name, positions, widened
 
 __all__ = ["resize2d", "resize3d"]
 
 _METHODS: Final = ("nearest_neighbor", "linear", "cubic")
 _CROP: Final = "tf_crop_and_resize"
-_HALF: Final = Fraction(1, 2)
 
 # --- where elements come from
 
@@ -39,104 +36,113 @@ _HALF: Final = Fraction(1, 2)
 class _Axis(NamedTuple):
     """One axis that is resized, and the part of it (``start`` to ``end``, in shares) that `_CROP` takes."""
 
-    size: int
-    target: int
+    size: Dim
+    target: Dim
     start: float
     end: float
 
 
-def _half_pixel(axis: _Axis, place: int) -> Fraction:
-    return (place + _HALF) * axis.size / axis.target - _HALF
+_Ratio: TypeAlias = tuple[Any, Any]
+"""Where each element of the result comes from: a numerator for each, and the denominator of all."""
 
 
-def _pytorch_half_pixel(axis: _Axis, place: int) -> Fraction:
-    return _half_pixel(axis, place) if axis.target > 1 else Fraction(0)
+def _half_pixel(places: Any, axis: _Axis) -> _Ratio:
+    return (places * 2 + 1) * axis.size - axis.target, axis.target * 2
 
 
-def _align_corners(axis: _Axis, place: int) -> Fraction:
-    return Fraction(place * (axis.size - 1), max(axis.target - 1, 1))
+def _pytorch_half_pixel(places: Any, axis: _Axis) -> _Ratio:
+    numerator, denominator = _half_pixel(places, axis)
+    return numerator * dim_min(axis.target - 1, 1), denominator
 
 
-def _asymmetric(axis: _Axis, place: int) -> Fraction:
-    return Fraction(place * axis.size, axis.target)
+def _align_corners(places: Any, axis: _Axis) -> _Ratio:
+    return places * (axis.size - 1), dim_max(axis.target - 1, 1)
 
 
-def _tf_half_pixel_for_nn(axis: _Axis, place: int) -> Fraction:
-    return (place + _HALF) * axis.size / axis.target
+def _asymmetric(places: Any, axis: _Axis) -> _Ratio:
+    return places * axis.size, axis.target
 
 
-def _tf_crop_and_resize(axis: _Axis, place: int) -> Fraction:
-    start, end = Fraction(axis.start), Fraction(axis.end)
-    if axis.target == 1:
-        return (start + end) / 2 * (axis.size - 1)
-    return start * (axis.size - 1) + place * (end - start) * (axis.size - 1) / (axis.target - 1)
+def _tf_half_pixel_for_nn(places: Any, axis: _Axis) -> _Ratio:
+    return (places * 2 + 1) * axis.size, axis.target * 2
 
 
-_COORDINATES: Final[dict[str, Callable[[_Axis, int], Fraction]]] = {
+_COORDINATES: Final[dict[str, Callable[[Any, _Axis], _Ratio]]] = {
     "half_pixel": _half_pixel,
     "align_corners": _align_corners,
     "asymmetric": _asymmetric,
     "pytorch_half_pixel": _pytorch_half_pixel,
     "tf_half_pixel_for_nn": _tf_half_pixel_for_nn,
-    _CROP: _tf_crop_and_resize,
 }
-_ROUNDING: Final[dict[str, Callable[[Fraction], int]]] = {
-    "round": round,
-    "round_prefer_floor": lambda place: ceil(place - _HALF),
-    "round_prefer_ceil": lambda place: floor(place + _HALF),
-    "floor": floor,
-    "ceil": ceil,
+"""The modes whose places are fractions of whole numbers, which are exact."""
+
+
+def _cropped(xp: Any, places: Any, axis: _Axis) -> _Ratio:
+    """Places within a part of the axis, which are floats, as its start and end are."""
+    last = cast(xp, positions(xp, 1, places) + (axis.size - 1), "float64")
+    if axis.target == 1:
+        return last * ((axis.start + axis.end) / 2), 1.0
+    return last * axis.start + cast(xp, places, "float64") * last * (axis.end - axis.start) / (axis.target - 1), 1.0
+
+
+def _to_even(numerator: Any, denominator: Any) -> Any:
+    doubled, period = numerator * 2 + denominator, denominator * 2
+    up = doubled // period
+    return up - (doubled % period == 0) * (up % 2)
+
+
+_ROUNDING: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "round": _to_even,
+    "round_prefer_floor": lambda numerator, denominator: -((numerator * -2 + denominator) // (denominator * 2)),
+    "round_prefer_ceil": lambda numerator, denominator: (numerator * 2 + denominator) // (denominator * 2),
+    "floor": lambda numerator, denominator: numerator // denominator,
+    "ceil": lambda numerator, denominator: -(-numerator // denominator),
 }
 
 # --- the elements that are mixed, and their weights
 
 
-def _cubic_weight(distance: float, alpha: float) -> float:
-    """Keys' piecewise cubic: the weight of an element at that ``distance``, less than 2."""
-    if distance <= 1:
-        return ((alpha + 2) * distance - (alpha + 3)) * distance**2 + 1
-    return ((distance - 5) * distance + 8) * distance * alpha - 4 * alpha
+def _cubic_weight(distance: Any, is_near: bool, alpha: float) -> Any:
+    """Keys' piecewise cubic: the weight of an element at that ``distance``, at most 1 where it ``is_near``, else 2."""
+    if is_near:
+        return ((alpha + 2) * distance - (alpha + 3)) * distance * distance + 1.0
+    return ((distance - 5.0) * distance + 8.0) * distance * alpha - 4.0 * alpha
 
 
-def _neighbours(place: Fraction, size: int, alpha: float | None, exclude: bool) -> list[tuple[int, float]]:
-    """The elements of an axis that make up the value at ``place``, each with its weight.
+def _taps(xp: Any, source: _Ratio, size: Dim, alpha: float | None, exclude: bool) -> list[tuple[Any, Any]]:
+    """The elements of an axis that make up each value, and their weights in float64.
 
     Two for linear interpolation, four for cubic (which has an ``alpha``). Beyond its ends the axis goes on
     with its last elements, or, with ``exclude``, with nothing.
     """
-    left = floor(place)
+    numerator, denominator = source
+    left = numerator // denominator
+    share = cast(xp, numerator - left * denominator, "float64") / denominator
+    left = cast(xp, left, "int64")
     if alpha is None:
-        share = float(place - left)
-        taps = [(left, 1.0 - share), (left + 1, share)]
-    else:
-        taps = [(tap, _cubic_weight(float(abs(place - tap)), alpha)) for tap in range(left - 1, left + 3)]
-        if exclude:
-            taps = [(tap, weight if 0 <= tap < size else 0.0) for tap, weight in taps]
-            total = sum(weight for _, weight in taps)
-            taps = [(tap, weight / total) for tap, weight in taps]
-    return [(min(max(tap, 0), size - 1), weight) for tap, weight in taps]
+        return [(left, 1.0 - share), (left + 1, share)]
+    distances = (share + 1.0, share, 1.0 - share, 2.0 - share)
+    taps = [(left + tap - 1, _cubic_weight(distances[tap], tap in (1, 2), alpha)) for tap in range(4)]
+    if not exclude:
+        return taps
+    inside = [xp.logical_and(place >= 0, place < size) for place, _ in taps]
+    kept = [xp.where(flag, weight, xp.zeros_like(weight)) for flag, (_, weight) in zip(inside, taps, strict=True)]
+    total = kept[0] + kept[1] + kept[2] + kept[3]
+    return [(place, weight / total) for (place, _), weight in zip(taps, kept, strict=True)]
 
 
-def _nearest(mode: str, rounding_method: str, place: Fraction, size: int) -> int:
-    """The element of an axis that stands for ``place``."""
-    rounded = _ROUNDING[rounding_method or ("round" if mode == "align_corners" else "floor")]
-    return min(max(rounded(place), 0), size - 1)
+def _along(xp: Any, values: Any, axis: int, ndim: int) -> Any:
+    """``values``, one for each place on ``axis``, shaped to broadcast with a tensor of ``ndim`` axes."""
+    return xp.reshape(values, (-1, *(1,) * (ndim - axis - 1)))
 
 
-def _mixed(xp: Any, x: Any, axis: int, neighbours: Sequence[Sequence[tuple[int, float]]]) -> Any:
-    """For each list of ``neighbours``, the sum of those elements of ``axis`` times their weights."""
-    total = 0
-    for column in zip(*neighbours, strict=True):
-        weights = constant_array(xp, [weight for _, weight in column], x)
-        part = xp.take(x, index_array(xp, [source for source, _ in column], x), axis=axis)
-        total = total + part * xp.reshape(weights, (-1, *(1,) * (x.ndim - axis - 1)))
+def _mixed(xp: Any, x: Any, axis: int, taps: Sequence[tuple[Any, Any]]) -> Any:
+    """The sum of the elements of ``axis`` that ``taps`` name, times their weights."""
+    total: Any = 0
+    for places, weights in taps:
+        part = xp.take(x, xp.clip(places, 0, x.shape[axis] - 1), axis=axis)
+        total = total + part * _along(xp, cast(xp, weights, dtype_name(x.dtype)), axis, x.ndim)
     return total
-
-
-def _outside(xp: Any, x: Any, axis: int, places: Sequence[Fraction], size: int) -> Any:
-    """Where ``places`` lie beyond the elements of an axis, shaped to broadcast with ``x``."""
-    flags = index_array(xp, [not 0 <= place <= size - 1 for place in places], x)
-    return xp.reshape(flags, (-1, *(1,) * (x.ndim - axis - 1))) == 1
 
 
 # --- the operators
@@ -148,7 +154,7 @@ def _resize_type(call: Call) -> Type:
     letters = data_letters(rank)
     for name, known in (
         ("method", _METHODS),
-        ("coordinate_transformation_mode", tuple(_COORDINATES)),
+        ("coordinate_transformation_mode", (*_COORDINATES, _CROP)),
         ("rounding_method", ("", *_ROUNDING)),
     ):
         if attrs[name] not in known:
@@ -186,21 +192,22 @@ def _resize(
     x = to_canonical(xp, data, layout, letters)
     if method != "nearest_neighbor":
         x = widened(xp, x) if is_float(name) else cast(xp, x, "float64")
-    coordinate = _COORDINATES[coordinate_transformation_mode]
-    alpha = cubic_alpha if method == "cubic" else None
+    mode, alpha = coordinate_transformation_mode, cubic_alpha if method == "cubic" else None
+    rounded = _ROUNDING[rounding_method or ("round" if mode == "align_corners" else "floor")]
     beyond = xp.asarray(False)
     for axis in range(2, rank + 2):
-        extent, target = x.shape[axis], size[axis - 2]
-        along = _Axis(extent, target, roi[axis - 2], roi[axis - 2 + rank])
-        places = [coordinate(along, place) for place in range(target)]
+        along = _Axis(x.shape[axis], size[axis - 2], roi[axis - 2], roi[axis - 2 + rank])
+        places = positions(xp, along.target, x)
+        source = _cropped(xp, places, along) if mode == _CROP else _COORDINATES[mode](places, along)
         if method == "nearest_neighbor":
-            sources = [_nearest(coordinate_transformation_mode, rounding_method, place, extent) for place in places]
-            x = xp.take(x, index_array(xp, sources, x), axis=axis)
+            nearest = xp.clip(cast(xp, rounded(*source), "int64"), 0, along.size - 1)
+            x = xp.take(x, nearest, axis=axis)
         else:
-            x = _mixed(xp, x, axis, [_neighbours(place, extent, alpha, bool(cubic_exclude)) for place in places])
-        if coordinate_transformation_mode == _CROP:
-            beyond = xp.logical_or(beyond, _outside(xp, x, axis, places, extent))
-    if coordinate_transformation_mode == _CROP:
+            x = _mixed(xp, x, axis, _taps(xp, source, along.size, alpha, bool(cubic_exclude)))
+        if mode == _CROP:
+            outside = xp.logical_or(source[0] < 0, source[0] > along.size - 1)
+            beyond = xp.logical_or(beyond, _along(xp, outside, axis, x.ndim))
+    if mode == _CROP:
         x = xp.where(beyond, xp.full_like(x, extrapolation_value), x)
     return from_canonical(xp, cast(xp, x, out_dtype or name), layout, letters)
 

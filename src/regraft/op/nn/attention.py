@@ -18,13 +18,10 @@ from ...ir.op import Call, Op, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from ..adjoints import collapse_to, converted_like, count_of, known_shape, tensor_type
 from ..adjoints import widened as widened_expr
-from ..comparison import equal, greater_equal, less, less_equal
+from ..comparison import equal, greater_equal, less
 from ..costs import attention_operations
-from ..create import arange, zeros
-from ..datatype import astype
+from ..create import arange
 from ..elementary import rsqrt
-from ..indexing import strided_slice, take
-from ..join import concat
 from ..linear_algebra import matmul
 from ..logical import logical_and
 from ..manipulate import permute_dims
@@ -323,7 +320,7 @@ def _is_rank(operand: Expr, ndim: int) -> bool:
     return isinstance(operand.ty, TensorType) and operand.ty.ndim == ndim
 
 
-# --- gradients
+# --- gradients: by hand for one sequence, which keeps the attention of the forward part one operator
 
 
 def _attention_shares(call: Call, adjoint: Expr, bias: Expr | None, visible: Expr | None) -> list[Expr]:
@@ -372,12 +369,6 @@ def _in_shape(value: Expr, dims: Sequence[Dim]) -> Expr:
     return value if shape is not None and shapes_equal(shape, dims) is True else reshape(value, dims)
 
 
-def _within_expr(distance: Expr, window_size: int | None) -> Expr:
-    """What `_within` is to arrays."""
-    seen = greater_equal(distance, 0)
-    return seen if window_size is None else logical_and(seen, less(distance, window_size))
-
-
 @ATTENTION.define_gradient
 @ATTENTION_BIAS.define_gradient
 def _attention_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
@@ -386,33 +377,7 @@ def _attention_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | 
         queries, keys = known_shape(call, call.args[0], "query")[1], known_shape(call, call.args[1], "key")[1]
         first = keys - queries if causal == "BottomRight" else 0
         distance = expand_dims(arange(first, first + queries), 1) - arange(keys)
-        visible = _within_expr(distance, call.attrs.window_size)
+        visible = greater_equal(distance, 0)
+        if call.attrs.window_size is not None:
+            visible = logical_and(visible, less(distance, call.attrs.window_size))
     return [*_attention_shares(call, adjoint, call.args[3] if len(call.args) > 3 else None, visible)]
-
-
-def _places_expr(starts: Expr, count: Dim, sequences: Dim) -> tuple[Expr, Expr]:
-    """What `_places` is to arrays."""
-    elements = arange(count)
-    begun = less_equal(strided_slice(starts, [0], [1], [sequences + 1]), expand_dims(elements, 1))
-    sequence = sum(astype(begun, "int64"), 1)
-    return sequence, elements - take(starts, sequence, 0)
-
-
-@ATTENTION_VAR_LEN.define_gradient
-def _attention_var_len_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    starts_q, starts_k = [astype(call.args[index], "int64") for index in (3, 5)]
-    sequences = known_shape(call, starts_q, "seqstart_q")[0] - 1
-    sequence_q, place_q = _places_expr(starts_q, known_shape(call, call.args[0], "queries")[1], sequences)
-    sequence_k, place_k = _places_expr(starts_k, known_shape(call, call.args[1], "keys")[1], sequences)
-    own = expand_dims(sequence_q, 1)
-    visible = logical_and(equal(own, sequence_k), less(own, count_of([sequences], "int64")))
-    if call.attrs.causal_mask is not None:
-        if call.attrs.causal_mask == "BottomRight":
-            lengths_q, lengths_k = [
-                strided_slice(starts, [0], [1], [sequences + 1]) - strided_slice(starts, [0], [0], [sequences])
-                for starts in (starts_q, starts_k)
-            ]
-            surplus = concat([lengths_k - lengths_q, zeros((1,), "int64")])
-            place_q = place_q + take(surplus, sequence_q, 0)
-        visible = logical_and(visible, _within_expr(expand_dims(place_q, 1) - place_k, call.attrs.window_size))
-    return [*_attention_shares(call, adjoint, None, visible), None, None, None, None]

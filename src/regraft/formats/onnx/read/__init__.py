@@ -24,7 +24,6 @@ from . import (
     trees,
     vision,
 )
-from .folding import folded
 from .partial_sizes import partial_sizes
 from .size_arithmetic import on_sizes
 
@@ -52,4 +51,4 @@ FAMILIES: Final = (
 )
 """The modules that hold the readers, and the reasons for which there is none."""
 
-__all__ = ["FAMILIES", "folded", "on_sizes", "partial_sizes"]
+__all__ = ["FAMILIES", "on_sizes", "partial_sizes"]

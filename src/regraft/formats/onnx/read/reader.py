@@ -27,6 +27,7 @@ from ....ir.expr import Constant, DataflowVar, Expr, Tuple, Var, const
 from ....ir.module import IRModule
 from ....ir.op import Call, Op
 from ....ir.types import TensorType
+from ....op.folding import folded
 from ...errors import ConvertError, UnsupportedOperatorError
 from .. import read as importers
 from ..element_types import from_onnx_dtype, to_onnx_dtype
@@ -355,9 +356,9 @@ class GraphImporter:
 
     def emit(self, expr: Expr, name: str = "") -> Expr:
         """``expr`` bound to a variable, or the constant that it is."""
-        folded = importers.folded(expr) if isinstance(expr, Call) else None
-        if folded is not None:
-            return folded
+        known = folded(expr) if isinstance(expr, Call) else None
+        if known is not None:
+            return known
         if isinstance(expr, Var | Constant):
             return expr
         if name in self._outputs and self.builder.current_block_is_dataflow():

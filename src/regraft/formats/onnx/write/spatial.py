@@ -23,7 +23,6 @@ from .graph import GraphWriter, dtype_of
 from .kernels import has_kernel
 from .linear_algebra import working_dtype
 from .lowering import Lowered, Lowering, lowers, size_at, tensor_type
-from .open_sizes import affine_grid_by_places, has_open_sizes, nearest_by_places
 
 _LETTERS = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 
@@ -276,8 +275,6 @@ def _resize(lowering: Lowering, call: Call) -> Lowered | None:
     plain = plain or (method == "cubic" and len(layout) == 4 and mode != "tf_crop_and_resize")
     plain = plain and is_float(dtype) and has_kernel("Resize", dtype)
     whole = method == "nearest_neighbor" and _is_whole_nearest(call) and dtype != "bool" and has_kernel("Resize", dtype)
-    if method == "nearest_neighbor" and not whole and mode != "tf_crop_and_resize" and has_open_sizes(call):
-        return nearest_by_places(lowering, call)
     if not (plain or whole):
         return None
     letters = _LETTERS[len(layout)]
@@ -314,8 +311,3 @@ def _grid_sample(lowering: Lowering, call: Call) -> Lowered | None:
         align_corners=int(attrs["align_corners"]),
     )
     return _arranged(graph, found, _LETTERS[rank], attrs["layout"])
-
-
-@lowers("image.affine_grid")
-def _affine_grid(lowering: Lowering, call: Call) -> Lowered | None:
-    return affine_grid_by_places(lowering, call) if has_open_sizes(call) else None

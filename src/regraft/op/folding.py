@@ -1,4 +1,4 @@
-"""Computing what constants alone decide: sizes, axes, masks and the like that models write out as nodes."""
+"""Computing what small constants alone decide: sizes, axes, masks, weights of resampling and the like."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from ....ir.dims import SymExpr
-from ....ir.dtypes import itemsize
-from ....ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple
-from ....ir.op import Call, Op
-from ....ir.tensor_data import TensorData
-from ....ir.types import TensorType
+from ..ir.dims import SymExpr
+from ..ir.dtypes import itemsize
+from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple
+from ..ir.op import Call, Op
+from ..ir.tensor_data import TensorData
+from ..ir.types import TensorType
 
 _MOST_ELEMENTS: Final = 4096
-"""Constants of more elements are weights, and stay as the model has them."""
+"""Constants of more elements are weights, and stay as they are."""
 _MOST_GROWN: Final = 1024
 """So many elements may take more room than what they are made of, as weights of 8 bits do that are made wider."""
 
