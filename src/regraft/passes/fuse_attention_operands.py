@@ -8,8 +8,8 @@ its result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from .. import op as ops
 from ..ir.dims import Dim, dim_product, dims_equal
@@ -147,6 +147,16 @@ def _split(operand: Operand, lead: Sequence[Dim], bindings: Bindings) -> Operand
     return Operand(ops.reshape(operand.value, [*shape[:at], *lead, *shape[at + 1 :]]), (at, at + 1, *later))
 
 
+def _repetition(value: Expr, bindings: Bindings) -> Mapping[Any, Any] | None:
+    """The match of `_spread_out` at ``value``, or at what it is a reshape of: only the last of reshapes counts."""
+    while True:
+        found = matched(_spread_out, value, bindings)
+        outer = matched(_reshaped, value, bindings) if found is None else None
+        if outer is None:
+            return found
+        value = outer[_data]
+
+
 def unrepeated(operand: Operand, bindings: Bindings) -> tuple[Operand, Dim] | None:
     """``operand``, of four axes, before each of its heads was repeated, and how many times; None if they were not."""
     if len(operand.axes) != 4:
@@ -158,7 +168,7 @@ def unrepeated(operand: Operand, bindings: Bindings) -> tuple[Operand, Dim] | No
         if attrs.axis is None or attrs.axis % 4 != at:
             return None
         return peeled(Operand(found[_data], operand.axes), bindings), attrs.repeats
-    found = matched(_spread_out, operand.value, bindings)
+    found = _repetition(operand.value, bindings)
     if found is None:
         return None
     before, spread = shape_of(found[_widened]), shape_of(found[_spread])

@@ -137,11 +137,11 @@ def pipeline(level: int | str = "default", machine: Machine = CPU_CORE) -> Seque
     first: list[Pass] = [CanonicalizeBindings()]
     if number >= 1:
         first += [FoldBatchnormToConv2D(), FoldConstant(keep_named=True), EliminateCommonSubexpr()]
-        first.append(RemoveNoOps())
     if number >= 2:
+        # A norm whose factor is 1, as it is before training, is a norm still: no-ops go afterwards.
         first.append(RecognizeOperators())
     if number >= 1:
-        first += [RemoveRedundantReshape(), SimplifyTransposes()]
+        first += [RemoveNoOps(), RemoveRedundantReshape(), SimplifyTransposes()]
     if number >= 3:
         first += [ExpandMatmulOfSum(), AdjustMatmulOrder()]
     if number >= 2:

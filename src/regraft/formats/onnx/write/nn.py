@@ -7,6 +7,7 @@ goes by the reference semantics.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -181,20 +182,35 @@ def _attention(lowering: Lowering, call: Call) -> Lowered | None:
         if mask is not None:
             bias = graph.op("Where", mask, bias, graph.constant(float("-inf"), dtype))
         mask = bias
+    options: dict[str, Any] = {
+        "scale": attrs["scale"],
+        "is_causal": int(attrs["causal_mask"] == "TopLeft" and attrs["window_size"] is None),
+    }
+    values = [lowering.tensor(arg) for arg, _ in operands]
+    by_heads = [_by_heads(value) for value in values]
+    if by_heads[1] is not None and by_heads[2] is not None:
+        # Keys and values lie head by head, as those of a cache do, which is larger than anything else here.
+        pairs = zip(by_heads, values, strict=True)
+        heads_first = [graph.op("Transpose", value, perm=_EXCHANGED) if own is None else own for own, value in pairs]
+        return graph.op("Transpose", graph.op("Attention", *heads_first, mask, **options), perm=_EXCHANGED)
     heads = [count for count in (size_at(arg, 2) for arg in call.args[:2]) if isinstance(count, int)]
     # Rows of all heads, as they lie in memory: no transposition is needed, and ONNX Runtime is fastest so.
-    rows = [reshaped(lowering, lowering.tensor(arg), shape, _rows(shape)) for arg, shape in operands]
-    found = graph.op(
-        "Attention",
-        *rows,
-        mask,
-        q_num_heads=heads[0],
-        kv_num_heads=heads[1],
-        scale=attrs["scale"],
-        is_causal=int(attrs["causal_mask"] == "TopLeft" and attrs["window_size"] is None),
-    )
+    rows = [reshaped(lowering, value, arg[1], _rows(arg[1])) for value, arg in zip(values, operands, strict=True)]
+    found = graph.op("Attention", *rows, mask, q_num_heads=heads[0], kv_num_heads=heads[1], **options)
     result = (*operands[0][1][:3], operands[2][1][3])
     return reshaped(lowering, found, _rows(result), result)
+
+
+_EXCHANGED = (0, 2, 1, 3)
+
+
+def _by_heads(value: ir.Value) -> ir.Value | None:
+    """What ``value``, of axes (batch, sequence, heads, size), is with heads first, if it is made from that."""
+    producer = value.producer()
+    if producer is None or producer.op_type != "Transpose" or producer.domain:
+        return None
+    perm = producer.attributes.get("perm")
+    return producer.inputs[0] if perm is not None and tuple(perm.as_ints()) == _EXCHANGED else None
 
 
 def _rows(shape: Sequence[Dim]) -> tuple[Dim, ...]:
