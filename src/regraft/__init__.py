@@ -105,6 +105,7 @@ _ROOMS = (
     "engine",
     "expr_functor",
     "formats",
+    "frontend",
     "gradient",
     "model",
     "op",

@@ -7,6 +7,18 @@ but for `remove_all_unused`. Every question costs time linear in the program.
 from .cost import Cost, bytes_of, call_cost, constant_bytes, elements_of, estimate_cost
 from .machine import CPU_CORE, Machine, call_seconds
 from .purity import contains_impure_call, find_impure_call
+from .recursion import computable_at_compile_time, detect_recursion
+from .types import (
+    BaseCheckResult,
+    collect_non_negative_expressions,
+    definable_tir_vars_in_type,
+    derive_call_ret_type,
+    erase_to_well_defined,
+    get_static_type,
+    tir_vars_in_type,
+    type_base_check,
+    type_lca,
+)
 from .unused import live_bindings, remove_all_unused
 from .uses import DirectUses, direct_uses, udchain, used_vars, users_of
 from .variables import (
@@ -24,6 +36,7 @@ from .well_formed import WellFormedError, check_well_formed, well_formed
 
 __all__ = [
     "CPU_CORE",
+    "BaseCheckResult",
     "Cost",
     "DirectUses",
     "Machine",
@@ -35,20 +48,30 @@ __all__ = [
     "call_cost",
     "call_seconds",
     "check_well_formed",
+    "collect_non_negative_expressions",
+    "computable_at_compile_time",
     "constant_bytes",
     "contains_impure_call",
+    "definable_tir_vars_in_type",
     "defined_symbolic_vars",
+    "derive_call_ret_type",
+    "detect_recursion",
     "direct_uses",
     "elements_of",
+    "erase_to_well_defined",
     "estimate_cost",
     "find_impure_call",
     "free_symbolic_vars",
     "free_vars",
+    "get_static_type",
     "get_var2val",
     "live_bindings",
     "name_to_binding",
     "post_order_visit",
     "remove_all_unused",
+    "tir_vars_in_type",
+    "type_base_check",
+    "type_lca",
     "udchain",
     "used_vars",
     "users_of",

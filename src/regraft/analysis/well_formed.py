@@ -120,6 +120,8 @@ class _Checker:
 
     def _binding(self, binding: Binding, in_dataflow: bool) -> Steps[None]:
         value, var = binding.value, binding.var
+        if isinstance(value, Function):
+            self._seen.add(var)  # a function that is defined here may call itself
         if isinstance(value, If | Function):
             yield from self._nested(value, in_dataflow)
         else:

@@ -134,8 +134,9 @@ class Comparer:
             case _Definition():
                 return self._define_binding(a.binding, b.binding, place)
             case VarBinding() | MatchCast():
-                self._stack.append((_Definition(a), _Definition(b), place))
-                self._stack.append((a.value, b.value, place))
+                rows: list[_Pair] = [(_Definition(a), _Definition(b), place), (a.value, b.value, place)]
+                # A function that is defined inside another may call itself: its name comes before its body.
+                self._stack.extend(reversed(rows) if isinstance(a.value, Function) else rows)
                 return True
             case BindingBlock():
                 return self._block(a, b, place)

@@ -99,7 +99,8 @@ class _Hasher:
                 self._define_binding(node.binding)
             case VarBinding() | MatchCast():
                 self._say(kind)
-                self._later(node.value, _Define(node))
+                parts = (node.value, _Define(node))
+                self._later(*(reversed(parts) if isinstance(node.value, Function) else parts))
             case BindingBlock():
                 self._say(kind, len(node))
                 self._later(*node.bindings)

@@ -126,11 +126,17 @@ def call_packed(
 
     Operands: ``func``, its registered name, and what it is given. ``ty_args``: the type of the result (for
     several types, a tuple of them). ``attrs``: what else the call says. Such a call is never moved, copied,
-    shared or dropped. Raises `OpTypeError` when the type is not stated.
+    shared or dropped. Without a type the result may be anything.
     """
-    ty = _one_of("relax.call_packed", ty_args, sinfo_args, "ty_args", "sinfo_args")
+    stated = ty_args is not None or sinfo_args is not None
+    ty = _one_of("relax.call_packed", ty_args, sinfo_args, "ty_args", "sinfo_args") if stated else OBJECT
     attrs.pop("attrs_type_key", None)  # how TVM prints that there are attributes at all
-    return Call(_as_callee(func), [as_expr(arg) for arg in args], _frozen(attrs), (ty,))
+    return Call(_as_callee(func), [_argument(arg) for arg in args], _frozen(attrs), (ty,))
+
+
+def _argument(value: Any) -> Expr:
+    """What an outside function is given: strings are values, too."""
+    return StringImm(value) if isinstance(value, str) else as_expr(value)
 
 
 def _frozen(value: Any) -> Any:
@@ -157,7 +163,7 @@ def call_pure_packed(func: Callee, *args: Any, ty_args: Types | None = None, sin
     type of the result (for several types, a tuple of them). Raises `OpTypeError` when the type is not stated.
     """
     ty = _one_of(CALL_PURE_PACKED.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
-    return Call(CALL_PURE_PACKED, (_as_callee(func), *map(as_expr, args)), None, (ty,))
+    return Call(CALL_PURE_PACKED, (_as_callee(func), *map(_argument, args)), None, (ty,))
 
 
 def _call_inplace_packed_type(call: Call) -> Type:

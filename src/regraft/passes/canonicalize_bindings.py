@@ -92,6 +92,11 @@ def CanonicalizeBindings() -> Pass:
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
         del context
-        return _Aliases(_CertainCasts().mutate(function)).transformed()
+        return canonical(function)
 
     return FunctionPass(transform, "CanonicalizeBindings")
+
+
+def canonical(function: Function) -> Function:
+    """``function`` with one name for one value; see `CanonicalizeBindings`."""
+    return _Aliases(_CertainCasts().mutate(function)).transformed()

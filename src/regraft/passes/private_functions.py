@@ -22,6 +22,7 @@ from ..ir.visitor import iter_bindings, walk
 from ..pattern.matcher.view import leaves_of, resolve
 from ..rewrite.session import EditSession
 from .blocks import SessionWalk
+from .canonicalize_bindings import canonical
 from .context import PassContext
 from .dead_code import reachable
 from .passes import ModulePass, Pass
@@ -343,6 +344,8 @@ def InlinePrivateFunctions() -> Pass:
     Functions that reach themselves stay, and so do those of backends (attributes ``Composite``, ``Codegen``,
     ``Primitive``), and calls in dataflow blocks of functions with branches.
 
+    Functions that bodies were written out in are left canonical and without dead values, as Relax's are.
+
     Needs: nothing. Guarantees: the same values to the bit, effects in the same order. A body called n times is written
     n times. Cost: linear in the result.
     """
@@ -359,7 +362,8 @@ def InlinePrivateFunctions() -> Pass:
         changed = {name: function for name, function in done.items() if function is not module[name]}
         if not changed:
             return module
-        result = module.with_functions({name: changed[name] for name in module if name in changed})
+        tidied = {name: remove_all_unused(canonical(changed[name])) for name in module if name in changed}
+        result = module.with_functions(tidied)
         called = {v.name_hint for function in result.functions.values() for v in all_global_vars(function)}
         return result.without_functions({name for name in inlinable if name not in called})
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -18,6 +19,7 @@ from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..ir.program import Function
 from .evaluate import Evaluator
+from .macros import Macro
 from .source import calling_frame, read_class, read_function
 
 
@@ -70,9 +72,37 @@ def _read(definition: object, options: FunctionOptions, frame: FrameType) -> Any
     return Reader(source, {}, _python_scope(frame, [definition])).function(node, options)
 
 
-def ir_module(cls: type) -> IRModule:
-    """``@I.ir_module``: the functions of the decorated class as an `IRModule`. Raises `ParseError`."""
-    return read_module(cls, calling_frame(0), "@I.ir_module")
+def macro(definition: Callable[..., Any] | None = None, *, hygienic: bool = True) -> Any:
+    """``@R.macro``: the decorated definition as a `Macro`, whose statements stand where programs call it.
+
+    With ``hygienic=False`` its names may be those of the program around the call.
+    """
+    frame = calling_frame(0)
+
+    def decorate(function: Any) -> Macro:
+        source, node = read_function(function)
+        return Macro(source, node, _python_scope(frame, [function]), inspect.signature(function), hygienic)
+
+    return decorate if definition is None else decorate(definition)
+
+
+@overload
+def ir_module(cls: type, /) -> IRModule: ...
+@overload
+def ir_module(*, check_well_formed: bool = True, **options: Any) -> Callable[[type], IRModule]: ...
+def ir_module(cls: type | None = None, /, *, check_well_formed: bool = True, **options: Any) -> Any:
+    """``@I.ir_module``: the functions of the decorated class as an `IRModule`. Raises `ParseError`.
+
+    ``check_well_formed`` and Relax's other options are taken; what the reader accepts does not depend on them.
+    """
+    del check_well_formed, options
+    if cls is not None:
+        return read_module(cls, calling_frame(0), "@I.ir_module")
+
+    def decorate(decorated: type) -> IRModule:
+        return read_module(decorated, calling_frame(0), "@I.ir_module")
+
+    return decorate
 
 
 def read_module(cls: type, frame: FrameType, decorator: str) -> IRModule:

@@ -41,6 +41,10 @@ class Environment:
         """Every name that means something here."""
         return [*self._outer, *(name for name in self._names if name not in self._outer)]
 
+    def items(self) -> list[tuple[str, Any]]:
+        """The names of the function itself, and what they mean."""
+        return list(self._names.items())
+
     def bind(self, name: str, value: Any) -> None:
         """Let ``name`` mean ``value`` until the current scope closes, or it is bound again."""
         if self._undo:

@@ -22,6 +22,7 @@ from ..ir.tensor_data import TensorData
 from .annotations import TypeConstructor
 from .environment import Environment
 from .errors import ParseError
+from .macros import Macro
 from .names import Namespace, OperatorPath
 from .sizes import (
     ARITHMETIC,
@@ -107,9 +108,16 @@ class Evaluator:
     reach.
     """
 
-    __slots__ = ("_depth", "environment", "python", "source")
+    __slots__ = ("_depth", "_expand", "environment", "python", "source")
 
-    def __init__(self, source: Source, environment: Environment, python: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        environment: Environment,
+        python: Mapping[str, Any] | None,
+        expand: Callable[[ast.Call, Macro, Sequence[Any], Mapping[str, Any]], Any] | None = None,
+    ) -> None:
+        self._expand = expand
         self.source = source
         self.environment = environment
         self.python = python
@@ -298,6 +306,8 @@ class Evaluator:
                 keywords.update(self.evaluate(keyword.value))
             else:
                 raise self.source.error(keyword.value, "** has no place in a text; write the attributes out")
+        if isinstance(callee, Macro) and self._expand is not None:
+            return self._expand(node, callee, args, keywords)
         if isinstance(callee, TypeConstructor):
             callee = callee.within(self.environment.sizes)
         elif isinstance(callee, Op):

@@ -54,9 +54,9 @@ def shape(values: Sequence[object]) -> ShapeExpr:
     return ShapeExpr([sizes.resolve(value) for value in values])
 
 
-def prim_value(value: Any) -> PrimValue:
-    """A scalar that is no tensor: an int, a float, a bool or a size."""
-    return value if isinstance(value, PrimValue) else PrimValue(value)
+def prim_value(value: Any) -> Expr:
+    """A scalar that is no tensor: an int, a float, a bool or a size; a scalar of the program as it is."""
+    return value if isinstance(value, Expr) else PrimValue(value)
 
 
 def string(value: str) -> StringImm:

@@ -8,15 +8,17 @@ return type is not written is read before those that call it; one that calls its
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, final
 
 from ..ir.builder import NameSupply
+from ..ir.equality import defining_symvars
 from ..ir.errors import IRError
 from ..ir.expr import GlobalVar, Var
 from ..ir.module import IRModule
-from ..ir.program import Function
-from ..ir.types import FuncType, Type, is_subtype
+from ..ir.program import Function, MatchCast
+from ..ir.types import FuncType, Type, is_subtype, type_symvars
+from ..ir.visitor import iter_bindings
 from ..op.dist import MESHES
 from . import intrinsics
 from .decorators import FunctionOptions, function_options
@@ -87,7 +89,8 @@ class Reader:
     def function(self, node: ast.FunctionDef, options: FunctionOptions) -> Function:
         """A function that stands by itself."""
         with _stack_guard(self.source, node):
-            return self._body(self._signature(node, options, Environment(self.outer, SizeScope(self._dtypes(node)))))
+            signature = self._signature(node, options, Environment(self.outer, SizeScope(self._dtypes(node))))
+            return self.body(signature)
 
     def _dtypes(self, node: ast.FunctionDef) -> dict[str, str]:
         """The sizes that the body declares with another dtype than int64, as in ``n = T.int32()``."""
@@ -145,18 +148,26 @@ class Reader:
         if ret is not None and is_subtype(body.ty, ret) is False:
             raise self.source.error(node.returns, f"{node.name!r} promises to return {ret!r}, but returns {body.ty!r}")
         attrs: dict[str, Any] = {}
+        if signature.options.private and "global_symbol" in reader.attrs:
+            raise self.source.error(
+                node,
+                f"{node.name!r} is private=True, and R.func_attr gives it a public name, global_symbol; choose one",
+            )
         if not signature.options.private:
             attrs["global_symbol"] = reader.name or name or node.name
         return Function(signature.params, body, ret, signature.options.pure, {**attrs, **reader.attrs})
 
-    def _local(self, node: ast.FunctionDef, around: Environment) -> Function:
+    def _local(self, node: ast.FunctionDef, around: Environment, declare: Callable[[Type], None]) -> Function:
         """A function defined inside another: it sees the names around it, and has no public name."""
         options = function_options(Evaluator(self.source, around, self.python), node)
         if options is None:
             raise self.source.error(node, "a function inside a program is decorated with @R.function")
         private = FunctionOptions(True, options.pure, options.check_well_formed)
         environment = Environment(_Around(around), around.sizes)
-        return self._body(self._signature(node, private, environment))
+        signature = self._signature(node, private, environment)
+        if signature.type is not None:
+            declare(signature.type)
+        return self._body(signature)
 
     # --- modules
 
@@ -173,7 +184,26 @@ class Reader:
 
     def body(self, signature: _Signature) -> Function:
         """The function of that signature."""
-        return self._body(signature)
+        function = self._body(signature)
+        if self.python is not None and signature.options.check_well_formed:
+            self._check_sizes(signature.node, function)
+        return function
+
+    def _check_sizes(self, node: ast.FunctionDef, function: Function) -> None:
+        """Refuse a function whose types mention a size that neither a parameter nor a cast defines."""
+        known = {size for param in function.params for size in defining_symvars(param.ty)}
+        casts = [binding.ty for binding in iter_bindings(function) if isinstance(binding, MatchCast)]
+        inner = [binding.value for binding in iter_bindings(function) if isinstance(binding.value, Function)]
+        types = [*casts, *(param.ty for one in inner for param in one.params)]
+        known.update(size for ty in types for size in defining_symvars(ty))
+        for ty in (function.ret_ty, *dict.fromkeys(binding.var.ty for binding in iter_bindings(function))):
+            for size in type_symvars(ty):
+                if size not in known:
+                    raise self.source.error(
+                        node,
+                        f"{node.name!r} mentions the size {size}, which no parameter and no R.match_cast defines: "
+                        "a size is defined where it stands alone as a dimension",
+                    )
 
 
 class _Around(Mapping[str, Any]):

@@ -11,7 +11,10 @@ from difflib import get_close_matches
 
 from .. import op as _ops
 from ..ir.expr import ExternFunc as ExternFunc
+from ..ir.expr import ShapeExpr as ShapeExpr
+from ..ir.expr import TupleGetItem as TupleGetItem
 from ..ir.op import Op as _Op
+from ..ir.program import SeqExpr as SeqExpr
 from ..op import *  # noqa: F403 - the vocabulary is this namespace
 from ..op.dist import device_mesh as device_mesh
 from .annotations import (
@@ -23,6 +26,7 @@ from .annotations import (
     TupleConstructor,
 )
 from .decorators import function as function
+from .decorators import macro as macro
 from .intrinsics import const as const
 from .intrinsics import dataflow as dataflow
 from .intrinsics import dtype as dtype
@@ -53,9 +57,12 @@ _WORDS = [
     "FuncType",
     "Object",
     "Prim",
+    "SeqExpr",
     "Shape",
+    "ShapeExpr",
     "Tensor",
     "Tuple",
+    "TupleGetItem",
     "const",
     "device_mesh",
     "dataflow",
@@ -64,6 +71,7 @@ _WORDS = [
     "func_attr",
     "func_name",
     "function",
+    "macro",
     "match_cast",
     "output",
     "prim_value",

@@ -7,6 +7,7 @@ is that of branches and blocks, which Python limits to a hundred levels; a row o
 from __future__ import annotations
 
 import ast
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast, final
 
@@ -20,6 +21,7 @@ from . import intrinsics
 from .annotations import as_type
 from .environment import Environment
 from .evaluate import Evaluator, as_value
+from .macros import Macro
 from .source import Source, parse_expression
 
 _NO_NAMES: Final[frozenset[str]] = frozenset()
@@ -72,11 +74,11 @@ class FunctionReader:
         environment: Environment,
         python: Mapping[str, Any] | None,
         names: NameSupply,
-        local: Callable[[ast.FunctionDef, Environment], Function],
+        local: Callable[[ast.FunctionDef, Environment, Callable[[Type], None]], Function],
     ) -> None:
         self.source = source
         self.environment = environment
-        self.evaluator = Evaluator(source, environment, python)
+        self.evaluator = Evaluator(source, environment, python, self._expanded)
         self.names = names
         self.local = local
         self.attrs: dict[str, Any] = {}
@@ -87,7 +89,7 @@ class FunctionReader:
 
     def read(self, node: ast.FunctionDef) -> SeqExpr:
         """The body of a function, whose last statement is its only return."""
-        *statements, last = node.body
+        *statements, last = _with_return_last(node.body)
         if not isinstance(last, ast.Return):
             raise self.source.error(last, f"function {node.name!r} must end with a return statement")
         for statement in statements:
@@ -118,8 +120,7 @@ class FunctionReader:
                 operand = self.evaluator.evaluate(node.value)
                 self._bind_name(node, target, self.evaluator.binary(node, type(node.op), before, operand))
             case ast.FunctionDef():
-                function = self.local(node, self.environment)
-                self._emit(node, node.name, function)
+                self._local(node)
             case ast.Return():
                 raise self.source.error(node, "return is the last statement of a function, and stands in no branch")
             case ast.Assign():
@@ -129,6 +130,20 @@ class FunctionReader:
             case _:
                 what = type(node).__name__.lower()
                 raise self.source.error(node, f"{what!r} is no statement of a program")
+
+    def _local(self, node: ast.FunctionDef) -> None:
+        """A function that is defined here; its own name is visible in it where its return type is written."""
+        own: list[Var] = []
+
+        def declare(ty: Type) -> None:
+            own.append(self._variable(node, node.name, ty))
+            self.environment.bind(node.name, own[0])
+
+        function = self.local(node, self.environment, declare)
+        if own and own[0].ty == function.ty:
+            self._body.bindings.append(VarBinding(own[0], function))
+        else:
+            self._emit(node, node.name, function)
 
     def _assign(self, node: ast.stmt, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Name):
@@ -222,6 +237,37 @@ class FunctionReader:
         else:
             value = self.evaluator.call(call, callee)
             self._emit(node, "_", self.evaluator.guarded(node, as_value, value))
+
+    # --- macros
+
+    def _expanded(self, node: ast.Call, macro: Macro, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """What a macro returns, with its statements read as if they stood here."""
+        values = self.evaluator.guarded(node, macro.bound, args, keywords)
+        outer = (
+            self.source,
+            self.environment,
+            self.evaluator.source,
+            self.evaluator.environment,
+            self.evaluator.python,
+        )
+        scope = macro.scope if macro.hygienic else ChainMap(dict(self.environment.items()), dict(macro.scope))
+        around = Environment(scope if not macro.hygienic else {}, self.environment.sizes)
+        self.source = self.evaluator.source = macro.source
+        self.environment = self.evaluator.environment = around
+        self.evaluator.python = macro.scope
+        for name, value in values.items():
+            around.bind(name, value)
+        try:
+            *statements, last = macro.node.body
+            if not isinstance(last, ast.Return):
+                statements, last = macro.node.body, None
+            for statement in statements:
+                self._statement(statement)
+            return () if last is None or last.value is None else self.evaluator.evaluate(last.value)
+        finally:
+            self.source, self.environment, self.evaluator.source, self.evaluator.environment, self.evaluator.python = (
+                outer
+            )
 
     # --- bindings
 
@@ -381,6 +427,9 @@ class FunctionReader:
             case ast.If():
                 inner = self._merge(node)
                 return _Merge(inner.name, self._emit(node, inner.name, inner.value, inner.annotation), None)
+            case ast.Expr(value=ast.Call() as call):
+                effect = self.evaluator.guarded(node, as_value, self.evaluator.evaluate(call))
+                return _Merge("_", self._emit(node, "_", effect), None)
             case ast.With():
                 self._dataflow(node)
                 _, outputs = self._split_output(node)
@@ -399,6 +448,16 @@ class FunctionReader:
         if not is_leaf(result):
             result = self._emit(node, self.names.fresh(f"{name}_{which}"), result)
         return _Merge(name, result, annotation)
+
+
+def _with_return_last(statements: list[ast.stmt]) -> list[ast.stmt]:
+    """``statements`` with a return that ends the last dataflow block behind that block."""
+    match statements[-1]:
+        case ast.With(items=items, body=[_, *_, ast.Return() as last]) as block:
+            inner = ast.copy_location(ast.With(items, block.body[:-1]), block)
+            return [*statements[:-1], inner, last]
+        case _:
+            return statements
 
 
 def bound_names(statement: ast.stmt) -> list[str]:

@@ -1,0 +1,127 @@
+"""Questions about types, under Relax's names: how two relate, what they say without sizes, which sizes they mention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any
+
+from ..ir.dims import Dim, SymVar, dim_at_least
+from ..ir.equality import defining_symvars
+from ..ir.expr import Var
+from ..ir.op import Call
+from ..ir.types import (
+    FuncType,
+    ObjectType,
+    PrimType,
+    ShapeType,
+    TensorType,
+    TupleType,
+    Type,
+    common_supertype,
+    erase_unbound,
+    is_subtype,
+    map_type,
+    substitute_type,
+    type_symvars,
+)
+
+
+class BaseCheckResult(IntEnum):
+    """How a type holds for the values of another.
+
+    FAIL_L0: for none of them. FAIL_L1: it may, but even the rank or the kind of value has to be checked.
+    FAIL_L2: it may, and only sizes have to be checked. PASS: for all of them.
+    """
+
+    FAIL_L0 = 0
+    FAIL_L1 = 1
+    FAIL_L2 = 2
+    PASS = 3
+
+
+def type_base_check(base: Type, derived: Type) -> BaseCheckResult:
+    """Whether values of ``derived`` are values of ``base``, in four grades."""
+    verdict = is_subtype(derived, base)
+    if verdict is not None:
+        return BaseCheckResult.PASS if verdict else BaseCheckResult.FAIL_L0
+    if is_subtype(get_static_type(derived), get_static_type(base)) is True:
+        return BaseCheckResult.FAIL_L2
+    return BaseCheckResult.FAIL_L1
+
+
+def type_lca(lhs: Type, rhs: Type) -> Type:
+    """The most precise type that holds for the values of both."""
+    if isinstance(lhs, FuncType) and isinstance(rhs, FuncType):
+        return _common_function(lhs, rhs)
+    return common_supertype(lhs, rhs)
+
+
+def _common_function(lhs: FuncType, rhs: FuncType) -> Type:
+    ret, purity = type_lca(lhs.ret, rhs.ret), lhs.purity and rhs.purity
+    if lhs.params is None or rhs.params is None or len(lhs.params) != len(rhs.params):
+        return FuncType(None, ret, purity) if lhs.params is None or rhs.params is None else ObjectType()
+    return FuncType([type_lca(a, b) for a, b in zip(lhs.params, rhs.params, strict=True)], ret, purity)
+
+
+def get_static_type(ty: Type) -> Type:
+    """``ty`` without sizes: ranks and dtypes stay."""
+
+    def change(leaf: Type) -> Type:
+        match leaf:
+            case TensorType():
+                return TensorType(None, leaf.dtype, leaf.ndim)
+            case ShapeType():
+                return ShapeType(None, leaf.ndim)
+            case PrimType():
+                return PrimType(leaf.dtype)
+            case _:
+                return leaf
+
+    return map_type(ty, change)
+
+
+def erase_to_well_defined(
+    ty: Type, shape_var_map: Mapping[SymVar, Dim] | None = None, var_map: Mapping[Any, Any] | None = None
+) -> Type:
+    """``ty`` with the sizes of ``shape_var_map`` put for size variables; shapes that mention others are dropped.
+
+    ``var_map`` is taken as in Relax and has no effect: types here mention no variables of the program.
+    """
+    del var_map
+    known = dict(shape_var_map or {})
+    return substitute_type(erase_unbound(ty, known.__contains__), known)
+
+
+def tir_vars_in_type(ty: Type) -> list[SymVar]:
+    """The size variables that ``ty`` mentions, in order of first appearance."""
+    return list(type_symvars(ty))
+
+
+def definable_tir_vars_in_type(ty: Type) -> list[SymVar]:
+    """The size variables that ``ty`` defines where it is a parameter's: those that stand alone as a dimension."""
+    return list(dict.fromkeys(size for size in defining_symvars(ty) if size is not None))
+
+
+def collect_non_negative_expressions(ty: Type) -> list[Dim]:
+    """The symbolic dims of ``ty``, each once, which are at least 0 because they are sizes of something."""
+    found: dict[Dim, None] = {}
+    stack: list[Type] = [ty]
+    while stack:
+        match stack.pop():
+            case TensorType(shape=tuple(dims)) | ShapeType(values=tuple(dims)):
+                found.update((dim, None) for dim in dims if not isinstance(dim, int))
+            case TupleType(fields=fields):
+                stack.extend(reversed(fields))
+            case _:
+                pass
+    return [dim for dim in found if dim_at_least(dim, 0) is not False]
+
+
+def derive_call_ret_type(func_ty: FuncType, call: Call, ctx: Any = None) -> Type:
+    """The type of ``call``'s result, where what it calls is ``func_ty``; raises `OpTypeError` for wrong arguments.
+
+    ``ctx``, a `BlockBuilder`, is taken as in Relax and has no effect.
+    """
+    del ctx
+    return Call(Var("callee", func_ty), call.args, call.attrs, call.ty_args).ty

@@ -1,0 +1,133 @@
+"""`from_onnx` with Relax's arguments; what it reads is what `regraft.formats.onnx` reads."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx
+
+from ..formats import ConvertError
+from ..formats.onnx import from_onnx as _from_onnx
+from ..ir.dims import SymExpr
+from ..ir.expr import Constant, Expr, Var
+from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.program import Function
+from ..ir.tensor_data import TensorData
+
+_NO_IDENTIFIER = re.compile(r"\W")
+
+
+def from_onnx(
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    shape_dict: Mapping[str, Sequence[Any]] | None = None,
+    dtype_dict: str | Mapping[str, str] | None = "float32",
+    opset: int | None = None,
+    keep_params_in_input: bool = False,
+    sanitize_input_names: bool = True,
+) -> IRModule:
+    """An ONNX model as a module with one function, ``main``.
+
+    Args:
+        model: A path, or the model itself.
+        shape_dict: Shapes for inputs by name, in the place of those that the model states: ints, names of sizes, or
+            size variables, which are taken by their names.
+        dtype_dict: Taken as in Relax, and not needed: a valid model states the dtype of each input.
+        opset: The version of the standard to read the model by, in the place of the one that it states.
+        keep_params_in_input: Whether the model's weights are parameters of ``main`` after its inputs. The attribute
+            ``num_input`` then counts the inputs, and ``params`` holds the weights; see `detach_params`.
+        sanitize_input_names: Whether names of inputs that are no identifiers become ones.
+
+    Raises what `regraft.from_onnx` raises, and `ConvertError` for an input that the model does not have.
+    """
+    del dtype_dict
+    if shape_dict or opset is not None:
+        model = _changed(model, shape_dict or {}, opset)
+    module = _from_onnx(model)
+    function = module["main"]
+    if keep_params_in_input:
+        function = _with_weights_as_parameters(function)
+    if sanitize_input_names:
+        function = _with_plain_names(function)
+    return module if function is module["main"] else module.with_function("main", function)
+
+
+def _changed(
+    model: str | os.PathLike[str] | onnx.ModelProto, shapes: Mapping[str, Sequence[Any]], opset: int | None
+) -> onnx.ModelProto:
+    changed = onnx.ModelProto()
+    given = model if isinstance(model, onnx.ModelProto) else onnx.load(os.fspath(model))  # pyright: ignore[reportUnknownMemberType]
+    changed.CopyFrom(given)
+    inputs = {value.name: value for value in changed.graph.input}
+    for name, shape in shapes.items():
+        if name not in inputs:
+            raise ConvertError(f"shape_dict names {name!r}, but the inputs are: {', '.join(inputs) or 'none'}")
+        stated = inputs[name].type.tensor_type.shape
+        del stated.dim[:]
+        for size in shape:
+            dim = stated.dim.add()
+            if isinstance(size, str | SymExpr):
+                dim.dim_param = str(size)
+            else:
+                dim.dim_value = int(size)
+    if shapes:
+        del changed.graph.value_info[:]  # what was inferred for the old shapes
+    if opset is not None:
+        for domain in changed.opset_import:
+            if domain.domain in ("", "ai.onnx"):
+                domain.version = opset
+    return changed
+
+
+class _Parameters(ExprMutator):
+    """Puts parameters in the place of the constants that a model has names for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.params: dict[str, Var] = {}
+        self.values: list[TensorData] = []
+
+    def visit_constant_(self, constant: Constant) -> Expr:
+        name = constant.data.name
+        if name is None:
+            return constant
+        if name not in self.params:
+            self.params[name] = Var(name, constant.ty)
+            self.values.append(constant.data)
+        return self.params[name]
+
+
+def _with_weights_as_parameters(function: Function) -> Function:
+    changing = _Parameters()
+    new = changing.mutate(function)
+    attrs = {**function.attrs, "num_input": len(function.params), "params": tuple(changing.values)}
+    return Function([*new.params, *changing.params.values()], new.body, new.ret_ty, new.is_pure, attrs)
+
+
+def _with_plain_names(function: Function) -> Function:
+    names: dict[Var, str] = {}
+    taken = {param.name_hint for param in function.params}
+    for param in function.params:
+        if param.name_hint.isidentifier():
+            continue
+        name = _NO_IDENTIFIER.sub("_", param.name_hint)
+        name = name if name[:1].isalpha() or name[:1] == "_" else f"input_{name}"
+        while name in taken:
+            name = f"{name}_"
+        taken.add(name)
+        names[param] = name
+    if not names:
+        return function
+    renaming = ExprMutator()
+    params: list[Var] = []
+    for param in function.params:
+        params.append(Var(names[param], param.ty, param.origins) if param in names else param)
+        renaming.remap(param, params[-1])
+    body = renaming.mutate(Function([], function.body, function.ret_ty, function.is_pure)).body
+    return Function(params, body, function.ret_ty, function.is_pure, function.attrs)
+
+
+__all__ = ["from_onnx"]

@@ -1,0 +1,47 @@
+"""``@R.macro``: statements that a program has by calling a name, read anew at each call."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+from ..ir.errors import RegraftError
+from .source import Source
+
+
+@final
+class Macro:
+    """A decorated definition, to be called in programs: its statements stand where the call does.
+
+    ``scope`` are the Python names around the definition. A hygienic macro sees these and its arguments, one that is not
+    sees the names of the program around the call before them.
+    """
+
+    __slots__ = ("hygienic", "node", "scope", "signature", "source")
+
+    def __init__(
+        self,
+        source: Source,
+        node: ast.FunctionDef,
+        scope: Mapping[str, Any],
+        signature: inspect.Signature,
+        hygienic: bool,
+    ) -> None:
+        self.source = source
+        self.node = node
+        self.scope = scope
+        self.signature = signature
+        self.hygienic = hygienic
+
+    def bound(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by the names of the parameters; raises TypeError where they do not fit."""
+        found = self.signature.bind(*args, **keywords)
+        found.apply_defaults()
+        return dict(found.arguments)
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """A macro means something in a program only."""
+        del args, keywords
+        raise RegraftError(f"the macro {self.node.name!r} can only be called in a decorated function")
