@@ -50,6 +50,8 @@ def _without_detour(
         if len(users) == len(bindings.users_of(leaf)) and not bindings.is_output(leaf):
             inner.append((leaf, call))
             pending.extend((resolve(bindings, arg), leaf) for arg in call.args)
+    if not inner:
+        return decline("it is one number, the same for all elements")
     if len(inner) < len(seen):
         return decline("what is computed in between is needed elsewhere, too")
     for leaf, call in reversed(inner):

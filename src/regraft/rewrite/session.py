@@ -156,7 +156,8 @@ class EditSession(BlockView):
         match operand:
             case Constant():
                 data = operand.data
-                if data.size > _SMALL_CONSTANT:
+                # Tensors of a model are what they are called: each may be trained, or changed, by itself.
+                if data.size > _SMALL_CONSTANT or data.name is not None:
                     return ("constant", id(data))
                 return ("constant", data.dtype, data.shape, data.numpy().tobytes())
             case ShapeExpr():

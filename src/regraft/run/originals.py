@@ -99,6 +99,7 @@ def torch_original(model: Any, function: Function) -> RunOriginal:
 
     from ..formats.torch.signature import Nesting, Signature
     from ..formats.torch.tensors import from_numpy, to_numpy
+    from .torch_state import kept_buffers
 
     signature = Signature.of(function)
     nesting = None if signature is None else Nesting(signature)
@@ -108,7 +109,7 @@ def torch_original(model: Any, function: Function) -> RunOriginal:
         values = [from_numpy(x, dtype) if (dtype := array_dtype(x)) else x for x in arrays]
         args, kwargs = (values, {}) if nesting is None else nesting.nested(values)
         try:
-            with torch.no_grad():
+            with torch.no_grad(), kept_buffers(call):
                 result = call(*args, **kwargs)
         except Exception as error:  # PyTorch raises whatever its operators raise
             raise ExecutionError(f"PyTorch failed: {_reason(error)}") from error

@@ -64,11 +64,11 @@ def _with_branches(binding: Binding, sizes: set[SymVar]) -> Binding:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A call to restore. ``outputs`` are the variables of its results, by index and part."""
+    """A call to restore, before the binding at ``place``. ``outputs`` are its results, by index and part."""
 
     match: Match
     outputs: Mapping[tuple[int, int], Var]
-    last: int
+    place: int
     defines_sizes: bool
 
 
@@ -123,16 +123,22 @@ class _Body:
         if not outputs or not match.is_whole():
             return None
         members = {var for var in match.members if var in self._position}
-        last = max(self._position[var] for var in members)
+        place = self._earliest(match, members)
         results = set(outputs.values())
         for var in members:
             outside = [place for place in self._users.get(var, ()) if not self._is_member(place, members)]
-            if var in results and outside and min(outside) <= last:
+            if var in results and outside and min(outside) < place:
                 return None
             if var not in results and not all(self._is_tagged(place) for place in outside):
                 return None
         casts = [binding for var in members if isinstance(binding := self._definitions[var], MatchCast)]
-        return _Found(match, outputs, last, any(not self._sizes.issuperset(type_symvars(cast.ty)) for cast in casts))
+        return _Found(match, outputs, place, any(not self._sizes.issuperset(type_symvars(cast.ty)) for cast in casts))
+
+    def _earliest(self, match: Match, members: set[Var]) -> int:
+        """The place of the binding before which the call can stand: all operands are there, and one step was next."""
+        operands = [var for slot in match.slots.values() for var in variables_of(slot)]
+        ready = max([self._position[var] + 1 for var in operands if var in self._position], default=0)
+        return max(ready, min(self._position[var] for var in members))
 
     def _is_member(self, place: int, members: set[Var]) -> bool:
         return place != _OUTCOME and self._bindings[place].var in members
@@ -154,15 +160,15 @@ class _Emission:
         self._maker: Final[dict[Var, _Found]] = {}
         at: dict[int, list[_Found]] = {}
         for one in found:
-            at.setdefault(one.last, []).append(one)
+            at.setdefault(one.place, []).append(one)
         made = {var for one in found for var in one.outputs.values()}
         members = {var for one in found for var in one.match.members}
         written: list[Binding] = []
         for place, binding in enumerate(bindings):
-            if binding.var not in made:
-                written.append(binding)
             for one in at.get(place, ()):
                 written.extend(self._call(one))
+            if binding.var not in made:
+                written.append(binding)
         self.bindings: Final = _needed(written, outcome, members)
 
     def first_broken(self, sizes: Iterable[SymVar]) -> _Found | None:

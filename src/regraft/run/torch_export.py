@@ -6,7 +6,7 @@ them by chance, within the limits that the source model declared. What comes out
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -21,6 +21,7 @@ from ..ir.dims import Dim, SymVar, evaluate, free_symvars, substitute
 from ..ir.types import PrimType, TensorType, Type, type_symvars
 from .errors import ExecutionError
 from .torch_module import RegraftModule
+from .torch_state import kept_buffers
 
 _TOLERANCE: Final = 1e-3
 _VERIFIED: Final = 2
@@ -174,32 +175,22 @@ def _is_same(module: RegraftModule, program: ExportedProgram, sizes: Mapping[Sym
     """Whether the module runs at ``sizes``; the exported program then gives the same, or `ConvertError` is raised."""
     given = ", ".join(f"{variable.name} = {size}" for variable, size in sizes.items())
     args, kwargs = module.nesting.nested([_trial(_example(ty, sizes)) for ty in module.types])
-    state = [(tensor, tensor.detach().clone()) for tensor in module.buffers()]
     try:
-        with torch.no_grad():
+        with torch.no_grad(), kept_buffers(module):
             wanted = _tensors(module(*args, **kwargs))
-            _restore(state)
     except ExecutionError:
         return False  # the model itself does not take these sizes
     try:
-        with torch.no_grad():
+        with torch.no_grad(), kept_buffers(module):
             got = _tensors(cast(Any, program).module()(*args, **kwargs))
     except Exception as error:  # PyTorch raises whatever its guards raise
         raise ConvertError(
             f"torch.export fixed a size that is dynamic: the result does not run for {given}: {error}"
         ) from error
-    _restore(state)
     for index, (first, second) in enumerate(zip(wanted, got, strict=True)):
         if first.shape != second.shape or first.dtype != second.dtype or not _is_close(first, second):
             raise ConvertError(f"torch.export gives another program: for {given}, output {index} differs")
     return True
-
-
-def _restore(state: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
-    """Buffers that a run changed as they were."""
-    for tensor, before in state:
-        if not torch.equal(tensor, before):
-            tensor.copy_(before)
 
 
 def _tensors(result: Any) -> list[torch.Tensor]:

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
 
 import torch
 
 from ..formats.torch.signature import Kind, Signature
 from ..ir.tensor_data import TensorData
 from .torch_arrays import as_constant
+
+
+@contextmanager
+def kept_buffers(module: Any) -> Generator[None]:
+    """Inside, runs of a module may change its buffers; afterwards they hold what they held before."""
+    buffers: list[torch.Tensor] = list(module.buffers()) if isinstance(module, torch.nn.Module) else []
+    before = [buffer.detach().clone() for buffer in buffers]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, kept in zip(buffers, before, strict=True):
+                buffer.copy_(kept)
 
 
 class State:

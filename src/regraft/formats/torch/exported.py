@@ -65,7 +65,8 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
         raise ConvertError(f"expected a torch.nn.Module or an ExportedProgram, not a {type(program).__name__}")
     if any(_has_effect(node) for node in program.graph.nodes):
         try:
-            return cast(Any, program).run_decompositions({})
+            with torch.no_grad():
+                return cast(Any, program).run_decompositions({})
         except Exception as error:
             raise ConvertError(f"PyTorch cannot make the program functional: {_reason(error)}") from error
     return program

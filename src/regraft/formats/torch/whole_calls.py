@@ -78,7 +78,8 @@ class _Folding:
         used = _used_elsewhere(runs, returned)
         bindings: list[Binding] = []
         for call, run in runs:
-            folded = None if call is None or _is_open(call) else self._folded(call, run, used)
+            is_whole = call is not None and len(run) >= len(call.steps) and not _is_open(call)
+            folded = self._folded(call, run, used) if call is not None and is_whole else None
             bindings.extend(run if folded is None else folded)
         return block if len(bindings) == len(block.bindings) else type(block)(bindings)
 
