@@ -115,6 +115,53 @@ def test_fixed_sizes_take_the_place_of_symbolic_ones_in_operators_that_stay() ->
     assert_same(fixed.module()(value), value.view(10, -1))
 
 
+class _Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.BatchNorm1d(4), nn.BatchNorm1d(4)
+        self.register_buffer("calls", torch.zeros(1, dtype=torch.long))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls.add_(1)
+        return self.second(torch.relu(self.first(x))) * self.calls
+
+
+def test_buffers_that_a_model_changes_go_on_from_what_they_were() -> None:
+    torch.manual_seed(0)
+    model, x = _Counting().train(), torch.randn(5, 4)
+    result = rx.optimize(torch.export.export(model, (x,)), verify=True)
+    assert operators(result).count("aten._native_batch_norm_legit_functional.default") == 2
+    again = result.module()
+    for _ in range(3):
+        assert_same(again(x), model(x))
+    assert_same(dict(again.named_buffers())["second.running_mean"], model.second.running_mean)
+
+
+class _Choice(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos() * 2, (x,))
+
+
+def test_a_branch_comes_back_as_a_branch() -> None:
+    result = rx.optimize(torch.export.export(_Choice(), (torch.ones(3),)))
+    assert any(node.target is torch.ops.higher_order.cond for node in result.graph.nodes)
+    for x in (torch.ones(3), -torch.ones(3)):
+        assert_same(result.module()(x), _Choice()(x))
+
+
+def test_a_number_that_is_learned_is_multiplied_in_whatever_its_shape() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.tensor(0.5))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.scale.reshape(1, 1)
+
+    x = torch.randn(3, 4)
+    assert_same(rx.optimize(torch.export.export(Scaled(), (x,))).module()(x), x * 0.5)
+
+
 # --- dynamic sizes
 
 

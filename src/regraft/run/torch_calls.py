@@ -6,7 +6,7 @@ program unchanged, and puts a call of the operator in place of each. What was co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -21,6 +21,7 @@ from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import OBJECT, TensorType, TupleType, Type, type_symvars
 from .liveness import variables_of
+from .packed import as_condition
 from .python_source import write_extern_call
 
 if TYPE_CHECKING:
@@ -300,6 +301,13 @@ def aten_call(target: str, operands: Sequence[Expr], ty: Type, args: Any = None,
     """A call of an ATen operator; in its arguments a `Slot` stands for each operand (by default they are these)."""
     given = tuple([Slot(index) for index in range(len(operands))]) if args is None else args
     return Call(ExternFunc(f"{_PREFIX}{target}"), operands, {"args": given, "kwargs": kwargs}, [ty])
+
+
+def choose(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+    """One of two branches; both, as `torch.cond`, in a program that PyTorch traces."""
+    if isinstance(condition, torch.Tensor) and (torch.compiler.is_compiling() or torch.compiler.is_exporting()):
+        return cast(Any, torch).cond(condition, then, otherwise, ())
+    return then() if as_condition(condition) else otherwise()
 
 
 def is_aten(function: ExternFunc) -> bool:

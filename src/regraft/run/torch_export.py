@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from ..formats.errors import ConvertError
 from ..formats.torch.exported import export
+from ..formats.torch.quiet import quiet
 from ..formats.torch.tensors import torch_dtype
 from ..ir.dims import Dim, SymVar, evaluate, free_symvars, substitute
 from ..ir.types import PrimType, TensorType, Type, type_symvars
@@ -181,7 +182,7 @@ def _is_same(module: RegraftModule, program: ExportedProgram, sizes: Mapping[Sym
     except ExecutionError:
         return False  # the model itself does not take these sizes
     try:
-        with torch.no_grad(), kept_buffers(module):
+        with torch.no_grad(), kept_buffers(module), quiet():
             got = _tensors(cast(Any, program).module()(*args, **kwargs))
     except Exception as error:  # PyTorch raises whatever its guards raise
         raise ConvertError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import tempfile
-import warnings
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
@@ -43,6 +42,7 @@ def save_torch(module: IRModule | RegraftModule, path: str | Path) -> None:
     require_torch()
     import torch
 
+    from ..formats.torch.quiet import quiet
     from .torch_export import export_torch
     from .torch_module import RegraftModule
 
@@ -53,9 +53,7 @@ def save_torch(module: IRModule | RegraftModule, path: str | Path) -> None:
         with temporary.open("wb") as file:
             stream = _PatientStream(file)
             try:
-                with warnings.catch_warnings():
-                    # A transposed weight is written with all of its memory and its strides, as it should be.
-                    warnings.filterwarnings("ignore", message="No complete tensor found in the group")
+                with quiet():
                     torch.export.save(program, cast("Any", stream))
             finally:
                 stream.raise_failure()

@@ -123,3 +123,9 @@ def test_another_zip_archive_is_told_from_a_damaged_program(tmp_path: Path) -> N
         archive.writestr("photo.jpg", b"")
     with pytest.raises(ConvertError, match="this is a zip archive, but no exported program"):
         load_exported(tmp_path / "photos.pt2")
+
+
+def test_json_that_nests_too_deep_is_a_damaged_file(good: Path) -> None:
+    path = remade(good, lambda name, content: b"[" * 200_000 if name.endswith(".json") else content)
+    with pytest.raises(ConvertError, match="is damaged: its JSON nests too deep"):
+        load_exported(path)

@@ -243,11 +243,48 @@ def test_a_recurrent_layer_stays_one_operator(kind: Any) -> None:
         np.testing.assert_allclose(first, layer(x)[0].detach(), rtol=1e-5, atol=1e-6)
 
 
-def test_a_complex_input_is_an_error_that_says_what_to_do() -> None:
-    with pytest.raises(ConvertError, match=r"the input .* is complex; use torch\.view_as_real"):
-        rx.from_torch(_Of(lambda x: x.abs()), (torch.ones(2, dtype=torch.complex64),))
-    with pytest.raises(ConvertError, match=r"the output .* is complex; use torch\.view_as_real"):
-        rx.from_torch(_Of(lambda x: torch.complex(x, x)), (torch.ones(2),))
+class _Complex(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(4, dtype=torch.complex64))
+        self.register_buffer("offset", torch.randn(4, dtype=torch.complex64))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x * self.weight + self.offset, x.abs()
+
+
+def test_complex_inputs_results_and_weights_are_two_real_tensors_here_and_themselves_in_pytorch() -> None:
+    torch.manual_seed(0)
+    model, x = _Complex(), torch.randn(3, 4, dtype=torch.complex64)
+    module = rx.from_torch(model, (x,))
+    assert [param.name_hint for param in module["main"].params] == ["x_real", "x_imag"]
+    parts = rx.build(module, target="numpy")["main"](x.real.contiguous(), x.imag.contiguous())
+    want, size = model(x)
+    for got, part in zip(parts, (want.real, want.imag, size), strict=True):
+        np.testing.assert_allclose(got, part.detach(), rtol=1e-5, atol=1e-6)
+    for got, expected in zip(rx.to_torch(module)(x), (want, size), strict=True):
+        torch.testing.assert_close(got, expected)
+
+
+def test_the_angle_of_a_transform_of_real_numbers_has_the_sign_that_pytorch_gives_it() -> None:
+    torch.manual_seed(0)
+    for length in (6, 16, 20):
+        model, x = _Of(lambda x: torch.angle(torch.fft.rfft(x))), torch.randn(40, length)
+        found = rx.build(rx.from_torch(model, (x,)), target="numpy")["main"](x)
+        np.testing.assert_allclose(found, model(x), atol=1e-4)
+
+
+def test_a_sparse_buffer_is_an_error_that_says_what_to_do() -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("graph", torch.eye(3).to_sparse())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.sparse.mm(self.graph, x)
+
+    with pytest.raises(ConvertError, match=r"graph is a sparse tensor .*graph\.to_dense\(\)"):
+        rx.from_torch(Model(), (torch.ones(3, 2),))
 
 
 def test_an_operator_of_complex_numbers_without_a_handler_is_named_as_such() -> None:

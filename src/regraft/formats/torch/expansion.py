@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .context import Unsupported
+from .quiet import quiet
 
 
 class Expansion(NamedTuple):
@@ -42,7 +43,7 @@ def expansion(node: torch.fx.Node) -> Expansion | None:
         args, kwargs = pytree.tree_unflatten(leaves, spec)
         return rule(*args, **kwargs)
 
-    with mode, _fixing_nothing(mode.shape_env):
+    with quiet(), mode, _fixing_nothing(mode.shape_env):
         try:
             graph = _traced(run, [operand.meta["val"] for operand in operands])
         except Unsupported:

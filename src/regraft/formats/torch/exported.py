@@ -14,6 +14,7 @@ import torch
 from torch.export import ExportedProgram
 
 from ..errors import ConvertError
+from .quiet import quiet
 
 _REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 IGNORED: Final = dict.fromkeys(
@@ -33,7 +34,7 @@ def export(
 ) -> ExportedProgram:
     """``module`` exported for the given example inputs; PyTorch's failures become `ConvertError`."""
     try:
-        with torch.no_grad():
+        with torch.no_grad(), quiet():
             return torch.export.export(module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes)
     except Exception as error:
         raise ConvertError(f"torch.export cannot export {type(module).__name__}: {_reason(error)}") from error
@@ -65,7 +66,7 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
         raise ConvertError(f"expected a torch.nn.Module or an ExportedProgram, not a {type(program).__name__}")
     if any(_has_effect(node) for node in program.graph.nodes):
         try:
-            with torch.no_grad():
+            with torch.no_grad(), quiet():
                 return cast(Any, program).run_decompositions({})
         except Exception as error:
             raise ConvertError(f"PyTorch cannot make the program functional: {_reason(error)}") from error

@@ -6,13 +6,10 @@ of a transformers model. For the packages that are known to be of that kind the 
 
 from __future__ import annotations
 
-import logging
 import os
 import re
-import warnings
 import zipfile
-from collections.abc import Generator
-from contextlib import contextmanager
+import zlib
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +20,7 @@ from torch.export import ExportedProgram
 
 from ..errors import ConvertError
 from .archive import code_in, plain_unpickling
+from .quiet import quiet
 
 _REGISTERING: Final = ("diffusers", "transformers")
 """Packages whose import lets PyTorch know their classes. A file cannot make any other be imported."""
@@ -46,7 +44,7 @@ def load_exported(path: str | os.PathLike[str]) -> ExportedProgram:
     _refuse_code(target)
     foreign = _register_classes(target)
     try:
-        with _quiet(), plain_unpickling():
+        with quiet(), plain_unpickling():
             return torch.export.load(target)
     except Exception as error:  # PyTorch raises whatever its parts raise
         if foreign:
@@ -75,7 +73,11 @@ def _refuse_code(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             is_program = any(_PROGRAMS.fullmatch(name) for name in archive.namelist())
         code = code_in(path) if is_program else None
-    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError) as error:
+    except RecursionError as error:
+        raise ConvertError(
+            f"{path}: this is no exported program of PyTorch, or it is damaged: its JSON nests too deep"
+        ) from error
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, zlib.error) as error:
         raise ConvertError(f"{path}: this is no exported program of PyTorch, or it is damaged: {error}") from error
     if not is_program:
         raise ConvertError(f"{path}: this is a zip archive, but no exported program: write one with torch.export.save")
@@ -105,17 +107,3 @@ def _modules_named(path: Path) -> list[str]:
     except (OSError, zipfile.BadZipFile, NotImplementedError):
         return []  # PyTorch says what is wrong with it
     return [module for module in found if module not in ("builtins", "collections")]
-
-
-@contextmanager
-def _quiet() -> Generator[None]:
-    """Without the traceback that PyTorch logs before it raises, and its warnings about itself."""
-    logger = logging.getLogger("torch.export")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            yield
-    finally:
-        logger.setLevel(level)

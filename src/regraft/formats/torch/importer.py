@@ -26,7 +26,7 @@ from .context import PARTS, Context, Unsupported, fields_of
 from .expansion import expansion
 from .exported import IGNORED, export, is_operator, prepared
 from .origins import origin_of, place_of
-from .signature import ATTRIBUTE, VALUE, Kind, Leaf, Signature, constant_leaf, spec_text
+from .signature import ATTRIBUTE, COMPLEX, VALUE, Kind, Leaf, Signature, constant_leaf, spec_text
 from .sizes import SizeTable
 from .source_calls import SourceCall
 from .tensors import dtype_name, to_numpy
@@ -168,7 +168,8 @@ class _Importer:
         origin = (origin_of(node),)
         if isinstance(value, torch.Tensor):
             if value.is_complex():
-                raise ConvertError(f"the input {node.name} is complex; {_AS_REAL}")
+                self._complex_input(node, value)
+                return
             variable = Var(node.name, TensorType(self._sizes.shape(value), dtype_name(value.dtype)), origin)
             self._values[node] = variable
         elif isinstance(value, torch.SymInt):
@@ -183,6 +184,14 @@ class _Importer:
         self._input_leaves.append((VALUE, len(self._inputs)))
         self._inputs.append(variable)
 
+    def _complex_input(self, node: torch.fx.Node, value: torch.Tensor) -> None:
+        """A complex input as two real ones."""
+        ty = TensorType(self._sizes.shape(value), PARTS[dtype_name(value.dtype)])
+        parts = [Var(f"{node.name}_{side}", ty, (origin_of(node),)) for side in ("real", "imag")]
+        self._values[node] = ComplexPair(*parts)
+        self._input_leaves.append((COMPLEX, (len(self._inputs), len(self._inputs) + 1)))
+        self._inputs.extend(parts)
+
     def _state_input(self, node: torch.fx.Node, spec: Any) -> None:
         tensor, kind = self._state_tensor(spec)
         name = str(spec.target)
@@ -192,7 +201,7 @@ class _Importer:
             self._values[node] = self._constants[first]
             return
         if tensor.is_complex():
-            self._values[node] = self._complex_state(tensor, name)
+            self._values[node] = self._complex_state(tensor, name, kind)
             return
         self._tensors[name] = kind
         if self._keep:
@@ -216,13 +225,15 @@ class _Importer:
                 with self._builder.origin(origin_of(node)):
                     self._values[node] = self._builder.emit(R.grad.no_grad(value), node.name)
 
-    def _complex_state(self, tensor: torch.Tensor, name: str) -> ComplexPair:
-        """A complex tensor of the state as two constants of their own, which the model does not know."""
-        if tensor.requires_grad:
-            raise ConvertError(f"the parameter {name} is complex; {_AS_REAL}")
+    def _complex_state(self, tensor: torch.Tensor, name: str, kind: Kind) -> ComplexPair:
+        """A complex tensor of the state as two real ones, ``<name>.real`` and ``<name>.imag``."""
         parts = torch.view_as_real(tensor.detach().resolve_conj())
-        named = [(parts[..., index].contiguous(), f"{name}.{side}") for index, side in enumerate(("real", "imag"))]
-        return ComplexPair(*[Constant(TensorData(to_numpy(part, label), label)) for part, label in named])
+        values: list[Expr] = []
+        for index, side in enumerate(("real", "imag")):
+            part, label = parts[..., index].contiguous(), f"{name}.{side}"
+            self._tensors[label] = kind
+            values.append(Constant(TensorData(to_numpy(part, label), label)))
+        return ComplexPair(*values)
 
     def _state_tensor(self, spec: Any) -> tuple[torch.Tensor, Kind]:
         program, name = self._program, spec.target
@@ -405,9 +416,10 @@ class _Importer:
         results: list[Expr] = []
         for spec, argument in zip(self._program.graph_signature.output_specs, output.args[0], strict=True):
             value = self._value(argument)
-            if isinstance(value, ComplexPair):
-                raise ConvertError(f"the output {argument} is complex; {_AS_REAL}")
             match spec.kind:
+                case OutputKind.USER_OUTPUT if isinstance(value, ComplexPair):
+                    self._output_leaves.append((COMPLEX, (len(results), len(results) + 1)))
+                    results += [self._returned(emit, part) for part in (value.real, value.imag)]
                 case OutputKind.USER_OUTPUT:
                     if not isinstance(value, Expr | SymExpr) and not (
                         isinstance(argument, torch.fx.Node) and isinstance(value, int)
@@ -416,6 +428,8 @@ class _Importer:
                         continue
                     self._output_leaves.append((VALUE, len(results)))
                     results.append(self._returned(emit, value) if isinstance(value, Expr) else PrimValue(value))
+                case OutputKind.BUFFER_MUTATION if isinstance(value, ComplexPair):
+                    raise ConvertError(f"the model changes the complex buffer {spec.target}; {_AS_REAL}")
                 case OutputKind.BUFFER_MUTATION:
                     self._mutated.append(str(spec.target))
                     changed.append(self._returned(emit, value))
@@ -462,7 +476,7 @@ def _is_branch(node: torch.fx.Node) -> bool:
 
 def _memory(tensor: torch.Tensor) -> tuple[object, ...]:
     """What two names of one tensor share."""
-    if not tensor.numel() or tensor.device.type == "meta":
+    if not tensor.numel() or tensor.device.type == "meta" or tensor.layout is not torch.strided:
         return (id(tensor),)
     return (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
 

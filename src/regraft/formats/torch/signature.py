@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
 
+import torch
 from torch.utils import _pytree as pytree
 
 from ...ir.program import Function
@@ -20,12 +21,14 @@ Kind: TypeAlias = Literal["parameter", "frozen", "buffer", "temporary", "constan
 """A trainable parameter, one without gradient, a buffer in or not in the ``state_dict``, a constant of the code."""
 
 Leaf: TypeAlias = "tuple[str, Any]"
-"""("value", index among the function's own), or ("constant", a value that JSON can hold)."""
+"""("value", index among the function's own), ("complex", two such), or ("constant", a value that JSON can hold)."""
 
 ATTRIBUTE: Final = "torch_signature"
 """The attribute of a function that holds its signature."""
 VALUE: Final = "value"
 CONSTANT: Final = "constant"
+COMPLEX: Final = "complex"
+"""The kind of a leaf that is complex, and two of the function's own: its real and its imaginary part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +98,15 @@ class Nesting:
         for leaf, (kind, fact) in zip(leaves, self._inputs, strict=True):
             if kind == VALUE:
                 own.append(leaf)
+            elif kind == COMPLEX:
+                own += [torch.real(leaf), torch.imag(leaf)]
             elif leaf != fact:
                 raise ConvertError(f"an argument is {leaf!r}; the program was exported for {fact!r}")
         return own
 
     def nested(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The nested call, args and kwargs, out of the function's own arguments."""
-        leaves = [values[fact] if kind == VALUE else fact for kind, fact in self._inputs]
+        leaves = [_leaf(kind, fact, values) for kind, fact in self._inputs]
         if self._in_spec is None:
             return tuple(leaves), {}
         return pytree.tree_unflatten(leaves, self._in_spec)
@@ -111,10 +116,19 @@ class Nesting:
 
     def unflatten(self, results: Sequence[Any]) -> Any:
         """The nested result out of the function's own results (without the new values of buffers)."""
-        leaves = [results[fact] if kind == VALUE else fact for kind, fact in self._outputs]
+        leaves = [_leaf(kind, fact, results) for kind, fact in self._outputs]
         if self._out_spec is None:
             return leaves[0] if len(leaves) == 1 else tuple(leaves)
         return pytree.tree_unflatten(leaves, self._out_spec)
+
+
+def _leaf(kind: str, fact: Any, values: Sequence[Any]) -> Any:
+    """A leaf of nested arguments or results, out of the function's own."""
+    if kind == COMPLEX:
+        real, imag = values[fact[0]], values[fact[1]]
+        # Marks of dynamic axes are the same for both parts.
+        return torch.complex(real, imag) if isinstance(real, torch.Tensor) else real
+    return values[fact] if kind == VALUE else fact
 
 
 def _loaded(text: str | None) -> pytree.TreeSpec | None:

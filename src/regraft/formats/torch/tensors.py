@@ -49,10 +49,12 @@ def to_numpy(tensor: torch.Tensor, what: str) -> np.ndarray:
 
     Raises `ConvertError`, which names ``what``, for a tensor without plain elements (sparse, quantized, meta).
     """
-    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta":
-        raise ConvertError(
-            f"{what} is a {tensor.dtype} tensor, {tensor.layout}, on {tensor.device}; expected a dense one with numbers"
-        )
+    if tensor.layout is not torch.strided:
+        raise ConvertError(f"{what} is a sparse tensor ({tensor.layout}); make it a dense one: {what}.to_dense()")
+    if tensor.is_quantized:
+        raise ConvertError(f"{what} is a packed tensor of {tensor.dtype}; make it one of floats: {what}.dequantize()")
+    if tensor.device.type == "meta":
+        raise ConvertError(f"{what} has no numbers: it is on the meta device; load the model's weights first")
     name = dtype_name(tensor.dtype)
     plain = tensor.detach().cpu().resolve_conj().resolve_neg()
     scalar = getattr(ml_dtypes, name, None)

@@ -170,10 +170,16 @@ _MOST_MULTIPLIED: Final = 256
 
 
 def _waves(rows: int, columns: int, size: int, dtype: str, weights: Any = 1.0) -> tuple[Expr, Expr]:
-    """Cosines and sines of the angles 2π·row·column / size, each row with its weight."""
+    """Cosines and sines of the angles 2π·row·column / size, each row with its weight.
+
+    Those of right angles are whole numbers, and no zero is negative: the angle of a real number depends on it.
+    """
     turns = np.outer(np.arange(rows), np.arange(columns)) % size
-    angles = turns * (2 * math.pi / size)
-    return const(np.cos(angles) * weights, dtype), const(np.sin(angles) * weights, dtype)
+    quarters = 4 * turns / size
+    exact = quarters == np.round(quarters)
+    angles = quarters * (math.pi / 2)
+    cosines, sines = (np.where(exact, np.round(wave), wave) for wave in (np.cos(angles), np.sin(angles)))
+    return const(cosines * weights + 0.0, dtype), const(sines * weights + 0.0, dtype)
 
 
 def _size(context: Context, x: Expr, axis: int) -> int:
@@ -254,8 +260,10 @@ def _transform_of_real(
     if size > _MOST_MULTIPLIED:
         found = _parted(_operator(x, last, onesided=onesided), 1)
     else:
-        cosines, sines = _waves(size, size // 2 + 1 if onesided else size, size, dtype_of(x))
-        found = ComplexPair(_along(x, last, cosines), R.negative(_along(x, last, sines)))
+        columns = size // 2 + 1 if onesided else size
+        cosines, _ = _waves(size, columns, size, dtype_of(x))
+        _, sines = _waves(size, columns, size, dtype_of(x), -1.0)
+        found = ComplexPair(_along(x, last, cosines), _along(x, last, sines))
     for axis in others:
         found = _transformed(context, found, axis, True)
     return ComplexPair(_scaled(found.real, factor), _scaled(found.imag, factor))

@@ -1,0 +1,93 @@
+"""Handlers of PyTorch's quantized programs: the operators that PT2E writes, and products of whole numbers.
+
+They follow ``torch.ao.quantization.fx._decomposed``. PyTorch multiplies by the reciprocal of a scale, in float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .... import op as R
+from ....ir.expr import Expr, const
+from ..context import Context, axis_of, cast, converts, dtype_of, rank
+from ..tensors import dtype_name
+
+_NAMESPACE = "quantized_decomposed"
+
+
+def _number(value: Expr | float, dtype: str) -> Expr:
+    return R.reshape(cast(value, dtype), []) if isinstance(value, Expr) else const(value, dtype)
+
+
+def _along(x: Expr, parameter: Expr, axis: int) -> Expr:
+    """``parameter``, one number for each of ``axis``, as something to be combined with ``x``."""
+    count = rank(x)
+    return R.expand_dims(parameter, axis=[other for other in range(count) if other != axis_of(axis, count)])
+
+
+def _rounded(x: Expr, scale: Expr, zero_point: Expr, least: float, greatest: float, dtype: Any) -> Expr:
+    wide = cast(x, "float32")
+    places = R.round(wide * (const(1.0, "float32") / scale)) + zero_point
+    return cast(R.clip(places, least, greatest), dtype_name(dtype))
+
+
+@converts("quantize_per_tensor", "quantize_per_tensor.tensor", namespace=_NAMESPACE)
+def _quantize_tensor(
+    context: Context, x: Expr, scale: Expr | float, zero_point: Expr | int, quant_min: int, quant_max: int, dtype: Any
+) -> Expr:
+    factor, offset = _number(scale, "float32"), _number(zero_point, "float32")
+    return _rounded(x, factor, offset, float(quant_min), float(quant_max), dtype)
+
+
+@converts("quantize_per_channel", namespace=_NAMESPACE)
+def _quantize_channel(
+    context: Context,
+    x: Expr,
+    scales: Expr,
+    zero_points: Expr,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
+    dtype: Any,
+) -> Expr:
+    factor, offset = _along(x, cast(scales, "float32"), axis), _along(x, cast(zero_points, "float32"), axis)
+    return _rounded(x, factor, offset, float(quant_min), float(quant_max), dtype)
+
+
+@converts("dequantize_per_tensor", "dequantize_per_tensor.tensor", namespace=_NAMESPACE)
+def _dequantize_tensor(
+    context: Context,
+    x: Expr,
+    scale: Expr | float,
+    zero_point: Expr | int,
+    quant_min: int,
+    quant_max: int,
+    dtype: Any,
+    *,
+    out_dtype: Any = None,
+) -> Expr:
+    offset = _number(zero_point, dtype_of(x))
+    return R.dequantize(x, _number(scale, "float32"), offset, out_dtype=context.output_dtype())
+
+
+@converts("dequantize_per_channel", namespace=_NAMESPACE)
+def _dequantize_channel(
+    context: Context,
+    x: Expr,
+    scales: Expr,
+    zero_points: Expr | None,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
+    dtype: Any,
+    *,
+    out_dtype: Any = None,
+) -> Expr:
+    factor = cast(scales, "float32")
+    offset = R.zeros_like(factor, dtype=dtype_of(x)) if zero_points is None else cast(zero_points, dtype_of(x))
+    return R.dequantize(x, factor, offset, axis=axis_of(axis, rank(x)), out_dtype=context.output_dtype())
+
+
+@converts("_int_mm")
+def _whole_product(context: Context, x: Expr, other: Expr) -> Expr:
+    return R.matmul(x, other, out_dtype="int32")
