@@ -21,6 +21,7 @@ from ...ir.types import TensorType
 from ...ir.visitor import iter_bindings
 from ...pattern import PatternContext, is_const, is_op, wildcard
 from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
+from ..compile_time import known_before_inputs
 from ..context import PassContext
 from ..passes import FunctionPass, Pass
 from .layers import KEPT, PRODUCT, is_float32, number_of, product_of, sources_of
@@ -43,7 +44,8 @@ class Range(NamedTuple):
 Ranges = Mapping[str, Range]
 """What values of a function lie in, by the names of their bindings."""
 
-_FOLLOWING: Final = ("relax.add", "relax.multiply", "relax.nn.avg_pool2d", "relax.nn.adaptive_avg_pool2d")
+_POOLS: Final = ("relax.nn.avg_pool2d", "relax.nn.adaptive_avg_pool2d", "relax.mean")
+_FOLLOWING: Final = ("relax.add", "relax.multiply", *_POOLS)
 """What is computed in bytes between convolutions, where all that it reads comes from them."""
 
 _PASSING: Final = ("relax.nn.max_pool2d", "relax.reshape", "relax.permute_dims", "relax.flatten", "relax.squeeze")
@@ -59,7 +61,9 @@ with PatternContext() as _CONVOLUTION:
 
 with PatternContext() as _POOLED:
     _image = wildcard()
-    _pooled = is_op("relax.nn.avg_pool2d")(_image) | is_op("relax.nn.adaptive_avg_pool2d")(_image)
+    _pooled = is_op(_POOLS[0])(_image)
+    for _name in _POOLS[1:]:
+        _pooled = _pooled | is_op(_name)(_image)
 
 with PatternContext() as _COMBINED:
     _left, _right = wildcard(), wildcard()
@@ -72,11 +76,11 @@ _quantized = is_op("relax.quantize")(_relu | _clip, _scale, _zero_point)
 
 def image_values(function: Function) -> frozenset[Var]:
     """The values of ``function`` that are computed from convolutions by what runtimes have on bytes."""
-    found: set[Var] = set()
+    known, found = known_before_inputs(function), set[Var]()
     for binding in iter_bindings(function):
         value = binding.value
         if isinstance(binding, VarBinding) and isinstance(value, Call):
-            inner = [arg for arg in _operands(value) if not isinstance(arg, Constant)]
+            inner = [arg for arg in _operands(value) if not isinstance(arg, Constant) and arg not in known]
             name = getattr(value.op, "name", "")
             through = name in _FOLLOWING or name in _PASSING or name in _ACTIVATIONS or name == "relax.concat"
             if name in _CONVOLUTIONS or (through and inner and all(arg in found for arg in inner)):
