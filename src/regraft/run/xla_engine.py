@@ -8,7 +8,7 @@ neither copied into the compiled program nor looked at by the compiler.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..ir.collection import collection_paused
@@ -55,6 +55,7 @@ def compile_module(
     mesh: Mesh | None = None,
     shardings: Mapping[str, Any] | None = None,
     inputs: Mapping[str, Any] | None = None,
+    donate: Sequence[str] = (),
     cache: str | os.PathLike[str] | None = None,
     compiler_options: Mapping[str, Any] | None = None,
     verify_types: bool = False,
@@ -68,6 +69,8 @@ def compile_module(
         mesh: several devices, over which ``shardings`` and ``inputs`` lay tensors; all others are whole on each.
         shardings: specs of weights (and of parameters) by name or glob: an exact name decides, else the first glob.
         inputs: specs of parameters, likewise.
+        donate: parameters by name whose memory the results may take over: an array of JAX that is given for one cannot
+            be read again.
         cache: a directory in which compiled programs are kept, so that another process need not compile them again.
         compiler_options: XLA's own, such as ``{"xla_backend_optimization_level": 0}``.
         verify_types: whether each binding's type is checked while the program is compiled.
@@ -80,7 +83,7 @@ def compile_module(
     from .xla_executable import XlaExecutable
 
     with collection_paused():
-        return XlaExecutable(module, device, mesh, shardings, inputs, cache, compiler_options, verify_types)
+        return XlaExecutable(module, device, mesh, shardings, inputs, donate, cache, compiler_options, verify_types)
 
 
 def _check_sizes_are_known(module: IRModule) -> None:

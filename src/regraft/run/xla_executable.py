@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ..ir.module import IRModule
@@ -26,7 +26,7 @@ _serial: Final = itertools.count()
 class XlaExecutable(Executable):
     """A module on XLA. Functions compile when they are first called, once for each set of sizes."""
 
-    __slots__ = ("_compiling", "mesh", "placements")
+    __slots__ = ("_compiling", "_placement", "mesh", "placements")
     mesh: Mesh | None
     placements: Mapping[str, CutAxes]
     """Which axes of the mesh cut each axis of a weight or argument, by name; the others are whole on each device."""
@@ -38,23 +38,39 @@ class XlaExecutable(Executable):
         mesh: Mesh | None,
         shardings: Mapping[str, Any] | None,
         inputs: Mapping[str, Any] | None,
+        donate: Sequence[str],
         cache: str | os.PathLike[str] | None,
         compiler_options: Mapping[str, Any] | None,
         verify_types: bool,
     ) -> None:
         lifted = lift_constants(module, is_known)
         specs = _specs(module, lifted, mesh, shardings, inputs)
+        known = {param.name_hint for function in module.functions.values() for param in function.params}
+        for given in donate:
+            if given not in known:
+                raise BuildError(f"donate: there is no parameter {given!r}; there are: {', '.join(sorted(known))}")
         self.mesh = mesh
         self.placements = specs
         outside, placement = Outside(), Placement(device, mesh, specs)
+        self._placement: Final = placement
         text = f"<regraft xla {next(_serial)}>"
         with engine_settings():
             program = write_module(lifted.module, dialect(module, outside, placement), text, verify_types=verify_types)
         home = Home(program, placement, outside, None if cache is None else os.fspath(cache), compiler_options)
         self._compiling: Final = {
-            name: XlaFunction(name, function, lifted.taken[name], home) for name, function in module.items()
+            name: XlaFunction(name, function, lifted.taken[name], home, frozenset(donate))
+            for name, function in module.items()
         }
         super().__init__("xla", {name: _entry(f) for name, f in self._compiling.items()}, program.source)
+
+    def place(self, name: str, shape: tuple[int, ...], read: Callable[[tuple[slice, ...]], Any]) -> Any:
+        """An array of JAX that is laid as the parameter ``name`` is; ``read(region)`` gives the numbers of a part of
+        it.
+
+        Each process reads the parts of its own devices only.
+        """
+        with engine_settings():
+            return self._placement.put_parts(shape, self._placement.sharding(name), read)
 
     @property
     def compilations(self) -> dict[str, int]:

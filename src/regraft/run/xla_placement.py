@@ -7,7 +7,7 @@ sends only the parts of its own devices.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -99,7 +99,8 @@ class Placement:
 
     def put_weight(self, data: TensorData, sharding: Sharding) -> Array:
         """A weight in its place; of a file, each process reads the parts of its own devices."""
-        return _from_parts(data.read(), sharding)
+        array = data.read()
+        return self.put_parts(data.shape, sharding, lambda region: np.asarray(array[region]))
 
     def put_argument(self, value: Any, sharding: Sharding) -> Array:
         """An argument in its place; every process gives the whole of it, and sends the parts of its own devices."""
@@ -107,14 +108,13 @@ class Placement:
             return value if value.sharding == sharding else jax.device_put(value, sharding)
         if jax.process_count() == 1:
             return jax.device_put(value, sharding)
-        return _from_parts(value, sharding)
+        return self.put_parts(value.shape, sharding, lambda region: value[region])
 
-
-def _from_parts(array: np.ndarray, sharding: Sharding) -> Array:
-    def part(index: tuple[slice, ...]) -> np.ndarray:
-        return np.asarray(array[index])
-
-    return jax.make_array_from_callback(array.shape, sharding, part)
+    def put_parts(
+        self, shape: tuple[int, ...], sharding: Sharding, read: Callable[[tuple[slice, ...]], np.ndarray]
+    ) -> Array:
+        """An array that lies as ``sharding`` says; ``read`` gives the parts of this process's devices."""
+        return jax.make_array_from_callback(shape, sharding, read)
 
 
 def _device(device: Any) -> Device:

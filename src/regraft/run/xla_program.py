@@ -30,6 +30,7 @@ from .xla_calls import LOWERINGS, Outside, call_extern, helpers
 from .xla_kernels import KERNELS
 from .xla_library import Array, compilation_cache, jax, jnp
 from .xla_placement import Placement
+from .xla_processes import agree, process_count
 from .xla_report import SCOPE, FunctionReport, collectives_of, memory_of, sizes_text
 from .xla_values import ARRAY, Known, array_dtype, as_argument, assemble, dissect
 
@@ -145,7 +146,14 @@ class Home:
 class XlaFunction:
     """One function of the module: called with arrays, it compiles for their sizes, once, and runs."""
 
-    def __init__(self, name: str, function: Function, weights: Sequence[TensorData], home: Home) -> None:
+    def __init__(
+        self,
+        name: str,
+        function: Function,
+        weights: Sequence[TensorData],
+        home: Home,
+        donated: frozenset[str] = frozenset(),
+    ) -> None:
         self.name: Final = name
         self.function: Final = function
         self.weights: Final = tuple(weights)
@@ -155,6 +163,7 @@ class XlaFunction:
         self._params: Final = [(p.ty, f"{name}: parameter {p.name_hint}") for p in function.params]
         self._hints: Final = tuple([param.name_hint for param in function.params])
         self._placed: Final = {leaf.name: leaf for p in function.params for leaf in leaves_of(p.name_hint, p.ty)}
+        self._donated: Final = donated
         self._lock: Final = Lock()
 
     def __call__(self, *arguments: Any) -> Any:
@@ -174,7 +183,8 @@ class XlaFunction:
             given = [placement.put_argument(a, placement.sharding(n)) for a, n in zip(arrays, names, strict=True)]
             weights = [self.home.weight(data) for data in self.weights]
             borrowed = any(not isinstance(array, jax.Array) for array in arrays)
-            return assemble(compiled.result, iter(self._finished(compiled, given, weights, wait=borrowed)))
+            parted = self._parted(names, given)
+            return assemble(compiled.result, iter(self._finished(compiled, parted, weights, wait=borrowed)))
 
     def compile(self, signature: Signature) -> Compiled:
         """The function for one signature. Cost: once what XLA takes, seconds for a large model; then nothing."""
@@ -185,6 +195,8 @@ class XlaFunction:
             found = self.compiled.get(signature)
             if found is None:
                 lowered, result = self._lowered(signature)
+                if process_count() > 1:
+                    agree(self.name, lowered.as_text())
                 found = self.compiled[signature] = Compiled(lowered.compile(self.home.options), result)
             return found
 
@@ -224,8 +236,9 @@ class XlaFunction:
         placement = self.home.placement
         results: list[Any] = []
 
-        def traced(arrays: list[Any], weights: list[Any]) -> list[Any]:
+        def traced(kept: dict[int, Any], donated: dict[int, Any], weights: list[Any]) -> list[Any]:
             leaves: list[Any] = []
+            arrays = [array for _, array in sorted((kept | donated).items())]
             results.append(dissect(self._run(*assemble(signature.template, iter(arrays)), *weights), leaves))
             return leaves
 
@@ -238,14 +251,21 @@ class XlaFunction:
             jax.ShapeDtypeStruct(data.shape, numpy_dtype(data.dtype), sharding=placement.sharding(data.name))
             for data in self.weights
         ]
-        lowered = jax.jit(traced, keep_unused=True).lower(structures, weights)
+        lowered = jax.jit(traced, keep_unused=True, donate_argnums=1).lower(*self._parted(names, structures), weights)
         return lowered, results[0]
 
-    def _finished(self, compiled: Compiled, arrays: list[Any], weights: list[Any], *, wait: bool) -> list[Array]:
+    def _parted(self, names: Sequence[str], values: Sequence[Any]) -> tuple[dict[int, Any], dict[int, Any]]:
+        """``values`` by their places, those that are kept and those whose memory the results may take over."""
+        parts: tuple[dict[int, Any], dict[int, Any]] = {}, {}
+        for index, (name, value) in enumerate(zip(names, values, strict=True)):
+            parts[name.partition("[")[0] in self._donated][index] = value
+        return parts
+
+    def _finished(self, compiled: Compiled, arrays: Any, weights: list[Any], *, wait: bool) -> list[Array]:
         """What a run gives. It is waited for where it may call out, and where it reads memory that is the caller's."""
         outside = self.home.outside
         with self._located():
-            found = compiled.run(arrays, weights)
+            found = compiled.run(*arrays, weights)
             if wait or outside.has_calls:
                 jax.block_until_ready(found)
             if outside.has_calls:

@@ -12,12 +12,15 @@ from ..ir.dtypes import numpy_dtype
 from ..ir.expr import Var
 from ..ir.module import IRModule
 from ..ir.types import TensorType
-from ..run import Executable, VirtualMachine, build
+from ..run import Executable, Mesh, VirtualMachine, build
 from ..run.arrays import as_argument
+from ..run.targets import DEFAULT_TARGET
 from .errors import TrainingError
 from .progress import StepProgress
+from .saved_state import load_state, save_state
 from .setup_trainer import ADJOINT, BACKBONE, OPTIMIZER, OPTIMIZER_STATE
 from .state_file import read_arrays, write_arrays
+from .train_step import STEP, build_step
 
 Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """Arrays in the order of the parameters (or states) that they are for, or by name."""
@@ -26,12 +29,18 @@ Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
 class Trainer:
     """Trains a module that `SetupTrainer` made, on any engine; with Relax's names.
 
-    ``vm`` is the module, built: an `Executable` or a `VirtualMachine`. None builds it, for ``target`` (by default the
-    default one). ``device`` is Relax's and has no effect. Parameters and states start as zeros, or, with
-    ``zero_init_param_state=False``, as nothing: then they must be set before anything runs.
+       ``vm`` is the module, built: an `Executable` or a `VirtualMachine`. None builds it, for ``target`` (by default
+       the default one). ``device`` is Relax's and has no effect. ``options`` are the engine's own.
 
-    Parameters, states and the optimizer's state change together, at the end of a step: a step that fails or is
-    interrupted changes nothing.
+       On target ``"xla"`` a step is one compiled program, which updates parameters in place: arrays that `update` was
+       given or returned for them before are gone then. ``mesh``, ``shardings`` (by the names of parameters) and
+       ``inputs`` (by those of inputs and targets) are those of `regraft.build`; what the optimizer keeps of a
+       parameter is laid as it is.
+    Parameters and states start as zeros, or, with
+       ``zero_init_param_state=False``, as nothing: then they must be set before anything runs.
+
+       Parameters, states and the optimizer's state change together, at the end of a step: a step that fails or is
+       interrupted changes nothing.
     """
 
     def __init__(
@@ -42,6 +51,10 @@ class Trainer:
         zero_init_param_state: bool = True,
         *,
         target: str | None = None,
+        mesh: Mesh | None = None,
+        shardings: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         del device
         missing = [name for name in (BACKBONE, ADJOINT, OPTIMIZER, OPTIMIZER_STATE) if name not in train_mod]
@@ -52,13 +65,21 @@ class Trainer:
         if vm is not None and target is not None:
             raise TrainingError(f"Trainer: target={target!r} and a module that is built already; give one of them")
         self.mod: Final = train_mod
-        self.vm: Final = vm or (build(train_mod) if target is None else build(train_mod, target=target))
-        inputs, params, states = [train_mod.attrs[name] for name in ("input_num", "param_num", "state_num")]
+        counts = _counts(train_mod)
+        if target == "xla":
+            self.vm: Executable | VirtualMachine = build_step(train_mod, counts, mesh, shardings, inputs, options)
+        elif mesh is not None or shardings or inputs:
+            raise TrainingError(
+                "Trainer: mesh, shardings and inputs are for target='xla'; other engines have one device"
+            )
+        else:
+            self.vm = vm or build(train_mod, target=target or DEFAULT_TARGET, **(options or {}))
+        input_num, params, states = counts
         own = train_mod[ADJOINT].params
-        self._input_num: Final[int] = inputs
-        self._params: Final = _Store("parameter", "load_params", own[inputs : inputs + params])
-        self._states: Final = _Store("state", "load_states", own[inputs + params : inputs + params + states])
-        self._target_num: Final = len(own) - inputs - params - states
+        self._input_num: Final[int] = input_num
+        self._params: Final = _Store("parameter", "load_params", own[input_num : input_num + params])
+        self._states: Final = _Store("state", "load_states", own[input_num + params : input_num + params + states])
+        self._target_num: Final = len(own) - input_num - params - states
         self._optimizer_state: tuple[Any, ...] = tuple(self.vm[OPTIMIZER_STATE]())
         if zero_init_param_state:
             self.zero_init_params()
@@ -148,6 +169,30 @@ class Trainer:
         self._states.values.update(states)
         self._optimizer_state = tuple(state)
 
+    def save_checkpoint(self, path: str | os.PathLike[str], keep: int = 2) -> None:
+        """Save all that `load_checkpoint` needs as a step of the checkpoint directory ``path``; see `checkpoint`.
+
+        Each process writes the parts that lie on its devices. The step appears whole or not at all, and the ``keep``
+        latest ones stay. Raises `TrainingError` where it cannot be written.
+        """
+        save_state(path, self.num_steps, self._named_state(), keep)
+
+    def load_checkpoint(self, path: str | os.PathLike[str]) -> None:
+        """Go on from the latest step that `save_checkpoint` wrote to ``path``, on this or on another mesh, or on none.
+
+        Raises `TrainingError`, and changes nothing, for a damaged checkpoint and for one of another model or optimizer.
+        """
+        values = load_state(path, self._named_state(), self.vm)
+        self._params.replace([values[f"param/{name}"] for name in self._params.values])
+        self._states.replace([values[f"state/{name}"] for name in self._states.values])
+        self._optimizer_state = tuple([values[f"optimizer/{i}"] for i in range(len(self._optimizer_state))])
+
+    def _named_state(self) -> dict[str, Any]:
+        """Everything that changes in training, by the name that it has in a checkpoint."""
+        values = {f"param/{name}": v for name, v in zip(self._params.values, self._params.in_order(), strict=True)}
+        values |= {f"state/{name}": v for name, v in zip(self._states.values, self._states.in_order(), strict=True)}
+        return values | {f"optimizer/{index}": value for index, value in enumerate(self._optimizer_state)}
+
     # --- running
 
     def predict(self, *input_instances: Any) -> Any:
@@ -169,6 +214,13 @@ class Trainer:
         self._check_count("inputs", len(inputs), self._input_num)
         self._check_count("targets", len(goals), self._target_num)
         params = tuple(self._params.in_order())
+        if isinstance(self.vm, Executable) and STEP in self.vm:
+            whole = params, tuple(self._states.in_order()), self._optimizer_state
+            loss, new_params, new_states, new_state = self.vm[STEP](*inputs, *goals, *whole)
+            self._params.replace(new_params)
+            self._states.replace(new_states)
+            self._optimizer_state = tuple(new_state)
+            return loss
         result, gradients = self.vm[ADJOINT](*inputs, *params, *self._states.in_order(), *goals)
         new_params, new_state = self.vm[OPTIMIZER](params, tuple(gradients), self._optimizer_state)
         loss, new_states = (result[0], result[1:]) if self._states.values else (result, ())
@@ -216,6 +268,12 @@ class Trainer:
     def _check_count(self, what: str, count: int, expected: int) -> None:
         if count != expected:
             raise TrainingError(f"Trainer: {count} {what} given; the model takes {expected}")
+
+
+def _counts(module: IRModule) -> tuple[int, int, int]:
+    """How many inputs, parameters and states the model has."""
+    inputs, params, states = [module.attrs[name] for name in ("input_num", "param_num", "state_num")]
+    return inputs, params, states
 
 
 class _Store:

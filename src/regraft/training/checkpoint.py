@@ -1,0 +1,228 @@
+"""Checkpoints: directories of safetensors files and an index, which appear whole or not at all.
+
+A checkpoint directory holds one directory for each saved step. A step is written aside, file by file, each process its
+own parts of the tensors, and renamed when everything is on disk: killed at any moment, the last whole step is intact.
+Tensors keep their names and are read slice by slice, so that they may be laid over another mesh, or none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ..ir.dtypes import as_dtype, numpy_dtype
+from ..ir.errors import MissingDependencyError
+from .errors import TrainingError
+
+_FORMAT: Final = "regraft-checkpoint-1"
+_INDEX: Final = "index.json"
+_STEP: Final = re.compile(r"step-(\d{8,})")
+_ASIDE: Final = ".writing-"
+
+Region = tuple[slice, ...]
+
+
+class Part(NamedTuple):
+    """A piece of a tensor: where it starts along each axis, and its numbers."""
+
+    start: tuple[int, ...]
+    array: np.ndarray
+
+
+class Tensor(NamedTuple):
+    """A tensor to be saved: its dtype and sizes as a whole, and the pieces that this process has to write."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    parts: tuple[Part, ...]
+
+
+def whole(array: np.ndarray) -> Tensor:
+    """An array that this process has as a whole."""
+    return Tensor(as_dtype(array.dtype), array.shape, (Part((0,) * array.ndim, array),))
+
+
+def _no_wait(name: str) -> None:
+    del name
+
+
+def write_checkpoint(
+    path: str | os.PathLike[str],
+    step: int,
+    tensors: Mapping[str, Tensor],
+    *,
+    keep: int = 2,
+    process: int = 0,
+    processes: int = 1,
+    barrier: Callable[[str], None] = _no_wait,
+) -> Path:
+    """Save ``tensors`` as ``step`` under the directory ``path``, and forget all but the ``keep`` latest steps.
+
+    Of several processes each calls this with its own pieces; ``barrier`` returns when all have come to it. Returns the
+    directory of the step. Raises `TrainingError` where it cannot be written; what was there is intact then.
+    """
+    root = Path(path)
+    aside = root / f"{_ASIDE}{step:08d}"
+    target = root / f"step-{step:08d}"
+    try:
+        if process == 0:
+            root.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.mkdir()
+        barrier("made")
+        _write_part(aside, process, tensors)
+        barrier("written")
+        if process == 0:
+            index = _whole_index(aside, processes, step)
+            _write_text(aside / _INDEX, json.dumps(index))
+            _sync(aside)
+            if target.exists():
+                shutil.rmtree(target)
+            os.rename(aside, target)
+            _sync(root)
+            for old in _steps(root)[: -max(keep, 1)]:
+                shutil.rmtree(old, ignore_errors=True)
+        barrier("renamed")
+    except OSError as error:
+        raise TrainingError(f"{root} cannot be written: {error.strerror}; what was there is unchanged") from error
+    return target
+
+
+class Checkpoint:
+    """A saved step, open for reading; nothing is read before it is asked for.
+
+    ``path`` is a checkpoint directory, of which the latest whole step is taken, or the directory of a step. Raises
+    `TrainingError` when there is none, or a file of it is missing or cut short.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        root = Path(path)
+        found = [root] if (root / _INDEX).exists() else _steps(root)
+        if not found:
+            raise TrainingError(f"{root} holds no checkpoint; give a directory that save_checkpoint wrote")
+        self.path: Final = found[-1]
+        try:
+            index: dict[str, Any] = json.loads((self.path / _INDEX).read_text(encoding="utf-8"))
+            if index["format"] != _FORMAT:
+                raise KeyError("format")
+            self.step: Final[int] = index["step"]
+            self._tensors: Final[dict[str, Any]] = index["tensors"]
+            sizes: dict[str, int] = index["files"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise TrainingError(f"{self.path} is damaged: its {_INDEX} cannot be read: {error}") from error
+        for name, size in sizes.items():
+            file = self.path / name
+            have = file.stat().st_size if file.exists() else None
+            if have != size:
+                state = "is missing" if have is None else f"has {have} bytes of {size}"
+                raise TrainingError(f"{self.path} is damaged: {name} {state}; take another step, or save it anew")
+
+    def types(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Dtype and sizes of each tensor."""
+        return {name: (entry["dtype"], tuple(entry["shape"])) for name, entry in self._tensors.items()}
+
+    def read(self, name: str, region: Region | None = None) -> np.ndarray:
+        """The part of a tensor that lies in ``region``, a slice for each axis; by default all of it."""
+        entry = self._tensors[name]
+        shape = tuple(entry["shape"])
+        region = region or (slice(None),) * len(shape)
+        bounds = [part.indices(size)[:2] for part, size in zip(region, shape, strict=True)]
+        result = np.empty([stop - start for start, stop in bounds], numpy_dtype(entry["dtype"]))
+        for part in entry["parts"]:
+            inside: list[slice] = []
+            outside: list[slice] = []
+            for start, size, (low, high) in zip(part["start"], part["shape"], bounds, strict=True):
+                first, last = max(start, low), min(start + size, high)
+                inside.append(slice(first - start, max(last, first) - start))
+                outside.append(slice(first - low, max(last, first) - low))
+            if all(piece.stop > piece.start for piece in inside):
+                result[tuple(outside)] = self._piece(part, tuple(inside), entry["dtype"])
+        return result
+
+    def _piece(self, part: Mapping[str, Any], region: Region, dtype: str) -> np.ndarray:
+        file = self.path / part["file"]
+        try:
+            with _safetensors().safe_open(file, framework="np") as tensors:
+                found = tensors.get_slice(part["key"])[region] if region else tensors.get_tensor(part["key"])
+        except Exception as error:
+            raise TrainingError(f"{file} cannot be read: {error}") from error
+        array = np.asarray(found)
+        return array if _is_plain(dtype) else array.view(numpy_dtype(dtype))
+
+
+def _steps(root: Path) -> list[Path]:
+    """The whole steps of a checkpoint directory, the latest last."""
+    if not root.is_dir():
+        return []
+    found = [(int(match[1]), path) for path in root.iterdir() if (match := _STEP.fullmatch(path.name)) is not None]
+    return [path for _, path in sorted(found) if (path / _INDEX).exists()]
+
+
+def _is_plain(dtype: str) -> bool:
+    """Whether NumPy has the dtype itself, so that safetensors does, too."""
+    return bool(numpy_dtype(dtype).isbuiltin) and not dtype.startswith("complex")
+
+
+def _write_part(directory: Path, process: int, tensors: Mapping[str, Tensor]) -> None:
+    """The file of one process, and what is in it."""
+    name = f"part-{process:05d}.safetensors"
+    arrays: dict[str, np.ndarray] = {}
+    entries: dict[str, Any] = {}
+    for tensor, (dtype, shape, parts) in tensors.items():
+        pieces: list[dict[str, Any]] = []
+        for number, (start, array) in enumerate(parts):
+            key = tensor if len(parts) == 1 else f"{tensor}@{number}"
+            plain = np.ascontiguousarray(array).reshape(array.shape)
+            arrays[key] = plain if _is_plain(dtype) else plain.view(f"u{plain.dtype.itemsize}")
+            pieces.append({"file": name, "key": key, "start": list(start), "shape": list(array.shape)})
+        entries[tensor] = {"dtype": dtype, "shape": list(shape), "parts": pieces}
+    file = directory / name
+    _safetensors().numpy.save_file(arrays, file)
+    _sync(file)
+    _write_text(directory / f"part-{process:05d}.json", json.dumps({"file": name, "tensors": entries}))
+
+
+def _whole_index(directory: Path, processes: int, step: int) -> dict[str, Any]:
+    tensors: dict[str, Any] = {}
+    files: dict[str, int] = {}
+    for process in range(processes):
+        listing = directory / f"part-{process:05d}.json"
+        own = json.loads(listing.read_text(encoding="utf-8"))
+        files[own["file"]] = (directory / own["file"]).stat().st_size
+        for name, entry in own["tensors"].items():
+            tensors.setdefault(name, {**entry, "parts": []})["parts"].extend(entry["parts"])
+        listing.unlink()
+    return {"format": _FORMAT, "step": step, "files": files, "tensors": tensors}
+
+
+def _write_text(path: Path, text: str) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(path: Path) -> None:
+    """What was written to a file, or into a directory, is on disk after this."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _safetensors() -> Any:
+    """The package, whose part for NumPy is loaded with it."""
+    try:
+        import_module("safetensors.numpy")
+    except ImportError:
+        raise MissingDependencyError("checkpoints need the package safetensors: pip install 'regraft[xla]'") from None
+    return import_module("safetensors")

@@ -1,0 +1,82 @@
+"""The state of a training run as a checkpoint: arrays of any engine out, arrays of the engine in, each in its place."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..ir.dtypes import as_dtype
+from ..run import Executable, VirtualMachine
+from .checkpoint import Checkpoint, Part, Tensor, whole, write_checkpoint
+from .errors import TrainingError
+from .train_step import OPTIMIZER_STATES, PARAMS, STATES, STEP
+
+
+def save_state(path: str | os.PathLike[str], step: int, values: Mapping[str, Any], keep: int) -> None:
+    """Write ``values`` as ``step``; of several processes each writes the parts that it has."""
+    jax: Any = sys.modules.get("jax")
+    if jax is None or not any(isinstance(value, jax.Array) for value in values.values()):
+        write_checkpoint(path, step, {name: whole(_numpy(value)) for name, value in values.items()}, keep=keep)
+        return
+    from ..run.xla_processes import barrier, process_count, process_index
+
+    process = process_index()
+    tensors = {name: _parts(value, jax, process) for name, value in values.items()}
+    write_checkpoint(path, step, tensors, keep=keep, process=process, processes=process_count(), barrier=barrier)
+
+
+def load_state(
+    path: str | os.PathLike[str], current: Mapping[str, Any], vm: Executable | VirtualMachine
+) -> dict[str, Any]:
+    """The values of the latest step in ``path``, for those that there are now, laid as the engine needs them."""
+    saved = Checkpoint(path)
+    types = saved.types()
+    for name, value in current.items():
+        have, need = types.get(name), (as_dtype(value.dtype), tuple(value.shape))
+        if have != need:
+            state = f"has it as {have[0]} {have[1]}" if have is not None else "does not have it"
+            kind, _, own = name.partition("/")
+            raise TrainingError(
+                f"{saved.path} is of another model or optimizer: {kind} {own} is {need[0]} {need[1]}; it {state}"
+            )
+    unknown = [name for name in types if name not in current]
+    if unknown:
+        raise TrainingError(f"{saved.path} is of another model or optimizer: it has {unknown[0]}, which is not here")
+    if not isinstance(vm, Executable) or STEP not in vm:
+        return {name: saved.read(name) for name in current}
+    executable: Any = vm
+    places = _places(current)
+    return {name: executable.place(places[name], types[name][1], partial(saved.read, name)) for name in current}
+
+
+def _places(names: Mapping[str, Any]) -> dict[str, str]:
+    """For each tensor of a checkpoint the parameter of ``train_step`` that it is given as."""
+    counts = {"param": 0, "state": 0, "optimizer": 0}
+    tuples = {"param": PARAMS, "state": STATES, "optimizer": OPTIMIZER_STATES}
+    places: dict[str, str] = {}
+    for name in names:
+        kind = name.partition("/")[0]
+        places[name] = f"{tuples[kind]}[{counts[kind]}]"
+        counts[kind] += 1
+    return places
+
+
+def _parts(value: Any, jax: Any, process: int) -> Tensor:
+    """What this process has to write of ``value``: of the copies of a part, the first one is written."""
+    if not isinstance(value, jax.Array):
+        return whole(_numpy(value)) if process == 0 else whole(_numpy(value))._replace(parts=())
+    parts: list[Part] = []
+    for shard in value.addressable_shards:
+        if shard.replica_id == 0:
+            start = tuple([axis.indices(size)[0] for axis, size in zip(shard.index, value.shape, strict=True)])
+            parts.append(Part(start, np.asarray(shard.data)))
+    return Tensor(as_dtype(value.dtype), tuple(value.shape), tuple(parts))
+
+
+def _numpy(value: Any) -> np.ndarray:
+    return np.asarray(value.cpu() if hasattr(value, "cpu") else value)

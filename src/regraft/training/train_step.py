@@ -1,0 +1,137 @@
+"""One step of training as one function: loss, gradients and the optimizer's update, for engines that compile.
+
+Compiled as one program, gradients need no memory outside of it, and parameters and the optimizer's states are updated
+in place. Over a mesh, each new parameter is laid as the old one was, and so are the states that the optimizer keeps
+of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from .. import op as ops
+from ..ir.builder import BlockBuilder
+from ..ir.expr import Expr, Tuple, TupleGetItem, Var
+from ..ir.module import IRModule
+from ..ir.program import Function
+from ..ir.types import TensorType, TupleType
+from ..run import Executable, build
+from ..run.mesh import CutAxes, Mesh, placement_text
+from ..run.sharding_gate import Placed, resolved
+from .setup_trainer import ADJOINT, OPTIMIZER
+
+STEP: Final = "train_step"
+PARAMS: Final = "step_params"
+STATES: Final = "step_states"
+OPTIMIZER_STATES: Final = "step_optimizer_states"
+DONATED: Final = (PARAMS, STATES, OPTIMIZER_STATES)
+"""The parameters of the step whose memory the results take over."""
+
+
+def parameter_specs(params: Sequence[Var], shardings: Mapping[str, Any] | None, mesh: Mesh) -> dict[str, CutAxes]:
+    """The spec of each parameter of the model, by name; raises `BuildError` for shardings that do not fit."""
+    return resolved("shardings", shardings, [_placed(param.name_hint, param.ty) for param in params], mesh)
+
+
+def with_train_step(
+    module: IRModule, counts: tuple[int, int, int], mesh: Mesh | None, specs: Mapping[str, CutAxes]
+) -> IRModule:
+    """``module``, made by `SetupTrainer`, with a function ``train_step``.
+
+    ``train_step(inputs..., targets..., parameters, states, optimizer's states)`` takes a step and gives the loss, and
+    the new parameters, states and optimizer states, all of them tuples. ``counts`` are those of inputs, parameters
+    and states.
+    """
+    inputs, param_num, state_num = counts
+    adjoint, optimizer = module[ADJOINT], module[OPTIMIZER]
+    own = adjoint.params
+    params, states = own[inputs : inputs + param_num], own[inputs + param_num : inputs + param_num + state_num]
+    targets = own[inputs + param_num + state_num :]
+    kept = optimizer.params[2].ty
+    assert isinstance(kept, TupleType)
+    given = [Var(var.name_hint, var.ty) for var in (*own[:inputs], *targets)]
+    param_tuple = Var(PARAMS, TupleType([var.ty for var in params]))
+    state_tuple = Var(STATES, TupleType([var.ty for var in states]))
+    kept_tuple = Var(OPTIMIZER_STATES, kept)
+    all_specs = [specs.get(param.name_hint, ()) for param in params]
+    kept_specs = [() if i is None else all_specs[i] for i in owners(params, kept.fields)]
+    builder = BlockBuilder()
+    with builder.function(STEP, [*given, param_tuple, state_tuple, kept_tuple]):
+        fields = [TupleGetItem(param_tuple, i) for i in range(param_num)]
+        fields += [TupleGetItem(state_tuple, i) for i in range(state_num)]
+        arguments = [*given[:inputs], *[builder.emit(field) for field in fields], *given[inputs:]]
+        found = builder.emit(module.get_global_var(ADJOINT)(*arguments))
+        judged, gradients = builder.emit(TupleGetItem(found, 0)), builder.emit(TupleGetItem(found, 1))
+        loss = builder.emit(TupleGetItem(judged, 0)) if state_num else judged
+        new_states = [builder.emit(TupleGetItem(judged, i + 1)) for i in range(state_num)]
+        updated = builder.emit(module.get_global_var(OPTIMIZER)(param_tuple, gradients, kept_tuple))
+        new_params = _laid(builder, builder.emit(TupleGetItem(updated, 0)), all_specs, mesh)
+        new_kept = _laid(builder, builder.emit(TupleGetItem(updated, 1)), kept_specs, mesh)
+        result = Tuple([loss, Tuple(new_params), Tuple(new_states), Tuple(new_kept)])
+        builder.emit_func_output(result)
+    step: Function = builder.get()[STEP]
+    return module.with_function(STEP, step)
+
+
+def owners(params: Sequence[Var], states: Sequence[Any]) -> list[int | None]:
+    """For each state of an optimizer the parameter that it is kept of, None for those of the step as a whole.
+
+    Optimizers keep what belongs to the step first, and then, once or more, one state for each parameter, of its type.
+    """
+    count = len(params)
+    for shared in range(len(states)):
+        rest = states[shared:]
+        if len(rest) % count == 0 and all(ty == params[i % count].ty for i, ty in enumerate(rest)):
+            return [*[None] * shared, *[i % count for i in range(len(rest))]]
+    return [None] * len(states)
+
+
+def step_inputs(
+    module: IRModule, counts: tuple[int, int, int], specs: Mapping[str, CutAxes], inputs: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The specs of the parameters of ``train_step``: those of inputs and targets as given, of tuples field by field."""
+    first, param_num, _ = counts
+    params = module[ADJOINT].params[first : first + param_num]
+    kept = module[OPTIMIZER].params[2].ty
+    assert isinstance(kept, TupleType)
+    laid: dict[str, Any] = dict(inputs or {})
+    for index, param in enumerate(params):
+        if param.name_hint in specs:
+            laid[f"{PARAMS}[{index}]"] = specs[param.name_hint]
+    for index, owner in enumerate(owners(params, kept.fields)):
+        if owner is not None and params[owner].name_hint in specs:
+            laid[f"{OPTIMIZER_STATES}[{index}]"] = specs[params[owner].name_hint]
+    return laid
+
+
+def _laid(builder: BlockBuilder, values: Var, specs: Iterable[CutAxes], mesh: Mesh | None) -> list[Expr]:
+    """The fields of ``values``, each laid over the mesh by its spec."""
+    fields: list[Expr] = []
+    for index, spec in enumerate(specs):
+        field: Expr = builder.emit(TupleGetItem(values, index))
+        if mesh is not None and isinstance(field.ty, TensorType):
+            field = builder.emit(ops.dist.annotate_sharding(field, tuple(mesh.values()), placement_text(spec, mesh)))
+        fields.append(field)
+    return fields
+
+
+def _placed(name: str, ty: Any) -> Placed:
+    return Placed(name, ty.shape if isinstance(ty, TensorType) else None, getattr(ty, "dtype", None))
+
+
+def build_step(
+    module: IRModule,
+    counts: tuple[int, int, int],
+    mesh: Mesh | None,
+    shardings: Mapping[str, Any] | None,
+    inputs: Mapping[str, Any] | None,
+    options: Mapping[str, Any] | None,
+) -> Executable:
+    """``module`` with its ``train_step``, built for XLA. Raises `BuildError` as `regraft.build` does."""
+    first, param_num, _ = counts
+    params = module[ADJOINT].params[first : first + param_num]
+    specs = parameter_specs(params, shardings, mesh) if mesh is not None else {}
+    stepping = with_train_step(module, counts, mesh, specs)
+    laid = step_inputs(module, counts, specs, inputs) if mesh is not None else inputs
+    return build(stepping, target="xla", mesh=mesh, shardings=shardings, inputs=laid, donate=DONATED, **(options or {}))
