@@ -49,6 +49,8 @@ lint-imports: $(VENV)/dev.stamp
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m tools.ops_table > docs/ops.md.new
 	mv docs/ops.md.new docs/ops.md
+	$(BIN)/python -m tools.relax_names > docs/relax.md.new
+	mv docs/relax.md.new docs/relax.md
 	$(BIN)/python -m tools.torch_coverage > docs/torch_coverage.md.new
 	mv docs/torch_coverage.md.new docs/torch_coverage.md
 	$(BIN)/python -m tools.gradient_table > docs/gradients_coverage.md.new

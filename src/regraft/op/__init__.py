@@ -90,7 +90,7 @@ from .search import argmax, argmin, bucketize
 from .sets import nonzero, unique
 from .shape import shape_of, shape_to_tensor, size, tensor_to_shape
 from .sorting import argsort, sort, topk
-from .ternary import clip, ewise_fma, where
+from .ternary import clip, ewise_fma, masked_fill, where
 from .unary import (
     abs,
     bitwise_not,
@@ -106,12 +106,14 @@ from .unary import (
     square,
     trunc,
 )
+from .vision import all_class_non_max_suppression, roi_align, roi_pool
 
 __all__ = [
     "abs",
     "acos",
     "acosh",
     "add",
+    "all_class_non_max_suppression",
     "arange",
     "argmax",
     "argmin",
@@ -189,6 +191,7 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "make_closure",
+    "masked_fill",
     "matmul",
     "matmul_blocks",
     "matmul_integer",
@@ -220,6 +223,8 @@ __all__ = [
     "reshape",
     "reverse_sequence",
     "right_shift",
+    "roi_align",
+    "roi_pool",
     "round",
     "rsqrt",
     "scatter_elements",

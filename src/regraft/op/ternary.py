@@ -19,7 +19,7 @@ from .row import primitive
 from .rules import as_prim_value, broadcast_types, common_dtype, format_dims, scalar_operand, tensor_operand
 from .semantics import cast, dtype_name, integer_range, rounded_once
 
-__all__ = ["clip", "ewise_fma", "where"]
+__all__ = ["clip", "ewise_fma", "masked_fill", "where"]
 
 
 # --- choice
@@ -61,6 +61,15 @@ def where(condition: Expr, x1: Expr | float, x2: Expr | float) -> Call:
         if dtype is None and isinstance(value, Expr) and isinstance(value.ty, TensorType):
             dtype = value.ty.dtype
     return WHERE(condition, WHERE.coerce_operand(1, x1, dtype), WHERE.coerce_operand(2, x2, dtype))
+
+
+def masked_fill(x: Expr, mask: Expr, value: float) -> Call:
+    """``x`` with ``value`` in the places where ``mask`` is true; follows ``torch.masked_fill``: a call of `where`.
+
+    Operands: ``x``, any tensor; ``mask``, bool, of a shape that broadcasts with it. ``value``: a number that the dtype
+    of ``x`` holds. Raises `OpTypeError` otherwise.
+    """
+    return where(mask, value, x)
 
 
 # --- limits

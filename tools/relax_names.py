@@ -1,0 +1,255 @@
+"""The table of Relax's names beside this library's: which are here, which differ, which are left out and why.
+
+`python -m tools.relax_names` prints it as Markdown; ``docs/relax.md`` is what it prints. The names are read from TVM's
+packages and from this one; what is written by hand is why a name differs or is left out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+NAMESPACES: Final = {
+    "tvm.relax": "regraft",
+    "tvm.relax.transform": "regraft.transform",
+    "tvm.relax.analysis": "regraft.analysis",
+    "tvm.relax.dpl": "regraft.dpl",
+    "tvm.relax.training": "regraft.training",
+    "tvm.relax.op": "regraft.op",
+    "tvm.relax.op.nn": "regraft.op.nn",
+    "tvm.relax.op.image": "regraft.op.image",
+    "tvm.relax.op.grad": "regraft.op.grad",
+    "tvm.relax.op.vision": "regraft.op.vision",
+    "tvm.relax.frontend": "regraft.frontend",
+}
+"""Relax's namespaces, and where their names are here."""
+
+_TIR: Final = "works on TensorIR, which is no part of this library; engines compile programs as they stand"
+_VM: Final = "a step of lowering to TVM's virtual machine; `regraft.build` needs none"
+_DEVICE: Final = "tensors are not placed on devices; `R.dist` places them on a mesh"
+_TUNING: Final = "tunes TensorIR schedules"
+_IMPORTED: Final = "a name that the module imports for itself; it is in `regraft`"
+_CHILD: Final = "a class behind `PatternMatchingRewriter`; use that"
+
+LEFT_OUT: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        (
+            "AlterOpImpl",
+            "AnnotateTIROpPattern",
+            "AttachAttrLayoutFreeBuffers",
+            "CallTIRRewrite",
+            "DataflowUseInplaceCalls",
+            "FuseOps",
+            "FuseTIR",
+            "LegalizeOps",
+            "OptimizeLayoutTransform",
+            "RewriteDataflowReshape",
+            "SpecializePrimFuncBasedOnCallSite",
+            "SplitCallTIRByPattern",
+            "SplitLayoutRewritePreproc",
+            "call_tir",
+            "call_tir_inplace",
+            "call_tir_with_grad",
+            "has_reshape_pattern",
+            "is_call_tir",
+            "suggest_layout_transforms",
+        ),
+        _TIR,
+    ),
+    **dict.fromkeys(
+        (
+            "AllocateWorkspace",
+            "AttachExternModules",
+            "BasePyModule",
+            "ComputePrimValue",
+            "ExecBuilder",
+            "KillAfterLastUse",
+            "LowerAllocTensor",
+            "LowerRuntimeBuiltin",
+            "StaticPlanBlockMemory",
+            "VMBuiltinLower",
+            "VMExecutable",
+            "VMInstrumentReturnKind",
+            "VMShapeLower",
+            "call_builtin_with_ctx",
+            "call_py_func",
+            "estimate_memory_usage",
+            "get_default_pipeline",
+            "get_pipeline",
+            "register_pipeline",
+        ),
+        _VM,
+    ),
+    **dict.fromkeys(
+        (
+            "DummyGlobalInfo",
+            "IPCAllReduceRewrite",
+            "LowerGPUIPCAllocStorage",
+            "RealizeVDevice",
+            "RewriteCUDAGraph",
+            "UpdateVDevice",
+            "VDevice",
+            "hint_on_device",
+            "to_vdevice",
+        ),
+        _DEVICE,
+    ),
+    **dict.fromkeys(("MetaScheduleApplyDatabase", "MetaScheduleTuneIRMod", "MetaScheduleTuneTIR"), _TUNING),
+    **dict.fromkeys(("Array", "DataflowBlock", "Expr", "Node", "Object", "Op", "Var"), _IMPORTED),
+    **dict.fromkeys(("DFConstraint", "ExprPatternRewriter", "OrRewriter"), _CHILD),
+    "make_node": "makes nodes of TVM by name",
+    "register_df_node": "registers classes with TVM",
+    "register_gradient": "gradients are declared beside their operators; see the page on gradients",
+    "PackedFuncType": "`FuncType.opaque_func()` is the type of outside functions",
+    "Span": "nodes have origins instead: the places in the source model that they came from",
+    "ConvertLayout": "layouts are changed by `R.layout_transform` and `permute_dims` where an engine gains by it",
+    "RunCodegen": "functions with the attribute `Codegen` are run by the engine that they name",
+    "FastMathTransform": "changes values beyond rounding",
+    "FuseTransposeMatmul": "makes a TensorIR function; engines fuse the two by themselves",
+    "get_valid_counts": "the vocabulary has `all_class_non_max_suppression` of object detection",
+    "multibox_transform_loc": "the vocabulary has `all_class_non_max_suppression` of object detection",
+    "non_max_suppression": "the vocabulary has `all_class_non_max_suppression` of object detection",
+}
+"""Names of Relax that are not here, and why."""
+
+DIFFERS: Final[dict[str, str]] = {
+    "tvm.relax.transform.EliminateCommonSubexpr": "leaves no aliases behind; works across blocks and in branches",
+    "tvm.relax.transform.LazySetOutput": "makes plain blocks of dataflow blocks, since handing on is an effect",
+    "tvm.relax.transform.LazyTransformParams": "does not say where memory is freed (`R.vm.kill_object`)",
+    "tvm.relax.transform.DecomposeOpsForInference": "leaves `tensor_to_shape`, which engines run as it is",
+    "tvm.relax.transform.DecomposeOpsForTraining": "leaves `tensor_to_shape`, which engines run as it is",
+    "tvm.relax.transform.FoldConstant": "folds by the operators' reference semantics, not by compiled TensorIR",
+    "tvm.relax.transform.LiftTransformParams": "makes no function where nothing can be lifted",
+    "tvm.relax.transform.Gradient": "covers every differentiable operator; the gradient of relu at 0 is 0",
+    "tvm.relax.transform.dataflowblock_pass": "outputs of a block are followed by their names",
+    "tvm.relax.op.collapse_sum_like": "sizes that cannot be summed to the target's are refused",
+    "tvm.relax.op.squeeze": "an axis whose size is known not to be 1 is refused",
+    "tvm.relax.op.print": "returns the empty tuple",
+    "tvm.relax.op.assert_op": "returns the empty tuple",
+    "tvm.relax.PyExprMutator": "derives in Python; `@mutator` only checks that a class does",
+    "tvm.relax.PyExprVisitor": "derives in Python; `@visitor` only checks that a class does",
+    "tvm.relax.Call": "is typed when it is built",
+    "tvm.relax.Expr": "has its type from the moment it is built",
+    "tvm.relax.transform.DataflowBlockPass": "made by `dataflowblock_pass`",
+    "tvm.relax.transform.FunctionPass": "made by `function_pass`",
+    "tvm.relax.dpl.PatternMatchingRewriter": "made by `from_pattern`, `from_module` and `@R.rewriter`",
+    "tvm.relax.build": "takes the engine's name: numpy, onnxruntime, torch, xla, openvino",
+    "tvm.relax.TensorType": "`shape` is a tuple of dims that reads as a ShapeExpr; there are no devices",
+    "tvm.relax.ShapeExpr": "`values` is a tuple of dims: ints and symbolic sizes",
+    "tvm.relax.FuncType": "opaque functions have a result type, not a function that derives it",
+    "tvm.relax.VirtualMachine": "runs what `regraft.build` gives; takes and gives arrays",
+    "tvm.relax.training.Trainer": "takes and gives NumPy arrays",
+}
+"""Names that are here and mean something else, and what."""
+
+_HEADER: Final = """\
+# Coming from TVM Relax
+
+A program that was written for `tvm.relax` runs after its imports are changed:
+
+| in a program for Relax | here |
+|---|---|
+| `from tvm import relax` | `import regraft as relax` |
+| `from tvm.script import relax as R, ir as I, tirx as T` | `from regraft.script import relax as R, ir as I, tir as T` |
+| `tvm.IRModule`, `tvm.ir.structural_equal` ... | `regraft.IRModule`, `regraft.structural_equal` ... |
+| `tirx.Var("n", "int64")` | `T.Var("n", "int64")` |
+| `tvm.relax.frontend.torch`, `tvm.relax.frontend.onnx` | `regraft.frontend.torch`, `regraft.frontend.onnx` |
+| `tvm.relax.expr_functor`, `tvm.relax.binding_rewrite` | `regraft.expr_functor`, `regraft.binding_rewrite` |
+| `tvm.transform.PassContext`, `Sequential` ... | `regraft.transform.PassContext`, `Sequential` ... |
+
+Errors are `ValueError` and `TypeError` where Relax raises either, and all of them are `regraft.RegraftError`.
+
+## What differs on purpose
+
+- **Types are exact.** Where Relax gives up a shape (`R.add` of `(2, 3)` and `(m, n)`), the type here says what is
+  known. The shape of a tensor is its sizes, never a variable that holds a shape.
+- **Checks come early.** A wrong call fails where it is written, not when it is normalized. Operands of one call have
+  one dtype; numbers take that of the tensor beside them.
+- **Programs never change.** Functions, blocks and expressions are immutable. A module's table may be edited in place.
+- **Two values are in doubt in other tools and are settled here.** The gradient of `relu` at 0 is 0, as in PyTorch.
+  `CategoricalCrossEntropyLoss` with `reduction="mean"` divides by the number of samples.
+- **Sizes are at least 0.** A size variable that is a scalar parameter may be negative.
+- **Rewriting terminates or says why.** Rules that undo each other end with an error that shows the loop.
+
+## Names
+
+`same`: the name is here, with the arguments that it has in Relax. `more`: with these, and with others of its own.
+`differs`: it is here, and the last column says what is different. `left out`: it is not here, and the last column says
+why.
+"""
+
+
+class Row(NamedTuple):
+    """One name: where it is in Relax, how it is here, and the remark on it."""
+
+    name: str
+    state: str
+    remark: str
+
+
+def public_names(namespace: str) -> list[str]:
+    """The names of one of TVM's modules that are TVM's: no submodules, and nothing of other packages."""
+    module = importlib.import_module(namespace)
+    found: list[str] = []
+    for name in dir(module):
+        value: Any = getattr(module, name)
+        if name.startswith("_") or isinstance(value, ModuleType):
+            continue
+        if str(getattr(value, "__module__", "tvm")).startswith(("tvm.", "tvm_ffi")):
+            found.append(name)
+    return found
+
+
+def _parameters(value: Any) -> list[str] | None:
+    """The names of what ``value`` takes, ``self`` and places in a source text left out; None if that is not known."""
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):
+        return None
+    return [name for name in signature.parameters if name not in ("self", "span")]
+
+
+def row(namespace: str, name: str) -> Row:
+    """How one name of Relax is here. Raises KeyError for one that is left out without a reason."""
+    full = f"{namespace}.{name}"
+    here = importlib.import_module(NAMESPACES[namespace])
+    if not hasattr(here, name):
+        return Row(full, "left out", LEFT_OUT[name])
+    if full in DIFFERS:
+        return Row(full, "differs", DIFFERS[full])
+    theirs = _parameters(getattr(importlib.import_module(namespace), name))
+    ours = _parameters(getattr(here, name))
+    if theirs is None or ours is None:
+        return Row(full, "same", "")
+    missing = [parameter for parameter in theirs if parameter not in ours]
+    own = [parameter for parameter in ours if parameter not in theirs]
+    if missing and own:
+        return Row(full, "same", f"positions; called {', '.join(own)} here, {', '.join(missing)} there")
+    if missing:
+        return Row(full, "same", f"without {', '.join(missing)}")
+    return Row(full, "more" if own else "same", f"also {', '.join(own)}" if own else "")
+
+
+def rows() -> Iterator[tuple[str, list[Row]]]:
+    """The rows of each namespace."""
+    for namespace in NAMESPACES:
+        yield namespace, [row(namespace, name) for name in public_names(namespace)]
+
+
+def table() -> str:
+    """The whole page."""
+    parts = [_HEADER]
+    for namespace, found in rows():
+        parts.append(f"\n### `{namespace}` is `{NAMESPACES[namespace]}`\n\n| name | here | remark |\n|---|---|---|\n")
+        parts.extend(
+            f"| `{name.removeprefix(namespace + '.')}` | {state} | {remark} |\n" for name, state, remark in found
+        )
+    return "".join(parts)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table())
