@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import console
-from .options import FixedSizes, FunctionName, ModelPath, parse_sizes
+from .options import FixedSizes, FunctionName, ModelPath, RuleNames, parse_sizes
 
 if TYPE_CHECKING:
     from ..rewrite import Explanation
@@ -67,15 +67,17 @@ def passes() -> None:
 
 def explain(
     model: ModelPath,
-    name: Annotated[str, typer.Option("--pass", metavar="PASS", help="One of `regraft passes`.")],
+    name: Annotated[str | None, typer.Option("--pass", metavar="PASS", help="One of `regraft passes`.")] = None,
+    rules: RuleNames = None,
     limit: Annotated[int, typer.Option(min=0, help="How many matches and misses of each rule to show.")] = 5,
     function: FunctionName = None,
 ) -> None:
-    """Say why a pass rewrites what it does: where its rules match, where they nearly do, and what it leaves and why."""
+    """Say why a pass, or rules, rewrite what they do: where they match, nearly match, and what is left and why."""
     from ..ir.module import IRModule
     from ..ir.program import Function
     from ..model import open_model
-    from ..passes import PassContext, PassInstrument
+    from ..model.rules import rules_of
+    from ..passes import PassContext, PassInstrument, RulePass, Sequential
     from ..passes import report as report_passes
     from ..passes.pipeline import named_passes
     from ..rewrite import PatternMatchingRewriter
@@ -89,7 +91,9 @@ def explain(
         def run_before_rewrite(self, program: Function | IRModule, rules: PatternMatchingRewriter) -> None:
             explanations.append(explain_rules(rules, program, limit=limit))
 
-    chosen = named_passes(name)
+    if (name is None) == (not rules):
+        raise typer.BadParameter("say what to explain: --pass PASS, or --rules FILE.py", param_hint="--pass")
+    chosen = Sequential([RulePass(rules_of(rules), "rules")]) if rules else named_passes(name or "")
     with console.shown_progress() as progress:
         progress("reading", 0, 2)
         opened = open_model(model, function=function)

@@ -26,6 +26,14 @@ FixedSizes: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--fix", metavar="NAME=SIZE", help="Give a symbolic dim a size for good; may be repeated."),
 ]
+RuleNames: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rules",
+        metavar="FILE.py[:NAME,...]",
+        help="Rules to run first: of a Python file, which is run as code, or of an installed package. May be repeated.",
+    ),
+]
 Seed: TypeAlias = Annotated[int, typer.Option("--seed", min=0, help="Chooses the random inputs.")]
 InputFiles: TypeAlias = Annotated[
     list[Path] | None,

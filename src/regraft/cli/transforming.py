@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,6 +18,7 @@ from .options import (
     FunctionName,
     ModelPath,
     OutputPath,
+    RuleNames,
     Seed,
     Threads,
     parse_sizes,
@@ -42,6 +44,10 @@ def optimize(
         str | None,
         typer.Option(metavar="A,B,...", help="Passes to run in place of a level; `regraft passes` lists them."),
     ] = None,
+    rules: RuleNames = None,
+    verify_rewrites: Annotated[
+        bool, typer.Option("--verify-rewrites", help="Run both sides of each rewrite on random inputs as it is made.")
+    ] = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="Run model and result on random inputs; write nothing if they differ.")
     ] = False,
@@ -94,7 +100,9 @@ def optimize(
             output=output,
             level=level,
             passes=passes,
+            rules=rules,
             verify=verify,
+            verify_rewrites=verify_rewrites,
             measure=measure,
             engine=engine,
             threads=threads,
@@ -142,6 +150,14 @@ def _show(made: OptimizationReport) -> None:
             for one in _told_passes(made.passes)
         ],
         numbers=3,
+    )
+    rewrites = Counter([step.rule for one in made.passes for step in one.rewrote])
+    left = Counter([step.rule for one in made.passes for step in one.declined])
+    console.print_table(
+        "Rules",
+        ("rule", "rewrites", "left"),
+        [(name, str(rewrites[name]), str(left[name])) for name in dict.fromkeys((*rewrites, *left))],
+        numbers=2,
     )
     if made.verification is not None:
         console.print_table(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..analysis import constant_bytes
 from ..ir.module import IRModule
-from ..passes import Pass, PassContext, PassReport, Sequential, op_counts
+from ..passes import Pass, PassContext, PassReport, RulePass, Sequential, op_counts
 from ..passes import report as report_passes
 from ..passes.pipeline import named_passes, pipeline
 from .errors import UsageError
@@ -21,6 +21,7 @@ from .models import Model, as_it_is, as_source, form_of, open_model, write_as_it
 from .precision import Asked, Choice, check_choice, check_precision, choose
 from .progress import Progress, Stages, unseen
 from .report import OptimizationReport
+from .rules import Rules, rules_of
 from .samples import Samples
 from .timing import Clock
 from .verification import Verification, written
@@ -37,15 +38,22 @@ class Optimized(NamedTuple):
     passes: tuple[PassReport, ...]
 
 
-def optimize_module(module: IRModule, *, level: int | str = "default", passes: Passes | None = None) -> Optimized:
-    """Run the passes of a level, or those given, on a module; see `regraft.passes.pipeline.pipeline`."""
-    done = report_passes(passes_for(level, passes), module)
+def optimize_module(
+    module: IRModule, *, level: int | str = "default", passes: Passes | None = None, rules: Rules | None = None
+) -> Optimized:
+    """Run ``rules`` and then the passes of a level, or those given, on a module; see `regraft.passes.pipeline`."""
+    done = report_passes(passes_for(level, passes, rules), module)
     assert isinstance(done.program, IRModule)
     return Optimized(done.program, done.passes)
 
 
-def passes_for(level: int | str, passes: Passes | None) -> Sequential:
-    """The passes to run: those given, by name or as they are, or those of the level."""
+def passes_for(level: int | str, passes: Passes | None, rules: Rules | None = None) -> Sequential:
+    """The passes to run: those given, by name or as they are, or those of the level; ``rules`` before them."""
+    chosen = _chosen(level, passes)
+    return chosen if rules is None else Sequential([RulePass(rules_of(rules), "rules"), *chosen], name=chosen.name)
+
+
+def _chosen(level: int | str, passes: Passes | None) -> Sequential:
     if passes is None:
         return pipeline(level)
     if isinstance(passes, str):
@@ -63,7 +71,9 @@ def optimize(
     output: str | os.PathLike[str] | None = None,
     level: int | str = "default",
     passes: Passes | None = None,
+    rules: Rules | None = None,
     verify: bool = False,
+    verify_rewrites: bool = False,
     measure: bool = False,
     engine: str | None = None,
     threads: int | None = None,
@@ -92,7 +102,11 @@ def optimize(
             result is returned: of the kind of ``model``, or of the kind that a file like the one given holds.
         level: 0 to 3 or its name; `regraft.passes.pipeline.pipeline` says what each does and may assume.
         passes: passes in place of the level's: names with commas between, a pass, or several.
+        rules: rules that run before the passes, on the model as it was read: rules and sets of them, ``"file.py"`` or
+            ``"file.py:one,two"`` (the file is run, as code), or the name under which a package offers some.
         verify: run model and result on the same random inputs first, each as its own framework runs it.
+        verify_rewrites: run both sides of each rewrite on random inputs as it is made, and the functions before and
+            after each pass: a rule that is wrong is named, even where the model hides it.
         measure: run model and result in turns, and keep what is faster: the result, else the fastest state between its
             passes that gives the same values, else the model as it was.
         engine: for the measurement, what to run on; by default ONNX Runtime, or PyTorch for its own models.
@@ -122,7 +136,7 @@ def optimize(
     where the result computes something else (nothing is written then), `UsageError`, `OutputError`, and what reading
     and writing the format raise. Cost: linear in the model, and what the verification runs.
     """
-    chosen = passes_for(level, passes)
+    chosen = passes_for(level, passes, rules)
     target = None if output is None else Path(output)
     if target is not None:
         form_of(target)
@@ -138,7 +152,7 @@ def optimize(
     whole, opened_up = _keeping_calls(opened.module) if keeps else (opened.module, _as_it_is)
     states = States()
     instruments = [*PassContext.current().instruments, stages, *([states] if measure else [])]
-    with PassContext(instruments=instruments, verify=PassContext.current().verify):
+    with PassContext(instruments=instruments, verify="values" if verify_rewrites else PassContext.current().verify):
         done = optimize_module(whole, passes=chosen)
     done = done._replace(module=opened_up(done.module))
     measurement: Measurement | None = None

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from inspect import Parameter, signature
 from itertools import cycle, islice
 from typing import Any, Final, TypeAlias, cast, final
 
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.program import BindingBlock, DataflowBlock, Function
+from ..rewrite import PatternMatchingRewriter, RuleSet
 from .context import PassContext, PassError, Program
 
 FunctionTransform: TypeAlias = Callable[[Function, IRModule, PassContext], Function]
@@ -123,28 +125,83 @@ class ModulePass(Pass):
         return function
 
 
+@final
+class RulePass(Pass):
+    """Rules as a pass: rewrites until none of them changes anything; cost as `regraft.rewrite.rewrite`."""
+
+    __slots__ = ("rules",)
+
+    def __init__(self, rules: PatternMatchingRewriter, name: str = "") -> None:
+        self.rules: Final = rules
+        several = rules.rules()
+        super().__init__(name or (several[0].name if len(several) == 1 else "rules"))
+
+    def transform(self, program: Program, context: PassContext) -> Program:
+        """The function, or each of the module, rewritten."""
+        if isinstance(program, Function):
+            with context.on(program.name or "main"):
+                return context.rewrite(program, self.rules)
+        changed: dict[str, Function] = {}
+        for name, function in program.items():
+            with context.on(name):
+                new = context.rewrite(function, self.rules)
+            if new is not function:
+                changed[name] = new
+        return program.with_functions(changed) if changed else program
+
+
+AsPass: TypeAlias = "Pass | PatternMatchingRewriter | Sequence[PatternMatchingRewriter] | Callable[[Any], Any]"
+"""What stands for a pass: a pass, rules, or a function from a module to a module."""
+
+
+def as_pass(value: AsPass) -> Pass:
+    """``value`` as a pass; raises `PassError` for what is none."""
+    if isinstance(value, Pass):
+        return value
+    if isinstance(value, PatternMatchingRewriter):
+        return RulePass(value)
+    if isinstance(value, Sequence):
+        several = cast("Sequence[Any]", value)
+        rules = [one for one in several if isinstance(one, PatternMatchingRewriter)]
+        if len(rules) == len(several):
+            return RulePass(RuleSet(rules))
+    elif callable(value) and not isinstance(value, type) and _takes_one(value):
+        function = value
+        return ModulePass(lambda module, _context: function(module), getattr(function, "__name__", "function"))
+    raise PassError(
+        f"Sequential takes passes, rules, and functions of a module, not {value!r}; "
+        "call the pass's name to make it: P()"
+    )
+
+
+def _takes_one(function: Callable[[Any], Any]) -> bool:
+    """Whether a function needs an argument, as one of a module does; what makes a pass does not."""
+    parameters = list(signature(function).parameters.values())
+    return bool(parameters) and parameters[0].default is Parameter.empty
+
+
 MOST_ROUNDS: Final = 4
 """So often `UntilStable` runs its passes."""
 
 
 class Sequential(Pass):
-    """Passes one after another, each on what the one before gave."""
+    """Passes one after another, each on what the one before gave.
+
+    Rules, sets and lists of rules, and functions from a module to a module stand for passes.
+    """
 
     __slots__ = ("passes",)
 
     def __init__(
         self,
-        passes: Iterable[Pass],
+        passes: Iterable[AsPass],
         opt_level: int = 0,
         name: str = "sequential",
         required: Iterable[str] | None = None,
         traceable: bool = False,
     ) -> None:
         del traceable
-        self.passes: Final = tuple(passes)
-        for one in self.passes:
-            if not isinstance(one, Pass):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise PassError(f"Sequential takes passes, not {one!r}; call the pass's name to make it: P()")
+        self.passes: Final = tuple([as_pass(one) for one in passes])
         keeps_values = all(one.keeps_values for one in self.passes)
         super().__init__(name, keeps_values=keeps_values, opt_level=opt_level, required=required or ())
 

@@ -1,0 +1,142 @@
+"""Rules by name: of a Python file, which is run for it, or of an installed package that offers some.
+
+A rule file is code. It is run only where a person names it, and with all that code may do.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from traceback import extract_tb
+from types import ModuleType
+from typing import Any, Final, TypeAlias
+
+from ..ir.errors import RegraftError
+from ..rewrite import PatternMatchingRewriter, Rule, RuleSet
+from .errors import UsageError
+
+GROUP: Final = "regraft.rules"
+"""The entry points under which packages offer rules, each by a name of its own."""
+
+ALL: Final = "RULES"
+"""The name of a file's list of its rules; without it, they are those that stand at its top level."""
+
+Rules: TypeAlias = str | PatternMatchingRewriter | Iterable[str | PatternMatchingRewriter]
+
+
+def rules_of(given: Rules) -> RuleSet:
+    """The rules that were given: as they are, or named as ``"file.py"``, ``"file.py:one,two"`` or ``"package"``.
+
+    A rule that is given twice counts once. Raises `UsageError` for a file, package or name that is not there, for a
+    file that fails, and for what holds no rules. Cost: that of running the files.
+    """
+    parts = [given] if isinstance(given, str | PatternMatchingRewriter) else list(given)
+    found: dict[Rule, None] = {}
+    for part in parts:
+        rules = _named(part) if isinstance(part, str) else _rules_in(part, "rules")
+        found.update(dict.fromkeys(rules))
+    return RuleSet(found)
+
+
+def installed() -> tuple[EntryPoint, ...]:
+    """The rules that installed packages offer, by name."""
+    return tuple(sorted(entry_points(group=GROUP), key=lambda one: one.name))
+
+
+def _named(text: str) -> Sequence[Rule]:
+    source, names = _split(text)
+    holder = _run(Path(source)) if source.endswith(".py") else _loaded(source)
+    if names:
+        return [rule for name in names for rule in _rules_in(_member(holder, name, source), f"{source}:{name}")]
+    rules = _rules_in(holder, source)
+    if not rules:
+        raise UsageError(f"{source} has no rules at its top level; make some, or list them: {ALL} = [...]")
+    return rules
+
+
+def _split(text: str) -> tuple[str, list[str]]:
+    """The file or package, and the names behind the colon; a drive of Windows has a colon of its own."""
+    source, colon, names = text.rpartition(":")
+    if not colon or (len(source) == 1 and text.endswith(".py")):
+        return text, []
+    return source, [name.strip() for name in names.split(",")]
+
+
+def _run(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UsageError(f"{path}: there is no such file of rules")
+    name = f"regraft_rules_{path.stem}"
+    spec = spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with _beside(path):
+            spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
+        where = f"{path}:{lines[-1]}" if lines else str(path)
+        kind = "" if isinstance(error, RegraftError) else f"{type(error).__name__}: "
+        raise UsageError(f"{where}: the file of rules fails: {kind}{error}") from error
+    return module
+
+
+@contextmanager
+def _beside(path: Path):
+    """What lies beside the file can be imported while it is run."""
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+def _loaded(name: str) -> Any:
+    known = {one.name: one for one in installed()}
+    found = known.get(name)
+    if found is None:
+        there = ", ".join(known) or "none"
+        raise UsageError(f"there are no rules {name!r}: no file that ends in .py, and packages offer: {there}")
+    try:
+        return found.load()
+    except Exception as error:
+        raise UsageError(f"the rules {name!r} ({found.value}) cannot be loaded: {error}") from error
+
+
+def _member(holder: Any, name: str, source: str) -> Any:
+    found = getattr(holder, name, None)
+    if found is not None:
+        return found
+    rules = _rules_in(holder, source)
+    named = [rule for rule in rules if rule.name == name]
+    if not named:
+        known = ", ".join(rule.name for rule in rules) or "none"
+        raise UsageError(f"{source} has no rules {name!r}; it has: {known}")
+    return named
+
+
+def _rules_in(value: Any, where: str) -> Sequence[Rule]:
+    """The rules that ``value`` is, lists, or has at its top level."""
+    match value:
+        case PatternMatchingRewriter():
+            return value.rules()
+        case ModuleType():
+            if hasattr(value, ALL):
+                return _rules_in(getattr(value, ALL), f"{where}: {ALL}")
+            tops = [one for one in vars(value).values() if isinstance(one, PatternMatchingRewriter)]
+            return [rule for one in tops for rule in one.rules()]
+        case str():
+            raise UsageError(f"{where} is {value!r}, which is no rule")
+        case Iterable():
+            return [rule for one in value for rule in _rules_in(one, where)]  # pyright: ignore[reportUnknownVariableType]
+        case _ if callable(value) and not isinstance(value, type):
+            return _rules_in(value(), where)
+        case _:
+            raise UsageError(f"{where} is {value!r}; expected a rule, a set of rules, or a list of them")

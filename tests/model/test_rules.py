@@ -1,0 +1,144 @@
+"""Rules by name: of files and packages, in front of the passes, and each rewrite checked on request."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import regraft as rx
+from regraft import transform
+from regraft.dpl import is_op, wildcard
+from regraft.model import UsageError, rules
+from regraft.script import relax as R
+from tests.cli.harness import invoke
+
+FILE = """
+from regraft import Rule
+from regraft.dpl import is_op, wildcard
+from regraft.script import relax as R
+
+from helper import tanh_of
+
+x = wildcard()
+exp_of_log = Rule(is_op("relax.exp")(is_op("relax.log")(x)), lambda _, found: found[x], "exp of log")
+as_tanh = Rule(is_op("relax.nn.gelu")(x), tanh_of(x), "gelu as tanh")
+both = exp_of_log | as_tanh
+
+
+@R.rewriter
+class TwiceRelu:
+    @R.function
+    def pattern(x: R.Tensor):
+        return R.nn.relu(R.nn.relu(x))
+
+    @R.function
+    def replacement(x: R.Tensor):
+        return R.nn.relu(x)
+"""
+
+HELPER = """
+from regraft.script import relax as R
+
+
+def tanh_of(x):
+    return lambda _, found: R.nn.gelu_tanh(found[x])
+"""
+
+
+@R.function
+def main(x: R.Tensor(("n", 4), "float32")):
+    with R.dataflow():
+        a = R.exp(R.log(R.exp(x)))
+        b = R.nn.gelu(a)
+        c = R.nn.relu(R.nn.relu(b))
+        R.output(c)
+    return c
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "helper.py").write_text(HELPER)
+    path = tmp_path / "mine.py"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_file_gives_its_rules_and_names_choose_among_them(file: Path) -> None:
+    assert [rule.name for rule in rules.rules_of(str(file))] == ["exp of log", "gelu as tanh", "TwiceRelu"]
+    assert [rule.name for rule in rules.rules_of(f"{file}:TwiceRelu,as_tanh")] == ["TwiceRelu", "gelu as tanh"]
+    with file.open("a") as more:
+        more.write("\nRULES = [as_tanh, TwiceRelu]\n")
+    assert [rule.name for rule in rules.rules_of([str(file), f"{file}:both"])][:2] == ["gelu as tanh", "TwiceRelu"]
+
+
+def test_rules_run_before_the_passes_and_are_reported_by_name(file: Path, tmp_path: Path) -> None:
+    model, output = tmp_path / "model.relax", tmp_path / "out.relax"
+    rx.save_script(rx.IRModule({"main": main}), model)
+    done = invoke("optimize", model, "-o", output, "--rules", f"{file}:exp_of_log,TwiceRelu", "--verify-rewrites")
+    assert done.exit_code == 0, done.output
+    assert "exp of log" in done.stdout
+    assert "TwiceRelu" in done.stdout
+    text = output.read_text()
+    assert (text.count("R.exp"), text.count("R.nn.relu"), text.count("R.log")) == (1, 1, 0)
+    told = invoke("explain", model, "--rules", file)
+    assert "rule 'gelu as tanh'" in told.stdout
+    assert invoke("explain", model).exit_code == 2
+
+
+def test_a_wrong_rule_is_named_when_each_rewrite_is_checked(file: Path) -> None:
+    module = rx.IRModule({"main": main})
+    rx.optimize(module, rules=f"{file}:as_tanh", level=0)
+    with pytest.raises(rx.RewriteError, match=r"rule 'gelu as tanh' replaces b by a value that is not the same"):
+        rx.optimize(module, rules=f"{file}:as_tanh", level=0, verify_rewrites=True)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("absent.py", r"absent\.py: there is no such file of rules"),
+        ("empty.py", r"empty\.py has no rules at its top level; make some, or list them: RULES"),
+        ("broken.py", r"broken\.py:3: the file of rules fails: ZeroDivisionError: division by zero"),
+        ("mine.py:absent", r"mine\.py has no rules 'absent'; it has: exp of log, gelu as tanh, .*TwiceRelu"),
+        ("nowhere", r"there are no rules 'nowhere'"),
+    ],
+)
+def test_what_is_no_source_of_rules_is_an_error(file: Path, source: str, message: str) -> None:
+    (file.parent / "empty.py").write_text("x = 1\n")
+    (file.parent / "broken.py").write_text("\n\n1 / 0\n")
+    name = str(file.parent / source) if ".py" in source else source
+    with pytest.raises(UsageError, match=message):
+        rules.rules_of(name)
+
+
+def test_packages_offer_rules_under_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered = EntryPoint("layout", "regraft.gradient.simplify:SIMPLIFICATIONS", rules.GROUP)
+    x = wildcard()
+    monkeypatch.setattr(EntryPoint, "load", lambda _self: [rx.Rule(is_op("relax.exp")(x), lambda e, _: e, "exp")])
+    monkeypatch.setattr(rules, "entry_points", lambda group: (offered,))
+    assert [rule.name for rule in rules.rules_of("layout")] == ["exp"]
+    assert [rule.name for rule in rules.rules_of("layout:exp")] == ["exp"]
+
+
+def test_sequences_take_rules_and_functions_as_they_are() -> None:
+    x = wildcard()
+    drop = rx.Rule(is_op("relax.exp")(is_op("relax.log")(x)), lambda _, found: found[x], "drop")
+    seen: list[int] = []
+
+    def count(module: rx.IRModule) -> rx.IRModule:
+        seen.append(len(module))
+        return module
+
+    steps = transform.Sequential([drop, [drop], drop | drop, count, transform.DeadCodeElimination()])
+    report = transform.report(steps, rx.IRModule({"main": main}))
+    assert [one.name for one in report.passes] == ["drop", "drop", "rules", "count", "DeadCodeElimination"]
+    assert seen == [1]
+    assert "R.log" not in report.program.script()
+    array = np.ones((2, 4), "float32")
+    np.testing.assert_allclose(
+        rx.build(report.program, "numpy")["main"](array), rx.build(main, "numpy")["main"](array), rtol=1e-6
+    )
+    with pytest.raises(transform.PassError, match="call the pass's name to make it"):
+        transform.Sequential([transform.DeadCodeElimination])
