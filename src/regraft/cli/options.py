@@ -8,7 +8,9 @@ from typing import Annotated, Literal, TypeAlias
 
 import typer
 
-ModelPath: TypeAlias = Annotated[Path, typer.Argument(metavar="MODEL", help="A file ending in .onnx, .pt2 or .relax.")]
+ModelPath: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A file ending in .onnx, .pt2 or .relax, or a folder of transformers.")
+]
 OutputPath: TypeAlias = Annotated[
     Path,
     typer.Option(

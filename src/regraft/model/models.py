@@ -77,8 +77,10 @@ def open_model(
     function: str | None = None,
     fixed: Mapping[str, int] | None = None,
 ) -> Model:
-    """Read a model: a path, an `onnx.ModelProto`, an `ExportedProgram`, a `torch.nn.Module` with example inputs, a
-    module or function of regraft.
+    """Read a model.
+
+    It is a path (of a file, or of a folder as transformers writes it), an `onnx.ModelProto`, an `ExportedProgram`, a
+    `torch.nn.Module` with example inputs, a module or function of regraft.
 
     ``args``, ``kwargs`` and ``dynamic_shapes`` are for a `torch.nn.Module`, as `from_torch` takes them. ``function``
     chooses one of a module with several. ``fixed`` gives symbolic sizes numbers, by name. Raises `UsageError` for
@@ -133,7 +135,7 @@ def with_sizes(module: IRModule, name: str, sizes: Mapping[str, int]) -> IRModul
 
 def _from_file(path: Path, function: str | None, sizes: Mapping[str, int]) -> Model:
     if path.is_dir():
-        raise UsageError(f"{path} is a folder; give the model's file in it")
+        return _from_folder(path, sizes)
     form = form_of(path)
     if not path.exists():
         raise UsageError(f"{path}: there is no such file")
@@ -159,6 +161,20 @@ def _from_file(path: Path, function: str | None, sizes: Mapping[str, int]) -> Mo
     module = program if isinstance(program, IRModule) else IRModule({program.name or "main": program})
     name = _chosen(module, function)
     return Model(with_sizes(module, name, sizes), name, form, path, (path, path.with_name(path.name + ".weights")))
+
+
+def _from_folder(path: Path, sizes: Mapping[str, int]) -> Model:
+    """A model of transformers, as Hugging Face keeps it; raises `UsageError` for any other folder."""
+    if not (path / "config.json").is_file():
+        raise UsageError(f"{path} is a folder without a config.json; give the model's file in it")
+    from ..formats.torch import from_torch, require_torch
+
+    require_torch()
+    from ..formats.torch.hugging_face import open_folder, weight_files
+
+    source, inputs = open_folder(path)
+    module = from_torch(source, (), inputs.values, dynamic_shapes=inputs.dynamic)
+    return Model(with_sizes(module, "main", sizes), "main", "torch", source, weight_files(path))
 
 
 def _chosen(module: IRModule, function: str | None) -> str:

@@ -1,0 +1,158 @@
+"""Models in folders as Hugging Face keeps them: ``config.json`` beside weights in safetensors, read with transformers.
+
+The configuration names the class; only classes of transformers itself are made, from files on this machine only, and
+never from code or pickled weights in the folder. The model is exported on inputs that its configuration describes, with
+the batch and the length of a text as dynamic sizes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+import torch
+from torch.export import Dim
+
+from ...ir.errors import MissingDependencyError
+from ..errors import ConvertError
+
+CONFIG: Final = "config.json"
+
+_TEXT: Final = ("input_ids", "decoder_input_ids")
+_LENGTH: Final = 8
+"""The length of the text that a model is exported on; the exported length is dynamic."""
+_MOST_BATCH: Final = 4096
+
+
+class Inputs(NamedTuple):
+    """Arguments by name, and which of their axes are dynamic."""
+
+    values: dict[str, torch.Tensor]
+    dynamic: dict[str, dict[int, Any]]
+
+
+def weight_files(path: Path) -> tuple[Path, ...]:
+    """The configuration and the files of weights of a folder."""
+    return (path / CONFIG, *sorted(path.glob("*.safetensors")))
+
+
+def open_folder(path: Path) -> tuple[torch.nn.Module, Inputs]:
+    """The model in a folder, and inputs to export it on.
+
+    Raises `MissingDependencyError` without transformers, and `ConvertError` for a folder whose configuration is
+    damaged, whose class is not one of transformers, whose weights are not safetensors, or whose inputs cannot be made
+    up here. Cost: that of loading.
+    """
+    if find_spec("transformers") is None:
+        raise MissingDependencyError(f"{path} is a model of transformers: pip install transformers")
+    model = _load(path, _read_config(path))
+    return model, inputs_of(model)
+
+
+def _read_config(path: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConvertError(f"{path / CONFIG} is damaged: {error}") from error
+    if not isinstance(found, dict):
+        raise ConvertError(f"{path / CONFIG} is damaged: it holds no table of settings")
+    return cast("Mapping[str, Any]", found)
+
+
+def _load(path: Path, config: Mapping[str, Any]) -> Any:
+    """The module with its weights, ready to be exported."""
+    import transformers
+
+    names: Any = config.get("architectures")
+    name = cast("Any", names[0]) if isinstance(names, list) and names else None
+    if not isinstance(name, str) or not hasattr(transformers, name):
+        what = "names no class" if name is None else f"names the class {name!r}, which transformers does not have"
+        raise ConvertError(
+            f'{path / CONFIG} {what} under "architectures"; export the model with torch.export and give the .pt2 file'
+        )
+    if not any(path.glob("*.safetensors")):
+        raise ConvertError(f"{path} has no weights in safetensors; pickled weights can run code and are not read")
+    try:
+        with _without_progress_bars(transformers.utils.logging):
+            model = getattr(transformers, name).from_pretrained(
+                path, local_files_only=True, use_safetensors=True, trust_remote_code=False
+            )
+    except Exception as error:  # transformers raises whatever its parts raise
+        reason = str(error).strip().splitlines()
+        raise ConvertError(f"{path}: transformers cannot load it: {reason[0] if reason else type(error)}") from error
+    model.eval()
+    # Parts have configurations of their own; a cache among the results would be no tensor.
+    for part in model.modules():
+        own: Any = getattr(part, "config", None)
+        if hasattr(own, "use_cache"):
+            own.use_cache = False
+    return model
+
+
+@contextmanager
+def _without_progress_bars(settings: Any) -> Generator[None]:
+    shown = settings.is_progress_bar_enabled()
+    settings.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            settings.enable_progress_bar()
+
+
+def inputs_of(model: Any) -> Inputs:
+    """Inputs to export a model of transformers on, made up from its configuration.
+
+    Raises `ConvertError` where the configuration does not say what the inputs are like.
+    """
+    config = model.config
+    main = str(model.main_input_name)
+    takes = inspect.signature(model.forward).parameters
+    batch = Dim("batch", max=_MOST_BATCH)
+    values: dict[str, torch.Tensor] = {}
+    dynamic: dict[str, dict[int, Any]] = {}
+    if main in _TEXT:
+        length = Dim("length", max=_longest(config))
+        for name in (main, "attention_mask"):
+            if name in takes:
+                values[name] = torch.ones(2, _LENGTH, dtype=torch.int64)
+                dynamic[name] = {0: batch, 1: length}
+    else:
+        values[main] = _signal(main, config)
+        dynamic[main] = {0: batch}
+    if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in takes:
+        values["decoder_input_ids"] = torch.ones(2, _LENGTH, dtype=torch.int64)
+        dynamic["decoder_input_ids"] = {0: batch, 1: Dim("decoder_length", max=_longest(config))}
+    return Inputs(values, dynamic)
+
+
+def _longest(config: Any) -> int:
+    """The most tokens that the model has positions for."""
+    for name in ("max_position_embeddings", "n_positions", "max_target_positions"):
+        found = getattr(config, name, None)
+        if isinstance(found, int) and found > _LENGTH:
+            return found - 2 if getattr(config, "model_type", "") in ("roberta", "xlm-roberta", "camembert") else found
+    return 1 << 20
+
+
+def _signal(name: str, config: Any) -> torch.Tensor:
+    """An image, or the features of a sound, of the size that the configuration says."""
+    size = getattr(config, "image_size", None)
+    if name == "pixel_values" and size is not None:
+        height, width = cast("Sequence[int]", size) if isinstance(size, list | tuple) else (size, size)
+        return torch.zeros(2, int(getattr(config, "num_channels", 3)), int(height), int(width))
+    if name == "pixel_values":
+        return torch.zeros(2, int(getattr(config, "num_channels", 3)), 224, 224)
+    if name == "input_features" and hasattr(config, "num_mel_bins"):
+        return torch.zeros(2, int(config.num_mel_bins), 2 * int(getattr(config, "max_source_positions", 1500)))
+    if name == "input_values":
+        return torch.zeros(2, 16_000)
+    raise ConvertError(
+        f"the configuration does not say what the input {name!r} of {type(config).__name__} is like; "
+        "export the model with torch.export and give the .pt2 file"
+    )

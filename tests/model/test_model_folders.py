@@ -1,0 +1,103 @@
+"""A folder as transformers writes it is a model: opened, optimized, verified, and refused where it could run code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+import regraft as rx
+from regraft.formats.torch import hugging_face
+from regraft.ir import MissingDependencyError
+from regraft.ir.types import type_symvars
+from regraft.model import UsageError, open_model
+
+SMALL: dict[str, Any] = {
+    "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24
+}  # fmt: skip
+MODELS = {
+    "text": lambda: transformers.BertForSequenceClassification(
+        transformers.BertConfig(vocab_size=40, max_position_embeddings=32, **SMALL)
+    ),
+    "decoder": lambda: transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(vocab_size=40, num_key_value_heads=1, max_position_embeddings=32, **SMALL)
+    ),
+    "encoder and decoder": lambda: transformers.T5ForConditionalGeneration(
+        transformers.T5Config(vocab_size=40, d_model=16, d_ff=24, num_layers=1, num_heads=2, d_kv=8)
+    ),
+    "image": lambda: transformers.ViTForImageClassification(
+        transformers.ViTConfig(image_size=16, patch_size=8, **SMALL)
+    ),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    torch.manual_seed(0)
+    MODELS["text"]().save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_folder_is_optimized_and_computes_what_the_model_computes(kind: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    MODELS[kind]().save_pretrained(tmp_path / "model")
+    rx.optimize(tmp_path / "model", output=tmp_path / "out.onnx", verify=True)
+    assert (tmp_path / "out.onnx").is_file()
+
+
+def test_batch_and_length_of_a_text_stay_dynamic_up_to_its_positions(folder: Path) -> None:
+    params = open_model(folder).function.params
+    assert {var.name for param in params for var in type_symvars(param.ty)} == {"batch", "length"}
+
+
+def test_a_folder_without_a_configuration_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"is a folder without a config\.json; give the model's file in it"):
+        open_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("{", r"config\.json is damaged"),
+        ("[1]", "it holds no table of settings"),
+        ("{}", "names no class under"),
+        ('{"architectures": ["os.system"]}', r"names the class 'os\.system', which transformers does not have"),
+        ('{"architectures": [["BertModel"]]}', "names the class"),
+    ],
+)
+def test_a_configuration_that_names_no_model_is_refused(folder: Path, config: str, message: str) -> None:
+    (folder / "config.json").write_text(config, encoding="utf-8")
+    with pytest.raises(rx.convert.ConvertError, match=message):
+        open_model(folder)
+
+
+def test_pickled_weights_are_not_read(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(rx.convert.ConvertError, match="no weights in safetensors; pickled weights can run code"):
+        open_model(folder)
+
+
+def test_damaged_weights_are_one_message(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(rx.convert.ConvertError, match="transformers cannot load it"):
+        open_model(folder)
+
+
+def test_code_in_a_folder_is_not_run(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config["auto_map"] = {"AutoModel": "evil.Model"}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (folder / "evil.py").write_text("raise SystemExit('run')", encoding="utf-8")
+    assert open_model(folder).function.params
+
+
+def test_without_transformers_the_message_names_the_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hugging_face, "find_spec", lambda name: None)
+    with pytest.raises(MissingDependencyError, match="pip install transformers"):
+        open_model(folder)
