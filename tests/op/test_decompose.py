@@ -29,8 +29,8 @@ def _squashed(xp: Any, x: Any, scale: float) -> Any:
 @pytest.fixture
 def squash() -> Iterator[Op]:
     """A composite that says no more than its type and its meaning."""
-    yield Op("test.squash", ("x",), {"scale": 2.0}, infer=lambda call: call.args[0].ty, reference=_squashed)
-    ir_op._registry.pop("test.squash")
+    yield Op("relax.nn.squash", ("x",), {"scale": 2.0}, infer=lambda call: call.args[0].ty, reference=_squashed)
+    ir_op._registry.pop("relax.nn.squash")
 
 
 def _called(program: IRModule) -> list[str]:
