@@ -12,7 +12,7 @@ from ....ir.op import Call
 from ....ir.tensor_data import TensorData
 from ....ir.types import PrimType, TensorType
 from ..element_types import to_onnx_dtype
-from .elementwise import cast, operand_dtype, stem
+from .elementwise import cast, stem
 from .lowering import Lowered, Lowering, known_dtype, lowers, tensor_type
 
 
@@ -100,9 +100,3 @@ def _size(lowering: Lowering, call: Call) -> Lowered:
 @lowers("dist.annotate_sharding", "grad.no_grad", "grad.start_checkpoint", "grad.end_checkpoint")
 def _unchanged(lowering: Lowering, call: Call) -> Lowered:
     return lowering.value(call.args[0])
-
-
-@lowers("nn.dropout")
-def _dropout(lowering: Lowering, call: Call) -> Lowered:
-    x = lowering.tensor(call.args[0])
-    return x, filled(lowering, shape_value(lowering, call.args[0]), 1.0, operand_dtype(call))

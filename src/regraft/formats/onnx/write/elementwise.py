@@ -385,14 +385,6 @@ def _where(lowering: Lowering, call: Call) -> Lowered:
     return lowering.graph.op("Where", *lowering.tensors(call.args))
 
 
-@lowers("ewise_fma")
-def _ewise_fma(lowering: Lowering, call: Call) -> Lowered:
-    graph, dtype = lowering.graph, operand_dtype(call)
-    work = "float32" if is_float(dtype) and itemsize(dtype) < 4 else dtype
-    x1, x2, x3 = (graph.cast(x, work) for x in lowering.tensors(call.args))
-    return graph.cast(graph.op("Add", graph.op("Mul", x1, x2), x3), dtype)
-
-
 def _limit(lowering: Lowering, expr: Expr, dtype: str) -> ir.Value:
     value: Any = expr.ty.value if isinstance(expr.ty, PrimType) else None
     if value is None or isinstance(value, SymExpr):

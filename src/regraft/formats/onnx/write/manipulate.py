@@ -14,7 +14,7 @@ from ....ir.expr import Expr, ShapeExpr
 from ....ir.op import Call
 from ....ir.types import PrimType, TensorType, TupleType
 from ....op.program_xp import ProgramArray, ProgramNamespace
-from .elementwise import operand_dtype, stem
+from .elementwise import operand_dtype
 from .graph import dtype_of
 from .lowering import Lowered, Lowering, known_rank, lowers, size_at, tensor_type
 
@@ -65,11 +65,6 @@ def _reshape(lowering: Lowering, call: Call) -> Lowered:
     return lowering.graph.op("Reshape", x, lowering.tensor(shape), allowzero=1)
 
 
-@lowers("flatten")
-def _flatten(lowering: Lowering, call: Call) -> Lowered:
-    return lowering.graph.op("Reshape", lowering.tensor(call.args[0]), lowering.graph.integers([-1]))
-
-
 @lowers("nn.batch_flatten")
 def _batch_flatten(lowering: Lowering, call: Call) -> Lowered:
     return lowering.graph.op("Flatten", lowering.tensor(call.args[0]), axis=1)
@@ -91,10 +86,10 @@ def _squeeze(lowering: Lowering, call: Call) -> Lowered:
     return lowering.graph.op("Squeeze", x, None if axes is None else lowering.graph.integers(axes))
 
 
-@lowers("permute_dims", "layout_transform")
+@lowers("permute_dims")
 def _permute_dims(lowering: Lowering, call: Call) -> Lowered:
     x = lowering.tensor(call.args[0])
-    axes = call.attrs["axes" if stem(call) == "permute_dims" else "index_map"]
+    axes = call.attrs["axes"]
     if axes is None:
         return lowering.graph.op("Transpose", x)
     return lowering.graph.op("Transpose", x, perm=[axis % len(axes) for axis in axes])
