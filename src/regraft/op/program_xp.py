@@ -156,11 +156,16 @@ class ProgramArray:
     __le__ = _with_other(ops.less_equal)
     __gt__ = _with_other(ops.greater)
     __ge__ = _with_other(ops.greater_equal)
-    __eq__: Any = _with_other(ops.equal)
-    __ne__: Any = _with_other(ops.not_equal)
     __neg__ = _alone(ops.negative)
     __abs__ = _alone(ops.abs)
     __invert__ = _alone(ops.bitwise_not)
+
+    def __eq__(self, other: Any) -> ProgramArray:  # type: ignore[override]
+        return self.combined(ops.equal, other)
+
+    def __ne__(self, other: Any) -> ProgramArray:  # type: ignore[override]
+        return self.combined(ops.not_equal, other)
+
     __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, index: Any) -> ProgramArray:
@@ -430,7 +435,7 @@ class ProgramNamespace:
         """``log(1 + x)``, exact for small ``x`` too: the rounding of ``1 + x`` is divided out."""
         one = x + 1.0
         rest = one - 1.0
-        is_lost = self.both(ops.equal, rest, 0.0)
+        is_lost = rest == 0.0
         return self.where(is_lost, x, self.log(one) * x / self.where(is_lost, self.ones_like(rest), rest))
 
     def expm1(self, x: ProgramArray) -> ProgramArray:
