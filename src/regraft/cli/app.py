@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from . import INTERRUPTED, looking, running, say_interrupted, transforming, viewing
+from . import INTERRUPTED, looking, running, say_interrupted, sharding, transforming, viewing
 
 VERIFICATION_FAILED: Final = 1
 WRONG_INPUT: Final = 2
@@ -118,5 +118,5 @@ def regraft(
     """
 
 
-for add in (transforming.add_to, looking.add_to, viewing.add_to, running.add_to):
+for add in (transforming.add_to, looking.add_to, viewing.add_to, running.add_to, sharding.add_to):
     add(app)

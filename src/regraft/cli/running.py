@@ -10,6 +10,7 @@ import typer
 
 from . import console
 from .options import ClockName, DimSizes, FunctionName, InputFiles, ModelPath, Seed, Threads, parse_sizes
+from .sharding import MeshSizes, ShardRules, laid
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,8 +37,10 @@ def run(
         Path | None, typer.Option("--output", "-o", metavar="OUT", help="Write the outputs: an .npz.")
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="What to run it on: onnxruntime, openvino, torch or numpy.")
+        str, typer.Option(help="What to run it on: onnxruntime, openvino, torch, xla or numpy.")
     ] = "onnxruntime",
+    mesh: MeshSizes = None,
+    shard: ShardRules = None,
     dim: DimSizes = None,
     seed: Seed = 0,
     function: FunctionName = None,
@@ -56,8 +59,10 @@ def run(
         opened = open_model(model, function=function)
         if output is not None:
             check_output(output, [*opened.files, *(input or ())])
+        module, options, plan = laid(opened.module, opened.name, mesh, shard)
         progress("running", 1, 2)
-        _, results = _inputs_and_results(opened, input, run_program(opened.module, opened.name, engine), sizes, seed)
+        entry = run_program(module, opened.name, engine, **options)
+        _, results = _inputs_and_results(opened, input, entry, sizes, seed)
     names = output_names(opened.function)
     named = dict(zip(names, results, strict=True)) if len(names) == len(results) else _numbered(results)
     console.print_table(
@@ -65,6 +70,8 @@ def run(
         ("output", "dtype", "shape", "values"),
         [(name, str(array.dtype), str(array.shape), _summary(array)) for name, array in named.items()],
     )
+    for reason in plan.reasons:
+        console.print_line(f"Left whole: {reason}")
     if output is not None:
         with staged(output) as path, path.open("wb") as file:
             np.savez(file, **named)  # pyright: ignore[reportArgumentType]
@@ -109,7 +116,9 @@ def bench(
     ],
     engines: Annotated[
         str,
-        typer.Option(metavar="A,B,...", help="What to run on: onnxruntime, openvino, openvino:bfloat16, torch, numpy."),
+        typer.Option(
+            metavar="A,B,...", help="What to run on: onnxruntime, openvino, openvino:bfloat16, torch, xla, numpy."
+        ),
     ] = "onnxruntime",
     repeat: Annotated[int, typer.Option(min=1, help="How many times each takes its turn.")] = 10,
     input: InputFiles = None,  # noqa: A002 - the option's name

@@ -24,9 +24,9 @@ from .models import Model, form_of, open_model, output_names, run_as_it_is
 _FRAMEWORKS: Final[Mapping[str, str]] = {"onnx": "ONNX Runtime", "torch": "PyTorch"}
 
 
-def run_program(module: IRModule, name: str, target: str = "onnxruntime") -> RunOriginal:
+def run_program(module: IRModule, name: str, target: str = "onnxruntime", **options: Any) -> RunOriginal:
     """A function of ``module`` on an engine, with its results as one flat list of arrays."""
-    entry: Callable[..., Any] = build(module, target=target)[name]
+    entry: Callable[..., Any] = build(module, target=target, **options)[name]
 
     def run(inputs: Sequence[Any]) -> list[np.ndarray]:
         return flat_arrays(entry(*inputs))

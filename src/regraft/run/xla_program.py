@@ -191,12 +191,15 @@ class XlaFunction:
         found = self.compiled.get(signature)
         if found is not None:
             return found
-        with self._lock, engine_settings(), _kept_in(self.home.cache), self._located():
+        with self._lock, engine_settings(), _kept_in(self.home.cache):
             found = self.compiled.get(signature)
-            if found is None:
+            if found is not None:
+                return found
+            with self._located():
                 lowered, result = self._lowered(signature)
-                if process_count() > 1:
-                    agree(self.name, lowered.as_text())
+            if process_count() > 1:
+                agree(self.name, lowered.as_text())
+            with self._located():
                 found = self.compiled[signature] = Compiled(lowered.compile(self.home.options), result)
             return found
 

@@ -1,0 +1,77 @@
+"""One of several processes, started by `test_processes`: ``process_worker.py NUMBER COUNT PORT MODE DIRECTORY``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import regraft as rx
+from regraft.ir import Constant, Function, IRModule, TensorData, TensorType, Var
+from regraft.run import BuildError, Mesh, build
+from regraft.run.xla_processes import barrier, connect
+from regraft.training.saved_state import save_state
+
+NUMBER, COUNT, PORT, MODE, DIRECTORY = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5]
+connect(f"127.0.0.1:{PORT}", COUNT, NUMBER, heartbeat_seconds=5)
+
+
+def weight(name: str, *shape: int) -> Constant:
+    return Constant(TensorData(np.random.default_rng(len(name)).normal(size=shape).astype("float32"), name))
+
+
+def program(*, twice: bool = False) -> IRModule:
+    x = Var("x", TensorType((4, 64), "float32"))
+    up, down = weight("up", 64, 32), weight("down.", 32, 64)
+    value = rx.op.matmul(rx.op.nn.relu(rx.op.matmul(x, up)), down)
+    return IRModule.from_expr(Function([x], rx.op.add(value, value) if twice else value))
+
+
+X = np.random.default_rng(0).normal(size=(4, 64)).astype("float32")
+OPTIONS = {
+    "mesh": Mesh(data=COUNT, model=2),
+    "shardings": {"up": (None, "model"), "down.": ("model", None)},
+    "inputs": {"x": ("data",)},
+}
+
+
+def same_program() -> None:
+    exe = build(program(), target="xla", **OPTIONS)
+    found = exe["main"](X)
+    expected = build(program(), target="numpy")["main"](X)
+    for shard in found.addressable_shards:
+        np.testing.assert_allclose(np.asarray(shard.data), expected[shard.index], rtol=1e-5, atol=1e-5)
+    print("all-reduces", exe.report()["main"].counts["all-reduce"])
+    regions: list[tuple[slice, ...]] = []
+
+    def read(region: tuple[slice, ...]) -> np.ndarray:
+        regions.append(region)
+        return X[region]
+
+    placed = exe.place("x", X.shape, read)
+    print("rows read", sorted({row for region in regions for row in range(*region[0].indices(4))}))
+    save_state(DIRECTORY, 1, {"result": found, "x": placed}, keep=1)
+    print("files", len(list(Path(DIRECTORY).glob("step-*/*.safetensors"))))
+
+
+def different_programs() -> None:
+    try:
+        build(program(twice=NUMBER == 1), target="xla", **OPTIONS)["main"](X)
+    except BuildError as error:
+        print(error)
+    barrier("the end")
+
+
+def one_dies() -> None:
+    exe = build(program(), target="xla", **OPTIONS)
+    exe["main"](X)
+    if NUMBER == 1:
+        os._exit(7)
+    time.sleep(60)
+    print("still here")
+
+
+{"same": same_program, "different": different_programs, "dies": one_dies}[MODE]()

@@ -1,0 +1,74 @@
+"""Several real processes on this machine, over gloo: the same values, one program for all, and an end for all."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regraft.training.checkpoint import Checkpoint
+from tests.conftest import ROOT
+
+WORKER = Path(__file__).with_name("process_worker.py")
+
+
+def run(count: int, mode: str, directory: Path) -> list[tuple[int, str, str]]:
+    """Exit code, output and errors of each process."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "OMP_NUM_THREADS": "1"}
+    environment["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+    started = [
+        subprocess.Popen(
+            [sys.executable, str(WORKER), str(number), str(count), str(port), mode, str(directory)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(count)
+    ]
+    try:
+        outputs = [process.communicate(timeout=240) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    return [(process.returncode, *output) for process, output in zip(started, outputs, strict=True)]
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_processes_compute_their_parts_and_write_them(count: int, tmp_path: Path) -> None:
+    found = run(count, "same", tmp_path)
+    for number, (code, output, errors) in enumerate(found):
+        assert code == 0, errors
+        assert "all-reduces 1" in output
+        rows = range(number * 4 // count, (number + 1) * 4 // count)
+        assert f"rows read {list(rows)}" in output
+        assert f"files {count}" in output
+    saved = Checkpoint(tmp_path)
+    x = np.random.default_rng(0).normal(size=(4, 64)).astype("float32")
+    np.testing.assert_array_equal(saved.read("x"), x)
+    assert saved.read("result").shape == (4, 64)
+
+
+def test_another_program_on_one_process_is_an_error_on_all(tmp_path: Path) -> None:
+    for number, (code, output, errors) in enumerate(run(2, "different", tmp_path)):
+        assert code == 0, errors
+        assert f"process {1 - number} compiles another program, where process {number} compiles main" in output
+
+
+def test_a_process_that_dies_ends_the_others_with_a_message(tmp_path: Path) -> None:
+    start = time.monotonic()
+    (first, output, errors), (second, _, _) = run(2, "dies", tmp_path)
+    assert second == 7
+    assert first != 0
+    assert "still here" not in output
+    assert "stopped sending heartbeats" in errors or "another task died" in errors
+    assert time.monotonic() - start < 200
