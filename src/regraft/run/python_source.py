@@ -68,6 +68,8 @@ class Dialect:
     traced: bool = False
     write_extern: WriteCall = write_extern_call
     trusts: Callable[[ExternFunc], bool] = lambda function: False
+    outside: Callable[[Op], Callable[..., Any] | None] = lambda op: None
+    """What the library itself has for an operator that somebody has declared, or nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +120,15 @@ def op_global(op: Op) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
-def runner(op: Op, target: str, xp: Any) -> Callable[..., Any] | None:
-    """What computes ``op`` on an engine: its kernel there, or its reference over ``xp``; None without either."""
-    kernel = op.kernels.get(target)
+def runner(op: Op, dialect: Dialect) -> Callable[..., Any] | None:
+    """What computes ``op`` on an engine: its kernel there, what the library has, or its reference; None without."""
+    kernel = op.kernels.get(dialect.target)
     if kernel is not None:
         return _with_none(kernel, op)
-    return None if op.reference is None else partial(op.reference, xp)
+    own = dialect.outside(op)
+    if own is not None:
+        return own
+    return None if op.reference is None else partial(op.reference, dialect.xp)
 
 
 def _with_none(kernel: Callable[..., Any], op: Op) -> Callable[..., Any]:
@@ -187,7 +192,7 @@ class ModuleWriter:
         """The global that runs ``op``: its kernel for this engine, if it has one, else its reference semantics."""
         name = self._ops.get(op)
         if name is None:
-            run = runner(op, self.dialect.target, self.dialect.xp)
+            run = runner(op, self.dialect)
             if run is None:
                 target = self.dialect.target
                 raise BuildError(

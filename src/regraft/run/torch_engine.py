@@ -67,6 +67,7 @@ def dialect(device: torch.device | None) -> Dialect:
     """How programs are written for PyTorch, with constants and new tensors on ``device``."""
     import torch
 
+    from ..formats.torch.outside import torch_operator
     from ..formats.torch.tensors import torch_dtype
     from . import torch_namespace as xp
     from .torch_arrays import as_constant, tensor_dtype
@@ -93,6 +94,7 @@ def dialect(device: torch.device | None) -> Dialect:
         traced=True,
         write_extern=write_extern,
         trusts=is_aten,
+        outside=torch_operator,
     )
 
 

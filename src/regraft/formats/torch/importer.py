@@ -26,6 +26,7 @@ from .context import PARTS, Context, Unsupported, fields_of
 from .expansion import expansion
 from .exported import IGNORED, export, is_operator, prepared
 from .origins import origin_of, place_of
+from .outside import declared_for, is_outside, outside_call
 from .signature import ATTRIBUTE, COMPLEX, VALUE, Kind, Leaf, Signature, constant_leaf, spec_text
 from .sizes import SizeTable
 from .source_calls import SourceCall
@@ -309,11 +310,26 @@ class _Importer:
             self._context.node = node
             kwargs = {name: self._value(value) for name, value in node.kwargs.items()}
             return handler(self._context, *[self._value(arg) for arg in node.args], **kwargs)
+        if is_outside(node.target) and declared_for(node.target) is not None:
+            return self._outside(node)
         expanded = expansion(node)
+        if expanded is None and is_outside(node.target):
+            return self._outside(node)
         if expanded is None:
             # What PyTorch made of an operator says less than the operator that the person wrote.
             raise Unsupported("")
         return self._inlined(expanded.graph, [self._value(operand) for operand in expanded.operands])
+
+    def _outside(self, node: torch.fx.Node) -> Any:
+        """A call of an operator of another library, or the fields of what it gives."""
+        fakes: Any = node.meta.get("val")
+        several = cast("Sequence[Any]", fakes) if isinstance(fakes, list | tuple) else [fakes]
+        if not all(isinstance(fake, torch.Tensor) for fake in several):
+            raise Unsupported("it gives something else than tensors")
+        types = [TensorType(self._sizes.shape(fake), dtype_name(fake.dtype)) for fake in several]
+        args = [self._value(arg) for arg in node.args]
+        call = outside_call(node.target, args, {name: self._value(value) for name, value in node.kwargs.items()}, types)
+        return fields_of(self._builder.emit(call)) if isinstance(fakes, list | tuple) else call
 
     def _inlined(self, graph: torch.fx.Graph, operands: Sequence[Any]) -> Any:
         """What a graph gives for operands."""

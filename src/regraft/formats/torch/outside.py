@@ -1,0 +1,107 @@
+"""Operators of other libraries (`torch.library`): as calls of declared operators, or of foreign ones as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
+
+import torch
+
+from ...ir.dims import SymExpr
+from ...ir.errors import OpTypeError
+from ...ir.expr import Expr, Tuple
+from ...ir.op import Call, Op
+from ...ir.types import Type
+from .context import Unsupported
+
+_PYTORCH: Final = frozenset({"aten", "prim", "prims", "quantized", "inductor", "higher_order", "profiler", "_c10d"})
+"""The namespaces of PyTorch's own operators: one without a handler there is unsupported."""
+
+
+def is_outside(target: Any) -> bool:
+    """Whether a node's target is an operator that some library other than PyTorch has registered."""
+    return isinstance(target, torch._ops.OpOverload) and target.namespace not in _PYTORCH  # pyright: ignore[reportPrivateUsage]
+
+
+def declared_for(target: Any) -> Op | None:
+    """The declared operator that names ``target`` as its counterpart."""
+    name = _qualified(target).partition(".")[0]
+    return next((op for op in Op.all() if op.torch == name), None)
+
+
+def outside_call(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], types: Sequence[Type]) -> Call:
+    """A call of ``target``, whose results are of ``types``. Raises `Unsupported` for what a call cannot hold."""
+    schema = target._schema
+    if schema.is_mutable:
+        raise Unsupported("it changes its arguments in place")
+    operands: list[Any] = []
+    attributes: dict[str, Any] = {}
+    given = dict(zip([argument.name for argument in schema.arguments], args, strict=False)) | dict(kwargs)
+    for argument in schema.arguments:
+        value = given.get(argument.name, argument.default_value if argument.has_default_value() else None)
+        if "Tensor" in str(argument.type):
+            operands.append(_operand(value))
+        else:
+            attributes[argument.name] = _attribute(argument.name, value)
+    while operands and operands[-1] is None:
+        operands.pop()
+    op = declared_for(target)
+    if op is not None:
+        stated = {name: value for name, value in attributes.items() if name in op.attributes}
+        try:
+            return op(*operands, **stated)
+        except OpTypeError as error:
+            raise Unsupported(f"its declaration as {op.name} does not allow for this call: {error}") from error
+    return Op.foreign(_qualified(target), "torch", pure=True)(*operands, ty_args=types, **attributes)
+
+
+def _qualified(target: Any) -> str:
+    """``"namespace::name"``, with the overload behind it unless it is the default one."""
+    name = str(target.name())
+    return name.removesuffix(".default")
+
+
+def _operand(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return Tuple([cast(Expr, item) for item in cast("Sequence[Any]", value)])
+    if value is not None and not isinstance(value, Expr):
+        raise Unsupported(f"{value!r} stands where a tensor is expected")
+    return value
+
+
+def _attribute(name: str, value: Any) -> Any:
+    match value:
+        case None | bool() | int() | float() | str() | SymExpr():
+            return value
+        case list() | tuple():
+            return tuple([_attribute(name, item) for item in cast("Sequence[Any]", value)])
+        case torch.dtype() | torch.device() | torch.layout() | torch.memory_format():
+            raise Unsupported(f"its argument {name} is {value}, which an attribute cannot hold")
+        case _:
+            raise Unsupported(f"its argument {name} is a {type(value).__name__}, which an attribute cannot hold")
+
+
+def torch_operator(op: Op) -> Callable[..., Any] | None:
+    """What PyTorch has registered under the name that ``op`` gives, as the text of a program calls it."""
+    if op.torch is None:
+        return None
+    namespace, _, rest = op.torch.partition("::")
+    name, _, overload = rest.partition(".")
+    try:
+        found: Any = getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
+    except AttributeError:
+        return None
+    tensors = [argument.name for argument in found._schema.arguments if "Tensor" in str(argument.type)]
+
+    def run(*operands: Any, **attributes: Any) -> Any:
+        given = [*operands, *[None] * (len(tensors) - len(operands))]
+        return found(**{name: _given(value) for name, value in zip(tensors, given, strict=True)}, **attributes)
+
+    return run
+
+
+def _given(operand: Any) -> Any:
+    """An operand as PyTorch takes it: None for one that is left out, lists for several tensors."""
+    if isinstance(operand, tuple):
+        return list(cast("tuple[Any, ...]", operand)) or None
+    return operand

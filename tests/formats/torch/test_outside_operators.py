@@ -1,0 +1,92 @@
+"""Operators that `torch.library` has registered: read as calls, declared or foreign, and handed back as they came."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import regraft as rx
+
+
+@torch.library.custom_op("regraft_outside::weigh", mutates_args=())
+def weigh(x: torch.Tensor, others: list[torch.Tensor], bias: torch.Tensor | None, factors: list[float]) -> torch.Tensor:
+    total = x * factors[0] + sum(others)
+    return total if bias is None else total + bias
+
+
+@weigh.register_fake
+def _(x: torch.Tensor, others: Any, bias: Any, factors: Any) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+@torch.library.custom_op("regraft_outside::halves", mutates_args=())
+def halves(x: torch.Tensor, scale: float = 1.0) -> tuple[torch.Tensor, torch.Tensor]:
+    size = x.shape[-1] // 2
+    return (x[..., :size] * scale).clone(), x[..., size:].clone()
+
+
+@halves.register_fake
+def _(x: torch.Tensor, scale: float = 1.0) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.new_empty(*x.shape[:-1], x.shape[-1] // 2), x.new_empty(*x.shape[:-1], x.shape[-1] // 2)
+
+
+@rx.operator("outside.halves", torch="regraft_outside::halves")
+def declared_halves(xp: Any, x: Any, *, scale: float = 1.0) -> Any:
+    """The first and the second half of the last axis."""
+    size = x.shape[-1] // 2
+    return x[..., :size] * scale, x[..., size:]
+
+
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.ops.regraft_outside.weigh(torch.relu(x), [x, x], None, [2.0, 3.0])
+        first, second = torch.ops.regraft_outside.halves(y, 3.0)
+        return first + second
+
+
+X = torch.linspace(-1, 1, 12).reshape(3, 4)
+
+
+def exported() -> torch.export.ExportedProgram:
+    return torch.export.export(Model(), (X,), dynamic_shapes=({0: torch.export.Dim("n")},))
+
+
+def targets(program: Any) -> list[str]:
+    return [str(node.target) for node in program.graph.nodes if "regraft_outside" in str(node.target)]
+
+
+def test_a_foreign_operator_keeps_its_arguments_and_a_declared_one_is_a_call_of_it() -> None:
+    module = rx.from_torch(exported())
+    text = module.script()
+    assert 'R.foreign("regraft_outside::weigh", source="torch", pure=True)(relu, (x, x), factors=[2.0, 3.0]' in text
+    assert "R.outside.halves(weigh, scale=3.0)" in text
+    rx.assert_structural_equal(rx.parse(text), module)
+
+
+def test_it_goes_back_to_pytorch_as_it_came(tmp_path: Path) -> None:
+    module = rx.optimize(rx.from_torch(exported()))
+    back = rx.to_torch(module)
+    torch.testing.assert_close(back(X), Model()(X))
+    rx.save_torch(module, tmp_path / "model.pt2")
+    again = torch.export.load(tmp_path / "model.pt2")
+    assert targets(again) == ["regraft_outside.weigh.default", "regraft_outside.halves.default"]
+    torch.testing.assert_close(again.module()(X), Model()(X))
+
+
+def test_elsewhere_a_declared_operator_runs_by_its_meaning_and_a_foreign_one_says_so() -> None:
+    class Halves(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            first, second = torch.ops.regraft_outside.halves(x, 3.0)
+            return first + second
+
+    module = rx.from_torch(torch.export.export(Halves(), (X,)))
+    for target in ("numpy", "onnxruntime"):
+        found = rx.build(module, target)["main"](X.numpy())
+        torch.testing.assert_close(torch.from_numpy(found), Halves()(X))
+    with pytest.raises(rx.RegraftError, match=r"regraft_outside::weigh .*declare it with rx.operator"):
+        rx.build(rx.from_torch(exported()), "numpy")
+    with pytest.raises(rx.RegraftError, match=r"regraft_outside::weigh is an operator of PyTorch, which ONNX does not"):
+        rx.to_onnx(rx.from_torch(exported()))
