@@ -106,7 +106,6 @@ LEFT_OUT: Final[dict[str, str]] = {
     "register_gradient": "gradients are declared beside their operators; see the page on gradients",
     "PackedFuncType": "`FuncType.opaque_func()` is the type of outside functions",
     "Span": "nodes have origins instead: the places in the source model that they came from",
-    "ConvertLayout": "layouts are changed by `R.layout_transform` and `permute_dims` where an engine gains by it",
     "RunCodegen": "functions with the attribute `Codegen` are run by the engine that they name",
     "FastMathTransform": "changes values beyond rounding",
     "FuseTransposeMatmul": "makes a TensorIR function; engines fuse the two by themselves",
@@ -118,6 +117,7 @@ LEFT_OUT: Final[dict[str, str]] = {
 
 DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.transform.EliminateCommonSubexpr": "leaves no aliases behind; works across blocks and in branches",
+    "tvm.relax.transform.ConvertLayout": "orders of axes; blocked layouts are refused",
     "tvm.relax.transform.LazySetOutput": "makes plain blocks of dataflow blocks, since handing on is an effect",
     "tvm.relax.transform.LazyTransformParams": "does not say where memory is freed (`R.vm.kill_object`)",
     "tvm.relax.transform.DecomposeOpsForInference": "leaves `tensor_to_shape`, which engines run as it is",

@@ -171,6 +171,23 @@ class Module:
         return a
 """
 
+CONVOLUTION = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        x: R.Tensor((2, 3, 8, 9), "float32"), w: R.Tensor((4, 3, 3, 2), "float32"), b: R.Tensor((1, 4, 1, 1), "float32")
+    ) -> R.Tensor((2, 4, 1, 1), "float32"):
+        with R.dataflow():
+            y = R.nn.conv2d(x, w)
+            z = R.add(y, b)
+            u = R.nn.relu(z)
+            v = R.nn.max_pool2d(u, pool_size=[2, 2])
+            s = R.sum(v, axis=[2, 3], keepdims=True)
+            R.output(s)
+        return s
+"""
+
 PROGRAMS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "dataflow blocks become plain": (DATAFLOW, "ToNonDataflow", ()),
     "a normal program stays": (DATAFLOW, "Normalize", ()),
@@ -188,6 +205,7 @@ PROGRAMS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "dead values go": (UNUSED, "DeadCodeElimination", ()),
     "private functions are inlined": (UNUSED, "InlinePrivateFunctions", ()),
     "sizes are bound": (SIZES, "BindSymbolicVars", ({"n": 4},)),
+    "convolutions change their layout": (CONVOLUTION, "ConvertLayout", ({"relax.nn.conv2d": ["NHWC", "OHWI"]},)),
     "an order is kept": (DATAFLOW, "TopologicalSort", ()),
 }
 

@@ -8,6 +8,7 @@ from .combine_parallel_matmul import CombineParallelMatmul
 from .combining_pays import combining_pays
 from .common_subexpressions import EliminateCommonSubexpr
 from .context import PassContext, PassError, PassInstrument, Step, register_config
+from .convert_layout import ConvertLayout
 from .dataflow import ConvertToDataflow, TopologicalSort
 from .dead_code import DeadCodeElimination
 from .decompose_operators import DecomposeOpsForInference, DecomposeOpsForTraining
@@ -74,6 +75,7 @@ __all__ = [
     "BundleModelParams",
     "CanonicalizeBindings",
     "CombineParallelMatmul",
+    "ConvertLayout",
     "ConvertToDataflow",
     "Culprit",
     "DataParallel",
