@@ -51,6 +51,9 @@ def main() -> None:
             *(ort.InferenceSession(one).run(None, {"x": x}) for one in (source, output)), strict=True
         ):
             np.testing.assert_allclose(after, before, rtol=1e-5)
+        page = folder / "page.html"
+        subprocess.run([COMMAND, "view", source, "-o", page, "--level", "default"], check=True)
+        assert "regraft-worker" in page.read_text(encoding="utf-8")
         missing = subprocess.run([COMMAND, "convert", source, "-o", folder / "out.pt2"], capture_output=True, text=True)
         assert missing.returncode == 3, missing
         assert "pip install 'regraft[torch]'" in missing.stderr, missing.stderr

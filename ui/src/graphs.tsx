@@ -342,7 +342,7 @@ function PassList(props: { data: Data; history: History; place: number; onMoment
               <ol>{rows.slice(0, MOST_STEPS).map(({ moment, at }) => (
                 <li key={at}><button type="button" class={`row ${at === place ? "chosen" : ""}`} aria-current={at === place ? "step" : undefined} onClick={() => props.onMoment(at)}>
                   {moment.kind === "pass" ? "the whole pass" : data.steps[moment.step]!.rule}
-                  <span class="quiet">{moment.kind === "rewrite" ? (history.around(moment).before.get(data.steps[moment.step]!.at)?.name ?? "") : ""}</span>
+                  <span class="quiet">{moment.kind === "rewrite" ? history.nameOf(data.steps[moment.step]!.at) : ""}</span>
                 </button></li>
               ))}</ol>
             )}

@@ -22,6 +22,7 @@ export class History {
   readonly after: State;
   private readonly versions = new Map<number, State>();
   private readonly firstStep: number[];
+  private readonly names = new Map<number, string>();
   private readonly madeBy = new Map<number, number[]>();
   private ancestors: Map<number, Set<number>> | undefined;
   private descendants: Map<number, Set<number>> | undefined;
@@ -86,10 +87,7 @@ export class History {
     }
     const pass = this.data.passes[moment.pass]!;
     if (moment.kind === "pass") {
-      let before = this.version(pass.version);
-      for (let place = this.firstStep[moment.pass]!; this.data.steps[place]?.pass === moment.pass; place += 1) {
-        before = this.edited(before, this.data.steps[place]!);
-      }
+      const before = this.edited(this.version(pass.version), this.firstStep[moment.pass]!, this.lastStep(moment.pass));
       const after = this.version(pass.end);
       const from = new Set<number>();
       const to = new Set<number>();
@@ -100,11 +98,8 @@ export class History {
       return { before, after, from, to };
     }
     const step = this.data.steps[moment.step]!;
-    let before = this.version(pass.version);
-    for (let place = this.firstStep[moment.pass]!; place < moment.step; place += 1) {
-      before = this.edited(before, this.data.steps[place]!);
-    }
-    const after = this.edited(before, step);
+    const before = this.edited(this.version(pass.version), this.firstStep[moment.pass]!, moment.step);
+    const after = this.edited(before, moment.step, moment.step + 1);
     const to = new Set<number>();
     const from = new Set(step.matched.filter((node) => before.has(node)));
     for (const edit of step.edit) {
@@ -118,13 +113,28 @@ export class History {
     return { before, after, from, to };
   }
 
-  private edited(state: State, step: Step): State {
+  private lastStep(pass: number): number {
+    let place = this.firstStep[pass]!;
+    while (this.data.steps[place]?.pass === pass) place += 1;
+    return place;
+  }
+
+  /** A program after the rewrites from one place among the steps to another. */
+  private edited(state: State, from: number, to: number): State {
     const next = new Map(state);
-    for (const edit of step.edit) {
-      if (edit < 0) next.delete(-1 - edit);
-      else next.set(this.record(edit).node, this.record(edit));
+    for (let place = from; place < to; place += 1) {
+      for (const edit of this.data.steps[place]!.edit) {
+        if (edit < 0) next.delete(-1 - edit);
+        else next.set(this.record(edit).node, this.record(edit));
+      }
     }
     return next;
+  }
+
+  /** What a node is called. */
+  nameOf(node: number): string {
+    if (this.names.size === 0) for (const record of this.data.records) this.names.set(record.node, record.name);
+    return this.names.get(node) ?? "";
   }
 
   /** The rewrites that made what `node` is now, in order. */

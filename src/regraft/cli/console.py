@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Final
@@ -15,6 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
+
     from ..model.progress import Progress
 
 _FILE_WIDTH: Final = 120
@@ -45,9 +48,21 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     shown.print(table)
 
 
+def bytes_written(output: Path) -> int:
+    """How much of ``output``, and of the files beside it, has been written so far to where it is put together."""
+    written = 0
+    for path in output.parent.glob(f".{glob.escape(output.name)}.*/*"):
+        with suppress(OSError):  # it has taken its place since
+            written += path.stat().st_size
+    return written
+
+
 @contextmanager
-def shown_progress() -> Generator[Progress]:
-    """What shows how far a job has come, on a terminal and if it takes longer than a second."""
+def shown_progress(output: Path | None = None) -> Generator[Progress]:
+    """What shows how far a job has come, on a terminal and if it takes longer than a second.
+
+    While ``output`` is being written, how much of it there is.
+    """
     from ..model.progress import unseen
 
     console = Console(stderr=True)
@@ -57,7 +72,10 @@ def shown_progress() -> Generator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     stage, count = TextColumn("{task.description}"), MofNCompleteColumn()
-    bar = Progress(SpinnerColumn(), stage, BarColumn(), count, TimeElapsedColumn(), console=console, transient=True)
+    columns: list[ProgressColumn] = [SpinnerColumn(), stage, BarColumn(), count, TimeElapsedColumn()]
+    if output is not None:
+        columns.append(_written_column(output))
+    bar = Progress(*columns, console=console, transient=True)
     task = bar.add_task("", total=None)
     start = Timer(_PATIENCE, bar.start)
     start.daemon = True
@@ -73,6 +91,19 @@ def shown_progress() -> Generator[Progress]:
         start.join()
         if bar.live.is_started:
             bar.stop()
+
+
+def _written_column(output: Path) -> ProgressColumn:
+    from rich.progress import ProgressColumn
+
+    class Written(ProgressColumn):
+        """The bytes of the output so far; nothing until there are any."""
+
+        def render(self, task: object) -> Text:
+            count = bytes_written(output)
+            return Text(f"{bytes_text(count)} written" if count else "")
+
+    return Written()
 
 
 def seconds_text(seconds: float) -> str:

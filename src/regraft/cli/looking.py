@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import console
+from . import console, drawing
 from .options import FixedSizes, FunctionName, ModelPath, RuleNames, parse_sizes
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ def inspect(
     ops = sorted(found.ops.items(), key=lambda pair: (-pair[1], pair[0]))
     rows = [(name.removeprefix("relax."), str(count)) for name, count in ops]
     console.print_table("Operators", ("operator", "calls"), [*rows, ("all", str(sum(found.ops.values())))], numbers=1)
+    if sum(len(block) for block in opened.function.body.blocks) <= drawing.SMALL:
+        drawing.draw_function(opened.function)
 
 
 def passes() -> None:
@@ -102,5 +104,8 @@ def explain(
             done = report_passes(chosen, opened.module)
     for explanation in explanations:
         typer.echo(str(explanation))
+        for finding in explanation.findings:
+            if finding.misses and finding.misses[0].matched:
+                drawing.draw_miss(explanation.program, finding.misses[0])
     for one in done.passes:
         typer.echo(str(one))

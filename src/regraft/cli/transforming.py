@@ -94,7 +94,7 @@ def optimize(
     page = None if html is None else HtmlReport(html)
     reports = [made.append, *(one for one in (report, page) if one is not None)]
     watching = nullcontext() if page is None else page.watching()
-    with console.shown_progress() as progress, watching:
+    with console.shown_progress(output) as progress, watching:
         run(
             model,
             output=output,
@@ -253,7 +253,7 @@ def convert(model: ModelPath, output: OutputPath, fix: FixedSizes = None, functi
 
     form_of(output)
     sizes = parse_sizes(fix, "--fix")
-    with console.shown_progress() as progress:
+    with console.shown_progress(output) as progress:
         progress("reading", 0, 2)
         opened = open_model(model, function=function, fixed=sizes)
         check_output(output, opened.files)
@@ -278,7 +278,7 @@ def grad(
     from ..model import check_output, differentiated, form_of, open_model, sizes_of, staged, write_model
 
     form_of(output)
-    with console.shown_progress() as progress:
+    with console.shown_progress(output) as progress:
         progress("reading", 0, 3)
         opened = open_model(model, function=function)
         check_output(output, opened.files)
