@@ -20,6 +20,7 @@ from regraft.ir import Origin
 from regraft.script import relax as R
 from regraft.view import HtmlReport, Page, read_profile
 from regraft.view.records import Records, entries, lines_of, module_path
+from tests.cli.harness import invoke
 from tests.view.programs import branches, doubled, hostile, layers, x
 
 
@@ -246,3 +247,56 @@ def test_the_bundle_comes_with_the_licences_of_all_that_is_in_it(root: Path) -> 
     texts = (root / "src" / "regraft" / "view" / "bundle" / "LICENSES.txt").read_text(encoding="utf-8")
     wanted = json.loads((root / "ui" / "package.json").read_text(encoding="utf-8"))["dependencies"]
     assert [name for name, version in wanted.items() if f"{name} {version} (" not in texts] == []
+
+
+RULES = """
+from regraft.dpl import *
+from regraft.script import relax as R
+import regraft as rx
+
+x = wildcard()
+double = rx.Rule(is_op("relax.add")(x, x), lambda e, m: R.multiply(m[x], R.const(2, "float32")), "double")
+"""
+
+
+def test_the_command_shows_what_the_rules_of_a_file_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rules.py").write_text(RULES, encoding="utf-8")
+    rx.save_script(layers(2), tmp_path / "model.relax")
+    done = invoke("view", "model.relax", "--rules", "rules.py")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith("Wrote model.html (")
+    data = data_in((tmp_path / "model.html").read_text(encoding="utf-8"))
+    assert [step["rule"] for step in data["steps"]] == ["double", "double"]
+    assert [finding["matchCount"] for finding in data["findings"]] == [2]
+
+
+def test_a_page_never_replaces_the_model_it_shows(tmp_path: Path) -> None:
+    path = tmp_path / "model.relax"
+    rx.save_script(layers(1), path)
+    before = path.read_bytes()
+    done = invoke("view", path, "-o", path)
+    assert done.exit_code == 2
+    assert "would overwrite the input" in done.stderr
+    assert path.read_bytes() == before
+
+
+def test_two_things_beside_a_model_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.relax"
+    rx.save_script(layers(1), path)
+    done = invoke("view", path, path, "--level", "1")
+    assert done.exit_code == 2
+    assert "one thing beside the model" in done.stderr
+
+
+def test_a_measurement_goes_from_bench_to_the_page(tmp_path: Path) -> None:
+    path, times, target = tmp_path / "model.relax", tmp_path / "times.json", tmp_path / "page.html"
+    rx.save_script(layers(1), path)
+    done = invoke("bench", path, "--engines", "numpy", "--repeat", "2", "--profile", times)
+    assert done.exit_code == 0, done.stderr
+    done = invoke("view", path, "--profile", times, "-o", target)
+    assert done.exit_code == 0, done.stderr
+    [profile] = data_in(target.read_text(encoding="utf-8"))["profiles"]
+    assert (profile["engine"], profile["runs"], profile["version"]) == ("numpy", 2, 0)
+    assert {row["op"] for row in profile["rows"]} >= {"matmul", "multiply", "add", "nn.relu"}
+    assert all(row["node"] >= 0 for row in profile["rows"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import console
-from .options import FixedSizes, FunctionName, ModelPath, parse_sizes
+from .options import FixedSizes, FunctionName, ModelPath, RuleNames, parse_sizes
 
 if TYPE_CHECKING:
     from ..view import Page
@@ -32,6 +32,7 @@ def view(
         str | None, typer.Option("--pass", metavar="A,B,...", help="Show step by step what these passes make of it.")
     ] = None,
     level: Annotated[str | None, typer.Option(help="Show what a level of `regraft optimize` makes of it.")] = None,
+    rules: RuleNames = None,
     limit: Annotated[
         int, typer.Option(min=0, help="How many matches and near misses of each rule to show; 0 is faster.")
     ] = 8,
@@ -58,11 +59,12 @@ def view(
     from ..view import read_profile
     from ..view import view as make_page
 
-    if sum(given is not None for given in (after, name, level)) > 1:
-        raise UsageError("a page shows one thing beside the model: AFTER, --pass or --level")
+    if sum(given is not None for given in (after, name, level)) > 1 or (after is not None and rules):
+        raise UsageError("a page shows one thing beside the model: AFTER, or --rules with --pass or --level")
     target = None if serve and output is None else output or Path(f"{model.stem}.html")
     profiles = list(profile or ())
-    files = [path for path in (model, after, *profiles) if path is not None]
+    rule_files = [path for path in (Path(one.partition(":")[0]) for one in rules or ()) if path.is_file()]
+    files = [path for path in (model, after, *profiles, *rule_files) if path is not None]
 
     def make() -> Page:
         with console.shown_progress() as progress:
@@ -76,6 +78,7 @@ def view(
                 None if after is None else open_model(after, fixed=sizes),
                 passes=name,
                 level=level,
+                rules=rules or None,
                 profile=[read_profile(path, version) for path, version in zip(profiles, (0, -1), strict=False)],
                 limit=limit,
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,9 +13,10 @@ from ..ir.visitor import walk
 from ..model import Model, OptimizationReport, Verification, open_model, output_names
 from ..model.models import output_types, type_text
 from ..model.optimizing import Passes, passes_for
-from ..passes import ModulePass, Pass, PassContext, Report
+from ..model.rules import Rules
+from ..passes import PassContext, Report
 from ..pattern.pattern import DFPattern
-from ..rewrite import Explanation, PatternMatchingRewriter
+from ..rewrite import Explanation
 from .findings import finding_rows, matched_rows
 from .page import Page
 from .profile import Profile
@@ -96,7 +96,7 @@ def view(
     *,
     passes: Passes | None = None,
     level: int | str | None = None,
-    rules: PatternMatchingRewriter | None = None,
+    rules: Rules | None = None,
     match: Mapping[DFPattern, Any] | None = None,
     profile: Profile | Iterable[Profile] = (),
     sharding: XlaExecutable | None = None,
@@ -113,7 +113,7 @@ def view(
         after: another program or model, to be laid beside the first.
         passes: passes to run, by name or as they are; each is shown step by step, with what its rules nearly matched.
         level: the passes of a level of `regraft.optimize` to run instead.
-        rules: a rule or rule set to apply instead.
+        rules: rules to run, or to run before the passes, as `regraft.optimize` takes them.
         match: what a pattern matched, as `match_dfb` or `extract_matched_expr` gives it, to be marked in the program.
         profile: measured times, as `regraft.view.read_profile` reads them.
         sharding: the program built for ``"xla"`` over a mesh, to show where its weights lie and what devices exchange.
@@ -136,25 +136,17 @@ def view(
     gathered.recording.add_version("the model", opened.module)
     if after is not None:
         gathered.recording.add_version("after", _opened(after, {}).module)
-    elif rules is not None:
-        _run(ModulePass(partial(_rewritten, rules), "rules"), opened.module, gathered.recording)
-    elif passes is not None or level is not None:
-        _run(passes_for("default" if level is None else level, passes), opened.module, gathered.recording)
+    elif passes is not None or level is not None or rules is not None:
+        alone: Passes | None = [] if rules is not None and level is None else None
+        chosen = passes_for("default" if level is None else level, alone if passes is None else passes, rules)
+        outer = PassContext.current()
+        with PassContext(instruments=[*outer.instruments, gathered.recording], verify=outer.verify):
+            chosen(opened.module)
     if sharding is not None:
         gathered.sharding = sharding_row(sharding, opened.module, gathered.records)
     if match is not None:
         gathered.findings = matched_rows(match, gathered.records)
     return gathered.page()
-
-
-def _run(chosen: Pass, module: IRModule, recording: Recording) -> None:
-    outer = PassContext.current()
-    with PassContext(instruments=[*outer.instruments, recording], verify=outer.verify):
-        chosen(module)
-
-
-def _rewritten(rules: PatternMatchingRewriter, module: IRModule, context: PassContext) -> IRModule:
-    return context.rewrite(module, rules)
 
 
 def _opened(what: Any, options: Mapping[str, Any]) -> Model:
