@@ -12,7 +12,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
-from regraft.model import open_model
+from regraft.model import explain_model, open_model
 from tests.cli.harness import invoke, spawn
 from tests.model.models import projections, save
 
@@ -100,6 +100,26 @@ def test_passes_lists_each_pass_with_its_levels() -> None:
     line = next(line for line in result.stdout.splitlines() if "EliminateCommonSubexpr" in line)
     assert "1, 2, 3" in line
     assert "Compute what is computed twice" in line
+
+
+def test_explain_of_a_model_alone_says_what_is_combined_and_what_is_left(model: Path) -> None:
+    result = invoke("explain", model)
+    assert result.exit_code == 0, result.output
+    assert "What the default level combines and fuses" in result.stdout
+    assert "FuseAttention" in result.stdout
+    assert "SimplifyTransposes" not in result.stdout
+    done = {one.name: one for one in explain_model(open_model(model).module)}
+    left = done["CombineParallelMatmul"].left
+    assert done["CombineParallelMatmul"].rewrites or left
+    for one in left:
+        assert f"CombineParallelMatmul left {len(one.places)} (" in result.stdout
+        assert one.reason in result.stdout
+
+
+def test_explain_takes_a_pass_or_rules_and_not_both(model: Path, tmp_path: Path) -> None:
+    result = invoke("explain", model, "--pass", "FoldConstant", "--rules", tmp_path / "rules.py")
+    assert result.exit_code == 2
+    assert "say one thing to explain" in result.stderr
 
 
 def test_explain_shows_matches_misses_and_reasons(model: Path) -> None:

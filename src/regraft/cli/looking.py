@@ -10,6 +10,8 @@ from . import console, drawing
 from .options import FixedSizes, FunctionName, ModelPath, RuleNames, parse_sizes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..rewrite import Explanation
 
 
@@ -74,7 +76,10 @@ def explain(
     limit: Annotated[int, typer.Option(min=0, help="How many matches and misses of each rule to show.")] = 5,
     function: FunctionName = None,
 ) -> None:
-    """Say why a pass, or rules, rewrite what they do: where they match, nearly match, and what is left and why."""
+    """Say why a pass, or rules, rewrite what they do: where they match, nearly match, and what is left and why.
+
+    Without --pass and --rules: what the default level combines and fuses in the model, and what it leaves alone.
+    """
     from ..ir.module import IRModule
     from ..ir.program import Function
     from ..model import open_model
@@ -93,8 +98,11 @@ def explain(
         def run_before_rewrite(self, program: Function | IRModule, rules: PatternMatchingRewriter) -> None:
             explanations.append(explain_rules(rules, program, limit=limit))
 
-    if (name is None) == (not rules):
-        raise typer.BadParameter("say what to explain: --pass PASS, or --rules FILE.py", param_hint="--pass")
+    if name is not None and rules:
+        raise typer.BadParameter("say one thing to explain: --pass PASS, or --rules FILE.py", param_hint="--pass")
+    if name is None and not rules:
+        _explain_all(model, function, limit)
+        return
     chosen = Sequential([RulePass(rules_of(rules), "rules")]) if rules else named_passes(name or "")
     with console.shown_progress() as progress:
         progress("reading", 0, 2)
@@ -109,3 +117,22 @@ def explain(
                 drawing.draw_miss(explanation.program, finding.misses[0])
     for one in done.passes:
         typer.echo(str(one))
+
+
+def _explain_all(model: Path, function: str | None, limit: int) -> None:
+    """A page about the whole model."""
+    from ..model import explain_model, open_model
+
+    with console.shown_progress() as progress:
+        progress("reading", 0, 2)
+        opened = open_model(model, function=function)
+        progress("optimizing", 1, 2)
+        found = explain_model(opened.module)
+    rows = [(one.name, str(one.rewrites), str(sum(len(left.places) for left in one.left))) for one in found]
+    console.print_table("What the default level combines and fuses", ("pass", "rewrites", "left"), rows, numbers=2)
+    for one in found:
+        for left in one.left[:limit]:
+            shown = ", ".join(left.places[:3]) + (", ..." if len(left.places) > 3 else "")
+            console.print_line(f"{one.name} left {len(left.places)} ({shown}): {left.reason}")
+        if len(one.left) > limit:
+            console.print_line(f"{one.name}: {len(one.left) - limit} more reasons; --limit {len(one.left)} shows all")

@@ -7,6 +7,7 @@ a model with what became of it. Stands on every other room but the command line,
 from .comparison import OutputDifference
 from .differentiating import differentiated
 from .errors import OutputError, UsageError, VerificationError
+from .explaining import Explained, explain_model
 from .files import check_output, sizes_of, staged, write_text
 from .inputs import read_inputs
 from .measure import Measurement
@@ -18,6 +19,7 @@ from .timing import Gain, Prepared, Turns, gain, prepared, time_in_turns
 from .verification import Verification, verify
 
 __all__ = [
+    "Explained",
     "Gain",
     "Measurement",
     "Model",
@@ -33,6 +35,7 @@ __all__ = [
     "check_output",
     "describe_model",
     "differentiated",
+    "explain_model",
     "form_of",
     "gain",
     "open_model",
