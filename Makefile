@@ -20,7 +20,7 @@ DIFFUSERS := $(shell sed -n 's/.*"\(diffusers[^"]*\)".*/\1/p' pyproject.toml)
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: demo test bench lint lint-ruff lint-format lint-types lint-imports docs ui browser site wheel-check clean
+.PHONY: demo test fuzz bench lint lint-ruff lint-format lint-types lint-imports docs ui browser site wheel-check clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/optimize_unet.py build/demo
@@ -28,6 +28,12 @@ demo: $(VENV)/demo.stamp
 # One thread per worker: two workers with a thread pool each would fight over the same cores.
 test: $(VENV)/dev.stamp browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
+
+# Damaged files of all kinds, within limits of time and memory: ROUNDS of each kind, from SEED on.
+ROUNDS ?= 500
+SEED ?= 0
+fuzz: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.fuzz.rounds $(ROUNDS) $(SEED)
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench $(ONLY)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -118,3 +120,33 @@ def test_a_weights_file_of_the_input_is_refused_too(tmp_path: Path) -> None:
     weights.write_text("weights")
     with pytest.raises(UsageError, match=r"writing .*out\.onnx would overwrite the input .*out\.onnx\.data"):
         check_output(tmp_path / "out.onnx", [weights])
+
+
+def test_what_a_killed_run_left_is_taken_away_by_the_next_over_the_same_output(tmp_path: Path) -> None:
+    target = tmp_path / "out.onnx"
+    killed = (
+        "import os, sys; from pathlib import Path; from regraft.model import staged\n"
+        "with staged(Path(sys.argv[1])) as path:\n    path.write_text('half')\n    os._exit(9)"
+    )
+    for name in ("out.onnx", "other.onnx"):
+        subprocess.run([sys.executable, "-c", killed, str(tmp_path / name)], check=False)
+    assert len(list(tmp_path.iterdir())) == 2
+    with staged(target) as path, staged(target) as another:
+        path.write_text("first")
+        another.write_text("second")
+    assert len(list(tmp_path.iterdir())) == 2  # the output, and what is left of the other one
+    with staged(tmp_path / "other.onnx") as path:
+        path.write_text("whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other.onnx", "out.onnx"]
+
+
+def test_the_longest_name_that_a_file_may_have_can_be_written(tmp_path: Path) -> None:
+    target = tmp_path / ("n" * 250 + ".onnx")
+    with staged(target) as path:
+        path.write_text("whole")
+    assert target.read_text() == "whole"
+
+
+def test_a_name_that_no_file_may_have_is_an_error_of_writing(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="cannot be written"), staged(tmp_path / ("n" * 300 + ".onnx")) as path:
+        path.write_text("whole")

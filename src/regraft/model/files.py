@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +26,7 @@ def companions(output: Path) -> tuple[Path, ...]:
 
 def sizes_of(output: Path) -> dict[str, int]:
     """The bytes of ``output`` and of the files beside it, by name, as far as they are there."""
-    return {path.name: path.stat().st_size for path in (output, *companions(output)) if path.exists()}
+    return {path.name: path.stat().st_size for path in (output, *companions(output)) if os.path.exists(path)}
 
 
 def sizes_of_files(paths: Iterable[Path]) -> list[int]:
@@ -42,7 +44,7 @@ def check_output(output: Path, inputs: Iterable[Path]) -> None:
         raise UsageError(f"{output} is a folder; give the name of a file in it")
     read = [path for path in inputs if path.exists()]
     for written in (output, *companions(output)):
-        if written.exists() and any(written.samefile(path) for path in read):
+        if os.path.exists(written) and any(written.samefile(path) for path in read):
             raise UsageError(f"writing {output} would overwrite the input {written}; give another name")
     folder = output.parent
     if not folder.is_dir():
@@ -59,7 +61,9 @@ def staged(output: Path) -> Generator[Path]:
     `OutputError` where writing fails. One file takes its place in one step; of two, both do or none.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder:
+        prefix = _staging_prefix(output)
+        _sweep(output.parent, prefix)
+        with tempfile.TemporaryDirectory(prefix=f"{prefix}{os.getpid()}-", dir=output.parent) as folder:
             staging = Path(folder) / output.name
             with _writing(output):
                 yield staging
@@ -70,13 +74,39 @@ def staged(output: Path) -> Generator[Path]:
         raise _refused(output, error) from error
 
 
+def _staging_prefix(output: Path) -> str:
+    """How the names of folders begin in which ``output`` is written; short, however long its own name is."""
+    return f".regraft-{sha256(output.name.encode()).hexdigest()[:12]}-"
+
+
+def _sweep(folder: Path, prefix: str) -> None:
+    """Take away what runs left that were killed while they wrote the same output."""
+    for left in folder.glob(f"{prefix}*"):
+        process = left.name.removeprefix(prefix).partition("-")[0]
+        if process.isdecimal() and not _is_running(int(process)):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    if os.name == "nt":
+        return True  # asking would end it
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # somebody else's
+    return True
+
+
 def _put_in_place(staging: Path, output: Path) -> None:
     """Move what was written to where it belongs: all of it, or what was there comes back."""
     pairs = [
         (staging.with_name(staging.name + suffix), output.with_name(output.name + suffix))
         for suffix in (*_WEIGHT_SUFFIXES, "")
     ]
-    pairs = [(part, target) for part, target in pairs if part.exists()]
+    # Of a name that is as long as names may be, the companions' are too long to be there.
+    pairs = [(part, target) for part, target in pairs if os.path.exists(part)]
     for part, _ in pairs:
         _flush_to_disk(part)
     if len(pairs) == 1:

@@ -156,7 +156,7 @@ def _grows(ty: Type, constants: Sequence[Constant]) -> bool:
     leaves = ty.fields if isinstance(ty, TupleType) else (ty,)
     tensors = [leaf for leaf in leaves if isinstance(leaf, TensorType)]
     made = sum((_size(leaf) or 0) * itemsize(leaf.dtype or "float32") for leaf in tensors)
-    return made > sum(constant.data.nbytes for constant in constants)
+    return made > sum({id(constant.data): constant.data.nbytes for constant in constants}.values())
 
 
 def _is_fixed(ty: TensorType) -> bool:

@@ -46,7 +46,7 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str) -> onnx.
         raise ConvertError(f"{path}: there is no folder {path.parent}")
     data_name = f"{path.name}.data"
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        with tempfile.TemporaryDirectory(prefix=".regraft-", dir=path.parent) as folder:
             temporary = Path(folder) / path.name
             if outside:
                 save: Any = ir.save  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -71,6 +71,8 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str) -> onnx.
     except OSError as error:
         cause = _with_number(error)
         raise ConvertError(f"{path}: {cause.strerror or cause}; nothing was written") from cause
+    except ir.serde.SerdeError as error:
+        raise ConvertError(f"{path}: the model cannot be written: {error.__cause__ or error}") from error
     except onnx.checker.ValidationError as error:
         raise ConvertError(f"{path}: the model is not valid ONNX: {error}; nothing was written") from error
 
@@ -126,6 +128,8 @@ def check_external_data(graph: ir.Graph, path: str) -> None:
 def _checked(tensor: ir.ExternalTensor, name: str, folder: str, roots: Iterable[str]) -> ir.ExternalTensor:
     """``tensor`` with the place of its bytes, all links followed."""
     location = str(tensor.location)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    if "\0" in location:
+        raise ConvertError(f"constant {name}: {location!r} is no path; the model is damaged")
     path = os.path.realpath(os.path.join(folder, location))
     root = next((root for root in roots if os.path.commonpath([root, path]) == root), None)
     if os.path.isabs(location) or root is None:

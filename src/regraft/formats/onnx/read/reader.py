@@ -38,6 +38,7 @@ from ..write.writer import INPUT_NAMES, METADATA, OUTPUT_NAMES
 from . import declared
 from .importing import IMPORTERS, REFUSED, Imported, NodeImporter, Read, UnsupportedNodeError, constant_of
 from .sizes import Sizes
+from .soundness import check_message
 from .sparse import with_dense_constants
 
 FAMILIES: Final = importers.FAMILIES
@@ -48,6 +49,8 @@ OLDEST_OPSET: Final = 7
 whose operators ONNX defines as in this one."""
 
 _STANDARD: Final = ("", "ai.onnx")
+_MOST_STEPS: Final = 20_000
+"""What one node may be read as: a number in a small file could otherwise stand for any amount of work."""
 
 
 def from_onnx(
@@ -83,9 +86,16 @@ def from_onnx(
         if Op.of_onnx(function.domain, function.name) is not None:
             del opened.functions[key]  # what it computes is known from the declaration
     if opened.functions:
-        passes.InlinePass()(opened)
+        _inline_functions(opened)
     importer = GraphImporter(opset, dict(opened.opset_imports), declared.pure_names(pure))
     return importer.module(opened, constants or {}, dims or {})
+
+
+def _inline_functions(model: ir.Model) -> None:
+    try:
+        passes.InlinePass()(model)
+    except Exception as error:  # onnx-ir raises whatever its parts raise
+        raise ConvertError(f"the functions of the model cannot be written in place: {error}") from error
 
 
 def _opened(path: str) -> ir.Model:
@@ -107,6 +117,7 @@ def _opened(path: str) -> ir.Model:
 def _deserialized(proto: onnx.ModelProto, where: str = "the model") -> ir.Model:
     if not proto.HasField("graph") or not (proto.opset_import or proto.ir_version):
         raise ConvertError(f"{where}: this is no ONNX model, or it is damaged: it has no graph")
+    check_message(proto, where)
     try:
         return ir.from_proto(with_dense_constants(proto))
     except ConvertError:
@@ -142,6 +153,7 @@ class GraphImporter:
         self._unsupported: list[str] = []
         self._outputs: frozenset[str] = frozenset()
         self._is_within_function = False
+        self._made = 0
 
     # --- the whole
 
@@ -253,6 +265,7 @@ class GraphImporter:
         if self._is_within_function:
             self._read(node)
             return
+        self._made = 0
         origin = SourceOrigin("onnx", node.name or f"{node.op_type}:{_first_name(node)}")
         first = len(self.builder.open_bindings())
         inputs = [self.values.get(value.name or "") if value is not None else None for value in node.inputs]
@@ -361,6 +374,9 @@ class GraphImporter:
             return known
         if isinstance(expr, Var | Constant):
             return expr
+        self._made += 1
+        if self._made > _MOST_STEPS:
+            raise UnsupportedNodeError(f"it is more than {_MOST_STEPS:,} operators here")
         if name in self._outputs and self.builder.current_block_is_dataflow():
             return self.builder.emit_output(expr, name)
         return self.builder.emit(expr, name)

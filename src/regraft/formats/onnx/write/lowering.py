@@ -28,6 +28,8 @@ from ...errors import ConvertError
 from ..source_nodes import SourceNode, Standing, StandingNodes
 from .graph import GraphWriter, NoSuchOperatorError
 
+_MOST_SIZE: Final = 2**63 - 1
+
 Lowered: TypeAlias = "ir.Value | tuple[Lowered, ...]"
 Lower: TypeAlias = "Callable[[Lowering, Call], Lowered | None]"
 
@@ -436,8 +438,9 @@ def _like(layout: Lowered, leaves: Any) -> Lowered:
 
 
 def onnx_shape(dims: Sequence[Dim]) -> ir.Shape:
-    """A shape for a value's type: sizes as they are, symbolic ones by their text."""
-    return ir.Shape([dim if isinstance(dim, int) else str(dim) for dim in dims])
+    """A shape for a value's type: sizes as they are, symbolic ones by their text, those beyond int64 left open."""
+    known = [None if isinstance(dim, int) and dim > _MOST_SIZE else dim for dim in dims]
+    return ir.Shape([dim if isinstance(dim, int) or dim is None else str(dim) for dim in known])
 
 
 def attributes_of(call: Call) -> Mapping[str, Any]:

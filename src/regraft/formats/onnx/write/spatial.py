@@ -74,8 +74,13 @@ def _avg_pool(lowering: Lowering, call: Call) -> Lowered | None:
     if call.attrs["ceil_mode"]:
         # ONNX Runtime divides by other counts for windows that reach past the end.
         is_open = any(isinstance(size, SymExpr) for size in tensor_type(call.args[0]).shape or ())
-        return _avg_pool_filled_up(lowering, call) if is_open else None
+        is_wide = math.prod(call.attrs["pool_size"]) > _MOST_PLACES and is_float(operand_dtype(call))
+        return _avg_pool_filled_up(lowering, call) if is_open or is_wide else None
     return _pool(lowering, call, "AveragePool", {"count_include_pad": int(call.attrs["count_include_pad"])})
+
+
+_MOST_PLACES = 16
+"""Windows of more elements are not written out element by element."""
 
 
 def _avg_pool_filled_up(lowering: Lowering, call: Call) -> ir.Value:

@@ -142,7 +142,7 @@ def as_model(lowered: LoweredFunction, metadata: dict[str, str] | None = None) -
 def _as_proto(model: ir.Model) -> onnx.ModelProto:
     try:
         return ir.to_proto(model)
-    except (ValueError, MemoryError) as error:
+    except (ValueError, MemoryError, ir.serde.SerdeError) as error:
         raise ConvertError(f"the model cannot be held in one message: {error}; write it to a path") from error
 
 

@@ -1,0 +1,155 @@
+"""Whether a model's message is sound: what is asked of it before anything is made of it.
+
+A message that parses may still say anything: constants whose bytes do not fit their shape, names that are no text,
+functions that call themselves, or each other twice, thirty deep. All of it is found here, so that the rest of the room
+can rely on what it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any, Final
+
+import onnx
+import onnx_ir as ir
+
+from ...errors import ConvertError
+
+_MOST_ELEMENTS: Final = 2**63 - 1
+_MOST_INLINED: Final = 1 << 18
+"""So many nodes may come of the functions of a model; a few kilobytes could otherwise stand for any number."""
+
+
+def check_message(proto: onnx.ModelProto, where: str) -> None:
+    """Raise `ConvertError`, naming ``where``, unless ``proto`` is sound. Cost: linear in it without its constants."""
+    for scope in _scopes(proto):
+        for name in _names(scope):
+            if not isinstance(name, str):
+                raise ConvertError(f"{where}: the model is damaged: a name in it is no text: {name!r}")
+        for tensor in _tensors(scope):
+            _check_tensor(tensor, where)
+    _check_functions(proto, where)
+
+
+def _scopes(proto: onnx.ModelProto) -> Iterator[Any]:
+    """The graph of a model, its functions, and the graphs inside them."""
+    pending: list[Any] = [proto.graph, *proto.functions]
+    while pending:
+        scope = pending.pop()
+        yield scope
+        pending.extend(_inner(scope))
+
+
+def _inner(scope: Any) -> Iterator[Any]:
+    for node in scope.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield attribute.g
+            yield from attribute.graphs
+
+
+def _names(scope: Any) -> Iterator[Any]:
+    """The names in a graph or function; one that is no text comes as bytes."""
+    yield scope.name
+    if isinstance(scope, onnx.GraphProto):
+        for port in (*scope.input, *scope.output, *scope.value_info):
+            yield port.name
+            yield from (dim.dim_param for dim in port.type.tensor_type.shape.dim)
+        yield from (tensor.name for tensor in scope.initializer)
+    for node in scope.node:
+        yield from (node.op_type, node.name, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+
+
+def _tensors(scope: Any) -> Iterator[onnx.TensorProto]:
+    if isinstance(scope, onnx.GraphProto):
+        yield from scope.initializer
+        for sparse in scope.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+    for node in scope.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.TENSOR:
+                yield attribute.t
+            if attribute.type == onnx.AttributeProto.SPARSE_TENSOR:
+                yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
+            yield from attribute.tensors
+
+
+_IN_FIELDS: Final = {"FLOAT": "float_data", "DOUBLE": "double_data", "INT64": "int64_data", "STRING": "string_data"}
+_PAIRS: Final = {"COMPLEX64": "float_data", "COMPLEX128": "double_data"}
+
+
+def _check_tensor(tensor: onnx.TensorProto, where: str) -> None:
+    place = f"{where}: constant {tensor.name or 'without a name'}"
+    shape = list(tensor.dims)
+    count = prod(shape)
+    if any(size < 0 for size in shape) or count > _MOST_ELEMENTS:
+        raise _damaged(f"{place}: {shape} is no shape")
+    try:
+        dtype = ir.DataType(tensor.data_type)
+        bits = 8 if dtype == ir.DataType.STRING else dtype.bitwidth
+    except (ValueError, TypeError) as error:
+        raise _damaged(f"{place}: {tensor.data_type} is no type of elements") from error
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return
+    stated = f"{dtype.name.lower()}{shape}"
+    if tensor.HasField("raw_data"):
+        wanted, given = (count * bits + 7) // 8, len(tensor.raw_data)
+        if wanted != given and dtype != ir.DataType.STRING:
+            raise _damaged(f"{place}: {given} bytes do not fit {stated}, which takes {wanted}")
+        return
+    values: Sequence[Any] = getattr(tensor, _field_of(dtype))
+    wanted = 2 * count if dtype.name in _PAIRS else count if bits >= 8 else (count * bits + 7) // 8
+    if len(values) != wanted and not (bits < 8 and len(values) == count):
+        raise _damaged(f"{place}: {len(values)} numbers do not fit {stated}")
+
+
+def _damaged(what: str) -> ConvertError:
+    return ConvertError(f"{what}; the model is damaged")
+
+
+def _field_of(dtype: ir.DataType) -> str:
+    """The field of a tensor's message in which numbers of that type stand."""
+    if dtype.name in ("UINT32", "UINT64"):
+        return "uint64_data"
+    return _IN_FIELDS.get(dtype.name) or _PAIRS.get(dtype.name) or "int32_data"
+
+
+def _check_functions(proto: onnx.ModelProto, where: str) -> None:
+    """Raise unless the functions of a model end, and within a bound."""
+    if not proto.functions:
+        return
+    functions = {(one.domain, one.name, one.overload): one for one in proto.functions}
+    sizes: dict[Any, int] = {}
+
+    def calls(scope: Any) -> list[Any]:
+        keys: list[Any] = []
+        pending = [scope]
+        while pending:
+            one = pending.pop()
+            keys.extend((node.domain, node.op_type, node.overload) for node in one.node)
+            pending.extend(_inner(one))
+        return keys
+
+    for root in functions:
+        stack: list[tuple[Any, bool]] = [(root, False)]
+        open_calls: set[Any] = set()
+        while stack:
+            key, is_done = stack.pop()
+            if is_done:
+                open_calls.discard(key)
+                sizes[key] = sum(sizes.get(callee, 1) for callee in calls(functions[key]))
+            elif key not in sizes:
+                if key in open_calls:
+                    continue
+                open_calls.add(key)
+                stack.append((key, True))
+                for callee in calls(functions[key]):
+                    if callee in open_calls:
+                        raise ConvertError(f"{where}: the function {callee[1]} calls itself; ONNX has no recursion")
+                    if callee in functions and callee not in sizes:
+                        stack.append((callee, False))
+    total = sum(sizes.get(callee, 1) for callee in calls(proto.graph))
+    if total > max(_MOST_INLINED, 2 * len(proto.graph.node)):
+        raise ConvertError(f"{where}: {total:,} nodes would come of its functions; at most {_MOST_INLINED:,} are read")

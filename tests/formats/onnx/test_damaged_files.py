@@ -1,0 +1,144 @@
+"""Damaged and hostile models: one clear message each, in bounded time, and never a defect of ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import regraft as rx
+from regraft.formats import ConvertError, from_onnx
+from tests.fuzz.rounds import run
+
+
+def _model(
+    *nodes: onnx.NodeProto, functions: list[onnx.FunctionProto] | None = None, **constants: Any
+) -> onnx.ModelProto:
+    tensors = [
+        numpy_helper.from_array(one, name) if isinstance(one, np.ndarray) else one for name, one in constants.items()
+    ]
+    graph = helper.make_graph(
+        list(nodes),
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        tensors,
+    )
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8, functions=functions or [])
+
+
+_ADD = helper.make_node("Add", ["x", "w"], ["y"])
+
+
+def test_bytes_that_do_not_fit_a_shape_are_named() -> None:
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], raw_data=b"12345")
+    with pytest.raises(ConvertError, match=r"constant w: 5 bytes do not fit float\[3\], which takes 12"):
+        from_onnx(_model(_ADD, w=weight))
+
+
+def test_numbers_that_do_not_fit_a_shape_are_named() -> None:
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], float_data=[1.0])
+    with pytest.raises(ConvertError, match=r"constant w: 1 numbers do not fit float\[3\]"):
+        from_onnx(_model(_ADD, w=weight))
+
+
+@pytest.mark.parametrize("shape", [[-1], [2**40, 2**40], [2**62, 4]])
+def test_sizes_that_are_none_are_named(shape: list[int]) -> None:
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=shape, raw_data=b"1234")
+    with pytest.raises(ConvertError, match=r"constant w: .* is no shape"):
+        from_onnx(_model(_ADD, w=weight))
+
+
+def test_a_type_that_is_none_is_named() -> None:
+    weight = TensorProto(name="w", data_type=999, dims=[1], raw_data=b"1234")
+    with pytest.raises(ConvertError, match="constant w: 999 is no type"):
+        from_onnx(_model(_ADD, w=weight))
+
+
+def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(_model(_ADD, w=np.ones(3, np.float32)).SerializeToString().replace(b"Add", b"\xff\xfe\xfd"))
+    with pytest.raises(ConvertError, match=r"model\.onnx: the model is damaged: a name in it is no text"):
+        from_onnx(path)
+
+
+def test_a_place_of_data_that_is_no_path_is_refused(tmp_path: Path) -> None:
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], data_location=TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value="w\0.bin")
+    path = tmp_path / "model.onnx"
+    path.write_bytes(_model(_ADD, w=weight).SerializeToString())
+    with pytest.raises(ConvertError, match=r"constant w: .* is no path"):
+        from_onnx(path)
+
+
+def _function(name: str, *calls: str) -> onnx.FunctionProto:
+    nodes = [helper.make_node(call, [f"v{i}"], [f"v{i + 1}"], domain="own") for i, call in enumerate(calls)]
+    return helper.make_function("own", name, ["v0"], [f"v{len(calls)}"], nodes, [helper.make_opsetid("own", 1)])
+
+
+def test_functions_that_call_themselves_are_refused() -> None:
+    call = helper.make_node("A", ["x"], ["y"], domain="own")
+    with pytest.raises(ConvertError, match=r"the function . calls itself"):
+        from_onnx(_model(call, functions=[_function("A", "B"), _function("B", "A")]))
+
+
+def test_functions_that_double_are_counted_before_they_are_written_in_place() -> None:
+    functions = [_function(f"F{i}", f"F{i + 1}", f"F{i + 1}") for i in range(40)]
+    last = helper.make_function(
+        "own", "F40", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])], [helper.make_opsetid("", 18)]
+    )
+    call = helper.make_node("F0", ["x"], ["y"], domain="own")
+    with pytest.raises(ConvertError, match="1,099,511,627,776 nodes would come of its functions"):
+        from_onnx(_model(call, functions=[*functions, last]))
+
+
+def test_a_node_that_is_any_number_of_operators_here_is_refused() -> None:
+    node = helper.make_node("LRN", ["x4"], ["y"], size=2**31 - 1)
+    apart = helper.make_node("Unsqueeze", ["x", "axes"], ["x4"])
+    with pytest.raises(ConvertError, match=r"LRN \(node y\): it is more than 20,000 operators here"):
+        from_onnx(_model(apart, node, axes=np.asarray([0, 1])))
+
+
+def test_an_equation_that_is_missing_is_named() -> None:
+    with pytest.raises(ConvertError, match=r"Einsum \(node y\)"):
+        from_onnx(_model(helper.make_node("Einsum", ["x"], ["y"])))
+
+
+_LARGE: dict[str, tuple[list[onnx.NodeProto], dict[str, np.ndarray]]] = {
+    "Tile": ([helper.make_node("Tile", ["c", "n"], ["r"])], {"n": np.asarray([10**6, 10**6])}),
+    "Expand": ([helper.make_node("Expand", ["c", "n"], ["r"])], {"n": np.asarray([10**6, 10**6])}),
+    "Pad": ([helper.make_node("Pad", ["c", "n"], ["r"])], {"n": np.asarray([0, 0, 10**6, 10**6])}),
+    "ConstantOfShape": ([helper.make_node("ConstantOfShape", ["n"], ["r"])], {"n": np.asarray([10**6, 10**6])}),
+    "Resize": (
+        [
+            helper.make_node("Unsqueeze", ["c", "two"], ["c4"]),
+            helper.make_node("Resize", ["c4", "", "n"], ["r"], mode="linear"),
+        ],
+        {"two": np.asarray([0, 1]), "n": np.asarray([1, 1, 1e6, 1e6], np.float32)},
+    ),
+    "doubled": (
+        [helper.make_node("Concat", [f"c{i}" if i else "c"] * 2, [f"c{i + 1}"], axis=0) for i in range(40)]
+        + [helper.make_node("Identity", ["c40"], ["r"])],
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _LARGE)
+def test_a_small_file_whose_constants_would_fill_the_memory_stays_small(name: str, tmp_path: Path) -> None:
+    nodes, constants = _LARGE[name]
+    ends = [helper.make_node("ReduceMax", ["r"], ["m"], keepdims=0), helper.make_node("Add", ["x", "m"], ["y"])]
+    path = tmp_path / "small.onnx"
+    onnx.save(_model(*nodes, *ends, c=np.ones((1, 1), np.float32), **constants), path)
+    rx.optimize(path, output=tmp_path / "out.onnx")
+    assert (tmp_path / "out.onnx").stat().st_size < 10 * path.stat().st_size + 10_000
+
+
+@pytest.mark.parametrize(("sample", "count"), [("network", 40), ("control flow", 40), ("text", 25), ("archive", 15)])
+def test_damaged_files_give_a_result_or_one_error_of_ours(sample: str, count: int) -> None:
+    assert run(sample, range(5000, 5000 + count)) == []
