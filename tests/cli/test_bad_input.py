@@ -83,11 +83,7 @@ MODELS: dict[str, tuple[Callable[[Path], Path], str]] = {
         lambda folder: with_node(folder / "m.onnx", "Frobnicate"),
         r"Frobnicate \(node /strange\): the operator is not supported",
     ),
-    "unknown domain": (
-        lambda folder: with_node(folder / "m.onnx", "Relu", "com.example"),
-        r"com\.example\.Relu \(node /strange\): the operator is not supported",
-    ),
-    "a folder": (lambda folder: folder, r"is a folder; give the model's file in it"),
+    "a folder": (lambda folder: folder, r"is a folder without a config\.json; give the model's file in it"),
     "no such file": (lambda folder: folder / "nothing.onnx", r"nothing\.onnx: there is no such file"),
     "unknown suffix": (
         lambda folder: text_file(folder / "model.h5", ""),

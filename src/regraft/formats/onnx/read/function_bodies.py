@@ -1,0 +1,73 @@
+"""The functions by which ONNX defines operators, as nodes that can be read in the place of a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+
+def function_body(
+    node: ir.Node, opset_imports: dict[str, int], types: list[bytes]
+) -> tuple[ir.Function, tuple[str, ...]] | None:
+    """The function by which ONNX defines the operator of ``node``, its attributes filled in; None without one.
+
+    With it come the names of its outputs, some of which the node may not ask for and nothing gives.
+    """
+    version = opset_imports.get(node.domain, 1)
+    try:
+        schema: Any = onnx.defs.get_schema(node.op_type, version, node.domain)
+    except onnx.defs.SchemaError:
+        return None
+    if schema.has_function:
+        proto = onnx.FunctionProto()
+        proto.ParseFromString(schema.function_body.SerializeToString())
+    elif schema.has_context_dependent_function:
+        text = _context_body(schema, node, version, types)
+        if not text:
+            return None
+        proto = onnx.FunctionProto()
+        proto.ParseFromString(text)
+    else:
+        return None
+    defaults = {name: attr.default_value for name, attr in schema.attributes.items() if attr.default_value.type}
+    given = {attr.name: attr for attr in ir.to_proto(node).attribute}
+    _fill_attributes(proto.node, defaults | given)
+    names = tuple(proto.output)
+    produced = {name for step in proto.node for name in step.output}
+    del proto.output[:]
+    proto.output.extend(name for name in names if name in produced)
+    return ir.from_proto(proto), names
+
+
+def _context_body(schema: Any, node: ir.Node, version: int, types: list[bytes]) -> bytes | None:
+    text = ir.to_proto(node).SerializeToString()
+    versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]
+    try:
+        if versions:
+            return schema.get_context_dependent_function_with_opset_version(max(versions), text, types)
+        return schema.get_context_dependent_function(text, types)
+    except Exception:  # what onnx raises for a node that it cannot build a body for has no type of its own
+        return None
+
+
+def _fill_attributes(nodes: Any, values: dict[str, onnx.AttributeProto]) -> None:
+    """Put the values of the node's attributes where the body of a function refers to them."""
+    for node in nodes:
+        kept: list[Any] = []
+        for attribute in node.attribute:
+            if attribute.ref_attr_name:
+                value = values.get(attribute.ref_attr_name)
+                if value is None:
+                    continue
+                copy = onnx.AttributeProto()
+                copy.CopyFrom(value)
+                copy.name = attribute.name
+                kept.append(copy)
+                continue
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                _fill_attributes(attribute.g.node, values)
+            kept.append(attribute)
+        del node.attribute[:]
+        node.attribute.extend(kept)
