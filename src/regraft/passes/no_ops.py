@@ -74,7 +74,7 @@ def _pad_in_convolution(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | D
         return decline("it cuts, or pads channels or the batch")
     more = [widths[2 * axis] for axis in order] + [widths[2 * axis + 1] for axis in order]
     padding = [own + other for own, other in zip(expr.attrs.padding, more, strict=True)]
-    return Call(expr.op, (matchings[_input], matchings[_weight]), {**dict(expr.attrs), "padding": padding})
+    return Call(expr.op, (matchings[_input], matchings[_weight]), {**dict(expr.attrs), "padding": tuple(padding)})
 
 
 # --- rows of a matmul
