@@ -22,10 +22,13 @@ from regraft.dpl import (
     RepeatPattern,
     UnorderedTuplePattern,
     UseConstraint,
+    elementwise,
+    has_trait,
     is_const,
     is_dfv,
     is_expr,
     is_op,
+    is_scalar,
     is_shape,
     is_tuple,
     is_tuple_get_item,
@@ -43,6 +46,7 @@ from regraft.ir import (
     ShapeExpr,
     SymVar,
     TensorType,
+    Trait,
     Tuple,
     TupleGetItem,
     TupleType,
@@ -179,10 +183,19 @@ class PatternWriter:
                     pass
         match leaf:
             case Constant():
-                return self.random.choice([is_const(), is_expr(const(leaf.data)), wildcard()])
+                exact = is_const(float(leaf.data.numpy())) if leaf.data.size == 1 else is_const()
+                other = self.random.choice([is_const(3.0), is_const(2.0, rtol=0.6), is_scalar()])
+                return self.random.choice([is_const(), exact, other, is_expr(const(leaf.data)), wildcard()])
             case Var():
                 return self.random.choice(
-                    [wildcard(), wildcard(), wildcard(), is_var(), is_dfv(), is_var(leaf.name_hint), is_expr(leaf)]
+                    [
+                        *(wildcard() for _ in range(3)),
+                        is_var(),
+                        is_dfv(),
+                        is_var(leaf.name_hint),
+                        is_expr(leaf),
+                        is_scalar(),
+                    ]
                 )
             case ShapeExpr():
                 return self.random.choice([wildcard(), is_shape(leaf.values), is_shape([self.size, 2])])
@@ -195,6 +208,8 @@ class PatternWriter:
         if self.happens(0.15):
             other = is_op(self.random.choice(BINARY_NAMES if len(call.args) == 2 else UNARY_NAMES))
             callee = callee | other if self.happens(0.5) else other | callee
+        if self.happens(0.1):
+            callee = self.random.choice([elementwise(), has_trait(Trait.COMMUTATIVE), is_op(lambda op: op.is_pure)])
         args = list(call.args)
         if len(args) == 2 and self.happens(0.5):
             args.reverse()

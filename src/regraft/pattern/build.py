@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, overload
 
 from ..ir.dims import Dim
 from ..ir.expr import Expr
-from ..ir.op import Op
+from ..ir.op import Op, Trait
 from .pattern import (
     AttrPattern,
     CallPattern,
@@ -20,9 +20,11 @@ from .pattern import (
     ExternFuncPattern,
     GlobalVarPattern,
     NotPattern,
+    OpPattern,
     PatternError,
     PrimArrPattern,
     RepeatPattern,
+    ScalarPattern,
     TupleGetItemPattern,
     TuplePattern,
     UnorderedTuplePattern,
@@ -36,17 +38,48 @@ def wildcard() -> WildcardPattern:
     return WildcardPattern()
 
 
-def is_op(op_name: str) -> ExprPattern:
+@overload
+def is_op(op_name: str | Op) -> ExprPattern: ...
+
+
+@overload
+def is_op(op_name: Callable[[Op], bool]) -> OpPattern: ...
+
+
+def is_op(op_name: str | Op | Callable[[Op], bool]) -> ExprPattern | OpPattern:
     """The operator of that name; call the result to match its calls: ``is_op("relax.add")(x, y)``.
 
-    Raises `IRError` with near names when there is no such operator.
+    An operator stands for itself, and a function for the operators of which it holds:
+    ``is_op(lambda op: op.is_commutative)``. Raises `IRError` with near names when there is no such operator.
     """
-    return ExprPattern(Op.get(op_name))
+    if isinstance(op_name, str):
+        return ExprPattern(Op.get(op_name))
+    return ExprPattern(op_name) if isinstance(op_name, Op) else OpPattern(op_name)
 
 
-def is_const() -> ConstantPattern:
-    """Any constant tensor."""
-    return ConstantPattern()
+def has_trait(*traits: Trait) -> OpPattern:
+    """Any operator with these traits, ``Trait.COMMUTATIVE`` say."""
+    wanted = frozenset(traits)
+    return OpPattern(lambda op: wanted <= op.traits, " ".join(trait.name.lower() for trait in traits))
+
+
+def elementwise() -> OpPattern:
+    """Any elementwise operator: ``elementwise()(x, y)`` is a call of one with two operands."""
+    return has_trait(Trait.ELEMENTWISE)
+
+
+def is_const(value: float | None = None, rtol: float = 0.0) -> ConstantPattern:
+    """Any constant tensor; with ``value``, one of a single number that is ``value`` in whatever dtype it has.
+
+    ``is_const(0.1)`` is 0.1 as float32 holds it in a float32 program, and as float16 holds it in a float16 one, to the
+    bit. ``rtol`` lets the number be off by that part of ``value``.
+    """
+    return ConstantPattern(value, rtol)
+
+
+def is_scalar() -> ScalarPattern:
+    """Any value that is certainly a tensor of one element, constant or not."""
+    return ScalarPattern()
 
 
 def is_expr(expr: Expr) -> ExprPattern:

@@ -17,8 +17,10 @@ from .pattern import (
     ConstantPattern,
     DFPattern,
     ExprPattern,
+    OpPattern,
     PatternError,
     SameShapeConstraint,
+    ScalarPattern,
     VarPattern,
     WildcardPattern,
     _recorders,  # pyright: ignore[reportPrivateUsage]
@@ -111,7 +113,7 @@ class PatternContext:
                     inner.add(part)
         tied = {p for use in self.uses for p in (use.source, use.user)}
         tied.update(p for constraint in self.same_shapes for p in constraint.args)
-        leaves = (WildcardPattern, ConstantPattern, ExprPattern, VarPattern)
+        leaves = (WildcardPattern, ConstantPattern, ExprPattern, OpPattern, ScalarPattern, VarPattern)
         return [p for p in self.noted if p not in inner and (p in tied or not isinstance(p, leaves))]
 
     def match_dfb(self, dfb: DataflowBlock) -> dict[DFPattern, Any] | None:

@@ -20,10 +20,12 @@ from .pattern import (
     FunctionPattern,
     GlobalVarPattern,
     NotPattern,
+    OpPattern,
     OrPattern,
     PatternError,
     PrimArrPattern,
     RepeatPattern,
+    ScalarPattern,
     ShapePattern,
     TupleGetItemPattern,
     TuplePattern,
@@ -55,7 +57,11 @@ def _copy(pattern: DFPattern, done: Mapping[DFPattern, DFPattern]) -> DFPattern:
         case ExternFuncPattern():
             copy = ExternFuncPattern(pattern.global_symbol)
         case ConstantPattern():
-            copy = ConstantPattern()
+            copy = ConstantPattern(pattern.value, pattern.rtol)
+        case OpPattern():
+            copy = OpPattern(pattern.accepts, pattern.text)
+        case ScalarPattern():
+            copy = ScalarPattern()
         case CallPattern():
             copy = CallPattern(again(pattern.op), [again(a) for a in pattern.args], pattern.varg_default_wildcard)
         case FunctionPattern():
@@ -118,8 +124,14 @@ def _text(pattern: DFPattern, texts: Mapping[DFPattern, str]) -> str:
             return f"gv({pattern.name})"
         case ExternFuncPattern():
             return f"extern({pattern.global_symbol})"
-        case ConstantPattern():
+        case ConstantPattern(value=None):
             return "const"
+        case ConstantPattern():
+            return f"const({pattern.value!r})"
+        case OpPattern():
+            return pattern.text
+        case ScalarPattern():
+            return "scalar"
         case CallPattern():
             args = [*map(texts.__getitem__, pattern.args), *(["..."] if pattern.varg_default_wildcard else [])]
             return f"{texts[pattern.op]}({', '.join(args)})"

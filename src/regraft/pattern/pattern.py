@@ -7,13 +7,14 @@ value, and patterns are the keys of a match. Patterns say what to look for and k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast, final
 
 from ..ir.dims import Dim
 from ..ir.dtypes import as_dtype
 from ..ir.errors import IRError
 from ..ir.expr import Expr, Var
+from ..ir.op import Op
 from ..ir.types import Type, as_dim
 
 if TYPE_CHECKING:
@@ -200,8 +201,40 @@ class ExternFuncPattern(DFPattern):
 
 
 @final
+class OpPattern(DFPattern):
+    """Any operator of which ``accepts(op)`` holds; ``text`` says which these are, for messages."""
+
+    __slots__ = ("accepts", "text")
+
+    def __init__(self, accepts: Callable[[Op], bool], text: str = "") -> None:
+        if not callable(accepts):
+            raise PatternError(f"an operator is chosen by a function of it, not by {accepts!r}")
+        self.accepts = accepts
+        self.text = text or getattr(accepts, "__name__", "op").strip("<>")
+
+
+@final
 class ConstantPattern(DFPattern):
-    """Any constant tensor."""
+    """Any constant tensor; with ``value``, one of a single number that is ``value``.
+
+    Exactly: the number that ``value`` becomes in the constant's dtype, to the bit. With ``rtol``, one that is off by no
+    more than that part of ``value``.
+    """
+
+    __slots__ = ("rtol", "value")
+
+    def __init__(self, value: float | None = None, rtol: float = 0.0) -> None:
+        if value is not None and not isinstance(value, bool | int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise PatternError(f"is_const takes a number, got {value!r}; for a tensor, use is_expr(R.const(...))")
+        if rtol < 0 or (rtol and value is None):
+            raise PatternError("is_const takes rtol, 0 or more, beside a number only")
+        self.value = value
+        self.rtol = rtol
+
+
+@final
+class ScalarPattern(DFPattern):
+    """Any value that is certainly a tensor of one element."""
 
     __slots__ = ()
 

@@ -28,8 +28,10 @@ from .pattern import (
     FunctionPattern,
     GlobalVarPattern,
     NotPattern,
+    OpPattern,
     PrimArrPattern,
     RepeatPattern,
+    ScalarPattern,
     ShapePattern,
     TupleGetItemPattern,
     TypePattern,
@@ -159,8 +161,14 @@ def wrong_leaf(pattern: DFPattern, leaf: Expr, definitions: Mapping[Var, Expr]) 
     """Another kind of leaf, name, constant or shape."""
     got = _what(leaf, definitions)
     match pattern:
-        case ConstantPattern():
+        case ConstantPattern(value=None):
             return ("constant", f"a constant is wanted, but here is {got}")
+        case ConstantPattern():
+            return ("constant", f"the number {pattern.value!r} is wanted, but here is {got}")
+        case OpPattern():
+            return ("op", f"an operator that is {pattern.text} is wanted, but here is {got}")
+        case ScalarPattern():
+            return ("shape", f"a tensor of one element is wanted, but here is {got}")
         case ExprPattern(expr=Constant()) if isinstance(leaf, Constant):
             return ("constant", f"the constant {show(pattern.expr)} is wanted, but here is {got}")
         case ExprPattern(expr=Op()):

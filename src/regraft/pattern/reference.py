@@ -23,7 +23,7 @@ from ..ir.op import Call, Op, attribute_key
 from ..ir.program import BindingBlock, DataflowBlock, Function, If, VarBinding
 from ..ir.types import ShapeType, TensorType, bind_type, shapes_equal
 from .context import PatternContext, UseConstraint
-from .matcher.view import Definitions, definition, projections, resolve, same_value
+from .matcher.view import Definitions, definition, is_number, is_single, projections, resolve, same_value
 from .pattern import (
     AndPattern,
     AttrPattern,
@@ -38,10 +38,12 @@ from .pattern import (
     FunctionPattern,
     GlobalVarPattern,
     NotPattern,
+    OpPattern,
     OrPattern,
     PatternError,
     PrimArrPattern,
     RepeatPattern,
+    ScalarPattern,
     ShapePattern,
     TupleGetItemPattern,
     TuplePattern,
@@ -180,8 +182,14 @@ def _is_leaf_of(pattern: DFPattern, leaf: Expr, bound: Expr, definitions: Defini
     match pattern:
         case WildcardPattern():  # Any value.
             return True
-        case ConstantPattern():  # A constant tensor.
+        case ConstantPattern(value=None):  # A constant tensor.
             return isinstance(leaf, Constant)
+        case ConstantPattern(value=float() | int() as value):  # A constant of that one number, in its own dtype.
+            return isinstance(leaf, Constant) and is_number(leaf, value, pattern.rtol)
+        case ScalarPattern():  # A tensor of one element.
+            return is_single(leaf.ty)
+        case OpPattern():  # An operator of which the function holds.
+            return isinstance(leaf, Op) and bool(pattern.accepts(leaf))
         case DataflowVarPattern(name=name):  # A variable local to a dataflow block, of that name if one is given.
             return isinstance(leaf, DataflowVar) and name in ("", leaf.name_hint)
         case VarPattern(name=name):  # Any variable, of that name if one is given.

@@ -20,7 +20,7 @@ from .. import op as ops
 from ..ir.builder import BlockBuilder
 from ..ir.dims import Dim, SymVar, free_symvars, substitute
 from ..ir.errors import RegraftError
-from ..ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ..ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var, const
 from ..ir.op import Call, Op
 from ..ir.program import Function
 from ..ir.types import PrimType, TensorType, TupleType, Type, bind_type, substitute_type, type_symvars
@@ -40,9 +40,11 @@ from ..pattern.pattern import (
     ExprPattern,
     Extent,
     NotPattern,
+    OpPattern,
     OrPattern,
     PrimArrPattern,
     RepeatPattern,
+    ScalarPattern,
     ShapePattern,
     TupleGetItemPattern,
     TuplePattern,
@@ -82,6 +84,8 @@ class _Hole:
 
     conditions: list[ConstrainedPattern] = field(default_factory=list[ConstrainedPattern])
     is_constant: bool = False
+    number: float | None = None
+    is_single: bool = False
     variable: VarPattern | None = None
     value: Expr | None = None
 
@@ -222,7 +226,9 @@ class Instance:
             case WildcardPattern() | NotPattern():
                 return _Hole()
             case ConstantPattern():
-                return _Hole(is_constant=True)
+                return _Hole(is_constant=True, number=pattern.value)
+            case ScalarPattern():
+                return _Hole(is_single=True)
             case ExprPattern():
                 return self._exact(pattern)
             case CallPattern():
@@ -312,13 +318,18 @@ class Instance:
                 raise UnsupportedPatternError(f"{op.name} cannot run without what it calls")
             if not self._is_victim(pattern, Mutation.OPERATOR):
                 return op
-        elif isinstance(choice, WildcardPattern | NotPattern):
+        elif isinstance(choice, WildcardPattern | NotPattern | OpPattern):
             op = None
         else:
             raise UnsupportedPatternError(f"no program can be made for a call of {choice!r}")
         count = len(pattern.args)
         others = [o for o in Op.all() if o.name.startswith("relax.") and o.reference is not None and o.is_pure]
-        return self.random.choice([o for o in others if o is not op and not o.variadic and len(o.operands) == count])
+        fits = [o for o in others if o is not op and not o.variadic and len(o.operands) == count]
+        if isinstance(choice, OpPattern):
+            fits = [o for o in fits if choice.accepts(o)]
+        if not fits:
+            raise UnsupportedPatternError(f"no operator of {count} operands is {choice!r}")
+        return self.random.choice(fits)
 
     def _fit(self, pattern: CallPattern, op: Op, args: list[_Operand], attrs: Mapping[str, Any]) -> Call:
         """The call, with types for what is still open that its type rule accepts."""
@@ -377,7 +388,7 @@ class Instance:
             ty = self.random.choice(self.params).ty
             known = [ty] if isinstance(ty, TensorType) else []
         wanted = [c for c in hole.conditions if isinstance(c, TypePattern)]
-        if not hole.is_constant and not wanted and self.random.random() < 0.15:
+        if not hole.is_constant and not hole.is_single and not wanted and self.random.random() < 0.15:
             return self._unusual(known)
         ty: Type = draw_tensor_type(self.random, known, self.dtype)
         for condition in hole.conditions:
@@ -385,8 +396,8 @@ class Instance:
         if isinstance(ty, PrimType):
             return PrimValue(self._size(ty.value, sizes) if ty.value is not None else 1, ty.dtype)  # pyright: ignore[reportArgumentType]
         if hole.is_constant:
-            return self._constant(ty)
-        return Var("candidate", ty)
+            return self._constant(ty, hole.number)
+        return Var("candidate", _single(ty) if hole.is_single else ty)
 
     def _unusual(self, known: Sequence[TensorType]) -> Expr:
         """An operand that is no tensor: a shape, or a tuple of tensors."""
@@ -450,9 +461,14 @@ class Instance:
         self.params.append(param)
         return param
 
-    def _constant(self, ty: Type) -> Constant:
+    def _constant(self, ty: Type, number: float | None) -> Constant:
         if not isinstance(ty, TensorType) or ty.dtype is None:
             raise NoInstanceError("no tensor")
+        if number is not None:
+            try:
+                return const(number, ty.dtype)
+            except (OverflowError, ValueError) as error:
+                raise NoInstanceError("another dtype") from error
         shape = [dim for dim in ty.shape or () if isinstance(dim, int)]
         if len(shape) != ty.ndim or self.random.random() < 0.5:
             shape = []
@@ -468,8 +484,11 @@ class Instance:
                 ty: Type = draw_tensor_type(self.random, [], self.dtype)
                 for condition in operand.conditions:
                     ty = self._constrained(ty, condition, self.sizes)
+                ty = _single(ty) if operand.is_single else ty
                 operand.value = (
-                    self._constant(ty) if operand.is_constant else self._settled(Var("candidate", ty), operand.variable)
+                    self._constant(ty, operand.number)
+                    if operand.is_constant
+                    else self._settled(Var("candidate", ty), operand.variable)
                 )
                 return operand.value
             case _Hole(value=Expr() as value):
@@ -554,3 +573,8 @@ def _known_type(operand: _Operand, trial: Mapping[_Hole, Expr]) -> TensorType | 
     if isinstance(operand, _Hole):
         value = trial.get(operand) if operand.value is None else operand.value
     return value.ty if isinstance(value, Expr) and isinstance(value.ty, TensorType) else None
+
+
+def _single(ty: Type) -> Type:
+    """``ty`` with one element."""
+    return TensorType((), ty.dtype) if isinstance(ty, TensorType) else ty

@@ -19,15 +19,17 @@ from ..pattern import (
     ExprPattern,
     ExternFuncPattern,
     GlobalVarPattern,
+    OpPattern,
     PatternError,
     PrimArrPattern,
+    ScalarPattern,
     ShapePattern,
     TypePattern,
     VarPattern,
     WildcardPattern,
 )
 from .machine import DEFINITIONS, Registers
-from .view import definition, resolve, same_value
+from .view import definition, is_number, is_single, resolve, same_value
 
 
 def anything(_r: Registers, _leaf: Expr) -> bool:
@@ -40,8 +42,14 @@ def leaf_check(pattern: DFPattern) -> Callable[[Registers, Expr], bool]:
     match pattern:
         case WildcardPattern():
             return anything
-        case ConstantPattern():
+        case ConstantPattern(value=None):
             return lambda _r, leaf: type(leaf) is Constant
+        case ConstantPattern(value=float() | int() as value, rtol=rtol):
+            return lambda _r, leaf: type(leaf) is Constant and is_number(leaf, value, rtol)
+        case ScalarPattern():
+            return lambda _r, leaf: is_single(leaf.ty)
+        case OpPattern(accepts=accepts):
+            return lambda _r, leaf: type(leaf) is Op and bool(accepts(leaf))
         case DataflowVarPattern(name=name):
             return lambda _r, leaf: type(leaf) is DataflowVar and (not name or leaf.name_hint == name)
         case VarPattern(name=name):

@@ -19,6 +19,7 @@ from ..pattern import (
     OrPattern,
     PrimArrPattern,
     RepeatPattern,
+    ScalarPattern,
     TupleGetItemPattern,
     all_patterns,
 )
@@ -91,7 +92,7 @@ def written_projections(roots: Iterable[DFPattern]) -> set[DFPattern]:
     for root in roots:
         for part in inner_first(root):
             match part:
-                case CallPattern() | ConstantPattern() | FunctionPattern() | PrimArrPattern():
+                case CallPattern() | ConstantPattern() | FunctionPattern() | PrimArrPattern() | ScalarPattern():
                     no_tuple.add(part)
                 case TupleGetItemPattern() if part.tuple not in no_tuple:
                     found.add(part)

@@ -20,7 +20,9 @@ from ..pattern import (
     ExternFuncPattern,
     GlobalVarPattern,
     NotPattern,
+    OpPattern,
     RepeatPattern,
+    ScalarPattern,
     VarPattern,
     all_patterns,
 )
@@ -30,7 +32,7 @@ from .machine import DEFINITIONS, TRACER, UNSET, Registers
 from .parts import Ops, root_ops
 from .view import Definitions, definition, resolve
 
-_LEAVES = (ConstantPattern, ExprPattern, VarPattern, GlobalVarPattern, ExternFuncPattern)
+_LEAVES = (ConstantPattern, ExprPattern, VarPattern, GlobalVarPattern, ExternFuncPattern, OpPattern, ScalarPattern)
 
 _MOST_TO_EXPLAIN: Final = 1000
 """So many splits that cannot match are tried to say why they do not."""

@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+import numpy as np
+
 from ...analysis import free_vars
 from ...ir.builder import operands_of
+from ...ir.dtypes import is_float
 from ...ir.equality import structural_equal
 from ...ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ...ir.op import Call, Op, attribute_key
 from ...ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding
+from ...ir.types import TensorType, Type
 
 Definitions: TypeAlias = Mapping[Var, Expr]
 
@@ -106,6 +110,25 @@ def same_constant(left: Constant, right: Constant) -> bool:
     if a is b:
         return True
     return a.dtype == b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes()
+
+
+def is_number(constant: Constant, value: float, rtol: float) -> bool:
+    """Whether a constant is one number: ``value`` as its dtype holds it, or, with ``rtol``, that part of it away."""
+    data = constant.data
+    if data.size != 1 or data.dtype.startswith("complex"):
+        return False
+    held = data.numpy().reshape(())
+    if rtol:
+        return abs(float(held) - value) <= rtol * abs(value)
+    if not is_float(data.dtype):
+        return int(held) == value
+    with np.errstate(over="ignore"):
+        return held.tobytes() == np.asarray(value).astype(held.dtype).tobytes()
+
+
+def is_single(ty: Type) -> bool:
+    """Whether a value of that type is certainly a tensor of one element."""
+    return isinstance(ty, TensorType) and (ty.ndim == 0 or (ty.shape is not None and all(d == 1 for d in ty.shape)))
 
 
 def leaves_of(value: Expr) -> Sequence[Expr]:

@@ -1,0 +1,102 @@
+"""Patterns by trait and predicate, of single numbers in any dtype, and of values of one element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import regraft as rx
+from regraft import op
+from regraft.dpl import elementwise, has_trait, is_const, is_op, is_scalar, wildcard
+from regraft.pattern import PatternError
+from regraft.testing import check_rule
+
+
+def tensor(*shape: Any, dtype: str = "float32") -> rx.Var:
+    return rx.Var("x", rx.TensorType(shape, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_a_number_is_that_number_in_each_dtype_to_the_bit(dtype: str) -> None:
+    tenth = is_const(0.1)
+    assert tenth.match(rx.const(0.1, dtype))
+    assert tenth.match(rx.const(np.full((1, 1), 0.1), dtype))
+    for other in (rx.const(0.101, dtype), rx.const(-0.1, dtype), rx.const([0.1, 0.1], dtype), tensor(dtype=dtype)):
+        assert not tenth.match(other)
+    assert is_const(0.1, rtol=0.02).match(rx.const(0.101, dtype))
+    assert not is_const(0.1, rtol=0.001).match(rx.const(0.11, dtype))
+    assert is_const(float("nan")).match(rx.const(float("nan"), dtype))
+    assert not is_const(0.0).match(rx.const(-0.0, dtype))
+
+
+def test_whole_numbers_match_integers_and_floats_and_fractions_no_integers() -> None:
+    for dtype in ("int8", "int64", "uint8", "float32"):
+        assert is_const(3).match(rx.const(3, dtype))
+        assert is_const(3.0).match(rx.const(3, dtype))
+    assert not is_const(3.5).match(rx.const(3, "int32"))
+    assert is_const(True).match(rx.const(True))
+
+
+def test_a_scalar_is_certainly_of_one_element() -> None:
+    for one in (tensor(), tensor(1, 1), rx.const(2.0)):
+        assert is_scalar().match(one)
+    for more in (tensor(2), tensor(rx.SymVar("n")), rx.Var("x", rx.TensorType(None, "float32")), rx.ShapeExpr([1])):
+        assert not is_scalar().match(more)
+
+
+def test_operators_are_chosen_by_trait_or_by_any_question() -> None:
+    x, y = tensor(2), tensor(2)
+    a, b = wildcard(), wildcard()
+    assert elementwise()(a, b).match(op.add(x, y))
+    assert not elementwise()(a, b).match(op.matmul(x, y))
+    assert is_op(lambda one: one.name.endswith("add"))(a, b).match(op.add(x, y))
+    commuting = has_trait(rx.Trait.COMMUTATIVE, rx.Trait.ASSOCIATIVE)
+    found = commuting(is_const(2.0), a).extract_matched_expr(op.multiply(x, 2.0))
+    assert found is not None
+    assert found[a] is x
+    assert found[commuting].name == "relax.multiply"
+    assert not commuting(a, b).match(op.subtract(x, y))
+    assert is_op(rx.Op.get("add"))(a, b).match(op.add(x, y))
+
+
+def test_explain_says_what_is_wanted() -> None:
+    function = rx.parse("""
+@R.function
+def main(x: R.Tensor((2,), "float32")):
+    a = R.exp(x)
+    b = R.add(a, R.const([1.0, 2.0], "float32"))
+    return b
+""")
+    for pattern, reason in (
+        (is_op("relax.add")(is_op("relax.exp")(wildcard()), is_const(3.0)), "the number 3.0 is wanted, but here is"),
+        (is_op("relax.add")(is_op("relax.exp")(wildcard()), is_scalar()), "a tensor of one element is wanted"),
+        (has_trait(rx.Trait.VIEW)(wildcard(), wildcard()), "an operator that is view is wanted"),
+    ):
+        assert reason in str(rx.explain(pattern, function)), reason
+
+
+def test_check_rule_draws_programs_for_all_of_them() -> None:
+    x = wildcard()
+    rule = rx.Rule(is_op("relax.multiply")(x, is_const(1.0)), lambda e, m: m[x] if m[x].ty == e.ty else e, "times one")
+    assert check_rule(rule).rewrites > 0
+    s = is_scalar()
+    as_sum = rx.Rule(is_op("relax.subtract")(x, s), lambda e, m: m[x] + op.negative(m[s]), "minus a scalar")
+    assert check_rule(as_sum).rewrites > 0
+    halved = rx.Rule(
+        has_trait(rx.Trait.INVOLUTIVE)(has_trait(rx.Trait.INVOLUTIVE)(x)),
+        lambda e, m: rx.decline("not the same"),
+        "any",
+    )
+    with pytest.raises(AssertionError, match="never rewrote anything"):
+        check_rule(halved)
+    wrong = rx.Rule(is_op("relax.add")(x, is_const(1.0)), lambda e, m: m[x] if m[x].ty == e.ty else e, "plus one")
+    with pytest.raises(AssertionError, match="computes something else"):
+        check_rule(wrong)
+
+
+def test_what_no_number_or_question_is_is_refused() -> None:
+    for wrong in (lambda: is_const("3"), lambda: is_const(3.0, rtol=-1), lambda: is_const(rtol=0.1), lambda: is_op(3)):  # type: ignore[arg-type, call-overload]
+        with pytest.raises(PatternError):
+            wrong()
