@@ -6,7 +6,7 @@ the language and the vocabulary. Importing it gives every node of the language i
 """
 
 from ..ir.node import register_printer
-from . import ir, relax, tir
+from . import ir, ir_builder, relax, tir
 from .errors import ParseError
 from .files import load_script, save_script
 from .printer import print_script
@@ -14,4 +14,4 @@ from .text import parse
 
 register_printer(print_script)
 
-__all__ = ["ParseError", "ir", "load_script", "parse", "relax", "save_script", "tir"]
+__all__ = ["ParseError", "ir", "ir_builder", "load_script", "parse", "relax", "save_script", "tir"]
