@@ -23,7 +23,7 @@ DIFFUSERS := $(shell sed -n 's/.*"\(diffusers[^"]*\)".*/\1/p' pyproject.toml)
 .PHONY: demo test fuzz bench lint lint-ruff lint-format lint-types lint-imports docs ui browser site wheel-check clean
 
 demo: $(VENV)/demo.stamp
-	$(BIN)/python examples/optimize_unet.py build/demo
+	$(BIN)/python examples/optimize_unet.py build/demo --wide
 
 # One thread per worker: two workers with a thread pool each would fight over the same cores.
 test: $(VENV)/dev.stamp browser
@@ -107,7 +107,7 @@ $(VENV)/core.stamp: pyproject.toml | $(VENV)/created.stamp
 $(VENV)/demo.stamp: pyproject.toml | $(VENV)/created.stamp
 	@echo "Setting up $(VENV) for the demo, with PyTorch: a few minutes the first time"
 	$(PIP) install --quiet '$(TORCH)'
-	$(PIP) install --quiet --editable '.[torch]' '$(DIFFUSERS)'
+	$(PIP) install --quiet --editable '.[torch,openvino]' '$(DIFFUSERS)'
 	touch $@ $(VENV)/core.stamp
 
 $(VENV)/dev.stamp: pyproject.toml | $(VENV)/created.stamp

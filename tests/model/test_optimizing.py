@@ -14,6 +14,7 @@ import pytest
 import regraft
 from regraft import optimize
 from regraft.model import OptimizationReport, UsageError, open_model
+from regraft.run.originals import openvino_original
 from regraft.script import relax as R
 from regraft.transform import CombineParallelMatmul, FoldConstant, op_counts
 from tests.model.models import WIDTHS, files, projections, save
@@ -101,6 +102,19 @@ def test_a_model_is_written_in_the_format_of_the_suffix(tmp_path: Path, suffix: 
     optimize(save(projections(), tmp_path / "model.onnx"), output=output, verify=True)
     counts = op_counts(open_model(output).module)
     assert counts["relax.matmul"] == 1
+
+
+def test_a_model_is_written_in_the_format_of_openvino_with_its_weights_beside_it(tmp_path: Path) -> None:
+    output, source = tmp_path / "out.xml", save(projections(), tmp_path / "model.onnx")
+    report: list[OptimizationReport] = []
+    optimize(source, output=output, verify=True, report=report.append)
+    assert set(report[0].files) == {"out.xml", "out.bin"}
+    x = np.random.default_rng(1).standard_normal((3, 6, 16)).astype("float32")
+    before = ort.InferenceSession(source).run(None, {"x": x})
+    for expected, actual in zip(before, openvino_original(output, threads=1)([x]), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+    with pytest.raises(UsageError, match="files of OpenVINO are written, not read"):
+        open_model(output)
 
 
 def test_stages_are_told_as_they_begin(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ _WEIGHT_SUFFIXES: Final = (".data", ".weights")
 
 def companions(output: Path) -> tuple[Path, ...]:
     """The files that may be written beside ``output``."""
+    if output.suffix.lower() == ".xml":
+        return (output.with_suffix(".bin"),)
     return tuple(output.with_name(output.name + suffix) for suffix in _WEIGHT_SUFFIXES)
 
 
@@ -101,10 +103,7 @@ def _is_running(process: int) -> bool:
 
 def _put_in_place(staging: Path, output: Path) -> None:
     """Move what was written to where it belongs: all of it, or what was there comes back."""
-    pairs = [
-        (staging.with_name(staging.name + suffix), output.with_name(output.name + suffix))
-        for suffix in (*_WEIGHT_SUFFIXES, "")
-    ]
+    pairs = [*zip(companions(staging), companions(output), strict=True), (staging, output)]
     # Of a name that is as long as names may be, the companions' are too long to be there.
     pairs = [(part, target) for part, target in pairs if os.path.exists(part)]
     for part, _ in pairs:

@@ -21,14 +21,14 @@ from ..ir.program import Function
 from ..ir.types import TensorType, Type, type_symvars
 from ..ir.visitor import walk
 from ..passes import BindSymbolicVars
-from ..run.originals import RunOriginal, onnx_original, torch_original
+from ..run.originals import RunOriginal, onnx_original, openvino_original, torch_original
 from ..script import load_script, save_script
 from .errors import UsageError
 
-Form: TypeAlias = Literal["onnx", "torch", "relax"]
+Form: TypeAlias = Literal["onnx", "torch", "relax", "openvino"]
 
-SUFFIXES: Final[Mapping[str, Form]] = {".onnx": "onnx", ".pt2": "torch", ".relax": "relax"}
-"""What kind of file a suffix promises."""
+SUFFIXES: Final[Mapping[str, Form]] = {".onnx": "onnx", ".pt2": "torch", ".relax": "relax", ".xml": "openvino"}
+"""What kind of file a suffix promises. OpenVINO's is written and not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +137,8 @@ def _from_file(path: Path, function: str | None, sizes: Mapping[str, int]) -> Mo
     if path.is_dir():
         return _from_folder(path, sizes)
     form = form_of(path)
+    if form == "openvino":
+        raise UsageError(f"{path}: files of OpenVINO are written, not read; give the model that it was made of")
     if not path.exists():
         raise UsageError(f"{path}: there is no such file")
     if not os.access(path, os.R_OK):
@@ -204,6 +206,10 @@ def write_model(module: IRModule, name: str, path: Path) -> None:
         from ..run.torch_out import save_torch, to_torch
 
         save_torch(to_torch(module, name, share_memory=True), path)
+    elif form == "openvino":
+        from ..run.openvino_engine import save_openvino
+
+        save_openvino(module, name, path)
     else:
         save_script(module, path)
 
@@ -241,7 +247,7 @@ def write_as_it_is(model: Model, path: Path) -> None:
     own = model.path
     if own is None or form_of(own) != form_of(path) or model.is_changed:
         write_model(model.module, model.name, path)
-    elif model.form == "onnx" and len(model.files) > 1:
+    elif model.form == "onnx" and any(one.resolve() != own.resolve() for one in model.files):
         from ..formats.onnx.external_data import copy_with_constants
 
         copy_with_constants(own, path)
@@ -266,6 +272,8 @@ def run_as_it_is(model: Model, threads: int | None = None) -> RunOriginal | None
 
             original = load_exported(original)
         return torch_original(original, model.function)
+    if model.form == "openvino":
+        return openvino_original(model.source, threads=threads)
     return None
 
 

@@ -14,7 +14,7 @@ from ..passes import Pass, PassContext, PassReport, RulePass, Sequential, op_cou
 from ..passes import report as report_passes
 from ..passes.pipeline import named_passes, pipeline
 from .errors import UsageError
-from .files import check_output, companions, sizes_of, staged, write_text
+from .files import check_output, companions, sizes_of, sizes_of_files, staged, write_text
 from .inputs import first_that_runs
 from .measure import Bench, Measurement, States, fastest_state, run_on
 from .models import Model, as_it_is, as_source, form_of, open_model, write_as_it_is, write_model
@@ -266,8 +266,7 @@ def _made(
         sizes,
         before=opened.module,
         program=done.module,
-        bytes_before=sum(path.stat().st_size for path in opened.files if path.exists())
-        or constant_bytes(opened.module),
+        bytes_before=sum(sizes_of_files(opened.files)) or constant_bytes(opened.module),
         bytes_after=sum(sizes.values()) or constant_bytes(done.module),
         measurement=measurement,
         precision=None if lowered is None else lowered.report,

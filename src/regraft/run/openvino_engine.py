@@ -12,12 +12,14 @@ import os
 import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import numpy as np
 
 from ..ir.dtypes import numpy_dtype
+from ..ir.errors import MissingDependencyError
 from ..ir.module import IRModule
 from ..ir.op import Op
 from .errors import BuildError, ExecutionError
@@ -80,6 +82,28 @@ def compile_module(
         return _Session(lowered, name, settings)
 
     return compile_functions("openvino", "OpenVINO", module, open_session, opset=_OPSET)
+
+
+def save_openvino(module: IRModule, name: str, path: Path) -> None:
+    """Write a function of ``module`` to ``path`` in OpenVINO's own format, with the weights in a ``.bin`` beside it.
+
+    Weights keep their dtype. Raises `BuildError` for a program that OpenVINO cannot read, `MissingDependencyError`
+    where it is not installed, and `OSError`.
+    """
+    from ..formats.onnx.write.writer import as_model, lower_function
+
+    if find_spec("openvino") is None:
+        raise MissingDependencyError("files of OpenVINO need the package openvino: pip install 'regraft[openvino]'")
+    import openvino
+
+    lowered = lower_function(module, name, _OPSET)
+    _refuse(lowered.graph, name)
+    library: Any = openvino
+    try:
+        read, _ = _read(as_model(lowered))
+        library.save_model(read, path, compress_to_fp16=False)
+    except Exception as error:  # OpenVINO's errors share no base but this
+        raise BuildError(f"{name}: OpenVINO cannot read this program: {reason(error)}") from error
 
 
 def compile_settings(
