@@ -20,7 +20,7 @@ DIFFUSERS := $(shell sed -n 's/.*"\(diffusers[^"]*\)".*/\1/p' pyproject.toml)
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: demo test fuzz bench lint lint-ruff lint-format lint-types lint-imports docs ui browser site wheel-check clean
+.PHONY: demo test fuzz bench lint lint-ruff lint-format lint-types lint-imports docs ui browser site gallery wheel-check clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/optimize_unet.py build/demo --wide
@@ -71,6 +71,11 @@ ui:
 # The documentation as a site, in site/, with the API reference and the gallery; a link that leads nowhere is an error.
 site: $(VENV)/dev.stamp
 	$(BIN)/python -m tools.site
+
+# The reports of the gallery and the pictures of the page, from models; takes minutes.
+gallery: $(VENV)/dev.stamp browser
+	$(BIN)/python -m tools.gallery
+	$(BIN)/python -m tools.pictures
 
 # The tests of the page drive a real browser.
 browser:

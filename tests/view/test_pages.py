@@ -22,6 +22,7 @@ from regraft.view import HtmlReport, Page, read_profile
 from regraft.view.records import Records, entries, lines_of, module_path
 from tests.cli.harness import invoke
 from tests.view.programs import branches, doubled, hostile, layers, x
+from tools.gallery import FOLDER, MODELS
 
 
 def data_in(page: str) -> dict[str, Any]:
@@ -300,3 +301,24 @@ def test_a_measurement_goes_from_bench_to_the_page(tmp_path: Path) -> None:
     assert (profile["engine"], profile["runs"], profile["version"]) == ("numpy", 2, 0)
     assert {row["op"] for row in profile["rows"]} >= {"matmul", "multiply", "add", "nn.relu"}
     assert all(row["node"] >= 0 for row in profile["rows"])
+
+
+def test_the_gallery_has_each_model_that_its_page_lists(root: Path) -> None:
+    table = (root / "docs" / "gallery.md").read_text(encoding="utf-8")
+    assert len(MODELS) == 10
+    for name, title in MODELS.items():
+        data = json.loads(gzip.decompress((FOLDER / f"{name}.json.gz").read_bytes()))
+        assert data["title"] == title
+        assert data.keys() == rx.view(doubled).data.keys(), "make gallery"
+        assert f"[{title}](gallery/{name}.html)" in table
+
+
+def test_a_module_without_a_main_function_is_shown_whole() -> None:
+    module = rx.IRModule({"first": doubled, "second": doubled})
+    data = rx.view(module).data
+    assert {data["strings"][row[7]] for row in data["records"]} == {"first", "second"}
+
+
+def test_modules_inside_each_other_without_end_are_cut() -> None:
+    path = module_path((Origin("torch", ".".join(["a"] * 100_000)),))
+    assert 0 < len(path) < 100

@@ -3,7 +3,7 @@
 import type { VNode } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 
-import { Canvas, type Focus, type Mark } from "./canvas";
+import { Canvas, type Focus, type Mark, type OpenChange } from "./canvas";
 import type { Data } from "./data";
 import { plural, seconds } from "./format";
 import { hierarchyOf, type Group } from "./hierarchy";
@@ -227,7 +227,13 @@ export function StepsView(props: ViewProps & { moment: number; onMoment: (moment
   const [side, setSide] = useState<"before" | "after">("after");
   const [node, setNode] = useState<number | null>(null);
   const seen = useMemo(() => momentOf(history, moment), [history, moment]);
-  useEffect(() => setNode(null), [place]);
+  const [opened, setOpened] = useState<{ before: ReadonlySet<string> | null; after: ReadonlySet<string> | null }>({ before: null, after: null });
+  useEffect(() => {
+    setNode(null);
+    setOpened({ before: null, after: null });
+  }, [place]);
+  const open = (which: "before" | "after") => (change: OpenChange): void =>
+    setOpened((old) => ({ ...old, [which]: typeof change === "function" ? change(old[which]) : change }));
   useEffect(() => {
     if (!playing) return undefined;
     if (place >= moments.length - 1) {
@@ -264,11 +270,11 @@ export function StepsView(props: ViewProps & { moment: number; onMoment: (moment
           ) : (
             <>
               <section aria-label="Before this step"><h3>Before: what matched</h3>
-                <Canvas name={`step-${place}-before`} label="Before this step" state={seen.beforePart} open={seen.openBefore} onOpen={() => undefined}
+                <Canvas name={`step-${place}-before`} label="Before this step" state={seen.beforePart} open={opened.before ?? seen.openBefore} onOpen={open("before")}
                   selected={side === "before" ? selected : NONE} selectedGroup={null} onSelect={pickBefore} marks={seen.from} focus={null} minimap={false} />
               </section>
               <section aria-label="After this step"><h3>After: what replaced it</h3>
-                <Canvas name={`step-${place}-after`} label="After this step" state={seen.afterPart} open={seen.openAfter} onOpen={() => undefined}
+                <Canvas name={`step-${place}-after`} label="After this step" state={seen.afterPart} open={opened.after ?? seen.openAfter} onOpen={open("after")}
                   selected={side === "after" ? selected : NONE} selectedGroup={null} onSelect={pickAfter} marks={seen.to} focus={null} minimap={false} />
               </section>
             </>

@@ -82,6 +82,7 @@ function CaseGraph(props: { data: Data; history: History; finding: Finding; curr
   const { data, history, finding, current } = props;
   const state = history.version(finding.version);
   const [node, setNode] = useState<number | null>(null);
+  const [opened, setOpened] = useState<ReadonlySet<string> | null>(null);
   const miss = current.kind === "miss" ? finding.misses[current.index] : undefined;
   const match = current.kind === "match" ? finding.matches[current.index] : undefined;
   const { part, marks, open } = useMemo(() => {
@@ -100,8 +101,8 @@ function CaseGraph(props: { data: Data; history: History; finding: Finding; curr
   const origins = (miss ?? match)!.origins;
   return (
     <>
-      <Canvas name={`why-${finding.title}-${finding.version}-${current.kind}-${current.index}`} label="Around the near miss" state={part} open={open}
-        onOpen={() => undefined} selected={selected} selectedGroup={null} onSelect={pick} marks={marks} focus={null} minimap={false} />
+      <Canvas name={`why-${finding.title}-${finding.version}-${current.kind}-${current.index}`} label="Around the near miss" state={part} open={opened ?? open}
+        onOpen={(change) => setOpened(typeof change === "function" ? change(opened ?? open) : change)} selected={selected} selectedGroup={null} onSelect={pick} marks={marks} focus={null} minimap={false} />
       <aside class="side right">
         <article class="inspector">
           <h2>{miss ? "Nearly" : "A match"} <small>{finding.title}</small></h2>

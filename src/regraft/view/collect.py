@@ -154,6 +154,9 @@ def _opened(what: Any, options: Mapping[str, Any]) -> Model:
         return what
     if isinstance(what, DataflowBlock):
         what = Function(_free(what), SeqExpr((what,), what.outputs[-1]), attrs={"global_symbol": "main"})
+    if isinstance(what, IRModule) and not options and len(what):
+        # All functions are shown, so that none has to be chosen.
+        return Model(what, "main" if "main" in what else next(iter(what)), "relax", what)
     return open_model(what, **options)
 
 

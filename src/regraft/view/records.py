@@ -24,6 +24,9 @@ from ..model.models import output_names, output_types, type_text
 SEPARATOR: Final = "\x1f"
 """Stands between the modules of a path; no name of a module holds it on the page."""
 _LONGEST_TEXT: Final = 600
+_LONGEST_NAME: Final = 2000
+_DEEPEST: Final = 24
+"""How many modules inside each other are told apart."""
 _MOST_ORIGINS: Final = 60
 _MOST_WEIGHTS: Final = 60
 
@@ -82,7 +85,8 @@ class Records:
     # --- records
 
     def string(self, text: str) -> int:
-        """The place of ``text`` in the table of strings."""
+        """The place of ``text``, or of its beginning where it is very long, in the table of strings."""
+        text = text[:_LONGEST_NAME]
         found = self._string_index.get(text)
         if found is None:
             found = self._string_index[text] = len(self.strings)
@@ -396,4 +400,4 @@ def _numbered(parts: Iterable[str]) -> tuple[str, ...]:
             found[-1] = f"{found[-1]}.{text}"
         elif text:
             found.append(text)
-    return tuple(found)
+    return tuple(found[:_DEEPEST])
