@@ -50,6 +50,8 @@ interface Props {
   heat?: ((records: Rec[]) => number | null) | undefined;
   focus: Focus | null;
   minimap?: boolean;
+  /** Draw no modules: for a part of a program, whose modules would each be torn in two. */
+  flat?: boolean;
 }
 
 interface View {
@@ -63,12 +65,15 @@ const path = lineShape<{ x: number; y: number }>()
   .y((point) => point.y)
   .curve(curveBasis);
 
+/** The pixels on the left that the buttons take. */
+const TOOLS = 46;
+
 /** Boxes beyond this number are drawn only where they can be seen. */
 const MOST_DRAWN = 300;
 
 export function Canvas(props: Props): VNode {
   const { name, state, selected, selectedGroup, onSelect, onOpen, marks, heat, focus } = props;
-  const hierarchy = useMemo(() => hierarchyOf(state), [state]);
+  const hierarchy = useMemo(() => hierarchyOf(state, props.flat), [state, props.flat]);
   const initial = useMemo(() => firstOpen(hierarchy), [hierarchy]);
   const open = props.open ?? initial;
   const [picture, setPicture] = useState<Picture | null>(null);
@@ -101,11 +106,12 @@ export function Canvas(props: Props): VNode {
     }
   };
   const fit = (made: Picture): void => {
-    const scale = Math.min(size.width / (made.width + 40), size.height / (made.height + 40), 1.2);
+    const wide = size.width - TOOLS;
+    const scale = Math.min(wide / (made.width + 20), size.height / (made.height + 40), 1.2);
     // A long graph is read from its top; it is never drawn too small to read.
-    const k = Math.max(scale, Math.min(0.62, size.width / (made.width + 40)), 0.12);
+    const k = Math.max(scale, Math.min(0.62, wide / (made.width + 20)), 0.12);
     const y = made.height * k > size.height ? 16 : (size.height - made.height * k) / 2;
-    goTo({ x: (size.width - made.width * k) / 2, y, k });
+    goTo({ x: TOOLS + (wide - made.width * k) / 2, y, k });
   };
   const centre = (box: Box): void => {
     const k = Math.max(view.k, 0.75);

@@ -3,7 +3,7 @@
 import type { VNode } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 
-import { Canvas, type Focus, type Mark, type OpenChange } from "./canvas";
+import { Canvas, type Focus, type Mark } from "./canvas";
 import type { Data } from "./data";
 import { plural, seconds } from "./format";
 import { hierarchyOf, type Group } from "./hierarchy";
@@ -19,6 +19,7 @@ export interface Selection {
 export type SearchBox = { current: HTMLInputElement | null };
 
 const NONE: ReadonlySet<number> = new Set();
+const NOTHING: ReadonlySet<string> = new Set();
 
 /** A number that grows whenever the view is to go to a node again. */
 let serial = 0;
@@ -227,13 +228,7 @@ export function StepsView(props: ViewProps & { moment: number; onMoment: (moment
   const [side, setSide] = useState<"before" | "after">("after");
   const [node, setNode] = useState<number | null>(null);
   const seen = useMemo(() => momentOf(history, moment), [history, moment]);
-  const [opened, setOpened] = useState<{ before: ReadonlySet<string> | null; after: ReadonlySet<string> | null }>({ before: null, after: null });
-  useEffect(() => {
-    setNode(null);
-    setOpened({ before: null, after: null });
-  }, [place]);
-  const open = (which: "before" | "after") => (change: OpenChange): void =>
-    setOpened((old) => ({ ...old, [which]: typeof change === "function" ? change(old[which]) : change }));
+  useEffect(() => setNode(null), [place]);
   useEffect(() => {
     if (!playing) return undefined;
     if (place >= moments.length - 1) {
@@ -270,11 +265,11 @@ export function StepsView(props: ViewProps & { moment: number; onMoment: (moment
           ) : (
             <>
               <section aria-label="Before this step"><h3>Before: what matched</h3>
-                <Canvas name={`step-${place}-before`} label="Before this step" state={seen.beforePart} open={opened.before ?? seen.openBefore} onOpen={open("before")}
+                <Canvas name={`step-${place}-before`} label="Before this step" state={seen.beforePart} flat open={NOTHING} onOpen={() => undefined}
                   selected={side === "before" ? selected : NONE} selectedGroup={null} onSelect={pickBefore} marks={seen.from} focus={null} minimap={false} />
               </section>
               <section aria-label="After this step"><h3>After: what replaced it</h3>
-                <Canvas name={`step-${place}-after`} label="After this step" state={seen.afterPart} open={opened.after ?? seen.openAfter} onOpen={open("after")}
+                <Canvas name={`step-${place}-after`} label="After this step" state={seen.afterPart} flat open={NOTHING} onOpen={() => undefined}
                   selected={side === "after" ? selected : NONE} selectedGroup={null} onSelect={pickAfter} marks={seen.to} focus={null} minimap={false} />
               </section>
             </>
@@ -294,13 +289,10 @@ function momentOf(history: History, moment: Moment) {
   const beforePart = neighbourhood(before, from);
   const afterPart = neighbourhood(after, to.size > 0 ? to : from);
   const mark = (nodes: ReadonlySet<number>, kind: Mark): Map<number, Mark> => new Map([...nodes].map((node) => [node, kind]));
-  const all = (state: State): Set<string> => new Set(hierarchyOf(state).groups.keys());
   return {
     before, after, beforePart, afterPart,
     from: mark(from, moment.kind === "pass" ? "gone" : "match"),
     to: mark(to, "new"),
-    openBefore: all(beforePart),
-    openAfter: all(afterPart),
   };
 }
 

@@ -30,15 +30,18 @@ export interface Hierarchy {
   home: Map<number, Group>;
 }
 
-/** The tree of a program. Values that are only another name of others are left out. Cost: linear. */
-export function hierarchyOf(state: State): Hierarchy {
+/**
+ * The tree of a program; without modules if `flat`. Values that are only another name of others are left out.
+ * Cost: linear.
+ */
+export function hierarchyOf(state: State, flat = false): Hierarchy {
   const root: Group = { id: "", label: "", parent: null, members: [], size: 0 };
   const made = new Map<string, Group>([["", root]]);
   for (const record of state.values()) {
     if (record.alias >= 0) continue;
     let group = root;
     let id = "";
-    for (const segment of record.path) {
+    for (const segment of flat ? [] : record.path) {
       id = `${id}/${segment}`;
       let next = made.get(id);
       if (next === undefined) {
@@ -50,7 +53,7 @@ export function hierarchyOf(state: State): Hierarchy {
     }
     group.members.push(record);
   }
-  simplify(root);
+  if (!flat) simplify(root);
   const hierarchy: Hierarchy = { root, groups: new Map(), home: new Map() };
   settle(root, hierarchy);
   return hierarchy;

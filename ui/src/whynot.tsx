@@ -6,7 +6,6 @@ import { useMemo, useState } from "preact/hooks";
 import { Canvas, type Mark } from "./canvas";
 import type { Data, Finding, PatternNode } from "./data";
 import { plural } from "./format";
-import { hierarchyOf } from "./hierarchy";
 import { Inspector } from "./inspector";
 import { neighbourhood, type History } from "./program";
 
@@ -16,6 +15,7 @@ interface Case {
 }
 
 const NONE: ReadonlySet<number> = new Set();
+const NOTHING: ReadonlySet<string> = new Set();
 
 export function WhyNotView(props: { data: Data; history: History }): VNode {
   const { data, history } = props;
@@ -82,18 +82,16 @@ function CaseGraph(props: { data: Data; history: History; finding: Finding; curr
   const { data, history, finding, current } = props;
   const state = history.version(finding.version);
   const [node, setNode] = useState<number | null>(null);
-  const [opened, setOpened] = useState<ReadonlySet<string> | null>(null);
   const miss = current.kind === "miss" ? finding.misses[current.index] : undefined;
   const match = current.kind === "match" ? finding.matches[current.index] : undefined;
-  const { part, marks, open } = useMemo(() => {
+  const { part, marks } = useMemo(() => {
     const found = new Map<number, Mark>();
     if (match) for (const one of match.matched) found.set(one, "match");
     if (miss) {
       found.set(miss.node, "fail");
       if (miss.tried >= 0) found.set(miss.tried, "near");
     }
-    const here = neighbourhood(state, found.keys());
-    return { part: here, marks: found, open: new Set(hierarchyOf(here).groups.keys()) };
+    return { part: neighbourhood(state, found.keys()), marks: found };
   }, [state, miss, match]);
   const selected = useMemo(() => (node === null ? NONE : new Set([node])), [node]);
   const pick = useMemo(() => (picked: number | null) => setNode(picked), []);
@@ -101,8 +99,8 @@ function CaseGraph(props: { data: Data; history: History; finding: Finding; curr
   const origins = (miss ?? match)!.origins;
   return (
     <>
-      <Canvas name={`why-${finding.title}-${finding.version}-${current.kind}-${current.index}`} label="Around the near miss" state={part} open={opened ?? open}
-        onOpen={(change) => setOpened(typeof change === "function" ? change(opened ?? open) : change)} selected={selected} selectedGroup={null} onSelect={pick} marks={marks} focus={null} minimap={false} />
+      <Canvas name={`why-${finding.title}-${finding.version}-${current.kind}-${current.index}`} label="Around the near miss" state={part} flat open={NOTHING}
+        onOpen={() => undefined} selected={selected} selectedGroup={null} onSelect={pick} marks={marks} focus={null} minimap={false} />
       <aside class="side right">
         <article class="inspector">
           <h2>{miss ? "Nearly" : "A match"} <small>{finding.title}</small></h2>
