@@ -96,8 +96,8 @@ def test_types_of_symbolic_and_unknown_operands():
         (lambda: layout_transform(tensor((2, 3)), (1, 1)), r"the axes of x from 0, each once"),
         (lambda: layout_transform(tensor((2, 3)), (2, 0, 1)), r"a permutation of the 2 axes"),
         (
-            lambda: layout_transform(tensor((2, 3)), lambda i, j: (j, i)),
-            r"expected an int or a sequence of ints",
+            lambda: layout_transform(tensor((2, 3)), lambda i, j: (i + j, j)),
+            r"gives i \+ j; expected each index as it is",
         ),
         (lambda: flip(tensor((2,)), 1), r"axis=1"),
         (lambda: reverse_sequence(tensor((2, 3)), tensor((2,))), r"integers of rank 1"),

@@ -5,11 +5,12 @@ Each operator is declared whole here: type rule, meaning, gradient, traits, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ir.dims import dims_equal
 from ..ir.dtypes import is_integer
+from ..ir.errors import OpTypeError
 from ..ir.expr import Expr
 from ..ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType, Type
@@ -93,16 +94,27 @@ LAYOUT_TRANSFORM = Op(
 )
 
 
-def layout_transform(x: Expr, index_map: Sequence[int], pad_value: float | None = None) -> Call:
-    """``x`` in another layout, for maps of indices that only put the axes in another order.
+def layout_transform(
+    x: Expr,
+    index_map: Sequence[int] | Callable[..., Sequence[Any]],
+    pad_value: float | None = None,
+    **relax_options: Any,
+) -> Expr:
+    """``x`` in another layout: its axes in another order, or as a function of the indices places its elements.
 
     Operands: ``x``, any tensor. Attributes: ``index_map``, for each axis of the result the axis of ``x`` it
-    comes from, counted from 0 (Relax also takes a function of the indices, which may cut and join axes: those
-    are written as `reshape` and `permute_dims` here); ``pad_value``, kept as it is, for such a map leaves
-    nothing to fill. Result: ``x``'s dtype, its axes in that order. Raises `OpTypeError` when ``index_map`` is
-    no permutation of them.
+    comes from, counted from 0, or a function such as ``lambda n, c, h, w: (n, c // 4, h, w, c % 4)``, which becomes
+    calls of `reshape` and `permute_dims`; ``pad_value``, what fills up an axis that its block does not divide.
+    ``relax_options`` are Relax's separators of axes, which mean nothing here. Result: ``x``'s dtype. Raises
+    `OpTypeError` when ``index_map`` is no permutation of the axes, and for a function of another form.
     """
+    if relax_options.keys() - {"axis_separators", "input_axis_separators"}:
+        raise OpTypeError(f"relax.layout_transform has no attribute {sorted(relax_options)}")
     name = LAYOUT_TRANSFORM.name
+    if callable(index_map):
+        from .index_maps import transform_by_function  # it is written with the operators of this module and others
+
+        return transform_by_function(x, index_map, pad_value)
     return LAYOUT_TRANSFORM(x, index_map=as_int_tuple(index_map, name, "index_map"), pad_value=pad_value)
 
 

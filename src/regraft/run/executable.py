@@ -63,7 +63,7 @@ class VirtualMachine:
     its target runs, so another device raises `ExecutionError`.
     """
 
-    __slots__ = ("executable",)
+    __slots__ = ("_inputs", "_results", "_saved", "executable")
     executable: Executable
 
     def __init__(self, executable: Executable, device: object = None) -> None:
@@ -74,9 +74,41 @@ class VirtualMachine:
             if not name.startswith(("cpu", "llvm")):
                 raise ExecutionError(f"target {executable.target!r} runs on the CPU, not on {name!r}")
         self.executable = executable
+        self._inputs: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {}
+        self._saved: dict[str, Callable[..., Any]] = {}
+        self._results: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Entry:
-        return self.executable[name]
+        return self._saved.get(name) or self.executable[name]
+
+    def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+        """Keep the arguments of a function for `invoke_stateful`."""
+        self._inputs[func_name] = (args, kwargs)
+
+    def invoke_stateful(self, func_name: str) -> None:
+        """Run a function on the arguments that `set_input` kept; `get_outputs` gives what it returns."""
+        if func_name not in self._inputs:
+            raise ExecutionError(f"{func_name!r} has no arguments yet: call set_input({func_name!r}, ...) first")
+        args, kwargs = self._inputs[func_name]
+        self._results[func_name] = self[func_name](*args, **kwargs)
+
+    def get_outputs(self, func_name: str) -> Any:
+        """What the last `invoke_stateful` of a function gave; a tuple of results as a tuple."""
+        if func_name not in self._results:
+            raise ExecutionError(f"{func_name!r} has not run yet: call invoke_stateful({func_name!r}) first")
+        return self._results[func_name]
+
+    def save_function(
+        self, func_name: str, saved_name: str, *args: Any, include_return: bool = True, **kwargs: Any
+    ) -> None:
+        """Make ``vm[saved_name]()`` a call of a function with these arguments; without its result if not wanted."""
+        entry = self[func_name]
+
+        def saved() -> Any:
+            result = entry(*args, **kwargs)
+            return result if include_return else None
+
+        self._saved[saved_name] = saved
 
     def __repr__(self) -> str:
         return f"VirtualMachine({self.executable!r})"

@@ -1,0 +1,77 @@
+"""Layouts that a function of the indices gives: each index of a tensor in its place, whole or cut into blocks.
+
+``lambda n, c, h, w: (n, c // 4, h, w, c % 4)`` is read by calling it on size variables. What it makes of each must be
+the index itself, or its quotient and remainder by one number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from inspect import signature
+from typing import Any
+
+from ..ir.dims import FloorDiv, FloorMod, SymVar, ceildiv, floormod
+from ..ir.errors import OpTypeError
+from ..ir.expr import Expr, PrimValue
+from ..ir.types import TensorType
+from .manipulate import permute_dims
+from .nn.padding import pad
+from .reshaping import reshape
+
+IndexMap = Callable[..., Sequence[Any]]
+
+
+def _refuse(index_map: IndexMap, why: str) -> OpTypeError:
+    return OpTypeError(
+        f"relax.layout_transform: index_map{signature(index_map)} {why}; expected each index as it is, or its quotient "
+        "and remainder by one number, such as (n, c // 4, h, w, c % 4)"
+    )
+
+
+def transform_by_function(x: Expr, index_map: IndexMap, pad_value: float | None = None) -> Expr:
+    """``x`` with the element at ``index`` moved to ``index_map(*index)``: reshapes and permutes its axes.
+
+    An axis that its block does not divide is filled up with ``pad_value`` at its end. Raises `OpTypeError` for a map of
+    another form, for a tensor of unknown shape, and where an axis has to be filled up and there is no ``pad_value``.
+    """
+    ty = x.ty
+    if not isinstance(ty, TensorType) or ty.shape is None:
+        raise OpTypeError(f"relax.layout_transform: argument x is {ty!r}; a function of indices needs a known shape")
+    indices = [SymVar(name) for name in signature(index_map).parameters]
+    if len(indices) != len(ty.shape):
+        raise _refuse(index_map, f"takes {len(indices)} indices, but x has {len(ty.shape)} axes")
+    parts = [part.value if isinstance(part, PrimValue) else part for part in index_map(*indices)]
+    blocks: dict[SymVar, int] = {}
+    places: list[tuple[SymVar, int]] = []
+    for part in parts:
+        index, place = part, 0
+        if isinstance(part, FloorDiv | FloorMod):
+            index, block = part.operands
+            place = int(isinstance(part, FloorMod))
+            if not isinstance(block, int) or not isinstance(index, SymVar) or blocks.setdefault(index, block) != block:
+                raise _refuse(index_map, f"gives {part}")
+        if not isinstance(index, SymVar) or index not in indices:
+            raise _refuse(index_map, f"gives {part}")
+        places.append((index, place))
+    axes = [(index, place) for index in indices for place in range(2 if index in blocks else 1)]
+    if sorted(places, key=axes.index) != axes:
+        raise _refuse(index_map, "leaves out or repeats a part of an index")
+    widths = [0] * (2 * len(indices))
+    shape: list[Any] = []
+    for axis, (index, size) in enumerate(zip(indices, ty.shape, strict=True)):
+        block = blocks.get(index)
+        if block is None:
+            shape.append(size)
+            continue
+        missing = floormod(-size, block)
+        if missing != 0:
+            if pad_value is None or not isinstance(missing, int):
+                raise _refuse(index_map, f"cuts axis {axis} of size {size} into blocks of {block}")
+            widths[2 * axis + 1] = missing
+        shape += [ceildiv(size, block), block]
+    if any(widths):
+        x = pad(x, widths, pad_value=pad_value or 0.0)
+    if blocks:
+        x = reshape(x, tuple(shape))
+    order = [axes.index(place) for place in places]
+    return x if order == list(range(len(order))) else permute_dims(x, order)
