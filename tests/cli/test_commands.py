@@ -63,6 +63,18 @@ def test_convert_keeps_the_values(model: Path, tmp_path: Path) -> None:
         np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("command", ["optimize", "convert"])
+def test_versions_of_onnx_can_be_asked_for(command: str, model: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.onnx"
+    result = invoke(command, model, "-o", output, "--opset", "18", "--ir-version", "9")
+    assert result.exit_code == 0, result.output
+    written = onnx.load(output)
+    assert (written.opset_import[0].version, written.ir_version) == (18, 9)
+    other = invoke(command, model, "-o", tmp_path / "out.relax", "--opset", "18")
+    assert other.exit_code == 2
+    assert "is for ONNX" in other.stderr
+
+
 def test_run_takes_inputs_by_name_and_writes_outputs_by_name(model: Path, tmp_path: Path) -> None:
     x = np.random.default_rng(3).standard_normal((2, 6, 16)).astype("float32")
     np.savez(tmp_path / "in.npz", x=x)

@@ -52,6 +52,13 @@ ClockName: TypeAlias = Annotated[
     typer.Option("--clock", help="Processor time, or time that passes; by default cpu for one thread, else wall."),
 ]
 
+Opset: TypeAlias = Annotated[
+    int | None, typer.Option("--opset", help="The ONNX opset to write; by default the lowest that the result needs.")
+]
+IrVersion: TypeAlias = Annotated[
+    int | None, typer.Option("--ir-version", help="The version of the ONNX file format to write.")
+]
+
 
 def parse_sizes(texts: Iterable[str] | None, option: str = "--dim") -> dict[str, int]:
     """The sizes that ``--dim NAME=SIZE``, or another ``option``, gives; else raises `typer.BadParameter`."""

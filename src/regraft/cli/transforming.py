@@ -16,7 +16,9 @@ from .options import (
     DimSizes,
     FixedSizes,
     FunctionName,
+    IrVersion,
     ModelPath,
+    Opset,
     OutputPath,
     RuleNames,
     Seed,
@@ -84,6 +86,8 @@ def optimize(
     dim: DimSizes = None,
     seed: Seed = 0,
     function: FunctionName = None,
+    opset: Opset = None,
+    ir_version: IrVersion = None,
 ) -> None:
     """Rewrite a model and write it to OUT: the main job."""
     sizes = parse_sizes(dim)
@@ -117,6 +121,8 @@ def optimize(
             seed=seed,
             tolerance=tolerance,
             function=function,
+            opset=opset,
+            ir_version=ir_version,
             progress=progress,
         )
     _show(made[0])
@@ -247,15 +253,23 @@ def _summarize(made: OptimizationReport) -> None:
     console.print_line(", ".join(parts))
 
 
-def convert(model: ModelPath, output: OutputPath, fix: FixedSizes = None, function: FunctionName = None) -> None:
+def convert(
+    model: ModelPath,
+    output: OutputPath,
+    fix: FixedSizes = None,
+    function: FunctionName = None,
+    opset: Opset = None,
+    ir_version: IrVersion = None,
+) -> None:
     """Write a model in another format, as it is."""
-    from ..model import check_output, form_of, open_model, sizes_of, staged, write_model
+    from ..model import check_output, form_of, in_versions, open_model, sizes_of, staged, write_model
 
     form_of(output)
     sizes = parse_sizes(fix, "--fix")
     with console.shown_progress(output) as progress:
         progress("reading", 0, 2)
         opened = open_model(model, function=function, fixed=sizes)
+        opened = in_versions(opened, opset, ir_version, output)
         check_output(output, opened.files)
         progress("writing", 1, 2)
         with staged(output) as path:

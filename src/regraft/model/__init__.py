@@ -11,7 +11,7 @@ from .explaining import Explained, explain_model
 from .files import check_output, sizes_of, staged, write_text
 from .inputs import read_inputs
 from .measure import Measurement
-from .models import Model, describe_model, form_of, open_model, output_names, write_model
+from .models import Model, describe_model, form_of, in_versions, open_model, output_names, write_model
 from .optimizing import optimize, optimize_module
 from .precision import PrecisionReport
 from .report import OptimizationReport
@@ -38,6 +38,7 @@ __all__ = [
     "explain_model",
     "form_of",
     "gain",
+    "in_versions",
     "open_model",
     "optimize",
     "optimize_module",

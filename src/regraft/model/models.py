@@ -195,6 +195,17 @@ def _chosen(module: IRModule, function: str | None) -> str:
 # --- out
 
 
+def in_versions(model: Model, opset: int | None, ir_version: int | None, output: Path | None) -> Model:
+    """``model``, to be written in these versions of ONNX; raises `UsageError` where it is not written as ONNX."""
+    if opset is None and ir_version is None:
+        return model
+    if (model.form if output is None else form_of(output)) != "onnx":
+        raise UsageError("an opset or ir_version is for ONNX; give the output a name that ends in .onnx")
+    from ..formats.onnx.write.model_facts import with_versions
+
+    return replace(model, module=with_versions(model.module, opset, ir_version))
+
+
 def write_model(module: IRModule, name: str, path: Path) -> None:
     """Write a module to ``path``, in the format that its suffix names. ``name`` is the function that the model is."""
     form = form_of(path)

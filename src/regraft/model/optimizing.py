@@ -17,7 +17,7 @@ from .errors import UsageError
 from .files import check_output, companions, sizes_of, sizes_of_files, staged, write_text
 from .inputs import first_that_runs
 from .measure import Bench, Measurement, States, fastest_state, run_on
-from .models import Model, as_it_is, as_source, form_of, open_model, write_as_it_is, write_model
+from .models import Model, as_it_is, as_source, form_of, in_versions, open_model, write_as_it_is, write_model
 from .precision import Asked, Choice, check_choice, check_precision, choose
 from .progress import Progress, Stages, unseen
 from .report import OptimizationReport
@@ -89,6 +89,8 @@ def optimize(
     tolerance: float | None = None,
     dynamic_shapes: Any = None,
     function: str | None = None,
+    opset: int | None = None,
+    ir_version: int | None = None,
     progress: Progress = unseen,
 ) -> Any:
     """Rewrite a model, and give it back in the form that it came in.
@@ -130,6 +132,8 @@ def optimize(
         tolerance: for the verification, the relative difference to allow in place of the dtype's own.
         dynamic_shapes: for a `torch.nn.Module`, as `torch.export` takes it.
         function: the function to work on, in a file or module with several.
+        opset: for ONNX, the version of its operators; by default the lowest that the result needs.
+        ir_version: for ONNX, the version of its file format.
         progress: called as each stage begins.
 
     Files appear whole or not at all, and never over a file that the model is read from. Raises `VerificationError`
@@ -144,6 +148,7 @@ def optimize(
     stages = Stages(progress, len(chosen) + 2 + verify + measure + (precision != "float32"))
     with stages.stage("reading"):
         opened = open_model(model, args, kwargs, dynamic_shapes=dynamic_shapes, function=function, fixed=fix)
+    opened = in_versions(opened, opset, ir_version, target)
     reports: list[ReportTo] = (
         [report] if callable(report) or isinstance(report, str | os.PathLike) else list(report or ())
     )
@@ -167,7 +172,7 @@ def optimize(
             lowered = choose(opened, done.module, asked, target)
         if lowered.module is not None:
             done, measurement = done._replace(module=lowered.module), None
-    stays = measurement is not None and measurement.gain is None
+    stays = measurement is not None and measurement.gain is None and opset is None and ir_version is None
 
     def compared(result: Model) -> Verification | None:
         if lowered is not None and lowered.module is not None:

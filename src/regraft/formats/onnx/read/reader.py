@@ -38,6 +38,7 @@ from ..write.writer import INPUT_NAMES, METADATA, OUTPUT_NAMES
 from . import declared
 from .function_bodies import function_body
 from .importing import IMPORTERS, REFUSED, Imported, NodeImporter, Read, UnsupportedNodeError, constant_of
+from .old_opsets import in_readable_opset
 from .sizes import Sizes
 from .soundness import check_message
 from .sparse import with_dense_constants
@@ -120,7 +121,7 @@ def _deserialized(proto: onnx.ModelProto, where: str = "the model") -> ir.Model:
         raise ConvertError(f"{where}: this is no ONNX model, or it is damaged: it has no graph")
     check_message(proto, where)
     try:
-        return ir.from_proto(with_dense_constants(proto))
+        return ir.from_proto(with_dense_constants(in_readable_opset(proto, OLDEST_OPSET)))
     except ConvertError:
         raise
     except Exception as error:  # onnx-ir raises whatever its parts raise

@@ -18,6 +18,21 @@ _LEAST_IR_VERSION: Final = 8
 """Of files that were no ONNX model before: that of opset 13 and later, which all runtimes of today read."""
 
 
+VERSIONS: Final = "onnx_versions"
+"""The attribute of a module that says in which opset and version of the format it is to be written, 0 for any."""
+
+
+def with_versions(module: IRModule, opset: int | None, ir_version: int | None) -> IRModule:
+    """``module``, to be written as ONNX in these versions where it says no others."""
+    return module if opset is None and ir_version is None else module.with_attr(VERSIONS, (opset or 0, ir_version or 0))
+
+
+def versions_of(module: IRModule) -> tuple[int | None, int | None]:
+    """The opset and the version of the format that `with_versions` asked for."""
+    opset, ir_version = module.attrs.get(VERSIONS, (0, 0))
+    return opset or None, ir_version or None
+
+
 class ModelFacts(NamedTuple):
     """The facts of an ONNX model; ``opset`` and ``ir_version`` are 0 for what was none."""
 

@@ -26,7 +26,7 @@ from ..external_data import as_checked, write_model
 from ..source_nodes import SourceNode
 from .graph import GraphWriter
 from .lowering import LOWERINGS, Lowered, Lowering, Outside, flat, onnx_shape
-from .model_facts import ModelFacts
+from .model_facts import ModelFacts, versions_of
 from .opsets import OLDEST, first_opset, span_of, write_down
 from .tidy import tidy
 
@@ -95,6 +95,8 @@ def to_onnx(
     """
     if isinstance(module, Function):
         module = IRModule.from_expr(module)
+    asked = versions_of(module)
+    opset, ir_version = opset or asked[0], ir_version or asked[1]
     if opset is not None and opset not in OPSETS:
         raise ConvertError(f"opset={opset}; expected {OPSETS[0]} to {OPSETS[-1]}")
     name = _chosen(module, function)

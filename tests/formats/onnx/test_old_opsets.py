@@ -1,0 +1,40 @@
+"""Models of the first opsets are read as ONNX's own converter brings them to a newer one."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import regraft as rx
+
+from .single_node import assert_same, run_here
+
+
+def _model(opset: int | None, *nodes: onnx.NodeProto, **constants: np.ndarray) -> onnx.ModelProto:
+    tensors = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    inputs = [helper.make_tensor_value_info(one.name, one.data_type, one.dims) for one in tensors]
+    graph = helper.make_graph(
+        list(nodes),
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 4]), *inputs],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        tensors,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset or 1)], ir_version=3 if opset else 2)
+    if opset is None:
+        del model.opset_import[:]
+    return model
+
+
+@pytest.mark.parametrize("opset", [None, *range(1, 7)])
+def test_old_broadcasts_and_reshapes_mean_what_they_meant(opset: int | None) -> None:
+    bias = np.asarray([1, -2, 3, -4], np.float32)
+    add = helper.make_node("Add", ["x", "b"], ["sum"], broadcast=1)
+    act = helper.make_node("Relu", ["sum"], ["y"])
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    model = _model(opset, add, act, b=bias)
+    expected = np.maximum(x + bias, 0)
+    assert_same(run_here(model, {"x": x}), [expected])
+    assert rx.optimize(model).opset_import[0].version == 13
