@@ -80,6 +80,7 @@ from .rewrite import (
     explain,
     rewrite_bindings,
     rewrite_call,
+    rule,
 )
 from .run import Executable, ExecutionError, Mesh, VirtualMachine, build, get_global_func, register_func
 from .script import ParseError, load_script, parse, save_script
@@ -231,6 +232,7 @@ __all__ = [
     "register_func",
     "rewrite_bindings",
     "rewrite_call",
+    "rule",
     "save_json",
     "save_script",
     "structural_equal",

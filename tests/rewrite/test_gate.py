@@ -153,8 +153,14 @@ def test_an_error_inside_a_rewriter_reaches_the_caller_as_it_is() -> None:
     def broken(x, y):
         raise ZeroDivisionError("the rule's own")
 
-    with pytest.raises(ZeroDivisionError, match="the rule's own"):
+    with pytest.raises(ZeroDivisionError, match="the rule's own") as raised:
         _replace_sum(broken)
+    [note] = raised.value.__notes__
+    assert note.startswith("in the rewriter of rule 'wrong', at total (from source:")
+
+
+def test_a_call_that_cannot_be_typed_is_a_no_with_its_message() -> None:
+    assert _replace_sum(lambda x, y: R.matmul(x, R.const(2.0))) is exp_of_sum
 
 
 def test_a_function_or_a_branch_is_no_replacement() -> None:

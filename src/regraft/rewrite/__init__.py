@@ -14,6 +14,7 @@ from .errors import (
 )
 from .explain import explain
 from .explanation import Explanation, Finding, Match, Miss, Site
+from .from_functions import rule
 from .from_module import rule_from_module
 from .rule import PatternMatchingRewriter, Rule, RuleSet
 
@@ -42,5 +43,6 @@ __all__ = [
     "rewrite",
     "rewrite_bindings",
     "rewrite_call",
+    "rule",
     "rule_from_module",
 ]

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ..ir.collection import collection_paused
+from ..ir.errors import OpTypeError
 from ..ir.expr import Expr, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
@@ -28,7 +29,7 @@ from ..pattern.matcher.match import CompiledPattern, compiled
 from ..pattern.matcher.view import leaves_of, resolve
 from ..pattern.pattern import DFPattern
 from .emission import Emission
-from .errors import RewriteError, RewriteWarning
+from .errors import RewriteError, RewriteWarning, decline
 from .gate import UNCHANGED, Gate
 from .rule import PatternMatchingRewriter, Rule
 from .session import EditSession
@@ -228,7 +229,7 @@ class BlockRun:
     def _try_ways(self, rule: Rule, form: CompiledPattern, var: Var, value: Expr) -> bool:
         rewriter = rule.rewriter
         for ways, matchings in enumerate(form.matches(self.session.definitions, var), 1):
-            result = rewriter(value, matchings)
+            result = _asked(rule, var, rewriter, value, matchings)
             if result is value or result is None:
                 self._tell(rule, var, "the rewriter returned the expression itself", ())
                 if self._asked_enough(rule, var, ways):
@@ -280,7 +281,7 @@ class BlockRun:
 
     def _try_groups(self, rule: Rule, form: CompiledContext, anchor: Var, seen: set[Any]) -> bool:
         for ways, matchings in enumerate(form.at(self.session, anchor, seen), 1):
-            result = rule.rewriter(matchings, self.bindings)
+            result = _asked(rule, anchor, rule.rewriter, matchings, self.bindings)
             matched = tuple(vars_of(matchings.values()))
             if _is_nothing(result):
                 self._tell(rule, anchor, "the rewriter returned no replacement", matched)
@@ -343,6 +344,23 @@ class BlockRun:
                         above.append(user)
                         self._enqueue(user)
             frontier = above
+
+
+def _asked(rule: Rule, var: Var, rewriter: Callable[..., Any], *given: Any) -> Any:
+    """What the rewriter of ``rule`` gives for a match at ``var``: a call that cannot be typed is a no.
+
+    Any other error reaches the caller as it is, with a note of where it happened.
+    """
+    try:
+        return rewriter(*given)
+    except OpTypeError as error:
+        return decline(f"the replacement does not type-check here: {error}")
+    except RewriteError:
+        raise
+    except Exception as error:
+        origins = f" (from {', '.join(map(str, var.origins))})" if var.origins else ""
+        error.add_note(f"in the rewriter of rule {rule.name!r}, at {var.name_hint}{origins}")
+        raise
 
 
 def _is_nothing(result: Any) -> bool:

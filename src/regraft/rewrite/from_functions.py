@@ -1,0 +1,202 @@
+"""Rules from two Python functions over the vocabulary: what is looked for, and what takes its place.
+
+``before`` is called once, with a variable for each parameter, and what it builds is turned into a pattern: numbers
+become numbers of any dtype, values that it uses twice are one value. ``after`` is called at each match, with what the
+parameters stand for there, so it sees the types at hand and may decline.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from ..ir.errors import RegraftError
+from ..ir.expr import Constant, Expr, ShapeExpr, Tuple, TupleGetItem, Var, as_expr
+from ..ir.op import Call, Op
+from ..ir.types import TensorType, Type
+from ..pattern.build import is_const, is_expr, is_op, is_shape, is_tuple, is_tuple_get_item, wildcard
+from ..pattern.context import PatternContext
+from ..pattern.pattern import CallPattern, DFPattern
+from .errors import Decline, RewriteError, decline
+from .rule import Rule
+
+
+def rule(
+    before: Callable[..., Any],
+    after: Callable[..., Any],
+    *,
+    name: str = "",
+    loose: Iterable[str] = (),
+) -> Rule:
+    """The rule that replaces what ``before`` computes by what ``after`` computes.
+
+    Args:
+        before: a function of expressions, such as ``lambda x, y: R.exp(x) * R.exp(y)``. Each parameter stands for any
+            value; a default narrows it down: a pattern (``scale=is_const()``), or a type (``x=R.Tensor((2, 3))``). It
+            may return several values, which are then replaced together.
+        after: a function of the same parameters, by name, and of loose attributes by name. It gets what they stand for
+            in the program at hand, gives as many values as ``before``, and may return `decline`.
+        name: for messages and reports; by default the name of ``before``.
+        loose: attributes that may have any value, whatever ``before`` writes. One that ``after`` takes is given to it.
+
+    Numbers match in any dtype, to the bit (`is_const`); attributes match exactly, unless they are loose. Where
+    ``after`` builds a call that does not type-check, the match is declined with that message. Raises `RewriteError` for
+    functions that make no rule. Cost: that of calling ``before``.
+    """
+    called = name or getattr(before, "__name__", "rule").strip("<>")
+    given = _parameters(called, before)
+    open_attributes = frozenset(loose)
+    with PatternContext() as context:
+        reader = _Reader(called, open_attributes)
+        for parameter in given:
+            reader.patterns[id(parameter.variable)] = parameter.pattern
+        built = _values(before(*[parameter.variable for parameter in given]))
+        outputs = [reader.pattern(value) for value in built]
+    unused = [one.variable.name_hint for one in given if id(one.variable) not in reader.used]
+    if unused:
+        raise RewriteError(f"rule {called!r}: before does not use its parameter {unused[0]}, so no match can say it")
+    if any(not isinstance(value, Call | TupleGetItem) for value in built):
+        raise RewriteError(f"rule {called!r}: before returns what it is given; a rule replaces what is computed")
+    form = _Form(called, given, after, open_attributes, reader, outputs)
+    if len(outputs) > 1:
+        return Rule(context, form.rewrite_bindings, called)
+    return Rule(outputs[0], form.rewrite_value, called)
+
+
+class _Parameter(NamedTuple):
+    """A parameter of ``before``: the variable that stands for it, and the pattern of what it may be."""
+
+    variable: Var
+    pattern: DFPattern
+
+
+def _parameters(name: str, before: Callable[..., Any]) -> list[_Parameter]:
+    found: list[_Parameter] = []
+    for parameter in inspect.signature(before).parameters.values():
+        default: Any = parameter.default
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise RewriteError(f"rule {name!r}: name each parameter of before; {parameter} says none")
+        match default:
+            case Type():
+                found.append(_Parameter(Var(parameter.name, default), wildcard().has_ty(default)))
+            case DFPattern():
+                found.append(_Parameter(Var(parameter.name, TensorType()), default))
+            case _ if default is parameter.empty:
+                found.append(_Parameter(Var(parameter.name, TensorType()), wildcard()))
+            case _:
+                raise RewriteError(f"rule {name!r}: {parameter} has no pattern and no type as its default")
+    return found
+
+
+def _values(result: Any) -> list[Expr]:
+    several = cast("Sequence[Any]", result) if isinstance(result, tuple | list) else [result]
+    return [as_expr(value) for value in several]
+
+
+class _Reader:
+    """Patterns for the expressions that ``before`` built, by identity: what is used twice is one value."""
+
+    def __init__(self, name: str, loose: Collection[str]) -> None:
+        self.name = name
+        self.loose = loose
+        self.patterns: dict[int, DFPattern] = {}
+        self.used: set[int] = set()
+        self.attributes: dict[str, DFPattern] = {}
+        self._alive: list[Expr] = []
+
+    def pattern(self, expr: Expr) -> DFPattern:
+        """The pattern of ``expr``."""
+        known = self.patterns.get(id(expr))
+        self.used.add(id(expr))
+        if known is None:
+            known = self.patterns[id(expr)] = self._pattern(expr)
+            self._alive.append(expr)
+        return known
+
+    def _pattern(self, expr: Expr) -> DFPattern:
+        match expr:
+            case Call(op=Op() as op):
+                return self._call(expr, op)
+            case Constant() if expr.data.size == 1 and expr.data.dtype not in ("complex64", "complex128"):
+                return is_const(expr.data.numpy().reshape(()).item())
+            case Tuple():
+                return is_tuple([self.pattern(field) for field in expr.fields])
+            case TupleGetItem():
+                return is_tuple_get_item(self.pattern(expr.tuple_value), expr.index)
+            case ShapeExpr():
+                return is_shape(expr.values)
+            case _:
+                return is_expr(expr)
+
+    def _call(self, call: Call, op: Op) -> DFPattern:
+        if not op.is_pure:
+            raise RewriteError(f"rule {self.name!r}: before calls {op.name}, which has effects; rules move pure values")
+        made = CallPattern(is_op(op), [self.pattern(arg) for arg in call.args])
+        exact = {key: value for key, value in call.attrs.items() if key not in self.loose}
+        pattern = made.has_attr(exact) if exact else made
+        for key in call.attrs:
+            if key in self.loose:
+                if key in self.attributes:
+                    raise RewriteError(f"rule {self.name!r}: two calls of before have the loose attribute {key}")
+                self.attributes[key] = pattern
+        return pattern
+
+
+class _Form:
+    """Calls ``after`` with what a match stands for."""
+
+    def __init__(
+        self,
+        name: str,
+        given: Sequence[_Parameter],
+        after: Callable[..., Any],
+        loose: Collection[str],
+        reader: _Reader,
+        outputs: Sequence[DFPattern],
+    ) -> None:
+        self.after = after
+        self.outputs = outputs
+        absent = [key for key in loose if key not in reader.attributes]
+        if absent:
+            raise RewriteError(f"rule {name!r}: no call of before has the attribute {absent[0]}, which is to be loose")
+        self.operands = {one.variable.name_hint: one.pattern for one in given}
+        wanted = inspect.signature(after).parameters
+        self.attributes = {key: one for key, one in reader.attributes.items() if key in wanted}
+        unknown = [key for key in wanted if key not in self.operands and key not in self.attributes]
+        if unknown:
+            known = ", ".join((*self.operands, *reader.attributes)) or "none"
+            raise RewriteError(f"rule {name!r}: after takes {unknown[0]}, which before does not have; it has: {known}")
+        self.operands = {key: one for key, one in self.operands.items() if key in wanted}
+
+    def rewrite_value(self, expr: Expr, matchings: Mapping[Any, Any]) -> Expr | Decline:
+        """The rewriter of a rule with one output."""
+        built = self._build(matchings, {})
+        if isinstance(built, Decline):
+            return built
+        if len(built) != 1:
+            raise RewriteError(f"after gives {len(built)} values for {expr!r}, for which before gives one")
+        return built[0]
+
+    def rewrite_bindings(self, matchings: Mapping[Any, Any], bindings: Mapping[Any, Expr]) -> dict[Var, Expr] | Decline:
+        """The rewriter of a rule with several outputs."""
+        targets: list[Var] = [matchings[pattern] for pattern in self.outputs]
+        if len(set(targets)) != len(targets):
+            return decline("two outputs of the rule are one value here")
+        built = self._build(matchings, bindings)
+        if isinstance(built, Decline):
+            return built
+        if len(built) != len(targets):
+            raise RewriteError(f"after gives {len(built)} values, for which before gives {len(targets)}")
+        return dict(zip(targets, built, strict=True))
+
+    def _build(self, matchings: Mapping[Any, Any], bindings: Mapping[Any, Expr]) -> list[Expr] | Decline:
+        values = {key: matchings[pattern] for key, pattern in self.operands.items()}
+        for key, pattern in self.attributes.items():
+            call: Any = bindings.get(matchings[pattern], matchings[pattern])
+            values[key] = call.attrs[key]
+        try:
+            result = self.after(**values)
+        except RegraftError as error:
+            return decline(f"the replacement does not type-check here: {error}")
+        return result if isinstance(result, Decline) else _values(result)
