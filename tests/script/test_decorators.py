@@ -271,9 +271,9 @@ def test_branches_bind_one_name() -> None:
 
 def test_every_binding_knows_its_line() -> None:
     (binding,) = [b for block in doubled_twice.body.blocks for b in block if b.var.name_hint == "x4"]
-    ((kind, place),) = binding.var.origins
-    name, _, line = place.rpartition(":")
-    assert kind == "source"
+    (origin,) = binding.var.origins
+    name, _, line = origin.name.rpartition(":")
+    assert origin.kind == "source"
     assert name.endswith("programs.py")
     with open(name, encoding="utf-8") as file:
         assert file.read().split("\n")[int(line) - 1].strip() == "x4 = R.add(x2, x2)"

@@ -128,7 +128,9 @@ class Expr(Node):
 
     def __call__(self, *args: object) -> Expr:
         """A call of the function that this is."""
-        return self._operate("call", self, args)
+        from .op import call_function  # a call is an expression itself
+
+        return call_function(self, args)
 
     def __bool__(self) -> bool:
         raise IRError(

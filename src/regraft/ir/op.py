@@ -587,8 +587,6 @@ def is_call_of(expr: Node | None, name: str) -> bool:
     return type(expr) is Call and type(expr.op) is Op and expr.op.name == name
 
 
-def _call_function(callee: Expr, args: Iterable[Any]) -> Call:
+def call_function(callee: Expr, args: Iterable[Any]) -> Call:
+    """A call of ``callee``: a function of the module, a function value, or one that lives outside."""
     return Call(callee, [as_expr(arg) for arg in args])
-
-
-Expr.define_operators({"call": _call_function})
