@@ -76,7 +76,8 @@ _PAGE: Final = """# Gallery
 
 Ten published models before and after `regraft.optimize` at its default level. Each report is one page: the summary, the
 graph by modules, before and after side by side, each rewrite as a step, and near misses of the rules that did not
-match. The models are narrow and have random weights; their operators are those of the published ones.
+match. The models are narrow and have random weights; their operators are those of the published ones. `make site` makes
+the reports, together with the rest of the site.
 
 | model | operators before | after | rewrites |
 |---|---:|---:|---:|

@@ -18,8 +18,10 @@ import regraft as rx
 from regraft.dpl import *
 from regraft.ir import Origin
 from regraft.script import relax as R
+from regraft.testing import random_module
 from regraft.view import HtmlReport, Page, read_profile
 from regraft.view.records import Records, entries, lines_of, module_path
+from regraft.view.serve import Served
 from tests.cli.harness import invoke
 from tests.view.programs import branches, doubled, hostile, layers, x
 from tools.gallery import FOLDER, MODELS
@@ -322,3 +324,31 @@ def test_a_module_without_a_main_function_is_shown_whole() -> None:
 def test_modules_inside_each_other_without_end_are_cut() -> None:
     path = module_path((Origin("torch", ".".join(["a"] * 100_000)),))
     assert 0 < len(path) < 100
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_version_of_a_random_program_reads_only_what_it_has(seed: int) -> None:
+    """Branches, casts, tuples, calls between functions and symbolic sizes included."""
+    data = rx.view(random_module(seed), level=3, limit=1).data
+    json.dumps(data, allow_nan=False)
+    for version in data["versions"]:
+        rows = [data["records"][index] for index in version["records"] or ()]
+        known = {row[0] for row in rows}
+        assert len(known) == len(rows)
+        assert [row for row in rows if not known.issuperset(row[9])] == []
+
+
+def test_a_served_page_stays_while_its_files_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "model.relax"
+    rx.save_script(layers(1), path)
+    told: list[str] = []
+    served = Served(lambda: rx.view(path), lambda: [path], told.append)
+    before = served.html
+    path.write_text("def main(", encoding="utf-8")
+    served.refresh()
+    assert (served.html, served.number) == (before, 1)
+    assert told[0].startswith("the page stays as it is: ")
+    rx.save_script(layers(2), path)
+    served.refresh()
+    assert served.number == 2
+    assert served.html != before
