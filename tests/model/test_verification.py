@@ -62,7 +62,15 @@ def test_a_difference_that_was_allowed_passes(tmp_path: Path) -> None:
 
 
 def test_without_verification_nothing_is_run(tmp_path: Path) -> None:
-    optimize(save(projections(), tmp_path / "model.onnx"), output=tmp_path / "out.onnx", passes=scaled_by(2.0))
+    verifications: list[object] = []
+    optimize(
+        save(projections(), tmp_path / "model.onnx"),
+        output=tmp_path / "out.onnx",
+        passes=scaled_by(2.0),
+        report=lambda made: verifications.append(made.verification),
+    )
+    assert verifications == [None]
+    assert (tmp_path / "out.onnx").exists()
 
 
 def test_sizes_of_the_random_inputs_can_be_set() -> None:
@@ -99,7 +107,10 @@ def test_indices_are_drawn_until_they_are_in_range() -> None:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [table],
     )
-    optimize(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), verify=True)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    problems: list[object] = []
+    optimize(model, verify=True, report=lambda made: problems.extend(d.problem for d in made.verification.differences))
+    assert problems == [None]
 
 
 def test_a_model_that_onnx_runtime_does_not_open_is_held_against_what_was_read() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,17 @@ def test_every_operator_is_reached_by_its_name(namespace: object) -> None:
 
 
 def test_every_operator_occurs_in_a_test_of_its_own(root: Path) -> None:
-    texts = [path.read_text(encoding="utf-8") for path in (root / "tests" / "op").rglob("test_*.py")]
-    code = "\n".join(texts)
-    assert [op.name for op in OPERATORS if op.name.rpartition(".")[2] not in code] == []
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (root / "tests" / "op").rglob("test_*.py")]
+    used: set[str] = set()
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):
+                used.add(name)
+            case ast.Constant(value=str() as text):
+                used.add(text.rpartition(".")[2])
+            case _:
+                pass
+    assert [op.name for op in OPERATORS if op.name.rpartition(".")[2] not in used] == []
 
 
 def test_an_operator_without_reference_or_engine_would_show() -> None:

@@ -111,6 +111,7 @@ def test_a_call_that_fails_on_its_constants_stays_to_fail_when_it_runs() -> None
     )
     after = FoldConstant()(before)
     well_formed(after)
+    assert counts(after) == {"take": 1, "add": 1}
 
 
 def test_outputs_and_branches_fold_too() -> None:
