@@ -42,6 +42,13 @@ def _spectrogram(_: Any, x: torch.Tensor) -> torch.Tensor:
     return torch.istft(waves * 2, 32, 8, window=window, center=False, length=64) + waves.abs().sum()
 
 
+def _bands(_: Any, x: torch.Tensor) -> torch.Tensor:
+    """A spectrum as real channels and back, in whatever order they lie in memory."""
+    channels = torch.view_as_real(torch.fft.rfft(x)).permute(0, 2, 1) * 2
+    waves = torch.view_as_complex(channels.permute(0, 2, 1).contiguous())
+    return torch.fft.irfft(torch.nn.functional.pad(waves, (0, 2)))
+
+
 def _updates(_: Any, x: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     added = torch.zeros(6, 4).index_add(0, rows, x)
     return added, torch.zeros(6, 4).scatter_reduce(0, rows[:, None].expand(-1, 4), x, "amax")
@@ -60,6 +67,7 @@ WHOLE: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...], list[str]]] = {
     ),
     "recurrent": (Of(lambda self, x: self.lstm(x)[0], lstm=nn.LSTM(4, 3, 2)), (torch.randn(5, 2, 4),), ["aten.lstm"]),
     "spectrogram": (Of(_spectrogram), (torch.randn(2, 64),), ["aten.stft", "aten.istft"]),
+    "bands": (Of(_bands), (torch.randn(3, 8),), ["aten.view_as_complex", "aten.pad", "aten.fft_irfft"]),
     "updates": (
         Of(_updates),
         (torch.randn(5, 4), torch.tensor([0, 2, 2, 5, 1])),

@@ -327,6 +327,8 @@ def write_extern(writer: FunctionWriter, call: Call) -> str:
         operator = getattr(operator, part)
     given = [_text(writer, call, value) for value in call.attrs["args"]]
     given += [f"{key}={_text(writer, call, value)}" for key, value in call.attrs["kwargs"]]
+    if name in _ROW_BY_ROW:
+        given[0] = f"{writer.module.shared_global('aten_contiguous', torch.ops.aten.contiguous.default)}({given[0]})"
     text = name.removeprefix("aten.").removesuffix(".default").replace(".", "_")
     return f"{writer.module.shared_global(f'aten_{text}', operator)}({', '.join(given)})"
 
@@ -345,3 +347,5 @@ _INSTEAD: Final = {
     "aten.view_as.default": "aten.reshape_as.default",
 }
 """Operators that ask how a tensor is stored, by those of the same meaning that do not: copies are left out here."""
+_ROW_BY_ROW: Final = ("aten.view_as_complex.default", "aten.as_strided.default")
+"""Operators that read a tensor's memory, which is to lie row by row."""

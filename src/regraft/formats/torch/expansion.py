@@ -101,7 +101,8 @@ def _fixing_nothing(sizes: Any) -> Generator[None]:
 
     def watched(symbol: Any, *args: Any, **kwargs: Any) -> Any:
         found = evaluate(symbol, *args, **kwargs)
-        if not isinstance(found, bool) and symbol.expr.free_symbols:
+        is_number = not isinstance(found, bool) and not getattr(found, "is_Boolean", False)
+        if is_number and symbol.expr.free_symbols:
             raise Unsupported(f"PyTorch takes it apart for one size only, {symbol.expr} = {found}")
         return found
 

@@ -15,19 +15,22 @@ import numpy as np
 from .... import op as R
 from ....ir.expr import Expr, const
 from ..complex_numbers import ComplexPair, by_parts, converts_complex
-from ..context import Context, axis_of, cast, dtype_of, rank, shape_of
+from ..context import HANDLERS, Context, axis_of, cast, dtype_of, rank, shape_of
 from .binary import hypotenuse
 from .unary import in_wide_floats
 
 converts_complex(
-    "alias", "cat", "chunk", "clone", "concat", "contiguous", "cumsum", "detach", "expand", "expand_as",
-    "flatten.using_ints",
-    "flip", "index.Tensor", "index_select", "lift_fresh_copy", "mean", "mean.dim", "movedim.int", "narrow", "neg",
-    "permute",
-    "repeat", "reshape", "roll", "select.int", "slice.Tensor", "split.Tensor", "split_with_sizes", "squeeze",
-    "squeeze.dim",
-    "squeeze.dims", "stack", "sum", "sum.dim_IntList", "t", "tile", "transpose.int", "unbind.int", "unflatten.int",
-    "unsqueeze", "view", "_unsafe_view", "zeros_like",
+    "_unsafe_view", "alias", "broadcast_tensors", "broadcast_to", "cat", "chunk", "clone", "concat", "contiguous",
+    "cumsum", "detach", "diagonal", "diagonal_scatter", "expand", "expand_as", "flatten.using_ints", "flip",
+    "gather", "hstack", "index.Tensor", "index_add", "index_copy", "index_put", "index_select", "lift_fresh_copy",
+    "mT", "mean", "mean.dim", "movedim.int", "movedim.intlist", "narrow", "neg", "numpy_T", "permute", "ravel",
+    "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "repeat", "repeat_interleave.self_int",
+    "replication_pad1d", "replication_pad2d", "reshape", "reshape_as", "roll", "rot90", "scatter.src", "select.int",
+    "select_scatter", "slice.Tensor", "slice_scatter", "split.Tensor", "split_with_sizes", "squeeze", "squeeze.dim",
+    "squeeze.dims", "stack", "sum", "sum.dim_IntList", "swapaxes", "swapdims", "t", "take_along_dim",
+    "tensor_split.indices", "tensor_split.sections", "tile", "transpose.int", "tril", "triu", "unbind.int",
+    "unflatten.int", "unfold", "unsafe_split.Tensor", "unsqueeze", "view", "view_as", "vstack", "where.self",
+    "zeros_like",
 )(by_parts)  # fmt: skip
 
 
@@ -53,6 +56,19 @@ def _complex(context: Context, real: Expr, imag: Expr) -> ComplexPair:
 @converts_complex("polar")
 def _polar(context: Context, abs: Expr, angle: Expr) -> ComplexPair:
     return ComplexPair(abs * R.cos(angle), abs * R.sin(angle))
+
+
+@converts_complex("pad")
+def _pad(
+    context: Context, x: ComplexPair, pad: Sequence[Any], mode: str = "constant", value: float | None = None
+) -> ComplexPair:
+    ordinary = HANDLERS["aten.pad.default"]
+    return ComplexPair(ordinary(context, x.real, pad, mode, value), ordinary(context, x.imag, pad, mode))
+
+
+@converts_complex("constant_pad_nd")
+def _constant_pad(context: Context, x: ComplexPair, pad: Sequence[Any], value: float = 0) -> ComplexPair:
+    return _pad(context, x, pad, "constant", value)
 
 
 @converts_complex("real")
