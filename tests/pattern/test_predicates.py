@@ -9,7 +9,7 @@ import pytest
 
 import regraft as rx
 from regraft import op
-from regraft.dpl import elementwise, has_trait, is_const, is_op, is_scalar, wildcard
+from regraft.dpl import chain, elementwise, has_trait, is_const, is_op, is_scalar, wildcard
 from regraft.pattern import PatternError
 from regraft.testing import check_rule
 
@@ -100,3 +100,62 @@ def test_what_no_number_or_question_is_is_refused() -> None:
     for wrong in (lambda: is_const("3"), lambda: is_const(3.0, rtol=-1), lambda: is_const(rtol=0.1), lambda: is_op(3)):  # type: ignore[arg-type, call-overload]
         with pytest.raises(PatternError):
             wrong()
+
+
+def test_axes_are_the_same_from_either_end() -> None:
+    x = tensor(2, 3, 4)
+    last = is_op("relax.nn.softmax")(wildcard()).has_attr({"axis": -1})
+    assert last.match(op.nn.softmax(x, axis=2))
+    assert last.match(op.nn.softmax(x, axis=-1))
+    assert not last.match(op.nn.softmax(x, axis=1))
+    assert not last.match(op.nn.softmax(rx.Var("x", rx.TensorType(None, "float32")), axis=2))
+    total = is_op("relax.sum")(wildcard()).has_attr({"axis": [0, -1]})
+    assert total.match(op.sum(x, axis=[0, 2]))
+    assert not total.match(op.sum(x, axis=[2, 0]))
+    assert not is_op("relax.expand_dims")(wildcard()).has_attr({"axis": [2]}).match(op.expand_dims(x, -1))
+
+
+def deep(count: int) -> tuple[rx.Function, rx.Var]:
+    x, w = tensor(4, 4), rx.Var("w", rx.TensorType((4, 4), "float32"))
+    builder = rx.BlockBuilder()
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            value = builder.emit(op.matmul(x, w), "below")
+            for index in range(count):
+                step = op.subtract(w, value) if index % 2 else op.exp(value)
+                value = builder.emit(step)
+            value = builder.emit_output(op.matmul(value, w))
+        builder.emit_func_output(value)
+    return builder.get()["main"], w
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 12])
+def test_a_chain_is_any_number_of_links(count: int) -> None:
+    below = is_op("relax.matmul")(wildcard(), wildcard())
+    seen: list[Any] = []
+
+    def look(expr: rx.Expr, found: dict[Any, Any]) -> Any:
+        seen.append(found[below].args[0])
+        return rx.decline("looked only")
+
+    between = is_op("relax.matmul")(chain(elementwise(), until=below), wildcard())
+    function, _ = deep(count)
+    rx.Rule(between, look, "chain")(function)
+    assert [one.name_hint for one in seen] == ["x"]
+    assert (
+        not rx.explain(is_op("relax.matmul")(chain(elementwise(), below, max=4), wildcard()), function).matches
+        or count <= 4
+    )
+
+
+def test_a_link_may_be_written_out_and_counted() -> None:
+    x = tensor(2)
+    value = op.exp(op.add(op.exp(op.add(x, 1.0)), 1.0))
+    end = wildcard()
+    pair = chain(lambda inner: is_op("relax.exp")(is_op("relax.add")(inner, is_const(1.0))), until=end, min=2)
+    found = pair.extract_matched_expr(value)
+    assert found is not None
+    assert found[end] is x
+    assert not pair.match(op.exp(op.add(x, 1.0)))
+    with pytest.raises(PatternError, match="0 <= min <= max"):
+        chain(elementwise(), end, min=3, max=2)

@@ -5,6 +5,7 @@ The rewriting functions (`rewrite_call`, `rewrite_bindings`, `PatternMatchingRew
 """
 
 from .build import (
+    chain,
     elementwise,
     has_attr,
     has_dtype,
@@ -88,6 +89,7 @@ __all__ = [
     "UseConstraint",
     "VarPattern",
     "WildcardPattern",
+    "chain",
     "elementwise",
     "has_attr",
     "has_dtype",

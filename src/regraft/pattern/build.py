@@ -152,6 +152,34 @@ def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:
     return DataTypePattern(WildcardPattern() if pattern is None else pattern, dtype)
 
 
+def chain(
+    link: DFPattern | Callable[[DFPattern], DFPattern], until: DFPattern, *, min: int = 0, max: int = 16
+) -> DFPattern:
+    """A value that is computed from ``until`` by ``min`` to ``max`` links, one on the other; as many as there are.
+
+    ``link`` is an operator, such as ``elementwise()`` or ``is_op("relax.add") | is_op("relax.exp")``, of which the
+    value below is the first or the second operand; or a function that gives the pattern of a link over that of the
+    value below: ``chain(lambda inner: is_op("relax.add")(inner, is_const()), until=x)``. In a match ``until`` stands
+    for what the chain ends in; the links are what lies between. Cost: as the alternatives that it is short for, ``max``
+    deep.
+    """
+    if not 0 <= min <= max:
+        raise PatternError(f"a chain needs 0 <= min <= max, got min={min}, max={max}")
+
+    def linked(inner: DFPattern) -> DFPattern:
+        if not isinstance(link, DFPattern):
+            return link(inner)
+        first, second = link.dup(), link.dup()
+        return first(inner, varg_default_wildcard=True) | second(WildcardPattern(), inner, varg_default_wildcard=True)
+
+    found = until
+    for _ in range(max - min):
+        found = linked(found) | until
+    for _ in range(min):
+        found = linked(found)
+    return found
+
+
 def repeat(
     pattern: DFPattern,
     *,

@@ -19,11 +19,20 @@ from ..analysis import free_vars
 from ..ir.builder import operands_of
 from ..ir.dims import SymVar
 from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, ShapeExpr, Tuple, Var
-from ..ir.op import Call, Op, attribute_key
+from ..ir.op import Call, Op
 from ..ir.program import BindingBlock, DataflowBlock, Function, If, VarBinding
 from ..ir.types import ShapeType, TensorType, bind_type, shapes_equal
 from .context import PatternContext, UseConstraint
-from .matcher.view import Definitions, definition, is_number, is_single, projections, resolve, same_value
+from .matcher.view import (
+    Definitions,
+    definition,
+    is_number,
+    is_single,
+    projections,
+    resolve,
+    same_attribute,
+    same_value,
+)
 from .pattern import (
     AndPattern,
     AttrPattern,
@@ -218,8 +227,7 @@ def _holds(pattern: DFPattern, leaf: Expr, bound: Expr, sizes: dict[SymVar, Any]
         case AttrPattern(attrs=attrs):  # The value is what a call (or a function) with these attributes gives.
             if not isinstance(bound, Call | Function):
                 return False
-            has = bound.attrs
-            return all(n in has and attribute_key(has[n]) == attribute_key(v) for n, v in attrs.items())
+            return all(same_attribute(bound, name, value) for name, value in attrs.items())
         case _:
             raise PatternError(f"{pattern!r} is no condition")
 

@@ -29,7 +29,7 @@ from ..pattern import (
     WildcardPattern,
 )
 from .machine import DEFINITIONS, Registers
-from .view import definition, is_number, is_single, resolve, same_value
+from .view import definition, is_number, is_single, resolve, same_attribute, same_value
 
 
 def anything(_r: Registers, _leaf: Expr) -> bool:
@@ -98,12 +98,15 @@ def dtype_check(pattern: DataTypePattern) -> Callable[[Expr, Expr], bool]:
 def attr_check(pattern: DFPattern) -> Callable[[Expr, Expr], bool]:
     """The check of a matched call's or function's attributes."""
     assert isinstance(pattern, AttrPattern)
-    wanted = [(name, attribute_key(value)) for name, value in pattern.attrs.items()]
+    wanted = [(name, attribute_key(value), value) for name, value in pattern.attrs.items()]
 
     def holds(_leaf: Expr, expr: Expr) -> bool:
         if not isinstance(expr, Call | Function):
             return False
         attrs = expr.attrs
-        return all(name in attrs and attribute_key(attrs[name]) == key for name, key in wanted)
+        for name, key, value in wanted:
+            if name not in attrs or (attribute_key(attrs[name]) != key and not same_attribute(expr, name, value)):
+                return False
+        return True
 
     return holds

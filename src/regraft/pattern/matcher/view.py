@@ -8,7 +8,7 @@ value when their resolved leaves are (`same_value`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ...ir.builder import operands_of
 from ...ir.dtypes import is_float
 from ...ir.equality import structural_equal
 from ...ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
-from ...ir.op import Call, Op, attribute_key
+from ...ir.op import Call, Op, Trait, attribute_key
 from ...ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding
 from ...ir.types import TensorType, Type
 
@@ -110,6 +110,37 @@ def same_constant(left: Constant, right: Constant) -> bool:
     if a is b:
         return True
     return a.dtype == b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes()
+
+
+def same_attribute(call: Call | Function, name: str, wanted: Any) -> bool:
+    """Whether an attribute has a value: exactly, or, for axes, counted from the other end of the same rank."""
+    if name not in call.attrs:
+        return False
+    held = call.attrs[name]
+    if attribute_key(held) == attribute_key(wanted):
+        return True
+    if name not in ("axis", "axes") or type(call) is not Call:
+        return False
+    rank = _rank_of_axes(call)
+    return rank > 0 and _from_front(held, rank) == _from_front(wanted, rank) is not None
+
+
+def _rank_of_axes(call: Call) -> int:
+    """The rank that the axes of a call are counted in; 0 where that is not certain."""
+    operand = call.args[0].ty if call.args else None
+    if not isinstance(operand, TensorType) or not isinstance(call.ty, TensorType) or type(call.op) is not Op:
+        return 0
+    return max(operand.ndim, 0) if call.ty.ndim == operand.ndim or Trait.REDUCTION in call.op.traits else 0
+
+
+def _from_front(axes: Any, rank: int) -> Any:
+    """Axes counted from the front; None for what is no axis of that rank."""
+    if type(axes) is int:
+        return axes % rank if -rank <= axes < rank else None
+    if type(axes) is tuple:
+        items = [_from_front(axis, rank) for axis in cast("tuple[Any, ...]", axes)]
+        return None if None in items else tuple(items)
+    return None
 
 
 def is_number(constant: Constant, value: float, rtol: float) -> bool:
