@@ -20,7 +20,7 @@ DIFFUSERS := $(shell sed -n 's/.*"\(diffusers[^"]*\)".*/\1/p' pyproject.toml)
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: demo test fuzz bench lint lint-ruff lint-format lint-types lint-imports docs ui browser site gallery wheel-check clean
+.PHONY: demo test fuzz bench lint lint-ruff lint-format lint-types lint-imports docs ui browser site gallery wheel-check clean xla-lowest
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/optimize_unet.py build/demo --wide
@@ -94,6 +94,14 @@ wheel-check: $(VENV)/created.stamp
 	$(PYTHON) -m venv build/wheel/venv
 	build/wheel/venv/bin/python -m pip --disable-pip-version-check install --quiet build/wheel/*.whl
 	cd build/wheel && venv/bin/python $(CURDIR)/tests/cli/wheel_check.py
+
+# The engine that goes through JAX, on the lowest JAX that pyproject.toml allows.
+JAX := $(shell sed -n 's/^xla = \["jax>=\([0-9.]*\),.*/\1/p' pyproject.toml).0
+
+xla-lowest: $(VENV)/dev.stamp
+	rm -rf build/jax-lowest
+	$(PIP) install --quiet --no-deps --target build/jax-lowest jax==$(JAX) jaxlib==$(JAX)
+	OMP_NUM_THREADS=1 PYTHONPATH=build/jax-lowest $(BIN)/python -m pytest tests/run/test_xla.py tests/run/test_mesh.py tests/run/test_sharding.py tests/training/test_sharded.py
 
 clean:
 	rm -rf $(VENV) build dist site docs/ops.md.new .pytest_cache .ruff_cache .hypothesis .import_linter_cache
