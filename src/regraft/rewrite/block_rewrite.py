@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import final
 
-from ..analysis import users_of
+from ..analysis import free_vars, users_of
 from ..analysis.unused import live_bindings
 from ..ir.builder import NameSupply, flatten
 from ..ir.errors import IRError
@@ -56,11 +56,15 @@ class DataflowBlockRewrite:
         self._block = self._at(number)
 
     def add_binding(self, binding: Binding) -> None:
-        """Put a binding at the end of the block."""
-        self._put(DataflowBlock([*self._block.bindings, binding]))
+        """Put a binding behind the last one that it uses, as Relax does: behind the first one if it uses none."""
+        used = set(free_vars(binding.value))
+        row = list(self._block.bindings)
+        place = max((index for index, one in enumerate(row) if one.var in used), default=0)
+        row.insert(place + 1, binding)
+        self._put(DataflowBlock(row))
 
     def add(self, expr: Expr, name: str | None = None, is_dfvar: bool = False) -> None:
-        """Bind ``expr`` at the end of the block, to a variable called ``name``: of the block alone, or an output.
+        """Bind ``expr`` behind what it uses, to a variable called ``name``: of the block alone, or an output.
 
         Inner calls are bound first.
         """
@@ -76,7 +80,8 @@ class DataflowBlockRewrite:
         if name is None:
             name = self._names.fresh("lv" if is_dfvar else "gv")
         added.append(VarBinding(kind(name, value.ty), value))
-        self._put(DataflowBlock([*self._block.bindings, *added]))
+        for binding in added:
+            self.add_binding(binding)
 
     def remove_unused(self, var: Var, allow_undef: bool = False) -> None:
         """Take out the binding of a variable that nothing uses.
