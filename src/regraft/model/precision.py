@@ -277,16 +277,20 @@ class Search:
         if one.make is not None and not layers:
             return replace(row, problem="there is no layer that it could compute in few bits"), None
         module, error, cosine = self._tried(one, ())
+        together = error
         alone: dict[str, float] = {}
         kept: Collection[str] = ()
         if error > self.max_error and layers:
             alone = self._alone(one, layers)
-            module, error, cosine, kept = self._narrowed(one, sorted(layers, key=lambda name: -alone.get(name, 0.0)))
+            # Those that there was no time for go back first: nothing is known of them.
+            worst_first = sorted(layers, key=lambda name: -alone.get(name, float("inf")))
+            module, error, cosine, kept = self._narrowed(one, worst_first)
         rows = tuple(Layer(name, "float32" if name in kept else one.name, alone.get(name)) for name in layers)
         row = replace(row, error=error, cosine=cosine, layers=rows, weights=constant_bytes(module))
         if error > self.max_error or (layers and len(kept) == len(layers)):
-            what = f"an error of {error:.3g}, where {self.max_error:.3g} is allowed"
-            return replace(row, problem=what), None
+            what = f"an error of {together:.3g}, where {self.max_error:.3g} is allowed"
+            each = f"; no layer alone errs by less than {min(alone.values()):.3g}" if kept and alone else ""
+            return replace(row, error=together, problem=what + each), None
         return row, module
 
     def _layers(self, one: Candidate) -> list[str]:
