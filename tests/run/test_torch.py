@@ -15,7 +15,7 @@ from torch.nn import functional as F
 import regraft as rx
 from regraft import op as R
 from regraft.engine import BuildError, ExecutionError, TypeCheckError, build, runs_on
-from regraft.ir import Constant, IRModule, Op, SymVar, walk
+from regraft.ir import BlockBuilder, Constant, IRModule, Op, SymVar, TensorType, Tuple, Var, walk
 from regraft.run.lifted_constants import lift_constants
 from regraft.testing import random_inputs, random_module
 from tests.op.harness import assert_close, to_numpy
@@ -275,3 +275,45 @@ def test_functions_hand_their_constants_on_to_the_functions_they_call() -> None:
         weights = [data.numpy() for data in lifted.taken["main"]]
         assert not any(isinstance(expr, Constant) for f in lifted.module.functions.values() for expr in walk(f))
         assert_close(build(lifted.module, target="numpy")["main"](*arguments, *weights), expected, 1e-6)
+
+
+# --- faster
+
+
+def _products() -> tuple[IRModule, list[np.ndarray]]:
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(shape).astype(np.float32) for shape in ((6, 64), (64, 32), (32,))]
+    x, w, b = [Var(name, TensorType(array.shape, "float32")) for name, array in zip("xwb", arrays, strict=True)]
+    builder = BlockBuilder()
+    with builder.function("main", [x, w, b]):
+        with builder.dataflow():
+            product = builder.emit(R.add(R.matmul(x, w), b))
+            out = builder.emit_output(Tuple([builder.emit(R.nn.softmax(product)), product]))
+        builder.emit_func_output(out)
+    return builder.get(), arrays
+
+
+def test_a_program_that_pytorch_compiles_gives_the_same() -> None:
+    module, arrays = _products()
+    plain, compiled = (build(module, target="torch", compile=how)["main"](*arrays) for how in (False, "aot_eager"))
+    for expected, found in zip(plain, compiled, strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+def test_products_in_a_narrower_dtype_are_coarser_and_results_keep_theirs() -> None:
+    module, arrays = _products()
+    plain = build(module, target="torch")["main"](*arrays)
+    narrow = build(module, target="torch", dtype="bfloat16")["main"](*arrays)
+    for expected, found in zip(plain, narrow, strict=True):
+        assert found.dtype == torch.float32
+        error = float((found - expected).abs().max() / expected.abs().max())
+        assert 1e-5 < error < 3e-2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"dtype": "int8"}, "expected one of bfloat16, float16"), ({"compile": "gcc"}, "PyTorch has the backends")],
+)
+def test_dtypes_and_compilers_that_do_not_exist_are_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(BuildError, match=message):
+        build(_products()[0], target="torch", **options)

@@ -7,7 +7,6 @@ kernels from `torch_kernels`; operators without a kernel have their reference se
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +21,7 @@ from .failures import located
 from .function_writer import FunctionWriter, write_module
 from .packed import LOWERINGS, helpers
 from .python_source import Dialect, Lowering, PythonModule
+from .torch_speed import AS_IT_IS, Speed, with_speed
 
 if TYPE_CHECKING:
     import torch
@@ -34,20 +34,30 @@ def runs(op: Op) -> bool:
     return op.name in LOWERINGS or op.reference is not None or "torch" in op.kernels
 
 
-def compile_module(module: IRModule, *, device: Any = None, verify_types: bool = False) -> Executable:
+def compile_module(
+    module: IRModule,
+    *,
+    device: Any = None,
+    verify_types: bool = False,
+    compile: bool | str = False,  # noqa: A002 - PyTorch's name
+    dtype: str | None = None,
+) -> Executable:
     """``module`` on PyTorch.
 
     ``device`` is where constants go and where arguments are moved (``"cuda"``, a `torch.device`; None: the CPU for
     constants, and tensors stay where they are). ``verify_types`` checks the value of each binding against its type.
+    ``compile``: by `torch.compile`, with the backend of that name where it is a string; the first run takes long then.
+    ``dtype``: "bfloat16" or "float16", in which products are computed; results keep their dtypes.
     Results are tensors; those of arguments with ``requires_grad`` carry gradients. Constants share the module's
     memory on the CPU. Cost: linear in the bindings. Raises `BuildError` for a device or dtype that PyTorch lacks.
     """
-    program, entries = compile_program(module, device=device, verify_types=verify_types)
+    speed = Speed(compile, dtype).checked()
+    program, entries = compile_program(module, device=device, verify_types=verify_types, speed=speed)
     return Executable("torch", entries, program.source)
 
 
 def compile_program(
-    module: IRModule, *, device: Any = None, verify_types: bool = False
+    module: IRModule, *, device: Any = None, verify_types: bool = False, speed: Speed = AS_IT_IS
 ) -> tuple[PythonModule, dict[str, Entry]]:
     """The text that `compile_module` runs, with its places, and what runs each function."""
     import torch
@@ -60,7 +70,7 @@ def compile_program(
         raise BuildError(f"PyTorch has no device {device!r}: {str(error).splitlines()[0]}") from None
     with collection_paused():
         program = write_module(module, dialect(place), f"<regraft torch {next(serial)}>", verify_types=verify_types)
-    return program, {name: _entry(program, name, function, place) for name, function in module.items()}
+    return program, {name: _entry(program, name, function, place, speed) for name, function in module.items()}
 
 
 def dialect(device: torch.device | None) -> Dialect:
@@ -102,10 +112,10 @@ def _write_kernel(name: str, writer: FunctionWriter, call: Call) -> str:
     return writer.applied(name, call)
 
 
-def _entry(program: PythonModule, name: str, function: Function, device: torch.device | None) -> Entry:
+def _entry(program: PythonModule, name: str, function: Function, device: torch.device | None, speed: Speed) -> Entry:
     from .torch_arrays import as_argument
 
-    run: Callable[..., Any] = program.namespace[program.functions[name]]
+    run = with_speed(program.namespace[program.functions[name]], speed, function.ret_ty, device)
     params = [(param.ty, f"{name}: parameter {param.name_hint}") for param in function.params]
     signature = ", ".join(param.name_hint for param in function.params)
 

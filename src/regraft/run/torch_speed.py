@@ -1,0 +1,77 @@
+"""What makes a program faster on PyTorch: its compiler, and products in a narrower dtype.
+
+Both wrap a function of tensors, whatever it was made of; its results keep the dtypes that its type promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+from ..ir.types import TensorType, TupleType, Type
+from .errors import BuildError
+
+DTYPES: Final = ("bfloat16", "float16")
+
+
+class Speed(NamedTuple):
+    """How a program is to be run: compiled or not, a string names the backend; and in which dtype."""
+
+    compile: bool | str = False
+    dtype: str | None = None
+
+    def checked(self) -> Speed:
+        """The same; raises `BuildError` for a dtype or backend that PyTorch does not have."""
+        import torch
+
+        if self.dtype is not None and self.dtype not in DTYPES:
+            raise BuildError(f"dtype={self.dtype!r}; expected one of {', '.join(DTYPES)}, or None for what it is")
+        if isinstance(self.compile, str):
+            known: list[str] = torch._dynamo.list_backends(None)  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType]
+            if self.compile not in known:
+                raise BuildError(f"compile={self.compile!r}; PyTorch has the backends {', '.join(known)}")
+        return self
+
+
+AS_IT_IS: Final = Speed()
+"""Nothing is asked for."""
+
+
+def with_speed(run: Callable[..., Any], speed: Speed, result: Type, device: Any) -> Callable[..., Any]:
+    """``run``, which gives values of the type ``result``, as ``speed`` asks; itself where that asks for nothing.
+
+    In a narrower dtype products are rounded to it, and what is sensitive to rounding stays in float32, as PyTorch's
+    autocast decides. Compiling happens in the first run for each combination of sizes.
+    """
+    import torch
+
+    library: Any = torch
+    made = run
+    if speed.compile:
+        backend = "inductor" if speed.compile is True else speed.compile
+        made = library.compile(made, backend=backend)
+    if speed.dtype is None:
+        return made
+    kind, narrow = "cpu" if device is None else device.type, getattr(torch, speed.dtype)
+
+    def call(*values: Any) -> Any:
+        with library.autocast(kind, dtype=narrow):
+            found = made(*values)
+        return _as_promised(found, result)
+
+    return call
+
+
+def _as_promised(value: Any, ty: Type) -> Any:
+    from ..formats.torch.tensors import torch_dtype
+
+    if isinstance(ty, TupleType):
+        return tuple(_fields(value, ty))
+    if isinstance(ty, TensorType) and ty.dtype is not None and hasattr(value, "to"):
+        return value.to(torch_dtype(ty.dtype))
+    return value
+
+
+def _fields(values: Any, ty: TupleType) -> Iterator[Any]:
+    for value, field in zip(values, ty.fields, strict=True):
+        yield _as_promised(value, field)
