@@ -153,8 +153,8 @@ def optimize(
         [report] if callable(report) or isinstance(report, str | os.PathLike) else list(report or ())
     )
     _check_outputs(target, [Path(os.fspath(one)) for one in reports if isinstance(one, str | os.PathLike)], opened)
-    keeps = passes is None and opened.form == "torch" and (target is None or form_of(target) == "torch")
-    whole, opened_up = _keeping_calls(opened.module) if keeps else (opened.module, _as_it_is)
+    keeps = passes is None and opened.form != "relax" and (target is None or form_of(target) == opened.form)
+    whole, opened_up = _keeping_calls(opened) if keeps else (opened.module, _as_it_is)
     states = States()
     instruments = [*PassContext.current().instruments, stages, *([states] if measure else [])]
     with PassContext(instruments=instruments, verify="values" if verify_rewrites else PassContext.current().verify):
@@ -231,11 +231,15 @@ def _as_it_is(module: IRModule) -> IRModule:
     return module
 
 
-def _keeping_calls(module: IRModule) -> tuple[IRModule, Callable[[IRModule], IRModule]]:
-    """A module from PyTorch with the operators whole that have no like here, and what takes them apart again."""
-    from ..formats.torch.whole_calls import fold_calls, unfold_calls
+def _keeping_calls(opened: Model) -> tuple[IRModule, Callable[[IRModule], IRModule]]:
+    """A module with the operators of its source whole that have no like here, and what takes them apart again."""
+    from ..formats.whole_calls import fold_calls, unfold_calls
 
-    folded = fold_calls(module)
+    if opened.form == "torch":
+        from ..formats.torch.whole_calls import whole_call_of as whole_of
+    else:
+        from ..formats.onnx.whole_nodes import whole_node_of as whole_of
+    folded = fold_calls(opened.module, whole_of)
     return folded.module, lambda rewritten: unfold_calls(rewritten, folded.functions)
 
 

@@ -157,7 +157,7 @@ class StandingNodes:
         self.within = set()
         groups: dict[int, tuple[SourceNode, dict[str, Var]]] = {}
         for binding in bindings:
-            source = _source(binding.var)
+            source = source_node_of(binding.var)
             if source is not None and is_wanted(source):
                 groups.setdefault(id(source), (source, {}))[1][binding.var.name_hint] = binding.var
         for source, by_name in groups.values():
@@ -189,7 +189,7 @@ class StandingNodes:
         return self._is_known(var) if own is None else own < place
 
 
-def _source(var: Var) -> SourceNode | None:
+def source_node_of(var: Var) -> SourceNode | None:
     """The node that alone ``var`` comes from."""
     [origin] = var.origins if len(var.origins) == 1 else (None,)
     return origin.source if isinstance(origin, SourceOrigin) else None
@@ -238,7 +238,7 @@ class _Match:
     def _same_step(self, step: Binding, now: Expr) -> tuple[Expr, Expr] | None:
         """The values of a step and of what is bound to ``now``, if that is a step of this node."""
         binding = self._bindings.get(now) if isinstance(now, Var) else None
-        if binding is None or type(binding) is not type(step) or _source(binding.var) is not self._source:
+        if binding is None or type(binding) is not type(step) or source_node_of(binding.var) is not self._source:
             return None
         if isinstance(step, MatchCast) and (not isinstance(binding, MatchCast) or step.ty != binding.ty):
             return None

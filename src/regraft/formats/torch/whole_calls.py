@@ -1,22 +1,12 @@
-"""Operators of PyTorch that have no like here, kept whole while a program is rewritten.
-
-An operator that is read as many bindings comes back as itself only where none of them is rewritten. `fold_calls` makes
-a private function of each, so that passes see one call, and `unfold_calls` writes the bodies out again, as they were.
-"""
+"""Which operators of PyTorch are kept whole while a program is rewritten: those that have no like here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final
 
-from ...analysis import direct_uses, free_symbolic_vars, used_vars
-from ...ir.expr import Tuple, Var
-from ...ir.module import IRModule
-from ...ir.mutator import ExprMutator
-from ...ir.op import Call, Op
-from ...ir.program import Binding, BindingBlock, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding
-from ...passes import CanonicalizeBindings, DeadCodeElimination, InlinePrivateFunctions, Sequential
+from ...ir.op import Op
+from ...ir.program import Binding
+from ..whole_calls import Whole
 from .source_calls import SourceCall
 
 _MOST_STEPS: Final = 5
@@ -34,73 +24,10 @@ several bindings is kept whole where it has others, or more than `_MOST_STEPS`.
 """
 
 
-class Folded(NamedTuple):
-    """A module with operators as calls of private functions, and these functions."""
-
-    module: IRModule
-    functions: Mapping[str, Function]
-
-
-def fold_calls(module: IRModule) -> Folded:
-    """``module``, as `from_torch` gives it, with private functions for operators of many bindings. Cost: linear."""
-    folding = _Folding(module)
-    changed: dict[str, Function] = {}
-    for name, function in module.items():
-        later: list[set[Var]] = [set(direct_uses(function.body.body).variables)]
-        for block in reversed(function.body.blocks):
-            later.append(later[-1].union(*[_used(binding) for binding in block.bindings]))
-        blocks = [folding.block(block, later[-2 - place]) for place, block in enumerate(function.body.blocks)]
-        if any(new is not old for new, old in zip(blocks, function.body.blocks, strict=True)):
-            changed[name] = function.with_body(SeqExpr(blocks, function.body.body))
-    return Folded(folding.module.with_functions(changed), folding.functions)
-
-
-def unfold_calls(module: IRModule, functions: Mapping[str, Function]) -> IRModule:
-    """``module`` with the bodies of ``functions`` in place of their calls, whatever was made of the functions."""
-    called = {name: function for name, function in functions.items() if name in module}
-    if not called:
-        return module
-    return Sequential([InlinePrivateFunctions(), CanonicalizeBindings(), DeadCodeElimination()])(
-        module.with_functions(called)
-    )
-
-
-class _Folding:
-    """Makes the functions, and the blocks that call them."""
-
-    def __init__(self, module: IRModule) -> None:
-        self.module = module
-        self.functions: Final[dict[str, Function]] = {}
-
-    def block(self, block: BindingBlock, returned: Iterable[Var]) -> BindingBlock:
-        """``block`` with calls of functions; ``returned`` is what is used after it."""
-        runs = [(call, list(run)) for call, run in groupby(block.bindings, _call_of)]
-        used = _used_elsewhere(runs, returned)
-        bindings: list[Binding] = []
-        for call, run in runs:
-            is_whole = call is not None and len(run) >= len(call.steps) and not _is_open(call)
-            folded = self._folded(call, run, used) if call is not None and is_whole else None
-            bindings.extend(run if folded is None else folded)
-        return block if len(bindings) == len(block.bindings) else type(block)(bindings)
-
-    def _folded(self, call: SourceCall, run: Sequence[Binding], used: set[Var]) -> list[Binding] | None:
-        """A call of a function that holds ``run``, and its results; None where it cannot be a function."""
-        if any(isinstance(binding, MatchCast) for binding in run):
-            return None
-        own = {binding.var for binding in run}
-        operands = list(dict.fromkeys(var for binding in run for var in _used(binding) if var not in own))
-        outputs = [binding.var for binding in run if binding.var in used]
-        function = _function(run, operands, outputs)
-        if free_symbolic_vars(function):
-            return None
-        name = _free_name(self.module, call.target.replace(".", "_"))
-        self.module = self.module.with_function(name, function)
-        self.functions[name] = function
-        value = Call(self.module.get_global_var(name), operands)
-        if len(outputs) == 1:
-            return [VarBinding(outputs[0], value)]
-        whole = type(run[0].var)(name, value.ty, outputs[0].origins)
-        return [VarBinding(whole, value), *[VarBinding(var, whole[index]) for index, var in enumerate(outputs)]]
+def whole_call_of(binding: Binding) -> Whole | None:
+    """The call of PyTorch that a binding is a step of, where that is kept whole."""
+    call = _call_of(binding)
+    return None if call is None or _is_open(call) else Whole(id(call), call.target, len(call.steps))
 
 
 def _is_open(call: SourceCall) -> bool:
@@ -112,37 +39,3 @@ def _is_open(call: SourceCall) -> bool:
 def _call_of(binding: Binding) -> SourceCall | None:
     calls = [origin.call for origin in binding.var.origins if isinstance(origin.call, SourceCall)]
     return calls[0] if len(calls) == 1 and calls[0].steps else None
-
-
-def _used(binding: Binding) -> list[Var]:
-    uses = direct_uses(binding.value)
-    return used_vars(binding.value) if uses.bodies else uses.variables
-
-
-def _used_elsewhere(runs: Sequence[tuple[SourceCall | None, list[Binding]]], returned: Iterable[Var]) -> set[Var]:
-    """The variables that are used outside of the run that binds them."""
-    found = set(returned)
-    for _, run in runs:
-        own = {binding.var for binding in run}
-        found.update(var for binding in run for var in _used(binding) if var not in own)
-    return found
-
-
-def _function(run: Sequence[Binding], operands: Sequence[Var], outputs: Sequence[Var]) -> Function:
-    """A private function of ``operands``, under variables of their own, that gives ``outputs``."""
-    given = [Var(var.name_hint, var.ty) for var in operands]
-    results = [Var(var.name_hint, var.ty, var.origins) for var in outputs]
-    body = [*run, *[VarBinding(result, var) for result, var in zip(results, outputs, strict=True)]]
-    mutator = ExprMutator()
-    for var, param in zip(operands, given, strict=True):
-        mutator.remap(var, param)
-    seq = SeqExpr([DataflowBlock(body)], results[0] if len(results) == 1 else Tuple(results))
-    return Function(given, mutator.mutate(seq))
-
-
-def _free_name(module: IRModule, stem: str) -> str:
-    name, count = stem, 0
-    while name in module:
-        count += 1
-        name = f"{stem}_{count}"
-    return name

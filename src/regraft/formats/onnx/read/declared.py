@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from ....ir.errors import OpTypeError
@@ -18,7 +19,7 @@ from ....ir.types import TensorType, TupleType, Type
 from ...errors import ConvertError
 from ..attributes import call_attribute
 from ..element_types import from_onnx_dtype
-from .importing import NodeImporter
+from .importing import IMPORTERS, NodeImporter
 
 _OWN: Final = frozenset({"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training"})
 """The domains that ONNX itself defines: an operator there that cannot be read is an error, and no foreign one."""
@@ -27,9 +28,13 @@ _RANDOM: Final = frozenset({"BiasDropout", "BitmaskBiasDropout", "BitmaskDropout
 """The operators of ONNX Runtime's own domain that are not the same in each run."""
 
 
+_LEARNING: Final = "ai.onnx.ml"
+"""The domain of estimators: what of it has no reader is carried, since all of it is pure and its types are known."""
+
+
 def is_outside(node: ir.Node) -> bool:
-    """Whether a node is of an operator that ONNX does not define, so that it is read as it is."""
-    return node.domain not in _OWN
+    """Whether a node is of an operator that ONNX does not define, or of an estimator, so that it is read as it is."""
+    return node.domain not in _OWN or (node.domain == _LEARNING and (_LEARNING, node.op_type) not in IMPORTERS)
 
 
 def has_declaration(node: ir.Node) -> bool:
@@ -58,6 +63,8 @@ def is_pure(node: ir.Node, said: frozenset[str]) -> bool:
     op = Op.of_onnx(node.domain, node.op_type)
     if op is not None:
         return op.is_pure
+    if node.domain == _LEARNING:
+        return True
     if node.domain == "com.microsoft":
         return node.op_type not in _RANDOM
     return bool(said & {node.domain, f"{node.domain}::{node.op_type}"})
@@ -133,12 +140,27 @@ def _stated(node: NodeImporter, value: ir.Value) -> Type:
     if value.type is not None and not isinstance(value.type, ir.TensorType):
         raise ConvertError(f"{value.name} is a {type(value.type).__name__}; only tensors can be carried")
     dtype = None if value.dtype is None else from_onnx_dtype(value.dtype, value.name or "a result")
+    if dtype is None and node.node.domain == _LEARNING:
+        dtype = _defined_dtype(node, value)
     if value.shape is None:
         return TensorType(None, dtype)
     known = node.graph.stated_sizes(value)
     if any(size is None for size in known):
         return TensorType(None, dtype, len(known))
     return TensorType([size for size in known if size is not None], dtype)
+
+
+def _defined_dtype(node: NodeImporter, value: ir.Value) -> str | None:
+    """The dtype that ONNX defines for a result of an estimator, where the model does not state it."""
+    try:
+        schema: Any = onnx.defs.get_schema(node.op_type, node.opset, _LEARNING)
+    except onnx.defs.SchemaError:
+        return None
+    told = schema.outputs[min(node.node.outputs.index(value), len(schema.outputs) - 1)].type_str
+    if told.startswith("tensor("):
+        return {"float": "float32", "double": "float64"}.get(told[7:-1], told[7:-1])
+    of_input = [index for index, one in enumerate(schema.inputs) if one.type_str == told and node.has(index)]
+    return node.ty(of_input[0]).dtype if of_input else None
 
 
 def pure_names(names: Iterable[str]) -> frozenset[str]:

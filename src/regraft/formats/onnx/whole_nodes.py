@@ -1,0 +1,22 @@
+"""Which nodes of ONNX are kept whole while a program is rewritten: those that are many operators here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...ir.op import Call
+from ...ir.program import Binding
+from ..whole_calls import Whole
+from .source_nodes import source_node_of
+
+_FEWEST_CALLS: Final = 4
+"""Nodes of fewer calls are the like of what rules are written for: a product and its bias, a norm and its outputs."""
+
+
+def whole_node_of(binding: Binding) -> Whole | None:
+    """The node that a binding is a step of, where that is kept whole."""
+    source = source_node_of(binding.var)
+    if source is None or binding.var not in source.steps:
+        return None
+    calls = sum(isinstance(step.value, Call) for step in source.steps.values())
+    return Whole(id(source), source.node.op_type, len(source.steps)) if calls >= _FEWEST_CALLS else None
