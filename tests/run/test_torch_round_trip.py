@@ -157,6 +157,33 @@ def test_a_branch_comes_back_as_a_branch() -> None:
         assert_same(result.module()(x), _Choice()(x))
 
 
+class _Scanned(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.step = nn.Linear(4, 4)
+
+    def forward(self, state: torch.Tensor, rows: torch.Tensor) -> Any:
+        from torch._higher_order_ops import scan
+
+        def combine(state: torch.Tensor, row: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            new = torch.tanh(self.step(state) + row)
+            return new, new * 2
+
+        return scan(combine, state, rows)
+
+
+def test_a_scan_is_read_step_by_step_and_comes_back_as_a_scan() -> None:
+    torch.manual_seed(0)
+    model, inputs = _Scanned().eval(), (torch.randn(4), torch.randn(6, 4))
+    program = torch.export.export(model, inputs)
+    module = rx.from_torch(program)
+    for got, want in zip(rx.build(module, target="numpy")["main"](*inputs), model(*inputs), strict=True):
+        torch.testing.assert_close(torch.as_tensor(got), want)
+    result = rx.optimize(program)
+    assert any(node.target is torch.ops.higher_order.scan for node in result.graph.nodes)
+    assert_same(result.module()(*inputs), model(*inputs))
+
+
 def test_a_number_that_is_learned_is_multiplied_in_whatever_its_shape() -> None:
     class Scaled(nn.Module):
         def __init__(self) -> None:

@@ -14,7 +14,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from ... import op as R
 from ...ir.builder import BlockBuilder
 from ...ir.dims import SymExpr
-from ...ir.expr import Constant, Expr, PrimValue, Tuple, Var
+from ...ir.expr import Constant, Expr, PrimValue, Tuple, Var, const
 from ...ir.module import IRModule
 from ...ir.program import If, SeqExpr
 from ...ir.tensor_data import TensorData
@@ -22,7 +22,7 @@ from ...ir.types import PrimType, TensorType, is_subtype
 from ..errors import ConvertError, UnsupportedOperatorError
 from . import handlers as handlers
 from .complex_numbers import ComplexPair, handler_of, is_complex_call
-from .context import PARTS, Context, Unsupported, fields_of
+from .context import PARTS, Context, Unsupported, fields_of, shape_of
 from .expansion import expansion
 from .exported import IGNORED, export, is_operator, prepared
 from .origins import origin_of, place_of
@@ -33,6 +33,7 @@ from .source_calls import SourceCall
 from .tensors import dtype_name, to_numpy
 
 _MOST_PLACES: Final = 3
+_MOST_STEPS: Final = 512
 _AS_REAL: Final = "use torch.view_as_real and torch.view_as_complex to have real tensors there"
 
 
@@ -292,7 +293,9 @@ class _Importer:
         if self._within is not None:
             return self._bound(node, self._result(node))
         args, kwargs = [self._value(arg) for arg in node.args], {k: self._value(v) for k, v in node.kwargs.items()}
-        self._within = call = SourceCall(str(node.target))
+        if _is_scan(node):
+            args[0] = self._submodule(node.args[0])
+        self._within = call = SourceCall(f"higher_order.{node.target}" if _is_scan(node) else str(node.target))
         emitted = self._builder.emitted()
         before = len(emitted)
         try:
@@ -305,6 +308,8 @@ class _Importer:
 
     def _result(self, node: torch.fx.Node) -> Any:
         """What the handler of an operator makes of a call; for one without, what PyTorch takes it apart into."""
+        if _is_scan(node):
+            return self._scan(node)
         handler = handler_of(node)
         if handler is not None:
             self._context.node = node
@@ -331,6 +336,25 @@ class _Importer:
         call = outside_call(node.target, args, {name: self._value(value) for name, value in node.kwargs.items()}, types)
         return fields_of(self._builder.emit(call)) if isinstance(fakes, list | tuple) else call
 
+    def _scan(self, node: torch.fx.Node) -> tuple[Expr, ...]:
+        """`torch.scan`, its steps one after another; their number has to be known."""
+        step, first, rows, more = node.args
+        state, scanned, given = [cast("list[Expr]", self._value(values)) for values in (first, rows, more)]
+        count = shape_of(scanned[0])[0]
+        if not isinstance(count, int) or not 0 < count <= _MOST_STEPS:
+            raise Unsupported(f"it makes {count} steps; expected a number that is known, of 1 to {_MOST_STEPS}")
+        graph, found = self._submodule(step).graph, list[list[Expr]]()
+        for number in range(count):
+            place = const(number, "int64")
+            slices = [self._builder.emit(R.take(x, place, axis=0)) for x in scanned]
+            results = self._inlined(graph, [*state, *slices, *given])
+            state = list(results[: len(state)])
+            found.append(list(results[len(state) :]))
+        return (*state, *[self._builder.emit(R.stack(column, axis=0)) for column in zip(*found, strict=True)])
+
+    def _submodule(self, node: Any) -> torch.fx.GraphModule:
+        return cast(torch.fx.GraphModule, self._program.graph_module.get_submodule(str(node.target)))
+
     def _inlined(self, graph: torch.fx.Graph, operands: Sequence[Any]) -> Any:
         """What a graph gives for operands."""
         nodes = list(graph.nodes)
@@ -353,7 +377,7 @@ class _Importer:
             return self._bound(node, fields_of(chosen))
 
     def _side(self, node: torch.fx.Node, side: torch.fx.Node, operands: Sequence[Any]) -> SeqExpr:
-        graph = cast(torch.fx.GraphModule, self._program.graph_module.get_submodule(str(side.target))).graph
+        graph = self._submodule(side).graph
         parameters = [inner for inner in graph.nodes if inner.op == "placeholder"]
         self._values.update(zip(parameters, operands, strict=True))
         self._builder.begin_scope()
@@ -488,6 +512,10 @@ def _argument_names(program: ExportedProgram) -> tuple[str, ...]:
 
 def _is_branch(node: torch.fx.Node) -> bool:
     return node.target is torch.ops.higher_order.cond
+
+
+def _is_scan(node: torch.fx.Node) -> bool:
+    return node.target is torch.ops.higher_order.scan
 
 
 def _memory(tensor: torch.Tensor) -> tuple[object, ...]:
