@@ -48,14 +48,19 @@ def main() -> int:
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(ROOT / "docs", PAGES / "docs", ignore=shutil.ignore_patterns("*.json.gz"))
     shutil.copytree(ROOT / "bench" / "results", PAGES / "bench" / "results")
+    shutil.copytree(ROOT / "examples", PAGES / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "README.md", PAGES / "README.md")
     shutil.copy(ROOT / "LICENSE", PAGES / "LICENSE")
+    for page in PAGES.rglob("*.md"):
+        # What a block prints is marked for the tests; MkDocs knows fences of one word.
+        text = page.read_text(encoding="utf-8")
+        page.write_text(text.replace("```text output\n", "```text\n"), encoding="utf-8")
     _write_api(PAGES / "docs" / "api")
     (PAGES / "docs" / "gallery").mkdir(exist_ok=True)
     for name in MODELS:
         data = json.loads(gzip.decompress((GALLERY / f"{name}.json.gz").read_bytes()))
         (PAGES / "docs" / "gallery" / f"{name}.html").write_text(Page(data).to_html(), encoding="utf-8")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(SITE)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(SITE)]
     quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     return subprocess.run([*command, "--config-file", str(ROOT / "mkdocs.yml")], env=quiet, check=False).returncode
 
