@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from .dims import SymVar
-from .errors import IRError
+from .errors import BuilderError
 from .expr import DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var, as_expr
 from .module import IRModule
 from .op import Call
@@ -187,7 +187,7 @@ class BlockBuilder:
     ) -> Generator[None]:
         """Write the function ``name``; the block must call `emit_func_output` once, as its last act."""
         if self._header is not None:
-            raise IRError(f"function {name!r} is opened inside function {self._header[0]!r}; close that one first")
+            raise BuilderError(f"function {name!r} is opened inside function {self._header[0]!r}; close that one first")
         variables = None if params is None else (params,) if isinstance(params, Var) else tuple(params)
         self._header = (name, variables, dict(attrs or {}), private, pure)
         self._names = NameSupply(v.name_hint for v in variables or ())
@@ -198,7 +198,7 @@ class BlockBuilder:
         try:
             yield
             if not self._finished:
-                raise IRError(f"function {name!r} has no result: call emit_func_output before its block ends")
+                raise BuilderError(f"function {name!r} has no result: call emit_func_output before its block ends")
         finally:
             _open_builders.pop()
             self._header = None
@@ -207,18 +207,24 @@ class BlockBuilder:
     def emit_func_output(self, output: Any, params: Var | Sequence[Var] | None = None) -> GlobalVar:
         """End the function: ``output`` (an expression, or a tuple or list of them) is what it returns."""
         if self._header is None:
-            raise IRError("emit_func_output is called outside of a function")
+            raise BuilderError("emit_func_output is called outside of a function")
         if self._finished:
-            raise IRError(f"function {self._header[0]!r} has its result already: emit_func_output is called once")
+            raise BuilderError(f"function {self._header[0]!r} has its result already: emit_func_output is called once")
         name, variables, attrs, private, pure = self._header
         if params is not None:
             if variables is not None:
-                raise IRError(f"the parameters of {name!r} are given twice: to function() and to emit_func_output()")
+                raise BuilderError(
+                    f"the parameters of {name!r} are given twice: to function() and to emit_func_output()"
+                )
             variables = (params,) if isinstance(params, Var) else tuple(params)
+        if variables is None:
+            raise BuilderError(
+                f"function {name!r} has no parameters: give them to function() or emit_func_output(), [] for none"
+            )
         if not private:
             attrs = {"global_symbol": name, **attrs}
         body = self._close_scope(output)
-        function = Function(variables or (), body, None, pure, attrs)
+        function = Function(variables, body, None, pure, attrs)
         self._finished = True
         return self.add_func(function, name)
 
@@ -244,7 +250,7 @@ class BlockBuilder:
         """Bindings emitted inside go into one dataflow block."""
         scope = self._scope()
         if scope.in_dataflow:
-            raise IRError("a dataflow block cannot be opened inside another")
+            raise BuilderError("a dataflow block cannot be opened inside another")
         scope.close_block()
         scope.in_dataflow = True
         try:
@@ -304,14 +310,14 @@ class BlockBuilder:
     def _close_scope(self, output: Any) -> SeqExpr:
         scope = self._scope()
         if scope.in_dataflow:
-            raise IRError("the dataflow block is still open; close it before the result is given")
+            raise BuilderError("the dataflow block is still open; close it before the result is given")
         result = flatten(as_expr(output), self.emit, keep_root=False)
         scope.close_block()
         return SeqExpr(merge_plain_blocks(scope.blocks), result)
 
     def _scope(self) -> _Scope:
         if not self._scopes:
-            raise IRError("nothing can be emitted outside of a function: use `with bb.function(name, params):`")
+            raise BuilderError("nothing can be emitted outside of a function: use `with bb.function(name, params):`")
         return self._scopes[-1]
 
     def current_block_is_dataflow(self) -> bool:
@@ -327,7 +333,7 @@ class BlockBuilder:
     def emit_output(self, expr: Any, name_hint: str = "") -> Var:
         """Bind ``expr`` to a variable that is visible after the dataflow block."""
         if not self._scope().in_dataflow:
-            raise IRError("emit_output is called outside of a dataflow block; use emit")
+            raise BuilderError("emit_output is called outside of a dataflow block; use emit")
         return self._bind(expr, name_hint, output=True)
 
     def _bind(self, expr: Any, name_hint: str, *, output: bool) -> Var:

@@ -18,6 +18,10 @@ class IRError(RegraftError, ValueError, TypeError):
     """
 
 
+class BuilderError(IRError, RuntimeError):
+    """A builder is asked for something that has no place where it stands; Relax raises RuntimeError there."""
+
+
 class FieldIndexError(IRError, IndexError):
     """A field that a tuple does not have."""
 
