@@ -23,7 +23,8 @@ def run(count: int, mode: str, directory: Path) -> list[tuple[int, str, str]]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "OMP_NUM_THREADS": "1"}
+    search = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT / "src"), str(ROOT)]))
+    environment = os.environ | {"PYTHONPATH": search, "OMP_NUM_THREADS": "1"}
     environment["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
     started = [
         subprocess.Popen(

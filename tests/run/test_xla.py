@@ -346,3 +346,10 @@ def test_importing_regraft_and_asking_what_runs_does_not_import_jax(run_python: 
     script = "import sys, regraft; from regraft.run import runs_on; from regraft.ir import Op\n"
     script += "runs_on('xla', Op.get('relax.add')); print('jax' in sys.modules)"
     assert run_python("-c", script).stdout == "False\n"
+
+
+def test_a_virtual_machine_is_on_the_device_that_the_program_was_built_for() -> None:
+    exe = on_xla(program([tensor("x", (2,))], lambda bb, x: R.add(x, x)))
+    assert np.asarray(rx.VirtualMachine(exe, "cpu:0")["main"]([1, 2])).tolist() == [2, 4]
+    with pytest.raises(ExecutionError, match="target 'xla' runs on the CPU, not on 'cuda'"):
+        rx.VirtualMachine(exe, "cuda")

@@ -33,6 +33,16 @@ class Executable:
         self._functions: Final = dict(functions)
 
     @property
+    def device_kinds(self) -> tuple[str, ...]:
+        """How the names of the devices start that this runs on."""
+        return "cpu", "llvm"
+
+    @property
+    def runs_where(self) -> str:
+        """The devices that this runs on, for messages."""
+        return "the CPU"
+
+    @property
     def function_names(self) -> tuple[str, ...]:
         """The functions that can be called, in the module's order."""
         return tuple(self._functions)
@@ -71,8 +81,8 @@ class VirtualMachine:
         devices = cast("Sequence[object]", device) if several else (device,)
         for one in devices:
             name = "cpu" if one is None else str(one)
-            if not name.startswith(("cpu", "llvm")):
-                raise ExecutionError(f"target {executable.target!r} runs on the CPU, not on {name!r}")
+            if not name.startswith(executable.device_kinds):
+                raise ExecutionError(f"target {executable.target!r} runs on {executable.runs_where}, not on {name!r}")
         self.executable = executable
         self._inputs: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {}
         self._saved: dict[str, Callable[..., Any]] = {}

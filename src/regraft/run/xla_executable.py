@@ -73,6 +73,17 @@ class XlaExecutable(Executable):
             return self._placement.put_parts(shape, self._placement.sharding(name), read)
 
     @property
+    def device_kinds(self) -> tuple[str, ...]:
+        """How the names of the devices start that this runs on."""
+        platform = self._placement.platform
+        return (platform, "llvm") if platform == "cpu" else (platform, "cuda" if platform == "gpu" else platform)
+
+    @property
+    def runs_where(self) -> str:
+        """The devices that this runs on, for messages."""
+        return "the CPU" if self._placement.platform == "cpu" else self._placement.platform
+
+    @property
     def compilations(self) -> dict[str, int]:
         """How many times each function was compiled: once for each set of sizes that it was called with."""
         return {name: len(function.compiled) for name, function in self._compiling.items()}

@@ -44,6 +44,11 @@ class Placement:
         """How many devices a program runs on."""
         return 1 if self.mesh is None else self.mesh.devices
 
+    @property
+    def platform(self) -> str:
+        """What JAX calls the kind of its devices: ``"cpu"``, ``"gpu"``, ``"tpu"``."""
+        return next(iter(self.sharding_of(()).device_set)).platform
+
     def sharding(self, name: str | None) -> Sharding:
         """How the tensor of that name lies; whole on every device unless something is said of it."""
         return self.sharding_of(self.specs.get(name, ()) if name is not None else ())
