@@ -1,6 +1,7 @@
 """Rewriting by pattern: rules, the session they edit, the gate they pass, and the engine that applies them."""
 
 from .block_rewrite import DataflowBlockRewrite
+from .diff import Diff, diff
 from .drive import Bindings, Event, Listener, rewrite, rewrite_bindings, rewrite_call
 from .errors import (
     Decline,
@@ -22,6 +23,7 @@ __all__ = [
     "Bindings",
     "DataflowBlockRewrite",
     "Decline",
+    "Diff",
     "Event",
     "Explanation",
     "Finding",
@@ -39,6 +41,7 @@ __all__ = [
     "RuleSet",
     "Site",
     "decline",
+    "diff",
     "explain",
     "rewrite",
     "rewrite_bindings",

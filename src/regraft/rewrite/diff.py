@@ -1,0 +1,33 @@
+"""What is different between two programs, line by line, as people read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """The lines of two programs: those that only the first has begin with ``-``, those of the second with ``+``."""
+
+    lines: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.lines)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines) or "the programs are the same"
+
+    __repr__ = __str__
+
+
+def diff(before: Any, after: Any, context: int = 2) -> Diff:
+    """The difference of two programs, or pieces of them, as they print; empty, and false, where they print the same.
+
+    ``context`` lines around each change are shown. Names count: a variable under another name is a difference. Cost:
+    that of printing both, and of comparing the lines.
+    """
+    old: list[str] = before.script(show_meta=False).splitlines()
+    new: list[str] = after.script(show_meta=False).splitlines()
+    return Diff(tuple(unified_diff(old, new, "before", "after", lineterm="", n=context)))
