@@ -81,7 +81,7 @@ def dialect(device: torch.device | None) -> Dialect:
     from ..formats.torch.tensors import torch_dtype
     from . import torch_namespace as xp
     from .torch_arrays import as_constant, tensor_dtype
-    from .torch_calls import choose, is_aten, write_extern
+    from .torch_calls import choose, default_device, is_aten, write_extern
     from .torch_kernels import KERNELS
 
     def allocate(shape: tuple[int, ...], dtype: str) -> Any:
@@ -93,7 +93,7 @@ def dialect(device: torch.device | None) -> Dialect:
     names = {name: f"torch_{name.removeprefix('relax.').replace('.', '_')}" for name in KERNELS}
     lowerings = {name: Lowering(partial(_write_kernel, text)) for name, text in names.items()}
     kernels = {text: KERNELS[name] for name, text in names.items()}
-    tools = {**helpers(allocate, torch.clone), **kernels, "aten_device": torch.get_default_device, "choose": choose}
+    tools = {**helpers(allocate, torch.clone), **kernels, "aten_device": default_device, "choose": choose}
     return Dialect(
         "torch",
         xp,
