@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import regraft as rx
-from regraft.cli.console import bytes_written
-from regraft.model import staged
+from regraft.model.files import bytes_staged, staged
 from tests.cli.harness import invoke
 from tests.view.programs import layers
 
@@ -54,9 +53,9 @@ def test_the_nearest_miss_of_a_rule_is_drawn_with_what_failed(tmp_path: Path) ->
 
 def test_what_is_written_of_an_output_is_seen_while_it_is_put_together(tmp_path: Path) -> None:
     output = tmp_path / "model[1].onnx"
-    assert bytes_written(output) == 0
+    assert bytes_staged(output) == 0
     with staged(output) as path:
         path.write_bytes(b"x" * 1000)
         path.with_name(path.name + ".data").write_bytes(b"x" * 234)
-        assert bytes_written(output) == 1234
-    assert bytes_written(output) == 0
+        assert bytes_staged(output) == 1234
+    assert bytes_staged(output) == 0

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Final
@@ -48,15 +47,6 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     shown.print(table)
 
 
-def bytes_written(output: Path) -> int:
-    """How much of ``output``, and of the files beside it, has been written so far to where it is put together."""
-    written = 0
-    for path in output.parent.glob(f".{glob.escape(output.name)}.*/*"):
-        with suppress(OSError):  # it has taken its place since
-            written += path.stat().st_size
-    return written
-
-
 @contextmanager
 def shown_progress(output: Path | None = None) -> Generator[Progress]:
     """What shows how far a job has come, on a terminal and if it takes longer than a second.
@@ -96,11 +86,13 @@ def shown_progress(output: Path | None = None) -> Generator[Progress]:
 def _written_column(output: Path) -> ProgressColumn:
     from rich.progress import ProgressColumn
 
+    from ..model.files import bytes_staged
+
     class Written(ProgressColumn):
         """The bytes of the output so far; nothing until there are any."""
 
         def render(self, task: object) -> Text:
-            count = bytes_written(output)
+            count = bytes_staged(output)
             return Text(f"{bytes_text(count)} written" if count else "")
 
     return Written()

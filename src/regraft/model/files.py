@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -79,6 +79,15 @@ def staged(output: Path) -> Generator[Path]:
 def _staging_prefix(output: Path) -> str:
     """How the names of folders begin in which ``output`` is written; short, however long its own name is."""
     return f".regraft-{sha256(output.name.encode()).hexdigest()[:12]}-"
+
+
+def bytes_staged(output: Path) -> int:
+    """How much of ``output``, and of the files beside it, has been written so far to where it is put together."""
+    written = 0
+    for path in output.parent.glob(f"{_staging_prefix(output)}*/*"):
+        with suppress(OSError):  # it has taken its place since
+            written += path.stat().st_size
+    return written
 
 
 def _sweep(folder: Path, prefix: str) -> None:
