@@ -113,13 +113,23 @@ class GraphWriter:
     them a call needs), ``effects`` the nodes that stay even where nobody reads them. ``keep_constants`` says
     whether constants that have to be loaded or computed stay in memory, for whoever runs the graph; without it they are
     made anew each time. Operators are those of ``opset``, their inputs and attributes those of ``written_for``, which
-    is that or newer.
+    is that or newer. With ``keeps_width``, what is computed in single precision for want of a kernel for bfloat16 goes
+    on in it to the next such operator, and is rounded where something else needs it.
     """
 
-    def __init__(self, opset: int, *, written_for: int | None = None, keep_constants: bool = True) -> None:
+    def __init__(
+        self,
+        opset: int,
+        *,
+        written_for: int | None = None,
+        keep_constants: bool = True,
+        keeps_width: bool = False,
+    ) -> None:
         self.opset: Final = opset
         self.written_for: Final = written_for or opset
         self._keep_constants: Final = keep_constants
+        self._keeps_width: Final = keeps_width
+        self._wide: Final[dict[ir.Value, ir.Value]] = {}
         self.nodes: list[ir.Node] = []
         self.kept: Final[dict[ir.Node, int]] = {}
         """The nodes that were read, each with the opset of its domain in which it was."""
@@ -178,7 +188,7 @@ class GraphWriter:
             for index, operand in enumerate(operands):
                 parameter = signature.inputs[min(index, len(signature.inputs) - 1)]
                 if operand is not None and parameter == signature.main:
-                    operands[index] = self.cast(operand, computed)
+                    operands[index] = self._widened(operand, computed)
         results: list[ir.Value] = []
         given: list[ir.Value] = []
         for index in range(outputs):
@@ -195,7 +205,14 @@ class GraphWriter:
             for index in range(outputs):
                 if signature.outputs[min(index, len(signature.outputs) - 1)] == signature.main:
                     results[index] = self.cast(given[index], own)
+                    if own == "bfloat16" and self._keeps_width:
+                        self._wide[results[index]] = given[index]
         return tuple(results)
+
+    def _widened(self, operand: ir.Value, dtype: str) -> ir.Value:
+        """``operand`` in a type that has a kernel: what it was rounded from, if that was so only for want of one."""
+        wide = self._wide.get(operand)
+        return wide if wide is not None and dtype_of(wide) == dtype else self.cast(operand, dtype)
 
     def add(
         self,

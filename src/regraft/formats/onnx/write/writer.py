@@ -181,7 +181,7 @@ def lower_to_file(module: IRModule, name: str, facts: ModelFacts, opset: int | N
         return id(node) not in lost
 
     while True:
-        graph = GraphWriter(having, written_for=DEFAULT_OPSET, keep_constants=False)
+        graph = GraphWriter(having, written_for=DEFAULT_OPSET, keep_constants=False, keeps_width=True)
         inputs, outputs = _lowered(module, name, graph, is_kept)
         made = [node for node in _all_nodes(graph.nodes) if node not in graph.kept]
         needed = {node: first_opset(node, DEFAULT_OPSET, oldest) for node in made}
