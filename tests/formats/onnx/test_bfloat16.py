@@ -33,5 +33,5 @@ def test_no_cast_stands_between_operators_that_all_lack_a_kernel() -> None:
         "w": np.random.default_rng(1).standard_normal((8, 8)).astype(np.float32),
     }
     [written] = run_onnxruntime(model, inputs)
-    stepwise = np.asarray(rx.build(_layers, target="numpy")["main"](inputs["x"], inputs["w"]))
+    stepwise = np.asarray(rx.build(_layers, target="numpy")["_layers"](inputs["x"], inputs["w"]))
     np.testing.assert_allclose(written, stepwise, rtol=2**-5, atol=2**-7)
