@@ -34,6 +34,8 @@ from .private_functions import InlinePrivateFunctions, RemoveUnusedOutputs, Remo
 from .quantize import QuantizeDynamic, QuantizeWeights
 from .recognize_operators import RecognizeOperators
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
+from .sharding.join_products import JoinSummedProducts
+from .sharding.split_projections import SplitProjections
 
 LEVELS: Final = ("canonical", "safe", "default", "aggressive")
 """The names of the levels 0 to 3."""
@@ -57,6 +59,7 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
         FoldConstant,
         FuseAttention,
         InlinePrivateFunctions,
+        JoinSummedProducts,
         LambdaLift,
         LazyGetInput,
         LazySetOutput,
@@ -77,6 +80,7 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
         ReorderPermuteDimsAfterConcat,
         ReorderTakeAfterMatmul,
         SimplifyTransposes,
+        SplitProjections,
         ToMixedPrecision,
         ToNonDataflow,
         TopologicalSort,
