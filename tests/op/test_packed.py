@@ -124,7 +124,10 @@ def test_only_an_engine_knows_what_these_calls_do():
         (lambda: call_dps_packed("f", (X,), ObjectType()), r"tensors of known shape and dtype"),
         (lambda: call_dps_packed("f", (X,), TensorType(None, "float32", 2)), r"known shape and dtype"),
         (lambda: call_dps_packed(X, (X,), F32), r"argument func .* a function"),
-        (lambda: call_packed("f", X), r"relax\.call_packed: give the type of the result, once, as ty_args"),
+        (
+            lambda: call_packed("f", X, ty_args=F32, sinfo_args=F32),
+            r"relax\.call_packed: give the type of the result, once, as ty_args",
+        ),
         (lambda: call_pure_packed("f", X, ty_args="float32"), r"ty_args='float32'; expected a type"),
         (lambda: call_inplace_packed("f", X, inplace_indices=1, ty_args=F32), r"indices of the 1 arguments"),
         (lambda: call_inplace_packed("f", X, inplace_indices=-1, ty_args=F32), r"not -1 throughout"),
