@@ -7,7 +7,7 @@ import pytest
 
 import regraft.op as R
 from regraft.ir import OpTypeError
-from regraft.op.dist import DeviceMesh, device_mesh, placement_axes
+from regraft.op.dist import ANNOTATE_SHARDING, DeviceMesh, device_mesh, placement_axes
 from tests.gradient.checks import check_gradient
 from tests.op.harness import check
 from tests.op.samples import tensor
@@ -35,5 +35,9 @@ def test_a_wrong_annotation_is_refused_where_it_is_written() -> None:
         R.dist.annotate_sharding(x, (2, 4), "R")
     with pytest.raises(OpTypeError, match=r"a mesh of I.module_global_infos, such as \"mesh\[0\]\""):
         R.dist.annotate_sharding(x, "mesh", "R")
+    with pytest.raises(OpTypeError, match="1 is no placement"):
+        ANNOTATE_SHARDING(x, device_mesh=(2,), placement=1)
+    with pytest.raises(OpTypeError, match="device_mesh=2; expected the name of a mesh"):
+        ANNOTATE_SHARDING(x, device_mesh=2, placement="R")
     with pytest.raises(OpTypeError, match=r"\(2, 4\) is a grid of 8 devices; 3 are given"):
         device_mesh((2, 4), [0, 1, 2])

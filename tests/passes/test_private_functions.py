@@ -10,7 +10,13 @@ from regraft.analysis import well_formed
 from regraft.ir import IRModule, TensorType, iter_bindings
 from regraft.script.text import parse
 from regraft.testing import assert_same_values, programs
-from regraft.transform import InlinePrivateFunctions, Pass, RemoveUnusedOutputs, RemoveUnusedParameters
+from regraft.transform import (
+    ExpandTupleArguments,
+    InlinePrivateFunctions,
+    Pass,
+    RemoveUnusedOutputs,
+    RemoveUnusedParameters,
+)
 from tests.passes.harness import checked_module, counts, run
 
 HEADER = "from regraft.script import relax as R, ir as I, tir as T\n@I.ir_module\nclass Module:\n"
@@ -222,8 +228,31 @@ def test_a_branch_is_written_out_in_a_plain_block_and_not_in_a_dataflow_block() 
     assert InlinePrivateFunctions()(flows) is flows
 
 
+@pytest.mark.parametrize("value", ["lv", "(lv, t)[0]", "t[0]", "(lv, t)[1][1]", "t"])
+def test_an_output_of_a_dataflow_block_stays_beside_a_tuple_taken_one_by_one(value: str) -> None:
+    before = module(
+        f"""
+    @R.function(private=True)
+    def h(t: R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "float32"))):
+        with R.dataflow():
+            lv = R.subtract(t[0], t[1])
+            gv = {value}
+            R.output(gv)
+        return (t, gv)
+    @R.function
+    def main(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")):
+        return Module.h((x, y))
+"""
+    )
+    after = checked_module(ExpandTupleArguments(), before)
+    assert [p.name_hint for p in after["h"].params] == ["t_0", "t_1"]
+    assert_same_values(before, after, rtol=0.0, atol=0.0)
+
+
 @pytest.mark.parametrize(
-    "one", [RemoveUnusedParameters(), RemoveUnusedOutputs(), InlinePrivateFunctions()], ids=lambda one: one.name
+    "one",
+    [RemoveUnusedParameters(), RemoveUnusedOutputs(), ExpandTupleArguments(), InlinePrivateFunctions()],
+    ids=lambda one: one.name,
 )
 @settings(max_examples=40)
 @given(before=programs(most=24, helpers=3))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from ..ir.errors import OpTypeError
 from ..ir.expr import Expr
@@ -47,12 +47,12 @@ def device_mesh(shape: Sequence[int], device_ids: Sequence[int] | range | None =
     return DeviceMesh(sizes, numbers)
 
 
-def placement_axes(placement: str) -> tuple[int | None, ...]:
+def placement_axes(placement: object) -> tuple[int | None, ...]:
     """For each axis of the mesh, the axis of the tensor that it cuts, None where the tensor stays whole.
 
-    Raises `OpTypeError` for a text that is no placement.
+    Raises `OpTypeError` for anything that is no placement.
     """
-    parts = [_ENTRY.fullmatch(part.strip()) for part in placement.split(",")]
+    parts = [_ENTRY.fullmatch(part.strip()) for part in placement.split(",")] if isinstance(placement, str) else [None]
     if not all(parts):
         raise OpTypeError(f'{placement!r} is no placement; expected S[axis] or R for each mesh axis, such as "S[1], R"')
     return tuple([None if part is None or part[1] is None else int(part[1]) for part in parts])
@@ -67,8 +67,12 @@ def _annotated_type(call: Call) -> Type:
     if isinstance(mesh, str):
         if not _MESH_NAME.fullmatch(mesh):
             raise wrong_attribute(call, "device_mesh", 'a mesh of I.module_global_infos, such as "mesh[0]"')
-    elif len(mesh) != len(axes):
-        raise wrong_attribute(call, "placement", f"an entry for each of the {len(mesh)} axes of the mesh")
+    elif not isinstance(mesh, tuple):
+        raise wrong_attribute(call, "device_mesh", 'the name of a mesh, such as "mesh[0]", or its sizes')
+    else:
+        sizes = cast(tuple[int, ...], mesh)
+        if len(sizes) != len(axes):
+            raise wrong_attribute(call, "placement", f"an entry for each of the {len(sizes)} axes of the mesh")
     return TensorType(ty.shape, ty.dtype, ty.ndim)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ..ir.expr import Expr, GlobalVar, Tuple, TupleGetItem, Var
+from ..ir.expr import DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call
@@ -68,10 +68,12 @@ class _Opening(ExprMutator):
         return owner.fields[projection.index] if isinstance(owner, Tuple) else projection
 
     def visit_var_binding_(self, binding: VarBinding) -> Binding | None:
-        if isinstance(binding.value, Var):
-            self.remap(binding.var, binding.value)
-            return None
-        return binding
+        value = binding.value
+        leaves_block = isinstance(value, DataflowVar) and not isinstance(binding.var, DataflowVar)
+        if not isinstance(value, Var) or leaves_block:
+            return binding  # an output of a dataflow block cannot give way to a value that only the block sees
+        self.remap(binding.var, value)
+        return None
 
 
 def _opened(param: Var) -> tuple[list[Var], Expr]:
