@@ -56,6 +56,9 @@ def every_pattern() -> list[tuple[DFPattern, str]]:
     return [
         (wildcard(), "*"),
         (is_const(), "const"),
+        (is_const(2.0), "const(2.0)"),
+        (is_scalar(), "scalar"),
+        (elementwise(), "elementwise"),
         (is_var("x"), "var(x)"),
         (is_dfv(), "dfv()"),
         (is_gv("f"), "gv(f)"),

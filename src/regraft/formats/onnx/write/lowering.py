@@ -304,8 +304,14 @@ class Lowering:
         self._name(value, binding.var.name_hint)
 
     def _keep(self, standing: Standing) -> bool:
-        """Write a node as it was read; False where the sizes that it takes are not known any more."""
+        """Write a node as it was read.
+
+        False where the sizes that it takes are not known any more, or where it is better written anew: a change of
+        shape after one that was written for another node.
+        """
         graph = self.graph
+        if self._follows_written_reshape(standing):
+            return False
         given = [operand for operand in standing.operands if operand is not None]
         if not all(graph.knows_size(size) for operand in given for size in _sizes_of(operand)):
             return False
@@ -328,10 +334,24 @@ class Lowering:
         while outputs and not outputs[-1].name:
             outputs.pop()
         graph.keep(standing.source.node, standing.source.opset, inputs, outputs, id(standing.source))
+        self._note_reshape(standing, inputs[0] if inputs else None, outputs)
         for var in shown:
             self.define_sizes(var.ty, self.values[var])
             self._describe(self.values[var], var.ty)
         return True
+
+    def _follows_written_reshape(self, standing: Standing) -> bool:
+        operand = standing.operands[0] if standing.operands else None
+        value = self.values.get(operand) if isinstance(operand, Var) and _is_reshape(standing) else None
+        return isinstance(value, ir.Value) and value in self.reshapes and value.producer() not in self.graph.kept
+
+    def _note_reshape(self, standing: Standing, source: ir.Value | None, outputs: Sequence[ir.Value]) -> None:
+        """Let what is written after a kept change of shape start from where that started."""
+        operand = standing.operands[0] if standing.operands else None
+        if not _is_reshape(standing) or operand is None or source is None or not isinstance(operand.ty, TensorType):
+            return
+        if operand.ty.shape is not None:
+            self.reshapes[outputs[0]] = self.reshapes.get(source, (source, operand.ty.shape))
 
     def _operand(self, operand: Expr, name: str) -> ir.Value:
         """The value of an operand of a node that was read, under the name that it had if it is a constant."""
@@ -446,3 +466,8 @@ def onnx_shape(dims: Sequence[Dim]) -> ir.Shape:
 def attributes_of(call: Call) -> Mapping[str, Any]:
     """The attributes of a call, as Python's keyword arguments."""
     return dict(call.attrs)
+
+
+def _is_reshape(standing: Standing) -> bool:
+    node = standing.source.node
+    return node.op_type == "Reshape" and not node.domain
