@@ -10,9 +10,12 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 import regraft as rx
 from regraft.script import relax as R
+
+from .single_node import run_here
 
 
 @rx.operator("outside.scaled_add")
@@ -110,6 +113,37 @@ def test_a_reader_that_lacks_the_declaration_takes_the_function() -> None:
     assert "scaled_add" not in back.script()
     x, w = np.ones((2, 3), "float32"), np.arange(3, dtype="float32")
     np.testing.assert_allclose(rx.build(back)["main"](x, w), x + 8 * w + np.exp(x), rtol=1e-6)
+
+
+def attention_inputs() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    shapes = {"q": (1, 2, 3, 4), "k": (1, 2, 5, 4), "v": (1, 2, 5, 4)}
+    return {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def attention_model() -> onnx.ModelProto:
+    node = helper.make_node("FlexAttention", ["q", "k", "v"], ["y"], domain="ai.onnx.preview")
+    inputs = [tensor(name, *array.shape) for name, array in attention_inputs().items()]
+    graph = helper.make_graph([node], "g", inputs, [tensor("y", 1, 2, 3, 4)])
+    imports = [helper.make_opsetid("", 26), helper.make_opsetid("ai.onnx.preview", 1)]
+    return helper.make_model(graph, opset_imports=imports)
+
+
+@pytest.mark.parametrize("target", ["numpy", "onnxruntime"])
+def test_an_operator_that_onnx_has_in_preview_is_read_by_its_definition(target: str) -> None:
+    model, inputs = attention_model(), attention_inputs()
+    [expected] = ReferenceEvaluator(model).run(None, inputs)
+    np.testing.assert_allclose(run_here(model, inputs, target)[0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_an_operator_of_a_domain_of_onnx_that_is_in_preview_can_be_declared() -> None:
+    @rx.operator("outside.preview", onnx="ai.onnx.preview::NotYet")
+    def not_yet(xp: Any, q: Any, k: Any, v: Any) -> Any:
+        return q * 2.0
+
+    model, inputs = attention_model(), attention_inputs()
+    model.graph.node[0].op_type = "NotYet"
+    np.testing.assert_array_equal(run_here(model, inputs)[0], inputs["q"] * 2)
 
 
 def test_an_operator_that_runtimes_have_is_written_under_its_name() -> None:

@@ -21,7 +21,7 @@ from ..attributes import call_attribute
 from ..element_types import from_onnx_dtype
 from .importing import IMPORTERS, NodeImporter
 
-_OWN: Final = frozenset({"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training"})
+_OWN: Final = frozenset({"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"})
 """The domains that ONNX itself defines: an operator there that cannot be read is an error, and no foreign one."""
 
 _RANDOM: Final = frozenset({"BiasDropout", "BitmaskBiasDropout", "BitmaskDropout", "Sampling"})
@@ -39,7 +39,7 @@ def is_outside(node: ir.Node) -> bool:
 
 def has_declaration(node: ir.Node) -> bool:
     """Whether an operator is declared that a node may be a call of."""
-    return Op.of_onnx("" if node.domain in _OWN else node.domain, node.op_type) is not None
+    return Op.of_onnx("" if node.domain == "ai.onnx" else node.domain, node.op_type) is not None
 
 
 def is_function(node: ir.Node) -> bool:
