@@ -13,7 +13,6 @@ from ..ir.op import Call
 from ..ir.types import (
     FuncType,
     ObjectType,
-    PrimType,
     ShapeType,
     TensorType,
     TupleType,
@@ -24,6 +23,7 @@ from ..ir.types import (
     map_type,
     substitute_type,
     type_symvars,
+    without_sizes,
 )
 
 
@@ -66,19 +66,7 @@ def _common_function(lhs: FuncType, rhs: FuncType) -> Type:
 
 def get_static_type(ty: Type) -> Type:
     """``ty`` without sizes: ranks and dtypes stay."""
-
-    def change(leaf: Type) -> Type:
-        match leaf:
-            case TensorType():
-                return TensorType(None, leaf.dtype, leaf.ndim)
-            case ShapeType():
-                return ShapeType(None, leaf.ndim)
-            case PrimType():
-                return PrimType(leaf.dtype)
-            case _:
-                return leaf
-
-    return map_type(ty, change)
+    return map_type(ty, without_sizes)
 
 
 def erase_to_well_defined(

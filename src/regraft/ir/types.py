@@ -321,23 +321,22 @@ def substitute_type(ty: Type, mapping: Mapping[SymVar, Dim]) -> Type:
     return map_type(ty, change)
 
 
+def without_sizes(leaf: Type) -> Type:
+    """A leaf type (no tuple or function) without its sizes: rank and dtype stay."""
+    match leaf:
+        case TensorType():
+            return TensorType(None, leaf.dtype, leaf.ndim)
+        case ShapeType():
+            return ShapeType(None, leaf.ndim)
+        case PrimType():
+            return PrimType(leaf.dtype)
+        case _:
+            return leaf
+
+
 def erase_unbound(ty: Type, known: Callable[[SymVar], bool]) -> Type:
     """``ty`` without the shapes that mention a size variable that is not ``known``; ranks and dtypes stay."""
-
-    def change(leaf: Type) -> Type:
-        if all(known(v) for v in type_symvars(leaf)):
-            return leaf
-        match leaf:
-            case TensorType():
-                return TensorType(None, leaf.dtype, leaf.ndim)
-            case ShapeType():
-                return ShapeType(None, leaf.ndim)
-            case PrimType():
-                return PrimType(leaf.dtype)
-            case _:
-                return leaf
-
-    return map_type(ty, change)
+    return map_type(ty, lambda leaf: leaf if all(known(v) for v in type_symvars(leaf)) else without_sizes(leaf))
 
 
 # --- how two types relate ----------------------------------------------------------------------------------

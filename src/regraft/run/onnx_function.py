@@ -8,6 +8,7 @@ checks them. A ``match_cast`` inside a function is taken at its word: ONNX has n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
@@ -64,12 +65,16 @@ def compile_functions(
     without it, such operators are spelled out. Raises `BuildError` for a program that ONNX cannot hold, and what
     ``open_session`` raises. Cost: linear in the bindings, some 100 µs each, and opening the sessions.
     """
-    functions = {name: _LazyFunction(runtime, module, name, open_session, opset, runtime_has) for name in module}
+
+    def lazy(name: str) -> _LazyFunction:
+        return _LazyFunction(name, partial(_CompiledFunction, runtime, module, name, open_session, opset, runtime_has))
+
+    functions = {name: lazy(name) for name in module}
     texts: list[str] = []
     for name, function in module.items():
         if not function.is_private or len(module) == 1:
             texts.append(functions[name].compiled().text)
-    return Executable(target, {name: lazy.entry() for name, lazy in functions.items()}, "\n".join(texts))
+    return Executable(target, {name: function.entry() for name, function in functions.items()}, "\n".join(texts))
 
 
 def where_it_runs(module: IRModule) -> str:
@@ -84,17 +89,9 @@ class _LazyFunction:
 
     __slots__ = ("_compile", "_compiled", "_name")
 
-    def __init__(
-        self,
-        runtime: str,
-        module: IRModule,
-        name: str,
-        open_session: OpenSession,
-        opset: int | None,
-        runtime_has: RuntimeHas | None,
-    ) -> None:
+    def __init__(self, name: str, make: Callable[[], _CompiledFunction]) -> None:
         self._name = name
-        self._compile = lambda: _CompiledFunction(runtime, module, name, open_session, opset, runtime_has)
+        self._compile = make
         self._compiled: _CompiledFunction | None = None
 
     def compiled(self) -> _CompiledFunction:

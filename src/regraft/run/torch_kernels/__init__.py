@@ -1,16 +1,14 @@
 """PyTorch's own kernels for operators that it has as one: what runs in place of reference semantics.
 
-A kernel takes the operands and attributes of its operator as the reference does, without ``xp``, and gives
-`NotImplemented` for a case that PyTorch's function does not cover, which the reference then computes.
+A kernel gives `NotImplemented` for a case that PyTorch's function does not cover (see `kernel_table`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-from ...ir.op import Op
 from .. import torch_namespace as xp
+from ..kernel_table import with_references
 from . import (
     attention,
     convolution,
@@ -23,21 +21,6 @@ from . import (
     splitting,
     unfolding,
 )
-
-Kernel: TypeAlias = Callable[..., Any]
-
-
-def _with_reference(name: str, kernel: Kernel) -> Kernel:
-    reference = Op.get(name).reference
-    assert reference is not None
-
-    def run(*operands: Any, **attributes: Any) -> Any:
-        result = kernel(*operands, **attributes)
-        return reference(xp, *operands, **attributes) if result is NotImplemented else result
-
-    run.__name__ = run.__qualname__ = name
-    return run
-
 
 _FAMILIES: Final = (
     attention,
@@ -52,7 +35,5 @@ _FAMILIES: Final = (
     unfolding,
 )
 
-KERNELS: Final[dict[str, Kernel]] = {
-    name: _with_reference(name, kernel) for family in _FAMILIES for name, kernel in family.KERNELS.items()
-}
+KERNELS: Final = with_references([family.KERNELS for family in _FAMILIES], xp)
 """The kernels, by the names of their operators."""
