@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from regraft.model import measure as guard
 from regraft.model.timing import clock_for
 from regraft.passes import CombineParallelMatmul, FoldConstant, RemoveNoOps, function_pass
 from tests.cli.harness import invoke
+from tests.model.clock import turns_of
 from tests.model.models import files, projections, save
 
 
@@ -29,13 +29,7 @@ from tests.model.models import files, projections, save
 def times(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Seconds that the states take, one after another; the model as it was takes 1."""
     given: list[float] = []
-
-    def turns(ways: Sequence[Callable[[], Any]], **_: Any) -> list[Turns]:
-        for way in ways:
-            way()
-        return [Turns((1.0,) * 6), Turns((given.pop(0),) * 6)]
-
-    monkeypatch.setattr(guard, "time_in_turns", turns)
+    monkeypatch.setattr(guard, "time_in_turns", turns_of(given))
     return given
 
 

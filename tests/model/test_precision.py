@@ -6,7 +6,6 @@ Times are given where they decide, so that no test depends on any.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +17,21 @@ import pytest
 import regraft.op as R
 from regraft import optimize
 from regraft.engine import ExecutionError
-from regraft.ir import BlockBuilder, Expr, IRModule, TensorType, Var, const
-from regraft.model import OptimizationReport, Turns, UsageError, VerificationError, open_model
+from regraft.ir import BlockBuilder, Expr, const
+from regraft.model import OptimizationReport, UsageError, VerificationError, open_model
 from regraft.model import precision as room
 from regraft.model.precision import Candidate, Choice, PrecisionReport, check_choice, outputs_error
 from regraft.model.samples import read_samples
 from regraft.run.processor import FEATURES, processor_features
 from tests.cli.harness import invoke
+from tests.model.clock import turns_of
+from tests.passes.harness import module_of
 
 RNG = np.random.default_rng(11)
 
 
 def weights(*shape: int) -> Expr:
     return const((RNG.standard_normal(shape) / shape[0] ** 0.5).astype(np.float32))
-
-
-def module_of(shape: tuple[int, ...], body: Callable[[BlockBuilder, Expr], Expr]) -> IRModule:
-    x = Var("x", TensorType(shape, "float32"))
-    builder = BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            out = builder.emit_output(body(builder, x))
-        builder.emit_func_output(out)
-    return builder.get()
 
 
 def _layers(builder: BlockBuilder, x: Expr) -> Expr:
@@ -90,13 +81,7 @@ def images(tmp_path: Path) -> Path:
 def times(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Seconds that attempts take, one after another; the model as it was takes 1."""
     given: list[float] = []
-
-    def turns(ways: Sequence[Callable[[], Any]], **_: Any) -> list[Turns]:
-        for way in ways:
-            way()
-        return [Turns((1.0,) * 6), Turns((given.pop(0),) * 6)]
-
-    monkeypatch.setattr(room, "time_in_turns", turns)
+    monkeypatch.setattr(room, "time_in_turns", turns_of(given))
     return given
 
 

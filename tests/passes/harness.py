@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import regraft as rx
 from regraft.analysis import well_formed
-from regraft.ir import Function, IRModule
+from regraft.ir import BlockBuilder, Expr, Function, IRModule, TensorType, Var
 from regraft.op.trials import difference
 from regraft.script.text import parse
 from regraft.testing import assert_same_values
@@ -67,3 +67,14 @@ def program(signature: str, body: str, results: str, header: str = "") -> Functi
     parsed = parse("\n".join(lines))
     assert isinstance(parsed, Function)
     return parsed
+
+
+def module_of(shape: tuple[int, ...], body: Callable[[BlockBuilder, Expr], Expr]) -> IRModule:
+    """A module of one function of a float32 tensor of ``shape``; ``body`` writes it and gives its result."""
+    x = Var("x", TensorType(shape, "float32"))
+    builder = BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(body(builder, x))
+        builder.emit_func_output(out)
+    return builder.get()

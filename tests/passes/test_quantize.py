@@ -14,22 +14,13 @@ from regraft.ir import BlockBuilder, Expr, IRModule, TensorType, Var, const
 from regraft.passes import PassError, op_counts, report
 from regraft.passes.quantize import Quantize, QuantizeDynamic, QuantizeWeights, Range, observed, with_ranges
 from regraft.passes.quantize.weights import per_channel
+from tests.passes.harness import module_of
 
 RNG = np.random.default_rng(7)
 
 
 def weights(*shape: int) -> Expr:
     return const((RNG.standard_normal(shape) / shape[0] ** 0.5).astype(np.float32))
-
-
-def module_of(shape: tuple[int, ...], body: Any) -> IRModule:
-    x = Var("x", TensorType(shape, "float32"))
-    builder = BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            out = builder.emit_output(body(builder, x))
-        builder.emit_func_output(out)
-    return builder.get()
 
 
 def layers(builder: BlockBuilder, x: Expr) -> Expr:

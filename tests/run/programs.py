@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from regraft import engine
-from regraft.ir import BlockBuilder, IRModule, TensorType, Type, Var
+import numpy as np
+
+from regraft import engine, op
+from regraft.ir import BlockBuilder, IRModule, SymVar, TensorType, Type, Var
 
 build = partial(engine.build, target="numpy")
 """`regraft.build` for the engine that these tests are of, the reference."""
@@ -44,3 +46,21 @@ def add_function(
 
 def of_type(name: str, ty: Type) -> Var:
     return Var(name, ty)
+
+
+def mlp() -> IRModule:
+    """A layer with an activation over a batch of any size."""
+    n = SymVar("n")
+    x, w, b = tensor("x", (n, 8)), tensor("w", (8, 4)), tensor("b", (4,))
+    bb = BlockBuilder()
+    with bb.function("main", [x, w, b]):
+        with bb.dataflow():
+            out = bb.emit_output(op.nn.silu(op.add(op.matmul(x, w), b)))
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+def mlp_arrays(n: int) -> list[np.ndarray]:
+    """Arguments of `mlp` for a batch of ``n``."""
+    generator = np.random.default_rng(n)
+    return [generator.standard_normal(shape).astype(np.float32) for shape in ((n, 8), (8, 4), (4,))]

@@ -27,6 +27,7 @@ from regraft.ir import (
     Var,
     const,
 )
+from tests.run.programs import mlp, mlp_arrays
 
 TARGET = "onnxruntime"
 
@@ -35,35 +36,19 @@ def _tensor(name: str, *shape: Any, dtype: str = "float32") -> Var:
     return Var(name, TensorType(shape, dtype))
 
 
-def _mlp() -> IRModule:
-    n = SymVar("n")
-    x, w, b = _tensor("x", n, 8), _tensor("w", 8, 4), _tensor("b", 4)
-    bb = BlockBuilder()
-    with bb.function("main", [x, w, b]):
-        with bb.dataflow():
-            out = bb.emit_output(R.nn.silu(R.add(R.matmul(x, w), b)))
-        bb.emit_func_output(out)
-    return bb.get()
-
-
-def _arrays(n: int) -> list[np.ndarray]:
-    generator = np.random.default_rng(n)
-    return [generator.standard_normal(shape).astype(np.float32) for shape in ((n, 8), (8, 4), (4,))]
-
-
 def test_the_same_numbers_as_the_reference_at_any_size() -> None:
-    module = _mlp()
+    module = mlp()
     fast, reference = build(module, target=TARGET)["main"], build(module, target="numpy")["main"]
     for n in (1, 3, 7):
-        arrays = _arrays(n)
+        arrays = mlp_arrays(n)
         np.testing.assert_allclose(fast(*arrays), reference(*arrays), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("given", [0, 1])
 def test_arguments_are_checked_as_the_reference_checks_them(given: int) -> None:
-    module = _mlp()
+    module = mlp()
     wrong = [np.zeros((3, 5), np.float32), np.zeros((3, 8), np.float64)][given]
-    arrays = [wrong, *_arrays(3)[1:]]
+    arrays = [wrong, *mlp_arrays(3)[1:]]
     messages: list[str] = []
     for target in (TARGET, "numpy"):
         with pytest.raises(TypeCheckError) as caught:
@@ -74,7 +59,7 @@ def test_arguments_are_checked_as_the_reference_checks_them(given: int) -> None:
 
 def test_a_wrong_number_of_arguments_is_an_error_with_the_signature() -> None:
     with pytest.raises(ExecutionError, match=r"main\(x, w, b\) takes 3 arguments, but got 1"):
-        build(_mlp(), target=TARGET)["main"](np.zeros((3, 8), np.float32))
+        build(mlp(), target=TARGET)["main"](np.zeros((3, 8), np.float32))
 
 
 def test_arrays_in_any_memory_order_and_numbers_are_taken() -> None:
@@ -162,20 +147,20 @@ def test_private_functions_are_made_ready_when_first_called() -> None:
 
 @pytest.mark.parametrize("optimization", ["none", "basic", "extended", "all"])
 def test_options_do_not_change_results(optimization: str) -> None:
-    arrays = _arrays(5)
-    exe = build(_mlp(), target=TARGET, threads=1, optimization=optimization)
+    arrays = mlp_arrays(5)
+    exe = build(mlp(), target=TARGET, threads=1, optimization=optimization)
     np.testing.assert_allclose(
-        exe["main"](*arrays), build(_mlp(), target="numpy")["main"](*arrays), rtol=1e-5, atol=1e-6
+        exe["main"](*arrays), build(mlp(), target="numpy")["main"](*arrays), rtol=1e-5, atol=1e-6
     )
 
 
 def test_an_unknown_level_of_optimization_is_named() -> None:
     with pytest.raises(BuildError, match="optimization='most'; expected one of none, basic, extended, all"):
-        build(_mlp(), target=TARGET, optimization="most")
+        build(mlp(), target=TARGET, optimization="most")
 
 
 def test_the_source_shows_the_model() -> None:
-    assert "MatMul" in build(_mlp(), target=TARGET).source
+    assert "MatMul" in build(mlp(), target=TARGET).source
 
 
 def test_large_constants_are_shared_not_copied() -> None:

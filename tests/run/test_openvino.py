@@ -12,9 +12,10 @@ import pytest
 
 import regraft.op as R
 from regraft.engine import BuildError, ExecutionError, TypeCheckError, build
-from regraft.ir import BlockBuilder, Expr, Function, IRModule, SymVar, TensorType, Tuple, Var, const
+from regraft.ir import Expr, Function, TensorType, Tuple, Var, const
 from regraft.run.openvino_engine import supported_precisions
 from regraft.run.originals import openvino_original
+from tests.run.programs import mlp, mlp_arrays
 
 TARGET = "openvino"
 
@@ -23,46 +24,30 @@ def _tensor(name: str, *shape: Any, dtype: str = "float32") -> Var:
     return Var(name, TensorType(shape, dtype))
 
 
-def _mlp() -> IRModule:
-    n = SymVar("n")
-    x, w, b = _tensor("x", n, 8), _tensor("w", 8, 4), _tensor("b", 4)
-    bb = BlockBuilder()
-    with bb.function("main", [x, w, b]):
-        with bb.dataflow():
-            out = bb.emit_output(R.nn.silu(R.add(R.matmul(x, w), b)))
-        bb.emit_func_output(out)
-    return bb.get()
-
-
-def _arrays(n: int) -> list[np.ndarray]:
-    generator = np.random.default_rng(n)
-    return [generator.standard_normal(shape).astype(np.float32) for shape in ((n, 8), (8, 4), (4,))]
-
-
 def _run(params: list[Var], body: Expr, *arrays: np.ndarray, **options: Any) -> Any:
     return build(Function(params, body), target=TARGET, threads=1, **options)["main"](*arrays)
 
 
 def test_the_same_numbers_as_the_reference_at_any_size() -> None:
-    module = _mlp()
+    module = mlp()
     fast, reference = build(module, target=TARGET, threads=1)["main"], build(module, target="numpy")["main"]
     for n in (1, 3, 7):
-        arrays = _arrays(n)
+        arrays = mlp_arrays(n)
         np.testing.assert_allclose(fast(*arrays), reference(*arrays), rtol=1e-5, atol=1e-6)
 
 
 def test_a_result_stays_as_it_is_when_the_program_runs_again() -> None:
-    run = build(_mlp(), target=TARGET, threads=1)["main"]
-    first = run(*_arrays(3))
+    run = build(mlp(), target=TARGET, threads=1)["main"]
+    first = run(*mlp_arrays(3))
     kept = first.copy()
-    run(*_arrays(3)[:1], *_arrays(5)[1:])
+    run(*mlp_arrays(3)[:1], *mlp_arrays(5)[1:])
     np.testing.assert_array_equal(first, kept)
 
 
 def test_arrays_in_any_memory_order_are_taken() -> None:
-    x, w, b = _arrays(4)
-    expected = build(_mlp(), target="numpy")["main"](x, w, b)
-    found = build(_mlp(), target=TARGET, threads=1)["main"](np.asfortranarray(x), w.T.copy().T, b)
+    x, w, b = mlp_arrays(4)
+    expected = build(mlp(), target="numpy")["main"](x, w, b)
+    found = build(mlp(), target=TARGET, threads=1)["main"](np.asfortranarray(x), w.T.copy().T, b)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -70,7 +55,7 @@ def test_arguments_are_checked_as_the_reference_checks_them() -> None:
     messages: list[str] = []
     for target in (TARGET, "numpy"):
         with pytest.raises(TypeCheckError) as caught:
-            build(_mlp(), target=target)["main"](np.zeros((3, 5), np.float32), *_arrays(3)[1:])
+            build(mlp(), target=target)["main"](np.zeros((3, 5), np.float32), *mlp_arrays(3)[1:])
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
 
@@ -94,7 +79,7 @@ def test_arrays_of_each_dtype_go_in_and_out(dtype: str) -> None:
 def test_a_lower_precision_is_coarser_and_keeps_the_types() -> None:
     if "bfloat16" not in supported_precisions():
         with pytest.raises(BuildError, match="does not compute in bfloat16 on this processor"):
-            build(_mlp(), target=TARGET, precision="bfloat16")
+            build(mlp(), target=TARGET, precision="bfloat16")
         return
     x, w = _tensor("x", 64, 256), const(np.random.default_rng(0).standard_normal((256, 128)).astype(np.float32))
     array = np.random.default_rng(1).standard_normal((64, 256)).astype(np.float32)
@@ -108,7 +93,7 @@ def test_a_lower_precision_is_coarser_and_keeps_the_types() -> None:
 
 def test_a_precision_that_does_not_exist_is_refused_with_those_that_do() -> None:
     with pytest.raises(BuildError, match="precision='int3'; expected one of float32, bfloat16, float16"):
-        build(_mlp(), target=TARGET, precision="int3")
+        build(mlp(), target=TARGET, precision="int3")
 
 
 @pytest.mark.parametrize(
@@ -140,18 +125,18 @@ def test_an_integer_beyond_32_bits_is_refused_when_it_comes() -> None:
 
 
 def test_compiled_models_are_kept_in_the_cache_folder(tmp_path: Path) -> None:
-    arrays = _arrays(3)
-    first = build(_mlp(), target=TARGET, threads=1, cache=tmp_path)["main"](*arrays)
+    arrays = mlp_arrays(3)
+    first = build(mlp(), target=TARGET, threads=1, cache=tmp_path)["main"](*arrays)
     assert list(tmp_path.iterdir())
-    np.testing.assert_array_equal(build(_mlp(), target=TARGET, threads=1, cache=tmp_path)["main"](*arrays), first)
+    np.testing.assert_array_equal(build(mlp(), target=TARGET, threads=1, cache=tmp_path)["main"](*arrays), first)
 
 
 def test_a_file_runs_as_it_is(tmp_path: Path) -> None:
     import regraft
 
-    regraft.to_onnx(_mlp(), tmp_path / "mlp.onnx")
-    arrays = _arrays(3)
-    expected = build(_mlp(), target="numpy")["main"](*arrays)
+    regraft.to_onnx(mlp(), tmp_path / "mlp.onnx")
+    arrays = mlp_arrays(3)
+    expected = build(mlp(), target="numpy")["main"](*arrays)
     for source in (tmp_path / "mlp.onnx", onnx.load(tmp_path / "mlp.onnx")):
         [found] = openvino_original(source, threads=1)(arrays)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from inspect import Parameter, signature
 from itertools import cycle, islice
-from typing import Any, Final, TypeAlias, cast, final
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast, final
 
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
@@ -22,6 +22,8 @@ from .context import PassContext, PassError, Program
 FunctionTransform: TypeAlias = Callable[[Function, IRModule, PassContext], Function]
 ModuleTransform: TypeAlias = Callable[[IRModule, PassContext], IRModule]
 DataflowBlockTransform: TypeAlias = Callable[[DataflowBlock, IRModule, PassContext], DataflowBlock]
+
+_Transform = TypeVar("_Transform")
 
 
 class Pass:
@@ -60,15 +62,14 @@ class Pass:
         return self.name
 
 
-@final
-class FunctionPass(Pass):
-    """A pass that looks at one function at a time."""
+class _FromFunction(Pass, Generic[_Transform]):
+    """A pass that a Python function is."""
 
     __slots__ = ("_function",)
 
     def __init__(
         self,
-        function: FunctionTransform,
+        function: _Transform,
         name: str,
         *,
         keeps_values: bool = True,
@@ -77,6 +78,13 @@ class FunctionPass(Pass):
     ) -> None:
         super().__init__(name, keeps_values=keeps_values, opt_level=opt_level, required=required)
         self._function = function
+
+
+@final
+class FunctionPass(_FromFunction[FunctionTransform]):
+    """A pass that looks at one function at a time."""
+
+    __slots__ = ()
 
     def transform(self, program: Program, context: PassContext) -> Program:
         """The function, or each of the module, transformed."""
@@ -93,22 +101,10 @@ class FunctionPass(Pass):
 
 
 @final
-class ModulePass(Pass):
+class ModulePass(_FromFunction[ModuleTransform]):
     """A pass that looks at a whole module. Given a function alone, it works on a module of that one function."""
 
-    __slots__ = ("_function",)
-
-    def __init__(
-        self,
-        function: ModuleTransform,
-        name: str,
-        *,
-        keeps_values: bool = True,
-        opt_level: int = 0,
-        required: Iterable[str] = (),
-    ) -> None:
-        super().__init__(name, keeps_values=keeps_values, opt_level=opt_level, required=required)
-        self._function = function
+    __slots__ = ()
 
     def transform(self, program: Program, context: PassContext) -> Program:
         """The module, or one of the function alone, transformed."""
