@@ -55,6 +55,13 @@ def test_batch_and_length_of_a_text_stay_dynamic_up_to_its_positions(folder: Pat
     assert {var.name for param in params for var in type_symvars(param.ty)} == {"batch", "length"}
 
 
+@pytest.mark.parametrize(("kind", "most"), [("Bert", 32), ("Roberta", 30), ("MPNet", 30)])
+def test_a_row_for_padding_is_no_position(kind: str, most: int) -> None:
+    config = getattr(transformers, f"{kind}Config")(vocab_size=40, max_position_embeddings=32, **SMALL)
+    inputs = hugging_face.inputs_of(getattr(transformers, f"{kind}Model")(config))
+    assert inputs.dynamic["input_ids"][1].max == most
+
+
 def test_a_folder_without_a_configuration_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"is a folder without a config\.json; give the model's file in it"):
         open_model(tmp_path)

@@ -117,7 +117,7 @@ def inputs_of(model: Any) -> Inputs:
     values: dict[str, torch.Tensor] = {}
     dynamic: dict[str, dict[int, Any]] = {}
     if main in _TEXT:
-        length = Dim("length", max=_longest(config))
+        length = Dim("length", max=_longest(model))
         for name in (main, "attention_mask"):
             if name in takes:
                 values[name] = torch.ones(2, _LENGTH, dtype=torch.int64)
@@ -127,16 +127,21 @@ def inputs_of(model: Any) -> Inputs:
         dynamic[main] = {0: batch}
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in takes:
         values["decoder_input_ids"] = torch.ones(2, _LENGTH, dtype=torch.int64)
-        dynamic["decoder_input_ids"] = {0: batch, 1: Dim("decoder_length", max=_longest(config))}
+        dynamic["decoder_input_ids"] = {0: batch, 1: Dim("decoder_length", max=_longest(model))}
     return Inputs(values, dynamic)
 
 
-def _longest(config: Any) -> int:
-    """The most tokens that the model has positions for."""
+def _longest(model: Any) -> int:
+    """The most tokens that the model has positions for.
+
+    Where a table of positions has a row for padding, positions begin after it (RoBERTa, MPNet and their kin).
+    """
+    tables = [part for name, part in model.named_modules() if name.endswith("position_embeddings")]
+    first = max((part.padding_idx + 1 for part in tables if getattr(part, "padding_idx", None) is not None), default=0)
     for name in ("max_position_embeddings", "n_positions", "max_target_positions"):
-        found = getattr(config, name, None)
+        found = getattr(model.config, name, None)
         if isinstance(found, int) and found > _LENGTH:
-            return found - 2 if getattr(config, "model_type", "") in ("roberta", "xlm-roberta", "camembert") else found
+            return found - first
     return 1 << 20
 
 
