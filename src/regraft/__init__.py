@@ -69,7 +69,7 @@ from .ir import (
 from .ir.node import register_page
 from .op import call_dps_packed, call_pure_packed
 from .op.declare import operator
-from .op.shape import get_shape_of
+from .op.primitive.shape import get_shape_of
 from .rewrite import (
     DataflowBlockRewrite,
     PatternMatchingRewriter,

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from regraft import (
-    AnyType,
-    FuncType,
-    PrimType,
-    ShapeType,
-    SymVar,
-    TensorType,
-    TupleType,
-    Type,
-    Var,
-)
+from regraft import AnyType, FuncType, PrimType, ShapeType, SymVar, TensorType, TupleType, Type, Var
 from regraft.analysis import (
     BaseCheckResult,
     collect_non_negative_expressions,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regraft.ir import OpTypeError, ShapeExpr, ShapeType, SymVar, TensorType, Var
-from regraft.op.broadcast import broadcast_to, collapse_sum_like, collapse_sum_to, repeat, tile
+from regraft.op.primitive.broadcast import broadcast_to, collapse_sum_like, collapse_sum_to, repeat, tile
 from tests.op.harness import check
 
 DTYPES = ["float64", "float32", "float16", "int64", "uint8", "bool"]

@@ -7,7 +7,7 @@ import pytest
 
 import regraft.op as R
 from regraft.ir import OpTypeError
-from regraft.op.dist import ANNOTATE_SHARDING, DeviceMesh, device_mesh, placement_axes
+from regraft.op.primitive.dist import ANNOTATE_SHARDING, DeviceMesh, device_mesh, placement_axes
 from tests.gradient.checks import check_gradient
 from tests.op.harness import check
 from tests.op.samples import tensor

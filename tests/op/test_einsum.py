@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regraft.ir import OpTypeError, SymVar, TensorType, Tuple, Var
-from regraft.op.einsum import einsum
+from regraft.op.primitive.einsum import einsum
 from tests.op.harness import check
 
 CASES = [

@@ -7,7 +7,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from regraft.ir import OpTypeError, SymVar, TensorType, Var
-from regraft.op.gather import gather_elements, gather_nd, index_tensor
+from regraft.op.primitive.gather import gather_elements, gather_nd, index_tensor
 from tests.op.harness import check
 
 DTYPES = ["float64", "float32", "float16", "int64", "uint8", "bool"]

@@ -6,7 +6,7 @@ import pytest
 from regraft.ir import OpTypeError, PrimValue, SymVar, TensorType, Tuple, TupleType, Var
 from regraft.ir.dims import evaluate
 from regraft.ir.types import PrimType
-from regraft.op.indexing import dynamic_strided_slice, strided_slice, take
+from regraft.op.primitive.indexing import dynamic_strided_slice, strided_slice, take
 from tests.op.harness import check
 
 DTYPES = ["float64", "float32", "float16", "int64", "uint8", "bool"]

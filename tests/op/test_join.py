@@ -5,7 +5,7 @@ import pytest
 
 from regraft.ir import OpTypeError, PrimValue, SymVar, TensorType, Tuple, TupleType, Var
 from regraft.ir.dims import evaluate
-from regraft.op.join import concat, meshgrid, split, stack
+from regraft.op.primitive.join import concat, meshgrid, split, stack
 from tests.op.harness import check
 
 DTYPES = ["float32", "float16", "int64", "uint8", "bool"]

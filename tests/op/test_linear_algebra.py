@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regraft.ir import OpTypeError, SymVar, TensorType, Var
-from regraft.op.linear_algebra import linear, matmul, outer
+from regraft.op.primitive.linear_algebra import linear, matmul, outer
 from tests.op.harness import check
 
 SHAPES = [

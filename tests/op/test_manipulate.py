@@ -8,7 +8,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from regraft.ir import OpTypeError, SymVar, TensorType, Var
-from regraft.op.manipulate import flip, layout_transform, permutation, permute_dims, reverse_sequence
+from regraft.op.primitive.manipulate import flip, layout_transform, permutation, permute_dims, reverse_sequence
 from tests.op.harness import check
 
 DTYPES = ["float64", "float32", "float16", "int64", "uint8", "bool"]

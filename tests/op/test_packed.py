@@ -19,8 +19,8 @@ from regraft.ir import (
     Var,
     const,
 )
-from regraft.op import packed
-from regraft.op.packed import (
+from regraft.op.primitive import packed
+from regraft.op.primitive.packed import (
     assert_op,
     call_dps_packed,
     call_inplace_packed,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regraft.ir import OpTypeError, PrimValue, ShapeExpr, SymVar, TensorType, Var
-from regraft.op.reshaping import expand_dims, flatten, reshape, squeeze
+from regraft.op.primitive.reshaping import expand_dims, flatten, reshape, squeeze
 from tests.op.harness import check
 
 DTYPES = ["float64", "float32", "float16", "int64", "int8", "uint8", "bool"]

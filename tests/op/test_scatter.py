@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from regraft.ir import OpTypeError, SymVar, TensorType, Var
-from regraft.op.row_updates import fold_into_rows
-from regraft.op.scatter import index_put, scatter_elements, scatter_nd, slice_scatter
+from regraft.op.primitive.row_updates import fold_into_rows
+from regraft.op.primitive.scatter import index_put, scatter_elements, scatter_nd, slice_scatter
 from tests.op.harness import check
 
 NUMBERS = ["float64", "float32", "float16", "int64", "uint8"]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regraft.ir import OpTypeError, ShapeExpr, ShapeType, SymVar, TensorType, Var, const
-from regraft.op.shape import shape_of, shape_to_tensor, size, tensor_to_shape
+from regraft.op.primitive.shape import shape_of, shape_to_tensor, size, tensor_to_shape
 from tests.op.harness import check, evaluate
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from regraft.ir import Call, OpTypeError, SymVar, TensorType, Var
-from regraft.op import signal
+from regraft.op.extras import signal
 from tests.gradient.checks import check_gradient, check_second_order, numbers
 from tests.op.harness import check
 

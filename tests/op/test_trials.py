@@ -9,7 +9,7 @@ import pytest
 
 from regraft.ir import FuncType, PrimType, ShapeType, SymVar, TensorType, TupleType
 from regraft.ir.dtypes import numpy_dtype
-from regraft.op.trials import NoValueError, Sizes, difference, random_array, random_value, tolerance
+from regraft.reference.trials import NoValueError, Sizes, difference, random_array, random_value, tolerance
 
 
 def fixed(size: Any) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import regraft as rx
 from regraft.analysis import well_formed
 from regraft.ir import BlockBuilder, Expr, Function, IRModule, TensorType, Var
-from regraft.op.trials import difference
+from regraft.reference.trials import difference
 from regraft.script.text import parse
 from regraft.testing import assert_same_values
 from regraft.transform import Pass, op_counts

@@ -11,7 +11,7 @@ import regraft as rx
 from regraft import transform
 from regraft.analysis import well_formed
 from regraft.ir import IRModule
-from regraft.op.trials import difference
+from regraft.reference.trials import difference
 from regraft.testing import programs, random_inputs
 from regraft.transform import Pass
 

@@ -15,7 +15,7 @@ import regraft as rx
 from regraft import IRModule, TensorType, transform
 from regraft.analysis import well_formed
 from regraft.dpl import is_op, wildcard
-from regraft.op.trials import difference
+from regraft.reference.trials import difference
 from regraft.testing import programs, random_inputs
 from regraft.transform import Pass
 

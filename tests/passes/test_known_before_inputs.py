@@ -9,7 +9,7 @@ import pytest
 
 from regraft.analysis import defined_symbolic_vars, well_formed
 from regraft.ir import BlockBuilder, Constant, Function, IRModule, TensorData, TensorType, Var
-from regraft.op.trials import difference
+from regraft.reference.trials import difference
 from regraft.script import relax as R
 from regraft.testing import random_inputs
 from regraft.transform import (

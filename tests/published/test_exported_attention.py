@@ -14,7 +14,7 @@ from torch import nn
 
 import regraft as rx
 from bench.model_counts import attentions
-from regraft.op.trials import difference
+from regraft.reference.trials import difference
 from regraft.transform import FoldConstant, FuseAttention, op_counts, report
 
 B, H, SQ, SK, D, DV = 2, 3, 5, 7, 4, 6

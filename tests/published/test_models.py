@@ -19,7 +19,7 @@ from bench.model_counts import COMBINE, PREPARE, attentions, groups, matmuls
 from bench.models import ATTENTION_MODELS, Model, make
 from regraft.analysis import well_formed
 from regraft.ir import IRModule
-from regraft.op.trials import difference
+from regraft.reference.trials import difference
 from regraft.transform import CombineParallelMatmul, FoldConstant, FuseAttention, op_counts, report
 
 UNET = "Stable Diffusion 1.5 UNet"

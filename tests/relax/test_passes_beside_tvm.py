@@ -9,8 +9,7 @@ import pytest
 
 import regraft as rx
 from regraft.analysis import well_formed
-
-from .beside_tvm import both
+from tests.relax.beside_tvm import both
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

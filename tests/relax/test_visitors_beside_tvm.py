@@ -11,8 +11,7 @@ from tvm import relax as tvm_relax
 
 import regraft as rx
 from regraft.analysis import well_formed
-
-from .beside_tvm import ours, read_back, theirs
+from tests.relax.beside_tvm import ours, read_back, theirs
 
 BRANCHES = """
 @I.ir_module

@@ -12,7 +12,7 @@ import regraft as rx
 from regraft.analysis import well_formed
 from regraft.ir import Call, Function, IRModule, Op, Var
 from regraft.ir.visitor import iter_bindings
-from regraft.op.trials import difference
+from regraft.reference.trials import difference
 from regraft.testing.random_programs import random_inputs
 
 

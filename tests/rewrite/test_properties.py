@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from regraft import BlockBuilder, Expr, Function, IRModule, TensorType, Var
 from regraft.analysis import well_formed
 from regraft.dpl import DFPattern
-from regraft.op.trials import difference
+from regraft.reference.trials import difference
 from regraft.rewrite import RuleSet
 from regraft.script import relax as R
 from regraft.testing import Options, programs, random_inputs, random_module

@@ -10,19 +10,7 @@ import pytest
 
 import regraft as rx
 import regraft.op as R
-from regraft.ir import (
-    BlockBuilder,
-    Expr,
-    ExternFunc,
-    If,
-    IRModule,
-    Op,
-    Origin,
-    ShapeExpr,
-    SymVar,
-    TensorType,
-    Tuple,
-)
+from regraft.ir import BlockBuilder, Expr, ExternFunc, If, IRModule, Op, Origin, ShapeExpr, SymVar, TensorType, Tuple
 from regraft.run import BuildError, ExecutionError, TypeCheckError, build, runs_on
 from regraft.run.externs import register_func, remove_global_func
 from regraft.testing import random_inputs, random_module

@@ -21,8 +21,8 @@ from ..ir.origin import Origins
 from ..ir.program import Binding, Function, If, MatchCast, VarBinding, is_leaf
 from ..ir.types import FuncType, ObjectType, TensorType, TupleType, Type, is_subtype
 from ..op.adjoints import GradientError, is_differentiable, zeros_of
-from ..op.binary import add
-from ..op.create import ones
+from ..op.primitive.binary import add
+from ..op.primitive.create import ones
 from ..pattern.matcher.view import leaves_of
 from .checkpoint import is_marker
 

@@ -19,8 +19,8 @@ from ..ir.expr import Expr, Var
 from ..ir.op import Call, is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType, is_subtype, shapes_equal
-from ..op.linear_algebra import matmul
-from ..op.manipulate import permute_dims
+from ..op.primitive.linear_algebra import matmul
+from ..op.primitive.manipulate import permute_dims
 from ..pattern import PatternContext, is_op, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Decline, Rule, RuleSet, decline, rewrite

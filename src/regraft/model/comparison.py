@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.dtypes import as_dtype
-from ..op.trials import difference, tolerance
+from ..reference.trials import difference, tolerance
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from ..ir.module import IRModule
 from ..ir.op import OpTypeError
 from ..ir.program import Function
 from ..ir.types import TensorType, substitute_type
-from ..op.trials import NoValueError, random_arguments
+from ..reference.trials import NoValueError, random_arguments
 from ..run import ExecutionError
 from .errors import UsageError
 from .models import with_sizes

@@ -1,14 +1,23 @@
-"""The vocabulary: every operator, whole, in the module of its family.
+"""The vocabulary: every operator, whole, in the module of its family (`primitive`, `composite`, `extras`).
 
 This namespace holds the functions that people call. It knows the language only. Importing it also tells
 Python's operators on expressions what they mean.
 """
 
-from . import dist, grad, image, nn, signal, vision
-from . import indexing_gradients as indexing_gradients
+from . import grad, image, nn, vision
 from . import operators as operators
-from . import selection_gradients as selection_gradients
-from .binary import (
+from .composite import loss_gradients as loss_gradients
+from .composite import sampling_gradients as sampling_gradients
+from .composite.matrix import eye, eye_like, tril, triu
+from .composite.quantize import dequantize, dynamic_quantize, quantize
+from .composite.quantized_products import matmul_blocks, matmul_integer
+from .composite.sampling import multinomial_from_uniform
+from .extras import signal
+from .primitive import conv_gradients as conv_gradients
+from .primitive import dist
+from .primitive import indexing_gradients as indexing_gradients
+from .primitive import selection_gradients as selection_gradients
+from .primitive.binary import (
     add,
     atan2,
     divide,
@@ -22,13 +31,13 @@ from .binary import (
     power,
     subtract,
 )
-from .bits import bitcast
-from .broadcast import broadcast_to, collapse_sum_like, collapse_sum_to, repeat, tile
-from .comparison import equal, greater, greater_equal, less, less_equal, not_equal
-from .create import arange, full, full_like, hamming_window, one_hot, ones, ones_like, zeros, zeros_like
-from .datatype import astype, wrap_param
-from .einsum import einsum
-from .elementary import (
+from .primitive.bits import bitcast
+from .primitive.broadcast import broadcast_to, collapse_sum_like, collapse_sum_to, repeat, tile
+from .primitive.comparison import equal, greater, greater_equal, less, less_equal, not_equal
+from .primitive.create import arange, full, full_like, hamming_window, one_hot, ones, ones_like, zeros, zeros_like
+from .primitive.datatype import astype, wrap_param
+from .primitive.einsum import einsum
+from .primitive.elementary import (
     acos,
     acosh,
     asin,
@@ -48,11 +57,11 @@ from .elementary import (
     tan,
     tanh,
 )
-from .gather import gather_elements, gather_nd, index_tensor
-from .indexing import dynamic_strided_slice, strided_slice, take
-from .join import concat, meshgrid, split, stack
-from .linear_algebra import linear, matmul, outer
-from .logical import (
+from .primitive.gather import gather_elements, gather_nd, index_tensor
+from .primitive.indexing import dynamic_strided_slice, strided_slice, take
+from .primitive.join import concat, meshgrid, split, stack
+from .primitive.linear_algebra import linear, matmul, outer
+from .primitive.logical import (
     bitwise_and,
     bitwise_or,
     bitwise_xor,
@@ -62,12 +71,8 @@ from .logical import (
     logical_xor,
     right_shift,
 )
-from .manipulate import flip, layout_transform, permute_dims, reverse_sequence
-from .matrix import eye, eye_like, tril, triu
-from .nn import conv_gradients as conv_gradients
-from .nn import loss_gradients as loss_gradients
-from .nn import sampling_gradients as sampling_gradients
-from .packed import (
+from .primitive.manipulate import flip, layout_transform, permute_dims, reverse_sequence
+from .primitive.packed import (
     assert_op,
     call_dps_packed,
     call_inplace_packed,
@@ -79,19 +84,16 @@ from .packed import (
     null_value,
     print,
 )
-from .quantize import dequantize, dynamic_quantize, quantize
-from .quantized_products import matmul_blocks, matmul_integer
-from .reduction import max, mean, median, min, prod, std, sum, variance
-from .reshaping import expand_dims, flatten, reshape, squeeze
-from .sampling import multinomial_from_uniform
-from .scan import cumprod, cumsum
-from .scatter import index_put, scatter_elements, scatter_nd, slice_scatter
-from .search import argmax, argmin, bucketize
-from .sets import nonzero, unique
-from .shape import shape_of, shape_to_tensor, size, tensor_to_shape
-from .sorting import argsort, sort, topk
-from .ternary import clip, ewise_fma, masked_fill, where
-from .unary import (
+from .primitive.reduction import max, mean, median, min, prod, std, sum, variance
+from .primitive.reshaping import expand_dims, flatten, reshape, squeeze
+from .primitive.scan import cumprod, cumsum
+from .primitive.scatter import index_put, scatter_elements, scatter_nd, slice_scatter
+from .primitive.search import argmax, argmin, bucketize
+from .primitive.sets import nonzero, unique
+from .primitive.shape import shape_of, shape_to_tensor, size, tensor_to_shape
+from .primitive.sorting import argsort, sort, topk
+from .primitive.ternary import clip, ewise_fma, masked_fill, where
+from .primitive.unary import (
     abs,
     bitwise_not,
     ceil,

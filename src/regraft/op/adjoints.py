@@ -16,7 +16,7 @@ from ..ir.op import Call, Op
 from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type, shapes_equal
 
 # Modules rather than names: the operators in these files have gradients, so they import this one, too.
-from . import broadcast, create, datatype, reduction, reshaping, shape
+from .primitive import broadcast, create, datatype, reduction, reshaping, shape
 
 
 class GradientError(RegraftError, ValueError):

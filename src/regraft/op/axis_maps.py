@@ -16,10 +16,10 @@ from ..ir.dims import Dim
 from ..ir.expr import Constant, Expr, const
 from ..ir.op import Call, Op
 from .adjoints import GradientError, known_rank, tensor_type
+from .composite.matrix import eye
 from .evaluate import Evaluator
-from .linear_algebra import matmul
-from .manipulate import permute_dims
-from .matrix import eye
+from .primitive.linear_algebra import matmul
+from .primitive.manipulate import permute_dims
 
 
 def rearranged(value: Expr, layout: str, wanted: str) -> Expr:

@@ -138,4 +138,4 @@ def _with_none(function: Reference, optional: list[bool]) -> Reference:
     return reference
 
 
-Op.provide("com.microsoft", f"{__package__}.microsoft")
+Op.provide("com.microsoft", f"{__package__}.extras.microsoft")

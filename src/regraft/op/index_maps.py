@@ -14,9 +14,9 @@ from ..ir.dims import FloorDiv, FloorMod, SymVar, ceildiv, floormod
 from ..ir.errors import OpTypeError
 from ..ir.expr import Expr, PrimValue
 from ..ir.types import TensorType
-from .manipulate import permute_dims
-from .nn.padding import pad
-from .reshaping import reshape
+from .composite.padding import pad
+from .primitive.manipulate import permute_dims
+from .primitive.reshaping import reshape
 
 IndexMap = Callable[..., Sequence[Any]]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..ir.expr import Expr
-from .binary import add, divide, floor_divide, mod, multiply, power, subtract
-from .comparison import greater, greater_equal, less, less_equal
-from .datatype import astype
-from .linear_algebra import matmul
-from .unary import abs, negative
+from .primitive.binary import add, divide, floor_divide, mod, multiply, power, subtract
+from .primitive.comparison import greater, greater_equal, less, less_equal
+from .primitive.datatype import astype
+from .primitive.linear_algebra import matmul
+from .primitive.unary import abs, negative
 
 Expr.define_operators(
     {

@@ -15,7 +15,7 @@ from .. import op as ops
 from ..ir.dims import Dim, dim_product, dims_equal
 from ..ir.expr import Expr, Var
 from ..ir.op import Call
-from ..op.manipulate import permutation
+from ..op.primitive.manipulate import permutation
 from ..pattern import is_op, wildcard
 from ..pattern.matcher.view import resolve
 from ..rewrite import Bindings

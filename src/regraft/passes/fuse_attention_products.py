@@ -14,7 +14,7 @@ from ..ir.dims import Dim, dims_equal
 from ..ir.expr import Expr, Var
 from ..ir.op import Call
 from ..ir.types import TensorType
-from ..op.einsum import spelled_out
+from ..op.primitive.einsum import spelled_out
 from ..pattern import is_op, is_tuple, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Bindings

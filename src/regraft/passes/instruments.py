@@ -13,7 +13,7 @@ from ..ir.node import page_of
 from ..ir.op import Call, Op
 from ..ir.program import Function
 from ..ir.visitor import iter_bindings
-from ..op.trials import Difference
+from ..reference.trials import Difference
 from .context import PassContext, PassError, PassInstrument, Program, Step
 from .passes import Pass, Sequential
 from .verification import changed_value

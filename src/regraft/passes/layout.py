@@ -11,7 +11,7 @@ from ..ir.module import IRModule
 from ..ir.op import Call, Op, Trait
 from ..ir.program import Function
 from ..ir.types import UNKNOWN_NDIM, TensorType, is_subtype, shapes_equal
-from ..op.manipulate import permutation
+from ..op.primitive.manipulate import permutation
 from ..pattern import PatternContext, is_op, wildcard
 from ..pattern.matcher.view import resolve
 from ..pattern.pattern import DFPattern

@@ -17,7 +17,7 @@ from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Function
 from ..ir.types import TensorType, is_subtype
-from ..op.manipulate import permutation
+from ..op.primitive.manipulate import permutation
 from ..pattern import PatternContext, is_op, wildcard
 from ..pattern.matcher.view import resolve
 from ..pattern.pattern import DFPattern

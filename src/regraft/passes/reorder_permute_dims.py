@@ -14,7 +14,7 @@ from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Function
 from ..ir.types import TensorType
-from ..op.manipulate import permutation
+from ..op.primitive.manipulate import permutation
 from ..pattern import is_op, is_tuple, repeat, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Decline, Rule, decline

@@ -6,7 +6,7 @@ from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..ir.program import Function
 from ..op.evaluate import run_program
-from ..op.trials import Difference, difference, random_arguments
+from ..reference.trials import Difference, difference, random_arguments
 from .context import PassError
 
 

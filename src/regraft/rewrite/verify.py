@@ -20,7 +20,6 @@ from ..ir.node import print_node
 from ..ir.op import Call
 from ..ir.types import TensorType, Type
 from ..op.evaluate import MOST_ELEMENTS, EvaluationError, Evaluator
-from ..op.trials import WHOLE, NoValueError, Sizes, difference, random_value
 from ..pattern.pattern import (
     CallPattern,
     DFPattern,
@@ -29,6 +28,7 @@ from ..pattern.pattern import (
     TuplePattern,
     UnorderedTuplePattern,
 )
+from ..reference.trials import WHOLE, NoValueError, Sizes, difference, random_value
 from .errors import RewriteValueError
 
 _COMPUTED: Final = (CallPattern, TuplePattern, UnorderedTuplePattern, TupleGetItemPattern, FunctionPattern)

@@ -15,7 +15,7 @@ import numpy as np
 from ..ir.op import Call
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType
-from ..op.dist import DeviceMesh, placement_axes
+from ..op.primitive.dist import DeviceMesh, placement_axes
 from .errors import BuildError
 from .mesh import CutAxes, Mesh
 from .sharding_gate import Placed, check_sizes, checked_spec

@@ -19,7 +19,7 @@ from ..ir.op import Call
 from ..ir.program import Function
 from ..ir.tensor_data import TensorData
 from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type
-from ..op.dist import ANNOTATE_SHARDING, MESHES, DeviceMesh
+from ..op.primitive.dist import ANNOTATE_SHARDING, MESHES, DeviceMesh
 from .errors import BuildError, ExecutionError, TypeCheckError
 from .failures import located
 from .function_writer import FunctionWriter

@@ -24,14 +24,7 @@ from .environment import Environment
 from .errors import ParseError
 from .macros import Macro
 from .names import Namespace, OperatorPath
-from .sizes import (
-    ARITHMETIC,
-    COMPARISON_SIGNS,
-    checked_number,
-    compare_sizes,
-    size_arithmetic,
-    sizes_among,
-)
+from .sizes import ARITHMETIC, COMPARISON_SIGNS, checked_number, compare_sizes, size_arithmetic, sizes_among
 from .source import Source
 
 MOST_NESTED: Final = 100

@@ -16,7 +16,7 @@ from ..ir.errors import IRError, RegraftError
 from ..ir.expr import Constant, DataTypeImm, Expr, PrimValue, ShapeExpr, StringImm, Tuple
 from ..ir.expr import const as make_const
 from ..ir.op import Attrs
-from ..op.dist import DeviceMesh
+from ..op.primitive.dist import DeviceMesh
 from .evaluate import as_value
 from .sizes import SizeScope
 

@@ -19,7 +19,7 @@ from ..ir.module import IRModule
 from ..ir.program import Function, MatchCast
 from ..ir.types import FuncType, Type, is_subtype, type_symvars
 from ..ir.visitor import iter_bindings
-from ..op.dist import MESHES
+from ..op.primitive.dist import MESHES
 from . import intrinsics
 from .decorators import FunctionOptions, function_options
 from .environment import Environment

@@ -30,7 +30,7 @@ from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
-from ..op.dist import MESHES, DeviceMesh
+from ..op.primitive.dist import MESHES, DeviceMesh
 from .constants import ConstantWriter
 from .names import IdentifierSupply, identifier
 

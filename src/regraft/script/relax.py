@@ -16,7 +16,7 @@ from ..ir.expr import TupleGetItem as TupleGetItem
 from ..ir.op import Op as _Op
 from ..ir.program import SeqExpr as SeqExpr
 from ..op import *  # noqa: F403 - the vocabulary is this namespace
-from ..op.dist import device_mesh as device_mesh
+from ..op.primitive.dist import device_mesh as device_mesh
 from .annotations import (
     CallableConstructor,
     ObjectConstructor,

@@ -4,7 +4,7 @@ Knows the language, the vocabulary, the analyses, rewriting and the engines. Not
 it depends on no test framework: a failed check is an `AssertionError`.
 """
 
-from ..op.trials import random_arguments
+from ..reference.trials import random_arguments
 from .check_rule import RuleReport, check_rule
 from .random_programs import Options, programs, random_function, random_inputs, random_module
 from .same_values import NotRunnableError, assert_rewrites, assert_same_values

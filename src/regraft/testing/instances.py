@@ -24,7 +24,6 @@ from ..ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, 
 from ..ir.op import Call, Op
 from ..ir.program import Function
 from ..ir.types import PrimType, TensorType, TupleType, Type, bind_type, substitute_type, type_symvars
-from ..op.trials import random_array
 from ..pattern.context import PatternContext
 from ..pattern.derived import duplicate
 from ..pattern.matcher.parts import shared_throughout
@@ -54,6 +53,7 @@ from ..pattern.pattern import (
     WildcardPattern,
     all_patterns,
 )
+from ..reference.trials import random_array
 from .open_choices import draw_attributes, draw_shape_argument, draw_tensor_type
 
 _TRIES: Final = 150

@@ -1,7 +1,7 @@
 """Assertions about what programs compute: two of them the same, or one rewritten into another.
 
-Programs run on the NumPy engine, on inputs that respect every dtype and size; see `regraft.op.trials` for how they
-are drawn and what rounding may change.
+Programs run on the NumPy engine, on inputs that respect every dtype and size; see `regraft.reference.trials` for how
+they are drawn and what rounding may change.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from ..ir.equality_report import assert_structural_equal
 from ..ir.module import IRModule
 from ..ir.program import Function
-from ..op.trials import WHOLE, difference, random_arguments
+from ..reference.trials import WHOLE, difference, random_arguments
 from ..run import ExecutionError, build
 
 _Program = TypeVar("_Program", bound=Function | IRModule)

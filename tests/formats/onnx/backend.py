@@ -20,8 +20,7 @@ from regraft.engine import BuildError, build
 from regraft.formats import from_onnx
 from regraft.formats.errors import ConvertError
 from regraft.ir import IRModule
-
-from .single_node import run_onnxruntime
+from tests.formats.onnx.single_node import run_onnxruntime
 
 PASSED = "passed"
 FIXED = "passed with inputs fixed"

@@ -7,8 +7,7 @@ import numpy as np
 import regraft as rx
 from regraft.formats import to_onnx
 from regraft.script import relax as R
-
-from .single_node import run_onnxruntime
+from tests.formats.onnx.single_node import run_onnxruntime
 
 
 @R.function

@@ -8,8 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import regraft as rx
-
-from .single_node import assert_same, run_onnxruntime
+from tests.formats.onnx.single_node import assert_same, run_onnxruntime
 
 _RANDOM = np.random.default_rng(11)
 QUERY_HEADS, KEY_HEADS, PAST, SIZE = 6, 2, 9, 8

@@ -10,8 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import regraft as rx
-
-from .single_node import assert_same, run_onnxruntime
+from tests.formats.onnx.single_node import assert_same, run_onnxruntime
 
 _ML = "ai.onnx.ml"
 _TREE: dict[str, Any] = {

@@ -11,8 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from regraft.formats import ConvertError, from_onnx, to_onnx
-
-from .single_node import assert_same, one_node, run_here, run_onnxruntime
+from tests.formats.onnx.single_node import assert_same, one_node, run_here, run_onnxruntime
 
 Arrays = Mapping[str, np.ndarray]
 _RANDOM = np.random.default_rng(7)

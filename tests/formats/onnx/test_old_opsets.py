@@ -8,8 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import regraft as rx
-
-from .single_node import assert_same, run_here
+from tests.formats.onnx.single_node import assert_same, run_here
 
 
 def _model(opset: int | None, *nodes: onnx.NodeProto, **constants: np.ndarray) -> onnx.ModelProto:

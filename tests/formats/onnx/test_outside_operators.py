@@ -14,8 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 import regraft as rx
 from regraft.script import relax as R
-
-from .single_node import run_here
+from tests.formats.onnx.single_node import run_here
 
 
 @rx.operator("outside.scaled_add")

@@ -14,8 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import regraft as rx
 from regraft.formats import ConvertError, from_onnx, to_onnx
 from regraft.script import relax as R
-
-from .single_node import assert_same, run_onnxruntime
+from tests.formats.onnx.single_node import assert_same, run_onnxruntime
 
 _RANDOM = np.random.default_rng(5)
 

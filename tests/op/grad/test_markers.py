@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regraft.ir import Op, ShapeExpr, TensorType, Trait, TupleType, Var
-from regraft.op.grad.markers import end_checkpoint, no_grad, start_checkpoint
+from regraft.op.primitive.markers import end_checkpoint, no_grad, start_checkpoint
 from tests.op.harness import check
 
 MARKERS = [no_grad, start_checkpoint, end_checkpoint]

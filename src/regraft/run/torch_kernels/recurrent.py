@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import torch
 
-from ...op.nn.recurrence import Kind
-from ...op.nn.recurrent import GRU_KIND, LSTM_KIND, RNN_KIND
+from ...op.composite.recurrence import Kind
+from ...op.composite.recurrent import GRU_KIND, LSTM_KIND, RNN_KIND
 
 _ORDER: Final = {"rnn": (0,), "gru": (1, 0, 2), "lstm": (0, 2, 3, 1)}
 """Which of ONNX's gates is PyTorch's first, second and so on."""

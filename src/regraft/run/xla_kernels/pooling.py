@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ...ir.dtypes import is_float
+from ...op.composite.pooling import PoolWindows
 from ...op.layouts import data_letters, from_canonical, to_canonical
-from ...op.nn.pooling import PoolWindows
 from ...op.semantics import cast, dtype_name, widened
 from ..xla_library import jnp, lax
 

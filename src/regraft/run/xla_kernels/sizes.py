@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...op.indexing import DYNAMIC_STRIDED_SLICE
+from ...op.primitive.indexing import DYNAMIC_STRIDED_SLICE
 from ..xla_library import jnp
 
 

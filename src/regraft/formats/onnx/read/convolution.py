@@ -12,7 +12,7 @@ from .... import op as ops
 from ....ir.dims import Dim, ceildiv, dim_max, floordiv
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
-from ....op.nn.windows import window_count
+from ....op.primitive.windows import window_count
 from .importing import Imported, NodeImporter, reads
 
 _CONV = {1: ops.nn.conv1d, 2: ops.nn.conv2d, 3: ops.nn.conv3d}

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from .... import op as ops
 from ....ir.expr import Expr
-from ....op.nn.recurrence import ACTIVATIONS
+from ....op.composite.recurrence import ACTIVATIONS
 from .importing import Imported, NodeImporter, reads
 
 _FUNCTIONS: Final[dict[str, Any]] = {"RNN": ops.nn.rnn, "GRU": ops.nn.gru, "LSTM": ops.nn.lstm}

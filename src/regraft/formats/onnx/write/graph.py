@@ -16,19 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from ....ir.builder import NameSupply
-from ....ir.dims import (
-    Condition,
-    Dim,
-    FloorDiv,
-    FloorMod,
-    Max,
-    Min,
-    Operation,
-    Select,
-    SymExpr,
-    SymVar,
-    dim_at_least,
-)
+from ....ir.dims import Condition, Dim, FloorDiv, FloorMod, Max, Min, Operation, Select, SymExpr, SymVar, dim_at_least
 from ....ir.dtypes import numpy_dtype
 from ....ir.origin import Origins
 from ....ir.tensor_data import TensorData

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from ....ir.expr import Expr
 from ....ir.op import Call, Op
 from ....ir.types import TupleType
-from ....op.nn.recurrent import GRU, GRU_KIND, LSTM, LSTM_KIND, RNN, RNN_KIND
+from ....op.composite.recurrent import GRU, GRU_KIND, LSTM, LSTM_KIND, RNN, RNN_KIND
 from .elementwise import operand_dtype
 from .graph import dtype_of
 from .lowering import Lowered, Lowering, lowers, size_at

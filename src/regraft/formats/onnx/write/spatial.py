@@ -16,7 +16,7 @@ from ....ir.dims import Dim, SymExpr, dim_max
 from ....ir.dtypes import is_float, itemsize
 from ....ir.op import Call
 from ....ir.types import ShapeType
-from ....op.nn.windows import window_count
+from ....op.primitive.windows import window_count
 from ...errors import ConvertError
 from .elementwise import operand_dtype
 from .graph import GraphWriter, dtype_of

@@ -1,0 +1,386 @@
+"""Activation functions: elementwise nonlinearities, and the softmax pair, which normalizes along one axis.
+
+float16 and bfloat16 are computed in float32 and rounded once. Each operator is declared whole here.
+"""
+
+from __future__ import annotations
+
+from math import pi, sqrt
+from typing import Any, Final
+
+from ...ir.dims import dims_equal
+from ...ir.dtypes import is_bool
+from ...ir.expr import Expr
+from ...ir.op import Call, Op, Precision, Trait, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, Type
+from ..adjoints import collapse_to, known_rank, reshape_like
+from ..primitive.comparison import greater, less_equal
+from ..primitive.elementary import erf, exp, sigmoid, tanh
+from ..primitive.reduction import sum
+from ..primitive.reshaping import expand_dims
+from ..primitive.ternary import clip, where
+from ..rules import (
+    common_dtype,
+    normalize_axis,
+    require_dtype,
+    require_float,
+    same_float_type,
+    same_type,
+    tensor_operand,
+)
+from ..semantics import normalized_exponentials, rounded_once, special_function
+
+__all__ = [
+    "gelu",
+    "gelu_tanh",
+    "leakyrelu",
+    "log_softmax",
+    "prelu",
+    "relu",
+    "relu6",
+    "selu",
+    "silu",
+    "softmax",
+    "softplus",
+]
+
+_ELEMENTWISE: Final = (Trait.ELEMENTWISE,)
+
+
+# --- the rectifier and its kin
+
+
+def _relu(xp: Any, x: Any) -> Any:
+    return xp.where(x < 0, xp.zeros_like(x), x)
+
+
+RELU = Op(
+    "relax.nn.relu",
+    ("data",),
+    infer=require_dtype(same_type, lambda dtype: not is_bool(dtype), "numbers, not bool"),
+    reference=_relu,
+    traits=(Trait.ELEMENTWISE, Trait.IDEMPOTENT),
+    precision=Precision.FOLLOWS,
+    finite=True,
+)
+
+
+def relu(data: Expr) -> Call:
+    """``data`` with negative elements replaced by 0; follows ``torch.nn.functional.relu``.
+
+    Operands: a tensor of numbers. Result: the same shape and dtype; NaN stays NaN.
+    Raises `OpTypeError` for bool.
+    """
+    return RELU(data)
+
+
+def relu6(data: Expr) -> Call:
+    """``data`` limited to 0 to 6; follows ``torch.nn.functional.relu6``. It is a call of `clip`.
+
+    Operands: a tensor of numbers. Result: the same shape and dtype. Raises `OpTypeError` for bool.
+    """
+    return clip(data, 0, 6)
+
+
+def _leakyrelu(xp: Any, x: Any, alpha: float) -> Any:
+    return xp.where(x < 0, x * alpha, x)
+
+
+LEAKYRELU = Op(
+    "relax.nn.leakyrelu",
+    ("data",),
+    {"alpha": 0.01},
+    infer=same_float_type,
+    reference=rounded_once(_leakyrelu),
+    traits=_ELEMENTWISE,
+    precision=Precision.FOLLOWS,
+)
+
+
+def leakyrelu(data: Expr, alpha: float = 0.01) -> Call:
+    """``data`` with negative elements multiplied by ``alpha``; follows ``torch.nn.functional.leaky_relu``.
+
+    Operands: a floating tensor. Result: the same shape and dtype. Raises `OpTypeError` for other dtypes.
+    """
+    return LEAKYRELU(data, alpha=float(alpha))
+
+
+def _prelu_type(call: Call) -> Type:
+    data, alpha = require_float(call, 0), tensor_operand(call, 1)
+    common_dtype(call)
+    if alpha.ndim not in (UNKNOWN_NDIM, 1):
+        raise wrong_operand(call, 1, "a tensor of 1 dimension, one slope per channel")
+    if data.ndim == UNKNOWN_NDIM:
+        return data
+    axis = normalize_axis(call, "axis", call.attrs.axis, data.ndim)
+    if data.shape is not None and alpha.shape is not None:
+        slopes, channels = alpha.shape[0], data.shape[axis]
+        if dims_equal(slopes, channels) is False and dims_equal(slopes, 1) is False:
+            raise wrong_operand(call, 1, f"{channels} slopes, one for each channel on axis {axis} of data, or 1")
+    return data
+
+
+def _prelu(xp: Any, x: Any, alpha: Any, axis: int) -> Any:
+    shape = [1] * x.ndim
+    shape[axis] = alpha.shape[0]
+    return xp.where(x < 0, x * xp.reshape(alpha, tuple(shape)), x)
+
+
+PRELU = Op("relax.nn.prelu", ("data", "alpha"), {"axis": 1}, infer=_prelu_type, reference=rounded_once(_prelu))
+
+
+def prelu(data: Expr, alpha: Expr, axis: int = 1) -> Call:
+    """``data`` with negative elements multiplied by a slope per channel; as ``torch.nn.functional.prelu``.
+
+    Operands: ``data``, floating; ``alpha``, of the same dtype and of shape ``(data.shape[axis],)`` or
+    ``(1,)``.
+    Result: ``data``'s shape and dtype. Raises `OpTypeError` for another shape or dtype of ``alpha``.
+    """
+    return PRELU(data, alpha, axis=int(axis))
+
+
+_SELU_ALPHA: Final = 1.6732632423543772848170429916717
+_SELU_SCALE: Final = 1.0507009873554804934193349852946
+
+
+def _selu(xp: Any, x: Any) -> Any:
+    # expm1 of the negative part only: it overflows for large positive elements
+    low = xp.expm1(xp.where(x < 0, x, xp.zeros_like(x))) * _SELU_ALPHA
+    return xp.where(x < 0, low, x) * _SELU_SCALE
+
+
+SELU = Op("relax.nn.selu", ("data",), infer=same_float_type, reference=rounded_once(_selu), traits=_ELEMENTWISE)
+
+
+def selu(data: Expr) -> Call:
+    """Scaled exponential linear unit, ``scale * where(x < 0, alpha * (exp(x) - 1), x)``.
+
+    ``alpha`` is 1.67326324..., ``scale`` 1.05070098... (Klambauer et al., "Self-Normalizing Neural Networks",
+    2017).
+    Operands: a floating tensor. Result: the same shape and dtype. Raises `OpTypeError` for other dtypes.
+    """
+    return SELU(data)
+
+
+# --- smooth activations
+
+
+def _gelu(xp: Any, x: Any) -> Any:
+    # erfc keeps its precision far left of zero, where 1 + erf cancels
+    return x * 0.5 * special_function(xp, "erfc")(x * -sqrt(0.5))
+
+
+GELU = Op(
+    "relax.nn.gelu", ("data",), infer=same_float_type, reference=rounded_once(_gelu), traits=_ELEMENTWISE, finite=True
+)
+
+
+def gelu(data: Expr) -> Call:
+    """Gaussian error linear unit, ``x * (1 + erf(x / sqrt(2))) / 2``; follows ``torch.nn.functional.gelu``.
+
+    Operands: a floating tensor. Result: the same shape and dtype. Raises `OpTypeError` for other dtypes.
+    """
+    return GELU(data)
+
+
+_GELU_TANH_FLAT: Final = 20.0
+"""Beyond this the tanh is 1 to the last bit, and a cube would overflow."""
+
+
+def _gelu_tanh(xp: Any, x: Any) -> Any:
+    near = xp.clip(x, -_GELU_TANH_FLAT, _GELU_TANH_FLAT)
+    return x * 0.5 * (xp.tanh((near + near * near * near * 0.044715) * sqrt(2 / pi)) + 1.0)
+
+
+GELU_TANH = Op(
+    "relax.nn.gelu_tanh",
+    ("data",),
+    infer=same_float_type,
+    reference=rounded_once(_gelu_tanh),
+    traits=_ELEMENTWISE,
+)
+
+
+def gelu_tanh(data: Expr) -> Call:
+    """The tanh approximation of `gelu`, ``x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2``.
+
+    Operands: a floating tensor. Result: the same shape and dtype. Raises `OpTypeError` for other dtypes.
+    """
+    return GELU_TANH(data)
+
+
+def _silu(xp: Any, x: Any) -> Any:
+    return x * special_function(xp, "expit")(x)
+
+
+SILU = Op(
+    "relax.nn.silu", ("data",), infer=same_float_type, reference=rounded_once(_silu), traits=_ELEMENTWISE, finite=True
+)
+
+
+def silu(data: Expr) -> Call:
+    """Sigmoid linear unit, ``x * sigmoid(x)``, also called swish; follows ``torch.nn.functional.silu``.
+
+    Operands: a floating tensor. Result: the same shape and dtype. Raises `OpTypeError` for other dtypes.
+    """
+    return SILU(data)
+
+
+def _softplus(xp: Any, x: Any, beta: float, threshold: float) -> Any:
+    scaled = x * beta
+    linear = scaled > threshold
+    bent = xp.log1p(xp.exp(xp.where(linear, xp.zeros_like(scaled), scaled))) / beta
+    return xp.where(linear, x, bent)
+
+
+def _softplus_type(call: Call) -> Type:
+    if call.attrs.beta == 0:
+        raise wrong_attribute(call, "beta", "a number other than 0")
+    return require_float(call, 0)
+
+
+SOFTPLUS = Op(
+    "relax.nn.softplus",
+    ("data",),
+    {"beta": 1.0, "threshold": 20.0},
+    infer=_softplus_type,
+    reference=rounded_once(_softplus),
+    traits=_ELEMENTWISE,
+)
+
+
+def softplus(data: Expr, beta: float = 1.0, threshold: float = 20.0) -> Call:
+    """``log(1 + exp(beta * x)) / beta``, and ``x`` itself where ``beta * x > threshold``.
+
+    Follows ``torch.nn.functional.softplus``. Operands: a floating tensor. Result: the same shape and dtype.
+    Raises `OpTypeError` for other dtypes, or when ``beta`` is 0.
+    """
+    return SOFTPLUS(data, beta=float(beta), threshold=float(threshold))
+
+
+# --- along an axis
+
+
+def _along_axis_type(call: Call) -> Type:
+    ty = require_float(call, 0)
+    if ty.ndim != UNKNOWN_NDIM:
+        normalize_axis(call, "axis", call.attrs.axis, ty.ndim)
+    return ty
+
+
+SOFTMAX = Op(
+    "relax.nn.softmax",
+    ("data",),
+    {"axis": -1},
+    infer=_along_axis_type,
+    reference=rounded_once(normalized_exponentials),
+    finite=True,
+)
+
+
+def softmax(data: Expr, axis: int = -1) -> Call:
+    """``exp(data)`` divided by its sum along ``axis``; follows ``torch.nn.functional.softmax``.
+
+    Operands: a floating tensor. Attributes: ``axis``, negative ones count from the end. Result: the same
+    shape and dtype; a slice that is -inf throughout gives NaN. Raises `OpTypeError` for other dtypes or an
+    axis out of range.
+    """
+    return SOFTMAX(data, axis=int(axis))
+
+
+def _log_softmax(xp: Any, x: Any, axis: int) -> Any:
+    if x.shape[axis] == 0:
+        return x
+    shifted = x - xp.max(x, axis=axis, keepdims=True)
+    return shifted - xp.log(xp.sum(xp.exp(shifted), axis=axis, keepdims=True))
+
+
+LOG_SOFTMAX = Op(
+    "relax.nn.log_softmax",
+    ("data",),
+    {"axis": -1},
+    infer=_along_axis_type,
+    reference=rounded_once(_log_softmax),
+)
+
+
+def log_softmax(data: Expr, axis: int = -1) -> Call:
+    """The logarithm of `softmax`, without its rounding to 0; follows ``torch.nn.functional.log_softmax``.
+
+    Operands: a floating tensor. Attributes: ``axis``, negative ones count from the end. Result: the same
+    shape and dtype. Raises `OpTypeError` for other dtypes or an axis out of range.
+    """
+    return LOG_SOFTMAX(data, axis=int(axis))
+
+
+# --- gradients
+
+
+@RELU.define_gradient
+def _relu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    # From the output, which is kept anyway: at 0 the gradient is 0, as in PyTorch.
+    return [where(less_equal(output, 0.0), 0.0, adjoint)]
+
+
+@LEAKYRELU.define_gradient
+def _leakyrelu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [where(greater(call.args[0], 0.0), adjoint, adjoint * call.attrs.alpha)]
+
+
+@PRELU.define_gradient
+def _prelu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    data, alpha = call.args
+    slopes, ndim = alpha, known_rank(call, data, "data")
+    channel = call.attrs.axis % ndim
+    if ndim > 1:
+        slopes = expand_dims(alpha, [axis for axis in range(ndim) if axis != channel])
+    is_kept = greater(data, 0.0)
+    slope_share = collapse_to(where(is_kept, 0.0, adjoint * data), slopes)
+    return [where(is_kept, adjoint, adjoint * slopes), reshape_like(slope_share, alpha)]
+
+
+@SELU.define_gradient
+def _selu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    # Below 0 the slope, scale * alpha * exp(x), is how far the output is above its limit.
+    slope = where(greater(call.args[0], 0.0), _SELU_SCALE, output + _SELU_SCALE * _SELU_ALPHA)
+    return [adjoint * slope]
+
+
+@GELU.define_gradient
+def _gelu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x = call.args[0]
+    below = (erf(x * sqrt(0.5)) + 1.0) * 0.5
+    density = exp(x * x * -0.5) * (1 / sqrt(2 * pi))
+    return [adjoint * (below + x * density)]
+
+
+@GELU_TANH.define_gradient
+def _gelu_tanh_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x = call.args[0]
+    near = clip(x, -_GELU_TANH_FLAT, _GELU_TANH_FLAT)
+    bent = tanh((near + near * near * near * 0.044715) * sqrt(2 / pi))
+    inner_slope = (near * near * (3 * 0.044715) + 1.0) * sqrt(2 / pi)
+    return [adjoint * ((bent + 1.0) * 0.5 + near * 0.5 * (1.0 - bent * bent) * inner_slope)]
+
+
+@SILU.define_gradient
+def _silu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x = call.args[0]
+    gate = sigmoid(x)
+    return [adjoint * gate * (x * (1.0 - gate) + 1.0)]
+
+
+@SOFTPLUS.define_gradient
+def _softplus_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    scaled = call.args[0] * call.attrs.beta
+    return [where(greater(scaled, call.attrs.threshold), adjoint, adjoint * sigmoid(scaled))]
+
+
+@SOFTMAX.define_gradient
+def _softmax_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [output * (adjoint - sum(adjoint * output, call.attrs.axis, keepdims=True))]
+
+
+@LOG_SOFTMAX.define_gradient
+def _log_softmax_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoint - exp(output) * sum(adjoint, call.attrs.axis, keepdims=True)]

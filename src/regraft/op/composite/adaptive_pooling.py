@@ -1,0 +1,116 @@
+"""Adaptive pooling over 1, 2 and 3 spatial dimensions: means of as many windows as are asked for, in any layout.
+
+The windows are spread evenly over each axis, and may overlap by one element. Sums and rounding are those of `pooling`.
+Each operator is declared whole here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ...ir.expr import Expr
+from ...ir.op import Call, Op, wrong_operand
+from ...ir.types import Type
+from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
+from ..primitive.windows import as_spatial, require_at_least
+from ..rules import tensor_operand
+from ..semantics import cast, dtype_name, index_array
+from .pooling import mean_of, summable
+
+__all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"]
+
+
+def _adaptive_type(call: Call) -> Type:
+    letters = data_letters(len(call.attrs.layout) - 2)
+    ty = tensor_operand(call, 0)
+    if ty.dtype == "bool":
+        raise wrong_operand(call, 0, "numbers, not bool")
+    dims = canonical_dims(call, 0, "layout", letters)
+    if call.attrs.output_size is not None:
+        require_at_least(call, "output_size", 1)
+        dims = None if dims is None else (*dims[:2], *call.attrs.output_size)
+    return arranged_type(call, "out_layout", letters, dims, ty.dtype)
+
+
+def adaptive_spans(size: int, target: int) -> list[tuple[int, int]]:
+    """Where each of ``target`` windows over an axis of ``size`` elements starts, and where it ends."""
+    return [(index * size // target, -(-(index + 1) * size // target)) for index in range(target)]
+
+
+def _adaptive_avg_pool(xp: Any, data: Any, output_size: tuple[int, ...] | None, layout: str, out_layout: str) -> Any:
+    letters = data_letters(len(layout) - 2)
+    x = summable(xp, to_canonical(xp, data, layout, letters))
+    count = index_array(xp, [1], x)
+    for axis, target in enumerate(x.shape[2:] if output_size is None else output_size, 2):
+        size = x.shape[axis]
+        spans = adaptive_spans(size, target)
+        lead = [slice(None)] * axis
+        sums = [xp.sum(x[(*lead, slice(*span), ...)], axis=axis, keepdims=True) for span in spans]
+        x = xp.concat([cast(xp, total, dtype_name(x.dtype)) for total in sums], axis=axis)
+        count = xp.expand_dims(count, axis=-1) * index_array(xp, [max(1, end - start) for start, end in spans], x)
+    return from_canonical(xp, cast(xp, mean_of(xp, x, count), dtype_name(data.dtype)), out_layout, letters)
+
+
+def _declare_adaptive(rank: int) -> Op:
+    attributes = {"output_size": None, "layout": data_letters(rank), "out_layout": data_letters(rank)}
+    name = f"relax.nn.adaptive_avg_pool{rank}d"
+    return Op(name, ("data",), attributes, infer=_adaptive_type, reference=_adaptive_avg_pool)
+
+
+ADAPTIVE_AVG_POOL1D: Final = _declare_adaptive(1)
+ADAPTIVE_AVG_POOL2D: Final = _declare_adaptive(2)
+ADAPTIVE_AVG_POOL3D: Final = _declare_adaptive(3)
+
+
+def _call_adaptive(op: Op, data: Expr, output_size: Any, layout: str, out_layout: str | None) -> Call:
+    if output_size is not None:
+        output_size = as_spatial(output_size, len(op.attributes["layout"]) - 2, op.name, "output_size")
+    return op(data, output_size=output_size, layout=layout, out_layout=out_layout or layout)
+
+
+def adaptive_avg_pool1d(
+    data: Expr,
+    output_size: int | Sequence[int] | None = None,
+    layout: str = "NCW",
+    out_layout: str | None = None,
+) -> Call:
+    """The means of ``output_size`` evenly spread windows; as ``torch.nn.functional.adaptive_avg_pool1d``.
+
+    Operands, attributes, result and errors: see `adaptive_avg_pool2d`, for a layout with that many spatial
+    axes.
+    """
+    return _call_adaptive(ADAPTIVE_AVG_POOL1D, data, output_size, layout, out_layout)
+
+
+def adaptive_avg_pool2d(
+    data: Expr,
+    output_size: int | Sequence[int] | None = None,
+    layout: str = "NCHW",
+    out_layout: str | None = None,
+) -> Call:
+    """The means of ``output_size`` evenly spread windows; as ``torch.nn.functional.adaptive_avg_pool2d``.
+
+    Window i of n covers the elements from ``floor(i * size / n)`` up to, not including, ``ceil((i + 1) * size
+    / n)``.
+    Operands: ``data`` (batch, channels, height, width) in ``layout``, numbers; means of integers are rounded
+    towards zero.
+    Attributes: ``output_size``, 1 int or one per spatial axis, None to keep the sizes; ``out_layout``, by
+    default ``layout``. Result: ``data``'s dtype, with those spatial sizes. Raises `OpTypeError` for a rank
+    that is not the layout's.
+    """
+    return _call_adaptive(ADAPTIVE_AVG_POOL2D, data, output_size, layout, out_layout)
+
+
+def adaptive_avg_pool3d(
+    data: Expr,
+    output_size: int | Sequence[int] | None = None,
+    layout: str = "NCDHW",
+    out_layout: str | None = None,
+) -> Call:
+    """The means of ``output_size`` evenly spread windows; as ``torch.nn.functional.adaptive_avg_pool3d``.
+
+    Operands, attributes, result and errors: see `adaptive_avg_pool2d`, for a layout with that many spatial
+    axes.
+    """
+    return _call_adaptive(ADAPTIVE_AVG_POOL3D, data, output_size, layout, out_layout)

@@ -1,0 +1,299 @@
+"""Adjoints of operators whose gradient is best written as one operator of its own.
+
+Each takes the adjoint of the operator's result and gives that of its first operand. The attributes are those
+of the operator itself. Each operator is declared whole here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any
+
+from ...ir.dims import Dim, dim_product
+from ...ir.expr import Expr
+from ...ir.op import Call, Op, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
+from ..layouts import arranged_type, data_letters, from_canonical, to_canonical
+from ..primitive.indexing import TAKE
+from ..primitive.row_updates import fold_into_rows
+from ..primitive.windows import gathered_from_windows
+from ..rules import common_dtype, format_dims, require_float, tensor_operand
+from ..semantics import cast, dtype_name, positions, widened
+from .loss import check_nll_loss, target_weights
+from .pooling import PoolWindows, call_pool, check_pool, pool_attributes
+
+__all__ = ["avg_pool2d_backward", "max_pool2d_backward", "nll_loss_backward", "take_backward"]
+
+
+def _require_adjoint(call: Call, expected: Sequence[Dim] | None, ndim: int) -> None:
+    """Raise `OpTypeError` unless the first operand can be the adjoint of a result of that shape."""
+    adjoint = require_float(call, 0)
+    if ndim != UNKNOWN_NDIM and adjoint.ndim not in (UNKNOWN_NDIM, ndim):
+        raise wrong_operand(call, 0, f"a tensor of {ndim} dimensions, as the result that it is the adjoint of")
+    if expected is not None and adjoint.shape is not None and shapes_equal(adjoint.shape, expected) is False:
+        raise wrong_operand(call, 0, f"the shape of the result that it is the adjoint of, {format_dims(expected)}")
+
+
+# --- nll_loss
+
+
+def _nll_loss_backward_type(call: Call) -> Type:
+    predictions, dims, ndim = check_nll_loss(call, 1)
+    common_dtype(call, (0, 1))
+    if call.attrs.reduction == "none":
+        _require_adjoint(call, dims, ndim)
+    else:
+        _require_adjoint(call, (), 0)
+    return predictions
+
+
+def _nll_loss_backward(
+    xp: Any,
+    output_grad: Any,
+    predictions: Any,
+    targets: Any,
+    weights: Any = None,
+    *,
+    reduction: str,
+    ignore_index: int,
+) -> Any:
+    wide = widened(xp, predictions)
+    wide_weights = None if weights is None else widened(xp, weights)
+    safe, weight, axis = target_weights(xp, wide, targets, wide_weights, ignore_index)
+    share = -weight * widened(xp, output_grad)
+    if reduction == "mean":
+        share = share / xp.sum(weight)
+    classes = positions(xp, predictions.shape[axis], safe)
+    classes = xp.reshape(classes, (-1, *(1,) * (predictions.ndim - axis - 1)))
+    chosen = xp.expand_dims(safe, axis=axis) == classes
+    shares = xp.broadcast_to(xp.expand_dims(share, axis=axis), predictions.shape)
+    return cast(xp, xp.where(chosen, shares, xp.zeros_like(wide)), dtype_name(predictions.dtype))
+
+
+NLL_LOSS_BACKWARD = Op(
+    "relax.grad.nll_loss_backward",
+    ("output_grad", "predictions", "targets", "weights?"),
+    {"reduction": "mean", "ignore_index": -100},
+    infer=_nll_loss_backward_type,
+    reference=_nll_loss_backward,
+)
+
+
+def nll_loss_backward(
+    output_grad: Expr,
+    predictions: Expr,
+    targets: Expr,
+    weights: Expr | None = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+) -> Call:
+    """The adjoint of the predictions of `nn.nll_loss`, from ``output_grad``, the adjoint of the loss.
+
+    Operands: ``output_grad``, of the loss's type; the others as for `nn.nll_loss`, as are the attributes.
+    Result: the predictions' type. Raises `OpTypeError` for dtypes or shapes that do not agree.
+    """
+    operands = (output_grad, predictions, targets) if weights is None else (output_grad, predictions, targets, weights)
+    return NLL_LOSS_BACKWARD(*operands, reduction=reduction, ignore_index=int(ignore_index))
+
+
+# --- pooling
+
+
+def _pool_backward_type(call: Call) -> Type:
+    letters = data_letters(len(call.attrs.pool_size))
+    data = require_float(call, 1)
+    dims = check_pool(call, 1)
+    common_dtype(call)
+    _require_adjoint(call, arranged_type(call, "out_layout", letters, dims, None).shape, len(letters))
+    return data
+
+
+def _gathered(xp: Any, pool: PoolWindows, shares: Iterator[Any]) -> Any:
+    """For each element the sum of what windows give it; ``shares`` go by place in the window."""
+    return gathered_from_windows(xp, shares, pool.kernel, pool.strides, pool.dilation, pool.sizes, pool.margins)
+
+
+def _max_pool2d_backward(
+    xp: Any,
+    output_grad: Any,
+    data: Any,
+    pool_size: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    layout: str,
+    out_layout: str,
+) -> Any:
+    letters = data_letters(len(pool_size))
+    x = widened(xp, to_canonical(xp, data, layout, letters))
+    adjoint = widened(xp, to_canonical(xp, output_grad, out_layout, letters))
+    pool = PoolWindows.of(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
+    patches = list(pool.over(xp, x, float("-inf")))
+    greatest, winner = patches[0], xp.zeros_like(adjoint)
+    for place, patch in enumerate(patches[1:], 1):
+        wins = xp.logical_or(patch > greatest, xp.logical_and(xp.isnan(patch), xp.logical_not(xp.isnan(greatest))))
+        greatest = xp.where(wins, patch, greatest)
+        winner = xp.where(wins, xp.full_like(winner, float(place)), winner)
+    nothing = xp.zeros_like(adjoint)
+    shares = (xp.where(winner == place, adjoint, nothing) for place in range(len(patches)))
+    return from_canonical(xp, cast(xp, _gathered(xp, pool, shares), dtype_name(data.dtype)), layout, letters)
+
+
+def _avg_pool2d_backward(
+    xp: Any,
+    output_grad: Any,
+    data: Any,
+    pool_size: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    layout: str,
+    out_layout: str,
+) -> Any:
+    letters = data_letters(len(pool_size))
+    adjoint = widened(xp, to_canonical(xp, output_grad, out_layout, letters))
+    sizes = [data.shape[layout.index(letter)] for letter in letters[2:]]
+    pool = PoolWindows.of(sizes, pool_size, strides, padding, dilation, ceil_mode)
+    share = adjoint / cast(xp, pool.divisors(xp, adjoint, count_include_pad), dtype_name(adjoint.dtype))
+    shares = (share for _ in product(*map(range, pool_size)))
+    return from_canonical(xp, cast(xp, _gathered(xp, pool, shares), dtype_name(data.dtype)), layout, letters)
+
+
+MAX_POOL2D_BACKWARD = Op(
+    "relax.grad.max_pool2d_backward",
+    ("output_grad", "data"),
+    pool_attributes(2, count_include_pad=False),
+    infer=_pool_backward_type,
+    reference=_max_pool2d_backward,
+)
+AVG_POOL2D_BACKWARD = Op(
+    "relax.grad.avg_pool2d_backward",
+    ("output_grad", "data"),
+    pool_attributes(2, count_include_pad=False),
+    infer=_pool_backward_type,
+    reference=_avg_pool2d_backward,
+)
+
+
+def max_pool2d_backward(
+    output_grad: Expr,
+    data: Expr,
+    pool_size: int | Sequence[int] = (1, 1),
+    strides: int | Sequence[int] = (1, 1),
+    padding: int | Sequence[int] = (0, 0, 0, 0),
+    dilation: int | Sequence[int] = (1, 1),
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+    layout: str = "NCHW",
+    out_layout: str | None = None,
+) -> Call:
+    """The adjoint of ``data`` of `nn.max_pool2d`, from ``output_grad``, the adjoint of its result.
+
+    Each window gives its share to its greatest element, the first one in row-major order where several are
+    equal, as in PyTorch. Operands: ``output_grad``, of the result's type; ``data``, floating. Attributes as
+    for `nn.max_pool2d`.
+    Result: ``data``'s type. Raises `OpTypeError` for dtypes or shapes that do not agree.
+    """
+    return call_pool(
+        MAX_POOL2D_BACKWARD,
+        output_grad,
+        data,
+        pool_size=pool_size,
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+        layout=layout,
+        out_layout=out_layout,
+    )
+
+
+def avg_pool2d_backward(
+    output_grad: Expr,
+    data: Expr,
+    pool_size: int | Sequence[int] = (1, 1),
+    strides: int | Sequence[int] = (1, 1),
+    padding: int | Sequence[int] = (0, 0, 0, 0),
+    dilation: int | Sequence[int] = (1, 1),
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+    layout: str = "NCHW",
+    out_layout: str | None = None,
+) -> Call:
+    """The adjoint of ``data`` of `nn.avg_pool2d`, from ``output_grad``, the adjoint of its result.
+
+    Operands: ``output_grad``, of the result's type; ``data``, floating, of which only the shape matters.
+    Attributes as for `nn.avg_pool2d`. Result: ``data``'s type. Raises `OpTypeError` for dtypes or shapes that
+    do not agree.
+    """
+    return call_pool(
+        AVG_POOL2D_BACKWARD,
+        output_grad,
+        data,
+        pool_size=pool_size,
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+        layout=layout,
+        out_layout=out_layout,
+    )
+
+
+# --- take
+
+
+def _take_backward_type(call: Call) -> Type:
+    require_float(call, 1)
+    common_dtype(call, (0, 1))
+    taken = TAKE(*call.args[1:], **call.attrs).ty
+    assert isinstance(taken, TensorType)
+    _require_adjoint(call, taken.shape, taken.ndim)
+    return tensor_operand(call, 1)
+
+
+def _take_backward(xp: Any, output_grad: Any, x: Any, indices: Any, axis: int | None, mode: str) -> Any:
+    place = 0 if axis is None else axis % x.ndim
+    extent = x.shape[place]
+    # what `take` reads from the positions themselves says where each element came from; NaN: from nowhere
+    places = cast(xp, positions(xp, extent, x), "float64" if mode == "nan" else "int64")
+    assert TAKE.reference is not None
+    rows = xp.reshape(TAKE.reference(xp, places, indices, axis=0, mode=mode), (-1,))
+    adjoint = xp.reshape(output_grad, (*x.shape[:place], rows.shape[0], *x.shape[place + 1 :]))
+    order = (place, *[other for other in range(x.ndim) if other != place])
+    across = dim_product([x.shape[axis] for axis in order[1:]])
+    updates = xp.reshape(xp.permute_dims(adjoint, order), (rows.shape[0], across))
+    if mode == "nan":
+        updates = xp.where(xp.expand_dims(xp.isnan(rows), axis=1), xp.zeros_like(updates), updates)
+        rows = cast(xp, xp.where(xp.isnan(rows), xp.zeros_like(rows), rows), "int64")
+    moved = xp.permute_dims(xp.zeros_like(x), order)
+    total = fold_into_rows(xp, xp.reshape(moved, (extent, across)), rows, updates, "add")
+    back = tuple([order.index(axis) for axis in range(x.ndim)])
+    return xp.permute_dims(xp.reshape(total, moved.shape), back)
+
+
+TAKE_BACKWARD = Op(
+    "relax.grad.take_backward",
+    ("output_grad", "x", "indices"),
+    {"axis": None, "mode": "fast"},
+    infer=_take_backward_type,
+    reference=_take_backward,
+)
+
+
+def take_backward(output_grad: Expr, x: Expr, indices: Expr, axis: int | None = None, mode: str = "fast") -> Call:
+    """The adjoint of ``x`` of `take`, from ``output_grad``, the adjoint of its result.
+
+    Operands: ``output_grad``, of the result's type; ``x``, floating, of which only the shape matters;
+    ``indices``.
+    Attributes as for `take`; TVM writes the mode "fast" as "". Result: ``x``'s type.
+    Raises `OpTypeError` for dtypes or shapes that do not agree.
+    """
+    return TAKE_BACKWARD(output_grad, x, indices, axis=None if axis is None else int(axis), mode=mode or "fast")

@@ -1,0 +1,145 @@
+"""Patterns over the last two axes: identity matrices, and the lower and upper triangle.
+
+``k`` numbers a diagonal: 0 is the main one, those above it are positive. It is an operand, so it may be
+symbolic. Each operator is declared whole here: type rule, meaning, traits, and the function people call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.dims import Dim, SymExpr
+from ...ir.expr import Expr
+from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ..rules import as_dtype_attribute, as_prim_value, integer_operand, tensor_operand
+from ..semantics import cast, dtype_name
+
+__all__ = ["eye", "eye_like", "tril", "triu"]
+
+_Number = Expr | int | SymExpr
+
+
+def _diagonal_numbers(xp: Any, rows: int, columns: int) -> Any:
+    """For each place of a matrix, the number of its diagonal."""
+    down = xp.reshape(xp.arange(rows, dtype=xp.int64), (rows, 1))
+    return xp.reshape(xp.arange(columns, dtype=xp.int64), (1, columns)) - down
+
+
+def _eye_type(call: Call) -> Type:
+    if call.attrs.dtype is None:
+        raise wrong_attribute(call, "dtype", 'a dtype, such as "float32"')
+    sizes: list[Dim] = []
+    for index in (0, 1):
+        size = integer_operand(call, index)
+        if isinstance(size, int) and size < 0:
+            raise wrong_operand(call, index, "a size, 0 or more")
+        if size is not None:
+            sizes.append(size)
+    integer_operand(call, 2)
+    return TensorType(sizes if len(sizes) == 2 else None, call.attrs.dtype, 2)
+
+
+def _eye(xp: Any, n: int, m: int, k: int, dtype: str) -> Any:
+    return cast(xp, _diagonal_numbers(xp, n, m) == k, dtype)
+
+
+EYE = Op(
+    "relax.eye",
+    ("n", "m", "k"),
+    {"dtype": REQUIRED},
+    infer=_eye_type,
+    reference=_eye,
+    traits=(Trait.STOPS_GRADIENT,),
+)
+
+
+def eye(n: _Number, m: _Number | None = None, k: _Number = 0, dtype: Any = "float32") -> Call:
+    """An ``n`` by ``m`` matrix of 1 on the diagonal ``k`` and 0 elsewhere; follows ``numpy.eye``.
+
+    Operands: integers or symbolic sizes; ``m`` None: ``n``. Attributes: ``dtype``.
+    Raises `OpTypeError` for operands that are no integers, or sizes below 0.
+    """
+    operands = [as_prim_value(value) for value in (n, n if m is None else m, k)]
+    return EYE(*operands, dtype=as_dtype_attribute(dtype, "relax.eye"))
+
+
+def _eye_like_type(call: Call) -> Type:
+    x = tensor_operand(call, 0)
+    if x.ndim not in (UNKNOWN_NDIM, 2):
+        raise wrong_operand(call, 0, "a matrix, a tensor of rank 2")
+    integer_operand(call, 1)
+    return TensorType(x.shape, x.dtype if call.attrs.dtype is None else call.attrs.dtype, 2)
+
+
+def _eye_like(xp: Any, x: Any, k: int, dtype: str | None) -> Any:
+    rows, columns = x.shape
+    return _eye(xp, rows, columns, k, dtype or dtype_name(x.dtype))
+
+
+EYE_LIKE = Op(
+    "relax.eye_like",
+    ("x", "k"),
+    {"dtype": None},
+    infer=_eye_like_type,
+    reference=_eye_like,
+    traits=(Trait.STOPS_GRADIENT,),
+)
+
+
+def eye_like(x: Expr, k: _Number = 0, dtype: Any = None) -> Call:
+    """`eye` in the shape of the matrix ``x``; follows ONNX ``EyeLike``.
+
+    Operands: ``x``, of rank 2; ``k``, an integer. Attributes: ``dtype``; None: that of ``x``.
+    Raises `OpTypeError` for another rank, or a ``k`` that is no integer.
+    """
+    return EYE_LIKE(x, as_prim_value(k), dtype=as_dtype_attribute(dtype, "relax.eye_like"))
+
+
+def _triangle_type(call: Call) -> Type:
+    x = tensor_operand(call, 0)
+    if x.ndim in (0, 1):
+        raise wrong_operand(call, 0, "a tensor of rank 2 or more")
+    integer_operand(call, 1)
+    return x
+
+
+def _tril(xp: Any, x: Any, k: int) -> Any:
+    return xp.where(_diagonal_numbers(xp, *x.shape[-2:]) <= k, x, xp.zeros_like(x))
+
+
+def _triu(xp: Any, x: Any, k: int) -> Any:
+    return xp.where(_diagonal_numbers(xp, *x.shape[-2:]) >= k, x, xp.zeros_like(x))
+
+
+TRIL = Op("relax.tril", ("x", "k"), infer=_triangle_type, reference=_tril, traits=(Trait.MOVES,))
+
+
+def tril(x: Expr, k: _Number = 0) -> Call:
+    """``x`` with 0 above the diagonal ``k`` of its last two axes; follows ``numpy.tril``.
+
+    Operands: ``x``, any tensor of rank 2 or more; ``k``, an integer. Result: the type of ``x``.
+    Raises `OpTypeError` for a lower rank, or a ``k`` that is no integer.
+    """
+    return TRIL(x, as_prim_value(k))
+
+
+TRIU = Op("relax.triu", ("x", "k"), infer=_triangle_type, reference=_triu, traits=(Trait.MOVES,))
+
+
+def triu(x: Expr, k: _Number = 0) -> Call:
+    """``x`` with 0 below the diagonal ``k`` of its last two axes; follows ``numpy.triu``.
+
+    Operands: ``x``, any tensor of rank 2 or more; ``k``, an integer. Result: the type of ``x``.
+    Raises `OpTypeError` for a lower rank, or a ``k`` that is no integer.
+    """
+    return TRIU(x, as_prim_value(k))
+
+
+# --- gradients
+
+
+@TRIL.define_gradient
+@TRIU.define_gradient
+def _triangle_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [call.with_args([adjoint, call.args[1]]), None]

@@ -1,0 +1,564 @@
+"""Normalizations: subtract a mean, divide by a standard deviation, scale and shift.
+
+They differ in what they average over: layer norm some axes, group norm some axes and the channels of a group,
+instance norm some axes for each channel, batch norm all but the channels, RMS norm some axes without a mean.
+Variances are biased
+(divided by the count). float16 and bfloat16 are computed in float32 and rounded once. Each operator is
+declared whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, Final, NamedTuple
+
+from ...ir.dims import Dim, dims_equal, exact_divide
+from ...ir.expr import Expr
+from ...ir.op import REQUIRED, Call, Op, is_call_of, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from ..adjoints import (
+    broadcast_like,
+    converted_like,
+    count_of,
+    fields_of,
+    known_rank,
+    known_shape,
+    reshape_like,
+    tensor_type,
+)
+from ..adjoints import widened as widened_expr
+from ..primitive.binary import add
+from ..primitive.elementary import rsqrt
+from ..primitive.manipulate import permute_dims
+from ..primitive.reduction import mean, sum, variance
+from ..primitive.reshaping import expand_dims, reshape
+from ..rules import (
+    as_int_tuple,
+    common_dtype,
+    format_dims,
+    normalize_axes,
+    normalize_axis,
+    require_float,
+    tensor_operand,
+)
+from ..semantics import cast, dtype_name, rounded_once, widened
+
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
+
+# --- type rules
+
+
+def _require_floats(call: Call) -> TensorType:
+    """The type of data, when all operands are floating and of one dtype."""
+    for index in range(len(call.args)):
+        require_float(call, index)
+    common_dtype(call)
+    return tensor_operand(call, 0)
+
+
+def _check_parameter(call: Call, index: int, expected: Sequence[Dim] | None, ndim: int, meaning: str) -> None:
+    """Raise `OpTypeError` unless operand ``index`` can have ``ndim`` dimensions of the sizes ``expected``."""
+    ty = tensor_operand(call, index)
+    if ty.ndim not in (UNKNOWN_NDIM, ndim):
+        raise wrong_operand(call, index, f"a tensor of {ndim} dimensions: {meaning}")
+    if expected is None or ty.shape is None:
+        return
+    if any(dims_equal(have, want) is False for have, want in zip(ty.shape, expected, strict=True)):
+        raise wrong_operand(call, index, f"shape {format_dims(expected)}: {meaning}")
+
+
+def _check_axes_parameters(call: Call) -> Type:
+    ty = _require_floats(call)
+    axes: tuple[int, ...] = call.attrs.axes
+    expected: list[Dim] | None = None
+    if ty.ndim != UNKNOWN_NDIM:
+        order = normalize_axes(call, "axes", axes, ty.ndim)
+        expected = None if ty.shape is None else [ty.shape[axis] for axis in order]
+    for index in range(1, len(call.args)):
+        _check_parameter(call, index, expected, len(axes), f"the sizes of data's axes {axes}")
+    return ty
+
+
+def _channel_axis(call: Call, name: str, ty: TensorType) -> tuple[int, Dim | None]:
+    """The channel axis of data, whose rank is known, and the number of channels, if known."""
+    axis = normalize_axis(call, name, call.attrs[name], ty.ndim)
+    return axis, None if ty.shape is None else ty.shape[axis]
+
+
+def _check_channel_parameters(call: Call, axis_name: str) -> TensorType:
+    """The type of data, when the other operands have one element per channel."""
+    ty = _require_floats(call)
+    channels = None if ty.ndim == UNKNOWN_NDIM else _channel_axis(call, axis_name, ty)[1]
+    for index in range(1, len(call.args)):
+        expected = None if channels is None else (channels,)
+        _check_parameter(
+            call, index, expected, 1, f"one element for each channel of data (axis {call.attrs[axis_name]})"
+        )
+    return ty
+
+
+def _channel_norm_type(call: Call) -> Type:
+    ty = _check_channel_parameters(call, "channel_axis")
+    if ty.ndim == UNKNOWN_NDIM:
+        return ty
+    axis, channels = _channel_axis(call, "channel_axis", ty)
+    if axis in normalize_axes(call, "axes", call.attrs.axes, ty.ndim):
+        raise wrong_attribute(call, "axes", f"axes other than channel_axis={call.attrs.channel_axis}")
+    groups = call.attrs.get("num_groups", 1)
+    if groups < 1 or (isinstance(channels, int) and channels % groups):
+        raise wrong_attribute(call, "num_groups", f"a positive divisor of the {channels} channels of data")
+    return ty
+
+
+def _batch_norm_type(call: Call) -> Type:
+    ty = _check_channel_parameters(call, "axis")
+    return TupleType([ty, tensor_operand(call, 3), tensor_operand(call, 4)])
+
+
+# --- meanings
+
+
+def _standardized(xp: Any, x: Any, axes: tuple[int, ...], epsilon: float) -> tuple[Any, Any, Any]:
+    """``x`` with mean 0 and variance 1 over ``axes``, and the mean and variance, which keep the axes."""
+    mean = xp.mean(x, axis=axes, keepdims=True)
+    centred = x - mean
+    variance = xp.mean(centred * centred, axis=axes, keepdims=True)
+    return centred / xp.sqrt(variance + epsilon), mean, variance
+
+
+def _scaled(x: Any, gamma: Any, beta: Any, center: bool, scale: bool) -> Any:
+    x = x * gamma if scale else x
+    return x + beta if center else x
+
+
+def _on_axes(xp: Any, parameter: Any, axes: Sequence[int], ndim: int) -> Any:
+    """``parameter``, whose axes are ``axes`` of data in that order, shaped to broadcast with data."""
+    order = sorted(range(len(axes)), key=lambda place: axes[place] % ndim)
+    sizes = {axes[place] % ndim: parameter.shape[place] for place in order}
+    return xp.reshape(xp.permute_dims(parameter, tuple(order)), tuple(sizes.get(axis, 1) for axis in range(ndim)))
+
+
+def _layer_norm(
+    xp: Any, x: Any, gamma: Any, beta: Any, axes: tuple[int, ...], epsilon: float, center: bool, scale: bool
+) -> Any:
+    normal, _, _ = _standardized(xp, x, axes, epsilon)
+    return _scaled(normal, _on_axes(xp, gamma, axes, x.ndim), _on_axes(xp, beta, axes, x.ndim), center, scale)
+
+
+def _group_norm(
+    xp: Any,
+    x: Any,
+    gamma: Any,
+    beta: Any,
+    num_groups: int,
+    channel_axis: int,
+    axes: tuple[int, ...],
+    epsilon: float,
+    center: bool,
+    scale: bool,
+) -> Any:
+    channel = channel_axis % x.ndim
+    split = (*x.shape[:channel], num_groups, x.shape[channel] // num_groups, *x.shape[channel + 1 :])
+    shifted = [axis + (axis > channel) for axis in [axis % x.ndim for axis in axes]]
+    normal, _, _ = _standardized(xp, xp.reshape(x, split), (channel + 1, *shifted), epsilon)
+    normal = xp.reshape(normal, x.shape)
+    gamma, beta = [_on_axes(xp, parameter, (channel,), x.ndim) for parameter in (gamma, beta)]
+    return _scaled(normal, gamma, beta, center, scale)
+
+
+def _instance_norm(
+    xp: Any,
+    x: Any,
+    gamma: Any,
+    beta: Any,
+    channel_axis: int,
+    axes: tuple[int, ...],
+    epsilon: float,
+    center: bool,
+    scale: bool,
+) -> Any:
+    normal, _, _ = _standardized(xp, x, axes, epsilon)
+    gamma, beta = [_on_axes(xp, parameter, (channel_axis,), x.ndim) for parameter in (gamma, beta)]
+    return _scaled(normal, gamma, beta, center, scale)
+
+
+def _rms_norm(xp: Any, x: Any, weight: Any, axes: tuple[int, ...], epsilon: float) -> Any:
+    square = xp.mean(x * x, axis=axes, keepdims=True)
+    return x / xp.sqrt(square + epsilon) * _on_axes(xp, weight, axes, x.ndim)
+
+
+def _batch_norm(
+    xp: Any,
+    data: Any,
+    gamma: Any,
+    beta: Any,
+    moving_mean: Any,
+    moving_var: Any,
+    axis: int,
+    epsilon: float,
+    center: bool,
+    scale: bool,
+    momentum: float,
+    training: bool,
+) -> tuple[Any, Any, Any]:
+    name, ndim = dtype_name(data.dtype), data.ndim
+    x, *parameters = [widened(xp, operand) for operand in (data, gamma, beta, moving_mean, moving_var)]
+    factor, offset, mean, variance = [_on_axes(xp, parameter, (axis,), ndim) for parameter in parameters]
+    if training:
+        others = tuple(other for other in range(ndim) if other != axis % ndim)
+        normal, batch_mean, batch_variance = _standardized(xp, x, others, epsilon)
+        keep = 1.0 - momentum
+        moving_mean = cast(xp, parameters[2] * keep + xp.reshape(batch_mean, (-1,)) * momentum, name)
+        moving_var = cast(xp, parameters[3] * keep + xp.reshape(batch_variance, (-1,)) * momentum, name)
+    else:
+        normal = (x - mean) / xp.sqrt(variance + epsilon)
+    return cast(xp, _scaled(normal, factor, offset, center, scale), name), moving_mean, moving_var
+
+
+# --- the operators
+
+_SCALE_AND_SHIFT: Final = {"epsilon": 1e-5, "center": True, "scale": True}
+
+LAYER_NORM = Op(
+    "relax.nn.layer_norm",
+    ("data", "gamma", "beta"),
+    {"axes": REQUIRED, **_SCALE_AND_SHIFT},
+    infer=_check_axes_parameters,
+    reference=rounded_once(_layer_norm),
+    finite=True,
+)
+
+
+def layer_norm(
+    data: Expr,
+    gamma: Expr,
+    beta: Expr,
+    axes: int | Sequence[int],
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+) -> Call:
+    """``(data - mean) / sqrt(variance + epsilon) * gamma + beta``; as ``torch.nn.functional.layer_norm``.
+
+    Operands: ``data``, floating; ``gamma`` and ``beta``, of the same dtype, with the sizes of ``axes`` in
+    their order.
+    Attributes: ``axes`` to average over; ``scale`` and ``center``, whether ``gamma`` and ``beta`` are used.
+    Result: ``data``'s shape and dtype. Raises `OpTypeError` for dtypes or shapes that do not agree.
+    (Relax documents ``center`` and ``scale`` like this, but TVM's compiled form uses gamma and beta
+    regardless.)
+    """
+    axes = as_int_tuple(axes, LAYER_NORM.name, "axes")
+    return LAYER_NORM(data, gamma, beta, axes=axes, epsilon=float(epsilon), center=bool(center), scale=bool(scale))
+
+
+GROUP_NORM = Op(
+    "relax.nn.group_norm",
+    ("data", "gamma", "beta"),
+    {"num_groups": REQUIRED, "channel_axis": REQUIRED, "axes": REQUIRED, **_SCALE_AND_SHIFT},
+    infer=_channel_norm_type,
+    reference=rounded_once(_group_norm),
+)
+
+
+def group_norm(
+    data: Expr,
+    gamma: Expr,
+    beta: Expr,
+    num_groups: int,
+    channel_axis: int,
+    axes: int | Sequence[int],
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+) -> Call:
+    """`layer_norm` over ``axes`` and the channels of a group; follows ``torch.nn.functional.group_norm``.
+
+    Operands: ``data``, floating; ``gamma`` and ``beta``, of the same dtype, one element for each channel.
+    Attributes: ``num_groups``, into which the channels of ``channel_axis`` are split, in order; ``axes``, the
+    other axes to average over; the rest as for `layer_norm`. Result: ``data``'s shape and dtype.
+    Raises `OpTypeError` when ``num_groups`` does not divide the channels, or ``axes`` has ``channel_axis`` in
+    it.
+    """
+    return GROUP_NORM(
+        data,
+        gamma,
+        beta,
+        num_groups=int(num_groups),
+        channel_axis=int(channel_axis),
+        axes=as_int_tuple(axes, GROUP_NORM.name, "axes"),
+        epsilon=float(epsilon),
+        center=bool(center),
+        scale=bool(scale),
+    )
+
+
+INSTANCE_NORM = Op(
+    "relax.nn.instance_norm",
+    ("data", "gamma", "beta"),
+    {"channel_axis": REQUIRED, "axes": REQUIRED, **_SCALE_AND_SHIFT},
+    infer=_channel_norm_type,
+    reference=rounded_once(_instance_norm),
+)
+
+
+def instance_norm(
+    data: Expr,
+    gamma: Expr,
+    beta: Expr,
+    channel_axis: int,
+    axes: int | Sequence[int],
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+) -> Call:
+    """`layer_norm` over ``axes``, for each channel by itself; follows ``torch.nn.functional.instance_norm``.
+
+    Operands: ``data``, floating; ``gamma`` and ``beta``, of the same dtype, one element for each channel.
+    Attributes: ``channel_axis``; ``axes`` to average over, without ``channel_axis``; the rest as for
+    `layer_norm`.
+    Result: ``data``'s shape and dtype. Raises `OpTypeError` for dtypes or shapes that do not agree.
+    """
+    return INSTANCE_NORM(
+        data,
+        gamma,
+        beta,
+        channel_axis=int(channel_axis),
+        axes=as_int_tuple(axes, INSTANCE_NORM.name, "axes"),
+        epsilon=float(epsilon),
+        center=bool(center),
+        scale=bool(scale),
+    )
+
+
+RMS_NORM = Op(
+    "relax.nn.rms_norm",
+    ("data", "weight"),
+    {"axes": (-1,), "epsilon": 1e-5},
+    infer=_check_axes_parameters,
+    reference=rounded_once(_rms_norm),
+    finite=True,
+)
+
+
+def rms_norm(data: Expr, weight: Expr, axes: int | Sequence[int] = -1, epsilon: float = 1e-5) -> Call:
+    """``data / sqrt(mean(data ** 2) + epsilon) * weight``; follows ``torch.nn.functional.rms_norm``.
+
+    Operands: ``data``, floating; ``weight``, of the same dtype, with the sizes of ``axes`` in their order.
+    Attributes: ``axes`` to average over. Result: ``data``'s shape and dtype.
+    Raises `OpTypeError` for dtypes or shapes that do not agree.
+    """
+    return RMS_NORM(data, weight, axes=as_int_tuple(axes, RMS_NORM.name, "axes"), epsilon=float(epsilon))
+
+
+BATCH_NORM = Op(
+    "relax.nn.batch_norm",
+    ("data", "gamma", "beta", "moving_mean", "moving_var"),
+    {"axis": REQUIRED, **_SCALE_AND_SHIFT, "momentum": 0.1, "training": True},
+    infer=_batch_norm_type,
+    reference=_batch_norm,
+)
+
+
+def batch_norm(
+    data: Expr,
+    gamma: Expr,
+    beta: Expr,
+    moving_mean: Expr,
+    moving_var: Expr,
+    axis: int,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+    momentum: float = 0.1,
+    training: bool = True,
+) -> Call:
+    """``(data - mean) / sqrt(variance + epsilon) * gamma + beta``, with statistics for each channel.
+
+    Operands: ``data``, floating; the others of the same dtype, one element for each channel of ``axis``.
+    Attributes: with ``training``, mean and (biased) variance are those of ``data``, and the moving ones
+    become ``(1 - momentum) * moving + momentum * batch``; without, the moving ones are used and stay.
+    ``scale`` and ``center``: whether ``gamma`` and ``beta`` are used. Result: a tuple (normalized data, new
+    moving mean, new moving variance).
+    Follows Relax; PyTorch differs in that its moving variance takes the unbiased one.
+    Raises `OpTypeError` for dtypes or shapes that do not agree.
+    """
+    return BATCH_NORM(
+        data,
+        gamma,
+        beta,
+        moving_mean,
+        moving_var,
+        axis=int(axis),
+        epsilon=float(epsilon),
+        center=bool(center),
+        scale=bool(scale),
+        momentum=float(momentum),
+        training=bool(training),
+    )
+
+
+# --- gradients
+
+
+class _Standardized(NamedTuple):
+    """Data with mean 0 and variance 1 over some axes, as it was computed."""
+
+    normal: Expr
+    inverse_deviation: Expr
+    axes: tuple[int, ...]
+
+    @staticmethod
+    def of(x: Expr, axes: Sequence[int], epsilon: float) -> _Standardized:
+        inverse = rsqrt(variance(x, axes, keepdims=True) + epsilon)
+        return _Standardized((x - mean(x, axes, keepdims=True)) * inverse, inverse, tuple(axes))
+
+    def share(self, adjoint: Expr) -> Expr:
+        """From the adjoint of the standardized data, that of the data."""
+        along = self.normal * mean(adjoint * self.normal, self.axes, keepdims=True)
+        return self.inverse_deviation * (adjoint - mean(adjoint, self.axes, keepdims=True) - along)
+
+
+def _parameter_on_axes(parameter: Expr, axes: Sequence[int], ndim: int) -> Expr:
+    """What `_on_axes` is to arrays: ``parameter`` with its axes where ``axes`` of data are, to broadcast."""
+    places = [axis % ndim for axis in axes]
+    order = sorted(range(len(places)), key=places.__getitem__)
+    ordered = parameter if order == list(range(len(order))) else permute_dims(parameter, order)
+    others = [axis for axis in range(ndim) if axis not in places]
+    return expand_dims(ordered, others) if others else ordered
+
+
+def _summed_to(share: Expr, axes: Sequence[int], ndim: int) -> Expr:
+    """``share``, of the shape of data, summed to that of a parameter, whose axes are ``axes`` of data."""
+    places = [axis % ndim for axis in axes]
+    others = [axis for axis in range(ndim) if axis not in places]
+    total = sum(share, others) if others else share
+    order = [sorted(places).index(place) for place in places]
+    return total if order == list(range(len(order))) else permute_dims(total, order)
+
+
+def _summed_for(parameter: Expr, share: Expr, axes: Sequence[int], ndim: int) -> Expr:
+    """`_summed_to`, in the dtype of ``parameter``."""
+    return converted_like(_summed_to(share, axes, ndim), parameter)
+
+
+def _scale_and_shift_shares(
+    call: Call, adjoint: Expr, normal: Expr, axes: Sequence[int], ndim: int
+) -> tuple[Expr, Expr | None, Expr | None]:
+    """The shares of the standardized data, of gamma and of beta, operands 1 and 2, in ``normal * gamma + beta``."""
+    gamma, beta = call.args[1:3]
+    gamma_share = _summed_for(gamma, adjoint * normal, axes, ndim) if call.attrs.scale else None
+    beta_share = _summed_for(beta, adjoint, axes, ndim) if call.attrs.center else None
+    if call.attrs.scale:
+        adjoint = adjoint * _parameter_on_axes(widened_expr(gamma), axes, ndim)
+    return adjoint, gamma_share, beta_share
+
+
+@LAYER_NORM.define_gradient
+def _layer_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    data, axes = call.args[0], call.attrs.axes
+    ndim = known_rank(call, data, "data")
+    whole = _Standardized.of(widened_expr(data), axes, call.attrs.epsilon)
+    share, gamma, beta = _scale_and_shift_shares(call, widened_expr(adjoint), whole.normal, axes, ndim)
+    return [converted_like(whole.share(share), data), gamma, beta]
+
+
+@INSTANCE_NORM.define_gradient
+def _instance_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    data, channel = call.args[0], (call.attrs.channel_axis,)
+    ndim = known_rank(call, data, "data")
+    whole = _Standardized.of(widened_expr(data), call.attrs.axes, call.attrs.epsilon)
+    share, gamma, beta = _scale_and_shift_shares(call, widened_expr(adjoint), whole.normal, channel, ndim)
+    return [converted_like(whole.share(share), data), gamma, beta]
+
+
+@GROUP_NORM.define_gradient
+def _group_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    data, groups = call.args[0], call.attrs.num_groups
+    dims = known_shape(call, data, "data")
+    ndim = len(dims)
+    channel: int = call.attrs.channel_axis % ndim
+    split = (*dims[:channel], groups, exact_divide(dims[channel], groups) or -1, *dims[channel + 1 :])
+    axes = [axis + (axis > channel) for axis in [axis % ndim for axis in call.attrs.axes]]
+    whole = _Standardized.of(reshape(widened_expr(data), split), (channel + 1, *axes), call.attrs.epsilon)
+    normal = reshape_like(whole.normal, data)
+    share, gamma, beta = _scale_and_shift_shares(call, widened_expr(adjoint), normal, (channel,), ndim)
+    return [converted_like(reshape_like(whole.share(reshape(share, split)), data), data), gamma, beta]
+
+
+@RMS_NORM.define_gradient
+def _rms_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    (data, weight), axes = call.args, call.attrs.axes
+    ndim = known_rank(call, data, "data")
+    x, adjoint = widened_expr(data), widened_expr(adjoint)
+    inverse = rsqrt(mean(x * x, axes, keepdims=True) + call.attrs.epsilon)
+    normal = x * inverse
+    share = adjoint * _parameter_on_axes(widened_expr(weight), axes, ndim)
+    along = normal * mean(share * normal, axes, keepdims=True)
+    return [converted_like(inverse * (share - along), data), _summed_for(weight, adjoint * normal, axes, ndim)]
+
+
+@BATCH_NORM.define_gradient
+def _batch_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    adjoints = [None if _is_zero(field) else widened_expr(field) for field in fields_of(adjoint)]
+    return _training_shares(call, *adjoints) if call.attrs.training else _inference_shares(call, *adjoints)
+
+
+def _is_zero(adjoint: Expr) -> bool:
+    """Whether nothing has come for this result: the moving statistics are seldom part of a loss."""
+    return is_call_of(adjoint, "relax.zeros") or is_call_of(adjoint, "relax.zeros_like")
+
+
+def _training_shares(
+    call: Call, normalized: Expr | None, moving_mean: Expr | None, moving_variance: Expr | None
+) -> list[Expr | None]:
+    data, attrs = call.args[0], call.attrs
+    ndim = known_rank(call, data, "data")
+    channel = (attrs.axis % ndim,)
+    others = [axis for axis in range(ndim) if axis not in channel]
+    x = widened_expr(data)
+    shares: list[Expr | None] = [None] * 5
+    parts: list[Expr] = []
+    if normalized is not None:
+        whole = _Standardized.of(x, others, attrs.epsilon)
+        share, shares[1], shares[2] = _scale_and_shift_shares(call, normalized, whole.normal, channel, ndim)
+        parts.append(whole.share(share))
+    if moving_mean is not None or moving_variance is not None:
+        dims = known_shape(call, data, "data")
+        rate = attrs.momentum / count_of([dims[axis] for axis in others], tensor_type(x).dtype)
+        if moving_mean is not None:
+            shares[3] = converted_like(moving_mean * (1.0 - attrs.momentum), call.args[3])
+            parts.append(broadcast_like(_parameter_on_axes(moving_mean * rate, channel, ndim), data))
+        if moving_variance is not None:
+            shares[4] = converted_like(moving_variance * (1.0 - attrs.momentum), call.args[4])
+            slope = _parameter_on_axes(moving_variance * rate * 2.0, channel, ndim)
+            parts.append(slope * (x - mean(x, others, keepdims=True)))
+    if parts:
+        shares[0] = converted_like(reduce(add, parts), data)
+    return shares
+
+
+def _inference_shares(
+    call: Call, normalized: Expr | None, moving_mean: Expr | None, moving_variance: Expr | None
+) -> list[Expr | None]:
+    data, gamma, _, mean_operand, variance_operand = call.args
+    shares: list[Expr | None] = [None, None, None, moving_mean, moving_variance]
+    if normalized is not None:
+        ndim = known_rank(call, data, "data")
+        channel = (call.attrs.axis % ndim,)
+        centered = widened_expr(data) - _parameter_on_axes(widened_expr(mean_operand), channel, ndim)
+        # What is the same throughout a channel is multiplied after the sums, which leave one number for each.
+        total = _summed_to(normalized, channel, ndim)
+        moment = _summed_to(normalized * centered, channel, ndim)
+        inverse = rsqrt(widened_expr(variance_operand) + call.attrs.epsilon)
+        slope = inverse * widened_expr(gamma) if call.attrs.scale else inverse
+        shares[0] = normalized * _parameter_on_axes(slope, channel, ndim)
+        shares[1] = moment * inverse if call.attrs.scale else None
+        shares[2] = total if call.attrs.center else None
+        shares[3] = _plus(moving_mean, -total * slope)
+        shares[4] = _plus(moving_variance, moment * slope * inverse * inverse * -0.5)
+    return [None if s is None else converted_like(s, operand) for s, operand in zip(shares, call.args, strict=True)]
+
+
+def _plus(first: Expr | None, second: Expr) -> Expr:
+    return second if first is None else add(converted_like(first, second), second)

@@ -1,0 +1,415 @@
+"""Pooling over 1, 2 and 3 spatial dimensions: the greatest or the mean element of each window, in any layout.
+
+float16 and bfloat16 are averaged in float32 and rounded once; means of integers are rounded towards zero.
+Each operator is declared whole here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import Any, Final, NamedTuple
+
+from ...ir.dims import Dim
+from ...ir.dtypes import is_float
+from ...ir.expr import Expr
+from ...ir.op import Call, Op, Precision, wrong_operand
+from ...ir.types import Type
+from ..layouts import arranged_type, canonical_dims, check_layout, data_letters, from_canonical, to_canonical
+from ..primitive.windows import (
+    as_padding,
+    as_spatial,
+    padding_pairs,
+    require_at_least,
+    static_window_count,
+    window_counts,
+    windows,
+)
+from ..rules import tensor_operand
+from ..semantics import cast, dtype_name, index_array, pad_constant, truncated_divide, widened
+
+__all__ = [
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+]
+
+# --- shared with the backward operators of pooling
+
+
+def check_pool(call: Call, index: int) -> tuple[Dim, ...] | None:
+    """Batch, channel and output sizes, if known, of pooling operand ``index`` as the call describes."""
+    letters = data_letters(len(call.attrs.pool_size))
+    for name in ("pool_size", "strides", "dilation"):
+        require_at_least(call, name, 1)
+    require_at_least(call, "padding", 0)
+    if tensor_operand(call, index).dtype == "bool":
+        raise wrong_operand(call, index, "numbers, not bool")
+    dims = canonical_dims(call, index, "layout", letters)
+    check_layout(call, "out_layout", letters)
+    if dims is None:
+        return None
+    sizes = window_counts(call, index, dims[2:], call.attrs.pool_size, ceil_mode=call.attrs.ceil_mode)
+    return (*dims[:2], *sizes)
+
+
+class PoolWindows(NamedTuple):
+    """The windows of one pooling, along each spatial axis of known size."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilation: tuple[int, ...]
+    sizes: tuple[int, ...]
+    counts: tuple[int, ...]
+    margins: tuple[tuple[int, int], ...]
+    """Padding before and after each axis, as far as some window reaches."""
+    counted: tuple[tuple[int, int], ...]
+    """Padding before and after each axis that the attributes ask for."""
+
+    @staticmethod
+    def of(
+        sizes: Sequence[int],
+        kernel: tuple[int, ...],
+        strides: tuple[int, ...],
+        padding: tuple[int, ...],
+        dilation: tuple[int, ...],
+        ceil_mode: bool,
+    ) -> PoolWindows:
+        """The windows that the attributes of a pooling operator describe."""
+        counts: list[int] = []
+        margins: list[tuple[int, int]] = []
+        pairs = padding_pairs(padding)
+        for size, width, stride, step, pads in zip(sizes, kernel, strides, dilation, pairs, strict=True):
+            extent = (width - 1) * step + 1
+            count = static_window_count(size, extent, stride, pads, ceil_mode)
+            counts.append(count)
+            margins.append((pads[0], max(pads[1], (count - 1) * stride + extent - size - pads[0])))
+        return PoolWindows(kernel, strides, dilation, tuple(sizes), tuple(counts), tuple(margins), tuple(pairs))
+
+    def over(self, xp: Any, x: Any, padding_value: float) -> Iterator[Any]:
+        """For each place in the window, the elements of ``x`` (spatial axes last) there, of all windows."""
+        padded = pad_constant(xp, x, [(0, 0), (0, 0), *self.margins], padding_value)
+        return windows(padded, self.kernel, self.strides, self.dilation, self.counts)
+
+    def divisors(self, xp: Any, like: Any, count_include_pad: bool) -> Any:
+        """How many elements each window averages over, at least 1; what hangs over never counts."""
+        result = index_array(xp, [1], like)
+        for axis, size in enumerate(self.sizes):
+            before, after = self.counted[axis] if count_include_pad else (0, 0)
+            first = -self.margins[axis][0]
+            numbers: list[int] = []
+            for index in range(self.counts[axis]):
+                start = first + index * self.strides[axis]
+                places = range(start, start + self.kernel[axis] * self.dilation[axis], self.dilation[axis])
+                numbers.append(max(1, sum(-before <= place < size + after for place in places)))
+            result = xp.expand_dims(result, axis=-1) * index_array(xp, numbers, like)
+        return result
+
+
+# --- maximum
+
+
+def _pool_type(call: Call) -> Type:
+    letters = data_letters(len(call.attrs.pool_size))
+    return arranged_type(call, "out_layout", letters, check_pool(call, 0), tensor_operand(call, 0).dtype)
+
+
+def _max_pool(
+    xp: Any,
+    data: Any,
+    pool_size: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    layout: str,
+    out_layout: str,
+) -> Any:
+    letters = data_letters(len(pool_size))
+    x = widened(xp, to_canonical(xp, data, layout, letters))
+    name = dtype_name(x.dtype)
+    pool = PoolWindows.of(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
+    least = float("-inf") if is_float(name) else xp.iinfo(x.dtype).min
+    greatest = reduce(xp.maximum, pool.over(xp, x, least))
+    return from_canonical(xp, cast(xp, greatest, dtype_name(data.dtype)), out_layout, letters)
+
+
+# --- mean
+
+
+def summable(xp: Any, x: Any) -> Any:
+    """``x`` in a dtype that the sum of a window fits."""
+    name = dtype_name(x.dtype)
+    return widened(xp, x) if is_float(name) or name == "uint64" else cast(xp, x, "int64")
+
+
+def mean_of(xp: Any, total: Any, count: Any) -> Any:
+    """``total / count``, rounded towards zero for integers."""
+    return truncated_divide(xp, total, cast(xp, count, dtype_name(total.dtype)))
+
+
+def _avg_pool(
+    xp: Any,
+    data: Any,
+    pool_size: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    layout: str,
+    out_layout: str,
+) -> Any:
+    letters = data_letters(len(pool_size))
+    x = summable(xp, to_canonical(xp, data, layout, letters))
+    pool = PoolWindows.of(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
+    total = reduce(xp.add, pool.over(xp, x, 0))
+    mean = mean_of(xp, total, pool.divisors(xp, x, count_include_pad))
+    return from_canonical(xp, cast(xp, mean, dtype_name(data.dtype)), out_layout, letters)
+
+
+# --- the operators
+
+
+def pool_attributes(rank: int, *, count_include_pad: bool) -> dict[str, Any]:
+    """The attributes of a pooling operator over ``rank`` spatial axes, with Relax's defaults."""
+    return {
+        "pool_size": (1,) * rank,
+        "strides": (1,) * rank,
+        "padding": (0,) * (2 * rank),
+        "dilation": (1,) * rank,
+        "ceil_mode": False,
+        "count_include_pad": count_include_pad,
+        "layout": data_letters(rank),
+        "out_layout": data_letters(rank),
+    }
+
+
+def _declare_max(rank: int) -> Op:
+    attributes = pool_attributes(rank, count_include_pad=False)
+    return Op(
+        f"relax.nn.max_pool{rank}d",
+        ("data",),
+        attributes,
+        infer=_pool_type,
+        reference=_max_pool,
+        precision=Precision.FOLLOWS,
+    )
+
+
+def _declare_avg(rank: int) -> Op:
+    attributes = pool_attributes(rank, count_include_pad=rank != 2)
+    return Op(f"relax.nn.avg_pool{rank}d", ("data",), attributes, infer=_pool_type, reference=_avg_pool)
+
+
+MAX_POOL1D: Final = _declare_max(1)
+MAX_POOL2D: Final = _declare_max(2)
+MAX_POOL3D: Final = _declare_max(3)
+AVG_POOL1D: Final = _declare_avg(1)
+AVG_POOL2D: Final = _declare_avg(2)
+AVG_POOL3D: Final = _declare_avg(3)
+
+
+def call_pool(op: Op, *operands: Expr, **given: Any) -> Call:
+    """A call of a pooling operator with its attributes in canonical form: full tuples, both layouts."""
+    rank = len(op.attributes["pool_size"])
+    for name in ("pool_size", "strides", "dilation"):
+        given[name] = as_spatial(given[name], rank, op.name, name)
+    given["padding"] = as_padding(given["padding"], rank, op.name)
+    given["ceil_mode"] = bool(given["ceil_mode"])
+    given["count_include_pad"] = bool(given["count_include_pad"])
+    given["out_layout"] = given["out_layout"] or given["layout"]
+    return op(*operands, **given)
+
+
+def max_pool1d(
+    data: Expr,
+    pool_size: int | Sequence[int] = (1,),
+    strides: int | Sequence[int] = (1,),
+    padding: int | Sequence[int] = (0, 0),
+    dilation: int | Sequence[int] = (1,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+    layout: str = "NCW",
+    out_layout: str | None = None,
+) -> Call:
+    """The greatest element of each window of ``data``; follows ``torch.nn.functional.max_pool1d``.
+
+    Operands: ``data`` (batch, channels, width) in ``layout``, numbers.
+    Attributes, result and errors: see `max_pool2d`; ``padding`` is 1 int or 2 (before, after).
+    """
+    return call_pool(
+        MAX_POOL1D,
+        data,
+        pool_size=pool_size,
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+        layout=layout,
+        out_layout=out_layout,
+    )
+
+
+def max_pool2d(
+    data: Expr,
+    pool_size: int | Sequence[int] = (1, 1),
+    strides: int | Sequence[int] = (1, 1),
+    padding: int | Sequence[int] = (0, 0),
+    dilation: int | Sequence[int] = (1, 1),
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+    layout: str = "NCHW",
+    out_layout: str | None = None,
+) -> Call:
+    """The greatest element of each window of ``data``; follows ``torch.nn.functional.max_pool2d``.
+
+    Operands: ``data`` (batch, channels, height, width) in ``layout`` (any order of the letters), numbers.
+    Attributes: ``pool_size``, ``strides`` and ``dilation``, 1 int or one per spatial axis; ``padding``, 1
+    int, one per spatial axis, or all befores and then all afters (top, left, bottom, right), never greater
+    than an element; with ``ceil_mode`` a last window may hang over the end, if it starts on an element or on
+    padding before it; ``count_include_pad`` has no effect; ``out_layout``, by default ``layout``.
+    Result: (batch, channels, ``(size + padding - (pool_size - 1) * dilation - 1) // stride + 1`` ...),
+    ``data``'s dtype; a window of padding only gives -inf, or the least integer. Raises `OpTypeError` for a
+    rank that is not the layout's, or a window that does not fit.
+    """
+    return call_pool(
+        MAX_POOL2D,
+        data,
+        pool_size=pool_size,
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+        layout=layout,
+        out_layout=out_layout,
+    )
+
+
+def max_pool3d(
+    data: Expr,
+    pool_size: int | Sequence[int] = (1, 1, 1),
+    strides: int | Sequence[int] = (1, 1, 1),
+    padding: int | Sequence[int] = (0, 0, 0),
+    dilation: int | Sequence[int] = (1, 1, 1),
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+    layout: str = "NCDHW",
+    out_layout: str | None = None,
+) -> Call:
+    """The greatest element of each window of ``data``; follows ``torch.nn.functional.max_pool3d``.
+
+    Operands: ``data`` (batch, channels, depth, height, width) in ``layout``, numbers.
+    Attributes, result and errors: see `max_pool2d`; ``padding`` is 1, 3 or 6 ints.
+    """
+    return call_pool(
+        MAX_POOL3D,
+        data,
+        pool_size=pool_size,
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+        layout=layout,
+        out_layout=out_layout,
+    )
+
+
+def avg_pool1d(
+    data: Expr,
+    pool_size: int | Sequence[int] = (1,),
+    strides: int | Sequence[int] = (1,),
+    padding: int | Sequence[int] = (0, 0),
+    dilation: int | Sequence[int] = (1,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    layout: str = "NCW",
+    out_layout: str | None = None,
+) -> Call:
+    """The mean of each window of ``data``; follows ``torch.nn.functional.avg_pool1d``.
+
+    Operands: ``data`` (batch, channels, width) in ``layout``, numbers.
+    Attributes, result and errors: see `avg_pool2d`; ``padding`` is 1 int or 2 (before, after).
+    """
+    return call_pool(
+        AVG_POOL1D,
+        data,
+        pool_size=pool_size,
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+        layout=layout,
+        out_layout=out_layout,
+    )
+
+
+def avg_pool2d(
+    data: Expr,
+    pool_size: int | Sequence[int] = (1, 1),
+    strides: int | Sequence[int] = (1, 1),
+    padding: int | Sequence[int] = (0, 0),
+    dilation: int | Sequence[int] = (1, 1),
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+    layout: str = "NCHW",
+    out_layout: str | None = None,
+) -> Call:
+    """The mean of each window of ``data``; follows ``torch.nn.functional.avg_pool2d``.
+
+    Operands: ``data`` (batch, channels, height, width) in ``layout``, numbers; means of integers are rounded
+    towards zero.
+    Attributes: see `max_pool2d`; with ``count_include_pad`` the zeros of ``padding`` count as elements. What
+    a window covers beyond the padding, as with ``ceil_mode``, never counts.
+    Result and errors: see `max_pool2d`; a window without any element gives 0.
+    """
+    return call_pool(
+        AVG_POOL2D,
+        data,
+        pool_size=pool_size,
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+        layout=layout,
+        out_layout=out_layout,
+    )
+
+
+def avg_pool3d(
+    data: Expr,
+    pool_size: int | Sequence[int] = (1, 1, 1),
+    strides: int | Sequence[int] = (1, 1, 1),
+    padding: int | Sequence[int] = (0, 0, 0),
+    dilation: int | Sequence[int] = (1, 1, 1),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    layout: str = "NCDHW",
+    out_layout: str | None = None,
+) -> Call:
+    """The mean of each window of ``data``; follows ``torch.nn.functional.avg_pool3d``.
+
+    Operands: ``data`` (batch, channels, depth, height, width) in ``layout``, numbers.
+    Attributes, result and errors: see `avg_pool2d`; ``padding`` is 1, 3 or 6 ints.
+    """
+    return call_pool(
+        AVG_POOL3D,
+        data,
+        pool_size=pool_size,
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+        layout=layout,
+        out_layout=out_layout,
+    )

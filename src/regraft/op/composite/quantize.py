@@ -1,0 +1,178 @@
+"""Quantization: floats as integers (or 8-bit floats) with a scale and a zero point, and back.
+
+Each operator is declared whole here.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import ml_dtypes
+
+from ...ir.dims import dims_equal
+from ...ir.dtypes import as_dtype, is_bool, is_float, is_integer, itemsize, numpy_dtype
+from ...ir.expr import Expr
+from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from ..rules import normalize_axis, require_float, tensor_operand
+from ..semantics import cast, dtype_name, integer_range, widened
+
+__all__ = ["dequantize", "dynamic_quantize", "quantize"]
+
+
+def _check_parameters(call: Call) -> TensorType:
+    """The type of data, when scale and zero point are scalars, or have one element for each of ``axis``."""
+    data, scale, zero_point = tensor_operand(call, 0), require_float(call, 1), tensor_operand(call, 2)
+    if is_bool(zero_point.dtype):
+        raise wrong_operand(call, 2, "numbers, not bool")
+    size = None
+    if data.ndim != UNKNOWN_NDIM and (data.ndim or scale.ndim == 1):
+        axis = normalize_axis(call, "axis", call.attrs.axis, data.ndim)
+        size = None if data.shape is None else data.shape[axis]
+    for index, ty in ((1, scale), (2, zero_point)):
+        if ty.ndim not in (UNKNOWN_NDIM, 0, 1):
+            raise wrong_operand(call, index, "a scalar, or a tensor of 1 dimension")
+        if size is None or not ty.shape:
+            continue
+        if dims_equal(ty.shape[0], size) is False and dims_equal(ty.shape[0], 1) is False:
+            raise wrong_operand(call, index, f"1 element, or one for each of the {size} on axis {call.attrs.axis}")
+    return data
+
+
+def _along(xp: Any, parameter: Any, ndim: int, axis: int) -> Any:
+    """A scalar, or a tensor of one dimension that lies along ``axis`` of ``ndim``, shaped to broadcast."""
+    if parameter.ndim == 0 or ndim == 0:
+        return xp.reshape(parameter, (1,) * ndim)
+    shape = [1] * ndim
+    shape[axis] = parameter.shape[0]
+    return xp.reshape(parameter, tuple(shape))
+
+
+# --- quantize
+
+
+def _quantize_type(call: Call) -> Type:
+    require_float(call, 0)
+    dtype: str = call.attrs.out_dtype
+    if not (is_integer(dtype) and itemsize(dtype) <= 4) and not (is_float(dtype) and itemsize(dtype) == 1):
+        raise wrong_attribute(call, "out_dtype", "an integer dtype of at most 32 bits, or an 8-bit float")
+    return _check_parameters(call).with_dtype(dtype)
+
+
+def _quantize(xp: Any, data: Any, scale: Any, zero_point: Any, axis: int, out_dtype: str) -> Any:
+    offset = cast(xp, _along(xp, zero_point, data.ndim, axis), "float64")
+    ratio = widened(xp, data) / widened(xp, _along(xp, scale, data.ndim, axis))
+    if is_float(out_dtype):
+        greatest = float(ml_dtypes.finfo(numpy_dtype(out_dtype)).max)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+        return cast(xp, xp.clip(cast(xp, ratio, "float64") + offset, -greatest, greatest), out_dtype)
+    least, greatest = integer_range(out_dtype)
+    # float64 holds every sum of a zero point and a ratio in range exactly
+    shifted = cast(xp, xp.round(ratio), "float64") + offset
+    shifted = xp.where(xp.isnan(shifted), offset, shifted)
+    return cast(xp, xp.clip(shifted, float(least), float(greatest)), out_dtype)
+
+
+QUANTIZE = Op(
+    "relax.quantize",
+    ("data", "scale", "zero_point"),
+    {"out_dtype": "int8", "axis": -1},
+    infer=_quantize_type,
+    reference=_quantize,
+    traits=(Trait.STOPS_GRADIENT,),
+)
+
+
+def quantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dtype: str = "int8") -> Call:
+    """``round(data / scale) + zero_point``, limited to ``out_dtype``; follows ``QuantizeLinear`` of ONNX.
+
+    Operands: ``data``, floating; ``scale``, floating, and ``zero_point``, numbers: scalars, or one element
+    for each of ``axis``. Attributes: ``axis``; ``out_dtype``, an integer dtype of at most 32 bits, or an
+    8-bit float (which is not rounded to whole numbers first). Result: ``data``'s shape. Halves are rounded to
+    even; NaN becomes the zero point in integers. No gradient passes: it is flat
+    where it does not jump. Raises `OpTypeError` for dtypes or shapes that do not agree.
+    """
+    return QUANTIZE(data, scale, zero_point, out_dtype=as_dtype(out_dtype), axis=int(axis))
+
+
+# --- dequantize
+
+
+def _dequantize_type(call: Call) -> Type:
+    dtype: str = call.attrs.out_dtype
+    if not is_float(dtype):
+        raise wrong_attribute(call, "out_dtype", "a floating dtype")
+    data = _check_parameters(call)
+    if is_bool(data.dtype):
+        raise wrong_operand(call, 0, "numbers, not bool")
+    return data.with_dtype(dtype)
+
+
+def _dequantize(xp: Any, data: Any, scale: Any, zero_point: Any, axis: int, out_dtype: str) -> Any:
+    offset = _along(xp, zero_point, data.ndim, axis)
+    factor = widened(xp, _along(xp, scale, data.ndim, axis))
+    name = dtype_name(data.dtype)
+    wide = "int64" if is_integer(name) and is_integer(dtype_name(zero_point.dtype)) else dtype_name(factor.dtype)
+    distance = cast(xp, cast(xp, data, wide) - cast(xp, offset, wide), dtype_name(factor.dtype))
+    return cast(xp, distance * factor, out_dtype)
+
+
+DEQUANTIZE = Op(
+    "relax.dequantize",
+    ("data", "scale", "zero_point"),
+    {"out_dtype": "float32", "axis": -1},
+    infer=_dequantize_type,
+    reference=_dequantize,
+)
+
+
+def dequantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dtype: str = "float32") -> Call:
+    """``(data - zero_point) * scale``; follows ``DequantizeLinear`` of ONNX.
+
+    Operands: ``data``, numbers; ``scale``, floating, and ``zero_point``, numbers: scalars, or one element for
+    each of ``axis``. Attributes: ``axis``; ``out_dtype``, floating. Result: ``data``'s shape; computed in
+    float32, or in ``scale``'s dtype if that is wider, and rounded once.
+    Raises `OpTypeError` for dtypes or shapes that do not agree.
+    """
+    return DEQUANTIZE(data, scale, zero_point, out_dtype=as_dtype(out_dtype), axis=int(axis))
+
+
+# --- dynamic quantization: the scale is that of the values at hand
+
+
+def _dynamic_type(call: Call) -> Type:
+    data = require_float(call, 0)
+    scalar = TensorType((), "float32")
+    return TupleType([data.with_dtype("uint8"), scalar, scalar.with_dtype("uint8")])
+
+
+def _dynamic_quantize(xp: Any, data: Any) -> tuple[Any, Any, Any]:
+    values = cast(xp, data, "float32")
+    zero = xp.zeros((), dtype=values.dtype)
+    # ONNX Runtime reads the range of no elements as that of 0.
+    least = xp.minimum(xp.min(values), zero) if prod(values.shape) else zero
+    greatest = xp.maximum(xp.max(values), zero) if prod(values.shape) else zero
+    scale = (greatest - least) / 255
+    scale = xp.where(scale == 0, xp.ones_like(scale), scale)
+    zero_point = cast(xp, xp.clip(xp.round(-least / scale), 0.0, 255.0), "uint8")
+    return _quantize(xp, values, scale, zero_point, 0, "uint8"), scale, zero_point
+
+
+DYNAMIC_QUANTIZE = Op(
+    "relax.dynamic_quantize",
+    ("data",),
+    infer=_dynamic_type,
+    reference=_dynamic_quantize,
+    traits=(Trait.STOPS_GRADIENT,),
+)
+
+
+def dynamic_quantize(data: Expr) -> Call:
+    """``data`` in unsigned bytes, by the range of its own values; follows ``DynamicQuantizeLinear`` of ONNX.
+
+    Operand: ``data``, floating. Result: a tuple of the bytes, in ``data``'s shape; their scale, a float32
+    scalar, the range of the values with 0, divided by 255; and their zero point, a uint8 scalar:
+    ``data ≈ (bytes - zero_point) * scale``, an error of half a scale at most. No gradient passes.
+    Raises `OpTypeError` for what is not floating. Cost: three passes over ``data``.
+    """
+    return DYNAMIC_QUANTIZE(data)

@@ -1,0 +1,131 @@
+"""Products of matrices in few bits: of bytes, and with weights that are stored in blocks.
+
+Each operator is declared whole here. What follows from a type's width stands in `quantize`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.dims import dims_equal
+from ...ir.expr import Expr
+from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ..primitive.linear_algebra import matmul
+from ..rules import require_float, tensor_operand
+from ..semantics import cast
+
+__all__ = ["matmul_blocks", "matmul_integer"]
+
+
+# --- bytes with bytes
+
+
+def _integer_operand(call: Call, index: int) -> TensorType:
+    ty = tensor_operand(call, index)
+    if ty.dtype not in ("int8", "uint8", None):
+        raise wrong_operand(call, index, "a tensor of int8 or uint8")
+    return ty
+
+
+def _matmul_integer_type(call: Call) -> Type:
+    for index in (0, 1):
+        _integer_operand(call, index)
+    for index in (2, 3):
+        ty = _integer_operand(call, index)
+        if ty.ndim not in (UNKNOWN_NDIM, 0, 1):
+            raise wrong_operand(call, index, "a scalar, or a tensor of 1 dimension")
+        dtype = tensor_operand(call, index - 2).dtype
+        if None not in (ty.dtype, dtype) and ty.dtype != dtype:
+            raise wrong_operand(call, index, f"the dtype of operand {index - 2}, {dtype}")
+    return matmul(call.args[0], call.args[1], "int32").ty
+
+
+def _matmul_integer(xp: Any, x1: Any, x2: Any, zero_point1: Any, zero_point2: Any) -> Any:
+    rows = cast(xp, zero_point1, "int32")
+    rows = xp.reshape(rows, (-1, 1)) if rows.ndim == 1 and x1.ndim > 1 else rows
+    left = cast(xp, x1, "int32") - rows
+    right = cast(xp, x2, "int32") - cast(xp, zero_point2, "int32")
+    return xp.matmul(left, right)
+
+
+MATMUL_INTEGER = Op(
+    "relax.matmul_integer",
+    ("x1", "x2", "zero_point1", "zero_point2"),
+    infer=_matmul_integer_type,
+    reference=_matmul_integer,
+    traits=(Trait.STOPS_GRADIENT,),
+)
+
+
+def matmul_integer(x1: Expr, x2: Expr, zero_point1: Expr, zero_point2: Expr) -> Call:
+    """``(x1 - zero_point1) @ (x2 - zero_point2)``, summed in int32; follows ``MatMulInteger`` of ONNX.
+
+    Operands: ``x1`` of shape (..., n, k) and ``x2`` of shape (..., k, m), int8 or uint8 each; ``zero_point1``, a scalar
+    or one for each row, in the dtype of ``x1``; ``zero_point2``, a scalar or one for each column, in that of ``x2``.
+    Result: int32 of shape (..., n, m); sums beyond int32 wrap around. No gradient passes. Raises
+    `OpTypeError` for other dtypes, and for sizes that do not agree.
+    """
+    return MATMUL_INTEGER(x1, x2, zero_point1, zero_point2)
+
+
+# --- weights in blocks
+
+
+def _blocks_type(call: Call) -> Type:
+    data, weights, scales = require_float(call, 0), tensor_operand(call, 1), require_float(call, 2)
+    bits, size = call.attrs.bits, call.attrs.block_size
+    if bits not in (4, 8):
+        raise wrong_attribute(call, "bits", "4 or 8")
+    if size < 16 or size & (size - 1):
+        raise wrong_attribute(call, "block_size", "a power of 2, of 16 or more")
+    if weights.dtype not in ("uint8", None) or weights.ndim not in (UNKNOWN_NDIM, 3):
+        raise wrong_operand(call, 1, "a uint8 tensor of 3 axes: columns, blocks, bytes of a block")
+    if scales.ndim not in (UNKNOWN_NDIM, 2):
+        raise wrong_operand(call, 2, "a tensor of 2 axes: columns, blocks")
+    if data.ndim == 0:
+        raise wrong_operand(call, 0, "a tensor of rank 1 or more")
+    if weights.shape is None or data.shape is None:
+        return TensorType(None, data.dtype, data.ndim)
+    columns, blocks, packed = weights.shape
+    if dims_equal(packed, size * bits // 8) is False:
+        raise wrong_operand(call, 1, f"{size * bits // 8} bytes for each block of {size} numbers of {bits} bits")
+    if dims_equal(blocks, (data.shape[-1] + size - 1) // size) is False:
+        raise wrong_operand(call, 1, f"one block for each {size} of the {data.shape[-1]} elements of data's last axis")
+    if scales.shape is not None and dims_equal(scales.shape[0], columns) is False:
+        raise wrong_operand(call, 2, f"the {columns} columns that the weights have")
+    return TensorType((*data.shape[:-1], columns), data.dtype)
+
+
+def _matmul_blocks(xp: Any, data: Any, weights: Any, scales: Any, bits: int, block_size: int) -> Any:
+    columns, blocks = weights.shape[0], weights.shape[1]
+    codes = cast(xp, weights, "int32")
+    if bits == 4:
+        # The first of two numbers lies in the lower half of their byte.
+        codes = xp.stack((codes % 16, codes // 16), axis=-1)
+    codes = xp.reshape(codes, (columns, blocks, block_size))
+    values = cast(xp, codes - 2 ** (bits - 1), "float32") * cast(xp, xp.expand_dims(scales, axis=2), "float32")
+    matrix = xp.reshape(values, (columns, blocks * block_size))[:, : data.shape[-1]]
+    product = xp.matmul(cast(xp, data, "float32"), xp.permute_dims(matrix, (1, 0)))
+    return xp.astype(product, data.dtype)
+
+
+MATMUL_BLOCKS = Op(
+    "relax.matmul_blocks",
+    ("data", "weights", "scales"),
+    {"bits": 4, "block_size": 32},
+    infer=_blocks_type,
+    reference=_matmul_blocks,
+)
+
+
+def matmul_blocks(data: Expr, weights: Expr, scales: Expr, bits: int = 4, block_size: int = 32) -> Call:
+    """``data @ w`` with ``w`` stored in few bits; follows ``MatMulNBits`` of ONNX Runtime.
+
+    Operands: ``data`` (..., k), floating; ``weights``, uint8 of shape (m, blocks, block_size * bits / 8): each column
+    of ``w`` in blocks of ``block_size`` numbers, the first of two 4-bit numbers in the lower half of its byte;
+    ``scales`` (m, blocks), floating. A number stands for ``(code - 2 ** (bits - 1)) * scale``. Attributes: ``bits``, 4
+    or 8; ``block_size``, a power of 2 from 16 on. Result: shape (..., m), the dtype of ``data``. Raises `OpTypeError`
+    for other dtypes and sizes.
+    """
+    return MATMUL_BLOCKS(data, weights, scales, bits=int(bits), block_size=int(block_size))

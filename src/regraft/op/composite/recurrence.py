@@ -1,0 +1,142 @@
+"""The steps of a recurrent layer: `run` is what RNN, GRU and LSTM compute, in ONNX's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ...ir.op import Op
+from ..primitive.elementary import SIGMOID, TANH
+from ..semantics import apply, cast, filled
+from .activation import RELU, SOFTPLUS
+
+ACTIVATIONS: Final[Mapping[str, Op]] = {"sigmoid": SIGMOID, "tanh": TANH, "relu": RELU, "softplus": SOFTPLUS}
+"""The activations by ONNX's names, in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One of the layers: its gates and default activations, and which operands are what."""
+
+    name: str
+    gates: int
+    activations: tuple[str, ...]
+    states: tuple[int, ...]
+    lengths: int
+    peephole: int | None = None
+
+    @property
+    def operands(self) -> int:
+        """How many operands there are."""
+        return (self.lengths if self.peephole is None else self.peephole) + 1
+
+
+class _Cell:
+    """One direction of a layer: its weights, and what a step does to the state."""
+
+    def __init__(self, xp: Any, kind: Kind, operands: Sequence[Any], attrs: Mapping[str, Any], way: int) -> None:
+        self.xp, self.attrs, self.kind = xp, attrs, kind
+        _, weight, recurrence, bias = operands[:4]
+        self.size: int = recurrence.shape[2]
+        self.recurrence = recurrence[way, ...]
+        self.turned = xp.permute_dims(self.recurrence, (1, 0))
+        self.weight = xp.permute_dims(weight[way, ...], (1, 0))
+        width = kind.gates * self.size
+        both = None if bias is None else bias[way, ...]
+        self.bias = None if both is None else both[:width]
+        self.recurrent_bias = None if both is None else both[width : 2 * width]
+        count = len(kind.activations)
+        self.functions: Sequence[str] = attrs["activations"][way * count : (way + 1) * count]
+        seeing = None if kind.peephole is None else operands[kind.peephole]
+        self.peephole = None if seeing is None else seeing[way, ...]
+
+    def apply(self, place: int, x: Any) -> Any:
+        """The activation at ``place`` of ``x``, which is cut before."""
+        bound = self.attrs["clip"]
+        if bound is not None:
+            x = self.xp.minimum(self.xp.maximum(x, self.xp.full_like(x, -bound)), self.xp.full_like(x, bound))
+        return apply(self.xp, ACTIVATIONS[self.functions[place]], x)
+
+    def gate(self, x: Any, place: int) -> Any:
+        """The part of one gate in a row of all."""
+        return x[..., place * self.size : (place + 1) * self.size]
+
+    def entering(self, x: Any) -> Any:
+        """What the input of a step brings to the gates."""
+        product = self.xp.matmul(x, self.weight)
+        return product if self.bias is None else product + self.bias
+
+    def carried(self, hidden: Any) -> Any:
+        """What the state brings to the gates."""
+        product = self.xp.matmul(hidden, self.turned)
+        return product if self.recurrent_bias is None else product + self.recurrent_bias
+
+
+def _rnn(cell: _Cell, x: Any, state: Sequence[Any]) -> list[Any]:
+    return [cell.apply(0, cell.entering(x) + cell.carried(state[0]))]
+
+
+def _gru(cell: _Cell, x: Any, state: Sequence[Any]) -> list[Any]:
+    [hidden] = state
+    entering, carried = cell.entering(x), cell.carried(hidden)
+    update, reset = (cell.apply(0, cell.gate(entering, place) + cell.gate(carried, place)) for place in (0, 1))
+    if cell.attrs["linear_before_reset"]:
+        kept = reset * cell.gate(carried, 2)
+    else:
+        kept = cell.xp.matmul(reset * hidden, cell.gate(cell.turned, 2))
+        if cell.recurrent_bias is not None:
+            kept = kept + cell.gate(cell.recurrent_bias, 2)
+    new = cell.apply(1, cell.gate(entering, 2) + kept)
+    return [(1.0 - update) * new + update * hidden]
+
+
+def _lstm(cell: _Cell, x: Any, state: Sequence[Any]) -> list[Any]:
+    hidden, memory = state
+    gates = cell.entering(x) + cell.carried(hidden)
+
+    def seeing(place: int, cells: Any) -> Any:
+        gate = cell.gate(gates, place)
+        return gate if cell.peephole is None else gate + cell.gate(cell.peephole, place) * cells
+
+    enter = cell.apply(0, seeing(0, memory))
+    forget = 1.0 - enter if cell.attrs["input_forget"] else cell.apply(0, seeing(2, memory))
+    memory = forget * memory + enter * cell.apply(1, cell.gate(gates, 3))
+    leave = cell.apply(0, seeing(1, memory))
+    return [leave * cell.apply(2, memory), memory]
+
+
+_STEPS: Final = {"rnn": _rnn, "gru": _gru, "lstm": _lstm}
+
+
+def run(xp: Any, kind: Kind, operands: Sequence[Any], attrs: Mapping[str, Any]) -> list[Any]:
+    """All states of the layer, and the last of each: what its operator gives.
+
+    ``operands`` are those of the operator, None for what is left out. Cost: that of a step for each step.
+    """
+    x, lengths = operands[0], operands[kind.lengths]
+    steps, batch = x.shape[:2]
+    ways = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[attrs["direction"]]
+    sequences: list[Any] = []
+    finals: list[list[Any]] = []
+    for way, is_backwards in enumerate(ways):
+        cell = _Cell(xp, kind, operands, attrs, way)
+        none = filled(xp, (batch, cell.size), 0.0, x)
+        state = [none if operands[i] is None else operands[i][way, ...] for i in kind.states]
+        found: list[Any] = []
+        for step in reversed(range(steps)) if is_backwards else range(steps):
+            after = _STEPS[kind.name](cell, x[step, ...], state)
+            shown = after[0]
+            if lengths is not None:
+                # Past its end, a sequence waits: backwards, until its last element comes.
+                runs = xp.reshape(cast(xp, lengths, "int64") > step, (-1, 1))
+                shown = xp.where(runs, shown, none)
+                after = [xp.where(runs, new, old) for new, old in zip(after, state, strict=True)]
+            found.append(shown)
+            state = after
+        if is_backwards:
+            found.reverse()
+        sequences.append(xp.stack(found, axis=0) if found else filled(xp, (0, batch, cell.size), 0.0, x))
+        finals.append(state)
+    lasts = [xp.stack([state[place] for state in finals], axis=0) for place in range(len(kind.states))]
+    return [xp.stack(sequences, axis=1), *lasts]

@@ -1,0 +1,364 @@
+"""Resizing of images and volumes: each axis by itself, from a few elements near the place that it comes from.
+
+Where a result's element comes from is worked out in whole numbers, as a fraction, so a place that falls between two
+elements, or on one, is never moved by rounding. float16 and bfloat16 are computed in float32. Each operator
+is declared whole here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from ...ir.dims import Dim, dim_max, dim_min
+from ...ir.dtypes import as_optional_dtype, is_float
+from ...ir.errors import OpTypeError
+from ...ir.expr import Expr, PrimValue, ShapeExpr
+from ...ir.op import Call, Op, Precision, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ..adjoints import converted_like, known_shape
+from ..adjoints import widened as widened_expr
+from ..axis_maps import map_axis, rearranged
+from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, size_operand, to_canonical
+from ..primitive.reshaping import reshape
+from ..rules import shape_operand, tensor_operand
+from ..semantics import cast, dtype_name, positions, widened
+
+__all__ = ["resize2d", "resize3d"]
+
+_METHODS: Final = ("nearest_neighbor", "linear", "cubic")
+_CROP: Final = "tf_crop_and_resize"
+
+# --- where elements come from
+
+
+class _Axis(NamedTuple):
+    """One axis that is resized, and the part of it (``start`` to ``end``, in shares) that `_CROP` takes."""
+
+    size: Dim
+    target: Dim
+    start: float
+    end: float
+
+
+_Ratio: TypeAlias = tuple[Any, Any]
+"""Where each element of the result comes from: a numerator for each, and the denominator of all."""
+
+
+def _half_pixel(places: Any, axis: _Axis) -> _Ratio:
+    return (places * 2 + 1) * axis.size - axis.target, axis.target * 2
+
+
+def _pytorch_half_pixel(places: Any, axis: _Axis) -> _Ratio:
+    numerator, denominator = _half_pixel(places, axis)
+    return numerator * dim_min(axis.target - 1, 1), denominator
+
+
+def _align_corners(places: Any, axis: _Axis) -> _Ratio:
+    return places * (axis.size - 1), dim_max(axis.target - 1, 1)
+
+
+def _asymmetric(places: Any, axis: _Axis) -> _Ratio:
+    return places * axis.size, axis.target
+
+
+def _tf_half_pixel_for_nn(places: Any, axis: _Axis) -> _Ratio:
+    return (places * 2 + 1) * axis.size, axis.target * 2
+
+
+_COORDINATES: Final[dict[str, Callable[[Any, _Axis], _Ratio]]] = {
+    "half_pixel": _half_pixel,
+    "align_corners": _align_corners,
+    "asymmetric": _asymmetric,
+    "pytorch_half_pixel": _pytorch_half_pixel,
+    "tf_half_pixel_for_nn": _tf_half_pixel_for_nn,
+}
+"""The modes whose places are fractions of whole numbers, which are exact."""
+
+
+def _cropped(xp: Any, places: Any, axis: _Axis) -> _Ratio:
+    """Places within a part of the axis, which are floats, as its start and end are."""
+    last = cast(xp, positions(xp, 1, places) + (axis.size - 1), "float64")
+    if axis.target == 1:
+        return last * ((axis.start + axis.end) / 2), 1.0
+    return last * axis.start + cast(xp, places, "float64") * last * (axis.end - axis.start) / (axis.target - 1), 1.0
+
+
+def _to_even(numerator: Any, denominator: Any) -> Any:
+    doubled, period = numerator * 2 + denominator, denominator * 2
+    up = doubled // period
+    return up - (doubled % period == 0) * (up % 2)
+
+
+_ROUNDING: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "round": _to_even,
+    "round_prefer_floor": lambda numerator, denominator: -((numerator * -2 + denominator) // (denominator * 2)),
+    "round_prefer_ceil": lambda numerator, denominator: (numerator * 2 + denominator) // (denominator * 2),
+    "floor": lambda numerator, denominator: numerator // denominator,
+    "ceil": lambda numerator, denominator: -(-numerator // denominator),
+}
+
+# --- the elements that are mixed, and their weights
+
+
+def _cubic_weight(distance: Any, is_near: bool, alpha: float) -> Any:
+    """Keys' piecewise cubic: the weight of an element at that ``distance``, at most 1 where it ``is_near``, else 2."""
+    if is_near:
+        return ((alpha + 2) * distance - (alpha + 3)) * distance * distance + 1.0
+    return ((distance - 5.0) * distance + 8.0) * distance * alpha - 4.0 * alpha
+
+
+def _taps(xp: Any, source: _Ratio, size: Dim, alpha: float | None, exclude: bool) -> list[tuple[Any, Any]]:
+    """The elements of an axis that make up each value, and their weights in float64.
+
+    Two for linear interpolation, four for cubic (which has an ``alpha``). Beyond its ends the axis goes on
+    with its last elements, or, with ``exclude``, with nothing.
+    """
+    numerator, denominator = source
+    left = numerator // denominator
+    share = cast(xp, numerator - left * denominator, "float64") / denominator
+    left = cast(xp, left, "int64")
+    if alpha is None:
+        return [(left, 1.0 - share), (left + 1, share)]
+    distances = (share + 1.0, share, 1.0 - share, 2.0 - share)
+    taps = [(left + tap - 1, _cubic_weight(distances[tap], tap in (1, 2), alpha)) for tap in range(4)]
+    if not exclude:
+        return taps
+    inside = [xp.logical_and(place >= 0, place < size) for place, _ in taps]
+    kept = [xp.where(flag, weight, xp.zeros_like(weight)) for flag, (_, weight) in zip(inside, taps, strict=True)]
+    total = kept[0] + kept[1] + kept[2] + kept[3]
+    return [(place, weight / total) for (place, _), weight in zip(taps, kept, strict=True)]
+
+
+def _along(xp: Any, values: Any, axis: int, ndim: int) -> Any:
+    """``values``, one for each place on ``axis``, shaped to broadcast with a tensor of ``ndim`` axes."""
+    return xp.reshape(values, (-1, *(1,) * (ndim - axis - 1)))
+
+
+def _mixed(xp: Any, x: Any, axis: int, taps: Sequence[tuple[Any, Any]]) -> Any:
+    """The sum of the elements of ``axis`` that ``taps`` name, times their weights."""
+    total: Any = 0
+    for places, weights in taps:
+        part = xp.take(x, xp.clip(places, 0, x.shape[axis] - 1), axis=axis)
+        total = total + part * _along(xp, cast(xp, weights, dtype_name(x.dtype)), axis, x.ndim)
+    return total
+
+
+# --- the operators
+
+
+def _resize_type(call: Call) -> Type:
+    attrs = call.attrs
+    rank = len(attrs.roi) // 2
+    letters = data_letters(rank)
+    for name, known in (
+        ("method", _METHODS),
+        ("coordinate_transformation_mode", (*_COORDINATES, _CROP)),
+        ("rounding_method", ("", *_ROUNDING)),
+    ):
+        if attrs[name] not in known:
+            raise wrong_attribute(call, name, f"one of {', '.join(map(repr, known))}")
+    data, size = canonical_dims(call, 0, "layout", letters), shape_operand(call, 1)
+    dtype = tensor_operand(call, 0).dtype
+    if dtype == "bool" and attrs.method != "nearest_neighbor":
+        raise wrong_operand(call, 0, 'numbers, not bool, for any method but "nearest_neighbor"')
+    if size.ndim not in (UNKNOWN_NDIM, rank):
+        raise wrong_operand(call, 1, f"{rank} sizes, one for each spatial axis")
+    if data is not None and 0 in data[2:]:
+        raise wrong_operand(call, 0, "spatial axes that have elements")
+    dtype = attrs.out_dtype or dtype
+    if data is None or size.values is None:
+        return TensorType(None, dtype, rank + 2)
+    return arranged_type(call, "layout", letters, (*data[:2], *size.values), dtype)
+
+
+def _resize(
+    xp: Any,
+    data: Any,
+    size: tuple[int, ...],
+    roi: tuple[float, ...],
+    layout: str,
+    method: str,
+    coordinate_transformation_mode: str,
+    rounding_method: str,
+    cubic_alpha: float,
+    cubic_exclude: int,
+    extrapolation_value: float,
+    out_dtype: str | None,
+) -> Any:
+    rank = len(size)
+    letters, name = data_letters(rank), dtype_name(data.dtype)
+    x = to_canonical(xp, data, layout, letters)
+    if method != "nearest_neighbor":
+        x = widened(xp, x) if is_float(name) else cast(xp, x, "float64")
+    mode, alpha = coordinate_transformation_mode, cubic_alpha if method == "cubic" else None
+    rounded = _ROUNDING[rounding_method or ("round" if mode == "align_corners" else "floor")]
+    beyond = xp.asarray(False)
+    for axis in range(2, rank + 2):
+        along = _Axis(x.shape[axis], size[axis - 2], roi[axis - 2], roi[axis - 2 + rank])
+        places = positions(xp, along.target, x)
+        source = _cropped(xp, places, along) if mode == _CROP else _COORDINATES[mode](places, along)
+        if method == "nearest_neighbor":
+            nearest = xp.clip(cast(xp, rounded(*source), "int64"), 0, along.size - 1)
+            x = xp.take(x, nearest, axis=axis)
+        else:
+            x = _mixed(xp, x, axis, _taps(xp, source, along.size, alpha, bool(cubic_exclude)))
+        if mode == _CROP:
+            outside = xp.logical_or(source[0] < 0, source[0] > along.size - 1)
+            beyond = xp.logical_or(beyond, _along(xp, outside, axis, x.ndim))
+    if mode == _CROP:
+        x = xp.where(beyond, xp.full_like(x, extrapolation_value), x)
+    return from_canonical(xp, cast(xp, x, out_dtype or name), layout, letters)
+
+
+def _declare(rank: int, rounding_method: str) -> Op:
+    attributes: dict[str, Any] = {
+        "roi": (0.0,) * (2 * rank),
+        "layout": data_letters(rank),
+        "method": "linear",
+        "coordinate_transformation_mode": "half_pixel",
+        "rounding_method": rounding_method,
+        "cubic_alpha": -0.75,
+        "cubic_exclude": 0,
+        "extrapolation_value": 0.0,
+        "out_dtype": None,
+    }
+    return Op(
+        f"relax.image.resize{rank}d",
+        ("data", "size"),
+        attributes,
+        infer=_resize_type,
+        reference=_resize,
+        precision=Precision.FOLLOWS,
+    )
+
+
+RESIZE2D: Final = _declare(2, "round")
+RESIZE3D: Final = _declare(3, "")
+
+
+def _numbers(
+    roi: float | PrimValue | Sequence[float | PrimValue] | None, count: int, op_name: str
+) -> tuple[float, ...]:
+    """The attribute ``roi`` as ``count`` floats; None gives zeros, and one number stands for all."""
+    parts = [0.0] if roi is None else list(roi) if isinstance(roi, Sequence) else [roi]
+    values = [part.value if isinstance(part, PrimValue) else part for part in parts]
+    values = values * count if len(values) == 1 else values
+    if len(values) != count or not all(isinstance(value, int | float) for value in values):
+        raise OpTypeError(f"{op_name}: roi={roi!r}; expected {count} numbers: all starts, then all ends")
+    return tuple(float(value) for value in values)
+
+
+def _call(op: Op, data: Expr, size: Expr | Dim | Sequence[Dim], roi: Any, **given: Any) -> Call:
+    """A call with its attributes in canonical form, and one size standing for all axes."""
+    count = len(op.attributes["roi"])
+    given["roi"] = _numbers(roi, count, op.name)
+    given["cubic_alpha"] = float(given["cubic_alpha"])
+    given["cubic_exclude"] = int(given["cubic_exclude"])
+    given["extrapolation_value"] = float(given["extrapolation_value"])
+    given["out_dtype"] = as_optional_dtype(given["out_dtype"])
+    return op(data, size_operand(size, count // 2, op.name), **given)
+
+
+def resize2d(
+    data: Expr,
+    size: int | Dim | Expr | Sequence[Dim],
+    roi: float | Sequence[float] | None = None,
+    layout: str = "NCHW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "round",
+    cubic_alpha: float = -0.75,
+    cubic_exclude: int = 0,
+    extrapolation_value: float = 0.0,
+    out_dtype: str | None = None,
+) -> Call:
+    """``data`` (batch, channels, height, width) with other heights and widths; follows ``Resize`` of ONNX.
+
+    Operands: ``data``, in ``layout`` (any order of the letters); ``size``, the two new sizes, or one for
+    both.
+    Attributes: ``method``: "nearest_neighbor", "linear" or "cubic" (with Keys' ``cubic_alpha``; with
+    ``cubic_exclude`` elements beyond the edge get no weight, else the edge is repeated).
+    ``coordinate_transformation_mode``: how a place in the result becomes one in ``data``: "half_pixel",
+    "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn", or "tf_crop_and_resize",
+    which takes the part of the image that ``roi`` gives (starts, then ends, as shares of each axis), and
+    ``extrapolation_value`` beyond the image. ``rounding_method``, for the nearest element: "round" (half to
+    even), "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", or "" ("round" for "align_corners",
+    else "floor"). ``out_dtype``, by default ``data``'s.
+    Result: (batch, channels, ``size``) in ``layout``. Integers are mixed in float64 and rounded towards zero.
+    Raises `OpTypeError` for a rank that is not the layout's, another number of sizes, or an unknown name.
+    """
+    return _call(
+        RESIZE2D,
+        data,
+        size,
+        roi,
+        layout=layout,
+        method=method,
+        coordinate_transformation_mode=coordinate_transformation_mode,
+        rounding_method=rounding_method,
+        cubic_alpha=cubic_alpha,
+        cubic_exclude=cubic_exclude,
+        extrapolation_value=extrapolation_value,
+        out_dtype=out_dtype,
+    )
+
+
+def resize3d(
+    data: Expr,
+    size: int | Dim | Expr | Sequence[Dim],
+    roi: float | Sequence[float] | None = None,
+    layout: str = "NCDHW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    cubic_alpha: float = -0.75,
+    cubic_exclude: int = 0,
+    extrapolation_value: float = 0.0,
+    out_dtype: str | None = None,
+) -> Call:
+    """``data`` (batch, channels, depth, height, width) with other spatial sizes; follows ``Resize`` of ONNX.
+
+    Operands, attributes, result and errors: see `resize2d`, with three sizes, and six shares in ``roi``.
+    """
+    return _call(
+        RESIZE3D,
+        data,
+        size,
+        roi,
+        layout=layout,
+        method=method,
+        coordinate_transformation_mode=coordinate_transformation_mode,
+        rounding_method=rounding_method,
+        cubic_alpha=cubic_alpha,
+        cubic_exclude=cubic_exclude,
+        extrapolation_value=extrapolation_value,
+        out_dtype=out_dtype,
+    )
+
+
+# --- gradients
+
+
+def _resampled(attrs: Any, axis: int, size: Dim, target: Dim, rows: Expr) -> Expr:
+    """Each row of a matrix, an axis of ``size`` elements, resized to ``target`` as spatial ``axis`` is."""
+    start, end = attrs.roi[axis], attrs.roi[axis + len(attrs.roi) // 2]
+    own = {"layout": "NCHW", "roi": (start, 0.0, end, 0.0), "extrapolation_value": 0.0, "out_dtype": None}
+    image = reshape(rows, ShapeExpr([size, 1, size, 1]))
+    return reshape(RESIZE2D(image, ShapeExpr([target, 1]), **{**attrs, **own}), ShapeExpr([size, target]))
+
+
+@RESIZE2D.define_gradient
+@RESIZE3D.define_gradient
+def _resize_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    """Each axis by itself, with the transposed weights."""
+    data, layout = call.args[0], call.attrs.layout
+    letters = data_letters(len(layout) - 2)
+    sizes, targets = known_shape(call, data, "data"), known_shape(call, output, "its result")
+    share = widened_expr(converted_like(rearranged(adjoint, layout, letters), data))
+    for axis, letter in enumerate(letters[2:]):
+        place: int = layout.index(letter)
+        resample = partial(_resampled, call.attrs, axis, sizes[place], targets[place])
+        share = map_axis(call, share, axis + 2, sizes[place], resample)
+    return [rearranged(converted_like(share, data), letters, layout), None]

@@ -1,0 +1,195 @@
+"""Gradients of operators that read elements several times or not at all: pooling and padding.
+
+They stand apart from the operators, in `pooling`, `adaptive_pooling` and `padding`, because they are written with the
+backward operators of `grad`, which build on these. Pooling is separable: windows over one axis are windows of height 1
+over two, and windows over a volume are windows over its slices, then along its depth. So two dimensions are enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
+from typing import Any
+
+from ...ir.dims import Dim, dim_product
+from ...ir.expr import Expr, ShapeExpr
+from ...ir.op import Call
+from ..adjoints import converted_like, known_shape, reshape_like, tensor_type, widened
+from ..axis_maps import map_axis, rearranged, settled
+from ..layouts import data_letters
+from ..primitive.comparison import greater
+from ..primitive.create import arange, zeros
+from ..primitive.indexing import strided_slice
+from ..primitive.logical import logical_and, logical_or
+from ..primitive.reshaping import expand_dims, reshape, squeeze
+from ..primitive.ternary import where
+from ..primitive.unary import isnan, logical_not
+from ..primitive.windows import padding_pairs
+from .adaptive_pooling import ADAPTIVE_AVG_POOL1D, ADAPTIVE_AVG_POOL2D, ADAPTIVE_AVG_POOL3D
+from .backward import (
+    AVG_POOL2D_BACKWARD,
+    MAX_POOL2D_BACKWARD,
+    avg_pool2d_backward,
+    max_pool2d_backward,
+    take_backward,
+)
+from .padding import PAD, pad
+from .pooling import AVG_POOL1D, AVG_POOL2D, AVG_POOL3D, MAX_POOL1D, MAX_POOL2D, MAX_POOL3D, avg_pool2d, max_pool2d
+
+_Pool = Callable[..., Expr]
+
+# --- pooling
+
+
+def _attributes_over(attrs: Any, axes: Sequence[int | None]) -> dict[str, Any]:
+    """The attributes of the two-dimensional pooling over these spatial axes; None is an axis that is left alone."""
+    pads = [(0, 0) if axis is None else padding_pairs(attrs.padding)[axis] for axis in axes]
+    return {
+        **{
+            name: tuple([1 if axis is None else attrs[name][axis] for axis in axes])
+            for name in ("pool_size", "strides", "dilation")
+        },
+        "padding": (*[before for before, _ in pads], *[after for _, after in pads]),
+        "ceil_mode": attrs.ceil_mode,
+        "count_include_pad": attrs.count_include_pad,
+    }
+
+
+def _pool1d_share(call: Call, adjoint: Expr, backward: _Pool) -> Expr:
+    attrs = call.attrs
+    data = expand_dims(rearranged(call.args[0], attrs.layout, "NCW"), 2)
+    adjoint = expand_dims(rearranged(adjoint, attrs.out_layout, "NCW"), 2)
+    share = backward(adjoint, data, **_attributes_over(attrs, (None, 0)))
+    return rearranged(squeeze(share, 2), "NCW", attrs.layout)
+
+
+def _pool3d_share(call: Call, adjoint: Expr, forward: _Pool, backward: _Pool) -> Expr:
+    """Over each slice of the volume, then along the depth. The first of equal elements stays the first."""
+    attrs = call.attrs
+    data = rearranged(call.args[0], attrs.layout, "NCDHW")
+    adjoint = rearranged(adjoint, attrs.out_layout, "NCDHW")
+    across, along = _attributes_over(attrs, (1, 2)), _attributes_over(attrs, (0, None))
+    batch, channels, depth, *sizes = known_shape(call, data, "data")
+    slices = reshape(data, [batch, channels * depth, *sizes])
+    pooled = forward(slices, **across)
+    columns = reshape(pooled, [batch, channels, depth, dim_product(known_shape(call, pooled, "data")[2:])])
+    deep, *rest = known_shape(call, adjoint, "its result")[2:]
+    adjoint = reshape(adjoint, [batch, channels, deep, dim_product(rest)])
+    share = backward(reshape_like(backward(adjoint, columns, **along), pooled), slices, **across)
+    return rearranged(reshape(share, [batch, channels, depth, *sizes]), "NCDHW", attrs.layout)
+
+
+@MAX_POOL1D.define_gradient
+def _max_pool1d_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [_pool1d_share(call, adjoint, max_pool2d_backward)]
+
+
+@MAX_POOL2D.define_gradient
+def _max_pool2d_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [max_pool2d_backward(adjoint, call.args[0], **call.attrs)]
+
+
+@MAX_POOL3D.define_gradient
+def _max_pool3d_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [_pool3d_share(call, adjoint, max_pool2d, max_pool2d_backward)]
+
+
+@AVG_POOL1D.define_gradient
+def _avg_pool1d_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [_pool1d_share(call, adjoint, avg_pool2d_backward)]
+
+
+@AVG_POOL2D.define_gradient
+def _avg_pool2d_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [avg_pool2d_backward(adjoint, call.args[0], **call.attrs)]
+
+
+@AVG_POOL3D.define_gradient
+def _avg_pool3d_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [_pool3d_share(call, adjoint, avg_pool2d, avg_pool2d_backward)]
+
+
+@AVG_POOL2D_BACKWARD.define_gradient
+def _avg_pool2d_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [avg_pool2d(adjoint, **call.attrs), None]
+
+
+@MAX_POOL2D_BACKWARD.define_gradient
+def _max_pool2d_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    """Each window takes the adjoint of the element that it gave its share to."""
+    attrs = call.attrs
+    data = rearranged(call.args[1], attrs.layout, "NCHW")
+    adjoint = rearranged(adjoint, attrs.layout, "NCHW")
+    dims = known_shape(call, call.args[0], "output_grad")
+    out_layout: str = attrs.out_layout
+    counts = [dims[out_layout.index(letter)] for letter in "HW"]
+    patches = zip(_patches(data, attrs, counts, float("-inf")), _patches(adjoint, attrs, counts, 0.0), strict=True)
+    greatest, share = next(patches)
+    for patch, candidate in patches:
+        is_first_nan = logical_and(isnan(patch), logical_not(isnan(greatest)))
+        wins = logical_or(greater(patch, greatest), is_first_nan)
+        greatest, share = where(wins, patch, greatest), where(wins, candidate, share)
+    return [rearranged(share, "NCHW", out_layout), None]
+
+
+def _patches(value: Expr, attrs: Any, counts: Sequence[Dim], padding_value: float) -> Iterator[Expr]:
+    """For each place in the window, in row-major order, the elements of ``value`` there, of all windows."""
+    widths = [0, 0, 0, 0]
+    for (before, after), stride in zip(padding_pairs(attrs.padding), attrs.strides, strict=True):
+        # With ceil_mode a last window hangs over by less than a stride.
+        widths.extend((before, after + (stride - 1 if attrs.ceil_mode else 0)))
+    padded = pad(value, widths, "constant", padding_value)
+    for place in product(*map(range, attrs.pool_size)):
+        starts = [index * step for index, step in zip(place, attrs.dilation, strict=True)]
+        spans = zip(starts, counts, attrs.strides, strict=True)
+        ends = [start + (count - 1) * stride + 1 for start, count, stride in spans]
+        yield strided_slice(padded, [2, 3], starts, ends, attrs.strides, assume_inbound=True)
+
+
+# --- adaptive pooling
+
+
+def _means_of_rows(size: Dim, target: int, rows: Expr) -> Expr:
+    """The means of ``target`` windows over each row of a matrix of ``size`` columns."""
+    pooled = ADAPTIVE_AVG_POOL1D(
+        reshape(rows, ShapeExpr([1, size, size])), output_size=(target,), layout="NCW", out_layout="NCW"
+    )
+    return reshape(pooled, ShapeExpr([size, target]))
+
+
+def _adaptive_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    data, attrs = call.args[0], call.attrs
+    letters = data_letters(len(attrs.layout) - 2)
+    share = widened(rearranged(adjoint, attrs.out_layout, letters))
+    if attrs.output_size is not None:
+        dims = known_shape(call, data, "data")
+        for axis, target in enumerate(attrs.output_size, 2):
+            place: int = attrs.layout.index(letters[axis])
+            size = dims[place]
+            share = map_axis(call, share, axis, size, partial(_means_of_rows, size, target))
+    return [rearranged(converted_like(share, data), letters, attrs.layout)]
+
+
+for _op in (ADAPTIVE_AVG_POOL1D, ADAPTIVE_AVG_POOL2D, ADAPTIVE_AVG_POOL3D):
+    _op.define_gradient(_adaptive_gradient)
+
+
+# --- padding
+
+
+@PAD.define_gradient
+def _pad_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    """What was put on with a constant is cut off, and the other way round; a copy gives its share to its source."""
+    data, attrs = call.args[0], call.attrs
+    if attrs.pad_mode == "constant":
+        return [pad(adjoint, [-width for width in attrs.pad_width])]
+    pairs = list(zip(attrs.pad_width[::2], attrs.pad_width[1::2], strict=True))
+    dims, wide = known_shape(call, data, "data"), known_shape(call, output, "its result")
+    share, dtype = adjoint, tensor_type(data).dtype or "float32"
+    for axis, (before, after) in reversed(list(enumerate(pairs))):
+        if before or after:
+            sources = settled(pad(arange(dims[axis], dtype="int64"), (before, after), attrs.pad_mode))
+            whole = zeros(ShapeExpr([*wide[:axis], *dims[axis:]]), dtype)
+            share = take_backward(share, whole, sources, axis)
+    return [share]

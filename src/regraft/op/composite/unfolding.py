@@ -1,0 +1,185 @@
+"""Images as columns of sliding windows, and back: what a convolution is a matrix product with.
+
+Each is the gradient of the other. Both are declared whole here, for any number of spatial axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from ...ir.dims import Dim, dim_product, dims_equal
+from ...ir.expr import Expr, ShapeExpr
+from ...ir.op import REQUIRED, Call, Op, Trait, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ..adjoints import known_shape
+from ..layouts import size_operand
+from ..primitive.windows import (
+    as_padding,
+    as_spatial,
+    gathered_from_windows,
+    padding_pairs,
+    require_at_least,
+    static_window_count,
+    window_counts,
+    windows,
+)
+from ..rules import as_int_tuple, shape_operand, tensor_operand
+from ..semantics import cast, dtype_name, pad_constant, widened
+
+__all__ = ["col2im", "im2col"]
+
+_ATTRIBUTES: dict[str, Any] = {"kernel_size": REQUIRED, "strides": REQUIRED, "padding": REQUIRED, "dilation": REQUIRED}
+
+
+def _check_windows(call: Call) -> int:
+    """The number of spatial axes, the attributes being in order."""
+    for name, least in (("kernel_size", 1), ("strides", 1), ("padding", 0), ("dilation", 1)):
+        require_at_least(call, name, least)
+    return len(call.attrs.kernel_size)
+
+
+def _counts(sizes: Sequence[int], attrs: dict[str, Any]) -> tuple[int, ...]:
+    """How many windows there are along each axis."""
+    axes = zip(
+        sizes, attrs["kernel_size"], attrs["strides"], attrs["dilation"], padding_pairs(attrs["padding"]), strict=True
+    )
+    return tuple(
+        [static_window_count(size, (width - 1) * step + 1, stride, pads) for size, width, stride, step, pads in axes]
+    )
+
+
+def _call_attributes(
+    op_name: str,
+    kernel_size: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: int | Sequence[int],
+    dilation: int | Sequence[int],
+) -> dict[str, Any]:
+    kernel = as_int_tuple(kernel_size, op_name, "kernel_size")
+    rank = len(kernel)
+    return {
+        "kernel_size": kernel,
+        "strides": as_spatial(strides, rank, op_name, "strides"),
+        "padding": as_padding(padding, rank, op_name),
+        "dilation": as_spatial(dilation, rank, op_name, "dilation"),
+    }
+
+
+# --- im2col
+
+
+def _im2col_type(call: Call) -> Type:
+    rank, data = _check_windows(call), tensor_operand(call, 0)
+    if data.ndim not in (UNKNOWN_NDIM, rank + 2):
+        raise wrong_operand(call, 0, f"a tensor of {rank + 2} dimensions: batch, channels and {rank} spatial axes")
+    if data.shape is None:
+        return TensorType(None, data.dtype, 3)
+    batch, channels, *sizes = data.shape
+    kernel = call.attrs.kernel_size
+    counts = window_counts(call, 0, sizes, kernel)
+    return TensorType((batch, channels * prod(kernel), dim_product(counts)), data.dtype)
+
+
+def _im2col(xp: Any, data: Any, **attrs: Any) -> Any:
+    kernel, pads = attrs["kernel_size"], padding_pairs(attrs["padding"])
+    batch, channels, *sizes = data.shape
+    counts = _counts(sizes, attrs)
+    padded = pad_constant(xp, data, [(0, 0), (0, 0), *pads], 0)
+    columns = xp.stack(list(windows(padded, kernel, attrs["strides"], attrs["dilation"], counts)), axis=2)
+    return xp.reshape(columns, (batch, channels * prod(kernel), prod(counts)))
+
+
+IM2COL = Op("relax.nn.im2col", ("data",), _ATTRIBUTES, infer=_im2col_type, reference=_im2col, traits=(Trait.MOVES,))
+
+
+def im2col(
+    data: Expr,
+    kernel_size: int | Sequence[int],
+    strides: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+) -> Call:
+    """Each sliding window of an image as a column; follows ``torch.nn.functional.unfold``.
+
+    Operands: ``data`` (batch, channels, *sizes), any dtype. Attributes: ``kernel_size``, one int for each spatial
+    axis, which also says how many there are; ``strides`` and ``dilation``, one or one for each; ``padding`` with
+    zeros, one, one for each axis, or all befores, then all afters. Result: (batch, channels * elements of a window,
+    windows), windows in row-major order. Raises `OpTypeError` for another rank, or a window that does not fit.
+    """
+    return IM2COL(data, **_call_attributes(IM2COL.name, kernel_size, strides, padding, dilation))
+
+
+# --- col2im
+
+
+def _col2im_type(call: Call) -> Type:
+    rank, data, size = _check_windows(call), tensor_operand(call, 0), shape_operand(call, 1)
+    if data.ndim not in (UNKNOWN_NDIM, 3):
+        raise wrong_operand(call, 0, "a tensor of 3 dimensions: (batch, channels * elements of a window, windows)")
+    if size.ndim not in (UNKNOWN_NDIM, rank):
+        raise wrong_operand(call, 1, f"{rank} sizes, one for each spatial axis of the image")
+    if size.values is None:
+        return TensorType(None, data.dtype, rank + 2)
+    elements = prod(call.attrs.kernel_size)
+    counts = dim_product(window_counts(call, 1, size.values, call.attrs.kernel_size))
+    if data.shape is None:
+        return TensorType(None, data.dtype, rank + 2)
+    batch, rows, columns = data.shape
+    if dims_equal(rows % elements, 0) is False:
+        raise wrong_operand(call, 0, f"a multiple of {elements} rows, the elements of a window")
+    if dims_equal(columns, counts) is False:
+        raise wrong_operand(call, 0, f"{counts} columns, one for each window")
+    return TensorType((batch, rows // elements, *size.values), data.dtype)
+
+
+def _col2im(xp: Any, data: Any, size: tuple[int, ...], **attrs: Any) -> Any:
+    kernel, counts = attrs["kernel_size"], _counts(size, attrs)
+    wide = widened(xp, data)
+    elements = prod(kernel)
+    columns = xp.reshape(wide, (wide.shape[0], wide.shape[1] // elements, elements, *counts))
+    margins = [
+        (before, max((count - 1) * stride + (width - 1) * step + 1 - extent - before, 0))
+        for extent, width, stride, step, count, (before, _) in zip(
+            size, kernel, attrs["strides"], attrs["dilation"], counts, padding_pairs(attrs["padding"]), strict=True
+        )
+    ]
+    shares = [columns[:, :, place, ...] for place in range(elements)]
+    image = gathered_from_windows(xp, shares, kernel, attrs["strides"], attrs["dilation"], size, margins)
+    return cast(xp, image, dtype_name(data.dtype))
+
+
+COL2IM = Op("relax.nn.col2im", ("data", "size"), _ATTRIBUTES, infer=_col2im_type, reference=_col2im)
+
+
+def col2im(
+    data: Expr,
+    size: Expr | Dim | Sequence[Dim],
+    kernel_size: int | Sequence[int],
+    strides: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+) -> Call:
+    """The image of ``size`` whose elements are the sums of what columns have for them; follows ``Col2Im`` of ONNX.
+
+    Operands: ``data`` (batch, channels * elements of a window, windows), numbers; ``size``, the sizes of the image.
+    Attributes: see `im2col`, whose adjoint this is, as ``torch.nn.functional.fold``. Result: (batch, channels,
+    *size), the sums of narrow floats rounded once. Raises `OpTypeError` for another rank, and for rows or columns
+    that are not as many as the windows of such an image have.
+    """
+    attributes = _call_attributes(COL2IM.name, kernel_size, strides, padding, dilation)
+    return COL2IM(data, size_operand(size, len(attributes["kernel_size"]), COL2IM.name), **attributes)
+
+
+# --- gradients
+
+
+@IM2COL.define_gradient
+def _im2col_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [COL2IM(adjoint, ShapeExpr(known_shape(call, call.args[0], "data")[2:]), **call.attrs)]
+
+
+@COL2IM.define_gradient
+def _col2im_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [IM2COL(adjoint, **call.attrs), None]

@@ -1,0 +1,52 @@
+"""What the declarations of this folder share: the domain, and type rules for results of several tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from ....ir.dims import Dim
+from ....ir.op import Call, Op, Reference, TypeRule
+from ....ir.types import TensorType, Type
+from ...declare import operator
+from ...rules import require_float, tensor_operand
+
+DOMAIN: Final = "com.microsoft"
+
+
+def contributed(name: str, infer: TypeRule, **options: Any) -> Callable[[Reference], Op]:
+    """Declare ``com.microsoft.<name>``, which ONNX Runtime has kernels for, by its reference semantics."""
+    return operator(f"{DOMAIN}.{name}", onnx=f"{DOMAIN}::{name}", infer=infer, **options)
+
+
+def is_given(call: Call, index: int) -> bool:
+    """Whether the call gives operand ``index``: one that is left out before others is an empty tuple."""
+    return index < len(call.args) and isinstance(call.args[index].ty, TensorType)
+
+
+def like_first(call: Call) -> Type:
+    """The type of the first operand, a floating tensor."""
+    return require_float(call, 0)
+
+
+def shaped(dims: Iterable[Dim | None], dtype: str | None) -> TensorType:
+    """A tensor of these sizes; only its rank is known where one of them is not."""
+    sizes = tuple(dims)
+    known = [size for size in sizes if size is not None]
+    return TensorType(known if len(known) == len(sizes) else None, dtype, len(sizes))
+
+
+def sizes_of(call: Call, index: int, rank: int) -> tuple[Dim | None, ...]:
+    """The sizes of operand ``index``, a tensor of that rank, as far as they are known."""
+    ty = tensor_operand(call, index)
+    return (None,) * rank if ty.shape is None or len(ty.shape) != rank else ty.shape
+
+
+def product(left: Dim | None, right: Dim | None) -> Dim | None:
+    """A size times another, if both are known."""
+    return None if left is None or right is None else left * right
+
+
+def total(left: Dim | None, right: Dim | None) -> Dim | None:
+    """A size and another behind it, if both are known."""
+    return None if left is None or right is None else left + right

@@ -1,0 +1,229 @@
+"""Operators on quantized tensors: dequantize, compute, quantize.
+
+A result is rounded to the nearest step, ties to even, and limited to its dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ....ir.expr import Expr
+from ....ir.op import Call, wrong_operand
+from ....ir.types import TensorType, Type
+from ...primitive.join import concat
+from ...primitive.manipulate import permute_dims
+from ...rules import broadcast_types, tensor_operand
+from ...semantics import cast, dtype_name, integer_range
+from .declaring import contributed, is_given, shaped, sizes_of
+from .integers import shifted
+
+_QUANTIZED = (None, "int8", "uint8")
+
+
+def _quantized_operand(call: Call, index: int) -> TensorType:
+    ty = tensor_operand(call, index)
+    if ty.dtype not in _QUANTIZED:
+        raise wrong_operand(call, index, "a tensor of int8 or uint8")
+    return ty
+
+
+def _like_quantized(call: Call) -> Type:
+    return _quantized_operand(call, 0)
+
+
+def _pair_type(call: Call) -> Type:
+    dtype = _quantized_operand(call, 0).dtype
+    _quantized_operand(call, 3)
+    return TensorType(*_dims(call, (0, 3), dtype))
+
+
+def _dims(call: Call, indices: tuple[int, ...], dtype: str | None) -> tuple[Any, Any, int]:
+    dims, ndim = broadcast_types(call, indices)
+    return dims, dtype, ndim
+
+
+def dequantized(xp: Any, x: Any, scale: Any, zero_point: Any) -> Any:
+    """The numbers that a quantized tensor stands for, in float32."""
+    return cast(xp, shifted(xp, x, zero_point), "float32") * scale
+
+
+def quantized(xp: Any, x: Any, scale: Any, zero_point: Any, dtype: str) -> Any:
+    """``x`` of float32 in steps of ``scale``, as ``dtype``."""
+    steps = xp.round(x / scale)
+    if zero_point is not None:
+        steps = steps + cast(xp, zero_point, "float32")
+    low, high = integer_range(dtype)
+    return cast(xp, xp.clip(steps, float(low), float(high)), dtype)
+
+
+def _between(function: Callable[[Any, Any, Any], Any]) -> Callable[..., Any]:
+    def reference(
+        xp: Any,
+        a: Any,
+        a_scale: Any,
+        a_zero_point: Any,
+        b: Any,
+        b_scale: Any,
+        b_zero_point: Any,
+        c_scale: Any,
+        c_zero_point: Any = None,
+    ) -> Any:
+        left, right = dequantized(xp, a, a_scale, a_zero_point), dequantized(xp, b, b_scale, b_zero_point)
+        return quantized(xp, function(xp, left, right), c_scale, c_zero_point, dtype_name(a.dtype))
+
+    return reference
+
+
+_PAIR = ("a", "a_scale", "a_zero_point?", "b", "b_scale", "b_zero_point?", "c_scale", "c_zero_point?")
+qlinear_add = contributed("QLinearAdd", _pair_type, operands=_PAIR)(_between(lambda xp, a, b: a + b))
+qlinear_mul = contributed("QLinearMul", _pair_type, operands=_PAIR)(_between(lambda xp, a, b: a * b))
+
+
+_ONE = ("x", "x_scale", "x_zero_point?", "y_scale", "y_zero_point?")
+
+
+@contributed("QLinearSigmoid", _like_quantized, operands=_ONE)
+def qlinear_sigmoid(xp: Any, x: Any, x_scale: Any, x_zero_point: Any, y_scale: Any, y_zero_point: Any) -> Any:
+    """The logistic function of a quantized tensor."""
+    found = 1.0 / (xp.exp(-dequantized(xp, x, x_scale, x_zero_point)) + 1.0)
+    return quantized(xp, found, y_scale, y_zero_point, dtype_name(x.dtype))
+
+
+@contributed("QLinearLeakyRelu", _like_quantized, operands=_ONE)
+def qlinear_leaky_relu(
+    xp: Any, x: Any, x_scale: Any, x_zero_point: Any, y_scale: Any, y_zero_point: Any, *, alpha: float = 0.01
+) -> Any:
+    """A quantized tensor with what is below zero times ``alpha``."""
+    wide = dequantized(xp, x, x_scale, x_zero_point)
+    return quantized(xp, xp.where(wide < 0.0, wide * alpha, wide), y_scale, y_zero_point, dtype_name(x.dtype))
+
+
+@contributed("QLinearSoftmax", _like_quantized, operands=_ONE)
+def qlinear_softmax(
+    xp: Any, x: Any, x_scale: Any, x_zero_point: Any, y_scale: Any, y_zero_point: Any, *, opset: int, axis: int = -1
+) -> Any:
+    """Shares of a quantized tensor along ``axis``; before opset 13, along that axis and all that follow, as one."""
+    wide = dequantized(xp, x, x_scale, x_zero_point)
+    axes = axis % x.ndim if opset >= 13 else tuple(range(axis % x.ndim, x.ndim))
+    exponentials = xp.exp(wide - xp.max(wide, axis=axes, keepdims=True))
+    found = exponentials / xp.sum(exponentials, axis=axes, keepdims=True)
+    return quantized(xp, found, y_scale, y_zero_point, dtype_name(x.dtype))
+
+
+def _pooled_type(call: Call) -> Type:
+    ty = _quantized_operand(call, 0)
+    if ty.shape is None or ty.ndim < 3:
+        return TensorType(None, ty.dtype, ty.ndim)
+    first = 1 if call.attrs.channels_last else 2
+    pooled = range(first, first + ty.ndim - 2)
+    return TensorType([1 if axis in pooled else size for axis, size in enumerate(ty.shape)], ty.dtype)
+
+
+@contributed("QLinearGlobalAveragePool", _pooled_type, operands=_ONE)
+def qlinear_global_average_pool(
+    xp: Any, x: Any, x_scale: Any, x_zero_point: Any, y_scale: Any, y_zero_point: Any, *, channels_last: int = 0
+) -> Any:
+    """The mean over all axes of space of a quantized tensor; their sizes become 1."""
+    first = 1 if channels_last else 2
+    axes = tuple(range(first, first + x.ndim - 2))
+    found = xp.mean(dequantized(xp, x, x_scale, x_zero_point), axis=axes, keepdims=True)
+    return quantized(xp, found, y_scale, y_zero_point, dtype_name(x.dtype))
+
+
+def _concat_type(call: Call) -> Type:
+    if len(call.args) % 3 != 2:
+        raise wrong_operand(call, len(call.args) - 1, "a tensor, its scale and its zero point for each input")
+    parts = [call.args[index] for index in range(2, len(call.args), 3)]
+    return concat(parts, call.attrs.axis).ty
+
+
+@contributed("QLinearConcat", _concat_type, operands=("y_scale", "y_zero_point", "*inputs"))
+def qlinear_concat(xp: Any, y_scale: Any, y_zero_point: Any, *inputs: Any, axis: int) -> Any:
+    """Quantized tensors one after another; each comes with its scale and its zero point."""
+    dtype = dtype_name(y_zero_point.dtype)
+    parts = [
+        quantized(xp, dequantized(xp, *inputs[first : first + 3]), y_scale, y_zero_point, dtype)
+        for first in range(0, len(inputs), 3)
+    ]
+    return xp.concat(parts, axis=axis)
+
+
+def _where_type(call: Call) -> Type:
+    dtype = _quantized_operand(call, 1).dtype
+    dims, ndim = broadcast_types(call, (0, 1, 4))
+    return TensorType(dims, dtype, ndim)
+
+
+@contributed("QLinearWhere", _where_type)
+def qlinear_where(
+    xp: Any,
+    condition: Any,
+    x: Any,
+    x_scale: Any,
+    x_zero_point: Any,
+    y: Any,
+    y_scale: Any,
+    y_zero_point: Any,
+    z_scale: Any,
+    z_zero_point: Any,
+) -> Any:
+    """``x`` where the condition holds, else ``y``, each in the steps of the result."""
+    dtype = dtype_name(x.dtype)
+    left = quantized(xp, dequantized(xp, x, x_scale, x_zero_point), z_scale, z_zero_point, dtype)
+    right = quantized(xp, dequantized(xp, y, y_scale, y_zero_point), z_scale, z_zero_point, dtype)
+    return xp.where(condition, left, right)
+
+
+def _gemm_type(call: Call) -> Type:
+    _quantized_operand(call, 0)
+    operands: list[Expr] = []
+    for index, turned in ((0, call.attrs.transA), (3, call.attrs.transB)):
+        operands.append(permute_dims(call.args[index]) if turned else call.args[index])
+    sizes = [sizes_of(call, 0, 2)[1 if call.attrs.transA else 0], sizes_of(call, 3, 2)[0 if call.attrs.transB else 1]]
+    return shaped(sizes, tensor_operand(call, 0).dtype if is_given(call, 7) else "float32")
+
+
+@contributed(
+    "QGemm",
+    _gemm_type,
+    operands=(
+        "a",
+        "a_scale",
+        "a_zero_point",
+        "b",
+        "b_scale",
+        "b_zero_point",
+        "c?",
+        "y_scale?",
+        "y_zero_point?",
+    ),
+)
+def qgemm(
+    xp: Any,
+    a: Any,
+    a_scale: Any,
+    a_zero_point: Any,
+    b: Any,
+    b_scale: Any,
+    b_zero_point: Any,
+    c: Any,
+    y_scale: Any,
+    y_zero_point: Any,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Any:
+    """``alpha * (a @ b) + c`` of quantized matrices; ``c`` is int32, in steps of ``alpha * a_scale * b_scale``.
+
+    Quantized if ``y_scale`` is given, else float32.
+    """
+    left = shifted(xp, xp.permute_dims(a, (1, 0)) if transA else a, a_zero_point)
+    right = shifted(xp, b, None if transB else b_zero_point)
+    if transB:  # a zero point for each row of b is one for each column of the product
+        right = xp.permute_dims(right, (1, 0)) - cast(xp, b_zero_point, "int32")
+    found = xp.matmul(left, right)
+    found = found if c is None else found + c
+    wide = cast(xp, found, "float32") * (a_scale * b_scale * alpha)
+    return wide if y_scale is None else quantized(xp, wide, y_scale, y_zero_point, dtype_name(a.dtype))

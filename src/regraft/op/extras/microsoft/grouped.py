@@ -1,0 +1,165 @@
+"""Attention of decoders whose heads share keys and values, with a cache and rotary embedding inside."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from ....ir.dims import exact_divide
+from ....ir.op import Call, wrong_operand
+from ....ir.types import TensorType, TupleType, Type
+from ...rules import require_float
+from ...semantics import cast, positions, size_of
+from .declaring import contributed, is_given, product, shaped, sizes_of
+from .heads import join_heads, row, softmax, split_heads
+from .rotary import at_positions, turned
+
+
+def _type(call: Call) -> Type:
+    query, attrs = require_float(call, 0), call.attrs
+    if query.ndim not in (-1, 3):
+        raise wrong_operand(call, 0, "a tensor of the axes (batch, sequence, hidden)")
+    batch, sequence, width = sizes_of(call, 0, 3)
+    heads = attrs.num_heads if is_given(call, 1) else attrs.num_heads + 2 * attrs.kv_num_heads
+    size = None if width is None else exact_divide(width, heads)
+    present = TensorType(None, query.dtype, 4)  # how long the cache is, the run says
+    return TupleType((shaped((batch, sequence, product(size, attrs.num_heads)), query.dtype), present, present))
+
+
+@contributed(
+    "GroupQueryAttention",
+    _type,
+    operands=(
+        "query",
+        "key?",
+        "value?",
+        "past_key?",
+        "past_value?",
+        "seqlens_k",
+        "total_sequence_length",
+        "cos_cache?",
+        "sin_cache?",
+        "position_ids?",
+        "attention_bias?",
+        "head_sink?",
+        "k_scale?",
+        "v_scale?",
+        "q_norm_weight?",
+        "k_norm_weight?",
+    ),
+)
+def group_query_attention(
+    xp: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    past_key: Any,
+    past_value: Any,
+    seqlens_k: Any,
+    total_sequence_length: Any,
+    cos_cache: Any,
+    sin_cache: Any,
+    position_ids: Any,
+    attention_bias: Any,
+    head_sink: Any,
+    k_scale: Any,
+    v_scale: Any,
+    q_norm_weight: Any,
+    k_norm_weight: Any,
+    *,
+    num_heads: int,
+    kv_num_heads: int,
+    causal: int = 1,
+    do_rotary: int = 0,
+    k_quant_type: str = "NONE",
+    kv_cache_bit_width: int = 0,
+    local_window_size: int = -1,
+    qk_norm_epsilon: float = 1e-6,
+    qk_output: int = 0,
+    rotary_interleaved: int = 0,
+    scale: float | None = None,
+    sliding_window_cache: int = 0,
+    smooth_softmax: int = -1,
+    softcap: float = 0.0,
+    v_quant_type: str = "NONE",
+) -> Any:
+    """Causal attention in which ``num_heads // kv_num_heads`` heads share their keys and values.
+
+    ``query`` is (batch, sequence, num_heads * size), ``key`` and ``value`` (batch, sequence, kv_num_heads * size), or
+    all three stand in ``query`` side by side. The cache is (batch, kv_num_heads, positions, size), of which row ``b``
+    has ``seqlens_k[b] + 1`` after this step; ``total_sequence_length`` is the greatest of these. Results: (batch,
+    sequence, num_heads * size), and the cache, with zeros beyond what a row has.
+    """
+    del qk_norm_epsilon, kv_cache_bit_width, qk_output
+    unknown = [k_scale, v_scale, q_norm_weight, k_norm_weight]
+    if any(x is not None for x in unknown) or (k_quant_type, v_quant_type) != ("NONE", "NONE") or sliding_window_cache:
+        raise ValueError("GroupQueryAttention with a quantized cache or norms has no reference semantics here")
+    query, key, value = _heads(xp, query, key, value, num_heads, kv_num_heads)
+    batch, _, sequence, size = query.shape
+    longest = size_of(xp, total_sequence_length)
+    ends = cast(xp, xp.reshape(seqlens_k, (batch, 1)), "int64") + 1
+    before = xp.zeros_like(ends) if longest == sequence else ends - sequence
+    places = before + row(xp, sequence, query)
+    if do_rotary:
+        asked = places if position_ids is None else position_ids
+        asked = xp.clip(asked, 0, cos_cache.shape[0] - 1)
+        cosine, sine = (at_positions(xp, table, asked) for table in (cos_cache, sin_cache))
+        query, key = (turned(xp, x, cosine, sine, rotary_interleaved) for x in (query, key))
+    room = longest if past_key is None else max(past_key.shape[2], longest)
+    cache = [_cached(xp, past, new, before, room) for past, new in ((past_key, key), (past_value, value))]
+    shared = num_heads // kv_num_heads
+    keys, values = (_repeated(xp, x, shared) for x in cache)
+    scores = xp.matmul(query, xp.matrix_transpose(keys)) * (scale or size**-0.5)
+    if softcap:
+        scores = xp.tanh(scores / softcap) * softcap
+    if attention_bias is not None:
+        scores = scores + attention_bias
+    scores = xp.where(_seen(xp, places, room, causal, local_window_size), scores, xp.full_like(scores, -inf))
+    if smooth_softmax == 1 or head_sink is not None:
+        sink = xp.zeros_like(scores[:, :, :, :1])
+        if head_sink is not None:
+            sink = sink + xp.reshape(head_sink, (1, num_heads, 1, 1))
+        shares = softmax(xp, xp.concat([scores, sink], axis=-1))[..., :room]
+    else:
+        shares = softmax(xp, scores)
+    return join_heads(xp, xp.matmul(shares, values)), cache[0], cache[1]
+
+
+def _heads(xp: Any, query: Any, key: Any, value: Any, heads: int, shared: int) -> list[Any]:
+    """Queries, keys and values as (batch, heads, sequence, size)."""
+    if key is None:
+        size = query.shape[-1] // (heads + 2 * shared)
+        first, second = heads * size, (heads + shared) * size
+        query, key, value = query[..., :first], query[..., first:second], query[..., second:]
+    return [split_heads(xp, x, count) for x, count in ((query, heads), (key, shared), (value, shared))]
+
+
+def _cached(xp: Any, past: Any, new: Any, before: Any, room: Any) -> Any:
+    """The cache with the new rows behind the ``before`` (batch, 1) rows of each batch, and zeros behind those."""
+    batch, heads, sequence, size = new.shape
+    old = 0 if past is None else past.shape[2]
+    both = new if past is None else xp.concat([past, new], axis=2)
+    place = row(xp, room, new)
+    source = xp.where(place < before, place, place - before + old)
+    source = xp.clip(source, 0, old + sequence - 1)
+    index = xp.broadcast_to(xp.reshape(source, (batch, 1, room, 1)), (batch, heads, room, size))
+    held = xp.reshape(place < before + sequence, (batch, 1, room, 1))
+    found = xp.take_along_axis(both, index, axis=2)
+    return xp.where(held, found, xp.zeros_like(found))
+
+
+def _repeated(xp: Any, x: Any, count: int) -> Any:
+    batch, heads, room, size = x.shape
+    if count == 1:
+        return x
+    wide = xp.broadcast_to(xp.expand_dims(x, axis=2), (batch, heads, count, room, size))
+    return xp.reshape(wide, (batch, heads * count, room, size))
+
+
+def _seen(xp: Any, places: Any, room: Any, causal: int, window: int) -> Any:
+    """Which of ``room`` keys the queries at ``places`` (batch, sequence) see."""
+    batch, sequence = places.shape
+    own = xp.reshape(places, (batch, 1, sequence, 1))
+    key = xp.reshape(positions(xp, room, places), (1, 1, 1, room))
+    seen = key <= own if causal else key >= 0
+    return xp.logical_and(seen, key > own - window) if window > 0 else seen

@@ -1,0 +1,124 @@
+"""Normalizations of a sum, and the first layer of a text encoder, as ONNX Runtime's optimizers write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.op import Call, wrong_operand
+from ....ir.types import TensorType, TupleType, Type
+from ...rules import broadcast_types, common_dtype, require_float, tensor_operand
+from ...semantics import cast, dtype_name, widened
+from .declaring import contributed, is_given, shaped, sizes_of
+
+
+def _skip_type(call: Call) -> Type:
+    """The normal form, its mean and inverse deviation, and the sum that was normalized."""
+    data = require_float(call, 0)
+    common_dtype(call, [index for index in range(len(call.args)) if is_given(call, index)])
+    broadcast_types(call, (0, 1))
+    rows = TensorType(None if data.shape is None else (*data.shape[:-1], 1), "float32", data.ndim)
+    return TupleType((data, rows, rows, data))
+
+
+def _sum_of(x: Any, skip: Any, bias: Any) -> Any:
+    return x + skip if bias is None else x + skip + bias
+
+
+@contributed("SkipLayerNormalization", _skip_type)
+def skip_layer_normalization(
+    xp: Any, input: Any, skip: Any, gamma: Any, beta: Any = None, bias: Any = None, *, epsilon: float = 1e-12
+) -> Any:
+    """Layer norm over the last axis of ``input + skip + bias``; also its mean, inverse deviation, and the sum.
+
+    ``input`` is (batch, sequence, hidden) or (tokens, hidden); ``skip`` broadcasts to it.
+    """
+    total = _sum_of(input, skip, bias)
+    wide = widened(xp, total)
+    mean = xp.mean(wide, axis=-1, keepdims=True)
+    centred = wide - mean
+    inverse = 1.0 / xp.sqrt(xp.mean(centred * centred, axis=-1, keepdims=True) + epsilon)
+    normal = centred * inverse * widened(xp, gamma)
+    normal = normal if beta is None else normal + widened(xp, beta)
+    return cast(xp, normal, dtype_name(input.dtype)), mean, inverse, total
+
+
+@contributed("SkipSimplifiedLayerNormalization", _skip_type)
+def skip_simplified_layer_normalization(
+    xp: Any, input: Any, skip: Any, gamma: Any, bias: Any = None, *, epsilon: float = 1e-12
+) -> Any:
+    """Root mean square norm over the last axis of ``input + skip + bias``; results as `skip_layer_normalization`."""
+    total = _sum_of(input, skip, bias)
+    wide = widened(xp, total)
+    inverse = 1.0 / xp.sqrt(xp.mean(wide * wide, axis=-1, keepdims=True) + epsilon)
+    normal = cast(xp, wide * inverse * widened(xp, gamma), dtype_name(input.dtype))
+    return normal, xp.zeros_like(inverse), inverse, total
+
+
+def _embed_type(call: Call) -> Type:
+    ids = tensor_operand(call, 0)
+    if ids.ndim not in (-1, 2):
+        raise wrong_operand(call, 0, "a tensor of the axes (batch, sequence)")
+    (batch, sequence), (_, hidden) = sizes_of(call, 0, 2), sizes_of(call, 2, 2)
+    dtype = require_float(call, 2).dtype
+    embedded = shaped((batch, sequence, hidden), dtype)
+    return TupleType((embedded, shaped((batch,), "int32"), embedded))
+
+
+@contributed(
+    "EmbedLayerNormalization",
+    _embed_type,
+    operands=(
+        "input_ids",
+        "segment_ids?",
+        "word_embedding",
+        "position_embedding",
+        "segment_embedding?",
+        "gamma",
+        "beta",
+        "mask?",
+        "position_ids?",
+    ),
+)
+def embed_layer_normalization(
+    xp: Any,
+    input_ids: Any,
+    segment_ids: Any,
+    word_embedding: Any,
+    position_embedding: Any,
+    segment_embedding: Any,
+    gamma: Any,
+    beta: Any,
+    mask: Any,
+    position_ids: Any,
+    *,
+    epsilon: float = 1e-12,
+    mask_index_type: int | None = None,
+) -> Any:
+    """Layer norm of the sum of word, position and segment embeddings; also the length of each row of ``mask``.
+
+    ``input_ids`` is (batch, sequence) of int32; without ``position_ids`` positions count from 0. The third result is
+    the sum that was normalized.
+    """
+    del mask_index_type
+    batch, sequence = input_ids.shape
+    rows = (batch, sequence, word_embedding.shape[-1])
+
+    def picked(table: Any, ids: Any) -> Any:
+        return xp.reshape(xp.take(table, xp.reshape(ids, (-1,)), axis=0), rows)
+
+    total = picked(word_embedding, input_ids)
+    if position_ids is None:
+        total = total + xp.expand_dims(position_embedding[:sequence, :], axis=0)
+    else:
+        total = total + picked(position_embedding, xp.broadcast_to(position_ids, (batch, sequence)))
+    if segment_ids is not None and segment_embedding is not None:
+        total = total + picked(segment_embedding, segment_ids)
+    wide = widened(xp, total)
+    centred = wide - xp.mean(wide, axis=-1, keepdims=True)
+    inverse = 1.0 / xp.sqrt(xp.mean(centred * centred, axis=-1, keepdims=True) + epsilon)
+    normal = cast(xp, centred * inverse * widened(xp, gamma) + widened(xp, beta), dtype_name(word_embedding.dtype))
+    if mask is None:
+        lengths = xp.zeros((batch,), dtype=xp.int32)
+    else:
+        lengths = cast(xp, xp.sum(cast(xp, mask, "int32"), axis=1), "int32")
+    return normal, lengths, total

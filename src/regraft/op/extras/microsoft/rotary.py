@@ -1,0 +1,81 @@
+"""Rotary position embedding as ONNX Runtime has it, by tables of cosines and sines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.op import Call, wrong_operand
+from ....ir.types import Type
+from ...rules import require_float
+from ...semantics import positions as counted
+from .declaring import contributed
+
+
+def turned(xp: Any, x: Any, cosine: Any, sine: Any, interleaved: int) -> Any:
+    """``x`` of (batch, heads, sequence, size) with its first pairs of elements turned.
+
+    ``cosine`` and ``sine`` are (batch, 1, sequence, pairs). A pair stands side by side if ``interleaved``, else one
+    half away; what is beyond the pairs stays.
+    """
+    half = cosine.shape[-1]
+    width, size = 2 * half, x.shape[-1]
+    head = x[..., :width]
+    if interleaved:
+        first, second = head[..., 0::2], head[..., 1::2]
+    else:
+        first, second = head[..., :half], head[..., half:]
+    real = first * cosine - second * sine
+    imaginary = first * sine + second * cosine
+    if interleaved:
+        head = xp.reshape(xp.stack([real, imaginary], axis=-1), (*x.shape[:-1], width))
+    else:
+        head = xp.concat([real, imaginary], axis=-1)
+    return head if width == size else xp.concat([head, x[..., width:]], axis=-1)
+
+
+def at_positions(xp: Any, table: Any, positions: Any) -> Any:
+    """The rows of a table at positions of (batch, sequence), as (batch, 1, sequence, pairs)."""
+    rows = xp.take(table, xp.reshape(positions, (-1,)), axis=0)
+    return xp.reshape(rows, (positions.shape[0], 1, positions.shape[1], table.shape[-1]))
+
+
+def _type(call: Call) -> Type:
+    data = require_float(call, 0)
+    if data.ndim not in (-1, 3, 4):
+        raise wrong_operand(call, 0, "(batch, sequence, hidden) or (batch, heads, sequence, size)")
+    return data
+
+
+@contributed("RotaryEmbedding", _type)
+def rotary_embedding(
+    xp: Any,
+    input: Any,
+    position_ids: Any,
+    cos_cache: Any,
+    sin_cache: Any,
+    *,
+    interleaved: int = 0,
+    is_packed_batching: int = 0,
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+    scale: float = 1.0,
+) -> Any:
+    """Each head's pairs of elements turned by the angles of their position.
+
+    ``input`` is (batch, sequence, heads * size) or (batch, heads, sequence, size), the caches (positions, pairs).
+    ``position_ids`` is (batch, sequence), or (1,): the first position, from which the others count on.
+    """
+    del is_packed_batching, rotary_embedding_dim, scale  # the caches say how many pairs are turned; CPUs do not scale
+    x = input
+    if x.ndim == 3:
+        batch, sequence, width = x.shape
+        size = width // num_heads if num_heads else 2 * cos_cache.shape[-1]
+        x = xp.permute_dims(xp.reshape(x, (batch, sequence, width // size, size)), (0, 2, 1, 3))
+    batch, _, sequence, _ = x.shape
+    positions = position_ids
+    if positions.ndim == 1:
+        positions = xp.reshape(positions, (1, 1)) + xp.expand_dims(counted(xp, sequence, x), axis=0)
+    positions = xp.broadcast_to(positions, (batch, sequence))
+    cosine, sine = (at_positions(xp, table, positions) for table in (cos_cache, sin_cache))
+    found = turned(xp, x, cosine, sine, interleaved)
+    return found if input.ndim == 4 else xp.reshape(xp.permute_dims(found, (0, 2, 1, 3)), input.shape)

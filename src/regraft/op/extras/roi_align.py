@@ -1,0 +1,241 @@
+"""Pooling of regions of an image, sampled at places between its elements.
+
+The adjoint of it is in `roi_align_gradient`, and builds on the samples here. float16 and bfloat16 are computed in
+float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from ...ir.expr import Expr
+from ...ir.op import Call, Op, wrong_attribute
+from ...ir.types import TensorType
+from ..layouts import data_letters, from_canonical, to_canonical
+from ..primitive.windows import as_spatial
+from ..semantics import cast, dtype_name, filled, positions, size_of, widened
+from .roi_pool import pooled_type
+
+__all__ = ["roi_align"]
+
+LETTERS: Final = data_letters(2)
+MODES: Final = ("avg", "max", "max_corner")
+
+# --- where the samples lie
+
+
+class _Taps(NamedTuple):
+    """The samples along one axis: (regions, bins, samples) each.
+
+    ``low`` and ``high`` are the elements on both sides of a sample, ``share`` the weight of ``high``, ``inside`` is 0
+    for a sample beyond the image, and ``real`` False for one that the region, with fewer samples than others, lacks.
+    """
+
+    low: Any
+    high: Any
+    share: Any
+    inside: Any
+    real: Any
+
+
+def _axis_taps(xp: Any, start: Any, extent: Any, bins: int, sample_ratio: int, size: int) -> tuple[_Taps, Any]:
+    """The samples of regions from ``start`` on, ``extent`` long, and how many there are in a bin."""
+    step = extent / bins
+    if sample_ratio > 0:
+        count, most = xp.full_like(step, float(sample_ratio)), sample_ratio
+    else:
+        count = xp.ceil(step)
+        most = size_of(xp, xp.max(xp.concat([count, filled(xp, (1,), 1.0, count)])))
+
+    def column(x: Any) -> Any:
+        return xp.reshape(x, (-1, 1, 1))
+
+    place = cast(xp, xp.reshape(positions(xp, bins, start), (1, -1, 1)), dtype_name(start.dtype))
+    number = cast(xp, xp.reshape(positions(xp, most, start), (1, 1, -1)), dtype_name(start.dtype))
+    real = number < column(count)
+    safe = xp.where(count > 0, count, xp.ones_like(count))
+    where = column(start) + place * column(step) + (number + 0.5) * column(step) / column(safe)
+    inside = cast(xp, (where >= -1.0) & (where <= size), dtype_name(start.dtype))
+    where = xp.clip(where, 0.0, size - 1)
+    low = xp.floor(where)
+    high = xp.clip(low + 1.0, 0.0, size - 1)
+    real = xp.broadcast_to(real, where.shape)
+    return _Taps(cast(xp, low, "int64"), cast(xp, high, "int64"), where - low, inside, real), count
+
+
+class RegionSamples:
+    """The samples of all regions: weighted elements of a matrix that has a row for each element of an image.
+
+    Its last row is 0, and stands for elements of no weight, which play no part though they be infinite.
+
+    Everything that runs over samples has the axes (regions, bins down, bins across, samples of a bin).
+    """
+
+    def __init__(
+        self,
+        xp: Any,
+        rois: Any,
+        sizes: tuple[int, int, int],
+        pooled_size: Sequence[int],
+        spatial_scale: float,
+        sample_ratio: int,
+        aligned: bool,
+    ) -> None:
+        self.xp = xp
+        batch, height, width = sizes
+        self.nothing = batch * height * width
+        self.width = width
+        self.first = xp.reshape(cast(xp, rois[:, 0], "int64"), (-1, 1, 1, 1)) * (height * width)
+        offset = 0.5 if aligned else 0.0
+        left, top, right, bottom = (rois[:, place] * spatial_scale - offset for place in (1, 2, 3, 4))
+        extents = [bottom - top, right - left]
+        if not aligned:
+            extents = [xp.maximum(extent, xp.ones_like(extent)) for extent in extents]
+        self.down, tall = _axis_taps(xp, top, extents[0], pooled_size[0], sample_ratio, height)
+        self.across, wide = _axis_taps(xp, left, extents[1], pooled_size[1], sample_ratio, width)
+        total = tall * wide
+        self.count = xp.reshape(xp.maximum(total, xp.ones_like(total)), (-1, 1, 1, 1))
+        self.is_even = sample_ratio > 0
+        self.real = self._over(self.down.real, self.across.real, xp.logical_and)
+
+    def _over(self, down: Any, across: Any, function: Any) -> Any:
+        """``function`` of what each pair of samples, one down and one across, has."""
+        xp = self.xp
+        pairs = function(
+            xp.expand_dims(xp.expand_dims(down, axis=2), axis=4),
+            xp.expand_dims(xp.expand_dims(across, axis=1), axis=3),
+        )
+        regions, tall, wide = pairs.shape[:3]
+        return xp.reshape(pairs, (regions, tall, wide, pairs.shape[3] * pairs.shape[4]))
+
+    def taps(self) -> Iterator[tuple[Any, Any]]:
+        """The four elements around each sample: their rows in the matrix, and their weights."""
+        xp = self.xp
+        for upper in (True, False):
+            rows = self.down.low if upper else self.down.high
+            down = (1.0 - self.down.share if upper else self.down.share) * self.down.inside
+            for left in (True, False):
+                columns = self.across.low if left else self.across.high
+                across = (1.0 - self.across.share if left else self.across.share) * self.across.inside
+                place = self._over(rows * self.width, columns, xp.add) + self.first
+                weight = self._over(down, across, xp.multiply)
+                yield xp.where(weight == 0, xp.zeros_like(place) + self.nothing, place), weight
+
+    def corners(self, matrix: Any) -> Iterator[Any]:
+        """For each of the four taps, its share of all samples, with the channels as a last axis."""
+        xp = self.xp
+        for place, weight in self.taps():
+            elements = xp.take(matrix, xp.reshape(place, (-1,)), axis=0)
+            yield xp.reshape(elements, (*place.shape, matrix.shape[1])) * xp.expand_dims(weight, axis=-1)
+
+    def lacking(self, values: Any, instead: float) -> Any:
+        """``values`` with another number for samples that a region does not have."""
+        xp = self.xp
+        if self.is_even:
+            return values
+        return xp.where(xp.expand_dims(self.real, axis=-1), values, xp.full_like(values, instead))
+
+
+def regions_of(xp: Any, data: Any, rois: Any, attrs: Any) -> tuple[RegionSamples, Any]:
+    """The samples of a call with data (batch, channels, height, width), and data as the matrix that they name."""
+    batch, channels, height, width = data.shape
+    samples = RegionSamples(
+        xp,
+        rois,
+        (batch, height, width),
+        attrs["pooled_size"],
+        attrs["spatial_scale"],
+        attrs["sample_ratio"],
+        attrs["aligned"],
+    )
+    matrix = xp.reshape(xp.permute_dims(data, (0, 2, 3, 1)), (batch * height * width, channels))
+    return samples, xp.concat([matrix, filled(xp, (1, channels), 0.0, matrix)], axis=0)
+
+
+# --- the operator
+
+
+def check_roi_align(call: Call, data: int) -> TensorType:
+    """The type of the result of pooling operand ``data``, with the regions in the next one."""
+    if call.attrs.mode not in MODES:
+        raise wrong_attribute(call, "mode", f"one of {', '.join(MODES)}")
+    return pooled_type(call, data)
+
+
+def _roi_align(xp: Any, data: Any, rois: Any, **attrs: Any) -> Any:
+    layout, mode = attrs["layout"], attrs["mode"]
+    x = widened(xp, to_canonical(xp, data, layout, LETTERS))
+    samples, matrix = regions_of(xp, x, widened(xp, rois), attrs)
+    corners = list(samples.corners(matrix))
+    if mode == "max_corner":
+        values = xp.max(xp.stack(corners), axis=0)
+    else:
+        values = corners[0] + corners[1] + corners[2] + corners[3]
+    if mode == "avg":
+        pooled = xp.sum(samples.lacking(values, 0.0), axis=3) / samples.count
+    else:
+        greatest = xp.max(samples.lacking(values, float("-inf")), axis=3)
+        # without samples a bin is 0, as in ONNX
+        empty = xp.expand_dims(xp.logical_not(xp.any(samples.real, axis=3)), axis=-1)
+        pooled = xp.where(empty, xp.zeros_like(greatest), greatest)
+    result = cast(xp, xp.permute_dims(pooled, (0, 3, 1, 2)), dtype_name(data.dtype))
+    return from_canonical(xp, result, layout, LETTERS)
+
+
+ATTRIBUTES: Final[dict[str, Any]] = {
+    "pooled_size": (1, 1),
+    "spatial_scale": 1.0,
+    "sample_ratio": -1,
+    "aligned": False,
+    "layout": "NCHW",
+    "mode": "avg",
+}
+
+ROI_ALIGN = Op(
+    "relax.vision.roi_align",
+    ("data", "rois"),
+    ATTRIBUTES,
+    infer=lambda call: check_roi_align(call, 0),
+    reference=_roi_align,
+)
+
+
+def roi_align(
+    data: Expr,
+    rois: Expr,
+    pooled_size: int | Sequence[int],
+    spatial_scale: float,
+    sample_ratio: int = -1,
+    aligned: bool = False,
+    layout: str = "NCHW",
+    mode: str = "avg",
+) -> Call:
+    """Regions of images, each pooled to one size; follows ``RoiAlign`` of ONNX and Mask R-CNN (He et al. 2017).
+
+    Operands: ``data`` (batch, channels, height, width) in ``layout``, floating; ``rois`` (regions, 5), of the same
+    dtype: the number of the image in the batch, and x1, y1, x2, y2.
+    Attributes: ``pooled_size``: height and width of the result; ``spatial_scale``: what coordinates are multiplied by
+    to be places in ``data``; ``sample_ratio``: how many samples a bin has down and across, by default as many as
+    elements, rounded up; ``aligned``: whether an element is at the middle of its pixel (else regions are at least
+    one element wide); ``mode``: what becomes of the samples of a bin: "avg", "max", or "max_corner", the greatest of
+    the weighted elements around them, which is what ONNX means by max. A sample more than one element beyond the
+    image is 0.
+    Result: (regions, channels, *pooled_size) in ``layout``. No gradient goes to ``rois``.
+    Raises `OpTypeError` for ranks, sizes or dtypes that do not agree, or an unknown mode.
+    """
+    return ROI_ALIGN(data, rois, **call_attributes(pooled_size, spatial_scale, sample_ratio, aligned, layout, mode))
+
+
+def call_attributes(
+    pooled_size: int | Sequence[int], spatial_scale: float, sample_ratio: int, aligned: bool, layout: str, mode: str
+) -> dict[str, Any]:
+    """The attributes in canonical form."""
+    return {
+        "pooled_size": as_spatial(pooled_size, 2, "relax.vision.roi_align", "pooled_size"),
+        "spatial_scale": float(spatial_scale),
+        "sample_ratio": max(int(sample_ratio), -1) or -1,
+        "aligned": bool(aligned),
+        "layout": layout,
+        "mode": mode,
+    }

@@ -1,0 +1,215 @@
+"""Pooling of regions of an image that begin and end on elements, and its adjoint.
+
+Both are declared whole here. Where a bin begins and ends is worked out in whole numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from ...ir.dims import dims_equal
+from ...ir.expr import Expr
+from ...ir.op import Call, Op, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
+from ..adjoints import GradientError
+from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
+from ..primitive.row_updates import fold_into_rows
+from ..primitive.windows import as_spatial, require_at_least
+from ..rules import common_dtype, format_dims, require_float
+from ..semantics import cast, dtype_name, filled, positions, widened
+
+__all__ = ["roi_pool", "roi_pool_backward"]
+
+_LETTERS: Final = data_letters(2)
+
+
+def check_regions(call: Call, data: int) -> None:
+    """Raise unless operand ``data`` is floating and has elements, and the one after it can be its regions."""
+    rois = require_float(call, data + 1)
+    require_float(call, data)
+    common_dtype(call, (data, data + 1))
+    dims = canonical_dims(call, data, "layout", _LETTERS)
+    if rois.ndim not in (UNKNOWN_NDIM, 2):
+        raise wrong_operand(call, data + 1, "a tensor of 2 dimensions: (regions, 5)")
+    if rois.shape is not None and dims_equal(rois.shape[1], 5) is False:
+        raise wrong_operand(call, data + 1, "5 columns: the number in the batch, and x and y of two corners")
+    if dims is not None and 0 in dims[2:]:
+        raise wrong_operand(call, data, "spatial axes that have elements")
+
+
+def pooled_type(call: Call, data: int) -> TensorType:
+    """The type of the regions of operand ``data``, pooled."""
+    require_at_least(call, "pooled_size", 1)
+    check_regions(call, data)
+    dims, rois = canonical_dims(call, data, "layout", _LETTERS), require_float(call, data + 1)
+    dtype = require_float(call, data).dtype
+    if dims is None or rois.shape is None:
+        return TensorType(None, dtype, 4)
+    return arranged_type(call, "layout", _LETTERS, (rois.shape[0], dims[1], *call.attrs.pooled_size), dtype)
+
+
+class _Bins(NamedTuple):
+    """For each region which rows and columns of the image are in which bins: (regions, bins, elements) each."""
+
+    rows: Any
+    columns: Any
+
+
+def _inside(xp: Any, start: Any, end: Any, bins: int, size: int) -> Any:
+    """Whether each element of an axis is in each bin of a region from ``start`` to ``end``, both included."""
+
+    def column(x: Any) -> Any:
+        return xp.reshape(x, (-1, 1, 1))
+
+    extent = column(xp.maximum(end - start + 1, xp.ones_like(start)))
+    place = xp.reshape(positions(xp, bins, start), (1, -1, 1))
+    element = xp.reshape(positions(xp, size, start), (1, 1, -1))
+    first = column(start) + (place * extent) // bins
+    last = column(start) + ((place + 1) * extent + (bins - 1)) // bins
+    return xp.logical_and(element >= first, element < last)
+
+
+def _bins(xp: Any, rois: Any, sizes: Sequence[int], pooled_size: Sequence[int], spatial_scale: float) -> _Bins:
+    left, top, right, bottom = (
+        cast(xp, xp.floor(rois[:, place] * spatial_scale + 0.5), "int64") for place in (1, 2, 3, 4)
+    )
+    return _Bins(_inside(xp, top, bottom, pooled_size[0], sizes[0]), _inside(xp, left, right, pooled_size[1], sizes[1]))
+
+
+def _roi_pool(xp: Any, data: Any, rois: Any, pooled_size: tuple[int, int], spatial_scale: float, layout: str) -> Any:
+    x = widened(xp, to_canonical(xp, data, layout, _LETTERS))
+    bins = _bins(xp, widened(xp, rois), x.shape[2:], pooled_size, spatial_scale)
+    images = xp.take(x, cast(xp, rois[:, 0], "int64"), axis=0)
+    lowest = float("-inf")
+
+    def greatest(values: Any, mask: Any, axis: int) -> Any:
+        # (regions, bins, elements), to stand beside (regions, channels, ...)
+        shape = [mask.shape[0], 1, 1, 1]
+        shape[axis] = mask.shape[2]
+        parts: list[Any] = []
+        for place in range(mask.shape[1]):
+            chosen = xp.reshape(mask[:, place, :], tuple(shape))
+            parts.append(xp.max(xp.where(chosen, values, xp.full_like(values, lowest)), axis=axis))
+        return xp.stack(parts, axis=axis)
+
+    pooled = greatest(greatest(images, bins.columns, 3), bins.rows, 2)
+    some = xp.logical_and(
+        xp.expand_dims(xp.any(bins.rows, axis=2), axis=2), xp.expand_dims(xp.any(bins.columns, axis=2), axis=1)
+    )
+    pooled = xp.where(xp.expand_dims(some, axis=1), pooled, xp.zeros_like(pooled))
+    return from_canonical(xp, cast(xp, pooled, dtype_name(data.dtype)), layout, _LETTERS)
+
+
+_ATTRIBUTES: Final[dict[str, Any]] = {"pooled_size": (1, 1), "spatial_scale": 1.0, "layout": "NCHW"}
+
+ROI_POOL = Op(
+    "relax.vision.roi_pool",
+    ("data", "rois"),
+    _ATTRIBUTES,
+    infer=lambda call: pooled_type(call, 0),
+    reference=_roi_pool,
+)
+
+
+def roi_pool(
+    data: Expr, rois: Expr, pooled_size: int | Sequence[int], spatial_scale: float, layout: str = "NCHW"
+) -> Call:
+    """The greatest elements of regions of images; follows ``MaxRoiPool`` of ONNX and Fast R-CNN (Girshick 2015).
+
+    Operands: ``data`` (batch, channels, height, width) in ``layout``, floating; ``rois`` (regions, 5), of the same
+    dtype: the number of the image in the batch, and x1, y1, x2, y2, both ends of which belong to the region.
+    Attributes: ``pooled_size``: height and width of the result, the numbers of bins that a region is cut into, which
+    share an element where the cut goes through it; ``spatial_scale``: what coordinates are multiplied by, and then
+    rounded (half up), to be places in ``data``.
+    Result: (regions, channels, *pooled_size) in ``layout``; 0 for a bin beyond the image. No gradient goes to
+    ``rois``. Raises `OpTypeError` for ranks, sizes or dtypes that do not agree.
+    """
+    return ROI_POOL(data, rois, **_call_attributes(pooled_size, spatial_scale, layout))
+
+
+def _call_attributes(pooled_size: int | Sequence[int], spatial_scale: float, layout: str) -> dict[str, Any]:
+    return {
+        "pooled_size": as_spatial(pooled_size, 2, "relax.vision.roi_pool", "pooled_size"),
+        "spatial_scale": float(spatial_scale),
+        "layout": layout,
+    }
+
+
+# --- the adjoint
+
+
+def _backward_type(call: Call) -> Type:
+    pooled, adjoint = pooled_type(call, 1), require_float(call, 0)
+    common_dtype(call)
+    if pooled.shape is not None and adjoint.shape is not None and shapes_equal(pooled.shape, adjoint.shape) is False:
+        raise wrong_operand(call, 0, f"the shape of the result that it is the adjoint of, {format_dims(pooled.shape)}")
+    return require_float(call, 1)
+
+
+def _roi_pool_backward(
+    xp: Any,
+    output_grad: Any,
+    data: Any,
+    rois: Any,
+    pooled_size: tuple[int, int],
+    spatial_scale: float,
+    layout: str,
+) -> Any:
+    x = widened(xp, to_canonical(xp, data, layout, _LETTERS))
+    adjoint = widened(xp, to_canonical(xp, output_grad, layout, _LETTERS))
+    batch, channels, height, width = x.shape
+    regions = rois.shape[0]
+    bins = _bins(xp, widened(xp, rois), (height, width), pooled_size, spatial_scale)
+    numbers = cast(xp, rois[:, 0], "int64")
+    images = xp.reshape(xp.take(x, numbers, axis=0), (regions, channels, height * width))
+    planes = xp.reshape(numbers, (-1, 1)) * channels + xp.reshape(positions(xp, channels, numbers), (1, -1))
+    total = filled(xp, (batch * channels * height * width, 1), 0, x)
+    for down in range(pooled_size[0]):
+        for across in range(pooled_size[1]):
+            mask = xp.logical_and(
+                xp.expand_dims(bins.rows[:, down, :], axis=2), xp.expand_dims(bins.columns[:, across, :], axis=1)
+            )
+            mask = xp.reshape(mask, (regions, 1, height * width))
+            best = xp.argmax(xp.where(mask, images, xp.full_like(images, float("-inf"))), axis=2)
+            share = xp.where(xp.any(mask, axis=2), adjoint[:, :, down, across], xp.zeros_like(adjoint[:, :, 0, 0]))
+            places = xp.reshape(planes * (height * width) + best, (-1,))
+            total = fold_into_rows(xp, total, places, xp.reshape(share, (-1, 1)), "add")
+    image = xp.reshape(total, (batch, channels, height, width))
+    return from_canonical(xp, cast(xp, image, dtype_name(data.dtype)), layout, _LETTERS)
+
+
+ROI_POOL_BACKWARD = Op(
+    "relax.vision.roi_pool_backward",
+    ("output_grad", "data", "rois"),
+    _ATTRIBUTES,
+    infer=_backward_type,
+    reference=_roi_pool_backward,
+)
+
+
+def roi_pool_backward(
+    output_grad: Expr,
+    data: Expr,
+    rois: Expr,
+    pooled_size: int | Sequence[int],
+    spatial_scale: float,
+    layout: str = "NCHW",
+) -> Call:
+    """The adjoint of the data of `roi_pool`, from ``output_grad``, the adjoint of its result.
+
+    Operands: ``output_grad``, of the result's type; the others as for `roi_pool`, as are the attributes. The first
+    of equal elements takes the adjoint of a bin. Result: the type of ``data``. Raises `OpTypeError` for dtypes or
+    shapes that do not agree.
+    """
+    return ROI_POOL_BACKWARD(output_grad, data, rois, **_call_attributes(pooled_size, spatial_scale, layout))
+
+
+@ROI_POOL.define_gradient
+def _roi_pool_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [ROI_POOL_BACKWARD(adjoint, *call.args, **call.attrs), None]
+
+
+@ROI_POOL_BACKWARD.define_gradient
+def _backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    raise GradientError(f"{ROI_POOL_BACKWARD.name}: greatest elements of regions are differentiated once only")

@@ -1,8 +1,0 @@
-"""Operators on images, reached as ``regraft.op.image`` and, in scripts, as ``R.image``."""
-
-from __future__ import annotations
-
-from .grid import affine_grid, grid_sample
-from .resize import resize2d, resize3d
-
-__all__ = ["affine_grid", "grid_sample", "resize2d", "resize3d"]

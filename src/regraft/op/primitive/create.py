@@ -1,0 +1,425 @@
+"""Tensors made from nothing but numbers: filled, ranges, windows, one-hot codes.
+
+Sizes and numbers that are no tensors (``n``, ``k``, ``start`` ...) are operands, so that they may be
+symbolic. Each operator is declared whole here: type rule, meaning, traits, and the function people call.
+Matrices with a pattern (``eye``, ``tril`` ...) are in `matrix`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from ...ir.dims import Dim, SymExpr, ceildiv, dim_at_least, dim_max
+from ...ir.dtypes import is_float, is_integer
+from ...ir.expr import Expr, PrimValue, const
+from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, PrimType, TensorType, Type
+from .. import adjoints
+from ..row import primitive
+from ..rules import (
+    as_dtype_attribute,
+    as_int,
+    as_prim_value,
+    as_shape_expr,
+    common_dtype,
+    integer_operand,
+    normalize_axis,
+    scalar_operand,
+    shape_operand,
+    tensor_of_shape,
+    tensor_operand,
+)
+from ..semantics import cast, dtype_name, namespace_dtype
+from . import ternary
+
+__all__ = [
+    "arange",
+    "full",
+    "full_like",
+    "hamming_window",
+    "one_hot",
+    "ones",
+    "ones_like",
+    "zeros",
+    "zeros_like",
+]
+
+_Shape = Expr | Iterable[int | SymExpr | Expr]
+
+
+def _required_dtype(call: Call) -> str:
+    dtype: str | None = call.attrs.dtype
+    if dtype is None:
+        raise wrong_attribute(call, "dtype", 'a dtype, such as "float32"')
+    return dtype
+
+
+# --- filled
+
+
+def _fill_operand(call: Call) -> TensorType:
+    fill = tensor_operand(call, 1)
+    if fill.ndim > 0:
+        raise wrong_operand(call, 1, "a scalar: a number, or a tensor of rank 0")
+    return fill
+
+
+def _full_type(call: Call) -> Type:
+    shape = shape_operand(call, 0)
+    fill = _fill_operand(call)
+    return tensor_of_shape(shape, fill.dtype if call.attrs.dtype is None else call.attrs.dtype)
+
+
+def _full(xp: Any, shape: tuple[int, ...], fill_value: Any, dtype: str | None) -> Any:
+    value = xp.asarray(fill_value if dtype is None else cast(xp, fill_value, dtype))
+    return xp.asarray(xp.broadcast_to(value, shape), copy=True)
+
+
+FULL = primitive("relax.full", ("shape", "fill_value"), {"dtype": None}, infer=_full_type, reference=_full, finite=True)
+
+
+def full(shape: _Shape, fill_value: Expr | float, dtype: Any = None) -> Call:
+    """A tensor of ``shape`` that holds ``fill_value`` everywhere; follows ``numpy.full``.
+
+    Operands: ``shape``, sizes or an expression of a shape; ``fill_value``, a number or a tensor of rank 0.
+    Attributes: ``dtype``; None: that of ``fill_value`` (a Python number's as in `R.const`).
+    Raises `OpTypeError` for operands of other kinds.
+    """
+    name = as_dtype_attribute(dtype, "relax.full")
+    return FULL(as_shape_expr(shape, "relax.full"), FULL.coerce_operand(1, fill_value, name), dtype=name)
+
+
+def _full_like_type(call: Call) -> Type:
+    x = tensor_operand(call, 0)
+    _fill_operand(call)
+    return x if call.attrs.dtype is None else x.with_dtype(call.attrs.dtype)
+
+
+def _full_like(xp: Any, x: Any, fill_value: Any, dtype: str | None) -> Any:
+    return _full(xp, x.shape, fill_value, dtype or dtype_name(x.dtype))
+
+
+FULL_LIKE = primitive(
+    "relax.full_like", ("x", "fill_value"), {"dtype": None}, infer=_full_like_type, reference=_full_like, finite=True
+)
+
+
+def full_like(x: Expr, fill_value: Expr | float, dtype: Any = None) -> Call:
+    """A tensor of the shape of ``x`` that holds ``fill_value`` everywhere; follows ``numpy.full_like``.
+
+    Operands: ``x``, any tensor; ``fill_value``, a number or a tensor of rank 0, converted to the result's
+    dtype. Attributes: ``dtype``; None: that of ``x``. Raises `OpTypeError` for operands of other kinds.
+    """
+    name = as_dtype_attribute(dtype, "relax.full_like")
+    own = x.ty.dtype if name is None and isinstance(x.ty, TensorType) else name
+    return FULL_LIKE(x, FULL_LIKE.coerce_operand(1, fill_value, own), dtype=name)
+
+
+def _shaped_type(call: Call) -> Type:
+    return tensor_of_shape(shape_operand(call, 0), _required_dtype(call))
+
+
+def _like_type(call: Call) -> Type:
+    x = tensor_operand(call, 0)
+    return x if call.attrs.dtype is None else x.with_dtype(call.attrs.dtype)
+
+
+def _zeros(xp: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    return xp.zeros(shape, dtype=namespace_dtype(xp, dtype))
+
+
+def _zeros_like(xp: Any, x: Any, dtype: str | None) -> Any:
+    return xp.zeros_like(x, dtype=namespace_dtype(xp, dtype or dtype_name(x.dtype)))
+
+
+def _ones(xp: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    return xp.ones(shape, dtype=namespace_dtype(xp, dtype))
+
+
+def _ones_like(xp: Any, x: Any, dtype: str | None) -> Any:
+    return xp.ones_like(x, dtype=namespace_dtype(xp, dtype or dtype_name(x.dtype)))
+
+
+ZEROS = Op(
+    "relax.zeros",
+    ("shape",),
+    {"dtype": REQUIRED},
+    infer=_shaped_type,
+    reference=_zeros,
+    traits=(Trait.STOPS_GRADIENT,),
+    finite=True,
+)
+
+
+def zeros(shape: _Shape, dtype: Any) -> Call:
+    """A tensor of ``shape`` that holds 0 everywhere; follows ``numpy.zeros``.
+
+    Operands: ``shape``, sizes or an expression of a shape. Attributes: ``dtype``.
+    Raises `OpTypeError` for an operand that is no shape, or no dtype.
+    """
+    return ZEROS(as_shape_expr(shape, "relax.zeros"), dtype=as_dtype_attribute(dtype, "relax.zeros"))
+
+
+ZEROS_LIKE = Op(
+    "relax.zeros_like",
+    ("x",),
+    {"dtype": None},
+    infer=_like_type,
+    reference=_zeros_like,
+    traits=(Trait.STOPS_GRADIENT,),
+    finite=True,
+)
+
+
+def zeros_like(x: Expr, dtype: Any = None) -> Call:
+    """A tensor of the shape of ``x`` that holds 0 everywhere; follows ``numpy.zeros_like``.
+
+    Operands: ``x``, any tensor. Attributes: ``dtype``; None: that of ``x``. Raises `OpTypeError` for no
+    tensor.
+    """
+    return ZEROS_LIKE(x, dtype=as_dtype_attribute(dtype, "relax.zeros_like"))
+
+
+ONES = Op(
+    "relax.ones",
+    ("shape",),
+    {"dtype": REQUIRED},
+    infer=_shaped_type,
+    reference=_ones,
+    traits=(Trait.STOPS_GRADIENT,),
+    finite=True,
+)
+
+
+def ones(shape: _Shape, dtype: Any) -> Call:
+    """A tensor of ``shape`` that holds 1 everywhere; follows ``numpy.ones``.
+
+    Operands: ``shape``, sizes or an expression of a shape. Attributes: ``dtype``.
+    Raises `OpTypeError` for an operand that is no shape, or no dtype.
+    """
+    return ONES(as_shape_expr(shape, "relax.ones"), dtype=as_dtype_attribute(dtype, "relax.ones"))
+
+
+ONES_LIKE = Op(
+    "relax.ones_like",
+    ("x",),
+    {"dtype": None},
+    infer=_like_type,
+    reference=_ones_like,
+    traits=(Trait.STOPS_GRADIENT,),
+    finite=True,
+)
+
+
+def ones_like(x: Expr, dtype: Any = None) -> Call:
+    """A tensor of the shape of ``x`` that holds 1 everywhere; follows ``numpy.ones_like``.
+
+    Operands: ``x``, any tensor. Attributes: ``dtype``; None: that of ``x``. Raises `OpTypeError` for no
+    tensor.
+    """
+    return ONES_LIKE(x, dtype=as_dtype_attribute(dtype, "relax.ones_like"))
+
+
+# --- ranges and windows
+
+
+def _steps(start: Any, end: Any, step: Any) -> Dim:
+    """How many of ``start``, ``start + step``, ... come before ``end``, for ``step`` not 0."""
+    if isinstance(start, float) or isinstance(end, float) or isinstance(step, float):
+        return max(0, math.ceil((end - start) / step))
+    distance: Dim = end - start if step > 0 else start - end
+    count = ceildiv(distance, abs(step))
+    return count if dim_at_least(distance, 0) else dim_max(count, 0)
+
+
+def _arange_type(call: Call) -> Type:
+    dtype = _required_dtype(call)
+    types = [scalar_operand(call, index) for index in range(3)]
+    for index, ty in enumerate(types):
+        if not (is_integer(ty.dtype) or is_float(ty.dtype)):
+            raise wrong_operand(call, index, "a number")
+    start, end, step = (ty.value for ty in types)
+    if step == 0:
+        raise wrong_operand(call, 2, "a step that is not 0")
+    symbolic = any(isinstance(value, SymExpr) for value in (start, end))
+    mixed = symbolic and any(isinstance(value, float) for value in (start, end, step))
+    if start is None or end is None or step is None or isinstance(step, SymExpr) or mixed:
+        return TensorType(None, dtype, 1)
+    return TensorType([_steps(start, end, step)], dtype)
+
+
+def _arange(xp: Any, start: Any, end: Any, step: Any, dtype: str) -> Any:
+    whole = not any(isinstance(value, float) for value in (start, end, step))
+    places = xp.arange(_steps(start, end, step), dtype=xp.int64 if whole else xp.float64)
+    return cast(xp, xp.asarray(places * step + start), dtype)
+
+
+ARANGE = primitive(
+    "relax.arange",
+    ("start", "end", "step"),
+    {"dtype": REQUIRED},
+    infer=_arange_type,
+    reference=_arange,
+    traits=(Trait.STOPS_GRADIENT,),
+    finite=True,
+)
+
+
+def arange(
+    start: Expr | float | SymExpr,
+    end: Expr | float | SymExpr | None = None,
+    step: Expr | float | SymExpr = 1,
+    dtype: Any = None,
+) -> Call:
+    """``start``, ``start + step``, and so on, up to but without ``end``; follows ``numpy.arange``.
+
+    Operands: numbers or symbolic sizes; one alone is the ``end`` of a range from 0. Attributes: ``dtype``;
+    None: int64 when all three are integers, else float32. Result: rank 1, ``ceil((end - start) / step)``
+    elements, or none. Raises `OpTypeError` for operands that are no numbers, and for a step of 0.
+    """
+    if end is None:
+        start, end = 0, start
+    operands = [as_prim_value(value) for value in (start, end, step)]
+    name = as_dtype_attribute(dtype, "relax.arange")
+    if name is None:
+        types = [operand.ty for operand in operands]
+        whole = all(isinstance(ty, PrimType) and is_integer(ty.dtype) for ty in types)
+        name = "int64" if whole else "float32"
+    return ARANGE(*operands, dtype=name)
+
+
+def _hamming_window_type(call: Call) -> Type:
+    dtype = _required_dtype(call)
+    if not is_float(dtype):
+        raise wrong_attribute(call, "dtype", "a floating dtype")
+    size = integer_operand(call, 0)
+    if isinstance(size, int) and size < 1:
+        raise wrong_operand(call, 0, "a size of 1 or more")
+    for index in (1, 2, 3):
+        scalar_operand(call, index)
+    return TensorType(None if size is None else [size], dtype, 1)
+
+
+def _hamming_window(xp: Any, window_size: int, periodic: Any, alpha: float, beta: float, dtype: str) -> Any:
+    period = window_size if periodic else max(window_size - 1, 1)
+    if window_size == 1:
+        return xp.ones((1,), dtype=namespace_dtype(xp, dtype))
+    angles = xp.arange(window_size, dtype=xp.float64) * (2.0 * math.pi / period)
+    return cast(xp, alpha - beta * xp.cos(angles), dtype)
+
+
+HAMMING_WINDOW = Op(
+    "relax.hamming_window",
+    ("window_size", "periodic", "alpha", "beta"),
+    {"dtype": REQUIRED},
+    infer=_hamming_window_type,
+    reference=_hamming_window,
+    traits=(Trait.STOPS_GRADIENT,),
+)
+
+
+def hamming_window(
+    window_size: Expr | int | SymExpr,
+    periodic: Expr | bool,
+    alpha: Expr | float,
+    beta: Expr | float,
+    dtype: Any,
+) -> Call:
+    """``alpha - beta * cos(2π·i / period)`` for each ``i`` below ``window_size``.
+
+    Follows ``torch.hamming_window``. The period is ``window_size``, or one less for a symmetric window
+    (``periodic`` false); a window of size 1 holds 1. Operands: numbers. Attributes: ``dtype``, a floating
+    one. Result: rank 1.
+    Raises `OpTypeError` for operands that are no numbers, sizes below 1, and other dtypes.
+    """
+    operands = [as_prim_value(value) for value in (window_size, periodic, alpha, beta)]
+    return HAMMING_WINDOW(*operands, dtype=as_dtype_attribute(dtype, "relax.hamming_window"))
+
+
+# --- one-hot
+
+
+def _one_hot_type(call: Call) -> Type:
+    indices = tensor_operand(call, 0)
+    if indices.dtype is not None and not is_integer(indices.dtype):
+        raise wrong_operand(call, 0, "integers")
+    for index in (1, 2):
+        if tensor_operand(call, index).ndim > 0:
+            raise wrong_operand(call, index, "a scalar: a number, or a tensor of rank 0")
+    dtype = common_dtype(call, (1, 2))
+    depth = call.attrs.depth
+    if depth < 1:
+        raise wrong_attribute(call, "depth", "a size of 1 or more")
+    if indices.ndim == UNKNOWN_NDIM:
+        return TensorType(None, dtype)
+    axis = normalize_axis(call, "axis", call.attrs.axis, indices.ndim + 1)
+    if indices.shape is None:
+        return TensorType(None, dtype, indices.ndim + 1)
+    return TensorType([*indices.shape[:axis], depth, *indices.shape[axis:]], dtype)
+
+
+def _one_hot(xp: Any, indices: Any, on_value: Any, off_value: Any, depth: int, axis: int) -> Any:
+    axis %= indices.ndim + 1
+    classes = xp.reshape(xp.arange(depth, dtype=xp.int64), (depth,) + (1,) * (indices.ndim - axis))
+    chosen = xp.equal(xp.expand_dims(cast(xp, indices, "int64"), axis=axis), classes)
+    return xp.asarray(xp.where(chosen, on_value, off_value))
+
+
+ONE_HOT = Op(
+    "relax.one_hot",
+    ("indices", "on_value", "off_value"),
+    {"depth": REQUIRED, "axis": -1},
+    infer=_one_hot_type,
+    reference=_one_hot,
+)
+
+
+def _as_scalar_constant(value: Any) -> Any:
+    """A number, or a `PrimValue` of one, as a constant of the dtype that it has as a scalar."""
+    scalar = as_prim_value(value)
+    if isinstance(scalar, PrimValue) and isinstance(scalar.ty, PrimType) and not isinstance(scalar.value, SymExpr):
+        return const(scalar.value, scalar.ty.dtype)
+    return scalar
+
+
+def one_hot(indices: Expr, on_value: Expr | float, off_value: Expr | float, depth: int, axis: int = -1) -> Call:
+    """``on_value`` where each index points along a new axis of size ``depth``, ``off_value`` elsewhere.
+
+    Follows ONNX ``OneHot``, save that indices count from 0 only: one that is out of range is off everywhere.
+    Operands: ``indices``, integers; ``on_value`` and ``off_value``, numbers or tensors of rank 0, of one
+    dtype (an int is int64, a float float32). Attributes: ``depth``; ``axis``, where the new axis stands in
+    the result. Result: the dtype of ``on_value``, the shape of ``indices`` with ``depth`` put in.
+    Raises `OpTypeError` for operands or attributes of other kinds.
+    """
+    return ONE_HOT(
+        indices,
+        _as_scalar_constant(on_value),
+        _as_scalar_constant(off_value),
+        depth=as_int(depth, "relax.one_hot", "depth"),
+        axis=as_int(axis, "relax.one_hot", "axis"),
+    )
+
+
+# --- gradients
+
+
+@FULL.define_gradient
+def _full_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [None, adjoints.converted_like(adjoints.total(adjoint), call.args[1])]
+
+
+@FULL_LIKE.define_gradient
+def _full_like_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [None, adjoints.converted_like(adjoints.total(adjoint), call.args[1])]
+
+
+@ONE_HOT.define_gradient
+def _one_hot_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    indices, on_value, off_value = call.args
+    nothing = const(0.0, adjoints.tensor_type(adjoint).dtype)
+    chosen = call.with_args([indices, const(True), const(False)])
+    on = adjoints.total(ternary.where(chosen, adjoint, nothing))
+    off = adjoints.total(ternary.where(chosen, nothing, adjoint))
+    return [None, adjoints.converted_like(on, on_value), adjoints.converted_like(off, off_value)]

@@ -1,0 +1,82 @@
+"""Conversion of a tensor's elements to another dtype.
+
+Each operator is declared whole here: type rule, meaning, traits, and the function people call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.expr import Expr
+from ...ir.op import REQUIRED, Call, Trait, wrong_attribute
+from ...ir.types import Type
+from .. import adjoints
+from ..row import primitive
+from ..rules import as_dtype_attribute, tensor_operand
+from ..semantics import cast
+
+__all__ = ["astype", "wrap_param"]
+
+
+def _converted_type(call: Call) -> Type:
+    ty = tensor_operand(call, 0)
+    dtype = call.attrs.dtype
+    if dtype is None:
+        raise wrong_attribute(call, "dtype", 'a dtype, such as "float32"')
+    if ty.dtype is not None and ty.dtype.startswith("complex") and not dtype.startswith("complex"):
+        raise wrong_attribute(call, "dtype", f"a complex dtype: x is {ty.dtype}, and its imaginary part would be lost")
+    return ty.with_dtype(dtype)
+
+
+def _astype(xp: Any, x: Any, dtype: str) -> Any:
+    return xp.asarray(cast(xp, x, dtype))
+
+
+ASTYPE = primitive(
+    "relax.astype",
+    ("x",),
+    {"dtype": REQUIRED},
+    infer=_converted_type,
+    reference=_astype,
+    traits=(Trait.ELEMENTWISE,),
+    finite=True,
+)
+
+
+def astype(x: Expr, dtype: Any) -> Call:
+    """``x`` with its elements converted to ``dtype``; follows ``numpy.astype``.
+
+    Operands: ``x``, any tensor. Attributes: ``dtype``. Result: that dtype, the shape of ``x``. Floats lose
+    their fraction on the way to integers (those that do not fit have no defined result); all but zero become
+    true.
+    Raises `OpTypeError` for no dtype, and for complex numbers to be made real.
+    """
+    return ASTYPE(x, dtype=as_dtype_attribute(dtype, "relax.astype"))
+
+
+WRAP_PARAM = primitive(
+    "relax.wrap_param",
+    ("data",),
+    {"dtype": "float32"},
+    infer=_converted_type,
+    reference=_astype,
+    traits=(Trait.ELEMENTWISE,),
+)
+
+
+def wrap_param(data: Expr, dtype: Any = "float32") -> Call:
+    """A parameter of the model as ``dtype``: `astype`, which also tells passes that ``data`` is a parameter.
+
+    Operands: ``data``, any tensor. Attributes: ``dtype``. Result: that dtype, the shape of ``data``.
+    Raises `OpTypeError` as `astype` does.
+    """
+    return WRAP_PARAM(data, dtype=as_dtype_attribute(dtype, "relax.wrap_param"))
+
+
+# --- gradients
+
+
+@ASTYPE.define_gradient
+@WRAP_PARAM.define_gradient
+def _conversion_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoints.converted_like(adjoint, call.args[0])]

@@ -1,0 +1,231 @@
+"""Elements of a tensor at places that other tensors name: gather_elements, gather_nd, index_tensor.
+
+Each operator is declared whole here: type rule, meaning, traits, and the function people call. An index below
+0 counts from the end; one that is past an end is an error when the program runs, or has no meaning at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...ir.dims import Dim, dim_less, dims_equal
+from ...ir.dtypes import is_integer
+from ...ir.expr import Expr
+from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ..row import primitive
+from ..rules import broadcast_dims, format_dims, normalize_axis, tensor_fields, tensor_operand
+from ..semantics import cast, positions
+
+__all__ = ["gather_elements", "gather_nd", "index_tensor"]
+
+_INTEGERS = 'integers; convert it with R.astype(indices, "int64")'
+
+
+def index_operand(call: Call, index: int) -> TensorType:
+    """The type of operand ``index``, a tensor of integers (or of a dtype that is not known)."""
+    ty = tensor_operand(call, index)
+    if ty.dtype is not None and not is_integer(ty.dtype):
+        raise wrong_operand(call, index, f"a tensor of {_INTEGERS}")
+    return ty
+
+
+def index_fields(call: Call, index: int, data: TensorType) -> tuple[TensorType, ...]:
+    """The types of operand ``index``, a tuple of tensors of integers, at most one for each axis of data."""
+    fields = tensor_fields(call, index)
+    for field in fields:
+        if field.dtype is not None and not is_integer(field.dtype):
+            raise wrong_operand(call, index, f"a tuple of tensors of {_INTEGERS}")
+    if not fields or (data.ndim != UNKNOWN_NDIM and len(fields) > data.ndim):
+        most = "" if data.ndim == UNKNOWN_NDIM else f", and no more than the {data.ndim} axes of data"
+        raise wrong_operand(call, index, f"one tensor of indices or more{most}")
+    return fields
+
+
+def broadcast_fields(call: Call, index: int, fields: Sequence[TensorType]) -> tuple[tuple[Dim, ...] | None, int]:
+    """Shape and ndim of what the tensors in operand ``index`` broadcast to."""
+    dims: tuple[Dim, ...] | None = ()
+    ndim = 0
+    for number, field in enumerate(fields):
+        ndim = UNKNOWN_NDIM if UNKNOWN_NDIM in (ndim, field.ndim) else max(ndim, field.ndim)
+        if dims is None or field.shape is None:
+            dims = None
+            continue
+        joined = broadcast_dims(dims, field.shape)
+        if joined is False:
+            raise wrong_operand(
+                call,
+                index,
+                f"tensors that broadcast together; number {number} does not, with {format_dims(dims)}",
+            )
+        assert not isinstance(joined, bool)
+        dims = joined
+    return dims, ndim
+
+
+def from_front(xp: Any, indices: Any, extent: int) -> Any:
+    """Indices of an axis of size ``extent`` as int64, those below 0 counted from its end."""
+    indices = cast(xp, indices, "int64")
+    return xp.where(indices < 0, indices + extent, indices)
+
+
+# --- gather_elements
+
+
+def elementwise_indices(call: Call, data: TensorType, indices: TensorType) -> int:
+    """Check indices, one for each element, against ``data``; the axis that they run along (-1: not known)."""
+    ndim = max(data.ndim, indices.ndim)
+    if UNKNOWN_NDIM not in (data.ndim, indices.ndim) and data.ndim != indices.ndim:
+        raise wrong_operand(call, 1, f"a tensor of as many axes as data has, {data.ndim}")
+    if ndim == 0:
+        raise wrong_operand(call, 0, "a tensor of one axis or more")
+    if ndim == UNKNOWN_NDIM:
+        return UNKNOWN_NDIM
+    axis = normalize_axis(call, "axis", call.attrs.axis, ndim)
+    for place, (most, size) in enumerate(zip(data.shape or (), indices.shape or (), strict=False)):
+        if place != axis and dim_less(most, size) is True:
+            raise wrong_operand(
+                call, 1, f"size {most} at most at axis {place}, as in data {format_dims(data.shape or ())}"
+            )
+    return axis
+
+
+def _gather_elements_type(call: Call) -> Type:
+    data, indices = tensor_operand(call, 0), index_operand(call, 1)
+    elementwise_indices(call, data, indices)
+    return TensorType(indices.shape, data.dtype, max(data.ndim, indices.ndim))
+
+
+def _gather_elements(xp: Any, data: Any, indices: Any, axis: int) -> Any:
+    axis %= data.ndim
+    within = tuple(slice(None) if place == axis else slice(size) for place, size in enumerate(indices.shape))
+    return xp.take_along_axis(data[within], from_front(xp, indices, data.shape[axis]), axis=axis)
+
+
+GATHER_ELEMENTS = primitive(
+    "relax.gather_elements",
+    ("data", "indices"),
+    {"axis": 0},
+    infer=_gather_elements_type,
+    reference=_gather_elements,
+    traits=(Trait.MOVES,),
+)
+
+
+def gather_elements(data: Expr, indices: Expr, axis: int = 0) -> Call:
+    """For each index, the element of ``data`` there along ``axis``, at the same place along the others.
+
+    Follows ``GatherElements`` of ONNX and ``torch.gather``. Operands: ``data``, any tensor but a scalar;
+    ``indices``, integers, of the same rank, and no larger at the other axes. Attributes: ``axis`` (negative:
+    from the end). Result: ``data``'s dtype, the shape of ``indices``. Raises `OpTypeError` for indices that
+    are no integers, other ranks, larger sizes, or an axis that is not there.
+    """
+    return GATHER_ELEMENTS(data, indices, axis=axis)
+
+
+# --- gather_nd
+
+
+def _gather_nd_type(call: Call) -> Type:
+    data, indices = tensor_operand(call, 0), index_operand(call, 1)
+    batch = call.attrs.batch_dims
+    if batch < 0:
+        raise wrong_attribute(call, "batch_dims", "0 or more")
+    if indices.ndim == 0:
+        raise wrong_operand(call, 1, "one axis or more, the last of which holds the indices of one place")
+    for index, ty in enumerate((data, indices)):
+        if ty.ndim != UNKNOWN_NDIM and ty.ndim <= batch - (1 - index):
+            raise wrong_operand(call, index, f"more than batch_dims={batch} axes" if index else f"{batch} axes or more")
+    depth = None if indices.shape is None else indices.shape[-1]
+    if data.ndim == UNKNOWN_NDIM or not isinstance(depth, int):
+        return TensorType(None, data.dtype)
+    if depth + batch > data.ndim:
+        raise wrong_operand(call, 1, f"at most {data.ndim - batch} indices in the last axis, for the axes of data")
+    ndim = data.ndim - depth - batch + indices.ndim - 1
+    if data.shape is None or indices.shape is None:
+        return TensorType(None, data.dtype, ndim)
+    shared = _shared_batch(call, data.shape[:batch], indices.shape[:batch])
+    if not shared:
+        return TensorType(None, data.dtype, ndim)
+    return TensorType([*indices.shape[:-1], *data.shape[batch + depth :]], data.dtype)
+
+
+def _shared_batch(call: Call, data: Sequence[Dim], indices: Sequence[Dim]) -> bool:
+    for axis, (size, other) in enumerate(zip(data, indices, strict=True)):
+        same = dims_equal(size, other)
+        if same is False:
+            raise wrong_operand(call, 1, f"size {size} at axis {axis}, a batch axis, as data has")
+        if same is None:
+            return False
+    return True
+
+
+def _gather_nd(xp: Any, data: Any, indices: Any, batch_dims: int) -> Any:
+    depth, ndim = indices.shape[-1], indices.ndim - 1
+    batch = [
+        xp.reshape(positions(xp, size, indices), (-1, *(1,) * (ndim - axis - 1)))
+        for axis, size in enumerate(indices.shape[:batch_dims])
+    ]
+    named = [from_front(xp, indices[..., i], data.shape[batch_dims + i]) for i in range(depth)]
+    if not batch and not named:
+        return xp.broadcast_to(data, (*indices.shape[:-1], *data.shape))
+    places = (*batch, *named)
+    found = data[places]
+    return found if named else xp.broadcast_to(found, (*indices.shape[:-1], *data.shape[batch_dims:]))
+
+
+GATHER_ND = Op(
+    "relax.gather_nd",
+    ("data", "indices"),
+    {"batch_dims": 0},
+    infer=_gather_nd_type,
+    reference=_gather_nd,
+    traits=(Trait.MOVES,),
+)
+
+
+def gather_nd(data: Expr, indices: Expr, batch_dims: int = 0) -> Call:
+    """The slices of ``data`` at places that are given by all their indices; follows ``GatherND`` of ONNX.
+
+    Operands: ``data``, any tensor; ``indices``, integers of shape (..., k), each row of which names a place
+    along the first k axes of ``data`` that are no batch axes. Attributes: ``batch_dims``, how many leading
+    axes both share. Result: ``data``'s dtype, shape (*indices.shape[:-1], *data.shape[batch_dims + k:]); its
+    rank is not known where k is not. Raises `OpTypeError` for indices that are no integers, too many of them,
+    or batch axes that never agree.
+    """
+    return GATHER_ND(data, indices, batch_dims=batch_dims)
+
+
+# --- index_tensor
+
+
+def _index_tensor_type(call: Call) -> Type:
+    data = tensor_operand(call, 0)
+    fields = index_fields(call, 1, data)
+    dims, ndim = broadcast_fields(call, 1, fields)
+    if UNKNOWN_NDIM in (data.ndim, ndim):
+        return TensorType(None, data.dtype)
+    if data.shape is None or dims is None:
+        return TensorType(None, data.dtype, ndim + data.ndim - len(fields))
+    return TensorType([*dims, *data.shape[len(fields) :]], data.dtype)
+
+
+def _index_tensor(xp: Any, data: Any, indices: tuple[Any, ...]) -> Any:
+    return xp.asarray(data[tuple(from_front(xp, x, size) for x, size in zip(indices, data.shape, strict=False))])
+
+
+INDEX_TENSOR = primitive(
+    "relax.index_tensor", ("data", "indices"), infer=_index_tensor_type, reference=_index_tensor, traits=(Trait.MOVES,)
+)
+
+
+def index_tensor(data: Expr, indices: Expr | Sequence[Expr]) -> Call:
+    """``data[indices[0], indices[1], ...]``; follows NumPy's indexing by arrays of integers.
+
+    Operands: ``data``, any tensor; ``indices``, a tuple of tensors of integers, one for each of the leading
+    axes, that broadcast together. Result: ``data``'s dtype; the broadcast shape stands where those axes
+    stood. Raises `OpTypeError` for indices that are no integers, too many of them, or shapes that never
+    broadcast.
+    """
+    return INDEX_TENSOR(data, indices)

@@ -1,0 +1,297 @@
+"""Parts of a tensor by position along its axes: take, strided_slice, dynamic_strided_slice.
+
+Each operator is declared whole here: type rule, meaning, traits, and the function people call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from ...ir.dims import Dim, SymExpr, ceildiv, dim_at_least, dim_max, dim_min, dims_equal
+from ...ir.dtypes import is_float, is_integer
+from ...ir.errors import OpTypeError
+from ...ir.expr import Expr, Tuple
+from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, PrimType, TensorType, TupleType, Type
+from ..row import primitive
+from ..rules import as_prim_value, normalize_axis, tensor_operand
+from ..semantics import cast, filled, index_array
+
+__all__ = ["dynamic_strided_slice", "strided_slice", "take"]
+
+
+# --- take
+
+_MODES = ("fast", "nan", "wrap", "clip")
+
+
+def _take_type(call: Call) -> Type:
+    x, indices = tensor_operand(call, 0), _indices_type(call, 1)
+    axis, mode = call.attrs.axis, call.attrs.mode
+    if mode not in _MODES:
+        raise wrong_attribute(call, "mode", f"one of {', '.join(_MODES)}")
+    if mode == "nan" and x.dtype is not None and not is_float(x.dtype):
+        raise wrong_operand(call, 0, 'a floating dtype, which has a NaN; use mode="clip" or "wrap" for others')
+    if axis is None and x.ndim not in (UNKNOWN_NDIM, 1):
+        raise wrong_operand(call, 0, f"a tensor of rank 1 where no axis is given; say axis=0 to {x.ndim - 1}")
+    if axis is None:
+        return indices.with_dtype(x.dtype)
+    if x.ndim == UNKNOWN_NDIM:
+        return TensorType(None, x.dtype)
+    place = normalize_axis(call, "axis", axis, x.ndim)
+    if indices.ndim == UNKNOWN_NDIM:
+        return TensorType(None, x.dtype)
+    if x.shape is None or indices.shape is None:
+        return TensorType(None, x.dtype, x.ndim - 1 + indices.ndim)
+    return TensorType([*x.shape[:place], *indices.shape, *x.shape[place + 1 :]], x.dtype)
+
+
+def _indices_type(call: Call, index: int) -> TensorType:
+    ty = call.args[index].ty
+    if isinstance(ty, PrimType):
+        ty = TensorType((), ty.dtype)
+    if not isinstance(ty, TensorType) or not (ty.dtype is None or is_integer(ty.dtype)):
+        raise wrong_operand(call, index, 'a tensor of integers; convert it with R.astype(indices, "int64")')
+    return ty
+
+
+def _take(xp: Any, x: Any, indices: Any, axis: int | None, mode: str) -> Any:
+    place = 0 if axis is None else axis % x.ndim
+    extent = x.shape[place]
+    if isinstance(indices, int):
+        indices = xp.reshape(index_array(xp, [indices], x), ())
+    flat = xp.reshape(cast(xp, indices, "int64"), (-1,))
+    if mode == "nan":
+        inside = (flat >= 0) & (flat < extent)
+        taken = xp.take(x, xp.where(inside, flat, xp.zeros_like(flat)), axis=place)
+        mask = xp.reshape(inside, (-1, *(1,) * (x.ndim - place - 1)))
+        taken = xp.where(mask, taken, filled(xp, (), float("nan"), x))
+    elif mode == "clip":
+        taken = xp.take(x, xp.clip(flat, 0, max(extent - 1, 0)), axis=place)
+    elif mode == "wrap":
+        taken = xp.take(x, xp.remainder(flat, max(extent, 1)), axis=place)
+    else:
+        taken = xp.take(x, xp.where(flat < 0, flat + extent, flat), axis=place)
+    return xp.reshape(taken, (*x.shape[:place], *indices.shape, *x.shape[place + 1 :]))
+
+
+TAKE = primitive(
+    "relax.take",
+    ("x", "indices"),
+    {"axis": None, "mode": "fast"},
+    infer=_take_type,
+    reference=_take,
+    traits=(Trait.MOVES,),
+)
+
+
+def take(
+    x: Expr,
+    indices: Expr | int,
+    axis: int | None = None,
+    mode: Literal["fast", "nan", "wrap", "clip"] = "fast",
+) -> Call:
+    """The slices of ``x`` at ``indices`` along an axis; follows ``numpy.take``, and ``Gather`` of ONNX.
+
+    Operands: ``x``, any tensor; ``indices``, integers of any shape, or one int. Attributes: ``axis``
+    (negative: from the end), which may be None when ``x`` has one axis; ``mode``, for indices past the ends:
+    "fast" does not look (negative ones count from the end), "nan" gives NaN there and for negative ones,
+    "wrap" counts round and round, "clip" takes the nearest end, hence 0 for negative ones. Result: ``x``'s
+    dtype; the axes of ``indices`` stand where ``axis`` stood. Raises `OpTypeError` for indices that are no
+    integers, an axis that ``x`` does not have, and an unknown mode.
+    """
+    return TAKE(
+        x,
+        as_prim_value(indices),
+        axis=axis,
+        mode=mode,
+    )
+
+
+# --- strided_slice
+
+
+def _strided_slice_type(call: Call) -> Type:
+    ty = tensor_operand(call, 0)
+    axes, begins, ends = (_scalar_fields(call, index) for index in (1, 2, 3))
+    strides = _scalar_fields(call, 4) if len(call.args) > 4 else (1,) * len(axes)
+    for index, values in enumerate((begins, ends, strides), start=2):
+        if len(values) != len(axes):
+            raise wrong_operand(call, index, f"as many integers as there are axes, {len(axes)}")
+    if any(axis is None or isinstance(axis, SymExpr) for axis in axes):
+        raise wrong_operand(call, 1, "axes that are known integers")
+    if any(stride == 0 for stride in strides):
+        raise wrong_operand(call, 4, "strides other than 0")
+    if ty.ndim == UNKNOWN_NDIM:
+        return ty
+    places = _slice_axes(call, [axis for axis in axes if isinstance(axis, int)], ty.ndim)
+    if ty.shape is None:
+        return ty
+    sizes: list[Dim | None] = list(ty.shape)
+    for place, begin, end, stride in zip(places, begins, ends, strides, strict=True):
+        sizes[place] = slice_length(ty.shape[place], begin, end, stride, call.attrs.assume_inbound)
+    known = [size for size in sizes if size is not None]
+    return TensorType(known if len(known) == len(sizes) else None, ty.dtype, ty.ndim)
+
+
+def _scalar_fields(call: Call, index: int) -> tuple[Dim | None, ...]:
+    """The integers in the tuple that operand ``index`` is, None for each that is not known."""
+    ty = call.args[index].ty
+    if not isinstance(ty, TupleType):
+        raise wrong_operand(call, index, "a tuple of integers, such as (0, 1)")
+    values: list[Dim | None] = []
+    for field in ty.fields:
+        if not isinstance(field, PrimType) or not is_integer(field.dtype):
+            raise wrong_operand(call, index, "a tuple of integers or sizes only, such as (0, n)")
+        values.append(None if isinstance(field.value, float) else field.value)
+    return tuple(values)
+
+
+def _slice_axes(call: Call, axes: Sequence[int], ndim: int) -> list[int]:
+    for axis in axes:
+        if not -ndim <= axis < ndim:
+            raise wrong_operand(call, 1, f"axes of a tensor of {ndim} dimensions: {-ndim} to {ndim - 1}, not {axis}")
+    places = [axis % ndim for axis in axes]
+    if len(set(places)) != len(places):
+        raise wrong_operand(call, 1, f"axes that are all different, not {tuple(axes)}")
+    return places
+
+
+def slice_length(
+    extent: Dim, begin: Dim | None, end: Dim | None, stride: Dim | None, inbound: bool = False
+) -> Dim | None:
+    """How many places ``begin:end:stride`` takes of ``extent`` ones, as Python slices; None if not known.
+
+    With ``inbound`` the bounds of an axis of unknown size are taken not to pass its ends.
+    """
+    if begin is None or end is None or not isinstance(stride, int):
+        return None
+    if isinstance(extent, int) and isinstance(begin, int) and isinstance(end, int):
+        return len(range(*slice(begin, end, stride).indices(extent)))
+    first, last = _from_front(begin, extent), _from_front(end, extent)
+    if first is None or last is None:
+        return None
+    if stride == 1 and first == 0 and last == extent:
+        return extent
+    # A bound that is past the other bound's end gives no places anyway, so each is clipped on one side only.
+    if stride < 0:
+        first, last, stride = last, first, -stride
+        first, last = (first, last) if inbound else (dim_max(first, -1), dim_min(last, extent - 1))
+    elif not inbound:
+        first, last = dim_max(first, 0), dim_min(last, extent)
+    return dim_max(ceildiv(last - first, stride), 0)
+
+
+def _from_front(bound: Dim, extent: Dim) -> Dim | None:
+    """The bound of a slice, a negative one counted from the end; None if its sign is not known."""
+    is_positive = bound == extent or dim_at_least(bound, 0)  # a size is never negative
+    return None if is_positive is None else bound if is_positive else bound + extent
+
+
+def _strided_slice(
+    xp: Any,
+    x: Any,
+    axes: tuple[int, ...],
+    begin: tuple[int, ...],
+    end: tuple[int, ...],
+    strides: tuple[int, ...] | None,
+    assume_inbound: bool,
+) -> Any:
+    del assume_inbound  # a promise about sizes that are not known, and here they are
+    for axis, first, last, stride in zip(axes, begin, end, strides or (1,) * len(axes), strict=True):
+        x = _sliced(xp, x, axis % x.ndim, slice(first, last, stride))
+    return x
+
+
+def _sliced(xp: Any, x: Any, axis: int, part: slice) -> Any:
+    """``x`` cut at one axis; PyTorch has no negative strides, so those are slices that are turned round."""
+    places = range(*part.indices(x.shape[axis]))
+    if not places:
+        places = range(0)
+    before = (slice(None),) * axis
+    if places.step > 0:
+        return x[(*before, slice(places.start, places.stop, places.step))]
+    return xp.flip(x[(*before, slice(places[-1], places[0] + 1, -places.step))], axis=axis)
+
+
+STRIDED_SLICE = primitive(
+    "relax.strided_slice",
+    ("x", "axes", "begin", "end", "strides?"),
+    {"assume_inbound": False},
+    infer=_strided_slice_type,
+    reference=_strided_slice,
+    traits=(Trait.MOVES,),
+)
+
+
+def strided_slice(
+    x: Expr,
+    axes: Expr | Sequence[int | Expr],
+    begin: Expr | Sequence[Dim | Expr],
+    end: Expr | Sequence[Dim | Expr],
+    strides: Expr | Sequence[int | Expr] | None = None,
+    assume_inbound: bool = False,
+) -> Call:
+    """``x[begin:end:stride]`` along each of some axes; follows Python's slices, and ``Slice`` of ONNX.
+
+    Operands: ``x``, any tensor; ``axes`` (negative: from the end), ``begin``, ``end`` and ``strides``, tuples
+    of the same length, of ints or sizes; strides are 1 where they are left out. Negative bounds count from
+    the end, and bounds past an end are moved there. Attributes: ``assume_inbound``, a promise that no bound
+    passes an end, which gives simpler sizes where those of ``x`` are symbolic. Result: ``x``'s dtype and
+    rank; sizes are exact, or not known where a bound or its sign is not. Raises `OpTypeError` for axes that
+    ``x`` does not have or that repeat, for tuples of other lengths, and for a stride of 0.
+    """
+    operands = [_as_scalars(v, name) for v, name in ((axes, "axes"), (begin, "begin"), (end, "end"))]
+    if strides is not None:
+        operands.append(_as_scalars(strides, "strides"))
+    return STRIDED_SLICE(x, *operands, assume_inbound=assume_inbound)
+
+
+def _as_scalars(values: Any, name: str) -> Expr:
+    if isinstance(values, Expr):
+        return values
+    if not isinstance(values, Iterable):
+        raise OpTypeError(f"{STRIDED_SLICE.name}: {name}={values!r}; expected a sequence of ints or sizes")
+    items: Iterable[Any] = values  # pyright: ignore[reportUnknownVariableType]
+    return Tuple([as_prim_value(item) for item in items])
+
+
+# --- dynamic_strided_slice
+
+
+def _dynamic_strided_slice_type(call: Call) -> Type:
+    ty = tensor_operand(call, 0)
+    for index in (1, 2, 3):
+        bound = tensor_operand(call, index)
+        if bound.ndim not in (UNKNOWN_NDIM, 1) or not (bound.dtype is None or is_integer(bound.dtype)):
+            raise wrong_operand(call, index, "a tensor of integers of rank 1")
+        if ty.ndim != UNKNOWN_NDIM and bound.shape is not None and dims_equal(bound.shape[0], ty.ndim) is False:
+            raise wrong_operand(call, index, f"one integer for each of the {ty.ndim} axes of x")
+    return TensorType(None, ty.dtype, ty.ndim)
+
+
+def _dynamic_strided_slice(xp: Any, x: Any, begin: Any, end: Any, strides: Any) -> Any:
+    bounds = ([int(value) for value in values] for values in (begin, end, strides))
+    for axis, (first, last, stride) in enumerate(zip(*bounds, strict=True)):
+        x = _sliced(xp, x, axis, slice(first, last, stride))
+    return x
+
+
+DYNAMIC_STRIDED_SLICE = primitive(
+    "relax.dynamic_strided_slice",
+    ("x", "begin", "end", "strides"),
+    infer=_dynamic_strided_slice_type,
+    reference=_dynamic_strided_slice,
+    traits=(Trait.MOVES,),
+)
+
+
+def dynamic_strided_slice(x: Expr, begin: Expr, end: Expr, strides: Expr) -> Call:
+    """`strided_slice` along every axis, with bounds that are tensors; follows ``Slice`` of ONNX.
+
+    Operands: ``x``, any tensor; ``begin``, ``end`` and ``strides``, integers of shape (ndim of x,).
+    Result: ``x``'s dtype and rank; its sizes are known only when it runs.
+    Raises `OpTypeError` when a bound is no tensor of integers of that shape.
+    """
+    return DYNAMIC_STRIDED_SLICE(x, begin, end, strides)

@@ -1,0 +1,223 @@
+"""Gradients of operators that take elements by position, and that put them there.
+
+They stand apart from the operators, in `indexing`, `gather` and `scatter`, because the two kinds are each other's
+gradients: what was taken from a place is added to it, what was put there is taken from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...ir.expr import Expr, PrimValue, ShapeExpr, const
+from ...ir.op import Call
+from ...ir.types import PrimType
+from ..adjoints import collapse_to, converted_like, fields_of, known_shape, number_of, ones_of, tensor_type, zeros_of
+from ..composite.backward import TAKE_BACKWARD, take_backward
+from .broadcast import broadcast_to
+from .comparison import equal
+from .create import arange
+from .gather import GATHER_ELEMENTS, GATHER_ND, INDEX_TENSOR, gather_elements, gather_nd, index_tensor
+from .indexing import DYNAMIC_STRIDED_SLICE, STRIDED_SLICE, TAKE, dynamic_strided_slice, strided_slice, take
+from .join import concat
+from .reshaping import reshape
+from .scatter import (
+    INDEX_PUT,
+    SCATTER_ELEMENTS,
+    SCATTER_ND,
+    SLICE_SCATTER,
+    index_put,
+    scatter_elements,
+    scatter_nd,
+    slice_scatter,
+)
+from .ternary import where
+
+# --- take
+
+
+@TAKE.define_gradient
+def _take_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x, indices = call.args
+    return [take_backward(adjoint, x, indices, **call.attrs), None]
+
+
+@TAKE_BACKWARD.define_gradient
+def _take_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    taken = take(adjoint, call.args[2], **call.attrs)
+    if call.attrs.mode == "nan":
+        # Past the ends there is NaN rather than an element, and no gradient.
+        taken = where(equal(taken, taken), taken, 0.0)
+    return [taken, None, None]
+
+
+# --- slices
+
+
+@STRIDED_SLICE.define_gradient
+def _strided_slice_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    """Axis by axis from the last: the slice along it is put where it stood among zeros."""
+    x, *parts = call.args
+    axes, begins, ends, *given = (fields_of(part) for part in parts)
+    strides = given[0] if given else (PrimValue(1),) * len(axes)
+    steps = list(zip(axes, begins, ends, strides, strict=True))
+    wholes = [x]
+    for axis, begin, end, stride in steps[:-1]:
+        wholes.append(strided_slice(wholes[-1], [axis], [begin], [end], [stride]))
+    share = adjoint
+    for whole, (axis, begin, end, stride) in zip(reversed(wholes), reversed(steps), strict=True):
+        place = int(_known(axis))
+        if _known(stride) > 0:
+            share = slice_scatter(zeros_of(whole), share, begin, end, stride, place)
+        else:
+            extent = known_shape(call, whole, "x")[place]
+            positions = strided_slice(arange(extent), [0], [begin], [end], [stride])
+            share = take_backward(share, whole, positions, place)
+    return [share, *[None] * (len(call.args) - 1)]
+
+
+def _known(scalar: Expr) -> float:
+    """The number that an axis or a stride is; the operator's type rule has seen that it is known."""
+    value = number_of(scalar)
+    if value is None and isinstance(scalar.ty, PrimType) and isinstance(scalar.ty.value, int):
+        value = float(scalar.ty.value)
+    assert value is not None
+    return value
+
+
+@DYNAMIC_STRIDED_SLICE.define_gradient
+def _dynamic_strided_slice_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x, *bounds = call.args
+    whole, wholes = x, list[tuple[Expr, Expr]]()
+    for axis, extent in enumerate(known_shape(call, x, "x")):
+        own = [strided_slice(bound, [0], [axis], [axis + 1]) for bound in bounds]
+        positions = dynamic_strided_slice(arange(extent), *own)
+        wholes.append((whole, positions))
+        whole = take(whole, positions, axis)
+    share = adjoint
+    for axis, (whole, positions) in reversed(list(enumerate(wholes))):
+        share = take_backward(share, whole, positions, axis)
+    return [share, None, None, None]
+
+
+# --- gathering
+
+
+@GATHER_ELEMENTS.define_gradient
+def _gather_elements_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    data, indices = call.args
+    return [scatter_elements(zeros_of(data), indices, adjoint, call.attrs.axis, "add"), None]
+
+
+@GATHER_ND.define_gradient
+def _gather_nd_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    data, indices = call.args
+    return [scatter_nd(zeros_of(data), _with_batch_places(call, indices), adjoint, "add"), None]
+
+
+def _with_batch_places(call: Call, indices: Expr) -> Expr:
+    """``indices`` with the places along the batch axes written out in front."""
+    batch: int = call.attrs.batch_dims
+    if batch == 0:
+        return indices
+    dims = known_shape(call, indices, "indices")
+    dtype = tensor_type(indices).dtype
+    columns: list[Expr] = []
+    for axis in range(batch):
+        places = reshape(arange(dims[axis], dtype=dtype), [dims[axis], *[1] * (len(dims) - axis - 1)])
+        columns.append(broadcast_to(places, ShapeExpr([*dims[:-1], 1])))
+    return concat([*columns, indices], axis=-1)
+
+
+@INDEX_TENSOR.define_gradient
+def _index_tensor_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    data, indices = call.args
+    return [index_put(zeros_of(data), indices, adjoint, accumulate=True), None]
+
+
+# --- scattering
+
+_Scatter = Callable[[Expr, Expr, str], Expr]
+"""``scatter(data, updates, reduction)`` at the places of the call."""
+_Gather = Callable[[Expr], Expr]
+"""``gather(data)`` from the places of the call."""
+
+
+@SCATTER_ELEMENTS.define_gradient
+def _scatter_elements_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    indices, axis = call.args[1], call.attrs.axis
+
+    def scatter(data: Expr, updates: Expr, reduction: Any) -> Expr:
+        return scatter_elements(data, indices, updates, axis, reduction)
+
+    def gather(data: Expr) -> Expr:
+        return gather_elements(data, indices, axis)
+
+    return _scatter_shares(call, output, adjoint, scatter, gather)
+
+
+@SCATTER_ND.define_gradient
+def _scatter_nd_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    indices = call.args[1]
+
+    def scatter(data: Expr, updates: Expr, reduction: Any) -> Expr:
+        return scatter_nd(data, indices, updates, reduction)
+
+    def gather(data: Expr) -> Expr:
+        return gather_nd(data, indices)
+
+    return _scatter_shares(call, output, adjoint, scatter, gather)
+
+
+def _scatter_shares(call: Call, output: Expr, adjoint: Expr, scatter: _Scatter, gather: _Gather) -> list[Expr | None]:
+    data, _, updates = call.args
+    match call.attrs.reduction:
+        case "update":
+            return [scatter(adjoint, zeros_of(updates), "update"), None, gather(adjoint)]
+        case "add":
+            return [adjoint, None, gather(adjoint)]
+        case "mean":
+            share = adjoint / scatter(ones_of(data), ones_of(updates), "add")
+            return [share, None, gather(share)]
+        case "mul":
+            return _product_shares(call, adjoint, scatter, gather)
+        case _:
+            is_kept = equal(data, output)
+            is_put = equal(updates, gather(output))
+            winners = scatter(converted_like(is_kept, data), converted_like(is_put, data), "add")
+            share = adjoint / winners
+            return [where(is_kept, share, 0.0), None, where(is_put, gather(share), 0.0)]
+
+
+def _product_shares(call: Call, adjoint: Expr, scatter: _Scatter, gather: _Gather) -> list[Expr | None]:
+    """Each factor's share is the product of the others, which are all there if it is the only zero, or none is."""
+    data, _, updates = call.args
+    parts: list[tuple[Expr, Expr]] = []
+    for factor in (data, updates):
+        is_zero = equal(factor, 0.0)
+        parts.append((converted_like(is_zero, factor), where(is_zero, 1.0, factor)))
+    (data_zeros, data_rest), (update_zeros, update_rest) = parts
+    zeros, rest = scatter(data_zeros, update_zeros, "add"), scatter(data_rest, update_rest, "mul")
+    shares = [
+        where(equal(zeros, data_zeros), adjoint * rest / data_rest, 0.0),
+        where(equal(gather(zeros), update_zeros), gather(adjoint * rest) / update_rest, 0.0),
+    ]
+    return [shares[0], None, shares[1]]
+
+
+@INDEX_PUT.define_gradient
+def _index_put_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    _, indices, values = call.args
+    put = collapse_to(index_tensor(adjoint, indices), values)
+    if call.attrs.accumulate:
+        return [adjoint, None, put]
+    nothing = const(0.0, tensor_type(adjoint).dtype)
+    return [index_put(adjoint, indices, nothing), None, put]
+
+
+@SLICE_SCATTER.define_gradient
+def _slice_scatter_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    _, src, start, end, step = call.args
+    axis = call.attrs.axis
+    left = slice_scatter(adjoint, zeros_of(src), start, end, step, axis)
+    return [left, strided_slice(adjoint, [axis], [start], [end], [step]), None, None, None]

@@ -1,0 +1,340 @@
+"""Several tensors into one, and one into several: concat, stack, split, meshgrid.
+
+Each operator is declared whole here: type rule, meaning, traits, and the function people call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ...ir.dims import Dim, SymExpr, ceildiv, dim_at_least, dim_max, dim_min, dim_product, dims_equal, exact_divide
+from ...ir.errors import OpTypeError
+from ...ir.expr import Expr, PrimValue, Tuple
+from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from .. import adjoints
+from ..row import primitive
+from ..rules import format_dims, normalize_axis, tensor_fields, tensor_operand
+
+__all__ = ["concat", "meshgrid", "split", "stack"]
+
+
+def joined_fields(call: Call) -> tuple[TensorType, ...]:
+    """The types of the tensors in operand 0, one or more."""
+    fields = tensor_fields(call, 0)
+    if not fields:
+        raise wrong_operand(call, 0, "one tensor or more")
+    return fields
+
+
+def joined_dtype(call: Call, fields: Sequence[TensorType]) -> str | None:
+    """The one dtype of the tensors in operand 0; None if one is not known."""
+    known = [(i, field.dtype) for i, field in enumerate(fields) if field.dtype is not None]
+    for i, dtype in known:
+        if dtype != known[0][1]:
+            raise wrong_operand(
+                call,
+                0,
+                f"tensors of one dtype; number {i} has {dtype}, number {known[0][0]} has {known[0][1]}: "
+                "convert one with R.astype",
+            )
+    return known[0][1] if len(known) == len(fields) else None
+
+
+def _joined_ndim(call: Call, fields: Sequence[TensorType]) -> int:
+    known = [(i, field.ndim) for i, field in enumerate(fields) if field.ndim != UNKNOWN_NDIM]
+    for i, ndim in known:
+        if ndim != known[0][1]:
+            raise wrong_operand(
+                call,
+                0,
+                f"tensors of one rank; number {i} has {ndim} axes, number {known[0][0]} has {known[0][1]}",
+            )
+    return known[0][1] if known else UNKNOWN_NDIM
+
+
+def _agreed_sizes(call: Call, fields: Sequence[TensorType], free: int | None) -> list[Dim] | None:
+    """The sizes that all fields have, except at axis ``free``; None if no shape is known.
+
+    Sizes that cannot be compared are the same wherever there is a result, so either is its size; a number says most.
+    """
+    shapes = [(i, field.shape) for i, field in enumerate(fields) if field.shape is not None]
+    if not shapes:
+        return None
+    first_index, first = shapes[0]
+    sizes = list(first)
+    for i, shape in shapes[1:]:
+        for axis, (size, expected) in enumerate(zip(shape, sizes, strict=True)):
+            if axis == free:
+                continue
+            same = dims_equal(size, expected)
+            if same is False:
+                raise wrong_operand(
+                    call,
+                    0,
+                    f"tensors of the same size at axis {axis}; number {i} is {format_dims(shape)}, "
+                    f"number {first_index} is {format_dims(first)}",
+                )
+            if same is None and isinstance(size, int):
+                sizes[axis] = size
+    return sizes
+
+
+# --- concat
+
+
+def _concat_type(call: Call) -> Type:
+    fields = joined_fields(call)
+    dtype = joined_dtype(call, fields)
+    if call.attrs.axis is None:
+        counts = [None if field.shape is None else dim_product(field.shape) for field in fields]
+        return TensorType(_total(counts), dtype, 1)
+    ndim = _joined_ndim(call, fields)
+    if ndim == UNKNOWN_NDIM:
+        return TensorType(None, dtype)
+    axis = normalize_axis(call, "axis", call.attrs.axis, ndim)
+    sizes = _agreed_sizes(call, fields, axis)
+    along = _total([None if field.shape is None else field.shape[axis] for field in fields])
+    if sizes is None or along is None:
+        return TensorType(None, dtype, ndim)
+    return TensorType([*sizes[:axis], *along, *sizes[axis + 1 :]], dtype)
+
+
+def _total(sizes: Iterable[Dim | None]) -> tuple[Dim] | None:
+    total: Dim = 0
+    for size in sizes:
+        if size is None:
+            return None
+        total = total + size
+    return (total,)
+
+
+def _concat(xp: Any, tensors: tuple[Any, ...], axis: int | None) -> Any:
+    return xp.concat(tensors, axis=axis)
+
+
+CONCAT = primitive(
+    "relax.concat", ("tensors",), {"axis": 0}, infer=_concat_type, reference=_concat, traits=(Trait.MOVES,)
+)
+
+
+def concat(tensors: Expr | Sequence[Expr], axis: int | None = 0) -> Call:
+    """``tensors`` one after another along an axis that they have; follows ``numpy.concatenate``.
+
+    Operands: ``tensors``, one or more tensors of one dtype and rank, of the same size at every other axis; or
+    an expression of such a tuple. Attributes: ``axis`` (negative: from the end); None flattens each first, of
+    any shapes. Result: that dtype; sizes add up along ``axis``. Raises `OpTypeError` when dtypes, ranks or
+    sizes never agree.
+    """
+    return CONCAT(tensors, axis=axis)
+
+
+# --- stack
+
+
+def _stack_type(call: Call) -> Type:
+    fields = joined_fields(call)
+    dtype, ndim = joined_dtype(call, fields), _joined_ndim(call, fields)
+    if ndim == UNKNOWN_NDIM:
+        return TensorType(None, dtype)
+    axis = normalize_axis(call, "axis", call.attrs.axis, ndim + 1)
+    sizes = _agreed_sizes(call, fields, None)
+    if sizes is None:
+        return TensorType(None, dtype, ndim + 1)
+    return TensorType([*sizes[:axis], len(fields), *sizes[axis:]], dtype)
+
+
+def _stack(xp: Any, tensors: tuple[Any, ...], axis: int) -> Any:
+    return xp.stack(tensors, axis=axis)
+
+
+STACK = primitive("relax.stack", ("tensors",), {"axis": 0}, infer=_stack_type, reference=_stack, traits=(Trait.MOVES,))
+
+
+def stack(tensors: Expr | Sequence[Expr], axis: int = 0) -> Call:
+    """``tensors`` along an axis that is new; follows ``numpy.stack``.
+
+    Operands: ``tensors``, one or more tensors of one dtype and shape; or an expression of such a tuple.
+    Attributes: ``axis``, where the new axis stands in the result (negative: from its end). Result: that
+    dtype, with an axis of size ``len(tensors)``. Raises `OpTypeError` when dtypes or shapes never agree.
+    """
+    return STACK(tensors, axis=axis)
+
+
+# --- split
+
+
+def _split_type(call: Call) -> Type:
+    ty = tensor_operand(call, 0)
+    cuts: int | tuple[Dim, ...] = call.attrs.indices_or_sections
+    if isinstance(cuts, int) and cuts < 1:
+        raise wrong_attribute(call, "indices_or_sections", "1 section or more, or the places to cut at")
+    if isinstance(cuts, tuple) and any(dim_at_least(cut, 0) is False for cut in cuts):
+        raise wrong_attribute(call, "indices_or_sections", "places to cut at that count from 0")
+    count = cuts if isinstance(cuts, int) else len(cuts) + 1
+    if ty.ndim == UNKNOWN_NDIM:
+        return TupleType([ty] * count)
+    axis = normalize_axis(call, "axis", call.attrs.axis, ty.ndim)
+    if ty.shape is None:
+        return TupleType([ty] * count)
+    extent = ty.shape[axis]
+    sizes = section_sizes(extent, cuts) if isinstance(cuts, int) else _cut_sizes(extent, cuts)
+    return TupleType([TensorType([*ty.shape[:axis], size, *ty.shape[axis + 1 :]], ty.dtype) for size in sizes])
+
+
+def section_sizes(extent: Dim, sections: int) -> list[Dim]:
+    """The sizes of the parts of an axis: each the quotient rounded up, as far as the axis reaches."""
+    exact = exact_divide(extent, sections)
+    if exact is not None:
+        return [exact] * sections
+    size = ceildiv(extent, sections)
+    if sections == 2:
+        return [size, extent - size]
+    return [size, *(dim_max(dim_min(extent - size * i, size), 0) for i in range(1, sections))]
+
+
+def _cut_sizes(extent: Dim, cuts: Sequence[Dim]) -> list[Dim]:
+    starts: list[Dim] = [0, *cuts]
+    ends: list[Dim] = [*(dim_min(cut, extent) for cut in cuts), extent]
+    return [dim_max(end - start, 0) for start, end in zip(starts, ends, strict=True)]
+
+
+def _split(xp: Any, x: Any, indices_or_sections: int | tuple[int, ...], axis: int) -> tuple[Any, ...]:
+    axis %= x.ndim
+    extent = x.shape[axis]
+    if isinstance(indices_or_sections, int):
+        size = -(-extent // indices_or_sections)
+        indices_or_sections = tuple(size * i for i in range(1, indices_or_sections))
+    before = (slice(None),) * axis
+    starts, ends = (0, *indices_or_sections), (*indices_or_sections, extent)
+    return tuple(x[(*before, slice(start, end))] for start, end in zip(starts, ends, strict=True))
+
+
+SPLIT = Op(
+    "relax.split",
+    ("x",),
+    {"indices_or_sections": REQUIRED, "axis": 0},
+    infer=_split_type,
+    reference=_split,
+    traits=(Trait.MOVES,),
+)
+
+
+def split(x: Expr, indices_or_sections: int | Sequence[Dim | Expr], axis: int = 0) -> Call:
+    """``x`` cut along an axis, as a tuple of tensors; the places to cut at are those of ``numpy.split``.
+
+    Operands: ``x``, any tensor. Attributes: ``indices_or_sections``, a number of sections, or the places to
+    cut at, counted from 0 (a symbolic size is one, too); a place past the end gives an empty part. ``axis``
+    (negative: from the end). When the size is no multiple of the number of sections, all but the last ones
+    have the quotient rounded up, and what is left goes to the last, as in Relax. Result: a tuple, also when
+    it has one field only. Raises `OpTypeError` for an axis that ``x`` does not have, less than one section,
+    or a negative place.
+    """
+    return SPLIT(x, indices_or_sections=_as_cuts(indices_or_sections), axis=axis)
+
+
+def _as_cuts(cuts: Any) -> int | tuple[Dim, ...]:
+    if isinstance(cuts, PrimValue):
+        cuts = cuts.value
+    if hasattr(cuts, "__index__") and not isinstance(cuts, bool):
+        return int(cuts)
+    if isinstance(cuts, Iterable):
+        items: Iterable[Any] = cuts  # pyright: ignore[reportUnknownVariableType]
+        return tuple([_as_cut(item) for item in items])
+    raise _wrong_cuts(cuts)
+
+
+def _as_cut(cut: Any) -> Dim:
+    if isinstance(cut, PrimValue):
+        cut = cut.value
+    if isinstance(cut, SymExpr):
+        return cut
+    if hasattr(cut, "__index__") and not isinstance(cut, bool):
+        return int(cut)
+    raise _wrong_cuts(cut)
+
+
+def _wrong_cuts(cuts: object) -> OpTypeError:
+    return OpTypeError(
+        f"{SPLIT.name}: indices_or_sections={cuts!r}; expected a number of sections, or places to cut at"
+    )
+
+
+# --- meshgrid
+
+
+def _meshgrid_type(call: Call) -> Type:
+    fields = joined_fields(call)
+    if call.attrs.indexing not in ("ij", "xy"):
+        raise wrong_attribute(call, "indexing", '"ij" or "xy"')
+    for i, field in enumerate(fields):
+        if field.ndim not in (UNKNOWN_NDIM, 1):
+            raise wrong_operand(call, 0, f"tensors of rank 1; number {i} has {field.ndim} axes")
+    dtype = joined_dtype(call, fields)
+    sizes: list[Dim] = [field.shape[0] for field in fields if field.shape is not None]
+    if len(sizes) < len(fields):
+        return TupleType([TensorType(None, dtype, len(fields))] * len(fields))
+    if call.attrs.indexing == "xy":
+        sizes[:2] = sizes[1::-1]
+    return TupleType([TensorType(sizes, dtype)] * len(fields))
+
+
+def _meshgrid(xp: Any, tensors: tuple[Any, ...], indexing: str) -> tuple[Any, ...]:
+    count = len(tensors)
+    order = [1, 0, *range(2, count)] if indexing == "xy" and count > 1 else list(range(count))
+    grid = [tensors[place].shape[0] for place in order]
+    columns = [xp.reshape(x, (-1, *[1] * (count - 1 - order.index(i)))) for i, x in enumerate(tensors)]
+    return tuple([xp.broadcast_to(column, tuple(grid)) for column in columns])
+
+
+MESHGRID = Op(
+    "relax.meshgrid", ("tensors",), {"indexing": "ij"}, infer=_meshgrid_type, reference=_meshgrid, traits=(Trait.MOVES,)
+)
+
+
+def meshgrid(tensors: Expr | Sequence[Expr], indexing: str = "ij") -> Call:
+    """The coordinates of a grid from those along its axes; follows ``numpy.meshgrid``.
+
+    Operands: ``tensors``, one or more tensors of rank 1 and one dtype; or an expression of such a tuple.
+    Attributes: ``indexing``, "ij" (axis i of the results runs along tensor i) or "xy" (the first two axes are
+    swapped). Result: a tuple of as many tensors, all of the grid's shape. Raises `OpTypeError` for other
+    ranks or dtypes.
+    """
+    return MESHGRID(tensors, indexing=indexing)
+
+
+# --- gradients
+
+
+@CONCAT.define_gradient
+def _concat_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    tensors = adjoints.fields_of(call.args[0])
+    axis: int | None = call.attrs.axis
+    if len(tensors) == 1:
+        return [Tuple([adjoints.reshape_like(adjoint, tensors[0])])]
+    shapes = [adjoints.known_shape(call, tensor, f"tensor {i}") for i, tensor in enumerate(tensors)]
+    ends: list[Dim] = [0]
+    for shape in shapes:
+        ends.append(ends[-1] + (dim_product(shape) if axis is None else shape[axis]))
+    parts = split(adjoint, ends[1:-1], 0 if axis is None else axis)
+    return [Tuple([adjoints.reshape_like(parts[i], tensor) for i, tensor in enumerate(tensors)])]
+
+
+@STACK.define_gradient
+def _stack_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    tensors = adjoints.fields_of(call.args[0])
+    parts = split(adjoint, len(tensors), call.attrs.axis)
+    return [Tuple([adjoints.reshape_like(parts[i], tensor) for i, tensor in enumerate(tensors)])]
+
+
+@SPLIT.define_gradient
+def _split_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    cuts: int | tuple[Dim, ...] = call.attrs.indices_or_sections
+    known = [cut for cut in cuts if isinstance(cut, int)] if isinstance(cuts, tuple) else []
+    if known != sorted(known):
+        raise adjoints.GradientError(
+            f"relax.split: no gradient where parts overlap, as at indices_or_sections={cuts!r}; "
+            "cut at ascending places, or take the parts with R.strided_slice"
+        )
+    return [concat(adjoint, call.attrs.axis)]

@@ -1,0 +1,184 @@
+"""Products of matrices and vectors: matmul, linear, outer.
+
+Each operator is declared whole here: type rule, meaning, traits, and the function people call. Floats
+narrower than float32 are multiplied and summed in float32, and rounded once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.dims import Dim, dim_product, dims_equal
+from ...ir.dtypes import as_optional_dtype
+from ...ir.expr import Expr, ShapeExpr
+from ...ir.op import Call, Op, Precision, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ..adjoints import GradientError, collapse_to, converted_like, reshape_like, tensor_type
+from ..costs import product_operations
+from ..row import primitive
+from ..rules import broadcast_dims, common_dtype, format_dims, tensor_operand
+from ..semantics import dtype_name, product_in_dtype
+from .binary import add
+from .manipulate import permute_dims
+from .reshaping import expand_dims, reshape
+
+__all__ = ["linear", "matmul", "outer"]
+
+
+# --- matmul
+
+
+def _matmul_type(call: Call) -> Type:
+    left, right = tensor_operand(call, 0), tensor_operand(call, 1)
+    out_dtype = call.attrs.out_dtype
+    dtype = common_dtype(call) if out_dtype is None else out_dtype
+    for index, ty in enumerate((left, right)):
+        if ty.ndim == 0:
+            raise wrong_operand(call, index, "a tensor of rank 1 or more; multiply by a scalar with R.multiply")
+    if UNKNOWN_NDIM in (left.ndim, right.ndim):
+        return TensorType(None, dtype)
+    ndim = max(left.ndim, right.ndim, 2) - (left.ndim == 1) - (right.ndim == 1)
+    if left.shape is None or right.shape is None:
+        return TensorType(None, dtype, ndim)
+    shape = _matmul_shape(call, left.shape, right.shape)
+    return TensorType(shape, dtype, ndim)
+
+
+def _matmul_shape(call: Call, left: tuple[Dim, ...], right: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
+    folded = right[0] if len(right) == 1 else right[-2]
+    if dims_equal(left[-1], folded) is False:
+        axis = "its only axis" if len(right) == 1 else "its last axis but one"
+        raise wrong_operand(
+            call,
+            1,
+            f"a tensor of size {left[-1]} at {axis}, as x1 of shape {format_dims(left)} has at its last",
+        )
+    batch = broadcast_dims(left[:-2], right[:-2])
+    if batch is False:
+        raise wrong_operand(
+            call,
+            1,
+            f"leading axes that broadcast with {format_dims(left[:-2])}, those of x1: {format_dims(left)}",
+        )
+    if batch is None:
+        return None
+    assert not isinstance(batch, bool)
+    return (*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
+
+
+def _matmul(xp: Any, x1: Any, x2: Any, out_dtype: str | None) -> Any:
+    return product_in_dtype(xp, xp.matmul, (x1, x2), out_dtype or dtype_name(x1.dtype))
+
+
+MATMUL = primitive(
+    "relax.matmul",
+    ("x1", "x2"),
+    {"out_dtype": None},
+    infer=_matmul_type,
+    reference=_matmul,
+    precision=Precision.LEADS,
+    finite=True,
+    cost=product_operations,
+)
+
+
+def matmul(x1: Expr, x2: Expr, out_dtype: str | None = None) -> Call:
+    """The matrix product of ``x1`` and ``x2``; follows ``numpy.matmul``.
+
+    Operands: ``x1`` of shape (..., n, k) and ``x2`` of shape (..., k, m), whose leading axes broadcast; a
+    tensor of rank 1 is a row on the left and a column on the right, and its axis is not in the result.
+    Attributes: ``out_dtype``, the dtype of the result, in which integers are multiplied and summed; None:
+    that of the operands, which must be the same then. Result: shape (..., n, m). On bool, "or" of "and"s.
+    Raises `OpTypeError` for scalars, and for sizes or dtypes that never agree.
+    """
+    return MATMUL(x1, x2, out_dtype=as_optional_dtype(out_dtype))
+
+
+def linear(data: Expr, weight: Expr, bias: Expr | None = None, out_dtype: str | None = None) -> Expr:
+    """``data @ weight.T + bias``, as in ``torch.nn.functional.linear``: no operator, but up to three calls.
+
+    Operands: ``data`` (..., k); ``weight`` (m, k), or (k,); ``bias``, what broadcasts with the result, or
+    None. Attributes: ``out_dtype``, the dtype of the product, hence of ``bias``. Result: shape (..., m).
+    Raises `OpTypeError` as `matmul` and `add` do.
+    """
+    product = matmul(data, permute_dims(weight), out_dtype)
+    return product if bias is None else add(product, bias)
+
+
+# --- outer
+
+
+def _outer_type(call: Call) -> Type:
+    sizes: list[Dim] = []
+    for index in range(2):
+        ty = tensor_operand(call, index)
+        if ty.ndim not in (UNKNOWN_NDIM, 1):
+            raise wrong_operand(call, index, "a tensor of rank 1")
+        if ty.shape is not None:
+            sizes.extend(ty.shape)
+    return TensorType(sizes if len(sizes) == 2 else None, common_dtype(call), 2)
+
+
+def _outer(xp: Any, x1: Any, x2: Any) -> Any:
+    column, row = xp.reshape(x1, (-1, 1)), xp.reshape(x2, (1, -1))
+    return xp.logical_and(column, row) if dtype_name(x1.dtype) == "bool" else xp.multiply(column, row)
+
+
+OUTER = Op("relax.outer", ("x1", "x2"), infer=_outer_type, reference=_outer)
+
+
+def outer(x1: Expr, x2: Expr) -> Call:
+    """Every product of an element of ``x1`` with one of ``x2``; follows ``torch.outer``.
+
+    Operands: tensors of rank 1 and one dtype, of shapes (n,) and (m,). Result: that dtype, shape (n, m).
+    Raises `OpTypeError` for other ranks or when dtypes differ.
+    """
+    return OUTER(x1, x2)
+
+
+# --- gradients
+
+
+def _transposed(x: Expr) -> Expr:
+    ndim = tensor_type(x).ndim
+    return permute_dims(x, [*range(ndim - 2), ndim - 1, ndim - 2])
+
+
+@MATMUL.define_gradient
+def _matmul_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x1, x2 = call.args
+    if UNKNOWN_NDIM in (tensor_type(x1).ndim, tensor_type(x2).ndim):
+        raise GradientError(
+            f"relax.matmul: the gradient needs the ranks of both operands, which are {x1.ty!r} and {x2.ty!r}; "
+            "give them with R.match_cast"
+        )
+    left, right = converted_like(x1, adjoint), converted_like(x2, adjoint)
+    if tensor_type(x2).ndim == 1:
+        right, adjoint = expand_dims(right, -1), expand_dims(adjoint, -1)
+    if tensor_type(x1).ndim == 1:
+        left, adjoint = expand_dims(left, 0), expand_dims(adjoint, -2)
+    shares = [matmul(adjoint, _transposed(right)), _right_share(left, right, adjoint)]
+    return [_product_share(share, side, x) for share, side, x in zip(shares, (left, right), (x1, x2), strict=True)]
+
+
+def _right_share(left: Expr, right: Expr, adjoint: Expr) -> Expr:
+    """``left.T @ adjoint``; where one matrix serves a whole batch, as one product over all rows of the batch."""
+    rows, dims = tensor_type(left), tensor_type(adjoint).shape
+    if rows.shape is not None and dims is not None and rows.ndim > 2 and tensor_type(right).ndim == 2:
+        count = dim_product(rows.shape[:-1])
+        left, adjoint = (
+            reshape(left, ShapeExpr([count, rows.shape[-1]])),
+            reshape(adjoint, ShapeExpr([count, dims[-1]])),
+        )
+    return matmul(_transposed(left), adjoint)
+
+
+def _product_share(share: Expr, side: Expr, x: Expr) -> Expr:
+    """``share`` of the matrix ``side``, summed over the batches it was broadcast to, as one of the operand ``x``."""
+    return converted_like(reshape_like(collapse_to(share, side), x), x)
+
+
+@OUTER.define_gradient
+def _outer_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x1, x2 = call.args
+    return [matmul(adjoint, x2), matmul(x1, adjoint)]

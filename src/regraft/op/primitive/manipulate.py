@@ -1,0 +1,229 @@
+"""Rearranging the elements of a tensor: the order of its axes, and the order along them.
+
+Each operator is declared whole here: type rule, meaning, gradient, traits, and the function people call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...ir.dims import dims_equal
+from ...ir.dtypes import is_integer
+from ...ir.errors import OpTypeError
+from ...ir.expr import Expr
+from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ..row import primitive
+from ..rules import as_int, as_int_tuple, as_optional_int_tuple, normalize_axes, normalize_axis, tensor_operand
+from ..semantics import cast, positions
+
+__all__ = ["flip", "layout_transform", "permute_dims", "reverse_sequence"]
+
+
+def permutation(call: Call) -> tuple[int, ...] | None:
+    """The axes of a ``permute_dims`` call, from 0 and explicit; None when they need a rank not known."""
+    ndim = tensor_operand(call, 0).ndim
+    axes = call.attrs.axes
+    if axes is None:
+        return None if ndim == UNKNOWN_NDIM else tuple(reversed(range(ndim)))
+    return normalize_axes(call, "axes", axes, len(axes))
+
+
+def _permute_dims_type(call: Call) -> Type:
+    ty = tensor_operand(call, 0)
+    axes = call.attrs.axes
+    if axes is not None and ty.ndim not in (UNKNOWN_NDIM, len(axes)):
+        raise wrong_attribute(call, "axes", f"a permutation of the {ty.ndim} axes of x")
+    order = permutation(call)
+    if order is None or ty.shape is None:
+        return TensorType(None, ty.dtype, ty.ndim if order is None else len(order))
+    return TensorType([ty.shape[axis] for axis in order], ty.dtype)
+
+
+def _permute_dims(xp: Any, x: Any, axes: tuple[int, ...] | None) -> Any:
+    order = tuple(reversed(range(x.ndim))) if axes is None else tuple(axis % x.ndim for axis in axes)
+    return xp.permute_dims(x, order)
+
+
+PERMUTE_DIMS = primitive(
+    "relax.permute_dims",
+    ("x",),
+    {"axes": None},
+    infer=_permute_dims_type,
+    reference=_permute_dims,
+    traits=(Trait.VIEW,),
+)
+
+
+def permute_dims(x: Expr, axes: Sequence[int] | None = None) -> Call:
+    """``x`` with its axes in another order; follows ``numpy.transpose``.
+
+    Operands: ``x``, any tensor. Attributes: ``axes``, for each axis of the result the axis of ``x`` it comes
+    from (negative ones count from the end); None reverses all. Result: ``x``'s dtype, ``x.shape[axes[i]]`` at
+    axis i. Raises `OpTypeError` when ``axes`` is no permutation of the axes of ``x``.
+    """
+    return PERMUTE_DIMS(x, axes=as_optional_int_tuple(axes, "relax.permute_dims", "axes"))
+
+
+# --- layout_transform
+
+
+def _layout_transform_type(call: Call) -> Type:
+    ty = tensor_operand(call, 0)
+    order: tuple[int, ...] = call.attrs.index_map
+    if sorted(order) != list(range(len(order))):
+        raise wrong_attribute(call, "index_map", "the axes of x from 0, each once: other maps of indices are not known")
+    if ty.ndim not in (UNKNOWN_NDIM, len(order)):
+        raise wrong_attribute(call, "index_map", f"a permutation of the {ty.ndim} axes of x")
+    return TensorType(None if ty.shape is None else [ty.shape[axis] for axis in order], ty.dtype, len(order))
+
+
+def _layout_transform(xp: Any, x: Any, index_map: tuple[int, ...], pad_value: float | None) -> Any:
+    del pad_value  # another order of axes leaves no gaps to fill
+    return xp.permute_dims(x, index_map)
+
+
+LAYOUT_TRANSFORM = Op(
+    "relax.layout_transform",
+    ("x",),
+    {"index_map": REQUIRED, "pad_value": None},
+    infer=_layout_transform_type,
+    reference=_layout_transform,
+    traits=(Trait.VIEW,),
+)
+
+
+def layout_transform(
+    x: Expr,
+    index_map: Sequence[int] | Callable[..., Sequence[Any]],
+    pad_value: float | None = None,
+    **relax_options: Any,
+) -> Expr:
+    """``x`` in another layout: its axes in another order, or as a function of the indices places its elements.
+
+    Operands: ``x``, any tensor. Attributes: ``index_map``, for each axis of the result the axis of ``x`` it
+    comes from, counted from 0, or a function such as ``lambda n, c, h, w: (n, c // 4, h, w, c % 4)``, which becomes
+    calls of `reshape` and `permute_dims`; ``pad_value``, what fills up an axis that its block does not divide.
+    ``relax_options`` are Relax's separators of axes, which mean nothing here. Result: ``x``'s dtype. Raises
+    `OpTypeError` when ``index_map`` is no permutation of the axes, and for a function of another form.
+    """
+    if relax_options.keys() - {"axis_separators", "input_axis_separators"}:
+        raise OpTypeError(f"relax.layout_transform has no attribute {sorted(relax_options)}")
+    name = LAYOUT_TRANSFORM.name
+    if callable(index_map):
+        from ..index_maps import transform_by_function  # it is written with the operators of this module and others
+
+        return transform_by_function(x, index_map, pad_value)
+    return LAYOUT_TRANSFORM(x, index_map=as_int_tuple(index_map, name, "index_map"), pad_value=pad_value)
+
+
+# --- flip
+
+
+def _flip_type(call: Call) -> Type:
+    ty = tensor_operand(call, 0)
+    if ty.ndim != UNKNOWN_NDIM:
+        normalize_axis(call, "axis", call.attrs.axis, ty.ndim)
+    return ty
+
+
+def _flip(xp: Any, data: Any, axis: int) -> Any:
+    return xp.flip(data, axis=axis)
+
+
+FLIP = primitive(
+    "relax.flip",
+    ("data",),
+    {"axis": REQUIRED},
+    infer=_flip_type,
+    reference=_flip,
+    traits=(Trait.VIEW,),
+)
+
+
+def flip(data: Expr, axis: int) -> Call:
+    """``data`` with the order along one axis turned round; follows ``numpy.flip``.
+
+    Operands: ``data``, any tensor. Attributes: ``axis`` (negative: from the end). Result: ``data``'s type.
+    Raises `OpTypeError` for an axis that ``data`` does not have.
+    """
+    return FLIP(data, axis=as_int(axis, FLIP.name, "axis"))
+
+
+# --- reverse_sequence
+
+
+def _reverse_sequence_type(call: Call) -> Type:
+    ty, lengths = tensor_operand(call, 0), tensor_operand(call, 1)
+    if lengths.ndim not in (UNKNOWN_NDIM, 1) or not (lengths.dtype is None or is_integer(lengths.dtype)):
+        raise wrong_operand(call, 1, "a tensor of integers of rank 1")
+    if ty.ndim == UNKNOWN_NDIM:
+        return ty
+    along = normalize_axis(call, "seq_axis", call.attrs.seq_axis, ty.ndim)
+    batch = normalize_axis(call, "batch_axis", call.attrs.batch_axis, ty.ndim)
+    if along == batch:
+        raise wrong_attribute(call, "seq_axis", f"another axis than batch_axis={call.attrs.batch_axis}")
+    count = None if ty.shape is None else ty.shape[batch]
+    if count is not None and lengths.shape is not None and dims_equal(count, lengths.shape[0]) is False:
+        raise wrong_operand(call, 1, f"one length for each of the {count} batches")
+    return ty
+
+
+def _reverse_sequence(xp: Any, data: Any, seq_lengths: Any, seq_axis: int, batch_axis: int) -> Any:
+    along, batch = seq_axis % data.ndim, batch_axis % data.ndim
+    places = xp.reshape(positions(xp, data.shape[along], data), (-1, *(1,) * (data.ndim - along - 1)))
+    lengths = xp.reshape(cast(xp, seq_lengths, "int64"), (-1, *(1,) * (data.ndim - batch - 1)))
+    source = xp.where(places < lengths, lengths - 1 - places, places)
+    return xp.take_along_axis(data, xp.broadcast_to(source, data.shape), axis=along)
+
+
+REVERSE_SEQUENCE = Op(
+    "relax.reverse_sequence",
+    ("data", "seq_lengths"),
+    {"seq_axis": 1, "batch_axis": 0},
+    infer=_reverse_sequence_type,
+    reference=_reverse_sequence,
+    traits=(Trait.MOVES,),
+)
+
+
+def reverse_sequence(data: Expr, seq_lengths: Expr, seq_axis: int = 1, batch_axis: int = 0) -> Call:
+    """``data`` with the first elements of each sequence turned round; follows ``ReverseSequence`` of ONNX.
+
+    Operands: ``data``, any tensor of two axes or more; ``seq_lengths``, integers of shape
+    (data.shape[batch_axis],): how many elements along ``seq_axis`` are turned round in each batch, from 0 to
+    all. Attributes: ``seq_axis`` and ``batch_axis`` (negative: from the end), two axes. Result: ``data``'s
+    type. Raises `OpTypeError` for lengths that are no integers of that shape, and for axes that are the same
+    or not there.
+    """
+    return REVERSE_SEQUENCE(data, seq_lengths, seq_axis=seq_axis, batch_axis=batch_axis)
+
+
+# --- gradients
+
+
+def _inverse(order: Sequence[int]) -> list[int]:
+    """The permutation that undoes ``order``."""
+    return sorted(range(len(order)), key=order.__getitem__)
+
+
+@PERMUTE_DIMS.define_gradient
+def _permute_dims_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    order = permutation(call)
+    return [permute_dims(adjoint, None if order is None else _inverse(order))]
+
+
+@LAYOUT_TRANSFORM.define_gradient
+def _layout_transform_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [permute_dims(adjoint, _inverse(call.attrs.index_map))]
+
+
+@FLIP.define_gradient
+def _flip_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [flip(adjoint, call.attrs.axis)]
+
+
+@REVERSE_SEQUENCE.define_gradient
+def _reverse_sequence_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [call.with_args([adjoint, call.args[1]]), None]

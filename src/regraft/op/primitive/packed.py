@@ -1,0 +1,350 @@
+"""Calls of functions that live outside the program, and what only an engine can do: print, assert, closures.
+
+Nothing is known of such a function but what the call states about it: ``out_ty`` or ``ty_args``, the type of
+what it returns (the older names ``out_sinfo`` and ``sinfo_args`` are taken as well). The engine that runs a
+program gives these calls their meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+from ...ir.dtypes import is_bool
+from ...ir.errors import OpTypeError
+from ...ir.expr import Expr, ExternFunc, GlobalVar, StringImm, Tuple, as_expr
+from ...ir.op import REQUIRED, Attrs, Call, Trait, wrong_attribute, wrong_operand
+from ...ir.types import OBJECT, FuncType, ObjectType, PrimType, TensorType, TupleType, Type, is_subtype
+from ..row import primitive
+from ..rules import as_int_tuple
+
+__all__ = [
+    "assert_op",
+    "call_dps_packed",
+    "call_inplace_packed",
+    "call_packed",
+    "call_pure_packed",
+    "invoke_closure",
+    "invoke_pure_closure",
+    "make_closure",
+    "null_value",
+    "print",
+]
+
+Types: TypeAlias = "Type | Sequence[Type]"
+Callee: TypeAlias = "str | Expr"
+
+
+# --- stated types
+
+
+def _stated_type(call: Call) -> Type:
+    return call.ty_args[0] if call.ty_args else OBJECT
+
+
+def _as_type(stated: Any, name: str, argument: str) -> Type:
+    """The type that a call states; of several, that of their tuple."""
+    if isinstance(stated, Type):
+        return stated
+    if isinstance(stated, Sequence) and not isinstance(stated, str):
+        types: Sequence[Any] = stated  # pyright: ignore[reportUnknownVariableType]
+        if all(isinstance(ty, Type) for ty in types):
+            return types[0] if len(types) == 1 else TupleType(types)
+    raise OpTypeError(
+        f'{name}: {argument}={stated!r}; expected a type, such as R.Tensor((2, 3), "float32"), or several'
+    )
+
+
+def _one_of(name: str, given: Types | None, older: Types | None, argument: str, older_name: str) -> Type:
+    if (given is None) == (older is None):
+        raise OpTypeError(
+            f"{name}: give the type of the result, once, as {argument} (or, as it was called, {older_name})"
+        )
+    return _as_type(older if given is None else given, name, argument)
+
+
+def _as_callee(func: Callee) -> Expr:
+    return ExternFunc(func) if isinstance(func, str) else func
+
+
+def _as_tuple(args: Any) -> Expr:
+    """The arguments of a call as one tuple: an expression that is no tuple is the only one."""
+    if isinstance(args, Expr):
+        return args if isinstance(args.ty, TupleType | ObjectType) else Tuple([args])
+    items: Iterable[Any] = args
+    return Tuple([as_expr(arg) for arg in items])
+
+
+def _check_callee(call: Call) -> None:
+    callee = call.args[0]
+    if not isinstance(callee, ExternFunc | GlobalVar) and not isinstance(callee.ty, FuncType | ObjectType):
+        raise wrong_operand(call, 0, 'a function: its name, R.ExternFunc("name"), or an expression of one')
+
+
+def _check_tuple(call: Call, index: int) -> None:
+    if not isinstance(call.args[index].ty, TupleType | ObjectType):
+        raise wrong_operand(call, index, "a tuple of the arguments")
+
+
+# --- functions that live outside
+
+
+def _call_dps_packed_type(call: Call) -> Type:
+    _check_callee(call)
+    _check_tuple(call, 1)
+    stated = _stated_type(call)
+    fields = stated.fields if isinstance(stated, TupleType) else (stated,)
+    if not all(isinstance(field, TensorType) and field.shape is not None and field.dtype for field in fields):
+        raise OpTypeError(
+            f"{CALL_DPS_PACKED.name}: out_ty={stated!r}; expected tensors of known shape and dtype, "
+            "for the caller makes them before the call"
+        )
+    return stated
+
+
+CALL_DPS_PACKED = primitive("relax.call_dps_packed", ("func", "args"), infer=_call_dps_packed_type)
+
+
+def call_dps_packed(
+    func: Callee, args: Expr | Sequence[Expr], out_ty: Types | None = None, *, out_sinfo: Types | None = None
+) -> Call:
+    """A call of a pure outside function that writes into tensors it is given ("destination-passing style").
+
+    Operands: ``func``, its registered name or an expression of it; ``args``, a tuple of what it reads, or the
+    only one. ``out_ty``: the types of the tensors it writes, of known shape and dtype, which are the result:
+    one tensor or, for several types, a tuple. Raises `OpTypeError` when they are not stated, or are no such
+    types.
+    """
+    ty = _one_of(CALL_DPS_PACKED.name, out_ty, out_sinfo, "out_ty", "out_sinfo")
+    return Call(CALL_DPS_PACKED, (_as_callee(func), _as_tuple(args)), None, (ty,))
+
+
+def call_packed(
+    func: Callee, *args: Any, ty_args: Types | None = None, sinfo_args: Types | None = None, **attrs: Any
+) -> Call:
+    """A call of an outside function that may have effects, and returns its result.
+
+    Operands: ``func``, its registered name, and what it is given. ``ty_args``: the type of the result (for
+    several types, a tuple of them). ``attrs``: what else the call says. Such a call is never moved, copied,
+    shared or dropped. Without a type the result may be anything.
+    """
+    stated = ty_args is not None or sinfo_args is not None
+    ty = _one_of("relax.call_packed", ty_args, sinfo_args, "ty_args", "sinfo_args") if stated else OBJECT
+    attrs.pop("attrs_type_key", None)  # how TVM prints that there are attributes at all
+    return Call(_as_callee(func), [_argument(arg) for arg in args], _frozen(attrs), (ty,))
+
+
+def _argument(value: Any) -> Expr:
+    """What an outside function is given: strings are values, too."""
+    return StringImm(value) if isinstance(value, str) else as_expr(value)
+
+
+def _frozen(value: Any) -> Any:
+    """Attribute values as calls hold them: lists become tuples, at every level."""
+    if isinstance(value, Mapping):
+        return Attrs({name: _frozen(item) for name, item in cast("Mapping[str, Any]", value).items()})
+    if isinstance(value, list | tuple):
+        return tuple([_frozen(item) for item in cast("Sequence[Any]", value)])
+    return value
+
+
+def _call_pure_packed_type(call: Call) -> Type:
+    _check_callee(call)
+    return _stated_type(call)
+
+
+CALL_PURE_PACKED = primitive("relax.call_pure_packed", ("func", "*args"), infer=_call_pure_packed_type)
+
+
+def call_pure_packed(func: Callee, *args: Any, ty_args: Types | None = None, sinfo_args: Types | None = None) -> Call:
+    """`call_packed` of a function that has no effects, which whoever writes the call vouches for.
+
+    Operands: ``func``, its registered name or an expression of it, and what it is given. ``ty_args``: the
+    type of the result (for several types, a tuple of them). Raises `OpTypeError` when the type is not stated.
+    """
+    ty = _one_of(CALL_PURE_PACKED.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
+    return Call(CALL_PURE_PACKED, (_as_callee(func), *map(_argument, args)), None, (ty,))
+
+
+def _call_inplace_packed_type(call: Call) -> Type:
+    _check_callee(call)
+    stated = _stated_type(call)
+    fields = stated.fields if isinstance(stated, TupleType) else (stated,)
+    places: tuple[int, ...] = call.attrs.inplace_indices
+    count = len(call.args) - 1
+    if len(places) != len(fields):
+        raise wrong_attribute(call, "inplace_indices", f"one index for each of the {len(fields)} results")
+    if all(place == -1 for place in places) or not all(-1 <= place < count for place in places):
+        raise wrong_attribute(
+            call,
+            "inplace_indices",
+            f"indices of the {count} arguments, or -1 for a new tensor, not -1 throughout",
+        )
+    written = [place for place in places if place != -1]
+    if len(set(written)) != len(written):
+        raise wrong_attribute(call, "inplace_indices", "arguments that are all different")
+    for place, field in zip(places, fields, strict=True):
+        if place != -1 and is_subtype(call.args[place + 1].ty, field) is False:
+            raise wrong_operand(call, place + 1, f"{field!r}, the type of the result that is written into it")
+    return stated
+
+
+CALL_INPLACE_PACKED = primitive(
+    "relax.call_inplace_packed",
+    ("func", "*args"),
+    {"inplace_indices": REQUIRED},
+    infer=_call_inplace_packed_type,
+)
+
+
+def call_inplace_packed(
+    func: Callee,
+    *args: Any,
+    inplace_indices: int | Sequence[int],
+    ty_args: Types | None = None,
+    sinfo_args: Types | None = None,
+) -> Call:
+    """`call_pure_packed` of a function that writes results into its arguments.
+
+    It counts as pure: whoever writes the call vouches that no argument that is written into is used after it.
+    Operands: ``func``, its registered name or an expression of it, and what it is given. Attributes:
+    ``inplace_indices``, for each result the argument, from 0, that it is written into, or -1 for a new
+    tensor. ``ty_args``: the type of the result (for several types, a tuple of them). Raises `OpTypeError`
+    when types are not stated, and for indices that do not fit them or the arguments.
+    """
+    name = CALL_INPLACE_PACKED.name
+    ty = _one_of(name, ty_args, sinfo_args, "ty_args", "sinfo_args")
+    places = as_int_tuple(inplace_indices, name, "inplace_indices")
+    return Call(CALL_INPLACE_PACKED, (_as_callee(func), *map(as_expr, args)), {"inplace_indices": places}, (ty,))
+
+
+# --- closures
+
+
+def _make_closure_type(call: Call) -> Type:
+    _check_callee(call)
+    _check_tuple(call, 1)
+    return OBJECT
+
+
+MAKE_CLOSURE = primitive("relax.make_closure", ("func", "args"), infer=_make_closure_type)
+
+
+def make_closure(func: Expr, args: Expr | Sequence[Expr]) -> Call:
+    """``func`` with its last arguments already given, as a value to call with `invoke_closure`.
+
+    Operands: ``func``, a function of the module; ``args``, a tuple of what it captures. Result: an object.
+    """
+    return MAKE_CLOSURE(func, _as_tuple(args))
+
+
+def _invoke_type(call: Call) -> Type:
+    if not isinstance(call.args[0].ty, ObjectType | FuncType):
+        raise wrong_operand(call, 0, "a closure, as R.make_closure gives it")
+    _check_tuple(call, 1)
+    return _stated_type(call)
+
+
+INVOKE_CLOSURE = primitive("relax.invoke_closure", ("closure", "args"), infer=_invoke_type, traits=(Trait.IMPURE,))
+INVOKE_PURE_CLOSURE = primitive("relax.invoke_pure_closure", ("closure", "args"), infer=_invoke_type)
+
+
+def invoke_closure(
+    closure: Expr,
+    args: Expr | Sequence[Expr],
+    ty_args: Types | None = None,
+    *,
+    sinfo_args: Types | None = None,
+) -> Call:
+    """A call of a closure that may have effects.
+
+    Operands: ``closure``, what `make_closure` gave; ``args``, a tuple of the arguments that it still lacks.
+    ``ty_args``: the type of the result. Raises `OpTypeError` when it is not stated, or there is no closure.
+    """
+    ty = _one_of(INVOKE_CLOSURE.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
+    return Call(INVOKE_CLOSURE, (closure, _as_tuple(args)), None, (ty,))
+
+
+def invoke_pure_closure(
+    closure: Expr,
+    args: Expr | Sequence[Expr],
+    ty_args: Types | None = None,
+    *,
+    sinfo_args: Types | None = None,
+) -> Call:
+    """`invoke_closure` of a closure that has no effects, which whoever writes the call vouches for."""
+    ty = _one_of(INVOKE_PURE_CLOSURE.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
+    return Call(INVOKE_PURE_CLOSURE, (closure, _as_tuple(args)), None, (ty,))
+
+
+# --- what an engine does
+
+
+def _null_value_type(call: Call) -> Type:
+    del call
+    return OBJECT
+
+
+NULL_VALUE = primitive("relax.null_value", (), infer=_null_value_type)
+
+
+def null_value() -> Call:
+    """The value that stands for none: Python's ``None``, of type object."""
+    return NULL_VALUE()
+
+
+def _print_type(call: Call) -> Type:
+    del call
+    return TupleType(())
+
+
+PRINT = primitive("relax.print", ("*values",), {"format": ""}, infer=_print_type, traits=(Trait.IMPURE,))
+
+
+def print(*values: Any, format: str | Expr = "") -> Call:
+    """Writes values to standard output while the program runs.
+
+    Operands: ``values``, any. Attributes: ``format``, as for ``str.format``, with one place for each value;
+    "" writes them with spaces between. Result: an empty tuple. The call is impure: it stands outside dataflow
+    blocks.
+    """
+    return PRINT(*map(as_expr, values), format=_as_text(format, PRINT.name))
+
+
+def _assert_op_type(call: Call) -> Type:
+    ty = call.args[0].ty
+    scalar = isinstance(ty, PrimType) or (isinstance(ty, TensorType) and ty.ndim in (-1, 0))
+    dtype = ty.dtype if isinstance(ty, PrimType | TensorType) else None
+    if not scalar or not (dtype is None or is_bool(dtype)):
+        raise wrong_operand(call, 0, "a bool, as a scalar tensor or R.prim_value; reduce a tensor of them with R.min")
+    return TupleType(())
+
+
+ASSERT_OP = primitive(
+    "relax.assert_op",
+    ("condition", "*format_args"),
+    {"format": ""},
+    infer=_assert_op_type,
+    traits=(Trait.IMPURE,),
+)
+
+
+def assert_op(condition: Expr, format_args: Any = None, *more: Any, format: str | Expr = "") -> Call:
+    """Stops the program with an error when ``condition`` does not hold.
+
+    Operands: ``condition``, a bool, as a scalar tensor or a prim value; ``format_args``, what the message
+    shows: one value or a sequence of them (or one after another). Attributes: ``format``, the message, as for
+    ``str.format``. Result: an empty tuple. The call is impure: it stands outside dataflow blocks. Raises
+    `OpTypeError` when the condition is no bool.
+    """
+    several = isinstance(format_args, list | tuple)
+    first = cast("Sequence[Any]", format_args) if several else [format_args]
+    values = [as_expr(value) for value in (*first, *more) if value is not None]
+    return ASSERT_OP(condition, *values, format=_as_text(format, ASSERT_OP.name))
+
+
+def _as_text(format: Any, name: str) -> str:
+    text = format.value if isinstance(format, StringImm) else format
+    if not isinstance(text, str):
+        raise OpTypeError(f"{name}: format={format!r}; expected a string")
+    return text

@@ -1,0 +1,364 @@
+"""Folding whole axes of a tensor into one number each: sums, products, extremes, averages.
+
+``axis`` is one axis, several, or None for all; with ``keepdims`` the folded axes stay, of size 1. Floats
+narrower than float32 are folded in float32 and rounded once. Each operator is declared whole here: type rule,
+meaning, traits, and the function people call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...ir.dims import Dim, dims_equal
+from ...ir.dtypes import is_bool, is_float, is_integer
+from ...ir.expr import Expr
+from ...ir.op import Call, Op, Reference, Trait, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from .. import adjoints
+from ..row import primitive
+from ..rules import as_optional_int_tuple, normalize_axes, require_float, require_ordered, tensor_operand
+from ..semantics import cast, dtype_name, truncated_divide, widened
+from . import comparison, manipulate, reshaping, scan, ternary
+
+__all__ = ["max", "mean", "median", "min", "prod", "std", "sum", "variance"]
+
+_SCHEMA: dict[str, Any] = {"axis": None, "keepdims": False}
+_REDUCTION = (Trait.REDUCTION,)
+
+
+def reduced_type(call: Call, axes: Sequence[int] | None, dtype: str | None) -> TensorType:
+    """The first operand, of ``dtype``, with ``axes`` (None: all) folded, and kept as 1 if ``keepdims``."""
+    ty = tensor_operand(call, 0)
+    keepdims = call.attrs.keepdims
+    if axes is None and not keepdims:
+        return TensorType((), dtype)
+    if ty.ndim == UNKNOWN_NDIM:
+        return TensorType(None, dtype)
+    folded = tuple(range(ty.ndim)) if axes is None else normalize_axes(call, "axis", axes, ty.ndim)
+    if len(folded) == ty.ndim:
+        return TensorType([1] * ty.ndim if keepdims else (), dtype)
+    if ty.shape is None:
+        return TensorType(None, dtype, ty.ndim if keepdims else ty.ndim - len(folded))
+    dims: list[Dim] = []
+    for axis, dim in enumerate(ty.shape):
+        if axis not in folded:
+            dims.append(dim)
+        elif keepdims:
+            dims.append(1)
+    return TensorType(dims, dtype)
+
+
+def require_elements(call: Call, axes: Sequence[int] | None) -> None:
+    """Raise `OpTypeError` when one of ``axes`` (None: all) of the first operand is known to be empty."""
+    ty = tensor_operand(call, 0)
+    if ty.shape is None:
+        return
+    folded = range(ty.ndim) if axes is None else normalize_axes(call, "axis", axes, ty.ndim)
+    if any(dims_equal(ty.shape[axis], 0) is True for axis in folded):
+        raise wrong_operand(call, 0, "at least one element along each axis that is folded")
+
+
+def _any_type(call: Call) -> Type:
+    return reduced_type(call, call.attrs.axis, tensor_operand(call, 0).dtype)
+
+
+def _extreme_type(call: Call) -> Type:
+    dtype = require_ordered(call, 0).dtype
+    require_elements(call, call.attrs.axis)
+    return reduced_type(call, call.attrs.axis, dtype)
+
+
+def _mean_type(call: Call) -> Type:
+    if is_bool(tensor_operand(call, 0).dtype):
+        raise wrong_operand(call, 0, 'numbers; convert bool first: R.astype(x, "float32")')
+    return _any_type(call)
+
+
+def _spread_type(call: Call) -> Type:
+    return reduced_type(call, call.attrs.axis, require_float(call, 0).dtype)
+
+
+def _folding(name: str, of_bool: str) -> Reference:
+    """The array API reduction ``name`` in the dtype of its operand; on bool, the one called ``of_bool``."""
+
+    def reference(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
+        dtype = dtype_name(x.dtype)
+        if is_bool(dtype):
+            return xp.asarray(getattr(xp, of_bool)(x, axis=axis, keepdims=keepdims))
+        wide = widened(xp, x)
+        options = {} if name in ("max", "min") else {"dtype": wide.dtype}
+        folded = getattr(xp, name)(wide, axis=axis, keepdims=keepdims, **options)
+        return cast(xp, xp.asarray(folded), dtype)
+
+    return reference
+
+
+def _attributes(op_name: str, axis: int | Sequence[int] | None, keepdims: bool) -> dict[str, Any]:
+    return {"axis": as_optional_int_tuple(axis, op_name, "axis"), "keepdims": bool(keepdims)}
+
+
+# --- sums and extremes
+
+SUM = primitive(
+    "relax.sum", ("x",), _SCHEMA, infer=_any_type, reference=_folding("sum", "any"), traits=_REDUCTION, finite=True
+)
+
+
+def sum(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
+    """The sum of the elements along ``axis``, 0 of none; follows ``numpy.sum``, but keeps the dtype.
+
+    Operands: ``x``, any tensor. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``, its shape
+    without the folded axes. Integers wrap around (convert them first to count far); on bool it is "any".
+    Raises `OpTypeError` for an axis that ``x`` lacks, or one given twice.
+    """
+    return SUM(x, **_attributes("relax.sum", axis, keepdims))
+
+
+PROD = primitive("relax.prod", ("x",), _SCHEMA, infer=_any_type, reference=_folding("prod", "all"), traits=_REDUCTION)
+
+
+def prod(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
+    """The product of the elements along ``axis``, 1 of none; follows ``numpy.prod``, but keeps the dtype.
+
+    Operands: ``x``, any tensor. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``, its shape
+    without the folded axes. Integers wrap around; on bool it is "all".
+    Raises `OpTypeError` for an axis that ``x`` lacks, or one given twice.
+    """
+    return PROD(x, **_attributes("relax.prod", axis, keepdims))
+
+
+MAX = primitive(
+    "relax.max", ("x",), _SCHEMA, infer=_extreme_type, reference=_folding("max", "any"), traits=_REDUCTION, finite=True
+)
+
+
+def max(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
+    """The greatest element along ``axis``, NaN if one is; follows ``numpy.max``.
+
+    Operands: ``x``, a tensor of real numbers or bool ("any"). Attributes: ``axis`` and ``keepdims``. Result:
+    the dtype of ``x``, its shape without the folded axes.
+    Raises `OpTypeError` for an axis that ``x`` lacks, one given twice, or one of no elements.
+    """
+    return MAX(x, **_attributes("relax.max", axis, keepdims))
+
+
+MIN = primitive(
+    "relax.min", ("x",), _SCHEMA, infer=_extreme_type, reference=_folding("min", "all"), traits=_REDUCTION, finite=True
+)
+
+
+def min(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
+    """The smallest element along ``axis``, NaN if one is; follows ``numpy.min``.
+
+    Operands: ``x``, a tensor of real numbers or bool ("all"). Attributes: ``axis`` and ``keepdims``. Result:
+    the dtype of ``x``, its shape without the folded axes.
+    Raises `OpTypeError` for an axis that ``x`` lacks, one given twice, or one of no elements.
+    """
+    return MIN(x, **_attributes("relax.min", axis, keepdims))
+
+
+# --- averages
+
+
+def _count(x: Any, axis: tuple[int, ...] | None) -> int:
+    count = 1
+    for i in range(x.ndim) if axis is None else axis:
+        count *= x.shape[i]
+    return count
+
+
+def _mean(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
+    dtype = dtype_name(x.dtype)
+    if not is_integer(dtype):
+        return cast(xp, xp.asarray(xp.mean(widened(xp, x), axis=axis, keepdims=keepdims)), dtype)
+    wide = cast(xp, x, "uint64" if dtype == "uint64" else "int64")
+    total = xp.asarray(xp.sum(wide, axis=axis, keepdims=keepdims, dtype=wide.dtype))
+    count = xp.asarray(_count(x, axis), dtype=wide.dtype)
+    return cast(xp, xp.asarray(truncated_divide(xp, total, count)), dtype)
+
+
+MEAN = primitive("relax.mean", ("x",), _SCHEMA, infer=_mean_type, reference=_mean, traits=_REDUCTION, finite=True)
+
+
+def mean(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
+    """The arithmetic mean of the elements along ``axis``; follows ``numpy.mean`` for floats.
+
+    Operands: ``x``, a tensor of numbers. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``,
+    its shape without the folded axes. Of integers it is rounded towards zero, as in ONNX ``ReduceMean``; of
+    no floats at all it is NaN. Raises `OpTypeError` for bool, an axis that ``x`` lacks, or one given twice.
+    """
+    return MEAN(x, **_attributes("relax.mean", axis, keepdims))
+
+
+def _wide_variance(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
+    wide = widened(xp, x)
+    deviation = xp.subtract(wide, xp.mean(wide, axis=axis, keepdims=True))
+    return xp.asarray(xp.mean(xp.square(deviation), axis=axis, keepdims=keepdims))
+
+
+def _variance(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
+    return cast(xp, _wide_variance(xp, x, axis, keepdims), dtype_name(x.dtype))
+
+
+VARIANCE = Op("relax.variance", ("x",), _SCHEMA, infer=_spread_type, reference=_variance, traits=_REDUCTION)
+
+
+def variance(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
+    """The mean squared distance from the mean along ``axis``, divided by the count; follows ``numpy.var``.
+
+    Operands: ``x``, a tensor of floating dtype. Attributes: ``axis`` and ``keepdims``. Result: the dtype of
+    ``x``, its shape without the folded axes.
+    Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or one given twice.
+    """
+    return VARIANCE(x, **_attributes("relax.variance", axis, keepdims))
+
+
+def _std(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
+    return cast(xp, xp.asarray(xp.sqrt(_wide_variance(xp, x, axis, keepdims))), dtype_name(x.dtype))
+
+
+STD = Op("relax.std", ("x",), _SCHEMA, infer=_spread_type, reference=_std, traits=_REDUCTION)
+
+
+def std(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
+    """The standard deviation along ``axis``, the square root of `variance`; follows ``numpy.std``.
+
+    Operands: ``x``, a tensor of floating dtype. Attributes: ``axis`` and ``keepdims``. Result: the dtype of
+    ``x``, its shape without the folded axes.
+    Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or one given twice.
+    """
+    return STD(x, **_attributes("relax.std", axis, keepdims))
+
+
+# --- the middle element
+
+
+def _median_type(call: Call) -> Type:
+    dtype = tensor_operand(call, 0).dtype
+    if not (dtype is None or is_float(dtype) or is_integer(dtype)):
+        raise wrong_operand(call, 0, "real numbers")
+    axes: tuple[int, ...] | None = call.attrs.axis
+    if axes is not None and len(axes) != 1:
+        raise wrong_attribute(call, "axis", "one axis, or None for all; reshape x to fold several")
+    require_elements(call, axes)
+    values = reduced_type(call, axes, dtype)
+    return values if axes is None else TupleType([values, values.with_dtype("int64")])
+
+
+def _median(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
+    if axis is None:
+        shape = (1,) * x.ndim if keepdims else ()
+        return xp.reshape(_median(xp, xp.reshape(x, (-1,)), (0,), False)[0], shape)
+    along = axis[0] % x.ndim
+    keys = widened(xp, x)
+    middle = (x.shape[along] - 1) // 2
+    places = xp.take(xp.argsort(keys, axis=along, stable=True), xp.asarray([middle], dtype=xp.int64), axis=along)
+    missing = xp.isnan(keys)
+    first_missing = xp.argmax(xp.astype(missing, xp.int8), axis=along, keepdims=True)
+    places = xp.where(xp.any(missing, axis=along, keepdims=True), first_missing, places)
+    values, places = xp.take_along_axis(x, places, axis=along), cast(xp, places, "int64")
+    return (values, places) if keepdims else (xp.squeeze(values, axis=along), xp.squeeze(places, axis=along))
+
+
+MEDIAN = Op("relax.median", ("x",), _SCHEMA, infer=_median_type, reference=_median, traits=_REDUCTION)
+
+
+def median(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
+    """The middle one of the elements in order, the lower of two; NaN if one is; follows ``torch.median``.
+
+    Operands: ``x``, a tensor of real numbers. Attributes: ``axis``, one axis, or None for all, and
+    ``keepdims``. Result: over all axes, a tensor of the dtype of ``x``. Over one axis, the tuple of that and
+    of where it stood along the axis (int64; the first NaN, or the one in the middle of equal ones).
+    Raises `OpTypeError` for other dtypes, several axes, one that ``x`` lacks, or one of no elements.
+    """
+    return MEDIAN(x, **_attributes("relax.median", axis, keepdims))
+
+
+# --- gradients
+
+
+def kept_axes(call: Call, folded: Expr) -> Expr:
+    """``folded``, of the shape of the result of a reduction, so that it broadcasts to the operand."""
+    axes: tuple[int, ...] | None = call.attrs.axis
+    return folded if call.attrs.keepdims or axes is None else reshaping.expand_dims(folded, axes)
+
+
+def _per_element(call: Call, folded: Expr) -> Expr:
+    """``folded`` divided by how many elements were folded, of a shape that broadcasts to the operand.
+
+    Narrow floats cannot hold large counts, so they are divided in float32.
+    """
+    x = call.args[0]
+    ty = adjoints.tensor_type(x)
+    axes: tuple[int, ...] | None = call.attrs.axis
+    wide = adjoints.widened(kept_axes(call, folded))
+    if ty.shape is None:
+        count = sum(adjoints.widened(adjoints.ones_of(x)), axes, keepdims=axes is not None)
+    else:
+        places = range(ty.ndim) if axes is None else axes
+        count = adjoints.count_of([ty.shape[place] for place in places], adjoints.tensor_type(wide).dtype)
+    return adjoints.converted_like(wide / count, x)
+
+
+@SUM.define_gradient
+def _sum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoints.broadcast_like(kept_axes(call, adjoint), call.args[0])]
+
+
+@MEAN.define_gradient
+def _mean_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoints.broadcast_like(_per_element(call, adjoint), call.args[0])]
+
+
+def _deviation(call: Call) -> Expr:
+    x = call.args[0]
+    return x - mean(x, call.attrs.axis, keepdims=True)
+
+
+@VARIANCE.define_gradient
+def _variance_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [_per_element(call, adjoint * 2.0) * _deviation(call)]
+
+
+@STD.define_gradient
+def _std_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    # Where all elements are equal the deviation is zero, and so is the gradient, as in PyTorch.
+    spread = ternary.where(comparison.equal(output, 0.0), 1.0, output)
+    return [_per_element(call, adjoint / spread) * _deviation(call)]
+
+
+def extreme_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    """The adjoint in equal parts to all elements that are the extreme one, as PyTorch's ``amax`` does."""
+    x = call.args[0]
+    axes: tuple[int, ...] | None = call.attrs.axis
+    chosen = comparison.equal(x, kept_axes(call, output))
+    wide = adjoints.widened(kept_axes(call, adjoint))
+    ties = sum(adjoints.converted_like(chosen, wide), axes, keepdims=axes is not None)
+    return [ternary.where(chosen, adjoints.converted_like(wide / ties, x), 0.0)]
+
+
+MAX.define_gradient(extreme_gradient)
+MIN.define_gradient(extreme_gradient)
+
+
+def _others_product(x: Expr, axis: int) -> Expr:
+    """For each element the product of all others along ``axis``: those before it times those after it."""
+    before = scan.cumprod(x, axis, exclusive=True)
+    return before * manipulate.flip(scan.cumprod(manipulate.flip(x, axis), axis, exclusive=True), axis)
+
+
+@PROD.define_gradient
+def _prod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    x = call.args[0]
+    axes: tuple[int, ...] | None = call.attrs.axis
+    ndim = adjoints.tensor_type(x).ndim
+    if axes is None and ndim == UNKNOWN_NDIM:
+        flat = reshaping.flatten(x)
+        return [adjoints.reshape_like(adjoint * _others_product(flat, 0), x)]
+    # Without division, which zeros forbid: axis by axis, others along it times others across it.
+    share, rest = kept_axes(call, adjoint), x
+    for axis in range(ndim) if axes is None else axes:
+        share = share * _others_product(rest, axis)
+        rest = prod(rest, axis, keepdims=True)
+    return [adjoints.broadcast_like(share, x)]

@@ -1,0 +1,252 @@
+"""Giving the elements of a tensor another shape, in row-major order: reshape, flatten, and axes of size 1.
+
+Each operator is declared whole here: type rule, meaning, traits, and the function people call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ...ir.dims import Dim, dim_product, dims_equal, exact_divide, floordiv
+from ...ir.errors import OpTypeError
+from ...ir.expr import Expr, PrimValue, ShapeExpr
+from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from .. import adjoints
+from ..row import primitive
+from ..rules import (
+    as_int_tuple,
+    as_optional_int_tuple,
+    as_shape_expr,
+    format_dims,
+    normalize_axes,
+    shape_operand,
+    tensor_of_shape,
+    tensor_operand,
+)
+
+__all__ = ["expand_dims", "flatten", "reshape", "squeeze"]
+
+
+# --- reshape
+
+
+def _reshape_type(call: Call) -> Type:
+    x, shape = tensor_operand(call, 0), shape_operand(call, 1)
+    if x.shape is not None and shape.values is not None:
+        have, want = dim_product(x.shape), dim_product(shape.values)
+        if dims_equal(have, want) is False:
+            raise wrong_operand(
+                call,
+                1,
+                f"a shape of as many elements as x of shape {format_dims(x.shape)}: {have}, not {want}",
+            )
+    return tensor_of_shape(shape, x.dtype)
+
+
+def _reshape(xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
+    return xp.reshape(x, shape)
+
+
+RESHAPE = primitive("relax.reshape", ("x", "shape"), infer=_reshape_type, reference=_reshape, traits=(Trait.VIEW,))
+
+
+def reshape(x: Expr, shape: Expr | Sequence[Dim | Expr] | int) -> Call:
+    """The elements of ``x``, in row-major order, under another shape; follows ``numpy.reshape``.
+
+    Operands: ``x``, any tensor; ``shape``, a shape expression, or the sizes themselves. Among sizes given as
+    a sequence one may be -1, which stands for what is left over, and 0 stands for the size of ``x`` at that
+    place; both are worked out here, so ``x`` must have a known shape then. In a shape expression a 0 is the
+    size 0 where that keeps the number of elements, and stands for the size of ``x`` otherwise. Result:
+    ``x``'s dtype, the given shape. Raises `OpTypeError` when the numbers of elements can never agree.
+    """
+    if isinstance(shape, ShapeExpr):
+        return RESHAPE(x, _without_zeros(x, shape))
+    if isinstance(shape, Expr):
+        return RESHAPE(x, as_shape_expr(shape, RESHAPE.name))
+    sizes: Iterable[Any] = [shape] if isinstance(shape, int) or not isinstance(shape, Iterable) else shape  # pyright: ignore[reportUnnecessaryIsInstance]
+    return RESHAPE(x, ShapeExpr(_resolve_sizes(x, [v.value if isinstance(v, PrimValue) else v for v in sizes])))
+
+
+def _without_zeros(x: Expr, shape: ShapeExpr) -> ShapeExpr:
+    known = x.ty.shape if isinstance(x.ty, TensorType) else None
+    if 0 not in shape.values or known is None or dims_equal(dim_product(known), 0) is not False:
+        return shape
+    return ShapeExpr(_resolve_sizes(x, list(shape.values)))
+
+
+def _resolve_sizes(x: Expr, sizes: list[Any]) -> list[Any]:
+    unknown = [place for place, size in enumerate(sizes) if _is_int(size, -1)]
+    if len(unknown) > 1:
+        raise OpTypeError(f"{RESHAPE.name}: shape={sizes!r}; expected at most one size of -1")
+    copied = [place for place, size in enumerate(sizes) if _is_int(size, 0)]
+    if not unknown and not copied:
+        return sizes
+    known = x.ty.shape if isinstance(x.ty, TensorType) else None
+    if known is None:
+        raise OpTypeError(
+            f"{RESHAPE.name}: shape={sizes!r} has a size to work out, but x is {x.ty!r}; "
+            "expected x of known shape: give it one with R.match_cast"
+        )
+    for place in copied:
+        if place >= len(known):
+            raise OpTypeError(
+                f"{RESHAPE.name}: shape={sizes!r} copies the size of axis {place} by 0; "
+                f"expected x to have that axis, and its shape is {format_dims(known)}"
+            )
+    resolved = [known[place] if _is_int(size, 0) else size for place, size in enumerate(sizes)]
+    if unknown:
+        rest = dim_product(size for place, size in enumerate(resolved) if place != unknown[0])
+        resolved[unknown[0]] = _left_over(known, rest, sizes)
+    return resolved
+
+
+def _left_over(known: Sequence[Dim], rest: Dim, sizes: list[Any]) -> Dim:
+    total = dim_product(known)
+    exact = exact_divide(total, rest)
+    if exact is not None:
+        return exact
+    if (isinstance(total, int) and isinstance(rest, int)) or rest == 0:
+        raise OpTypeError(
+            f"{RESHAPE.name}: shape={sizes!r}; expected sizes that divide the {total} elements of x "
+            f"of shape {format_dims(known)}"
+        )
+    return floordiv(total, rest)
+
+
+def _is_int(size: Any, value: int) -> bool:
+    return isinstance(size, int) and size == value
+
+
+# --- flatten
+
+
+def _flatten_type(call: Call) -> Type:
+    ty = tensor_operand(call, 0)
+    return TensorType(None if ty.shape is None else [dim_product(ty.shape)], ty.dtype, 1)
+
+
+def _flatten(xp: Any, x: Any) -> Any:
+    return xp.reshape(x, (-1,))
+
+
+FLATTEN = Op("relax.flatten", ("x",), infer=_flatten_type, reference=_flatten, traits=(Trait.VIEW, Trait.IDEMPOTENT))
+
+
+def flatten(x: Expr) -> Call:
+    """All elements of ``x`` in one axis, in row-major order; follows ``numpy.ravel``.
+
+    Operands: ``x``, any tensor. Result: ``x``'s dtype, rank 1; a scalar gives one element.
+    """
+    return FLATTEN(x)
+
+
+# --- expand_dims
+
+
+def _expand_dims_type(call: Call) -> Type:
+    ty = tensor_operand(call, 0)
+    axes = call.attrs.axis
+    if ty.ndim == UNKNOWN_NDIM:
+        return ty
+    ndim = ty.ndim + len(axes)
+    places = set(normalize_axes(call, "axis", axes, ndim))
+    if ty.shape is None:
+        return TensorType(None, ty.dtype, ndim)
+    sizes = iter(ty.shape)
+    return TensorType([1 if place in places else next(sizes) for place in range(ndim)], ty.dtype)
+
+
+def _expand_dims(xp: Any, x: Any, axis: tuple[int, ...]) -> Any:
+    ndim = x.ndim + len(axis)
+    places = {place % ndim for place in axis}
+    sizes = iter(x.shape)
+    return xp.reshape(x, tuple(1 if place in places else next(sizes) for place in range(ndim)))
+
+
+EXPAND_DIMS = primitive(
+    "relax.expand_dims",
+    ("x",),
+    {"axis": REQUIRED},
+    infer=_expand_dims_type,
+    reference=_expand_dims,
+    traits=(Trait.VIEW,),
+)
+
+
+def expand_dims(x: Expr, axis: int | Sequence[int]) -> Call:
+    """``x`` with new axes of size 1; follows ``numpy.expand_dims``.
+
+    Operands: ``x``, any tensor. Attributes: ``axis``, where the new axes stand in the result (negative ones
+    count from its end). Result: ``x``'s dtype, one axis more for each. Raises `OpTypeError` for an axis that
+    the result does not have, or one given twice.
+    """
+    return EXPAND_DIMS(x, axis=as_int_tuple(axis, EXPAND_DIMS.name, "axis"))
+
+
+# --- squeeze
+
+
+def _squeeze_type(call: Call) -> Type:
+    ty = tensor_operand(call, 0)
+    axes = call.attrs.axis
+    if axes is None:
+        return _squeeze_all(ty)
+    if ty.ndim == UNKNOWN_NDIM:
+        return TensorType(None, ty.dtype)
+    places = normalize_axes(call, "axis", axes, ty.ndim)
+    if ty.shape is None:
+        return TensorType(None, ty.dtype, ty.ndim - len(places))
+    for place in places:
+        if dims_equal(ty.shape[place], 1) is False:
+            raise wrong_attribute(
+                call, "axis", f"axes of size 1; axis {place} of x of shape {format_dims(ty.shape)} is not"
+            )
+    return TensorType([size for place, size in enumerate(ty.shape) if place not in places], ty.dtype)
+
+
+def _squeeze_all(ty: TensorType) -> TensorType:
+    if ty.shape is None:
+        return ty if ty.ndim == 0 else TensorType(None, ty.dtype)
+    is_one = [dims_equal(size, 1) for size in ty.shape]
+    if None in is_one:
+        return TensorType(None, ty.dtype)
+    return TensorType([size for size, one in zip(ty.shape, is_one, strict=True) if not one], ty.dtype)
+
+
+def _squeeze(xp: Any, x: Any, axis: tuple[int, ...] | None) -> Any:
+    places = {place % x.ndim for place in axis} if axis is not None else set(range(x.ndim))
+    dropped = tuple(place for place in sorted(places) if axis is not None or x.shape[place] == 1)
+    return xp.squeeze(x, axis=dropped)
+
+
+SQUEEZE = primitive(
+    "relax.squeeze", ("x",), {"axis": None}, infer=_squeeze_type, reference=_squeeze, traits=(Trait.VIEW,)
+)
+
+
+def squeeze(x: Expr, axis: int | Sequence[int] | None = None) -> Call:
+    """``x`` without axes of size 1; follows ``numpy.squeeze``.
+
+    Operands: ``x``, any tensor. Attributes: ``axis``, the axes to drop (negative ones count from the end);
+    None drops every axis of size 1, and the rank of the result is not known where a size is not. Result:
+    ``x``'s dtype. Raises `OpTypeError` for an axis that ``x`` does not have, one given twice, or one whose
+    size is never 1.
+    """
+    return SQUEEZE(x, axis=as_optional_int_tuple(axis, SQUEEZE.name, "axis"))
+
+
+# --- gradients
+
+
+@RESHAPE.define_gradient
+def _reshape_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoints.reshape_like(adjoint, call.args[0]), None]
+
+
+@FLATTEN.define_gradient
+@EXPAND_DIMS.define_gradient
+@SQUEEZE.define_gradient
+def _same_elements_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoints.reshape_like(adjoint, call.args[0])]

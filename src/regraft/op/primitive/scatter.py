@@ -1,0 +1,280 @@
+"""A tensor with elements replaced at places that other tensors name: the counterparts of gathering.
+
+Each operator is declared whole here: type rule, meaning, traits, and the function people call. Nothing is
+changed in place: the result is another tensor. An index below 0 counts from the end; one that is past an end
+is an error when the program runs, or has no meaning at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Literal
+
+from ...ir.dims import Dim, dim_at_least, dims_equal
+from ...ir.dtypes import is_bool
+from ...ir.expr import Expr
+from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ..row import primitive
+from ..rules import as_prim_value, common_dtype, format_dims, integer_operand, normalize_axis, tensor_operand
+from ..semantics import filled, index_array, positions
+from .broadcast import may_broadcast
+from .gather import broadcast_fields, elementwise_indices, from_front, index_fields, index_operand
+from .indexing import slice_length
+from .row_updates import fold_into_rows
+
+__all__ = ["index_put", "scatter_elements", "scatter_nd", "slice_scatter"]
+
+
+def _updated_type(call: Call, values: int) -> TensorType:
+    """The type of data, operand 0, which has the dtype of the values that go into it, operand ``values``."""
+    common_dtype(call, (0, values))
+    return tensor_operand(call, 0)
+
+
+def _check_reduction(call: Call, known: Sequence[str]) -> None:
+    reduction = call.attrs.reduction
+    if reduction not in known:
+        raise wrong_attribute(call, "reduction", f"one of {', '.join(known)}")
+    if reduction != "update":
+        _require_numbers(call)
+
+
+def _require_numbers(call: Call) -> None:
+    if is_bool(tensor_operand(call, 0).dtype):
+        raise wrong_operand(call, 0, "numbers, where values that meet are folded; convert it with R.astype")
+
+
+def _check_sizes(call: Call, index: int, ty: TensorType, expected: tuple[Dim, ...]) -> None:
+    if any(dims_equal(a, b) is False for a, b in zip(ty.shape or (), expected, strict=False)):
+        raise wrong_operand(call, index, f"a tensor of shape {format_dims(expected)}")
+
+
+def _put(xp: Any, data: Any, indices: Sequence[Any], places: tuple[int, ...], updates: Any, reduction: str) -> Any:
+    """``data`` with ``updates`` at ``indices``: for each leading axis a tensor of the shape ``places``."""
+    left, rest = data.shape[: len(indices)], data.shape[len(indices) :]
+    width = prod(rest)
+    rows = filled(xp, places, 0, like=index_array(xp, [0], data))
+    for index, size in zip(indices, left, strict=True):
+        rows = rows * size + from_front(xp, index, size)
+    changed = fold_into_rows(
+        xp,
+        xp.reshape(data, (prod(left), width)),
+        xp.reshape(rows, (-1,)),
+        xp.reshape(updates, (prod(places), width)),
+        reduction,
+    )
+    return xp.reshape(changed, data.shape)
+
+
+# --- scatter_elements
+
+
+def _scatter_elements_type(call: Call) -> Type:
+    data, indices, updates = tensor_operand(call, 0), index_operand(call, 1), tensor_operand(call, 2)
+    _check_reduction(call, ("update", "add", "mul", "mean", "max", "min"))
+    elementwise_indices(call, data, indices)
+    if UNKNOWN_NDIM not in (indices.ndim, updates.ndim) and indices.ndim != updates.ndim:
+        raise wrong_operand(call, 2, f"a tensor of as many axes as indices has, {indices.ndim}")
+    _check_sizes(call, 2, updates, indices.shape or ())
+    return _updated_type(call, 2)
+
+
+def _scatter_elements(xp: Any, data: Any, indices: Any, updates: Any, axis: int, reduction: str) -> Any:
+    axis %= data.ndim
+    places = [
+        indices if place == axis else xp.reshape(positions(xp, size, indices), (-1, *(1,) * (data.ndim - place - 1)))
+        for place, size in enumerate(indices.shape)
+    ]
+    return _put(xp, data, places, tuple(indices.shape), updates, reduction)
+
+
+SCATTER_ELEMENTS = Op(
+    "relax.scatter_elements",
+    ("data", "indices", "updates"),
+    {"axis": 0, "reduction": "update"},
+    infer=_scatter_elements_type,
+    reference=_scatter_elements,
+)
+
+
+def scatter_elements(
+    data: Expr,
+    indices: Expr,
+    updates: Expr,
+    axis: int = 0,
+    reduction: Literal["update", "add", "mul", "mean", "max", "min"] = "update",
+) -> Call:
+    """``data`` with each element of ``updates`` at its index along ``axis``, its own place along the others.
+
+    Follows ``ScatterElements`` of ONNX, and ``torch.scatter_reduce`` for "mean". Operands: ``data``, any
+    tensor but a scalar; ``indices``, integers of the same rank, no larger at the other axes; ``updates``, of
+    the shape of ``indices`` and the dtype of ``data``. Attributes: ``axis`` (negative: from the end);
+    ``reduction``, what becomes of the elements that meet at one place: "update" (one of them replaces that of
+    ``data``), or "add", "mul", "mean", "max", "min" of all, that of ``data`` included. Result: ``data``'s
+    type. Raises `OpTypeError` for indices that are no integers, and for ranks, sizes or dtypes that never
+    agree.
+    """
+    return SCATTER_ELEMENTS(data, indices, updates, axis=axis, reduction=reduction)
+
+
+# --- scatter_nd
+
+
+def _scatter_nd_type(call: Call) -> Type:
+    data, indices, updates = tensor_operand(call, 0), index_operand(call, 1), tensor_operand(call, 2)
+    _check_reduction(call, ("update", "add", "mul", "max", "min"))
+    if indices.ndim == 0:
+        raise wrong_operand(call, 1, "one axis or more, the last of which holds the indices of one place")
+    depth = None if indices.shape is None else indices.shape[-1]
+    if isinstance(depth, int) and data.ndim != UNKNOWN_NDIM:
+        if depth > data.ndim:
+            raise wrong_operand(call, 1, f"at most {data.ndim} indices in the last axis, for the axes of data")
+        ndim = indices.ndim - 1 + data.ndim - depth
+        if updates.ndim not in (UNKNOWN_NDIM, ndim):
+            raise wrong_operand(
+                call, 2, f"a tensor of {ndim} axes: those of indices but the last, and what is left of data"
+            )
+        if data.shape is not None and indices.shape is not None:
+            _check_sizes(call, 2, updates, (*indices.shape[:-1], *data.shape[depth:]))
+    return _updated_type(call, 2)
+
+
+def _scatter_nd(xp: Any, data: Any, indices: Any, updates: Any, reduction: str) -> Any:
+    places = tuple(indices.shape[:-1])
+    return _put(xp, data, [indices[..., i] for i in range(indices.shape[-1])], places, updates, reduction)
+
+
+SCATTER_ND = primitive(
+    "relax.scatter_nd",
+    ("data", "indices", "updates"),
+    {"reduction": "update"},
+    infer=_scatter_nd_type,
+    reference=_scatter_nd,
+)
+
+
+def scatter_nd(
+    data: Expr,
+    indices: Expr,
+    updates: Expr,
+    reduction: Literal["update", "add", "mul", "max", "min"] = "update",
+) -> Call:
+    """``data`` with slices put at places that are given by all their indices; follows ``ScatterND`` of ONNX.
+
+    Operands: ``data``, any tensor; ``indices``, integers of shape (..., k), each row of which names a place
+    along the first k axes of ``data``; ``updates``, of ``data``'s dtype and the shape (*indices.shape[:-1],
+    *data.shape[k:]). Attributes: ``reduction``, what becomes of slices that meet at one place: "update" (one
+    of them replaces that of ``data``), or "add", "mul", "max", "min" of all, that of ``data`` included.
+    Result: ``data``'s type. Raises `OpTypeError` for indices that are no integers, and for ranks, sizes or
+    dtypes that never agree.
+    """
+    return SCATTER_ND(data, indices, updates, reduction=reduction)
+
+
+# --- index_put
+
+
+def _index_put_type(call: Call) -> Type:
+    data, values = tensor_operand(call, 0), tensor_operand(call, 2)
+    if call.attrs.accumulate:
+        _require_numbers(call)
+    fields = index_fields(call, 1, data)
+    dims, _ = broadcast_fields(call, 1, fields)
+    if dims is not None and data.shape is not None and values.shape is not None:
+        target = (*dims, *data.shape[len(fields) :])
+        if not may_broadcast(values.shape, target):
+            raise wrong_operand(call, 2, f"a tensor that broadcasts to {format_dims(target)}")
+    return _updated_type(call, 2)
+
+
+def _index_put(xp: Any, data: Any, indices: tuple[Any, ...], values: Any, accumulate: bool) -> Any:
+    together = xp.broadcast_arrays(*indices)
+    places = tuple(together[0].shape)
+    updates = xp.broadcast_to(values, (*places, *data.shape[len(indices) :]))
+    return _put(xp, data, together, places, updates, "add" if accumulate else "update")
+
+
+INDEX_PUT = Op(
+    "relax.index_put",
+    ("data", "indices", "values"),
+    {"accumulate": False},
+    infer=_index_put_type,
+    reference=_index_put,
+)
+
+
+def index_put(data: Expr, indices: Expr | Sequence[Expr], values: Expr, accumulate: bool = False) -> Call:
+    """``data`` with ``data[indices[0], indices[1], ...]`` replaced by values; follows ``torch.index_put``.
+
+    Operands: ``data``, any tensor; ``indices``, a tensor of integers, or a tuple of them, one for each of the
+    leading axes, that broadcast together; ``values``, of ``data``'s dtype, what broadcasts to the slices that
+    are replaced. Attributes: ``accumulate``, whether values are added to ``data``, all that meet at one
+    place, rather than one of them put there. Result: ``data``'s type. Raises `OpTypeError` for indices that
+    are no integers, too many of them, and sizes or dtypes that never agree.
+    """
+    one = isinstance(indices, Expr) and isinstance(indices.ty, TensorType)
+    return INDEX_PUT(data, [indices] if one else indices, values, accumulate=bool(accumulate))
+
+
+# --- slice_scatter
+
+
+def _slice_scatter_type(call: Call) -> Type:
+    ty, src = tensor_operand(call, 0), tensor_operand(call, 1)
+    start, end, step = (integer_operand(call, index) for index in (2, 3, 4))
+    if step is not None and dim_at_least(step, 1) is False:
+        raise wrong_operand(call, 4, "a step of 1 or more")
+    if UNKNOWN_NDIM not in (ty.ndim, src.ndim) and ty.ndim != src.ndim:
+        raise wrong_operand(call, 1, f"a tensor of as many axes as input_tensor has, {ty.ndim}")
+    ndim = max(ty.ndim, src.ndim)
+    if ndim != UNKNOWN_NDIM:
+        axis = normalize_axis(call, "axis", call.attrs.axis, ndim)
+        if ty.shape is not None:
+            length = slice_length(ty.shape[axis], start, end, step)
+            fits = length if length is not None or src.shape is None else src.shape[axis]
+            if fits is not None:
+                _check_sizes(call, 1, src, (*ty.shape[:axis], fits, *ty.shape[axis + 1 :]))
+    return _updated_type(call, 1)
+
+
+def _slice_scatter(xp: Any, input_tensor: Any, src: Any, start: int, end: int, step: int, axis: int) -> Any:
+    axis %= input_tensor.ndim
+    extent = input_tensor.shape[axis]
+    places = range(*slice(start, end, step).indices(extent))
+    all_places = positions(xp, extent, input_tensor)
+    behind = all_places - places.start
+    inside = (behind >= 0) & (all_places < places.stop) & (behind % step == 0)
+    # Both tensors side by side: each place takes its element from the one or from the other.
+    source = xp.where(inside, extent + behind // step, all_places)
+    return xp.take(xp.concat((input_tensor, src), axis=axis), source, axis=axis)
+
+
+SLICE_SCATTER = Op(
+    "relax.slice_scatter",
+    ("input_tensor", "src", "start", "end", "step"),
+    {"axis": 0},
+    infer=_slice_scatter_type,
+    reference=_slice_scatter,
+    traits=(Trait.MOVES,),
+)
+
+
+def slice_scatter(
+    input_tensor: Expr,
+    src: Expr,
+    start: Dim | Expr,
+    end: Dim | Expr,
+    step: Dim | Expr,
+    axis: int = 0,
+) -> Call:
+    """A tensor with ``start:end:step`` of one axis replaced by ``src``; follows ``torch.slice_scatter``.
+
+    Operands: ``input_tensor``, any tensor; ``src``, of its dtype and of the shape of the slice; ``start``,
+    ``end`` and ``step``, ints or sizes, as in Python's slices, the step at least 1. Attributes: ``axis``
+    (negative: from the end). Result: ``input_tensor``'s type. Raises `OpTypeError` for a step below 1, an
+    axis that is not there, and ranks, sizes or dtypes that never agree.
+    """
+    bounds = [as_prim_value(value) for value in (start, end, step)]
+    return SLICE_SCATTER(input_tensor, src, *bounds, axis=axis)

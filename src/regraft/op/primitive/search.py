@@ -1,0 +1,111 @@
+"""Where things are: the place of the greatest and smallest element, and of a value among sorted ones.
+
+Each operator is declared whole here: type rule, meaning, traits, and the function people call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.expr import Expr
+from ...ir.op import Call, Reference, Trait, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, Type
+from ..row import primitive
+from ..rules import as_optional_int, common_dtype, require_ordered, tensor_operand
+from ..semantics import cast, sort_keys
+from .reduction import reduced_type, require_elements
+
+__all__ = ["argmax", "argmin", "bucketize"]
+
+_SCHEMA: dict[str, Any] = {"axis": None, "keepdims": False}
+_TRAITS = (Trait.REDUCTION, Trait.STOPS_GRADIENT)
+
+
+# --- greatest and smallest
+
+
+def _place_type(call: Call) -> Type:
+    require_ordered(call, 0)
+    axes = None if call.attrs.axis is None else (call.attrs.axis,)
+    require_elements(call, axes)
+    return reduced_type(call, axes, "int64")
+
+
+def _place(name: str) -> Reference:
+    def reference(xp: Any, x: Any, axis: int | None, keepdims: bool) -> Any:
+        keys = sort_keys(xp, x)
+        if axis is None:
+            place = getattr(xp, name)(xp.reshape(keys, (-1,)))
+            return cast(xp, xp.reshape(xp.asarray(place), (1,) * x.ndim if keepdims else ()), "int64")
+        return cast(xp, xp.asarray(getattr(xp, name)(keys, axis=axis, keepdims=keepdims)), "int64")
+
+    return reference
+
+
+ARGMAX = primitive("relax.argmax", ("x",), _SCHEMA, infer=_place_type, reference=_place("argmax"), traits=_TRAITS)
+
+
+def argmax(x: Expr, axis: int | None = None, keepdims: bool = False) -> Call:
+    """Where the greatest element stands along ``axis``: the first of equal ones, or the first NaN.
+
+    Follows ``numpy.argmax``. Operands: ``x``, a tensor of real numbers or bool. Attributes: ``axis``, None:
+    counted over all elements in row-major order; ``keepdims``, whether the axis stays, of size 1. Result:
+    int64.
+    Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or one of no elements.
+    """
+    axis = as_optional_int(axis, "relax.argmax", "axis")
+    return ARGMAX(x, axis=axis, keepdims=bool(keepdims))
+
+
+ARGMIN = primitive("relax.argmin", ("x",), _SCHEMA, infer=_place_type, reference=_place("argmin"), traits=_TRAITS)
+
+
+def argmin(x: Expr, axis: int | None = None, keepdims: bool = False) -> Call:
+    """Where the smallest element stands along ``axis``: the first of equal ones, or the first NaN.
+
+    Follows ``numpy.argmin``. Operands: ``x``, a tensor of real numbers or bool. Attributes: ``axis``, None:
+    counted over all elements in row-major order; ``keepdims``, whether the axis stays, of size 1. Result:
+    int64.
+    Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or one of no elements.
+    """
+    axis = as_optional_int(axis, "relax.argmin", "axis")
+    return ARGMIN(x, axis=axis, keepdims=bool(keepdims))
+
+
+# --- among sorted values
+
+
+def _bucketize_type(call: Call) -> Type:
+    require_ordered(call, 0)
+    if require_ordered(call, 1).ndim not in (UNKNOWN_NDIM, 1):
+        raise wrong_operand(call, 1, "a tensor of rank 1")
+    common_dtype(call)
+    return tensor_operand(call, 0).with_dtype("int32" if call.attrs.out_int32 else "int64")
+
+
+def _bucketize(xp: Any, input_tensor: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:
+    values = xp.reshape(sort_keys(xp, input_tensor), (-1,))
+    places = xp.searchsorted(sort_keys(xp, boundaries), values, side="right" if right else "left")
+    return cast(xp, xp.reshape(places, input_tensor.shape), "int32" if out_int32 else "int64")
+
+
+BUCKETIZE = primitive(
+    "relax.bucketize",
+    ("input_tensor", "boundaries"),
+    {"out_int32": False, "right": False},
+    infer=_bucketize_type,
+    reference=_bucketize,
+    traits=(Trait.STOPS_GRADIENT,),
+)
+
+
+def bucketize(input_tensor: Expr, boundaries: Expr, out_int32: bool = False, right: bool = False) -> Call:
+    """The number of the bucket between ``boundaries`` that each element falls into.
+
+    Follows ``torch.bucketize``. That is how many boundaries are below the element, or, with ``right``, not
+    above it; NaN is above all. Operands: ``input_tensor``, real numbers; ``boundaries``, rank 1, of the same
+    dtype, in ascending order. Attributes: ``out_int32``, int32 for int64; ``right``. Result: the shape of
+    ``input_tensor``.
+    Raises `OpTypeError` for operands of other ranks or dtypes.
+    """
+    return BUCKETIZE(input_tensor, boundaries, out_int32=bool(out_int32), right=bool(right))

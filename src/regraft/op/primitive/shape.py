@@ -1,0 +1,147 @@
+"""Shapes as values, and the way between them and tensors of integers.
+
+Each operator is declared whole here: type rule, meaning, traits, and the function people call.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ...ir.dtypes import is_integer
+from ...ir.expr import Constant, Expr, ShapeExpr
+from ...ir.op import Call, Trait, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, ShapeType, TensorType, Type
+from ..row import primitive
+from ..rules import shape_operand, tensor_operand
+from ..semantics import index_array
+
+__all__ = ["get_shape_of", "shape_of", "shape_to_tensor", "size", "tensor_to_shape"]
+
+
+# --- shape_of
+
+
+def _shape_of_type(call: Call) -> Type:
+    ty = tensor_operand(call, 0)
+    return ShapeType(ty.shape, ty.ndim)
+
+
+def _shape_of(xp: Any, input: Any) -> tuple[int, ...]:
+    del xp
+    return tuple(input.shape)
+
+
+SHAPE_OF = primitive(
+    "relax.shape_of", ("input",), infer=_shape_of_type, reference=_shape_of, traits=(Trait.STOPS_GRADIENT,)
+)
+
+
+def shape_of(expr: Expr) -> Call:
+    """The shape of a tensor, as a shape value; follows ``Shape`` of ONNX but for the kind of the result.
+
+    Operands: ``expr``, any tensor. Result: a shape, known as far as that of the tensor is.
+    """
+    return SHAPE_OF(expr)
+
+
+def get_shape_of(expr: Expr) -> Expr:
+    """The shape of a tensor: written out where its type knows it, else a call of `shape_of`."""
+    ty = expr.ty
+    return ShapeExpr(ty.shape) if isinstance(ty, TensorType) and ty.shape is not None else SHAPE_OF(expr)
+
+
+# --- size
+
+
+def _size_type(call: Call) -> Type:
+    tensor_operand(call, 0)
+    return TensorType((), "int64")
+
+
+def _size(xp: Any, input: Any) -> Any:
+    return xp.reshape(index_array(xp, [prod(input.shape)], input), ())
+
+
+SIZE = primitive("relax.size", ("input",), infer=_size_type, reference=_size, traits=(Trait.STOPS_GRADIENT,))
+
+
+def size(expr: Expr) -> Call:
+    """The number of elements of a tensor; follows ``Size`` of ONNX.
+
+    Operands: ``expr``, any tensor. Result: int64, a scalar.
+    """
+    return SIZE(expr)
+
+
+# --- shape_to_tensor
+
+
+def _shape_to_tensor_type(call: Call) -> Type:
+    shape = shape_operand(call, 0)
+    return TensorType(None if shape.ndim == UNKNOWN_NDIM else (shape.ndim,), "int64", 1)
+
+
+def _shape_to_tensor(xp: Any, input: tuple[int, ...]) -> Any:
+    return xp.asarray(input, dtype=xp.int64)
+
+
+SHAPE_TO_TENSOR = primitive(
+    "relax.shape_to_tensor",
+    ("input",),
+    infer=_shape_to_tensor_type,
+    reference=_shape_to_tensor,
+    traits=(Trait.STOPS_GRADIENT,),
+)
+
+
+def shape_to_tensor(expr: Expr) -> Call:
+    """The sizes in a shape value as a tensor.
+
+    Operands: ``expr``, a shape. Result: int64, shape (number of axes,). Raises `OpTypeError` when it is no
+    shape.
+    """
+    return SHAPE_TO_TENSOR(expr)
+
+
+# --- tensor_to_shape
+
+
+def _tensor_to_shape_type(call: Call) -> Type:
+    ty = tensor_operand(call, 0)
+    if ty.ndim not in (UNKNOWN_NDIM, 1) or not (ty.dtype is None or is_integer(ty.dtype)):
+        raise wrong_operand(call, 0, "a tensor of integers of rank 1")
+    length = None if ty.shape is None else ty.shape[0]
+    if not isinstance(length, int):
+        return ShapeType()
+    source = call.args[0]
+    if not isinstance(source, Constant):
+        return ShapeType(None, length)
+    sizes = [int(size) for size in source.data.numpy()]
+    if any(size < 0 for size in sizes):
+        raise wrong_operand(call, 0, f"sizes of 0 or more, not {sizes}")
+    return ShapeType(sizes)
+
+
+def _tensor_to_shape(xp: Any, input: Any) -> tuple[int, ...]:
+    del xp
+    return tuple(int(size) for size in input)
+
+
+TENSOR_TO_SHAPE = primitive(
+    "relax.tensor_to_shape",
+    ("input",),
+    infer=_tensor_to_shape_type,
+    reference=_tensor_to_shape,
+    traits=(Trait.STOPS_GRADIENT,),
+)
+
+
+def tensor_to_shape(expr: Expr) -> Call:
+    """The elements of a tensor as a shape value, to reshape or broadcast to.
+
+    Operands: ``expr``, integers of rank 1, none below 0. Result: a shape, whose length is that of the tensor
+    as far as it is known, and whose sizes are known when the tensor is a constant. Give the sizes names with
+    ``R.match_cast``. Raises `OpTypeError` when it is no such tensor, or a constant with an element below 0.
+    """
+    return TENSOR_TO_SHAPE(expr)

@@ -1,0 +1,188 @@
+"""Elementwise operators of three operands: choice, limits, multiply-add.
+
+Each operator is declared whole here: type rule, meaning, traits, and the function people call.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any
+
+from ...ir.dtypes import is_bool, is_float, is_integer
+from ...ir.expr import Expr
+from ...ir.op import Call, Op, Precision, Trait, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
+from .. import adjoints
+from ..row import primitive
+from ..rules import as_prim_value, broadcast_types, common_dtype, format_dims, scalar_operand, tensor_operand
+from ..semantics import cast, dtype_name, integer_range, rounded_once
+from .comparison import equal
+
+__all__ = ["clip", "ewise_fma", "masked_fill", "where"]
+
+
+# --- choice
+
+
+def _where_type(call: Call) -> Type:
+    condition = tensor_operand(call, 0)
+    if condition.dtype not in (None, "bool"):
+        raise wrong_operand(call, 0, "bool; test numbers first: R.not_equal(x, 0)")
+    dtype = common_dtype(call, (1, 2))
+    dims, ndim = broadcast_types(call)
+    return TensorType(dims, dtype, ndim)
+
+
+def _where(xp: Any, condition: Any, x1: Any, x2: Any) -> Any:
+    return xp.asarray(xp.where(condition, x1, x2))
+
+
+WHERE = primitive(
+    "relax.where",
+    ("condition", "x1", "x2"),
+    infer=_where_type,
+    reference=_where,
+    traits=(Trait.ELEMENTWISE,),
+    precision=Precision.FOLLOWS,
+    finite=True,
+)
+
+
+def where(condition: Expr, x1: Expr | float, x2: Expr | float) -> Call:
+    """``x1`` where ``condition`` is true, ``x2`` elsewhere; follows ``numpy.where``.
+
+    Operands: ``condition``, bool; ``x1`` and ``x2``, of one dtype (a number takes that of the other); all
+    three broadcast. Result: the dtype of ``x1``, the broadcast shape. An element that is not chosen has no
+    influence, NaN included. Raises `OpTypeError` for other dtypes, or shapes that do not broadcast.
+    """
+    dtype: str | None = None
+    for value in (x1, x2):
+        if dtype is None and isinstance(value, Expr) and isinstance(value.ty, TensorType):
+            dtype = value.ty.dtype
+    return WHERE(condition, WHERE.coerce_operand(1, x1, dtype), WHERE.coerce_operand(2, x2, dtype))
+
+
+def masked_fill(x: Expr, mask: Expr, value: float) -> Call:
+    """``x`` with ``value`` in the places where ``mask`` is true; follows ``torch.masked_fill``: a call of `where`.
+
+    Operands: ``x``, any tensor; ``mask``, bool, of a shape that broadcasts with it. ``value``: a number that the dtype
+    of ``x`` holds. Raises `OpTypeError` otherwise.
+    """
+    return where(mask, value, x)
+
+
+# --- limits
+
+
+def _clip_type(call: Call) -> Type:
+    ty = tensor_operand(call, 0)
+    if not (ty.dtype is None or is_float(ty.dtype) or is_integer(ty.dtype)):
+        raise wrong_operand(call, 0, "a tensor of real numbers")
+    for index in (1, 2):
+        limit = scalar_operand(call, index)
+        if is_bool(limit.dtype):
+            raise wrong_operand(call, index, "a number")
+        if is_integer(ty.dtype) and isinstance(limit.value, float) and not _is_whole(limit.value):
+            raise wrong_operand(call, index, f"a limit without a fraction, since x is {ty.dtype}")
+    return ty
+
+
+def _is_whole(value: float) -> bool:
+    return math.isinf(value) or value.is_integer()
+
+
+def _limit(xp: Any, value: Any, x: Any) -> Any:
+    """``value`` in the dtype of ``x``; a limit beyond all integers of that dtype is no limit."""
+    name = dtype_name(x.dtype)
+    if is_integer(name):
+        least, greatest = integer_range(name)
+        value = int(builtins.min(builtins.max(value, least), greatest))
+    return xp.asarray(value, dtype=x.dtype)
+
+
+def _clip(xp: Any, x: Any, min: Any, max: Any) -> Any:
+    limited = xp.minimum(xp.maximum(x, _limit(xp, min, x)), _limit(xp, max, x))
+    return cast(xp, xp.asarray(limited), dtype_name(x.dtype))
+
+
+CLIP = Op(
+    "relax.clip",
+    ("x", "min", "max"),
+    infer=_clip_type,
+    reference=_clip,
+    traits=(Trait.ELEMENTWISE,),
+    precision=Precision.FOLLOWS,
+    finite=True,
+)
+
+
+def clip(x: Expr, min: Expr | float, max: Expr | float) -> Call:
+    """``x`` with elements below ``min`` raised to it, and elements above ``max`` lowered to it.
+
+    Follows ``numpy.clip``: NaN stays NaN, and ``max`` wins where ``min`` is above it. Operands: ``x``, a
+    tensor of real numbers; ``min`` and ``max``, numbers (no tensors: for those use `maximum` and `minimum`).
+    Result: the type of ``x``. Raises `OpTypeError` for other operands, and for fractions that limit integers.
+    """
+    return CLIP(x, as_prim_value(min), as_prim_value(max))
+
+
+# --- multiply-add
+
+
+def _ewise_fma_type(call: Call) -> Type:
+    dtype = common_dtype(call)
+    if is_bool(dtype):
+        raise wrong_operand(call, 0, "numbers, not bool")
+    known = tensor_operand(call, 0)
+    for index in (1, 2):
+        ty = tensor_operand(call, index)
+        if UNKNOWN_NDIM not in (ty.ndim, known.ndim) and ty.ndim != known.ndim:
+            raise wrong_operand(call, index, f"a tensor of {known.ndim} axes, as before: nothing is broadcast")
+        if known.shape is not None and ty.shape is not None and shapes_equal(known.shape, ty.shape) is False:
+            raise wrong_operand(call, index, f"the shape {format_dims(known.shape)}: nothing is broadcast")
+        if known.ndim == UNKNOWN_NDIM or (known.shape is None and ty.shape is not None):
+            known = ty
+    return known.with_dtype(dtype)
+
+
+def _fma(xp: Any, x1: Any, x2: Any, x3: Any) -> Any:
+    return xp.add(xp.multiply(x1, x2), x3)
+
+
+EWISE_FMA = Op(
+    "relax.ewise_fma",
+    ("x1", "x2", "x3"),
+    infer=_ewise_fma_type,
+    reference=rounded_once(_fma),
+    traits=(Trait.ELEMENTWISE,),
+)
+
+
+def ewise_fma(x1: Expr, x2: Expr, x3: Expr) -> Call:
+    """``x1 * x2 + x3``, elementwise; follows ``relax.op.ewise_fma``.
+
+    Operands: tensors of one dtype and one shape: nothing is broadcast. Result: that type. Floats narrower
+    than float32 are rounded once, at the end.
+    Raises `OpTypeError` for bool, and when dtypes or shapes differ.
+    """
+    return EWISE_FMA(x1, x2, x3)
+
+
+# --- gradients
+
+
+@WHERE.define_gradient
+def _where_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    condition, x1, x2 = call.args
+    return [
+        None,
+        adjoints.collapse_to(where(condition, adjoint, 0.0), x1),
+        adjoints.collapse_to(where(condition, 0.0, adjoint), x2),
+    ]
+
+
+@CLIP.define_gradient
+def _clip_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    # An element that is what it was is within the limits, or on one, where PyTorch lets the gradient through, too.
+    return [where(equal(output, call.args[0]), adjoint, 0.0), None, None]

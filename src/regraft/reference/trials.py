@@ -1,0 +1,232 @@
+"""Values to try programs on, and whether two results agree.
+
+Random values of a type, sizes that hide no transpose (all different), and a comparison whose tolerance comes from
+the dtype. One place for every check by value in the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+import ml_dtypes
+import numpy as np
+
+from ..ir.dims import Dim, SymVar
+from ..ir.dtypes import as_dtype, is_float, is_unsigned, numpy_dtype
+from ..ir.errors import RegraftError
+from ..ir.expr import Var
+from ..ir.program import Function
+from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type
+from ..op.evaluate import Evaluator
+
+_SIZES: Final = (5, 3, 7, 2, 6, 4, 11, 9, 13, 8, 10, 12)
+_MANY_DIVISORS: Final = (12, 24, 36, 48, 60, 72)
+
+
+WHOLE: Final = (-3, 3)
+"""The least and the greatest of random integers, unless other ones are asked for."""
+
+
+class NoValueError(RegraftError):
+    """A type does not say enough to make a value of it."""
+
+
+class Sizes:
+    """Sizes for size variables, all different from each other and from ``taken``, the same for the same ``seed``.
+
+    ``divisible`` draws multiples of 12, for programs that split their axes.
+    """
+
+    def __init__(self, taken: Iterable[int] = (), seed: int = 0, *, divisible: bool = False) -> None:
+        used = set(taken)
+        pool = _MANY_DIVISORS if divisible else _SIZES
+        turned = pool[seed % len(pool) :] + pool[: seed % len(pool)]
+        self._left = [size for size in turned if size not in used]
+        self._next = max((*used, *pool)) + 1
+
+    def draw(self, _variable: SymVar) -> int:
+        """A size that was not drawn before."""
+        if self._left:
+            return self._left.pop(0)
+        self._next += 1
+        return self._next - 1
+
+
+def random_value(
+    ty: Type, size: Callable[[Dim], int], random: np.random.Generator, whole: tuple[int, int] = WHOLE
+) -> Any:
+    """A random value of ``ty``; ``size`` gives the value of each size.
+
+    Floats are normally distributed, integers are between those of ``whole`` (from 0 if unsigned), bools
+    are even. Raises
+    `NoValueError` for a tensor of unknown shape or dtype, and for functions and objects.
+    """
+    match ty:
+        case TensorType(shape=tuple() as dims, dtype=str() as dtype):
+            return random_array([size(dim) for dim in dims], dtype, random, whole)
+        case TupleType():
+            return tuple([random_value(field, size, random, whole) for field in ty.fields])
+        case ShapeType(values=tuple() as values):
+            return tuple([size(dim) for dim in values])
+        case PrimType():
+            if isinstance(ty.value, float | bool):
+                return ty.value
+            if ty.value is not None:
+                return size(ty.value)
+            return random_array((), ty.dtype, random, whole).item()
+        case _:
+            raise NoValueError(f"no random value can be made of {ty!r}")
+
+
+def random_array(
+    shape: Sequence[int], dtype: str, random: np.random.Generator, whole: tuple[int, int] = WHOLE
+) -> np.ndarray:
+    """A random array; see `random_value`."""
+    if dtype == "bool":
+        return random.integers(0, 2, size=tuple(shape)).astype(np.bool_)
+    if dtype.startswith("complex"):
+        parts = random.standard_normal((2, *shape))
+        return (parts[0] + 1j * parts[1]).astype(numpy_dtype(dtype))
+    if is_float(dtype):
+        return random.standard_normal(tuple(shape)).astype(numpy_dtype(dtype))
+    low, high = max(whole[0], 0) if is_unsigned(dtype) else whole[0], whole[1]
+    if dtype == "int2":
+        low, high = max(low, -2), min(high, 1)
+    return random.integers(low, high, size=tuple(shape), endpoint=True).astype(numpy_dtype(dtype))
+
+
+# --- whether two results agree
+
+
+def random_arguments(
+    function: Function, seed: int = 0, *, whole: tuple[int, int] = WHOLE, divisible: bool = False
+) -> list[Any]:
+    """Arguments for ``function``: arrays, tuples of them, shapes, numbers; the same for the same ``seed``.
+
+    Floats are normally distributed, integers in the range ``whole``. Size variables get small sizes that differ from
+    each other and from the fixed ones (multiples of 12 if ``divisible``). Raises `NoValueError` for a parameter
+    whose type does not say enough.
+    """
+    random = np.random.default_rng(seed)
+    fixed = {size for param in function.params for size in _fixed_sizes(param.ty)}
+    sizes = Evaluator({}, _no_input, Sizes(fixed, seed, divisible=divisible).draw)
+    return [random_value(param.ty, sizes.size, random, whole) for param in function.params]
+
+
+def _no_input(var: Var) -> Any:
+    raise AssertionError(f"sizes depend on no variable, yet {var.name_hint} was asked for")
+
+
+def _fixed_sizes(ty: Type) -> Iterable[int]:
+    stack = [ty]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, TupleType):
+            stack.extend(current.fields)
+        elif isinstance(current, TensorType):
+            yield from (size for size in current.shape or () if isinstance(size, int))
+
+
+class Difference(NamedTuple):
+    """Where two results differ most: ``place`` is empty, or the field of a tuple such as ``[1]``.
+
+    ``absolute`` and ``relative`` are the largest errors, None where the values cannot be compared at all;
+    ``tolerance`` is the relative one that was allowed (0 for integers and bools).
+    """
+
+    place: str
+    text: str
+    absolute: float | None = None
+    relative: float | None = None
+    tolerance: float | None = None
+
+    def __str__(self) -> str:
+        return f"output{self.place}: {self.text}"
+
+
+def tolerance(dtype: str) -> float:
+    """The relative error that rounding may cause: the dtype's epsilon to the power of 0.7, and 0 for whole numbers.
+
+    About 1e-11 for float64, 1e-5 for float32, 8e-3 for float16 and 3e-2 for bfloat16: room for sums in another
+    order over some hundred terms, far below what a wrong formula gives.
+    """
+    if not is_float(dtype) and not dtype.startswith("complex"):
+        return 0.0
+    limits = cast("Any", ml_dtypes.finfo(numpy_dtype(dtype)))
+    return float(limits.eps) ** 0.7
+
+
+def difference(
+    expected: Any, actual: Any, *, rtol: float | None = None, atol: float | None = None, place: str = ""
+) -> Difference | None:
+    """Where ``actual`` differs from ``expected`` by more than the tolerance; None if they agree.
+
+    Arrays must agree in dtype and shape; NaN agrees with NaN, infinities and whole numbers with themselves only.
+    ``rtol`` is `tolerance` of the dtype, and ``atol`` that times the largest finite value (at least 1), unless given.
+    """
+    if isinstance(expected, tuple) and isinstance(actual, tuple):
+        fields: tuple[Any, ...] = expected  # pyright: ignore[reportUnknownVariableType]
+        others: tuple[Any, ...] = actual  # pyright: ignore[reportUnknownVariableType]
+        if len(fields) != len(others):
+            return Difference(place, f"{len(others)} fields instead of {len(fields)}")
+        pairs = enumerate(zip(fields, others, strict=True))
+        found = (difference(x, y, rtol=rtol, atol=atol, place=f"{place}[{i}]") for i, (x, y) in pairs)
+        return next((one for one in found if one is not None), None)
+    if isinstance(expected, tuple) or isinstance(actual, tuple):
+        return Difference(place, f"{_kind(actual)} instead of {_kind(expected)}")
+    want, got = np.asarray(expected), np.asarray(actual)
+    if want.dtype != got.dtype:
+        return Difference(place, f"dtype {got.dtype} instead of {want.dtype}")
+    if want.shape != got.shape:
+        return Difference(place, f"shape {got.shape} instead of {want.shape}")
+    return _array_difference(want, got, rtol, atol, place)
+
+
+def _array_difference(
+    want: np.ndarray, got: np.ndarray, rtol: float | None, atol: float | None, place: str
+) -> Difference | None:
+    dtype = as_dtype(want.dtype)
+    relative = tolerance(dtype) if rtol is None else rtol
+    inexact = is_float(dtype) or dtype.startswith("complex")
+    wide = np.complex128 if dtype.startswith("complex") else np.float64
+    with np.errstate(all="ignore"):
+        x, y = want.astype(wide), got.astype(wide)
+        # Whole numbers are compared as they are: as floats, large ones would be rounded together.
+        same = np.asarray(want == got)
+        if inexact:
+            same = same | (np.isnan(x) & np.isnan(y))
+        errors = np.where(same, 0.0, np.abs(y - x))
+        magnitude = np.asarray(np.abs(x))
+        finite = magnitude[np.isfinite(magnitude)]
+        scale = max(1.0, float(finite.max())) if finite.size else 1.0
+        absolute = relative * scale if atol is None else atol
+        both_finite = np.isfinite(x) & np.isfinite(y)
+        wrong = ~same & ~(inexact & both_finite & (errors <= absolute + relative * magnitude))
+    if not wrong.any():
+        return None
+    comparable = wrong & np.isfinite(errors)
+    worst = np.unravel_index(int(np.argmax(np.where(comparable, errors, -1.0))), errors.shape)
+    if not comparable.any():
+        worst = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+    largest = float(errors[worst])
+    share = largest / float(magnitude[worst]) if magnitude[worst] else float("inf")
+    index = f" at {tuple(int(i) for i in worst)}" if want.ndim else ""
+    instead = f"{_shown(got[worst])} instead of {_shown(want[worst])}"
+    return Difference(
+        place,
+        f"{int(wrong.sum())} of {want.size} elements differ; the most{index}: {instead}, "
+        f"an error of {largest:.3g} ({share:.3g} relative), where {dtype} allows {relative:.3g}",
+        largest,
+        share,
+        relative,
+    )
+
+
+def _shown(element: Any) -> str:
+    number = element.item()
+    return f"{number:.6g}" if isinstance(number, float | complex) else str(number)
+
+
+def _kind(value: Any) -> str:
+    return "a tuple" if isinstance(value, tuple) else "an array" if isinstance(value, np.ndarray) else repr(value)
