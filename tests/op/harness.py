@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from regraft.engine import BuildError, runs_on
+from regraft.engine import BuildError
 from regraft.engine import build as build_program
 from regraft.ir import (
     Call,
@@ -33,6 +31,7 @@ from regraft.ir import (
 from regraft.ir.dtypes import as_dtype
 from regraft.ir.visitor import iter_bindings
 from regraft.transform import Legalize
+from tests.op import on_xla
 
 TOLERANCES = {
     "float64": 1e-10,
@@ -126,8 +125,8 @@ def check(
     An item of ``arrays`` that is a tuple is one tuple operand. The same reference text also runs on PyTorch's arrays,
     and the torch engine with PyTorch's own kernels, unless ``torch_too`` or ``kernels_too`` is False (say why at the
     call) or PyTorch lacks a dtype. ONNX Runtime computes the call too, unless ``onnx_too`` is False (say why at the
-    call) or it has no arithmetic for a dtype (`check_on_onnxruntime`). XLA computes it in some of the tests
-    (`check_on_xla`), since it compiles each call. A composite's decomposition has the same value, unless
+    call) or it has no arithmetic for a dtype (`check_on_onnxruntime`). XLA computes it together with the
+    other calls of the test's module, when that ends (`on_xla`). A composite's decomposition has the same value, unless
     ``decomposed_too`` is False (say why at the call). OpenVINO computes the first calls of each operator, unless
     ``openvino_too`` is False (say why at the call).
     """
@@ -152,8 +151,7 @@ def check(
         check_on_onnxruntime(call, values, expected, tolerance)
         if openvino_too:
             check_on_openvino(call, values, expected, tolerance)
-    if is_chosen_for_xla(call):
-        check_on_xla(call, values, expected, tolerance)
+    on_xla.later(call, values, lambda found: assert_close(to_numpy(found), expected, tolerance))
     if not torch_too or any(is_foreign_to_torch(value.dtype) for value in values.values()):
         return
     tensors = {var: _to_torch(value) for var, value in values.items()}
@@ -191,45 +189,6 @@ def check_on_onnxruntime(call: Call, values: dict[Var, Any], expected: Any, tole
         return
     found = build_program(module, target="onnxruntime", threads=1)["main"](*values.values())
     assert_close(found, expected, tolerance)
-
-
-XLA_SHARE = 4
-"""Of how many tests one runs on XLA."""
-
-XLA_NEEDS_VALUES = {
-    "relax.dynamic_strided_slice",
-    "relax.nonzero",
-    "relax.unique",
-    "relax.vision.all_class_non_max_suppression",
-    "relax.vision.roi_align",
-}
-"""Operators whose result, or (by default) number of samples, has a size that depends on values."""
-
-_seen_on_xla: set[str] = set()
-
-
-def is_chosen_for_xla(call: Call) -> bool:
-    """Whether this check runs on XLA: each operator's first in this process, and those of every fourth test."""
-    assert isinstance(call.op, Op)
-    is_first = call.op.name not in _seen_on_xla
-    _seen_on_xla.add(call.op.name)
-    test = os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0]
-    return is_first or zlib.crc32(test.encode()) % XLA_SHARE == 0
-
-
-def check_on_xla(call: Call, values: dict[Var, Any], expected: Any, tolerance: float | None) -> None:
-    """XLA gives what is expected; a program with a size that depends on values it refuses when it compiles."""
-    module = IRModule.from_expr(Function(list(values), call))
-    options = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-    assert isinstance(call.op, Op)
-    try:
-        found = build_program(module, target="xla", compiler_options=options)["main"](*values.values())
-    except BuildError:
-        if call.op.name not in XLA_NEEDS_VALUES:
-            raise
-        return
-    assert runs_on("xla", call.op)
-    assert_close(to_numpy(found), expected, tolerance)
 
 
 _ENOUGH_ON_OPENVINO = 2

@@ -15,7 +15,8 @@ from regraft.run import BuildError, ExecutionError, TypeCheckError, build, runs_
 from regraft.run.externs import register_func, remove_global_func
 from regraft.testing import random_inputs, random_module
 from tests.conftest import RunPython
-from tests.op.harness import XLA_NEEDS_VALUES, assert_close, to_numpy
+from tests.op.harness import assert_close, to_numpy
+from tests.op.on_xla import NEEDS_VALUES
 from tests.run.programs import add_function, program, tensor
 
 OPERATORS = [op for op in Op.all() if op.name.startswith("relax.")]
@@ -27,9 +28,9 @@ def on_xla(module: IRModule, **options: Any) -> Any:
 
 
 def test_every_operator_runs_whose_sizes_are_known_before_its_values() -> None:
-    # That each gives its reference's numbers is tested with the operators: `tests.op.harness.check_on_xla`.
+    # That each gives its reference's numbers is tested with the operators: `tests.op.on_xla`.
     refused = {op.name for op in OPERATORS if not runs_on("xla", op)}
-    assert refused == XLA_NEEDS_VALUES - {"relax.dynamic_strided_slice", "relax.vision.roi_align"}
+    assert refused == NEEDS_VALUES - {"relax.dynamic_strided_slice", "relax.vision.roi_align"}
 
 
 @pytest.mark.parametrize("first_seed", range(0, 40, 10))

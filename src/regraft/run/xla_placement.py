@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..ir.dtypes import numpy_dtype
 from ..ir.op import Call
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType
@@ -20,6 +21,24 @@ from .errors import BuildError
 from .mesh import CutAxes, Mesh
 from .sharding_gate import Placed, check_sizes, checked_spec
 from .xla_library import Array, Device, Sharding, create_device_mesh, jax
+
+_CARRIERS: Final = {
+    **dict.fromkeys(("int2", "int4"), "int8"),
+    **dict.fromkeys(("uint2", "uint4"), "uint8"),
+    "float4_e2m1fn": "bfloat16",
+}
+"""As what numbers narrower than a byte go in: JAX and XLA disagree on how their arrays lie in memory."""
+
+
+def carrier(dtype: Any) -> np.dtype[Any]:
+    """The dtype that an argument of ``dtype`` goes in as; the compiled program makes it what it was."""
+    given = np.dtype(dtype)
+    return np.dtype(numpy_dtype(_CARRIERS[given.name])) if given.name in _CARRIERS else given
+
+
+def _carried(array: Any) -> Any:
+    """``array``, of NumPy or JAX, in the dtype that it goes in as."""
+    return array.astype(carrier(array.dtype)) if array.dtype.name in _CARRIERS else array
 
 
 def devices_of(platform: str | None) -> list[Device]:
@@ -105,10 +124,11 @@ class Placement:
     def put_weight(self, data: TensorData, sharding: Sharding) -> Array:
         """A weight in its place; of a file, each process reads the parts of its own devices."""
         array = data.read()
-        return self.put_parts(data.shape, sharding, lambda region: np.asarray(array[region]))
+        return self.put_parts(data.shape, sharding, lambda region: _carried(np.asarray(array[region])))
 
     def put_argument(self, value: Any, sharding: Sharding) -> Array:
         """An argument in its place; every process gives the whole of it, and sends the parts of its own devices."""
+        value = _carried(value)
         if isinstance(value, jax.Array):
             return value if value.sharding == sharding else jax.device_put(value, sharding)
         if jax.process_count() == 1:

@@ -29,7 +29,7 @@ from .sharding_gate import Placed
 from .xla_calls import LOWERINGS, Outside, call_extern, helpers
 from .xla_kernels import KERNELS
 from .xla_library import Array, compilation_cache, jax, jnp
-from .xla_placement import Placement
+from .xla_placement import Placement, carrier
 from .xla_processes import agree, process_count
 from .xla_report import SCOPE, FunctionReport, collectives_of, memory_of, sizes_text
 from .xla_values import ARRAY, Known, array_dtype, as_argument, assemble, dissect
@@ -241,7 +241,9 @@ class XlaFunction:
 
         def traced(kept: dict[int, Any], donated: dict[int, Any], weights: list[Any]) -> list[Any]:
             leaves: list[Any] = []
-            arrays = [array for _, array in sorted((kept | donated).items())]
+            given = [array for _, array in sorted((kept | donated).items())]
+            arrays = [array.astype(dtype) for array, (_, dtype) in zip(given, signature.arrays, strict=True)]
+            weights = [w.astype(numpy_dtype(data.dtype)) for w, data in zip(weights, self.weights, strict=True)]
             results.append(dissect(self._run(*assemble(signature.template, iter(arrays)), *weights), leaves))
             return leaves
 
@@ -249,9 +251,9 @@ class XlaFunction:
         structures: list[Any] = []
         for name, (shape, dtype) in zip(names, signature.arrays, strict=True):
             placement.check_sizes(f"{self.name}: inputs", self._placed.get(name), shape)
-            structures.append(jax.ShapeDtypeStruct(shape, dtype, sharding=placement.sharding(name)))
+            structures.append(jax.ShapeDtypeStruct(shape, carrier(dtype), sharding=placement.sharding(name)))
         weights = [
-            jax.ShapeDtypeStruct(data.shape, numpy_dtype(data.dtype), sharding=placement.sharding(data.name))
+            jax.ShapeDtypeStruct(data.shape, carrier(numpy_dtype(data.dtype)), sharding=placement.sharding(data.name))
             for data in self.weights
         ]
         lowered = jax.jit(traced, keep_unused=True, donate_argnums=1).lower(*self._parted(names, structures), weights)
