@@ -18,8 +18,8 @@ from regraft.run import build
 from regraft.run.mesh import Mesh
 from regraft.testing import random_inputs, random_module
 from tests.op.harness import assert_close, to_numpy
+from tests.op.on_xla import OPTIONS as FAST
 
-FAST = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 MESHES = [Mesh(data=1, model=1), Mesh(data=8, model=1), Mesh(data=2, model=4)]
 
 

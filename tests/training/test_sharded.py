@@ -12,6 +12,7 @@ from regraft.ir import TensorType
 from regraft.run import BuildError, Mesh
 from regraft.training import SGD, Adam, CrossEntropyLoss, MomentumSGD, SetupTrainer, Trainer, TrainingError
 from regraft.training.train_step import owners
+from tests.op.on_xla import OPTIONS
 from tests.training.models import LABELS, LOGITS, ConvolutionalNet, Perceptron
 
 RANDOM = np.random.default_rng(0)
@@ -21,7 +22,7 @@ BATCHES = [
 PAIR = {"w1": (None, "model"), "b1": ("model",), "w2": ("model", None)}
 FULLY = {"w1": ("data", None), "w2": ("data", None), "b1": ("data",)}
 BY_BATCH = {"x": ("data",), "targets": ("data",)}
-FAST = {"compiler_options": {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}}
+FAST = {"compiler_options": OPTIONS}
 GRADIENTS = (64 * 48 + 48 + 48 * 10 + 10) * 4
 
 
