@@ -21,7 +21,7 @@ from ..ir.node import print_node
 from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, is_leaf
 from ..ir.steps import Steps, run_steps
-from ..ir.types import TensorType, Type, is_subtype, type_symvars
+from ..ir.types import FuncType, TensorType, Type, is_subtype, type_symvars
 from ..ir.visitor import parts_of
 from .variables import own_symvars
 
@@ -133,7 +133,7 @@ class _Checker:
                 raise self.fail(f"the value of a match_cast is a {type(value).__name__}; bind it to a variable first")
             self._define_sizes((binding.ty,))
             self._require_sizes(type_symvars(binding.ty), "the type that is cast to")
-        self._require_sizes(type_symvars(var.ty), f"the type of {var.name_hint}")
+        self._require_sizes(_sizes_from_around(var.ty), f"the type of {var.name_hint}")
         if isinstance(var, DataflowVar) and not in_dataflow:
             raise self.fail(f"{var.name_hint} is a DataflowVar, but its block is no dataflow block; use a Var")
         if self._check_ty:
@@ -234,6 +234,14 @@ class _Checker:
                     f"{where} mentions the size {size}, which is not defined; a parameter or cast in which "
                     "it stands alone as a dimension defines it"
                 )
+
+
+def _sizes_from_around(ty: Type) -> list[SymVar]:
+    """The size variables that ``ty`` mentions; of a function, without those that its parameters define."""
+    own: set[SymVar | None] = set()
+    if isinstance(ty, FuncType):
+        own.update(size for param in ty.params or () for size in defining_symvars(param))
+    return [size for size in type_symvars(ty) if size not in own]
 
 
 def well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:

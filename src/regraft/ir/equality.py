@@ -274,6 +274,13 @@ class Comparer:
             self._define_sizes((a.ty,), (b.ty,))
             if not self._types(a.ty, b.ty):
                 return self._differ(a.ty, b.ty, _Place(place, "ty"))
+        elif (
+            isinstance(a.value, Function)
+            and isinstance(b.value, Function)
+            and len(a.value.params) == len(b.value.params)
+        ):
+            # The type of its variable mentions the sizes that its parameters define.
+            self._define_sizes([p.ty for p in a.value.params], [p.ty for p in b.value.params])
         return self._define(a.var, b.var, place)
 
     def _block(self, a: BindingBlock, b: BindingBlock, place: _Place | None) -> bool:

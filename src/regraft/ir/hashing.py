@@ -125,6 +125,8 @@ class _Hasher:
         if isinstance(binding, MatchCast):
             self._define_sizes((binding.ty,))
             self._say(self._type(binding.ty))
+        elif isinstance(binding.value, Function):
+            self._define_sizes(param.ty for param in binding.value.params)
         self._say(type(binding.var).__name__, self._type(binding.var.ty))
         self._define(binding.var)
 

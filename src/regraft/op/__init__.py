@@ -71,6 +71,7 @@ from .primitive.logical import (
     logical_xor,
     right_shift,
 )
+from .primitive.loop import loop
 from .primitive.manipulate import flip, layout_transform, permute_dims, reverse_sequence
 from .primitive.packed import (
     assert_op,
@@ -192,6 +193,7 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
+    "loop",
     "make_closure",
     "masked_fill",
     "matmul",

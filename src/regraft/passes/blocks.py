@@ -15,7 +15,7 @@ from ..rewrite.walk import FunctionWalk
 class SessionWalk(FunctionWalk):
     """Opens a session on each block, those of branches included; `edit` says what happens in it.
 
-    Bindings that nothing needs go when a block is written again. Functions defined inside are left alone.
+    Bindings that nothing needs go when a block is written again. Those of functions defined inside, too.
     """
 
     def __init__(self, function: Function) -> None:

@@ -6,12 +6,14 @@ called; else a closure over what it uses takes its place.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ..analysis import free_symbolic_vars, free_vars
 from ..ir.builder import NameSupply
 from ..ir.expr import Expr, GlobalVar, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
-from ..ir.op import Call, Op
+from ..ir.op import Call, Op, is_call_of
 from ..ir.program import Binding, Function, VarBinding
 from ..ir.types import FuncType
 from ..ir.visitor import iter_bindings
@@ -22,8 +24,11 @@ from .passes import ModulePass, Pass
 class _Lifting(ExprMutator):
     """Takes the local functions out of one function of the module."""
 
-    def __init__(self, name: str, names: NameSupply, lifted: dict[GlobalVar, Function]) -> None:
+    def __init__(
+        self, name: str, names: NameSupply, lifted: dict[GlobalVar, Function], bodies: Collection[Expr]
+    ) -> None:
         super().__init__()
+        self._bodies = bodies
         self._name = name
         self._free_names = names
         self._lifted = lifted
@@ -35,6 +40,8 @@ class _Lifting(ExprMutator):
         if not isinstance(function, Function) or free_symbolic_vars(function):
             return binding
         captured = [var for var in free_vars(function) if var is not binding.var]
+        if captured and binding.var in self._bodies:
+            return binding
         own_type = function.ty
         assert isinstance(own_type, FuncType)
         params = [Var(var.name_hint, var.ty, var.origins) for var in captured]
@@ -84,12 +91,18 @@ class _Inside(ExprMutator):
         return call
 
 
+def _bodies_of_loops(function: Function) -> set[Expr]:
+    values = [binding.value for binding in iter_bindings(function)]
+    return {value.args[0] for value in values if isinstance(value, Call) and is_call_of(value, "relax.loop")}
+
+
 def LambdaLift() -> Pass:
     """Make functions of the module of functions that are defined inside others, under ``<outer>_<inner>``.
 
     One that uses variables of the function around it gets them as further parameters, and a closure
     (``R.make_closure``) takes its place; calls of it become ``R.invoke_pure_closure``, or ``R.invoke_closure`` where it
-    has effects. One that mentions sizes which only the outer function defines stays where it is.
+    has effects. One that mentions sizes which only the outer function defines stays where it is, and so does the body
+    of a loop that uses variables from around it: a loop takes no closure.
 
     Needs: nothing. Guarantees: the same values to the bit, effects in the same order. Cost: linear, for each level of
     functions in functions.
@@ -103,7 +116,7 @@ def LambdaLift() -> Pass:
             variable, function = pending.pop(0)
             if any(isinstance(binding.value, Function) for binding in iter_bindings(function)):
                 lifted: dict[GlobalVar, Function] = {}
-                function = _Lifting(variable.name_hint, names, lifted).mutate(function)
+                function = _Lifting(variable.name_hint, names, lifted, _bodies_of_loops(function)).mutate(function)
                 pending[:0] = lifted.items()
             table[variable] = function
         same = len(table) == len(module) and all(module.functions[v] is f for v, f in table.items())

@@ -126,6 +126,8 @@ def _block_names(function: Function) -> dict[int, str]:
                     of = f"branch of {binding.var.name_hint}"
                     pending.append((binding.value.true_branch, f" of the true {of}"))
                     pending.append((binding.value.false_branch, f" of the false {of}"))
+                elif isinstance(binding.value, Function):
+                    pending.append((binding.value.body, f" of {binding.var.name_hint}"))
     return names
 
 

@@ -1,5 +1,6 @@
-"""Going through a function block by block, branches included, with what each block may see of the rest.
+"""Going through a function block by block, bodies inside included, with what each block may see of the rest.
 
+The bodies are those of branches, and of functions that are defined inside, such as a loop's.
 Blocks are visited in order. What earlier blocks bind stays visible to later ones unless it is local to a dataflow
 block; where a definition mentions nothing local, later blocks may look through it. One table of definitions serves the
 whole walk: a block adds its own while it is looked at, and takes them out again. Cost: linear in the function.
@@ -25,7 +26,7 @@ _IN_RESULT: Final = 1 << 62
 
 
 class FunctionWalk:
-    """Goes through one function: its blocks in order, and the branches inside them; `block` says what becomes of each.
+    """Goes through one function: its blocks in order, and the bodies inside them; `block` says what becomes of each.
 
     ``renames`` are the variables that blocks gave new ones for, ``sizes`` the size variables that are defined before
     the block at hand.
@@ -106,8 +107,8 @@ class FunctionWalk:
                 yield binding.var
 
     def _with_branches(self, block: BindingBlock, outer: dict[Var, Expr], scope: dict[Var, None]) -> BindingBlock:
-        """``block`` with the branches inside it rewritten."""
-        if isinstance(block, DataflowBlock) or not any(type(b.value) is If for b in block):
+        """``block`` with the branches and functions inside it rewritten."""
+        if not any(type(b.value) is If or type(b.value) is Function for b in block):
             return block
         bindings: list[Binding] = []
         for binding in block:
@@ -117,11 +118,27 @@ class FunctionWalk:
                 no = self._sequence(value.false_branch, outer, scope)
                 if yes is not value.true_branch or no is not value.false_branch:
                     binding = VarBinding(binding.var, If(value.cond, yes, no))
+            elif type(binding) is VarBinding and type(value) is Function:
+                body = self._function_body(value, outer, scope)
+                if body is not value.body:
+                    binding = VarBinding(binding.var, value.with_body(body))
             bindings.append(binding)
             _reveal(binding, outer, scope)
         _hide([binding.var for binding in bindings], outer, scope)
         same = all(a is b for a, b in zip(bindings, block, strict=True))
-        return block if same else BindingBlock(bindings)
+        return block if same else type(block)(bindings)
+
+    def _function_body(self, function: Function, outer: dict[Var, Expr], scope: dict[Var, None]) -> SeqExpr:
+        """The body of a function that is defined inside, rewritten: a loop's, say. It promises the same type."""
+        own = [size for param in function.params for size in type_symvars(param.ty) if size not in self.sizes]
+        self.sizes.update(dict.fromkeys(own))
+        scope.update(dict.fromkeys(function.params))
+        body = self._sequence(function.body, outer, scope)
+        for param in function.params:
+            scope.pop(param, None)
+        for size in own:
+            self.sizes.pop(size, None)
+        return body
 
 
 def _reveal(binding: Binding, outer: dict[Var, Expr], scope: dict[Var, None]) -> None:

@@ -25,6 +25,7 @@ from .errors import ExecutionError, TypeCheckError
 from .executable import Entry, Executable
 from .failures import located
 from .function_writer import write_module
+from .loops import loop_over
 from .packed import LOWERINGS, helpers
 from .python_source import Dialect, PythonModule
 
@@ -35,7 +36,7 @@ def _empty(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     return np.empty(shape, numpy_dtype(dtype))
 
 
-DIALECT: Final = Dialect("numpy", np, TensorData.numpy, array_dtype, LOWERINGS, helpers(_empty, np.copy))
+DIALECT: Final = Dialect("numpy", np, TensorData.numpy, array_dtype, LOWERINGS, helpers(_empty, np.copy, loop_over(np)))
 
 
 def runs(op: Op) -> bool:

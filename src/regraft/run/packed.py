@@ -17,6 +17,7 @@ from ..ir.types import TensorType, TupleType, Type
 from .arrays import as_result
 from .errors import BuildError, ExecutionError
 from .externs import get_global_func
+from .loops import write_loop
 from .python_source import Lowering, WriteCall
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ LOWERINGS: Final = {
     "relax.print": Lowering(_reported("print_values")),
     "relax.assert_op": Lowering(_reported("assert_holds")),
     "relax.null_value": Lowering(_null_value),
+    "relax.loop": Lowering(write_loop),
     "relax.make_closure": Lowering(_make_closure),
     "relax.invoke_closure": Lowering(_invoke_closure, untrusted=True),
     "relax.invoke_pure_closure": Lowering(_invoke_closure, untrusted=True),
@@ -158,7 +160,7 @@ LOWERINGS: Final = {
 """The operators whose meaning lies outside of the array API, the same in every engine that runs Python."""
 
 
-def helpers(allocate: Allocate, copy: Callable[[Any], Any]) -> dict[str, Any]:
+def helpers(allocate: Allocate, copy: Callable[[Any], Any], loop: Callable[..., Any]) -> dict[str, Any]:
     """The globals that the text of `LOWERINGS` refers to."""
     return {
         "as_condition": as_condition,
@@ -168,5 +170,6 @@ def helpers(allocate: Allocate, copy: Callable[[Any], Any]) -> dict[str, Any]:
         "call_packed": call_packed,
         "close_over": close_over,
         "get_global_func": get_global_func,
+        "loop": loop,
         "print_values": print_values,
     }

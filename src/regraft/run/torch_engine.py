@@ -19,6 +19,7 @@ from .errors import BuildError, ExecutionError, TypeCheckError
 from .executable import Entry, Executable
 from .failures import located
 from .function_writer import FunctionWriter, write_module
+from .loops import loop_over
 from .packed import LOWERINGS, helpers
 from .python_source import Dialect, Lowering, PythonModule
 from .torch_speed import AS_IT_IS, Speed, with_speed
@@ -93,7 +94,12 @@ def dialect(device: torch.device | None) -> Dialect:
     names = {name: f"torch_{name.removeprefix('relax.').replace('.', '_')}" for name in KERNELS}
     lowerings = {name: Lowering(partial(_write_kernel, text)) for name, text in names.items()}
     kernels = {text: KERNELS[name] for name, text in names.items()}
-    tools = {**helpers(allocate, torch.clone), **kernels, "aten_device": default_device, "choose": choose}
+    tools = {
+        **helpers(allocate, torch.clone, loop_over(xp)),
+        **kernels,
+        "aten_device": default_device,
+        "choose": choose,
+    }
     return Dialect(
         "torch",
         xp,

@@ -22,6 +22,7 @@ from .packed import LOWERINGS as COMMON
 from .packed import assert_holds, call_inplace, close_over, print_values
 from .python_source import Lowering
 from .xla_library import io_callback, jax, jnp, lax
+from .xla_loops import loop
 from .xla_values import assemble, dissect
 
 if TYPE_CHECKING:
@@ -231,5 +232,6 @@ def helpers(outside: Outside) -> dict[str, Any]:
         "choose": choose,
         "close_over": close_over,
         "get_global_func": get_global_func,
+        "loop": loop,
         "print_values": outside.print_values,
     }

@@ -1,4 +1,4 @@
-"""Loops written out, beside ONNX Runtime that runs them as they are, and those that cannot be."""
+"""Loops read, and written again, beside ONNX Runtime that runs them as they are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from regraft.formats import UnsupportedOperatorError, from_onnx
+from regraft import optimize
+from regraft.formats import UnsupportedOperatorError, from_onnx, to_onnx
+from regraft.transform import op_counts
 from tests.formats.onnx.single_node import assert_same, one_node, run_here, run_onnxruntime
 
 X = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
@@ -127,50 +129,35 @@ def test_a_branch_whose_condition_is_known_is_written_in_place() -> None:
     assert "if " not in from_onnx(model).script()
 
 
+ENDS_BY_VALUE = [node("ReduceMax", "b0", "most", keepdims=0), node("Less", "most eight", "on_out")]
+
+
 @pytest.mark.parametrize(
-    ("model", "message"),
+    "model",
     [
-        (loop_model(body([KEPT, DOUBLED]), None, True), "it makes more than 512 steps"),
-        (
-            loop_model(
-                body([DOUBLED, node("ReduceMax", "b0", "most", keepdims=0), node("Less", "most eight", "on_out")]), None
-            ),
-            "how many steps it makes is known at run time only",
-        ),
-        (
-            loop_model(
-                body(
-                    [
-                        node("Concat", "a0 a0", "b0", axis=0),
-                        node("ReduceMax", "b0", "most", keepdims=0),
-                        node("Less", "most eight", "on_out"),
-                    ]
-                ),
-                4,
-            ),
-            "whether it goes on is computed at run time, and a step changes the type of its state",
-        ),
-        (
-            loop_model(
-                body(
-                    [
-                        DOUBLED,
-                        node("ReduceMax", "b0", "most", keepdims=0),
-                        node("Less", "most eight", "on_out"),
-                        node("Identity", "b0", "s0"),
-                    ],
-                    scanned=1,
-                ),
-                4,
-                scanned=1,
-            ),
-            "how many rows it gives is known at run time only",
-        ),
+        loop_model(body([DOUBLED, *ENDS_BY_VALUE]), None),
+        loop_model(body([DOUBLED, *ENDS_BY_VALUE]), 3, True),
+        loop_model(body([node("Concat", "a0 a0", "b0", axis=0), *ENDS_BY_VALUE]), 4),
+        loop_model(body([node("Concat", "a0 a0", "b0", axis=0), KEPT]), 4),
+        loop_model(body([DOUBLED, *ENDS_BY_VALUE, node("Identity", "b0", "s0")], scanned=1), 4, scanned=1),
+        loop_model(body([DOUBLED, KEPT]), 2000),
     ],
-    ids=["endless", "open", "grows", "rows"],
+    ids=["until", "until or three", "grows until", "grows", "rows until", "many"],
 )
-def test_a_loop_that_cannot_be_written_out_says_why(model: onnx.ModelProto, message: str) -> None:
-    with pytest.raises(UnsupportedOperatorError, match=message):
+@pytest.mark.parametrize("factor", [0.3, 1.0, 100.0])
+def test_a_loop_whose_steps_only_a_run_tells_is_a_loop(model: onnx.ModelProto, factor: float) -> None:
+    check_model(model, (np.abs(X) * factor).astype(np.float32))
+    read = from_onnx(model)
+    assert op_counts(read)["relax.loop"] == 1
+    written = to_onnx(optimize(read))
+    assert [item.op_type for item in written.graph.node] == ["Loop"]
+    before, after = (len(loop.attribute[0].g.node) for loop in (model.graph.node[0], written.graph.node[0]))
+    assert after <= before
+
+
+def test_a_loop_without_an_end_is_refused() -> None:
+    model = loop_model(body([KEPT, DOUBLED]), None, True)
+    with pytest.raises(UnsupportedOperatorError, match="it would never end: it has neither a number of steps nor"):
         from_onnx(model)
 
 
@@ -217,9 +204,14 @@ def test_a_scan_of_opset_8_goes_over_each_element_of_a_batch() -> None:
     check_model(model, *[random.standard_normal(shape).astype(np.float32) for shape in ((2, 3), (2, 4, 3))])
 
 
-def test_a_scan_of_unknown_length_says_so() -> None:
+def test_a_scan_of_a_length_that_only_a_run_tells_is_a_scan() -> None:
     inputs = {"a": np.zeros(3, np.float32), "x": X}
     proto = one_node("Scan", inputs, 3, body=scan_body(), num_scan_inputs=1)
     proto.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "n"
-    with pytest.raises(UnsupportedOperatorError, match="its number of steps, a size of what it scans, is known at run"):
-        from_onnx(proto)
+    for output, shape in zip(proto.graph.output, [(3,), ("n", 3), ("n", 3)], strict=True):
+        output.CopyFrom(value(output.name, TensorProto.FLOAT, shape))
+    for rows in (1, 4):
+        check_model(proto, np.ones(3, np.float32), X[:rows])
+    assert [result.shape for result in run_here(proto, {"a": X[0], "x": X[:0]}, "numpy")] == [(3,), (0, 3), (0, 3)]
+    written = to_onnx(optimize(from_onnx(proto)))
+    assert [item.op_type for item in written.graph.node] == ["Scan"]

@@ -20,7 +20,7 @@ def _if(node: NodeImporter) -> tuple[Imported | None, ...]:
             return node.graph.inline(taken, [])
     if isinstance(condition.ty, TensorType) and condition.ty.ndim != 0:
         condition = node.emit(ops.reshape(condition, []))
-    branches = [node.graph.branch(node.attr(name)) for name in ("then_branch", "else_branch")]
+    branches = [node.graph.body(node.attr(name)) for name in ("then_branch", "else_branch")]
     found = node.graph.builder.emit(If(condition, *branches), node.node.outputs[0].name or "")
     if len(node.node.outputs) == 1:
         return (found,)

@@ -1,120 +1,132 @@
-"""Reading `Loop` and `Scan`: their bodies are written out, once for each step.
+"""Reading `Loop` and `Scan` as loops of the language, whose bodies are functions that see the values around them.
 
-The number of steps has to be known, from the model or from the sizes of what is scanned. A `Loop` of a known number
-of steps at most, which goes on as long as a condition holds that is computed at run time, runs all of them and keeps
-the state of the last one that counts. Anything else is refused with its reason.
+A carried value has the type of what it starts with, as far as each step keeps it: sizes that a step changes get names
+of their own. A loop of one step at most is written out (`unrolled`), and so is one that a loop cannot be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
 import onnx_ir as ir
 
 from .... import op as ops
+from ....analysis import contains_impure_call
 from ....ir.dims import Dim
-from ....ir.expr import Constant, Expr, ShapeExpr, const
-from ....ir.types import TensorType
-from ..element_types import from_onnx_dtype
-from .importing import Imported, NodeImporter, reads
-from .sizes import Sizes
+from ....ir.expr import Expr, PrimValue, Tuple, TupleGetItem, Var, const
+from ....ir.program import Function, SeqExpr
+from ....ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from ....op.primitive.loop import STEP
+from ...errors import ConvertError
+from ...loop_bodies import CarriedTypes, loop_body
+from .importing import Imported, NodeImporter, UnsupportedNodeError, reads
+from .unrolled import MOST_STEPS, ScanForm, as_expression, boolean, loop_written_out, scan_written_out
 
-MOST_STEPS = 512
-"""Loops of more steps are refused: a program that long is of no use to anybody."""
-
-
-def as_expression(value: Imported) -> Expr:
-    """A value as an expression, sizes as the tensor of them."""
-    return value.expression() if isinstance(value, Sizes) else value
-
-
-def _boolean(value: Imported) -> bool | None:
-    """The truth value that a constant holds; None for what is computed at run time."""
-    if isinstance(value, Constant) and value.data.size == 1:
-        return bool(value.data.numpy().reshape(())[()])
-    return None
-
-
-def _stacked(node: NodeImporter, rows: Sequence[Imported], formal: ir.Value, axis: int = 0) -> Expr:
-    """What the steps gave, along a new axis; ``formal`` is the body's output, whose type tells the rest for none."""
-    if rows:
-        exprs = [node.emit(as_expression(row)) for row in rows]
-        return node.emit(ops.stack(exprs, axis=axis))
-    shape, dtype = formal.shape, formal.dtype
-    if shape is None or dtype is None or not all(isinstance(size, int) for size in shape):
-        raise node.refuse("it makes no step, and its body does not state the shapes of what it would give")
-    sizes = [int(size) for size in shape if isinstance(size, int)]
-    sizes.insert(axis % (len(sizes) + 1), 0)
-    return const(np.zeros(sizes), from_onnx_dtype(dtype, formal.name or "an output"))
-
-
-# --- Loop
-
-
-def _most_steps(node: NodeImporter) -> int | None:
-    """The number of steps after which a `Loop` ends at the latest; None without one."""
-    if not node.has(0):
-        return None
-    known = node.sizes(0)
-    if known is None or not isinstance(known.values[0], int):
-        raise node.refuse("its number of steps (input 0) is computed at run time")
-    return max(known.values[0], 0)
-
-
-def _chosen(node: NodeImporter, alive: Expr, new: Imported, old: Imported) -> Expr:
-    """The state after a step that counts only where ``alive`` holds."""
-    after, before = (node.emit(as_expression(value)) for value in (new, old))
-    if after.ty != before.ty or not isinstance(after.ty, TensorType):
-        raise node.refuse(
-            f"whether it goes on is computed at run time, and a step changes the type of its state: "
-            f"{before.ty!r} to {after.ty!r}"
-        )
-    return node.emit(ops.where(alive, after, before))
-
-
-def _scalar(node: NodeImporter, condition: Imported) -> Expr:
-    expr = node.emit(as_expression(condition))
-    is_scalar = isinstance(expr.ty, TensorType) and expr.ty.ndim == 0
-    return expr if is_scalar else node.emit(ops.reshape(expr, ShapeExpr(())))
+_MOST_READINGS = 6
+"""A body is read again as long as it changes what it is given in a way that it did not before."""
+_MOST_COUNT = 2**63 - 1
 
 
 @reads("Loop")
 def _loop(node: NodeImporter) -> tuple[Imported | None, ...]:
-    body: ir.Graph = node.attr("body")
-    limit = _most_steps(node)
-    state = [node.imported(index) for index in range(2, len(node.node.inputs))]
-    count = len(state)
-    going: Imported = node.imported(1) if node.has(1) else const(np.asarray(True))
-    rows: list[list[Imported]] = [[] for _ in body.outputs[1 + count :]]
-    alive: Expr | None = None
-    with node.graph.inlining(body):
-        step = 0
-        while limit is None or step < limit:
-            known = _boolean(going)
-            if known is False:
-                break
-            if known is None:
-                if limit is None or limit > MOST_STEPS or rows:
-                    what = "how many rows it gives" if rows else "how many steps it makes"
-                    raise node.refuse(f"{what} is known at run time only")
-                condition = _scalar(node, going)
-                alive = condition if alive is None else node.emit(ops.logical_and(alive, condition))
-            if step >= MOST_STEPS:
-                raise node.refuse(f"it makes more than {MOST_STEPS} steps")
-            number = Sizes.scalar(step)
-            found = node.graph.inline(body, [number, going, *state])
-            going, after, given = found[0], found[1 : 1 + count], found[1 + count :]
-            if alive is None:
-                state = list(after)
-            else:
-                state = [_chosen(node, alive, *pair) for pair in zip(after, state, strict=True)]
-            for row, value in zip(rows, given, strict=True):
-                row.append(value)
-            step += 1
-    stacks = [_stacked(node, row, formal) for row, formal in zip(rows, body.outputs[1 + count :], strict=True)]
-    return (*state, *stacks)
+    limit = node.sizes(0)
+    known = None if limit is None else limit.values[0]
+    if isinstance(known, int) and known <= 1:
+        return loop_written_out(node)
+    starts = [node.imported(index) for index in range(2, len(node.node.inputs))]
+    start = boolean(node.imported(1)) if node.has(1) else True
+    if start is False or any(isinstance(value.ty, TupleType) for value in starts):
+        return loop_written_out(node)
+    try:
+        return _as_loop(node, [_operand(node, value) for value in starts], known, start)
+    except (UnsupportedNodeError, ConvertError):
+        if not isinstance(known, int) and start is None:
+            raise
+        try:
+            return loop_written_out(node)
+        except (UnsupportedNodeError, ConvertError):
+            pass
+        raise
+
+
+def _operand(node: NodeImporter, value: Imported) -> Expr:
+    return node.emit(as_expression(value))
+
+
+def _as_loop(node: NodeImporter, starts: Sequence[Expr], limit: Dim | None, start: bool | None) -> tuple[Imported, ...]:
+    """A `Loop` of ``limit`` steps at most, as far as that is known; ``start``: whether there is a first one."""
+    graph: ir.Graph = node.attr("body")
+    step = _param(node, graph.inputs[0], STEP)
+    carried, seq = _body(node, graph, starts, (step, const(True)), ())
+    goes_on, *results = _fields(seq)
+    condition: Expr | None = None
+    if start is None or boolean(goes_on) is not True:
+        condition = _scalar(node, 1) if start is None else const(True)
+        results.insert(0, goes_on)
+    count: Expr | None = None
+    if limit is not None and (limit != _MOST_COUNT or condition is None):
+        count = PrimValue(limit)
+    elif limit is None and node.has(0):
+        count = _scalar(node, 0)
+    if condition is None and count is None:
+        raise node.refuse("it would never end: it has neither a number of steps nor a condition that can fail")
+    return _results(node, loop_body([step, *carried], seq, results), starts, (), count, condition)
+
+
+def _scalar(node: NodeImporter, index: int) -> Expr:
+    """An operand of one element as a scalar."""
+    found = node.operand(index)
+    is_scalar = isinstance(found.ty, TensorType) and found.ty.ndim == 0
+    return found if is_scalar else node.emit(ops.reshape(found, ()))
+
+
+# --- what both have
+
+
+def _param(node: NodeImporter, formal: ir.Value, ty: Type) -> Var:
+    return Var(node.graph.builder.get_unique_name(formal.name or "value"), ty)
+
+
+def _fields(seq: SeqExpr) -> list[Expr]:
+    assert isinstance(seq.body, Tuple)
+    return list(seq.body.fields)
+
+
+def _body(
+    node: NodeImporter, graph: ir.Graph, starts: Sequence[Expr], given: Sequence[Imported], slices: Sequence[Var]
+) -> tuple[list[Var], SeqExpr]:
+    """The parameters of a body for what it carries, and the body.
+
+    Its inputs are ``given``, what is carried, and the ``slices``.
+    """
+    formals = graph.inputs[len(given) : len(given) + len(starts)]
+    types = CarriedTypes([formal.name or "carried" for formal in formals], [start.ty for start in starts])
+    first = 1 if given else 0  # a Loop gives first whether it goes on
+    for _ in range(_MOST_READINGS):
+        carried = [_param(node, formal, ty) for formal, ty in zip(formals, types.types, strict=True)]
+        seq = node.graph.body(graph, [*carried, *slices], given)
+        if contains_impure_call(seq):
+            raise node.refuse("its body has effects")
+        after = [value.ty for value in _fields(seq)[first : first + len(starts)]]
+        if not types.widen(after):
+            return carried, seq
+    raise node.refuse("each step changes the type of what it carries")
+
+
+def _results(
+    node: NodeImporter,
+    function: Function,
+    starts: Sequence[Expr],
+    scanned: Sequence[Expr],
+    count: Expr | None,
+    condition: Expr | None,
+) -> tuple[Imported, ...]:
+    builder = node.graph.builder
+    name = next((output.name for output in node.node.outputs if output.name), "loop")
+    body = builder.emit(function, f"{name}_body")
+    found = builder.emit(ops.loop(body, starts, scanned, count, condition), f"{name}_loop")
+    assert isinstance(found.ty, TupleType)
+    return tuple([TupleGetItem(found, index) for index in range(len(found.ty.fields))])
 
 
 # --- Scan
@@ -122,7 +134,26 @@ def _loop(node: NodeImporter) -> tuple[Imported | None, ...]:
 
 @reads("Scan")
 def _scan(node: NodeImporter) -> tuple[Imported | None, ...]:
-    return _batched_scan(node) if node.opset < 9 else _scanned(node, 0, lambda value: value)
+    if node.opset < 9:
+        return _batched_scan(node)
+    return _scanned(node, node.operands(), _scan_form(node, "scan_input_directions"))
+
+
+def _scan_form(node: NodeImporter, directions: str) -> ScanForm:
+    body: ir.Graph = node.attr("body")
+    count: int = node.attr("num_scan_inputs")
+    stacks = len(body.outputs) - (len(body.inputs) - count)
+
+    def numbers(name: str, length: int) -> tuple[int, ...]:
+        return tuple(node.attr(name) or (0,) * length)
+
+    return ScanForm(
+        body,
+        numbers("scan_input_axes", count),
+        numbers(directions, count),
+        numbers("scan_output_axes", stacks),
+        numbers("scan_output_directions", stacks),
+    )
 
 
 def _batched_scan(node: NodeImporter) -> tuple[Imported | None, ...]:
@@ -132,11 +163,12 @@ def _batched_scan(node: NodeImporter) -> tuple[Imported | None, ...]:
     batch = node.shape(1)[0]
     if not isinstance(batch, int) or not 0 < batch <= MOST_STEPS:
         raise node.refuse(f"its batch size is {batch}; expected a known one of 1 to {MOST_STEPS}")
-
-    def element(place: int) -> Callable[[Expr], Expr]:
-        return lambda value: node.emit(ops.take(value, const(place, "int64"), axis=0))
-
-    found = [_scanned(node, 1, element(place)) for place in range(batch)]
+    operands = [node.operand(index) for index in range(1, len(node.node.inputs))]
+    form = _scan_form(node, "directions")
+    found = [
+        _scanned(node, [node.emit(ops.take(x, const(place, "int64"), axis=0)) for x in operands], form)
+        for place in range(batch)
+    ]
     return tuple(
         [
             node.emit(ops.stack([node.emit(as_expression(part)) for part in parts], axis=0))
@@ -145,48 +177,71 @@ def _batched_scan(node: NodeImporter) -> tuple[Imported | None, ...]:
     )
 
 
-def _axes(node: NodeImporter, name: str, count: int) -> tuple[int, ...]:
-    return tuple(node.attr(name) or (0,) * count)
+def _scanned(node: NodeImporter, operands: Sequence[Expr], form: ScanForm) -> tuple[Imported, ...]:
+    """What a `Scan` over ``operands`` gives."""
+    lengths = _lengths(node, operands, form)
+    known = next((length for length in lengths if isinstance(length, int)), None)
+    if known is not None and known <= 1:
+        return scan_written_out(node, operands, form)
+    try:
+        return _scan_as_loop(node, operands, form)
+    except (UnsupportedNodeError, ConvertError):
+        if known is None:
+            raise
+        try:
+            return scan_written_out(node, operands, form)
+        except (UnsupportedNodeError, ConvertError):
+            pass
+        raise
 
 
-def _scanned(node: NodeImporter, first: int, part: Callable[[Expr], Expr]) -> tuple[Imported, ...]:
-    """What a `Scan` over ``part`` of the operands from ``first`` on gives."""
-    body: ir.Graph = node.attr("body")
-    operands = [part(node.operand(index)) for index in range(first, len(node.node.inputs))]
-    count = node.attr("num_scan_inputs")
-    state: list[Imported] = list(operands[:-count])
-    sequences = operands[-count:]
-    formals = body.outputs[len(state) :]
-    backwards = _axes(node, "scan_input_directions" if first == 0 else "directions", count)
-    axes = _axes(node, "scan_input_axes", count)
-    steps = _steps(node, [(x.ty, axis) for x, axis in zip(sequences, axes, strict=True)])
-    rows: list[list[Imported]] = [[] for _ in formals]
-    with node.graph.inlining(body):
-        for step in range(steps):
-            slices = [
-                node.emit(ops.take(x, const(steps - 1 - step if back else step, "int64"), axis=axis))
-                for x, axis, back in zip(sequences, axes, backwards, strict=True)
-            ]
-            found = node.graph.inline(body, [*state, *slices])
-            state = list(found[: len(state)])
-            for row, value in zip(rows, found[len(state) :], strict=True):
-                row.append(value)
-    turned = _axes(node, "scan_output_directions", len(rows))
-    placed = _axes(node, "scan_output_axes", len(rows))
-    stacks = [
-        _stacked(node, row[::-1] if back else row, formal, axis)
-        for row, formal, back, axis in zip(rows, formals, turned, placed, strict=True)
-    ]
-    return (*state, *stacks)
+def _lengths(node: NodeImporter, operands: Sequence[Expr], form: ScanForm) -> list[Dim | None]:
+    """The sizes of what is scanned along the axes that it is scanned along."""
+    types = [x.ty for x in operands[len(operands) - len(form.axes) :]]
+    shapes = [ty.shape if isinstance(ty, TensorType) else None for ty in types]
+    lengths = [None if shape is None else shape[axis] for shape, axis in zip(shapes, form.axes, strict=True)]
+    known = {length for length in lengths if isinstance(length, int)}
+    if len(known) > 1:
+        raise node.refuse(f"what it scans has different sizes: {', '.join(map(str, sorted(known)))}")
+    return lengths
 
 
-def _steps(node: NodeImporter, scanned: Sequence[tuple[Any, int]]) -> int:
-    sizes: list[Dim | None] = [ty.shape[axis] if ty.shape is not None else None for ty, axis in scanned]
-    known = [size for size in sizes if isinstance(size, int)]
-    if not known:
-        raise node.refuse("its number of steps, a size of what it scans, is known at run time only")
-    if len(set(known)) > 1:
-        raise node.refuse(f"what it scans has different sizes: {', '.join(map(str, known))}")
-    if known[0] > MOST_STEPS:
-        raise node.refuse(f"it makes {known[0]} steps; at most {MOST_STEPS} are supported")
-    return known[0]
+def _scan_as_loop(node: NodeImporter, operands: Sequence[Expr], form: ScanForm) -> tuple[Imported, ...]:
+    graph, count = form.body, len(form.axes)
+    starts, sequences = operands[: len(operands) - count], operands[len(operands) - count :]
+    rows = zip(sequences, form.axes, form.backwards, strict=True)
+    scanned = [_arranged(node, x, (axis, 0), bool(back)) for x, axis, back in rows]
+    slices = [_param(node, formal, _slice_of(x)) for formal, x in zip(graph.inputs[-count:], scanned, strict=True)]
+    carried, seq = _body(node, graph, starts, (), slices)
+    step = Var(node.graph.builder.get_unique_name("step"), STEP)
+    function = loop_body([step, *carried, *slices], seq, _fields(seq))
+    found = _results(node, function, starts, scanned, None, None)
+    stacks = zip(found[len(starts) :], form.placed, form.turned, strict=True)
+    turned = [_arranged(node, x, (0, axis), bool(back)) for x, axis, back in stacks if isinstance(x, Expr)]
+    return (*found[: len(starts)], *turned)
+
+
+def _slice_of(x: Expr) -> TensorType:
+    assert isinstance(x.ty, TensorType)
+    if x.ty.shape is not None:
+        return TensorType(x.ty.shape[1:], x.ty.dtype)
+    return TensorType(None, x.ty.dtype, x.ty.ndim - 1 if x.ty.ndim > 0 else UNKNOWN_NDIM)
+
+
+def _arranged(node: NodeImporter, x: Expr, move: tuple[int, int], turned: bool) -> Expr:
+    """``x`` with axis ``move[0]`` at place ``move[1]``, and turned round along it."""
+    assert isinstance(x.ty, TensorType)
+    source, target = move
+    if source == target and not turned:
+        return x
+    rank = x.ty.ndim
+    if rank == UNKNOWN_NDIM:
+        raise node.refuse("the rank of what it scans is not known")
+    if turned:
+        x = node.emit(ops.flip(x, axis=source))
+    source, target = source % rank, target % rank
+    if source == target:
+        return x
+    order = [axis for axis in range(rank) if axis != source]
+    order.insert(target, source)
+    return node.emit(ops.permute_dims(x, order))

@@ -26,6 +26,7 @@ from ....ir.dtypes import is_integer, numpy_dtype
 from ....ir.expr import Constant, DataflowVar, Expr, Tuple, Var, const
 from ....ir.module import IRModule
 from ....ir.op import Call, Op
+from ....ir.program import SeqExpr
 from ....ir.types import TensorType
 from ....op.folding import folded
 from ...errors import ConvertError, UnsupportedOperatorError
@@ -51,6 +52,8 @@ OLDEST_OPSET: Final = 7
 whose operators ONNX defines as in this one."""
 
 _STANDARD: Final = ("", "ai.onnx")
+_WITH_BODIES: Final = ("If", "Loop", "Scan")
+"""Nodes that are read as bodies of their own, which stand outside of dataflow blocks."""
 _MOST_STEPS: Final = 20_000
 """What one node may be read as: a number in a small file could otherwise stand for any amount of work."""
 
@@ -186,7 +189,7 @@ class GraphImporter:
         builder = self.builder
         has_effects = any(self._has_effects(node) for node in _with_branches(graph))
         with builder.function("main", params, attrs, pure=not has_effects):
-            if has_effects or any(node.op_type == "If" for node in _with_branches(graph)):
+            if has_effects or any(node.op_type in _WITH_BODIES for node in _with_branches(graph)):
                 self._nodes(graph)
                 outputs = [self.expression(value) for value in graph.outputs]
             else:
@@ -400,15 +403,26 @@ class GraphImporter:
             return tensor
         return found
 
-    def branch(self, graph: ir.Graph) -> Expr:
-        """The body of a branch as an expression with blocks of its own."""
-        outer, tensors = dict(self.values), dict(self._tensors)
-        self.builder.begin_scope()
-        self._constants(graph)
-        self._nodes(graph)
-        outputs = [self.expression(value) for value in graph.outputs]
-        body = self.builder.end_scope(outputs[0] if len(outputs) == 1 else Tuple(outputs))
-        self.values, self._tensors = outer, tensors
+    def body(self, graph: ir.Graph, operands: Sequence[Var] = (), given: Sequence[Imported] = ()) -> SeqExpr:
+        """The body of a branch or a loop, with blocks of its own: a tuple of its outputs, or the only one of a branch.
+
+        ``operands`` are new variables, for the last inputs of ``graph``; those before are what was ``given``.
+        """
+        outer, tensors, reported = dict(self.values), dict(self._tensors), len(self._unsupported)
+        self.builder.begin_scope(operands)
+        outcome: Expr = Tuple(())
+        try:
+            self._constants(graph)
+            for formal, value in zip(graph.inputs, (*given, *operands), strict=True):
+                self.values[formal.name or ""] = value
+            self._nodes(graph)
+            outputs = [self.expression(value) for value in graph.outputs]
+            is_branch = not graph.inputs
+            outcome = outputs[0] if is_branch and len(outputs) == 1 else Tuple(outputs)
+        finally:
+            body = self.builder.end_scope(outcome)
+            self.values, self._tensors = outer, tensors
+            del self._unsupported[reported:]
         return body
 
     @contextmanager

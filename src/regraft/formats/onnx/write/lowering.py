@@ -10,7 +10,7 @@ that is no tensor one of rank 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import onnx_ir as ir
@@ -113,7 +113,19 @@ class Outside(NamedTuple):
 class Lowering:
     """The state of writing one function: the graph so far, and what each variable became."""
 
-    __slots__ = ("_inlined", "_is_kept", "graph", "is_from_onnx", "module", "outside", "reshapes", "values")
+    __slots__ = (
+        "_inlined",
+        "_is_kept",
+        "functions",
+        "graph",
+        "is_from_onnx",
+        "module",
+        "outside",
+        "reshapes",
+        "values",
+    )
+    functions: dict[Var, Function]
+    """The functions that are defined inside, which only a loop has a use for."""
     graph: GraphWriter
     is_from_onnx: bool
     """Whether the program was an ONNX model: what ONNX leaves open, such as the maximum of NaN, is open in it, too."""
@@ -138,6 +150,7 @@ class Lowering:
         self.module = module
         self.is_from_onnx = is_from_onnx
         self._is_kept = is_kept
+        self.functions = {}
         self.values = {}
         self.reshapes = {}
         self.outside = outside or Outside()
@@ -150,6 +163,10 @@ class Lowering:
         match expr:
             case Var():
                 found = self.values.get(expr)
+                if found is None and expr in self.functions:
+                    raise ConvertError(
+                        f"{expr.name_hint} is a function: ONNX has none as a value; lift it into the module"
+                    )
                 if found is None:
                     raise ConvertError(f"the variable {expr.name_hint} is used before it is bound")
                 return found
@@ -224,8 +241,6 @@ class Lowering:
                 return self._if(expr)
             case SeqExpr():
                 return self.body(expr)
-            case Function():
-                raise ConvertError("a function as a value cannot be written as ONNX; lift it into the module")
             case _:
                 return self.value(expr)
 
@@ -292,6 +307,9 @@ class Lowering:
     def _bind(self, binding: Binding) -> None:
         """The nodes of a binding."""
         if binding.var in self.values:
+            return
+        if isinstance(binding.value, Function):
+            self.functions[binding.var] = binding.value
             return
         self.graph.hint = binding.var.name_hint
         self.graph.origins = binding.var.origins
@@ -432,7 +450,7 @@ class Lowering:
             return flat(layouts[-1])
 
         results = graph.branch(condition, lambda: write(branch.true_branch), lambda: write(branch.false_branch))
-        return _like(layouts[0], iter(results))
+        return like(layouts[0], iter(results))
 
 
 def _sizes_of(operand: Expr) -> Iterable[SymVar]:
@@ -451,10 +469,11 @@ def flat(value: Lowered) -> list[ir.Value]:
     return [leaf for field in value for leaf in flat(field)]
 
 
-def _like(layout: Lowered, leaves: Any) -> Lowered:
+def like(layout: Lowered, leaves: Iterator[ir.Value]) -> Lowered:
+    """The next of ``leaves``, nested as ``layout`` is."""
     if not isinstance(layout, tuple):
         return next(leaves)
-    return tuple([_like(field, leaves) for field in layout])
+    return tuple([like(field, leaves) for field in layout])
 
 
 def onnx_shape(dims: Sequence[Dim]) -> ir.Shape:

@@ -1,0 +1,316 @@
+"""Loops: a function of the program that is called again and again, each time with what it gave before.
+
+One operator says what ONNX says with `Loop` and `Scan`, JAX with `while_loop`, `fori_loop` and `scan`, and PyTorch with
+`while_loop` and `scan`. Its body is a function of the language: one that is defined where the loop stands, and sees
+what is visible there, or one of the module. So whatever prints, visits, rewrites or runs functions and calls knows
+loops, too. The operator is declared whole here: type rule, meaning, and the function people call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from ...ir.dims import Dim, SymVar, dim_max, dims_equal
+from ...ir.dtypes import is_bool, is_integer
+from ...ir.errors import OpTypeError
+from ...ir.expr import Constant, Expr, PrimValue, Tuple, as_expr
+from ...ir.op import Call, wrong_operand
+from ...ir.types import (
+    UNKNOWN_NDIM,
+    FuncType,
+    PrimType,
+    TensorType,
+    TupleType,
+    Type,
+    bind_type,
+    common_supertype,
+    erase_unbound,
+    is_subtype,
+    substitute_type,
+    type_symvars,
+)
+from ..row import primitive
+from ..rules import tensor_fields
+from ..semantics import namespace_dtype
+
+__all__ = ["loop"]
+
+STEP: Final = TensorType((), "int64")
+"""The type of the number of a step, which every body takes first."""
+_TRUTH: Final = TensorType((), "bool")
+
+
+@dataclass(frozen=True, slots=True)
+class LoopParts:
+    """The operands of a call of `loop`; ``count`` and ``condition`` are None where they are left out."""
+
+    body: Expr
+    carried: Expr
+    scanned: Expr
+    count: Expr | None
+    condition: Expr | None
+
+
+class LoopTypes(NamedTuple):
+    """The types of what a call of `loop` gives: the last ``carried`` values, and one of the ``rows`` of each stack.
+
+    ``steps`` is the number of steps, where the call tells it.
+    """
+
+    carried: tuple[Type, ...]
+    rows: tuple[TensorType, ...]
+    steps: Dim | None
+
+
+def loop_parts(call: Call) -> LoopParts:
+    """The operands of a call of `loop` by name."""
+    body, carried, scanned, *more = call.args
+    given = [None if isinstance(one, Tuple) and not one.fields else one for one in more]
+    count, condition = (*given, None, None)[:2]
+    return LoopParts(body, carried, scanned, count, condition)
+
+
+# --- the type rule
+
+
+def loop_types(call: Call) -> LoopTypes:
+    """What a call of `loop` gives, from the types of its body and operands. Raises `OpTypeError` for a wrong call.
+
+    A size that is the same in every step stays in the types; what changes from step to step is left out.
+    """
+    parts = loop_parts(call)
+    params, results = _signature(call, parts)
+    start = _carried(call)
+    scanned = tensor_fields(call, 2)
+    slices = [_slice(call, index, ty) for index, ty in enumerate(scanned)]
+    given: list[Type] = [STEP, *start, *slices]
+    if len(params) != len(given):
+        raise OpTypeError(
+            f"{call.op!r}: the body takes {len(params)} arguments; expected {len(given)}: the number of the step, "
+            f"{len(start)} carried values and {len(slices)} slices"
+        )
+    if len(results) < len(start):
+        raise OpTypeError(
+            f"relax.loop: the body gives {len(results)} values; expected at least {len(start)}, as many as it carries"
+        )
+    sizes: dict[SymVar, Dim] = {}
+    for index, (param, ty) in enumerate(zip(params, given, strict=True)):
+        if bind_type(param, ty, sizes) is False:
+            raise OpTypeError(f"relax.loop: argument {index} of the body is {param!r}, but it is given {ty!r}")
+    carried = params[1 : 1 + len(start)]
+    after, rows = results[: len(start)], results[len(start) :]
+    for index, (param, ty) in enumerate(zip(carried, after, strict=True)):
+        if bind_type(param, ty, {}) is False:
+            raise OpTypeError(
+                f"relax.loop: the body takes carried value {index} as {param!r}, but gives {ty!r} for the next step; "
+                "where a size changes, name it in the type of the parameter, or leave it out"
+            )
+    own = {size for param in params for size in type_symvars(param)}
+    fixed = _fixed(own, sizes, carried, start, after)
+    finals = [
+        _final(fixed.settled(param), first, fixed.settled(last))
+        for param, first, last in zip(carried, start, after, strict=True)
+    ]
+    return LoopTypes(tuple(finals), tuple([_row(fixed.settled(ty)) for ty in rows]), _steps(call, parts, scanned))
+
+
+def _signature(call: Call, parts: LoopParts) -> tuple[tuple[Type, ...], tuple[Type, ...]]:
+    """The types of the body's parameters and of what it gives besides the condition."""
+    ty = parts.body.ty
+    if not isinstance(ty, FuncType) or ty.params is None or not isinstance(ty.ret, TupleType):
+        raise wrong_operand(call, 0, "a function that gives a tuple: the carried values, then what is stacked")
+    if not ty.purity:
+        raise wrong_operand(call, 0, "a function without effects: a loop may be left out, or moved")
+    results = ty.ret.fields
+    if parts.condition is None:
+        return ty.params, results
+    if not _is_scalar(parts.condition.ty, is_bool):
+        raise wrong_operand(call, 4, "a bool, as a scalar tensor")
+    if not results or not _is_scalar(results[0], is_bool):
+        shown = repr(results[0]) if results else "nothing"
+        raise OpTypeError(
+            f"relax.loop: the first value that the body gives is {shown}; expected a bool, as a scalar tensor: "
+            "whether another step follows"
+        )
+    return ty.params, results[1:]
+
+
+def _is_scalar(ty: Type, accepts: Any) -> bool:
+    if not isinstance(ty, TensorType | PrimType):
+        return False
+    rank_fits = isinstance(ty, PrimType) or ty.ndim in (0, UNKNOWN_NDIM)
+    return rank_fits and (ty.dtype is None or accepts(ty.dtype))
+
+
+def _carried(call: Call) -> tuple[Type, ...]:
+    ty = call.args[1].ty
+    if not isinstance(ty, TupleType):
+        raise wrong_operand(call, 1, "a tuple of the values that the first step is given")
+    return ty.fields
+
+
+def _slice(call: Call, index: int, ty: TensorType) -> TensorType:
+    if ty.ndim == 0:
+        raise OpTypeError(f"relax.loop: scanned value {index} is {ty!r}; expected a tensor with an axis to go along")
+    if ty.shape is not None:
+        return TensorType(ty.shape[1:], ty.dtype)
+    return TensorType(None, ty.dtype, ty.ndim - 1 if ty.ndim > 0 else UNKNOWN_NDIM)
+
+
+class _Fixed(NamedTuple):
+    """What the size variables of a body's parameters, its ``own``, stand for in every step, as far as that is one."""
+
+    own: set[SymVar]
+    sizes: dict[SymVar, Dim]
+
+    def settled(self, ty: Type) -> Type:
+        """A type of the body as it is seen outside of it."""
+        return substitute_type(erase_unbound(ty, lambda size: size in self.sizes or size not in self.own), self.sizes)
+
+
+def _fixed(
+    own: set[SymVar], sizes: dict[SymVar, Dim], carried: Sequence[Type], start: Sequence[Type], after: Sequence[Type]
+) -> _Fixed:
+    """Which of ``sizes``, those of the first step, are those of the later ones, too."""
+    changing = own - sizes.keys()
+    while True:
+        fixed = _Fixed(own, {size: dim for size, dim in sizes.items() if size not in changing})
+        found: set[SymVar] = set()
+        for param, first, last in zip(carried, start, after, strict=True):
+            expected = substitute_type(param, sizes)
+            stays = is_subtype(first, expected) is True and is_subtype(fixed.settled(last), expected) is True
+            if not stays:
+                found.update(size for size in type_symvars(param) if size not in changing)
+        if not found:
+            return fixed
+        changing |= found
+
+
+def _final(param: Type, first: Type, last: Type) -> Type:
+    """The type of a carried value after the last step, of which there may be none."""
+    if is_subtype(first, param) is True and is_subtype(last, param) is True:
+        return param
+    return common_supertype(first, last)
+
+
+def _row(ty: Type) -> TensorType:
+    if not isinstance(ty, TensorType):
+        raise OpTypeError(f"relax.loop: the body gives {ty!r} to stack; expected a tensor")
+    return ty
+
+
+def _steps(call: Call, parts: LoopParts, scanned: Sequence[TensorType]) -> Dim | None:
+    """How many steps are made, if the call tells it."""
+    count = parts.count
+    if count is not None and not _is_scalar(count.ty, is_integer):
+        raise wrong_operand(call, 3, "an integer, as a scalar tensor: how many steps are made at most")
+    if count is not None and scanned:
+        raise OpTypeError("relax.loop: give a count or values to scan, not both: these are scanned to their end")
+    if count is None and not scanned and parts.condition is None:
+        raise OpTypeError("relax.loop: it would never end; give a count, values to scan, or a condition")
+    lengths = [ty.shape[0] for ty in scanned if ty.shape is not None]
+    for length in lengths[1:]:
+        if dims_equal(lengths[0], length) is False:
+            raise OpTypeError(f"relax.loop: what is scanned has {lengths[0]} and {length} slices; expected one number")
+    if parts.condition is not None:
+        return None
+    if lengths:
+        return next((length for length in lengths if isinstance(length, int)), lengths[0])
+    known = None if count is None else known_count(count)
+    return None if known is None else dim_max(known, 0)
+
+
+def known_count(count: Expr) -> Dim | None:
+    """The number that an operand ``count`` is, where it is a constant or a size."""
+    if isinstance(count, Constant):
+        return int(count.data.numpy().reshape(())[()])
+    return count.as_size() if isinstance(count, PrimValue) else None
+
+
+def _loop_type(call: Call) -> Type:
+    types = loop_types(call)
+    return TupleType([*types.carried, *[stacked(row, types.steps) for row in types.rows]])
+
+
+def stacked(row: TensorType, steps: Dim | None) -> TensorType:
+    """The type of ``steps`` tensors like ``row``, one after another along a new first axis."""
+    if row.shape is not None and steps is not None:
+        return TensorType((steps, *row.shape), row.dtype)
+    return TensorType(None, row.dtype, UNKNOWN_NDIM if row.ndim == UNKNOWN_NDIM else row.ndim + 1)
+
+
+# --- the meaning
+
+
+def _loop(
+    xp: Any,
+    body: Any,
+    carried: tuple[Any, ...],
+    scanned: tuple[Any, ...],
+    count: Any,
+    condition: Any,
+    rows: Sequence[tuple[tuple[int, ...], str]] = (),
+) -> tuple[Any, ...]:
+    """``rows`` are the shape and dtype of what each step gives to stack, for the case that there is no step."""
+    lengths = {x.shape[0] for x in scanned}
+    if len(lengths) > 1:
+        raise ValueError(f"what is scanned has {' and '.join(map(str, sorted(lengths)))} slices")
+    steps = next(iter(lengths)) if scanned else None if _is_left_out(count) else int(count)
+    conditional = not _is_left_out(condition)
+    goes_on = bool(condition) if conditional else True
+    values, found, step = tuple(carried), list[tuple[Any, ...]](), 0
+    while goes_on and (steps is None or step < steps):
+        given = body(xp.asarray(step, dtype=xp.int64), *values, *[x[step, ...] for x in scanned])
+        if conditional:
+            goes_on, given = bool(given[0]), given[1:]
+        values = given[: len(values)]
+        found.append(given[len(values) :])
+        step += 1
+    if found:
+        return (*values, *[xp.stack(column) for column in zip(*found, strict=True)])
+    empty = [xp.zeros((0, *shape), dtype=namespace_dtype(xp, dtype)) for shape, dtype in rows]
+    return (*values, *empty)
+
+
+def _is_left_out(operand: Any) -> bool:
+    return operand is None or (isinstance(operand, tuple) and not operand)
+
+
+LOOP = primitive(
+    "relax.loop",
+    ("body", "carried", "scanned", "count?", "condition?"),
+    infer=_loop_type,
+    reference=_loop,
+)
+
+
+def loop(
+    body: Expr,
+    carried: Expr | Iterable[Any] = (),
+    scanned: Expr | Iterable[Any] = (),
+    count: Expr | int | None = None,
+    condition: Expr | bool | None = None,
+) -> Call:
+    """Calls ``body`` step by step, each time with the values that the step before gave.
+
+    Operands: ``body``, a function without effects, of the number of the step (int64, from 0), the carried values, and
+    one slice of each scanned tensor; ``carried``, a tuple of what the first step is given; ``scanned``, a tuple of
+    tensors of one length, of which step i gets the slices ``x[i]``; ``count``, the greatest number of steps, an integer
+    (none where it is negative); ``condition``, a bool, whether the first step is made. The body gives a tuple: with a
+    condition whether another step follows, then the carried values for it, then any tensors that are to be stacked.
+
+    Result: a tuple of the carried values after the last step, and the stacks of what the steps gave besides, along a
+    new first axis. A loop of no step gives the carried values as they came and empty stacks, in which sizes that only
+    a step would tell are 0. What a carried value is may change its sizes from step to step, not its rank or dtype,
+    where the parameter of the body names such a size, or says none.
+
+    The steps end with the slices, the count or the condition, whichever comes first; one of them has to be given, and
+    a count is not given together with slices. Follows ONNX ``Loop`` and ``Scan``, and ``jax.lax``.
+    Raises `OpTypeError` for a body that does not fit. Cost: that of the body, times the steps.
+    """
+    starts = carried if isinstance(carried, Expr) else Tuple([as_expr(value) for value in carried])
+    slices = scanned if isinstance(scanned, Expr) else Tuple([as_expr(value) for value in scanned])
+    limit = PrimValue(count) if isinstance(count, int) and not isinstance(count, bool) else count
+    return LOOP(body, starts, slices, limit, condition)
