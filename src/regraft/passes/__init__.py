@@ -56,6 +56,7 @@ from .quantize import Quantize, QuantizeDynamic, QuantizeWeights
 from .recognize_operators import RecognizeOperators
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
 from .reverse_mode import Gradient
+from .run_codegen import RunCodegen, inline_composites, register_codegen, remove_codegen
 from .sharding import (
     DataParallel,
     FullySharded,
@@ -133,6 +134,7 @@ __all__ = [
     "ReorderTakeAfterMatmul",
     "Report",
     "RulePass",
+    "RunCodegen",
     "Sequential",
     "ShardingPlan",
     "ShardingRule",
@@ -147,9 +149,12 @@ __all__ = [
     "dataflowblock_pass",
     "first_change",
     "function_pass",
+    "inline_composites",
     "module_pass",
     "op_counts",
     "pass_instrument",
+    "register_codegen",
     "register_config",
+    "remove_codegen",
     "report",
 ]

@@ -25,6 +25,7 @@ from .arrays import array_dtype, as_argument, as_result
 from .checks import TypeCheck
 from .errors import BuildError, ExecutionError
 from .executable import Entry, Executable
+from .python_around import compile_parted, needing_python
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -62,9 +63,17 @@ def compile_functions(
 
     ``runtime`` is the name that messages give what runs them; ``opset`` the version of ONNX's operators, by default
     the newest that is written. ``runtime_has`` says whether the runtime has an operator that somebody has declared;
-    without it, such operators are spelled out. Raises `BuildError` for a program that ONNX cannot hold, and what
+    without it, such operators are spelled out. What only Python can do, calls of outside functions among it, runs
+    between graphs (`python_around`). Raises `BuildError` for a program that ONNX cannot hold, and what
     ``open_session`` raises. Cost: linear in the bindings, some 100 µs each, and opening the sessions.
     """
+
+    parted = needing_python(module)
+    if parted:
+        compile_graphs = partial(
+            compile_functions, target, runtime, open_session=open_session, opset=opset, runtime_has=runtime_has
+        )
+        return compile_parted(target, module, parted, compile_graphs)
 
     def lazy(name: str) -> _LazyFunction:
         return _LazyFunction(name, partial(_CompiledFunction, runtime, module, name, open_session, opset, runtime_has))

@@ -18,7 +18,7 @@ from .arrays import as_result
 from .errors import BuildError, ExecutionError
 from .externs import get_global_func
 from .loops import write_loop
-from .python_source import Lowering, WriteCall
+from .python_source import Lowering, WriteCall, outside_text
 
 if TYPE_CHECKING:
     from .function_writer import FunctionWriter
@@ -94,7 +94,7 @@ def as_condition(value: Any) -> bool:
 
 def _callee(writer: FunctionWriter, call: Call) -> str:
     target = call.args[0]
-    return repr(target.global_symbol) if isinstance(target, ExternFunc) else writer.operand(target)
+    return outside_text(writer, target) if isinstance(target, ExternFunc) else writer.operand(target)
 
 
 def _call_packed(writer: FunctionWriter, call: Call) -> str:

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ..ir.builder import NameSupply
 from ..ir.dtypes import itemsize
 from ..ir.expr import Constant, Expr, ExternFunc, GlobalVar, Var
+from ..ir.kernels import kernels_of
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.tensor_data import TensorData
 from .checks import NameDtype
 from .errors import BuildError
+from .numpy_kernel import NumpyKernel
 
 if TYPE_CHECKING:
     from .function_writer import FunctionWriter
@@ -46,7 +48,12 @@ class Lowering:
 def write_extern_call(writer: FunctionWriter, call: Call) -> str:
     """The text of a call of an outside function, by the helper ``call_packed``."""
     assert isinstance(call.op, ExternFunc)
-    return f"call_packed({', '.join([repr(call.op.global_symbol), *writer.operands(call.args)])})"
+    return f"call_packed({', '.join([outside_text(writer, call.op), *writer.operands(call.args)])})"
+
+
+def outside_text(writer: FunctionWriter, function: ExternFunc) -> str:
+    """The text of a function that lives outside: what was compiled for the module, or the name of a registered one."""
+    return writer.module.kernel(function.global_symbol) or repr(function.global_symbol)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,8 @@ class Dialect:
     trusts: Callable[[ExternFunc], bool] = lambda function: False
     outside: Callable[[Op], Callable[..., Any] | None] = lambda op: None
     """What the library itself has for an operator that somebody has declared, or nobody."""
+    bring_in: Callable[[NumpyKernel], Callable[..., Any]] = lambda kernel: kernel
+    """A function over NumPy arrays as one over those of the library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +107,7 @@ class PythonModule:
     """The globals that run operators by their reference semantics."""
 
 
-_ENGINE_NAMES: Final = re.compile(r"(const|attribute|branch)\d+|(check|match_cast|result|aten)_.*")
+_ENGINE_NAMES: Final = re.compile(r"(const|attribute|branch)\d+|(check|match_cast|result|aten|kernel)_.*")
 _NOT_IDENTIFIER: Final = re.compile(r"\W")
 
 
@@ -168,6 +177,8 @@ class ModuleWriter:
         self._shared: Final[dict[tuple[str, int], str]] = {}
         self._alive: Final[list[TensorData]] = []
         self._legend: Final[list[str]] = []
+        self._kernels: Final = kernels_of(module)
+        self._kernel_names: Final[dict[str, str]] = {}
 
     def is_taken(self, name: str) -> bool:
         """Whether ``name`` is a global of the text, or may become one, so that no local may have it."""
@@ -224,6 +235,16 @@ class ModuleWriter:
             known = ", ".join(self.functions) or "none"
             raise BuildError(f"{function}: the module has no function {var.name_hint!r}; it has: {known}")
         return name
+
+    def kernel(self, name: str) -> str | None:
+        """The global that holds what was compiled for the module under ``name``; None if there is no such thing."""
+        if name not in self._kernels:
+            return None
+        found = self._kernel_names.get(name)
+        if found is None:
+            run = self.dialect.bring_in(NumpyKernel(name, self._kernels[name]))
+            found = self._kernel_names[name] = self.add_global(f"kernel_{identifier(name)}", run)
+        return found
 
     def finish(self, filename: str) -> PythonModule:
         """Compile the text and run it, which defines the functions."""

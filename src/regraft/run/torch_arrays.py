@@ -5,17 +5,20 @@ Knows the language's types, and `arrays`, which reads everything that is no tens
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
+import numpy as np
 import torch
 
 from ..formats.errors import ConvertError
-from ..formats.torch.tensors import from_numpy
+from ..formats.torch.tensors import from_numpy, to_numpy
 from ..ir.dtypes import as_dtype
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType, TupleType, Type
 from .arrays import as_argument as as_numpy_argument
-from .errors import BuildError, TypeCheckError
+from .errors import BuildError, ExecutionError, TypeCheckError
+from .numpy_kernel import NumpyKernel
 
 
 def tensor_dtype(value: Any) -> str | None:
@@ -52,3 +55,47 @@ def as_constant(data: TensorData, device: torch.device | None) -> torch.Tensor:
     except ConvertError as error:
         raise BuildError(f"a constant cannot be had on 'torch': {error}") from None
     return tensor if device is None else tensor.to(device)
+
+
+def over_tensors(kernel: NumpyKernel) -> Callable[..., Any]:
+    """``kernel`` as a function of tensors: over their memory on the CPU, over copies elsewhere.
+
+    No gradient goes through it, so it raises `ExecutionError` where one is asked for.
+    """
+
+    def run(*arguments: Any) -> Any:
+        tensors: list[tuple[torch.Tensor, np.ndarray]] = []
+        given = [_as_arrays(argument, tensors) for argument in arguments]
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor, _ in tensors):
+            raise ExecutionError(
+                f"{kernel.name} is a compiled function, which has no gradient: run it under torch.no_grad(), or take "
+                "the gradient of the program as it was before it was compiled"
+            )
+        device = next((tensor.device for tensor, _ in tensors), None)
+        result = kernel(*given)
+        if result is None:  # it wrote into what it was given
+            for tensor, array in tensors:
+                if tensor.device.type != "cpu":
+                    tensor.copy_(from_numpy(array, as_dtype(array.dtype)))
+        return _as_tensors(result, device)
+
+    return torch.compiler.disable(run)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def _as_arrays(value: Any, tensors: list[tuple[torch.Tensor, np.ndarray]]) -> Any:
+    if isinstance(value, torch.Tensor):
+        tensors.append((value, to_numpy(value, "an argument")))
+        return tensors[-1][1]
+    if isinstance(value, tuple):
+        return tuple([_as_arrays(item, tensors) for item in cast("tuple[Any, ...]", value)])
+    return value
+
+
+def _as_tensors(value: Any, device: torch.device | None) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        array = cast("Any", np.asarray(cast("Any", value)))
+        tensor = from_numpy(array, as_dtype(array.dtype))
+        return tensor if device is None else tensor.to(device)
+    if isinstance(value, tuple | list):
+        return tuple([_as_tensors(item, device) for item in cast("list[Any]", value)])
+    return value

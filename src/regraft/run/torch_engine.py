@@ -81,7 +81,7 @@ def dialect(device: torch.device | None) -> Dialect:
     from ..formats.torch.outside import torch_operator
     from ..formats.torch.tensors import torch_dtype
     from . import torch_namespace as xp
-    from .torch_arrays import as_constant, tensor_dtype
+    from .torch_arrays import as_constant, over_tensors, tensor_dtype
     from .torch_calls import choose, default_device, is_aten, write_extern
     from .torch_kernels import KERNELS
 
@@ -111,6 +111,7 @@ def dialect(device: torch.device | None) -> Dialect:
         write_extern=write_extern,
         trusts=is_aten,
         outside=torch_operator,
+        bring_in=over_tensors,
     )
 
 

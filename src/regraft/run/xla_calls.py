@@ -18,9 +18,10 @@ from ..ir.op import Call
 from ..ir.types import TensorType, TupleType, Type
 from .errors import BuildError, ExecutionError
 from .externs import get_global_func
+from .numpy_kernel import NumpyKernel
 from .packed import LOWERINGS as COMMON
 from .packed import assert_holds, call_inplace, close_over, print_values
-from .python_source import Lowering
+from .python_source import Lowering, outside_text
 from .xla_library import io_callback, jax, jnp, lax
 from .xla_loops import loop
 from .xla_values import assemble, dissect
@@ -61,15 +62,15 @@ class Outside:
 
     def call(self, pure: bool, callee: str | Callable[..., Any], result: Slots, *arguments: Any) -> Any:
         """``callee(*arguments)`` when the program runs, with a result of ``result``'s dtypes and shapes."""
-        if not isinstance(callee, str):
+        if not isinstance(callee, str | NumpyKernel):
             return callee(*arguments)
         arrays: list[Any] = []
         template = dissect(arguments, arrays)
-        name = callee
+        name = callee if isinstance(callee, str) else callee.name
 
         def run(*values: Any) -> Any:
-            given = get_global_func(name)(*assemble(template, iter(values)))
-            return _checked(given, result, name)
+            function = get_global_func(callee) if isinstance(callee, str) else callee
+            return _checked(function(*assemble(template, iter(values))), result, name)
 
         guarded = self._guarded(run)
         if pure:
@@ -194,7 +195,7 @@ def _slots(writer: FunctionWriter, ty: Type, call: Call) -> str:
 
 def _callee(writer: FunctionWriter, call: Call) -> str:
     target = call.args[0]
-    return repr(target.global_symbol) if isinstance(target, ExternFunc) else writer.operand(target)
+    return outside_text(writer, target) if isinstance(target, ExternFunc) else writer.operand(target)
 
 
 def _call_pure_packed(writer: FunctionWriter, call: Call) -> str:
@@ -212,7 +213,7 @@ def call_extern(writer: FunctionWriter, call: Call) -> str:
     """The text of a call of an outside function that may have effects."""
     assert isinstance(call.op, ExternFunc)
     result = _slots(writer, call.ty, call)
-    return f"call_outside(False, {', '.join([repr(call.op.global_symbol), result, *writer.operands(call.args)])})"
+    return f"call_outside(False, {', '.join([outside_text(writer, call.op), result, *writer.operands(call.args)])})"
 
 
 LOWERINGS: Final = {

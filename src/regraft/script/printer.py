@@ -26,6 +26,7 @@ from ..ir.expr import (
     TupleGetItem,
     Var,
 )
+from ..ir.kernels import EXTERNAL_MODS, kernels_of
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
@@ -54,7 +55,9 @@ def module_text(module: IRModule, constants: ConstantWriter) -> str:
     names = IdentifierSupply()
     table = {variable: names.fresh(variable.name_hint) for variable in module.functions}
     lines: list[str] = []
-    attrs = {name: value for name, value in module.attrs.items() if name != MESHES}
+    attrs = {name: value for name, value in module.attrs.items() if name not in (MESHES, EXTERNAL_MODS)}
+    if compiled := kernels_of(module):
+        lines.append(f"{_INDENT}# compiled: {', '.join(compiled)}")
     if attrs:
         lines.append(f"{_INDENT}I.module_attrs({attribute_text(attrs)})")
     if MESHES in module.attrs:

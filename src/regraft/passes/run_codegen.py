@@ -1,0 +1,238 @@
+"""RunCodegen: functions that are marked for a backend are compiled by it, and called where they were.
+
+`FuseOpsByPattern` and `MergeCompositeFunctions` mark functions with ``Codegen``; a compiler that `register_codegen`
+knows under that name makes each a Python function over NumPy arrays. The module keeps these (`ir.kernels`), and every
+engine calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final, TypeAlias, cast
+
+from ..analysis import all_global_vars
+from ..ir.builder import NameSupply
+from ..ir.expr import Expr, ExternFunc, GlobalVar, Tuple
+from ..ir.kernels import Kernel, kernels_of, with_kernels
+from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.op import Call
+from ..ir.program import Function
+from ..ir.types import TensorType, TupleType, Type
+from ..op.primitive.packed import call_dps_packed, call_pure_packed
+from .closures import LambdaLift
+from .context import PassContext, PassError
+from .passes import ModulePass, Pass
+from .private_functions import InlinePrivateFunctions
+
+Compiler: TypeAlias = Callable[[Mapping[str, Function], Mapping[str, Any]], Mapping[str, Kernel]]
+"""From functions by name, and the backend's options, to what computes each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Backend:
+    compile: Compiler
+    writes_results: bool
+
+
+_backends: Final[dict[str, _Backend]] = {}
+
+
+def register_codegen(
+    name: str, compiler: Compiler | None = None, *, writes_results: bool = False, override: bool = False
+) -> Any:
+    """Let `RunCodegen` hand the functions of the backend ``name`` to ``compiler``; without it, a decorator.
+
+    ``compiler(functions, options)`` gets the marked functions of a module by name, as `FuseOpsByPattern` or
+    `MergeCompositeFunctions` made them (`inline_composites` gives one without functions inside), and what
+    `RunCodegen` was given for this backend. It gives a callable for each name. A callable takes the arguments that the
+    function takes: NumPy arrays, row by row in memory, for tensors, tuples for tuples, ints for sizes; it leaves them
+    as they are, and returns arrays of the function's result type, which engines check. With ``writes_results`` it gets
+    arrays for the results after its arguments, and writes into these; the functions must state their shapes then.
+
+    Raises `PassError` when the name is taken, unless ``override``.
+    """
+    if compiler is None:
+
+        def register(function: Compiler) -> Compiler:
+            register_codegen(name, function, writes_results=writes_results, override=override)
+            return function
+
+        return register
+    if not callable(compiler):
+        raise PassError(f"register_codegen({name!r}): {compiler!r} cannot be called")
+    if name in _backends and not override:
+        raise PassError(f"there is a compiler for {name!r} already; pass override=True to replace it")
+    _backends[name] = _Backend(compiler, writes_results)
+    return compiler
+
+
+def remove_codegen(name: str) -> None:
+    """Forget the compiler of the backend ``name``, if there is one."""
+    _backends.pop(name, None)
+
+
+def RunCodegen(
+    target_options: Mapping[str, Mapping[str, Any]] | None = None, entry_functions: Sequence[str] | None = None
+) -> Pass:
+    """Compile each function that is marked for a backend, and call what came of it where the function was called.
+
+    Marked are functions with the attribute ``Codegen``, which names the backend, and those with ``Composite``
+    (``"backend.operation"``) whose backend has a compiler; `register_codegen` says which compiler that is. Calls become
+    calls of outside functions that the module brings along, and the functions go. ``target_options`` are what each
+    compiler is given, by backend. ``entry_functions``: only what these call is compiled.
+
+    Needs: `FuseOpsByPattern` before it, with ``annotate_codegen=True`` or followed by `MergeCompositeFunctions`.
+    Guarantees: what the compilers guarantee; a result of another type than the function's is an error when it is run.
+    Raises `PassError`, naming the backend and the function, when there is no such compiler, when it raises, and when it
+    leaves a function out. Cost: that of the compilers; linear in the program besides.
+    """
+    options = dict(target_options or {})
+
+    def transform(module: IRModule, context: PassContext) -> IRModule:
+        marked = _marked(module, entry_functions)
+        by_backend: dict[str, dict[str, Function]] = {}
+        for name, backend in marked.items():
+            by_backend.setdefault(backend, {})[name] = module[name]
+        for backend in options:
+            if backend not in _backends:
+                raise PassError(f"RunCodegen: target_options: {_no_compiler(backend)}")
+        if not marked:
+            return module
+        compiled: dict[str, Kernel] = {}
+        for backend, functions in by_backend.items():
+            compiled.update(_compiled(backend, functions, options.get(backend, {})))
+        names = NameSupply((*module, *kernels_of(module)))
+        externs = {name: name if name not in kernels_of(module) else names.fresh(name) for name in marked}
+        calling = _Calling({name: (externs[name], _backends[marked[name]].writes_results) for name in marked})
+        changed: dict[str, Function] = {}
+        for name, function in module.items():
+            if name not in marked:
+                with context.on(name):
+                    changed[name] = calling.mutate(function)
+        for name in marked:
+            context.tell(f"compiled by {marked[name]}", name, None)
+        left = module.with_functions(changed)
+        left = left.without_functions({name for name in marked if not _is_mentioned(left, name)})
+        return with_kernels(left, {externs[name]: kernel for name, kernel in compiled.items()})
+
+    return ModulePass(transform, "RunCodegen")
+
+
+def _is_mentioned(module: IRModule, name: str) -> bool:
+    """Whether another function still refers to the function ``name``, by other means than a call."""
+    return any(
+        var.name_hint == name
+        for other, function in module.items()
+        if other != name
+        for var in all_global_vars(function)
+    )
+
+
+def _marked(module: IRModule, entry_functions: Sequence[str] | None) -> dict[str, str]:
+    """The functions to compile, and the backend of each."""
+    found: dict[str, str] = {}
+    for name in _reached(module, entry_functions):
+        attrs = module[name].attrs
+        if "Codegen" in attrs:
+            backend = str(attrs["Codegen"])
+            if backend not in _backends:
+                raise PassError(f"RunCodegen: {name} is marked for {backend!r}: {_no_compiler(backend)}")
+            found[name] = backend
+        elif "Composite" in attrs:
+            backend = str(attrs["Composite"]).partition(".")[0]
+            if backend in _backends:
+                found[name] = backend
+    return found
+
+
+def _reached(module: IRModule, entry_functions: Sequence[str] | None) -> Iterable[str]:
+    if entry_functions is None:
+        return list(module)
+    for name in entry_functions:
+        if name not in module:
+            raise PassError(f"RunCodegen: there is no function {name!r}; there are: {', '.join(module)}")
+    reached = dict.fromkeys(entry_functions)
+    pending = list(entry_functions)
+    while pending:
+        for var in all_global_vars(module[pending.pop()]):
+            if var.name_hint not in reached:
+                reached[var.name_hint] = None
+                pending.append(var.name_hint)
+    return [name for name in module if name in reached]
+
+
+def _no_compiler(backend: str) -> str:
+    near = get_close_matches(backend, _backends, n=1)
+    known = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(_backends) or 'none'}"
+    return f"there is no compiler of that name; {known} Add one with register_codegen({backend!r}, compiler)"
+
+
+def _compiled(backend: str, functions: Mapping[str, Function], options: Mapping[str, Any]) -> dict[str, Kernel]:
+    names = ", ".join(functions)
+    if _backends[backend].writes_results:
+        for name, function in functions.items():
+            if not _has_stated_results(function.ret_ty):
+                raise PassError(
+                    f"RunCodegen: the compiler {backend!r} writes results into arrays that it is given, but "
+                    f"{name} gives {function.ret_ty!r}, of which shapes or dtypes are not known"
+                )
+    try:
+        given: Any = _backends[backend].compile(dict(functions), dict(options))
+    except Exception as error:
+        kind = "" if isinstance(error, PassError) else f"{type(error).__name__}: "
+        raise PassError(f"RunCodegen: the compiler {backend!r} failed for {names}: {kind}{error}") from error
+    if not isinstance(given, Mapping):
+        raise PassError(
+            f"RunCodegen: the compiler {backend!r} gave a {type(given).__name__}; "
+            f"expected a callable for each of {names}"
+        )
+    table = cast("Mapping[str, Any]", given)
+    for name in functions:
+        if not callable(table.get(name)):
+            what = "left it out" if name not in table else f"gave {table[name]!r}, which cannot be called"
+            raise PassError(f"RunCodegen: the compiler {backend!r} was asked for {name}, and {what}")
+    return {name: table[name] for name in functions}
+
+
+def _has_stated_results(ty: Type) -> bool:
+    fields = ty.fields if isinstance(ty, TupleType) else (ty,)
+    return all(isinstance(field, TensorType) and field.shape is not None and field.dtype for field in fields)
+
+
+class _Calling(ExprMutator):
+    """Calls what was compiled where the functions were called."""
+
+    def __init__(self, externs: Mapping[str, tuple[str, bool]]) -> None:
+        super().__init__()
+        self._externs = externs
+
+    def visit_call_(self, call: Call) -> Expr:
+        if not isinstance(call.op, GlobalVar) or call.op.name_hint not in self._externs:
+            return call
+        name, writes_results = self._externs[call.op.name_hint]
+        if writes_results:
+            ty = call.ty.fields if isinstance(call.ty, TupleType) else call.ty
+            return call_dps_packed(ExternFunc(name), Tuple(call.args), ty)
+        return call_pure_packed(name, *call.args, ty_args=call.ty)
+
+
+def inline_composites(function: Function) -> Function:
+    """``function`` with the bodies of the functions that are defined inside it in the places where they are called.
+
+    What a compiler is handed becomes a row of calls of operators. Functions that are called by a name of the module,
+    and functions that are passed on as values, stay. Cost: linear in what comes out.
+    """
+    lifted = LambdaLift()(IRModule({"main": _plain(function).with_attr("global_symbol", "main")}))
+    plain = lifted.with_functions({name: _plain(inner) for name, inner in lifted.items() if name != "main"})
+    flat = InlinePrivateFunctions()(plain)["main"]
+    return Function(flat.params, flat.body, flat.ret_ty, flat.is_pure, function.attrs)
+
+
+def _plain(function: Function) -> Function:
+    """``function`` without the marks that keep passes away from it."""
+    for mark in ("Codegen", "Composite", "Primitive"):
+        function = function.without_attr(mark)
+    return function

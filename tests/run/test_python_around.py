@@ -1,0 +1,176 @@
+"""What only Python can do, between graphs of ONNX Runtime: where programs are parted, in what order they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import regraft as rx
+from regraft.engine import BuildError, register_func, remove_global_func
+from regraft.script import ir as I
+from regraft.script import relax as R
+
+
+@pytest.fixture
+def seen() -> Iterator[list[Any]]:
+    noted: list[Any] = []
+
+    def note(x: np.ndarray, label: str = "") -> np.ndarray:
+        noted.append(label or x.shape)
+        return x * 2
+
+    register_func("test.double", note)
+    yield noted
+    remove_global_func("test.double")
+
+
+def build(module: Any, **options: Any) -> rx.Executable:
+    return rx.build(module, "onnxruntime", **options)
+
+
+def parts_of(executable: rx.Executable) -> int:
+    """How many graphs a program calls."""
+    return executable.source.count("kernel_main_part")
+
+
+@R.function
+def chain(x: R.Tensor(("n", 3), "float32"), w: R.Tensor((3, 3), "float32")):
+    with R.dataflow():
+        a = R.exp(R.matmul(x, w))
+        b = R.call_pure_packed("test.double", a, ty_args=R.Tensor(("n", 3), "float32"))
+        c = R.matmul(b, w)
+        d = R.nn.softmax(R.add(c, a), axis=-1)
+        R.output(d)
+    return d
+
+
+CHAIN = rx.IRModule({"main": chain})
+
+
+def same_as_numpy(module: rx.IRModule, *arrays: np.ndarray) -> None:
+    got, want = build(module)["main"](*arrays), rx.build(module, "numpy")["main"](*arrays)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+X, W = np.linspace(-1, 1, 6, dtype="f4").reshape(2, 3), np.linspace(-1, 1, 9, dtype="f4").reshape(3, 3)
+
+
+def test_graphs_run_before_and_after_a_call_of_an_outside_function(seen: list[Any]) -> None:
+    same_as_numpy(CHAIN, X, W)
+    assert parts_of(build(CHAIN)) == 2
+    assert seen == [(2, 3)] * 2
+
+
+def test_independent_calls_share_the_graphs_before_and_after_them(seen: list[Any]) -> None:
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.call_pure_packed("test.double", a, ty_args=R.Tensor((2, 3), "float32"))
+            c = R.sin(x)
+            d = R.call_pure_packed("test.double", c, ty_args=R.Tensor((2, 3), "float32"))
+            e = R.add(R.cos(b), R.sin(d))
+            R.output(e)
+        return e
+
+    module = rx.IRModule({"main": main})
+    same_as_numpy(module, X)
+    assert parts_of(build(module)) == 2
+
+
+def test_effects_come_in_the_order_of_the_program(seen: list[Any]) -> None:
+    @R.function(pure=False)
+    def main(x: R.Tensor((2, 3), "float32")):
+        a = R.call_packed("test.double", x, "first", ty_args=R.Tensor((2, 3), "float32"))
+        b = R.exp(a)
+        c = R.call_packed("test.double", b, "second", ty_args=R.Tensor((2, 3), "float32"))
+        d = R.call_packed("test.double", x, "third", ty_args=R.Tensor((2, 3), "float32"))
+        e = R.add(R.add(c, d), b)
+        return e
+
+    same_as_numpy(rx.IRModule({"main": main}), X)
+    assert seen == ["first", "second", "third"] * 2
+
+
+def test_a_call_inside_a_branch_is_made_on_its_side_only(seen: list[Any]) -> None:
+    @R.function
+    def main(c: R.Tensor((), "bool"), x: R.Tensor((2, 3), "float32")):
+        y = R.exp(x)
+        if c:
+            a = R.sin(y)
+            b = R.call_pure_packed("test.double", a, ty_args=R.Tensor((2, 3), "float32"))
+            z = R.cos(b)
+        else:
+            z = R.tanh(y)
+        return R.add(z, y)
+
+    module = rx.IRModule({"main": main})
+    same_as_numpy(module, np.array(False), X)
+    assert seen == []
+    same_as_numpy(module, np.array(True), X)
+    assert len(seen) == 2
+
+
+def test_sizes_that_a_match_cast_finds_are_known_to_later_graphs(seen: list[Any]) -> None:
+    module = rx.parse(
+        """
+@R.function
+def main(x: R.Tensor(("n", 3), "float32")):
+    n, k = T.int64(), T.int64()
+    a = R.call_pure_packed("test.double", x, ty_args=R.Tensor(None, "float32", ndim=2))
+    b = R.match_cast(a, R.Tensor((k, 3), "float32"))
+    c = R.reshape(b, R.shape([3, k]))
+    d = R.full(R.shape([k, n]), R.max(c), dtype="float32")
+    return d
+"""
+    )
+    same_as_numpy(rx.IRModule({"main": module}), X)
+
+
+def test_functions_of_the_module_are_called_inside_graphs_and_as_closures() -> None:
+    @I.ir_module
+    class Module:
+        @R.function(private=True)
+        def inner(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+            return R.exp(x)
+
+        @R.function(pure=False)
+        def main(x: R.Tensor((2,), "float32")):
+            closure = R.make_closure(Module.inner, ())
+            a = R.invoke_closure(closure, (x,), ty_args=R.Tensor((2,), "float32"))
+            b = Module.inner(R.sin(a))
+            return b
+
+    same_as_numpy(Module, np.array([0.5, 1], "f4"))
+    assert parts_of(build(Module)) == 1
+
+
+def test_a_function_that_needs_python_only_through_another_is_parted_too(seen: list[Any]) -> None:
+    module = CHAIN.with_function("chain", chain)
+
+    @R.function
+    def plain(x: R.Tensor((2, 3), "float32")):
+        return R.exp(x)
+
+    whole = module.with_function("plain", plain)
+    executable = build(whole)
+    np.testing.assert_allclose(executable["plain"](X), np.exp(X), rtol=1e-6)
+    assert set(executable) == {"main", "chain", "plain"}
+    assert executable.target == "onnxruntime"
+
+
+def test_what_a_graph_cannot_hold_is_still_refused_when_built() -> None:
+    module = rx.parse(
+        """
+@R.function
+def main(x: R.Tensor((2,), "int4")):
+    a = R.add(x, x)
+    b = R.call_pure_packed("test.never", a, ty_args=R.Tensor((2,), "int4"))
+    return b
+"""
+    )
+    with pytest.raises(BuildError, match="main_part"):
+        build(module)
