@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ from regraft.run import BuildError, Mesh, build
 from regraft.run.xla_processes import barrier, connect
 from regraft.training.saved_state import save_state
 
+ROWS = 12
 NUMBER, COUNT, PORT, MODE, DIRECTORY = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5]
 connect(f"127.0.0.1:{PORT}", COUNT, NUMBER, heartbeat_seconds=5)
 
@@ -24,13 +26,13 @@ def weight(name: str, *shape: int) -> Constant:
 
 
 def program(*, twice: bool = False) -> IRModule:
-    x = Var("x", TensorType((4, 64), "float32"))
+    x = Var("x", TensorType((ROWS, 64), "float32"))
     up, down = weight("up", 64, 32), weight("down.", 32, 64)
     value = rx.op.matmul(rx.op.nn.relu(rx.op.matmul(x, up)), down)
     return IRModule.from_expr(Function([x], rx.op.add(value, value) if twice else value))
 
 
-X = np.random.default_rng(0).normal(size=(4, 64)).astype("float32")
+X = np.random.default_rng(0).normal(size=(ROWS, 64)).astype("float32")
 OPTIONS = {
     "mesh": Mesh(data=COUNT, model=2),
     "shardings": {"up": (None, "model"), "down.": ("model", None)},
@@ -52,7 +54,7 @@ def same_program() -> None:
         return X[region]
 
     placed = exe.place("x", X.shape, read)
-    print("rows read", sorted({row for region in regions for row in range(*region[0].indices(4))}))
+    print("rows read", sorted({row for region in regions for row in range(*region[0].indices(ROWS))}))
     save_state(DIRECTORY, 1, {"result": found, "x": placed}, keep=1)
     print("files", len(list(Path(DIRECTORY).glob("step-*/*.safetensors"))))
 
@@ -65,13 +67,29 @@ def different_programs() -> None:
     barrier("the end")
 
 
-def one_dies() -> None:
-    exe = build(program(), target="xla", **OPTIONS)
-    exe["main"](X)
-    if NUMBER == 1:
-        os._exit(7)
+def one_dies(number: int) -> None:
+    """One process is killed while the others do something else."""
+    build(program(), target="xla", **OPTIONS)["main"](X)
+    if number == NUMBER:
+        os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(60)
     print("still here")
 
 
-{"same": same_program, "different": different_programs, "dies": one_dies}[MODE]()
+def one_fails() -> None:
+    """The first process fails while the others wait for it inside a compiled program."""
+    exe = build(program(), target="xla", **OPTIONS | {"mesh": Mesh(model=COUNT, data=2)})
+    exe["main"](X)
+    if NUMBER == 0:
+        raise ValueError("the batch is empty")
+    exe["main"](X).block_until_ready()
+    print("still here")
+
+
+{
+    "same": same_program,
+    "different": different_programs,
+    "first dies": lambda: one_dies(0),
+    "last dies": lambda: one_dies(COUNT - 1),
+    "fails": one_fails,
+}[MODE]()

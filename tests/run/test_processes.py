@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -12,13 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from regraft.run.process_watch import EXIT_CODE
 from regraft.training.checkpoint import Checkpoint
 from tests.conftest import ROOT
 
+ROWS = 12
 WORKER = Path(__file__).with_name("process_worker.py")
 
 
-def run(count: int, mode: str, directory: Path) -> list[tuple[int, str, str]]:
+def run(count: int, mode: str, directory: Path | str = "") -> list[tuple[int, str, str]]:
     """Exit code, output and errors of each process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -50,13 +53,13 @@ def test_processes_compute_their_parts_and_write_them(count: int, tmp_path: Path
     for number, (code, output, errors) in enumerate(found):
         assert code == 0, errors
         assert "all-reduces 1" in output
-        rows = range(number * 4 // count, (number + 1) * 4 // count)
+        rows = range(number * ROWS // count, (number + 1) * ROWS // count)
         assert f"rows read {list(rows)}" in output
         assert f"files {count}" in output
     saved = Checkpoint(tmp_path)
-    x = np.random.default_rng(0).normal(size=(4, 64)).astype("float32")
+    x = np.random.default_rng(0).normal(size=(ROWS, 64)).astype("float32")
     np.testing.assert_array_equal(saved.read("x"), x)
-    assert saved.read("result").shape == (4, 64)
+    assert saved.read("result").shape == (ROWS, 64)
 
 
 def test_another_program_on_one_process_is_an_error_on_all(tmp_path: Path) -> None:
@@ -65,11 +68,22 @@ def test_another_program_on_one_process_is_an_error_on_all(tmp_path: Path) -> No
         assert f"process {1 - number} compiles another program, where process {number} compiles main" in output
 
 
-def test_a_process_that_dies_ends_the_others_with_a_message(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("mode", "count", "dying"), [("last dies", 3, 2), ("first dies", 2, 0)])
+def test_a_process_that_is_killed_ends_the_others_with_a_message(mode: str, count: int, dying: int) -> None:
     start = time.monotonic()
-    (first, output, errors), (second, _, _) = run(2, "dies", tmp_path)
-    assert second == 7
-    assert first != 0
-    assert "still here" not in output
-    assert "stopped sending heartbeats" in errors or "another task died" in errors
+    found = run(count, mode)
+    assert found.pop(dying)[0] == -signal.SIGKILL
+    for code, output, errors in found:
+        assert code == EXIT_CODE
+        assert "still here" not in output
+        assert f"of {count} ends, since process {dying} has died" in errors
     assert time.monotonic() - start < 200
+
+
+def test_a_process_that_fails_ends_those_that_wait_for_it_with_its_error() -> None:
+    (failed, _, own), (code, output, errors) = run(2, "fails")
+    assert failed == 1
+    assert own.rstrip().endswith("ValueError: the batch is empty")
+    assert code == EXIT_CODE
+    assert "still here" not in output
+    assert "process 1 of 2 ends, since process 0 has failed: ValueError: the batch is empty" in errors

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from regraft.ir import TensorType
-from regraft.run import BuildError, Mesh
+from regraft.run import BuildError, Mesh, TypeCheckError
+from regraft.run.externs import register_func, remove_global_func
+from regraft.script import ir as I
+from regraft.script import relax as R
 from regraft.training import SGD, Adam, CrossEntropyLoss, MomentumSGD, SetupTrainer, Trainer, TrainingError
 from regraft.training.train_step import owners
 from tests.op.on_xla import OPTIONS
@@ -109,7 +112,7 @@ def test_shardings_that_fit_nothing_and_other_engines_are_refused() -> None:
 # --- checkpoints
 
 
-@pytest.mark.parametrize("target", ["numpy", "xla", "another mesh"])
+@pytest.mark.parametrize("target", ["numpy", "torch", "xla", "another mesh"])
 def test_training_goes_on_from_a_checkpoint_on_another_mesh_or_on_none(target: str, tmp_path: Path) -> None:
     first = Trainer(setup(), target="xla", mesh=Mesh(data=4, model=2), shardings=PAIR, inputs=BY_BATCH, options=FAST)
     losses(first)
@@ -141,3 +144,61 @@ def test_a_checkpoint_of_another_model_or_optimizer_changes_nothing(tmp_path: Pa
     plain.save_checkpoint(tmp_path / "plain")
     with pytest.raises(TrainingError, match=r"optimizer 1 is .*; it does not have it"):
         other.load_checkpoint(tmp_path / "plain")
+
+
+# --- steps that fail
+
+
+@I.ir_module
+class LooksOutside:
+    I.module_attrs({"param_num": 1, "state_num": 0})
+
+    @R.function
+    def backbone(x: R.Tensor((16, 64), "float32"), w: R.Tensor((64, 10), "float32")):
+        with R.dataflow():
+            seen = R.grad.no_grad(R.call_pure_packed("test.look", x, sinfo_args=R.Tensor((16, 64), "float32")))
+            logits = R.matmul(seen, w)
+            R.output(logits)
+        return logits
+
+
+def test_a_step_that_fails_before_it_runs_changes_nothing() -> None:
+    trainer = Trainer(setup(), target="xla", options=FAST)
+    first = losses(trainer)
+    with pytest.raises(TypeCheckError, match="axis 1 is 63; expected 64"):
+        trainer.update(BATCHES[0][0][:, :63], BATCHES[0][1])
+    assert trainer.num_steps == 4
+    assert float(np.asarray(trainer.update(*BATCHES[0]))) < first[0]
+
+
+def test_a_step_that_fails_while_it_runs_says_what_is_lost_and_a_checkpoint_brings_it_back(tmp_path: Path) -> None:
+    def look(x: np.ndarray) -> np.ndarray:
+        if x[0, 0] == 0:
+            raise ValueError("the first feature is 0")
+        return x
+
+    register_func("test.look", look)
+    bad = BATCHES[0][0].copy()
+    bad[0, 0] = 0
+    try:
+        trainer = Trainer(setup(LooksOutside), target="xla", options=FAST)
+        before = losses(trainer)
+        trainer.save(tmp_path / "state.npz")
+        trainer.save_checkpoint(tmp_path / "steps")
+        for restore in (
+            lambda: trainer.load(tmp_path / "state.npz"),
+            lambda: trainer.load_checkpoint(tmp_path / "steps"),
+        ):
+            with pytest.raises(
+                TrainingError, match=r"a step failed \(.*the first feature is 0.*go on from the last saved"
+            ):
+                trainer.train([BATCHES[1], (bad, BATCHES[0][1])], save_to=tmp_path / "other.npz")
+            for use in (lambda: trainer.predict(bad), trainer.export_params, lambda: trainer.update(*BATCHES[0])):
+                with pytest.raises(TrainingError, match="they are gone; go on from the last saved ones"):
+                    use()
+            assert not (tmp_path / "other.npz").exists()
+            restore()
+            assert trainer.num_steps == 4
+            assert float(np.asarray(trainer.update(*BATCHES[0]))) < before[0]
+    finally:
+        remove_global_func("test.look")

@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import secrets
+import time
 from importlib import import_module
 from typing import Any, Final
 
 from .errors import BuildError, ExecutionError
+from .process_watch import GRACE_SECONDS, ProcessWatch
 from .xla_library import jax
 
 WAIT_SECONDS: Final = 120
 """How long a process waits for the others where all have to come, before it says that one is missing."""
 
+_WATCH: Final = "regraft/watch"
+_JAX_WAITS: Final = 6
+"""How many times as long as the watch JAX waits before it aborts the processes that are left."""
+
 _numbers: Final = itertools.count()
+_watches: Final[list[ProcessWatch]] = []
+"""The one watch of this process, where it is one of several."""
 
 
 def connect(
@@ -31,13 +40,14 @@ def connect(
 
     Args:
         coordinator: address and port of process 0, such as ``"10.0.0.1:1234"``. None, like the other two: what JAX
-        finds
-            out from the cluster's own environment (Slurm, Kubernetes, TPU pods).
+            finds out from the cluster's own environment (Slurm, Kubernetes, TPU pods).
         processes: how many there are.
         process: the number of this one.
-        heartbeat_seconds: after how long without a sign of life a process counts as dead, which ends the others.
+        heartbeat_seconds: after how long a machine that does not answer counts as gone.
 
-    Raises `BuildError` when they do not come together.
+    From then on the end of one process ends all: when one dies, or stops with an error, the others say so on standard
+    error and exit with code 75, at once, or after ``heartbeat_seconds`` where a whole machine is gone. The one that
+    failed exits with code 1. Raises `BuildError` when they do not come together.
     """
     try:
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
@@ -45,12 +55,35 @@ def connect(
             coordinator,
             processes,
             process,
-            heartbeat_timeout_seconds=heartbeat_seconds,
+            heartbeat_timeout_seconds=_JAX_WAITS * heartbeat_seconds,
             initialization_timeout=WAIT_SECONDS,
         )
-    except (RuntimeError, ValueError) as error:
+        if _state().num_processes > 1:
+            _watches.append(_watch(heartbeat_seconds))
+    except (OSError, RuntimeError, ValueError) as error:
         where = f" at {coordinator}" if coordinator else ""
         raise BuildError(f"the processes{where} do not come together: {str(error).splitlines()[0]}") from error
+
+
+def _watch(heartbeat_seconds: int) -> ProcessWatch:
+    """Connect with the others, who find process 0 where JAX does."""
+    state = _state()
+    watch = ProcessWatch(state.process_id, state.num_processes, heartbeat_seconds)
+    if state.process_id == 0:
+        key = secrets.token_hex(16)
+        _client().key_value_set(_WATCH, f"{watch.listen(key)} {key}")
+    else:
+        port, key = _client().blocking_key_value_get(_WATCH, WAIT_SECONDS * 1000).split()
+        host = str(state.coordinator_address).rpartition(":")[0].strip("[]")
+        watch.join(host, int(port), key, WAIT_SECONDS)
+    watch.report_own_end()
+    return watch
+
+
+def await_the_end() -> None:
+    """After an error that the end of another process may have caused: wait as long as that takes to end this one."""
+    if _watches:
+        time.sleep(GRACE_SECONDS)
 
 
 def process_count() -> int:
@@ -97,5 +130,9 @@ def agree(what: str, text: str) -> None:
             )
 
 
+def _state() -> Any:
+    return import_module("jax._src.distributed").global_state
+
+
 def _client() -> Any:
-    return import_module("jax._src.distributed").global_state.client
+    return _state().client

@@ -30,7 +30,7 @@ from .xla_calls import LOWERINGS, Outside, call_extern, helpers
 from .xla_kernels import KERNELS
 from .xla_library import Array, compilation_cache, jax, jnp
 from .xla_placement import Placement, carrier
-from .xla_processes import agree, process_count
+from .xla_processes import agree, await_the_end, process_count
 from .xla_report import SCOPE, FunctionReport, collectives_of, memory_of, sizes_text
 from .xla_values import ARRAY, Known, array_dtype, as_argument, assemble, dissect
 
@@ -269,7 +269,7 @@ class XlaFunction:
     def _finished(self, compiled: Compiled, arrays: Any, weights: list[Any], *, wait: bool) -> list[Array]:
         """What a run gives. It is waited for where it may call out, and where it reads memory that is the caller's."""
         outside = self.home.outside
-        with self._located():
+        with self._located(), _explained():
             found = compiled.run(*arrays, weights)
             if wait or outside.has_calls:
                 jax.block_until_ready(found)
@@ -296,6 +296,16 @@ class XlaFunction:
                     f"{what[0]} needs a value that is known only when it runs; XLA compiles first{where[1]}{where[2]}"
                 ) from error
             raise (BuildError(*found.args) if isinstance(own, BuildError) else found) from error
+
+
+@contextmanager
+def _explained() -> Generator[None]:
+    """Where another process has ended, its end is what is said, not that nothing came from it."""
+    try:
+        yield
+    except Exception:
+        await_the_end()
+        raise
 
 
 _NEEDS_VALUES: Final = (

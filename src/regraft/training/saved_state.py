@@ -37,7 +37,7 @@ def load_state(
     saved = Checkpoint(path)
     types = saved.types()
     for name, value in current.items():
-        have, need = types.get(name), (as_dtype(value.dtype), tuple(value.shape))
+        have, need = types.get(name), kind_of(value)
         if have != need:
             state = f"has it as {have[0]} {have[1]}" if have is not None else "does not have it"
             kind, _, own = name.partition("/")
@@ -52,6 +52,17 @@ def load_state(
     executable: Any = vm
     places = _places(current)
     return {name: executable.place(places[name], types[name][1], partial(saved.read, name)) for name in current}
+
+
+def is_gone(value: Any) -> bool:
+    """Whether the memory of an array of JAX was handed over to a computation."""
+    return hasattr(value, "is_deleted") and value.is_deleted()
+
+
+def kind_of(value: Any) -> tuple[str, tuple[int, ...]]:
+    """Dtype and sizes of an array of any engine; of JAX's the numbers may be gone, or on other machines."""
+    array = value if hasattr(value, "is_deleted") else _numpy(value)
+    return as_dtype(array.dtype), tuple(array.shape)
 
 
 def _places(names: Mapping[str, Any]) -> dict[str, str]:

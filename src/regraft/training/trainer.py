@@ -17,7 +17,7 @@ from ..run.arrays import as_argument
 from ..run.targets import DEFAULT_TARGET
 from .errors import TrainingError
 from .progress import StepProgress
-from .saved_state import load_state, save_state
+from .saved_state import is_gone, kind_of, load_state, save_state
 from .setup_trainer import ADJOINT, BACKBONE, OPTIMIZER, OPTIMIZER_STATE
 from .state_file import read_arrays, write_arrays
 from .train_step import STEP, build_step
@@ -29,18 +29,18 @@ Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
 class Trainer:
     """Trains a module that `SetupTrainer` made, on any engine; with Relax's names.
 
-       ``vm`` is the module, built: an `Executable` or a `VirtualMachine`. None builds it, for ``target`` (by default
-       the default one). ``device`` is Relax's and has no effect. ``options`` are the engine's own.
+    ``vm`` is the module, built: an `Executable` or a `VirtualMachine`. None builds it, for ``target`` (by default the
+    default one). ``device`` is Relax's and has no effect. ``options`` are the engine's own.
 
-       On target ``"xla"`` a step is one compiled program, which updates parameters in place: arrays that `update` was
-       given or returned for them before are gone then. ``mesh``, ``shardings`` (by the names of parameters) and
-       ``inputs`` (by those of inputs and targets) are those of `regraft.build`; what the optimizer keeps of a
-       parameter is laid as it is.
-    Parameters and states start as zeros, or, with
-       ``zero_init_param_state=False``, as nothing: then they must be set before anything runs.
+    On target ``"xla"`` a step is one compiled program, which updates parameters in place: arrays that `update` was
+    given or returned for them before are gone then. ``mesh``, ``shardings`` (by the names of parameters) and ``inputs``
+    (by those of inputs and targets) are those of `regraft.build`; what the optimizer keeps of a parameter is laid as it
+    is. Parameters and states start as zeros, or, with ``zero_init_param_state=False``, as nothing: then they must be
+    set before anything runs.
 
-       Parameters, states and the optimizer's state change together, at the end of a step: a step that fails or is
-       interrupted changes nothing.
+    Parameters, states and the optimizer's state change together, at the end of a step: a step that fails or is
+    interrupted changes nothing. The exception is a step on ``"xla"`` that fails while it runs, and not before: what it
+    updates in place is gone, every use of it raises `TrainingError`, and `load_checkpoint` or `load` brings it back.
     """
 
     def __init__(
@@ -124,15 +124,18 @@ class Trainer:
 
     def export_params(self) -> dict[str, np.ndarray]:
         """The parameters by name, as copies."""
+        self._check_whole()
         return self._params.arrays()
 
     def export_states(self) -> dict[str, np.ndarray]:
         """The states of the model by name, as copies."""
+        self._check_whole()
         return self._states.arrays()
 
     @property
     def num_steps(self) -> int:
         """How many steps have been taken."""
+        self._check_whole()
         return int(np.asarray(self._optimizer_state[0]))
 
     # --- files
@@ -142,6 +145,7 @@ class Trainer:
 
         The file appears whole or not at all: interrupted at any moment, what was there before is still there.
         """
+        self._check_whole()
         arrays = {f"param/{name}": array for name, array in self.export_params().items()}
         arrays |= {f"state/{name}": array for name, array in self.export_states().items()}
         for index, value in enumerate(self._optimizer_state):
@@ -157,8 +161,7 @@ class Trainer:
             parts.setdefault(kind, {})[rest] = array
         state = [parts["optimizer"].get(str(index)) for index in range(len(self._optimizer_state))]
         if len(parts["optimizer"]) != len(state) or any(
-            new is None or new.shape != np.shape(_as_array(old)) or new.dtype != _as_array(old).dtype
-            for new, old in zip(state, self._optimizer_state, strict=True)
+            new is None or kind_of(new) != kind_of(old) for new, old in zip(state, self._optimizer_state, strict=True)
         ):
             raise TrainingError(f"{os.fspath(path)} was saved with another optimizer, or for another model")
         params, states = (
@@ -175,6 +178,7 @@ class Trainer:
         Each process writes the parts that lie on its devices. The step appears whole or not at all, and the ``keep``
         latest ones stay. Raises `TrainingError` where it cannot be written.
         """
+        self._check_whole()
         save_state(path, self.num_steps, self._named_state(), keep)
 
     def load_checkpoint(self, path: str | os.PathLike[str]) -> None:
@@ -198,6 +202,7 @@ class Trainer:
     def predict(self, *input_instances: Any) -> Any:
         """What the backbone gives for these inputs, without its new states, in the engine's own form."""
         self._check_count("inputs", len(input_instances), self._input_num)
+        self._check_whole()
         result = self.vm[BACKBONE](*input_instances, *self._params.in_order(), *self._states.in_order())
         count = len(self._states.values)
         if count:
@@ -213,10 +218,15 @@ class Trainer:
         inputs, goals = _as_list(input_instances), _as_list(targets)
         self._check_count("inputs", len(inputs), self._input_num)
         self._check_count("targets", len(goals), self._target_num)
+        self._check_whole()
         params = tuple(self._params.in_order())
         if isinstance(self.vm, Executable) and STEP in self.vm:
             whole = params, tuple(self._states.in_order()), self._optimizer_state
-            loss, new_params, new_states, new_state = self.vm[STEP](*inputs, *goals, *whole)
+            try:
+                loss, new_params, new_states, new_state = self.vm[STEP](*inputs, *goals, *whole)
+            except Exception as error:
+                self._check_whole(error)
+                raise
             self._params.replace(new_params)
             self._states.replace(new_states)
             self._optimizer_state = tuple(new_state)
@@ -261,9 +271,23 @@ class Trainer:
                     if save_to is not None and save_every and len(losses) % save_every == 0:
                         self.save(save_to)
         finally:
-            if save_to is not None:
+            if save_to is not None and not self._is_lost():
                 self.save(save_to)
         return losses
+
+    def _is_lost(self) -> bool:
+        """Whether a step failed after it had begun to update parameters and states in place."""
+        values = (*self._params.values.values(), *self._states.values.values(), *self._optimizer_state)
+        return any(is_gone(value) for value in values)
+
+    def _check_whole(self, cause: Exception | None = None) -> None:
+        """Raise `TrainingError`, because of ``cause``, where parameters and states were lost in a step."""
+        if self._is_lost():
+            first = (str(cause).splitlines() or [""])[0] if cause is not None else ""
+            raise TrainingError(
+                f"Trainer: a step failed{f' ({first})' if first else ''} while it updated parameters and states in "
+                "place, so they are gone; go on from the last saved ones, with load_checkpoint or load"
+            ) from cause
 
     def _check_count(self, what: str, count: int, expected: int) -> None:
         if count != expected:
