@@ -26,10 +26,14 @@ def test_what_is_written_is_read_back_with_its_dtype(tmp_path: Path) -> None:
         "empty": np.zeros((0, 3), "int8"),
         "half": ARRAY.astype(ml_dtypes.bfloat16),
         "flags": ARRAY > 3,
+        "complex": ARRAY.astype("complex64") * 1j,
+        "wide": ARRAY * (1 + 1e-9j),
+        "wide scalar": np.asarray(2.5 - 1j),
     }
     write_checkpoint(tmp_path, 7, {name: whole(array) for name, array in arrays.items()})
     found = Checkpoint(tmp_path)
     assert found.step == 7
+    np.testing.assert_array_equal(found.read("wide", (slice(2, 5), slice(1, 2))), arrays["wide"][2:5, 1:2])
     for name, array in arrays.items():
         again = found.read(name)
         assert again.dtype == array.dtype
@@ -79,6 +83,41 @@ def test_the_latest_steps_stay(tmp_path: Path) -> None:
     assert Checkpoint(tmp_path / "step-00000003").read("w")[0, 0] == 3
 
 
+def test_a_step_that_is_saved_again_is_there_until_the_new_one_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_checkpoint(tmp_path, 3, {"w": whole(ARRAY)})
+
+    def killed(*paths: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            write_checkpoint(tmp_path, 3, {"w": whole(ARRAY + 1)})
+    assert Checkpoint(tmp_path).read("w")[0, 0] == 0
+    for added in (2, 3):
+        write_checkpoint(tmp_path, 3, {"w": whole(ARRAY + added)})
+        assert Checkpoint(tmp_path).read("w")[0, 0] == added
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".writing-00000001").mkdir()
+    (tmp_path / ".writing-00000001" / "part-00000.safetensors").write_bytes(b"half")
+    write_checkpoint(tmp_path, 2, {"w": whole(ARRAY)})
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000002"]
+
+
+def test_two_programs_that_write_to_one_directory_leave_whole_steps(tmp_path: Path) -> None:
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), "12"]) for _ in range(2)]
+    assert [writer.wait(timeout=120) for writer in writers] == [0, 0]
+    found = Checkpoint(tmp_path)
+    assert found.step == 12
+    assert {float(value) for i in range(8) for value in np.unique(found.read(f"w{i}"))} == {12.0}
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_a_missing_and_a_damaged_checkpoint_say_so(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="holds no checkpoint"):
         Checkpoint(tmp_path / "nowhere")
@@ -110,7 +149,7 @@ WRITER = """
 import sys, numpy as np
 from regraft.training.checkpoint import whole, write_checkpoint
 step = 0
-while True:
+while step < int(sys.argv[2]):
     step += 1
     tensors = {f"w{i}": whole(np.full((64, 64), step, "float32")) for i in range(8)}
     write_checkpoint(sys.argv[1], step, tensors)
@@ -121,7 +160,9 @@ while True:
 def test_a_writer_that_is_killed_at_any_moment_leaves_a_whole_step(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     for _ in range(4):
-        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path), "100000"], stdout=subprocess.PIPE, text=True
+        )
         assert writer.stdout is not None
         reported = int(writer.stdout.readline())
         time.sleep(float(random.uniform(0, 0.2)))

@@ -7,11 +7,13 @@ Tensors keep their names and are read slice by slice, so that they may be laid o
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -24,8 +26,10 @@ from .errors import TrainingError
 
 _FORMAT: Final = "regraft-checkpoint-1"
 _INDEX: Final = "index.json"
-_STEP: Final = re.compile(r"step-(\d{8,})")
+_STEP: Final = re.compile(r"step-(\d{8,})(?:\.(\d+))?")
+"""The directory of a step; a number follows where the step was saved before."""
 _ASIDE: Final = ".writing-"
+_WIDE: Final = "complex128"
 
 Region = tuple[slice, ...]
 
@@ -66,34 +70,62 @@ def write_checkpoint(
 ) -> Path:
     """Save ``tensors`` as ``step`` under the directory ``path``, and forget all but the ``keep`` latest steps.
 
-    Of several processes each calls this with its own pieces; ``barrier`` returns when all have come to it. Returns the
-    directory of the step. Raises `TrainingError` where it cannot be written; what was there is intact then.
+    A step that is there already is replaced once the new one is whole. Programs that write to one directory wait for
+    each other. Of several processes each calls this with its own pieces; ``barrier`` returns when all have come to it.
+    Returns the directory of the step. Raises `TrainingError` where it cannot be written; what was there is intact then.
     """
     root = Path(path)
     aside = root / f"{_ASIDE}{step:08d}"
     target = root / f"step-{step:08d}"
     try:
-        if process == 0:
-            root.mkdir(parents=True, exist_ok=True)
-            shutil.rmtree(aside, ignore_errors=True)
-            aside.mkdir()
-        barrier("made")
-        _write_part(aside, process, tensors)
-        barrier("written")
-        if process == 0:
-            index = _whole_index(aside, processes, step)
-            _write_text(aside / _INDEX, json.dumps(index))
-            _sync(aside)
-            if target.exists():
-                shutil.rmtree(target)
-            os.rename(aside, target)
-            _sync(root)
-            for old in _steps(root)[: -max(keep, 1)]:
-                shutil.rmtree(old, ignore_errors=True)
-        barrier("renamed")
+        with _alone(root) if process == 0 else nullcontext():
+            if process == 0:
+                for left in root.glob(f"{_ASIDE}*"):
+                    shutil.rmtree(left, ignore_errors=True)
+                aside.mkdir()
+            barrier("made")
+            _write_part(aside, process, tensors)
+            barrier("written")
+            if process == 0:
+                index = _whole_index(aside, processes, step)
+                _write_text(aside / _INDEX, json.dumps(index))
+                _sync(aside)
+                target = _free(target)
+                os.rename(aside, target)
+                _sync(root)
+                _forget(root, keep)
+            barrier("renamed")
     except OSError as error:
         raise TrainingError(f"{root} cannot be written: {error.strerror}; what was there is unchanged") from error
     return target
+
+
+@contextmanager
+def _alone(root: Path) -> Generator[None]:
+    """The directory, made if need be, which no other program writes checkpoints to meanwhile: it waits."""
+    root.mkdir(parents=True, exist_ok=True)
+    handle = os.open(root, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _free(target: Path) -> Path:
+    """``target``, or a name after all of its earlier ones: what was saved there is whole until this step is, too."""
+    taken = [match for path in target.parent.iterdir() if (match := _STEP.fullmatch(path.name)) is not None]
+    earlier = [int(match[2] or 0) for match in taken if match[0].partition(".")[0] == target.name]
+    return target.with_name(f"{target.name}.{max(earlier) + 1}") if earlier else target
+
+
+def _forget(root: Path, keep: int) -> None:
+    """Remove all but the latest steps, and of each all but what was saved last."""
+    kept: set[int] = set()
+    for step, path in reversed(_numbered(root)):
+        if step in kept or len(kept) == max(keep, 1):
+            shutil.rmtree(path, ignore_errors=True)
+        kept.add(step)
 
 
 class Checkpoint:
@@ -155,20 +187,36 @@ class Checkpoint:
         except Exception as error:
             raise TrainingError(f"{file} cannot be read: {error}") from error
         array = np.asarray(found)
+        if dtype == _WIDE:
+            return np.ascontiguousarray(array).view(dtype)[..., 0]
         return array if _is_plain(dtype) else array.view(numpy_dtype(dtype))
 
 
 def _steps(root: Path) -> list[Path]:
     """The whole steps of a checkpoint directory, the latest last."""
+    return [path for _, path in _numbered(root)]
+
+
+def _numbered(root: Path) -> list[tuple[int, Path]]:
+    """As `_steps`, each after its number."""
     if not root.is_dir():
         return []
-    found = [(int(match[1]), path) for path in root.iterdir() if (match := _STEP.fullmatch(path.name)) is not None]
-    return [path for _, path in sorted(found) if (path / _INDEX).exists()]
+    matches = [(path, match) for path in root.iterdir() if (match := _STEP.fullmatch(path.name)) is not None]
+    found = sorted([(int(match[1]), int(match[2] or 0), path) for path, match in matches])
+    return [(step, path) for step, _, path in found if (path / _INDEX).exists()]
 
 
 def _is_plain(dtype: str) -> bool:
     """Whether NumPy has the dtype itself, so that safetensors does, too."""
     return bool(numpy_dtype(dtype).isbuiltin) and not dtype.startswith("complex")
+
+
+def _stored(array: np.ndarray, dtype: str) -> np.ndarray:
+    """``array`` in a dtype that safetensors has, of the same bits; the widest numbers as two along a last axis."""
+    plain = np.ascontiguousarray(array).reshape(array.shape)
+    if dtype == _WIDE:
+        return plain[..., None].view(np.float64)
+    return plain if _is_plain(dtype) else plain.view(f"u{plain.dtype.itemsize}")
 
 
 def _write_part(directory: Path, process: int, tensors: Mapping[str, Tensor]) -> None:
@@ -180,8 +228,7 @@ def _write_part(directory: Path, process: int, tensors: Mapping[str, Tensor]) ->
         pieces: list[dict[str, Any]] = []
         for number, (start, array) in enumerate(parts):
             key = tensor if len(parts) == 1 else f"{tensor}@{number}"
-            plain = np.ascontiguousarray(array).reshape(array.shape)
-            arrays[key] = plain if _is_plain(dtype) else plain.view(f"u{plain.dtype.itemsize}")
+            arrays[key] = _stored(array, dtype)
             pieces.append({"file": name, "key": key, "start": list(start), "shape": list(array.shape)})
         entries[tensor] = {"dtype": dtype, "shape": list(shape), "parts": pieces}
     file = directory / name
