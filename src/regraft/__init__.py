@@ -66,7 +66,7 @@ from .ir import (
     structural_equal,
     structural_hash,
 )
-from .ir.node import register_page
+from .ir.node import Shown
 from .op import call_dps_packed, call_pure_packed
 from .op.declare import operator
 from .op.primitive.shape import get_shape_of
@@ -140,7 +140,7 @@ def _notebook_page(thing: Any) -> str:
     return view(thing)._repr_html_()  # pyright: ignore[reportPrivateUsage] - the name that notebooks ask for
 
 
-register_page(_notebook_page)
+Shown._repr_html_ = _notebook_page  # pyright: ignore[reportPrivateUsage]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import regraft as rx
+from regraft.analysis import get_var2val
 from regraft.dpl import *
 from regraft.ir import Origin
 from regraft.script import relax as R
@@ -23,23 +24,20 @@ from regraft.view import HtmlReport, Page, read_profile
 from regraft.view.records import Records, entries, lines_of, module_path
 from regraft.view.serve import Served
 from tests.cli.harness import invoke
+from tests.view.pages import data_in
 from tests.view.programs import branches, doubled, hostile, layers, x
 from tools.gallery import FOLDER, MODELS
 
 
-def data_in(page: str) -> dict[str, Any]:
-    """The data of a page, as a browser reads it."""
-    packed = re.search(r'id="regraft-data">([^<]*)<', page)
-    assert packed is not None
-    return json.loads(gzip.decompress(base64.b64decode(packed[1])))
-
-
 def rows_of(data: dict[str, Any], version: int) -> dict[str, list[Any]]:
     """The records of a version by name."""
-    while data["versions"][version]["records"] is None:
-        version -= 1
-    rows = [data["records"][index] for index in data["versions"][version]["records"]]
-    return {data["strings"][row[1]]: row for row in rows}
+    return {data["strings"][row[1]]: row for row in all_rows(data, version)}
+
+
+def all_rows(data: dict[str, Any], version: int) -> list[list[Any]]:
+    """The records of a version."""
+    first = data["versions"][data["versions"][version]["same"]]
+    return [data["records"][index] for index in first["records"]]
 
 
 def test_an_edited_binding_is_the_same_node_before_and_after() -> None:
@@ -63,13 +61,25 @@ def test_each_rewrite_says_what_matched_and_what_it_changed() -> None:
 
 
 def test_the_steps_of_a_pass_lead_from_its_first_version_to_its_last() -> None:
-    """Replayed as the page does it: edits in order, values that are only other names looked through."""
-    data = rx.view(layers(3), level="default").data
+    assert "CombineParallelMatmul" in replayed_passes(rx.view(layers(3), level="default", limit=0).data)
+
+
+@pytest.mark.parametrize("seed", [4, 81, 90, 99, 107, 184])
+def test_the_steps_of_a_pass_lead_to_its_last_version_in_programs_of_all_kinds(seed: int) -> None:
+    """Values that die, names that stay because they are results, variables that later blocks know by another name."""
+    assert replayed_passes(rx.view(random_module(seed), level=3, limit=0).data)
+
+
+def replayed_passes(data: dict[str, Any]) -> list[str]:
+    """The passes whose steps lead where they led, replayed as the page does it.
+
+    Edits in order, values that are only other names looked through.
+    """
     checked: list[str] = []
     for place, one in enumerate(data["passes"]):
         if one["kept"] != one["rewrites"] or one["kept"] == 0:
             continue
-        state = {row[0]: row for row in rows_of(data, one["version"]).values()}
+        state = {row[0]: row for row in all_rows(data, one["version"])}
         for step in data["steps"]:
             if step["pass"] != place:
                 continue
@@ -85,10 +95,10 @@ def test_the_steps_of_a_pass_lead_from_its_first_version_to_its_last() -> None:
             return node
 
         replayed = {node: (row[2], [target(read) for read in row[9]]) for node, row in state.items() if row[13] < 0}
-        made = {row[0]: (row[2], row[9]) for row in rows_of(data, one["end"]).values()}
+        made = {row[0]: (row[2], row[9]) for row in all_rows(data, one["end"])}
         assert replayed == made, one["name"]
         checked.append(one["name"])
-    assert "CombineParallelMatmul" in checked
+    return checked
 
 
 def test_lines_of_a_page_are_those_of_the_script() -> None:
@@ -168,8 +178,34 @@ def test_a_match_is_marked_in_the_program_it_was_found_in() -> None:
     block = layers(1)["main"].body.blocks[0]
     found = context.match_dfb(block)
     assert found is not None
-    [finding] = rx.view(block, match=found).data["findings"]
+    for page in (rx.view(block, match=found), rx.view(found)):
+        [finding] = page.data["findings"]
+        assert len(finding["matches"][0]["matched"]) == 3
+
+
+def test_a_match_of_an_expression_is_shown_in_what_the_expression_is_computed_from() -> None:
+    left = wildcard()
+    pattern = is_op("relax.multiply")(is_op("relax.matmul")(left, is_const()), wildcard())
+    bound = get_var2val(layers(1)["main"])
+    product = next(var for var in bound if var.name_hint.startswith("p0"))
+    found = pattern.extract_matched_expr(product, bound)
+    assert found is not None
+    data = rx.view(found).data
+    names = {row[0]: name for name, row in rows_of(data, 0).items()}
+    [finding] = data["findings"]
+    assert {names[node] for node in finding["matches"][0]["matched"]} == {"x", "h0", "h0_1", "p0"}
+    assert set(names.values()) == {"x", "h0", "h0_1", "p0", "output0"}
+
+
+def test_a_match_of_nested_calls_is_shown_with_names_for_them() -> None:
+    value = rx.Var("value", rx.TensorType((4,), "float32"))
+    pattern = is_op("relax.add")(is_op("relax.abs")(wildcard()), wildcard())
+    found = pattern.extract_matched_expr(R.add(R.abs(value), value))
+    assert found is not None
+    data = rx.view(found).data
+    [finding] = data["findings"]
     assert len(finding["matches"][0]["matched"]) == 3
+    assert data["start"] == "why"
 
 
 def test_programs_reports_and_explanations_show_themselves_in_notebooks(tmp_path: Path) -> None:
@@ -182,6 +218,7 @@ def test_programs_reports_and_explanations_show_themselves_in_notebooks(tmp_path
         rx.explain(wildcard(), model),
         made[0],
         rx.transform.report(rx.transform.FoldConstant(), model),
+        wildcard().extract_matched_expr(model["main"].params[0]),
     ]
     for thing in shown:
         text = thing._repr_html_()
@@ -190,11 +227,44 @@ def test_programs_reports_and_explanations_show_themselves_in_notebooks(tmp_path
         assert data_in(html.unescape(frame[1]))["versions"]
 
 
+def test_a_report_shows_each_rewrite_as_the_page_of_its_passes_does() -> None:
+    model = layers(2)
+    made: list[Any] = []
+    rx.optimize(model, report=made.append)
+    live, taped = rx.view(model, level="default").data, rx.view(made[0]).data
+    assert [(step["rule"], step["pass"]) for step in taped["steps"]] == [
+        (step["rule"], step["pass"]) for step in live["steps"]
+    ]
+    assert [one["rules"] for one in taped["passes"]] == [one["rules"] for one in live["passes"]]
+    assert [finding["title"] for finding in taped["findings"]] == [finding["title"] for finding in live["findings"]]
+    assert ["combine_parallel_matmul", 2] in [rule for one in taped["passes"] for rule in one["rules"]]
+    assert replayed_passes(taped) == replayed_passes(live)
+
+
+def test_a_verification_that_fails_is_reported_with_what_differs(tmp_path: Path) -> None:
+    wrong = rx.Rule(is_op("relax.nn.relu")(x), lambda _, found: R.negative(found[x]), "wrong")
+    target = tmp_path / "report.html"
+    with pytest.raises(rx.RegraftError, match="computes something else"):
+        rx.optimize(layers(1), rules=wrong, verify=True, report=HtmlReport(target, limit=0))
+    data = data_in(target.read_text(encoding="utf-8"))
+    [output] = data["summary"]["verification"]["outputs"]
+    assert output["relative"] > output["tolerance"]
+    assert "elements differ" in output["problem"]
+    assert data["steps"][0]["rule"] == "wrong"
+
+
+def test_a_pass_that_changed_nothing_makes_no_step_and_no_program() -> None:
+    """Also in a module of several functions, of which each is searched by itself."""
+    module = rx.IRModule({"main": doubled, "other": branches["main"]})
+    data = rx.view(module, level="default").data
+    assert data["steps"] == []
+    assert {data["versions"][one["version"]]["same"] for one in data["passes"]} == {0}
+    assert {data["versions"][one["end"]]["same"] for one in data["passes"]} == {0}
+
+
 def test_optimize_writes_its_page_with_the_report(tmp_path: Path) -> None:
     target = tmp_path / "report.html"
-    report = HtmlReport(target)
-    with report.watching():
-        rx.optimize(layers(2), verify=True, report=report)
+    rx.optimize(layers(2), verify=True, report=HtmlReport(target))
     data = data_in(target.read_text(encoding="utf-8"))
     assert (
         data["summary"]["verification"]["outputs"][0]["relative"]

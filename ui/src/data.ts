@@ -34,14 +34,18 @@ type RecordRow = [
 
 export interface Version {
   label: string;
-  /** Records in the order of the program; null where they are those of the version before. */
+  /** Records in the order of the program; null where they are those of the earlier version `same`. */
   records: number[] | null;
+  /** The first version with these records. */
+  same: number;
 }
 
 export interface PassDone {
   name: string;
   seconds: number;
   rewrites: number;
+  /** The number of rewrites by rule, most first. */
+  rules: [string, number][];
   /** The number of this pass's rewrites that the page holds; the others are left out for size. */
   kept: number;
   /** The versions that it began with and that it made. */
@@ -54,6 +58,7 @@ export interface PassDone {
 
 export interface Step {
   pass: number;
+  /** Empty where values went that nothing used any more. */
   rule: string;
   at: number;
   matched: number[];
@@ -104,8 +109,12 @@ export interface Profile {
 
 export interface Sharding {
   devices: string;
+  count: number;
+  /** Bytes: of the weights in all, and of weights and temporaries on each device. */
+  memory: { whole: number; weights: number; temporaries: number };
+  arguments: { name: string; type: string; placed: string; node: number }[];
   weights: { name: string; type: string; placed: string; node: number }[];
-  collectives: { kind: string; where: string; bytes: number | null; count: number }[];
+  collectives: { kind: string; where: string; bytes: number; count: number; node: number }[];
 }
 
 export interface Port {
@@ -120,7 +129,7 @@ export interface Summary {
   weightsAfter: { count: number; elements: number; bytes: number } | null;
   verification: {
     against: string;
-    outputs: { name: string; dtype: string; shape: string; absolute: number | null; relative: number | null; tolerance: number }[];
+    outputs: { name: string; dtype: string; shape: string; absolute: number | null; relative: number | null; tolerance: number; problem: string | null }[];
   } | null;
   stages: [string, number][];
 }

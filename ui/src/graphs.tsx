@@ -73,7 +73,7 @@ export function GraphView(props: ViewProps): VNode {
           <label class="field">Program
             <select value={version} onChange={(event) => { setVersion(Number(event.currentTarget.value)); setOpen(null); }}>
               {data.versions.map((one, index) => (one.records !== null || index === last) && (
-                <option key={index} value={index}>{index === last ? `${one.label} (the result)` : one.label}</option>))}
+                <option key={index} value={index}>{index === last ? "the result" : one.label}</option>))}
             </select>
           </label>
         )}
@@ -299,7 +299,12 @@ function momentOf(history: History, moment: Moment) {
 export function describe(data: Data, moment: Moment): string {
   if (moment.kind === "start") return "the program before";
   const pass = data.passes[moment.pass]!.name;
-  return moment.kind === "pass" ? `all that ${pass} did` : `${pass}: ${data.steps[moment.step]!.rule}`;
+  return moment.kind === "pass" ? `all that ${pass} did` : `${pass}: ${ruleOf(data, moment)}`;
+}
+
+/** The rule of a rewrite, or words for values that went without one. */
+function ruleOf(data: Data, moment: Moment): string {
+  return data.steps[moment.step]!.rule || "unused values removed";
 }
 
 function StepText(props: { data: Data; history: History; moment: Moment }): VNode {
@@ -310,8 +315,9 @@ function StepText(props: { data: Data; history: History; moment: Moment }): VNod
   const added = [...to].filter(differs).map((node) => after.get(node)).filter((record) => record !== undefined);
   return (
     <article class="inspector">
-      <h2>{moment.kind === "rewrite" ? data.steps[moment.step]!.rule : data.passes[moment.pass]!.name}</h2>
-      <p class="quiet">{moment.kind === "rewrite" ? `a rule of ${data.passes[moment.pass]!.name}` : "a pass that works without rules, or did more than the page holds"}</p>
+      <h2>{moment.kind === "rewrite" ? ruleOf(data, moment) : data.passes[moment.pass]!.name}</h2>
+      <p class="quiet">{moment.kind !== "rewrite" ? "a pass that works without rules, or did more than the page holds"
+        : data.steps[moment.step]!.rule ? `a rule of ${data.passes[moment.pass]!.name}` : `after the rules of ${data.passes[moment.pass]!.name}`}</p>
       <pre class="diff" tabindex={0} aria-label="What changed, as text">
         {removed.slice(0, 60).map((record, index) => <div class="minus" key={`-${index}`}>− {record.name}: {record.type} = {record.text}</div>)}
         {added.slice(0, 60).map((record, index) => <div class="plus" key={`+${index}`}>+ {record.name}: {record.type} = {record.text}</div>)}
@@ -339,7 +345,7 @@ function PassList(props: { data: Data; history: History; place: number; onMoment
             {current.pass === index && (
               <ol>{rows.slice(0, MOST_STEPS).map(({ moment, at }) => (
                 <li key={at}><button type="button" class={`row ${at === place ? "chosen" : ""}`} aria-current={at === place ? "step" : undefined} onClick={() => props.onMoment(at)}>
-                  {moment.kind === "pass" ? "the whole pass" : data.steps[moment.step]!.rule}
+                  {moment.kind === "pass" ? "the whole pass" : ruleOf(data, moment)}
                   <span class="quiet">{moment.kind === "rewrite" ? history.nameOf(data.steps[moment.step]!.at) : ""}</span>
                 </button></li>
               ))}</ol>

@@ -57,27 +57,53 @@ function summed(rows: [string, number][]): [string, number][] {
 
 export function ShardingView(props: { sharding: Sharding; onNode: (node: number) => void }): VNode {
   const { sharding } = props;
+  const exchanged = sharding.collectives.reduce((sum, row) => sum + row.bytes, 0);
+  const number = sharding.collectives.reduce((sum, row) => sum + row.count, 0);
   return (
     <div class="page">
-      <p>Devices: {sharding.devices}</p>
+      <section class="cards">
+        <Card name="Devices" text={count(sharding.count)} note={sharding.devices} />
+        <Card name="Weights on each" text={bytes(sharding.memory.weights)} note={`of ${bytes(sharding.memory.whole)} in all`} />
+        <Card name="Temporaries on each" text={bytes(sharding.memory.temporaries)} note="as XLA compiled the program" />
+        <Card name="Exchanged by each" text={bytes(exchanged)} note={plural(number, "collective")} />
+      </section>
       <section>
         <h3>Collectives</h3>
-        <div class="scroll"><table>
-          <thead><tr><th scope="col">collective</th><th scope="col">where</th><th scope="col">count</th><th scope="col">bytes</th></tr></thead>
-          <tbody>{sharding.collectives.map((row, index) => (
-            <tr key={index}><td>{row.kind}</td><td>{row.where}</td><td class="number">{count(row.count)}</td><td class="number">{row.bytes === null ? "" : bytes(row.bytes)}</td></tr>
-          ))}</tbody>
-        </table></div>
+        {sharding.collectives.length === 0 ? <p class="hint">The devices exchange nothing.</p> : (
+          <div class="scroll"><table>
+            <thead><tr><th scope="col">collective</th><th scope="col">where</th><th scope="col" class="number">count</th><th scope="col" class="number">bytes on each device</th></tr></thead>
+            <tbody>{sharding.collectives.map((row, index) => (
+              <tr key={index}><td>{row.kind}</td><td><Place name={row.where} node={row.node} onNode={props.onNode} /></td><td class="number">{count(row.count)}</td><td class="number">{bytes(row.bytes)}</td></tr>
+            ))}</tbody>
+          </table></div>
+        )}
       </section>
-      <section>
-        <h3>Weights</h3>
-        <div class="scroll"><table>
-          <thead><tr><th scope="col">weight</th><th scope="col">type</th><th scope="col">where it lies</th></tr></thead>
-          <tbody>{sharding.weights.map((row, index) => (
-            <tr key={index}><td>{row.node >= 0 ? <button type="button" class="link" onClick={() => props.onNode(row.node)}>{row.name}</button> : row.name}</td><td><code>{row.type}</code></td><td>{row.placed}</td></tr>
-          ))}</tbody>
-        </table></div>
-      </section>
+      <Placed title="Arguments" rows={sharding.arguments} onNode={props.onNode} />
+      <Placed title="Weights" rows={sharding.weights} onNode={props.onNode} />
     </div>
+  );
+}
+
+function Card(props: { name: string; text: string; note: string }): VNode {
+  return <div class="card"><h3>{props.name}</h3><p class="big">{props.text}</p><p class="quiet">{props.note}</p></div>;
+}
+
+function Place(props: { name: string; node: number; onNode: (node: number) => void }): VNode {
+  if (props.node < 0) return <>{props.name}</>;
+  return <button type="button" class="link" onClick={() => props.onNode(props.node)}>{props.name}</button>;
+}
+
+function Placed(props: { title: string; rows: Sharding["weights"]; onNode: (node: number) => void }): VNode | null {
+  if (props.rows.length === 0) return null;
+  return (
+    <section>
+      <h3>{props.title}</h3>
+      <div class="scroll"><table>
+        <thead><tr><th scope="col">name</th><th scope="col">type</th><th scope="col">where it lies</th></tr></thead>
+        <tbody>{props.rows.map((row, index) => (
+          <tr key={index}><td><Place name={row.name} node={row.node} onNode={props.onNode} /></td><td><code>{row.type}</code></td><td>{row.placed}</td></tr>
+        ))}</tbody>
+      </table></div>
+    </section>
   );
 }

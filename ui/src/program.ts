@@ -62,8 +62,7 @@ export class History {
 
   /** The program of a version. */
   version(index: number): State {
-    let wanted = index;
-    while (wanted > 0 && this.data.versions[wanted]!.records === null) wanted -= 1;
+    const wanted = this.data.versions[index]!.same;
     let state = this.versions.get(wanted);
     if (state === undefined) {
       state = new Map();

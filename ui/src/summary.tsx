@@ -111,15 +111,20 @@ function OpChart(props: {
 function Verification(props: { data: Data }): VNode | null {
   const verification = props.data.summary.verification;
   if (verification === null) return null;
+  const failed = verification.outputs.some((row) => row.problem !== null);
   return (
     <section>
-      <h3>Verified against {verification.against} <span class="ok">✓ same values</span></h3>
+      <h3>Verified against {verification.against} {failed
+        ? <span class="change-gone">✕ other values: the output was not written</span> : <span class="ok">✓ same values</span>}</h3>
       <div class="scroll">
         <table>
-          <thead><tr>{["output", "dtype", "shape", "largest difference", "relative", "allowed"].map((name) => <th scope="col" key={name}>{name}</th>)}</tr></thead>
+          <thead><tr>{["output", "dtype", "shape"].map((name) => <th scope="col" key={name}>{name}</th>)}
+            {["largest difference", "relative", "allowed"].map((name) => <th scope="col" class="number" key={name}>{name}</th>)}
+            {failed && <th scope="col">problem</th>}</tr></thead>
           <tbody>{verification.outputs.map((row, index) => (
             <tr key={index}><td>{row.name}</td><td>{row.dtype}</td><td>{row.shape}</td>
-              {[row.absolute, row.relative, row.tolerance].map((value, at) => <td class="number" key={at}>{value === null ? "not finite" : value.toPrecision(3)}</td>)}</tr>
+              {[row.absolute, row.relative, row.tolerance].map((value, at) => <td class="number" key={at}>{value === null ? "not finite" : value.toPrecision(3)}</td>)}
+              {failed && <td>{row.problem ?? ""}</td>}</tr>
           ))}</tbody>
         </table>
       </div>
@@ -135,11 +140,17 @@ function Passes(props: { data: Data; onPass: (pass: number) => void }): VNode {
       <h3>Passes {total > 0 && <span class="quiet">{seconds(total)} in all</span>}</h3>
       <div class="scroll">
         <table>
-          <thead><tr><th scope="col">pass</th><th scope="col">rewrites</th><th scope="col">left</th><th scope="col">time</th><th scope="col">operators whose number changed</th></tr></thead>
+          <thead><tr><th scope="col">pass</th><th scope="col" class="number">rewrites</th><th scope="col" class="number">left</th><th scope="col" class="number">time</th><th scope="col">operators whose number changed</th></tr></thead>
           <tbody>{data.passes.map((pass, index) => (
             <tr key={index}>
               <td><button type="button" class="link" onClick={() => props.onPass(index)}>{pass.name}</button></td>
-              <td class="number">{count(pass.rewrites)}</td>
+              <td class="number">
+                {pass.rules.length === 0 ? "0" : (
+                  <details><summary>{count(pass.rewrites)}</summary>
+                    <ul class="left-alone">{pass.rules.map(([rule, number]) => <li key={rule}><code>{rule}</code> {count(number)}</li>)}</ul>
+                  </details>
+                )}
+              </td>
               <td class="number">
                 {pass.declinedCount === 0 ? "0" : (
                   <details><summary>{count(pass.declinedCount)}</summary>

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,8 +96,7 @@ def optimize(
     made: list[OptimizationReport] = []
     page = None if html is None else HtmlReport(html)
     reports = [made.append, *(one for one in (report, page) if one is not None)]
-    watching = nullcontext() if page is None else page.watching()
-    with console.shown_progress(output) as progress, watching:
+    with console.shown_progress(output) as progress:
         run(
             model,
             output=output,

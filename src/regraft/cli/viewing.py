@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from . import console
-from .options import FixedSizes, FunctionName, ModelPath, RuleNames, parse_sizes
+from .options import DimSizes, FixedSizes, FunctionName, ModelPath, RuleNames, parse_sizes
+from .sharding import MeshSizes, ShardRules, laid
 
 if TYPE_CHECKING:
+    from ..run.xla_executable import XlaExecutable
     from ..view import Page
 
 
@@ -47,6 +50,9 @@ def view(
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="For --serve; 0 takes one that is free.")] = 0,
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="For --serve: open a browser.")] = True,
+    mesh: MeshSizes = None,
+    shard: ShardRules = None,
+    dim: DimSizes = None,
     fix: FixedSizes = None,
     function: FunctionName = None,
 ) -> None:
@@ -54,8 +60,9 @@ def view(
 
     Writes one HTML file that needs no network: MODEL.html in this folder, unless -o names another.
     """
-    sizes = parse_sizes(fix, "--fix")
+    sizes, dims = parse_sizes(fix, "--fix"), parse_sizes(dim)
     from ..model import UsageError, check_output, open_model
+    from ..run import build
     from ..view import read_profile
     from ..view import view as make_page
 
@@ -73,14 +80,17 @@ def view(
             if target is not None:
                 check_output(target, [*opened.files, *files])
             progress("making the page", 1, 2)
+            module, options, _ = laid(opened.module, opened.name, mesh, shard)
             return make_page(
-                opened,
+                opened if mesh is None else replace(opened, module=module),
                 None if after is None else open_model(after, fixed=sizes),
                 passes=name,
                 level=level,
                 rules=rules or None,
                 profile=[read_profile(path, version) for path, version in zip(profiles, (0, -1), strict=False)],
                 limit=limit,
+                sharding=None if mesh is None else cast("XlaExecutable", build(module, target="xla", **options)),
+                dims=dims or None,
             )
 
     if not serve:

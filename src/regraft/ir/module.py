@@ -11,13 +11,13 @@ from typing import Any, final
 
 from .errors import IRError
 from .expr import GlobalVar
-from .node import Node, init_field, page_of
+from .node import Node, Shown, init_field
 from .op import Attrs
 from .program import Function
 
 
 @final
-class IRModule(Node):
+class IRModule(Node, Shown):
     """Functions by their `GlobalVar`, in order, with attributes for the whole.
 
     ``IRModule({"main": func})`` makes the global variables itself. ``mod["main"]`` is the function.
@@ -46,9 +46,6 @@ class IRModule(Node):
         init_field(self, "functions", table)
         init_field(self, "attrs", attrs if isinstance(attrs, Attrs) else Attrs(attrs))
         init_field(self, "_by_name", by_name)
-
-    def _repr_html_(self) -> str | None:
-        return page_of(self)
 
     def _put(self, functions: Mapping[GlobalVar, Function]) -> None:
         """Take ``functions`` as the module's from here on."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
 init_field: Final[Callable[[Any, str, Any], None]] = object.__setattr__
 """Sets a field while a node is being built; nothing else may call it."""
@@ -26,19 +26,6 @@ def register_printer(printer: Callable[[Any, bool], str]) -> None:
     _printers[:] = [printer]
 
 
-_pages: Final[list[Callable[[Any], str]]] = []
-
-
-def register_page(page: Callable[[Any], str]) -> None:
-    """Give notebooks their view of programs, and of what is found about them: ``page(thing)`` returns HTML."""
-    _pages[:] = [page]
-
-
-def page_of(thing: Any) -> str | None:
-    """What a notebook shows of ``thing``; None, for its text, where nothing is registered."""
-    return _pages[0](thing) if _pages else None
-
-
 def print_node(node: Any, *, elide: bool) -> str:
     """The script text of ``node``, or its class name when the written form is not loaded."""
     if not _printers:
@@ -51,6 +38,16 @@ def slots_of(kind: type) -> tuple[str, ...]:
     """The fields of a node's class that make the node, those that are kept for speed left out."""
     names = [name for base in reversed(kind.__mro__) for name in base.__dict__.get("__slots__", ())]
     return tuple(name for name in dict.fromkeys(names) if name not in _KEPT_FOR_SPEED)
+
+
+class Shown:
+    """Marks what a notebook shows as a page: programs, and what is found out about them.
+
+    The page is another room's; the package's own module, which knows all rooms, gives this class its method.
+    """
+
+    __slots__ = ()
+    _repr_html_: ClassVar[Callable[[Any], str]]
 
 
 class Node:

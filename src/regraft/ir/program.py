@@ -26,7 +26,7 @@ from .expr import (
     Tuple,
     Var,
 )
-from .node import Node, init_field, page_of
+from .node import Node, Shown, init_field
 from .op import Attrs, Op
 from .types import FuncType, PrimType, TensorType, Type, common_supertype, erase_unbound, type_symvars
 
@@ -157,7 +157,7 @@ def as_seq(expr: Expr) -> SeqExpr:
 
 
 @final
-class Function(Expr):
+class Function(Expr, Shown):
     """A function of the language.
 
     ``ret_ty`` is what it promises to return (by default the body's type, without the sizes that only the body
@@ -191,9 +191,6 @@ class Function(Expr):
         init_field(self, "is_pure", bool(is_pure))
         init_field(self, "attrs", attrs if isinstance(attrs, Attrs) else Attrs(attrs))
         init_field(self, "ty", FuncType([v.ty for v in variables], ret_ty, is_pure))
-
-    def _repr_html_(self) -> str | None:
-        return page_of(self)
 
     @property
     def name(self) -> str | None:

@@ -19,8 +19,13 @@ class OutputError(RegraftError, OSError):
 
 
 class VerificationError(RegraftError):
-    """A model and what became of it give different values, by more than rounding explains; nothing was written."""
+    """A model and what became of it give different values, by more than rounding explains; no output was written.
 
-    def __init__(self, message: str, differences: tuple[OutputDifference, ...]) -> None:
+    ``differences`` are those of all outputs, none where the result does not run; ``against`` is what it was held
+    against.
+    """
+
+    def __init__(self, message: str, differences: tuple[OutputDifference, ...], against: str = "") -> None:
         super().__init__(message)
         self.differences = differences
+        self.against = against

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from ..analysis import constant_bytes
 from ..ir.module import IRModule
-from ..passes import Pass, PassContext, PassReport, RulePass, Sequential, op_counts
+from ..passes import Pass, PassContext, PassReport, RulePass, Sequential, Tape, op_counts
 from ..passes import report as report_passes
 from ..passes.pipeline import named_passes, pipeline
-from .errors import UsageError
+from .errors import UsageError, VerificationError
 from .files import check_output, companions, sizes_of, sizes_of_files, staged, write_text
 from .inputs import first_that_runs
 from .measure import Bench, Measurement, States, fastest_state, run_on
@@ -36,6 +37,7 @@ class Optimized(NamedTuple):
 
     module: IRModule
     passes: tuple[PassReport, ...]
+    tape: Tape
 
 
 def optimize_module(
@@ -44,7 +46,7 @@ def optimize_module(
     """Run ``rules`` and then the passes of a level, or those given, on a module; see `regraft.passes.pipeline`."""
     done = report_passes(passes_for(level, passes, rules), module)
     assert isinstance(done.program, IRModule)
-    return Optimized(done.program, done.passes)
+    return Optimized(done.program, done.passes, done.tape)
 
 
 def passes_for(level: int | str, passes: Passes | None, rules: Rules | None = None) -> Sequential:
@@ -126,6 +128,7 @@ def optimize(
         report: where to write what was done as JSON, or what to call with the `OptimizationReport`; or several such.
             One that is both a path and can be called writes itself there, such as `regraft.view.HtmlReport`.
             Reports come before the output takes its place, so that there is no output where one cannot be written.
+            They also come where the verification fails, with the differences that it found.
         fix: numbers for symbolic sizes, by name; the result is a model of these sizes only.
         dims: for the verification, sizes of symbolic dims by name.
         seed: for the verification, chooses the inputs.
@@ -183,11 +186,11 @@ def optimize(
         with stages.stage("verifying"):
             return compare(opened, result, seed=seed, dims=dims, allowed=tolerance)
 
+    made = partial(_made, opened, done, measurement, lowered, stages)
     if target is None:
         with stages.stage("converting"):
             result = as_it_is(opened) if stays else as_source(opened, done.module)
-        verification = compared(Model(done.module, opened.name, opened.form, result))
-        _hand_over(reports, _made(opened, done, verification, measurement, lowered, stages, {}))
+        _check(compared, Model(done.module, opened.name, opened.form, result), {}, made, reports)
         return result
     with staged(target) as path:
         with stages.stage("writing"):
@@ -195,8 +198,7 @@ def optimize(
                 write_as_it_is(opened, path)
             else:
                 write_model(done.module, opened.name, path)
-        verification = compared(written(path, opened, done.module))
-        _hand_over(reports, _made(opened, done, verification, measurement, lowered, stages, sizes_of(path)))
+        _check(compared, written(path, opened, done.module), sizes_of(path), made, reports)
     return target
 
 
@@ -256,13 +258,30 @@ def _check_outputs(output: Path | None, reports: Iterable[Path], opened: Model) 
         taken.append(report)
 
 
+def _check(
+    compared: Callable[[Model], Verification | None],
+    result: Model,
+    sizes: Mapping[str, int],
+    made: Callable[[Verification | None, Mapping[str, int]], OptimizationReport],
+    reports: Sequence[ReportTo],
+) -> None:
+    """Verify ``result`` and hand the reports over, those of a verification that fails as well, before it is raised."""
+    try:
+        verification = compared(result)
+    except VerificationError as error:
+        if error.differences:
+            _hand_over(reports, made(Verification(error.differences, error.against), {}))
+        raise
+    _hand_over(reports, made(verification, sizes))
+
+
 def _made(
     opened: Model,
     done: Optimized,
-    verification: Verification | None,
     measurement: Measurement | None,
     lowered: Choice | None,
     stages: Stages,
+    verification: Verification | None,
     sizes: Mapping[str, int],
 ) -> OptimizationReport:
     return OptimizationReport(
@@ -275,6 +294,7 @@ def _made(
         sizes,
         before=opened.module,
         program=done.module,
+        tape=done.tape,
         bytes_before=sum(sizes_of_files(opened.files)) or constant_bytes(opened.module),
         bytes_after=sum(sizes.values()) or constant_bytes(done.module),
         measurement=measurement,

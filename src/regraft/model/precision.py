@@ -484,11 +484,14 @@ def check_choice(opened: Model, result: Model, choice: Choice) -> Verification:
     most = choice.report.max_error
     names = names_for(opened, len(found[0]))
     differences = compare_outputs(names, choice.expected[0], found[0], most)
+    against = f"the model itself, in {choice.candidate.name} on {choice.candidate.engine}"
     if max(errors) > most:
         raise VerificationError(
-            f"the result errs by {max(errors):.3g} where {most:.3g} is allowed, as it is handed over", differences
+            f"the result errs by {max(errors):.3g} where {most:.3g} is allowed, as it is handed over",
+            differences,
+            against,
         )
-    return Verification(differences, f"the model itself, in {choice.candidate.name} on {choice.candidate.engine}")
+    return Verification(differences, against)
 
 
 def _as_handed_over(result: Model, one: Candidate) -> RunOriginal:

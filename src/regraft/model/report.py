@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir.module import IRModule
-from ..ir.node import page_of
-from ..passes import PassReport
+from ..ir.node import Shown
+from ..passes import PassReport, Tape
 from .measure import Measurement
 from .precision import PrecisionReport
 from .verification import Verification
 
 
 @dataclass(frozen=True, slots=True)
-class OptimizationReport:
+class OptimizationReport(Shown):
     """What `optimize` did.
 
     ``ops_before`` and ``ops_after`` say how often each operator occurs; ``passes`` what each pass rewrote, what it left
@@ -25,7 +25,8 @@ class OptimizationReport:
     long each stage took; ``files`` the bytes of each file that was written, none for a model in memory.
     ``bytes_before`` and ``bytes_after`` are those of the model's files, of its weights for a model in memory;
     ``measurement`` says how fast it became, and ``precision`` in which precision, None where that was not asked for.
-    ``before`` and ``program`` are the model as it was read and as it was made; they are no part of the JSON.
+    ``before`` and ``program`` are the model as it was read and as it was made, and ``tape`` what the passes told while
+    they ran, rewrite by rewrite; these are no part of the JSON.
     """
 
     model: str
@@ -37,6 +38,7 @@ class OptimizationReport:
     files: Mapping[str, int]
     before: IRModule = field(repr=False)
     program: IRModule = field(repr=False)
+    tape: Tape = field(repr=False, compare=False)
     bytes_before: int = 0
     bytes_after: int = 0
     measurement: Measurement | None = None
@@ -53,9 +55,6 @@ class OptimizationReport:
         names = sorted({*self.ops_before, *self.ops_after})
         pairs = {name: (self.ops_before.get(name, 0), self.ops_after.get(name, 0)) for name in names}
         return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-
-    def _repr_html_(self) -> str | None:
-        return page_of(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""

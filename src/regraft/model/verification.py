@@ -92,7 +92,7 @@ def verify(
     differences = compare_outputs(names_for(model, len(trial.outputs)), trial.outputs, found, allowed)
     problems = problems_of(differences)
     if problems:
-        raise VerificationError(f"the result computes something else: {problems}", differences)
+        raise VerificationError(f"the result computes something else: {problems}", differences, against)
     return Verification(differences, against)
 
 

@@ -16,7 +16,7 @@ from ..ir.collection import collection_paused
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..ir.program import Function
-from ..rewrite import Decline, Event, PatternMatchingRewriter, Rule, RuleSet, decline, rewrite
+from ..rewrite import Decline, Event, PatternMatchingRewriter, Rule, RuleSet, Written, decline, rewrite
 
 if TYPE_CHECKING:
     from .passes import Pass
@@ -70,6 +70,9 @@ class PassInstrument:
 
     def rewrote(self, event: Event) -> None:
         """The running pass has rewritten a place by a rule; ``event.edit`` is what changed."""
+
+    def wrote(self, written: Written) -> None:
+        """The running pass has written down a block that its rules changed."""
 
     @property
     def wants_edits(self) -> bool:
@@ -180,8 +183,8 @@ class PassContext:
             instrument.run_before_rewrite(program, rules)
         if self._left is not None:
             rules = RuleSet(self._limited(rule) for rule in rules.rules())
-        journal = any(instrument.wants_edits for instrument in self.instruments)
-        listener = self._told if self._left is not None or self._listeners or journal else None
+        journal = self._wrote if any(instrument.wants_edits for instrument in self.instruments) else None
+        listener = self._told if self._left is not None or self._listeners or journal is not None else None
         return rewrite(program, rules, share=share, listener=listener, verify=self.verify, journal=journal)
 
     def tell(self, rule: str, binding: str, reason: str | None) -> None:
@@ -192,6 +195,11 @@ class PassContext:
     @property
     def _listeners(self) -> list[PassInstrument]:
         return [instrument for instrument in self.instruments if instrument.wants_steps]
+
+    @property
+    def function(self) -> str:
+        """The name of the function that the running pass works on; empty where it works on the whole module."""
+        return self._place.function
 
     @property
     def left(self) -> int | None:
@@ -205,6 +213,10 @@ class PassContext:
         if event.reason is None:
             for instrument in self.instruments:
                 instrument.rewrote(event)
+
+    def _wrote(self, written: Written) -> None:
+        for instrument in self.instruments:
+            instrument.wrote(written)
 
     def _limited(self, rule: Rule) -> Rule:
         def rewriter(*arguments: Any) -> Any:

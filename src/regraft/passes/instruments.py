@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, NamedTuple, final
 
 from ..ir.module import IRModule
-from ..ir.node import page_of
+from ..ir.node import Shown
 from ..ir.op import Call, Op
 from ..ir.program import Function
 from ..ir.visitor import iter_bindings
 from ..reference.trials import Difference
+from ..rewrite import Event, PatternMatchingRewriter, Written
 from .context import PassContext, PassError, PassInstrument, Program, Step
 from .passes import Pass, Sequential
 from .verification import changed_value
@@ -169,15 +171,63 @@ class Recorder(PassInstrument):
         self._steps.append(step)
 
 
-class Report(NamedTuple):
-    """What a sequence of passes did; ``before`` is the program that they began with, ``program`` the result."""
+@final
+class Tape(PassInstrument):
+    """Keeps all that instruments are told while passes run; `play` tells it to another one later.
+
+    It holds the programs between the passes, which share what did not change.
+    """
+
+    def __init__(self) -> None:
+        self._told: list[tuple[str, Callable[[PassInstrument], None]]] = []
+
+    def play(self, listener: PassInstrument) -> None:
+        """Tell ``listener`` everything, in order; `PassContext.current` gives the function as it did then."""
+        context = PassContext()
+        with context:
+            for function, tell in self._told:
+                with context.on(function):
+                    tell(listener)
+
+    def _keep(self, tell: Callable[[PassInstrument], None]) -> None:
+        self._told.append((PassContext.current().function, tell))
+
+    def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        """Keep it."""
+        self._keep(lambda listener: listener.run_before_pass(mod, info))
+
+    def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        """Keep it."""
+        self._keep(lambda listener: listener.run_after_pass(mod, info))
+
+    def run_before_rewrite(self, program: Function | IRModule, rules: PatternMatchingRewriter) -> None:
+        """Keep it."""
+        self._keep(lambda listener: listener.run_before_rewrite(program, rules))
+
+    def step(self, step: Step) -> None:
+        """Keep it."""
+        self._keep(lambda listener: listener.step(step))
+
+    def rewrote(self, event: Event) -> None:
+        """Keep it."""
+        self._keep(lambda listener: listener.rewrote(event))
+
+    def wrote(self, written: Written) -> None:
+        """Keep it."""
+        self._keep(lambda listener: listener.wrote(written))
+
+
+@dataclass(frozen=True, slots=True)
+class Report(Shown):
+    """What a sequence of passes did; ``before`` is the program that they began with, ``program`` the result.
+
+    ``tape`` is what they told while they ran, rewrite by rewrite.
+    """
 
     program: Function | IRModule
     passes: tuple[PassReport, ...]
     before: Function | IRModule
-
-    def _repr_html_(self) -> str | None:
-        return page_of(self)
+    tape: Tape = field(repr=False, compare=False)
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.passes))
@@ -185,10 +235,10 @@ class Report(NamedTuple):
 
 def report(one: Pass, program: Program) -> Report:
     """Run ``one`` (a pass or a sequence) on ``program`` and say what each pass rewrote, what it left, and why."""
-    outer, recorder = PassContext.current(), Recorder()
-    with PassContext(instruments=[*outer.instruments, recorder], verify=outer.verify):
+    outer, recorder, tape = PassContext.current(), Recorder(), Tape()
+    with PassContext(instruments=[*outer.instruments, recorder, tape], verify=outer.verify):
         result = one(program)
-    return Report(result, tuple(recorder.reports), program)
+    return Report(result, tuple(recorder.reports), program, tape)
 
 
 def op_counts(program: Function | IRModule) -> Counter[str]:

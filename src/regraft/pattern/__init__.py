@@ -28,6 +28,7 @@ from .build import (
     wildcard,
 )
 from .context import PatternContext, PatternSeq, UseConstraint
+from .matchings import Matchings
 from .pattern import (
     AndPattern,
     AttrPattern,
@@ -71,6 +72,7 @@ __all__ = [
     "ExternFuncPattern",
     "FunctionPattern",
     "GlobalVarPattern",
+    "Matchings",
     "NotPattern",
     "OpPattern",
     "OrPattern",

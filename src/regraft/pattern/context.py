@@ -13,6 +13,7 @@ from typing import Any, final
 
 from ..ir.program import DataflowBlock
 from .derived import duplicate
+from .matchings import Matchings
 from .pattern import (
     ConstantPattern,
     DFPattern,
@@ -116,7 +117,7 @@ class PatternContext:
         leaves = (WildcardPattern, ConstantPattern, ExprPattern, OpPattern, ScalarPattern, VarPattern)
         return [p for p in self.noted if p not in inner and (p in tied or not isinstance(p, leaves))]
 
-    def match_dfb(self, dfb: DataflowBlock) -> dict[DFPattern, Any] | None:
+    def match_dfb(self, dfb: DataflowBlock) -> Matchings | None:
         """The first match in ``dfb``: from each pattern to its variable (a leaf, where no variable stands for it).
 
         A pattern inside a repeat gives the list of its matches. None if there is no match. Cost: see
@@ -126,7 +127,8 @@ class PatternContext:
         from .matcher.view import BlockView
 
         view = BlockView(dfb)
-        return next(compiled_context(self).search(view), None)
+        found = next(compiled_context(self).search(view), None)
+        return None if found is None else Matchings(found, dfb)
 
 
 @final

@@ -19,6 +19,7 @@ from ..ir.types import Type, as_dim
 
 if TYPE_CHECKING:
     from .context import PatternSeq
+    from .matchings import Matchings
 
 
 class PatternError(IRError):
@@ -125,9 +126,7 @@ class DFPattern:
         """Whether ``expr`` matches; ``var2val`` says what variables are bound to (see `analysis.get_var2val`)."""
         return self.extract_matched_expr(expr, var2val) is not None
 
-    def extract_matched_expr(
-        self, expr: Expr, var2val: Mapping[Var, Expr] | None = None
-    ) -> dict[DFPattern, Any] | None:
+    def extract_matched_expr(self, expr: Expr, var2val: Mapping[Var, Expr] | None = None) -> Matchings | None:
         """The first match of ``expr``, from each pattern to the expression it stands for; None if there is none."""
         from .matcher.match import match_expr
 

@@ -2,7 +2,7 @@
 
 from .block_rewrite import DataflowBlockRewrite
 from .diff import Diff, diff
-from .drive import Bindings, Event, Listener, rewrite, rewrite_bindings, rewrite_call
+from .drive import Bindings, Event, Listener, Written, rewrite, rewrite_bindings, rewrite_call
 from .errors import (
     Decline,
     RewriteError,
@@ -40,6 +40,7 @@ __all__ = [
     "Rule",
     "RuleSet",
     "Site",
+    "Written",
     "decline",
     "diff",
     "explain",

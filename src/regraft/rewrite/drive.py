@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -20,7 +21,7 @@ from ..ir.errors import OpTypeError
 from ..ir.expr import Expr, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
-from ..ir.program import BindingBlock, DataflowBlock, Function, If, is_leaf
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, is_leaf
 from ..pattern.context import PatternContext
 from ..pattern.matcher.context_match import CompiledContext, compiled_context
 from ..pattern.matcher.links import values_of
@@ -55,6 +56,14 @@ class Event(NamedTuple):
     matched: tuple[Var, ...]
     unverified: str | None = None
     edit: Mapping[Var, Expr | None] = _NOTHING_EDITED
+
+
+class Written(NamedTuple):
+    """A rewritten block has been written down: ``dropped`` had no users, ``renames`` are variables with new ones."""
+
+    bindings: Sequence[Binding]
+    dropped: tuple[Var, ...]
+    renames: Mapping[Var, Var]
 
 
 Listener: TypeAlias = Callable[[Event], None]
@@ -307,7 +316,9 @@ class BlockRun:
 
     def _known(self, var: Var, value: Expr, matchings: Mapping[DFPattern, Any]) -> dict[int, Var]:
         """The variables of the matched calls below the root, by the identity of the call."""
-        wanted = {id(shown) for shown in _flat(matchings.values()) if not is_leaf(shown) and shown is not value}
+        wanted = {
+            id(shown) for shown in expressions_of(matchings.values()) if not is_leaf(shown) and shown is not value
+        }
         if not wanted:
             return _NOTHING_KNOWN
         found: dict[int, Var] = {}
@@ -371,12 +382,12 @@ def _is_nothing(result: Any) -> bool:
 _NOTHING_KNOWN: Final[dict[int, Var]] = {}
 
 
-def _flat(values: Iterable[Any]) -> list[Expr]:
+def expressions_of(values: Iterable[Any]) -> list[Expr]:
     """The expressions of a match, those inside the lists of repeats included."""
     found: list[Expr] = []
     for value in values:
         if type(value) is list:
-            found.extend(_flat(value))  # pyright: ignore[reportUnknownArgumentType]
+            found.extend(expressions_of(value))  # pyright: ignore[reportUnknownArgumentType]
         elif isinstance(value, Expr):
             found.append(value)
     return found
@@ -384,7 +395,7 @@ def _flat(values: Iterable[Any]) -> list[Expr]:
 
 def vars_of(values: Iterable[Any]) -> dict[Var, None]:
     """The variables of a match, those inside the lists of repeats included."""
-    return {value: None for value in _flat(values) if isinstance(value, Var)}
+    return {value: None for value in expressions_of(values) if isinstance(value, Var)}
 
 
 class _FunctionRun(FunctionWalk):
@@ -397,7 +408,7 @@ class _FunctionRun(FunctionWalk):
         share: bool,
         listener: Listener | None,
         verify: str | None,
-        journal: bool,
+        journal: Callable[[Written], None] | None,
     ) -> None:
         super().__init__(function)
         self.plan = plan
@@ -411,10 +422,15 @@ class _FunctionRun(FunctionWalk):
     ) -> BindingBlock:
         session = EditSession(block, outer, later, self.fresh_name, sizes=self.sizes, share=self.share)
         gate = Gate(session, scope, len(block), verify=self.verify)
-        session.journal = {} if self.journal else None
+        session.journal = None if self.journal is None else {}
         changed = BlockRun(session, self.plan, gate, self.listener).run()
         edited = changed or (bool(self.renames) and _mentions(block, self.renames))
+        renamed_before = len(self.renames)
         bindings = Emission(session, self.renames).run() if edited else block.bindings
+        if edited and self.journal is not None:
+            dropped = [var for var, value in (session.journal or {}).items() if value is None]
+            renames = islice(self.renames.items(), renamed_before, None)
+            self.journal(Written(bindings, tuple(dropped), dict(renames)))
         session.release()
         if not edited:
             return block
@@ -432,15 +448,16 @@ def rewrite(
     share: bool = True,
     listener: Listener | None = None,
     verify: str | None = None,
-    journal: bool = False,
+    journal: Callable[[Written], None] | None = None,
 ) -> _Program:
     """``program`` with ``rules`` applied until none changes it any more; the same object if none did.
 
     Dataflow and plain blocks are rewritten, branches too; a match may look at values from before its block where
     they can be seen. Effects keep their order and are never copied or dropped. ``share`` uses a value that the block
     computes already instead of computing it again. ``verify="values"`` also runs each replacement beside what it
-    replaces on random inputs. With ``journal`` the listener is told what each rewrite changed, as `Event.edit`. Raises
-    `RewriteError` when a rule makes what cannot stand.
+    replaces on random inputs. With ``journal`` the listener is told what each rewrite changed, as `Event.edit`, and
+    ``journal`` itself what writing each rewritten block down changed besides. Raises `RewriteError` when a rule makes
+    what cannot stand.
 
     Cost: linear in the program, plus what the patterns try and the edits touch.
     """

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..ir.expr import Var
 from ..ir.module import IRModule
-from ..ir.node import page_of
+from ..ir.node import Shown
 from ..ir.origin import Origins
 from ..ir.program import Function
 from ..pattern.context import PatternContext
@@ -181,7 +181,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Shown):
     """What `explain` found: one finding for each rule, and how often each operator occurs. ``str`` is a report.
 
     ``program`` is the program that was looked at.
@@ -204,9 +204,6 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
         return {"findings": [finding.to_dict() for finding in self.findings], "occurring": dict(self.occurring)}
-
-    def _repr_html_(self) -> str | None:
-        return page_of(self)
 
     def __str__(self) -> str:
         return "\n".join(line for finding in self.findings for line in finding.lines(self.occurring))

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..ir.expr import Constant, Var
+from ..ir.expr import Constant
 from ..ir.module import IRModule
-from ..ir.program import DataflowBlock, Function, SeqExpr
-from ..ir.visitor import walk
+from ..ir.program import DataflowBlock, Function
+from ..ir.visitor import iter_bindings, walk
 from ..model import Model, OptimizationReport, Verification, open_model, output_names
 from ..model.models import output_types, type_text
 from ..model.optimizing import Passes, passes_for
 from ..model.rules import Rules
 from ..passes import PassContext, Report
-from ..pattern.pattern import DFPattern
+from ..pattern import DFPattern, Matchings
 from ..rewrite import Explanation
 from .findings import finding_rows, matched_rows
+from .matched import found_in, function_around
 from .page import Page
 from .profile import Profile
-from .recording import Recording, pass_row
+from .recording import Recording
 from .records import Records, lines_of
 from .sharding import sharding_row
 
@@ -55,10 +57,6 @@ class Gathered:
             text = module.script(show_meta=False)
             texts.append({"version": place, "text": text, "lines": lines_of(module, text, self.records)})
         main = _main(before)
-        versions: list[dict[str, Any]] = []
-        for row in recording.versions:
-            same = bool(versions) and row["records"] == recording.versions[len(versions) - 1]["records"]
-            versions.append({"label": row["label"], "records": None if same else row["records"]})
         profiles = [one.row(self.records, recording.programs) for one in self.profiles]
         return Page(
             {
@@ -68,7 +66,7 @@ class Gathered:
                 "strings": self.records.strings,
                 "nodes": self.records.count,
                 "records": self.records.rows,
-                "versions": versions,
+                "versions": recording.versions,
                 "passes": recording.passes,
                 "steps": recording.steps,
                 "texts": texts,
@@ -100,6 +98,7 @@ def view(
     match: Mapping[DFPattern, Any] | None = None,
     profile: Profile | Iterable[Profile] = (),
     sharding: XlaExecutable | None = None,
+    dims: Mapping[str, int] | None = None,
     limit: int = _MISSES,
     title: str | None = None,
     **options: Any,
@@ -109,14 +108,16 @@ def view(
     Args:
         what: a module, a function, a model as `regraft.optimize` takes it (a path, an `onnx.ModelProto`, an
             `ExportedProgram`, a `torch.nn.Module` with ``args=...``), a report of `optimize` or of
-            `passes.report`, or what `explain` found.
+            `passes.report`, what `explain` found, or a match.
         after: another program or model, to be laid beside the first.
         passes: passes to run, by name or as they are; each is shown step by step, with what its rules nearly matched.
         level: the passes of a level of `regraft.optimize` to run instead.
         rules: rules to run, or to run before the passes, as `regraft.optimize` takes them.
         match: what a pattern matched, as `match_dfb` or `extract_matched_expr` gives it, to be marked in the program.
+            By itself, as ``what``, it is shown in the block or the expression that was matched.
         profile: measured times, as `regraft.view.read_profile` reads them.
         sharding: the program built for ``"xla"`` over a mesh, to show where its weights lie and what devices exchange.
+        dims: for ``sharding``, the sizes of symbolic dims by name; by default those of the latest call.
         limit: how many matches and near misses of each rule are shown; 0 shows none and is faster.
         title: what to call the program.
         options: for a model, what `open_model` takes besides.
@@ -128,7 +129,9 @@ def view(
     if isinstance(what, Explanation):
         return _explanation_page(what, title)
     if isinstance(what, OptimizationReport | Report):
-        return _report_page(what, title)
+        return _report_page(what, limit, title)
+    if isinstance(what, Matchings):
+        return _match_page(what, title)
     opened = _opened(what, options)
     gathered = Gathered(title or _title(opened), _subtitle(opened))
     gathered.recording.explain_misses = limit
@@ -143,9 +146,10 @@ def view(
         with PassContext(instruments=[*outer.instruments, gathered.recording], verify=outer.verify):
             chosen(opened.module)
     if sharding is not None:
-        gathered.sharding = sharding_row(sharding, opened.module, gathered.records)
+        gathered.sharding = sharding_row(sharding, opened.module, gathered.records, dims)
     if match is not None:
-        gathered.findings = matched_rows(match, gathered.records)
+        bound = {id(binding.value): binding.var for binding in iter_bindings(opened.module)}
+        gathered.findings = matched_rows(match, gathered.records, bound)
     return gathered.page()
 
 
@@ -153,17 +157,11 @@ def _opened(what: Any, options: Mapping[str, Any]) -> Model:
     if isinstance(what, Model):
         return what
     if isinstance(what, DataflowBlock):
-        what = Function(_free(what), SeqExpr((what,), what.outputs[-1]), attrs={"global_symbol": "main"})
+        what = function_around(what)
     if isinstance(what, IRModule) and not options and len(what):
         # All functions are shown, so that none has to be chosen.
         return Model(what, "main" if "main" in what else next(iter(what)), "relax", what)
     return open_model(what, **options)
-
-
-def _free(block: DataflowBlock) -> list[Var]:
-    """The variables that a block reads and does not bind, in order."""
-    bound = {binding.var for binding in block}
-    return list(dict.fromkeys(node for node in walk(block) if isinstance(node, Var) and node not in bound))
 
 
 def _title(opened: Model) -> str:
@@ -186,12 +184,25 @@ def _explanation_page(explanation: Explanation, title: str | None) -> Page:
     return Page({**page.data, "start": "why"})
 
 
-def _report_page(report: OptimizationReport | Report, title: str | None) -> Page:
-    """The programs before and after, and what each pass says of itself; single rewrites are not in a report."""
-    gathered = Gathered(title or (report.model if isinstance(report, OptimizationReport) else "report"))
-    gathered.recording.add_version("before", report.before)
-    gathered.recording.add_version("after", report.program)
-    gathered.recording.passes = [pass_row(one) for one in report.passes]
+def _match_page(match: Matchings, title: str | None) -> Page:
+    gathered = Gathered(title or "match")
+    found = found_in(match)
+    gathered.recording.add_version("the program", found.function)
+    gathered.findings = matched_rows(match, gathered.records, found.bound)
+    page = gathered.page()
+    return Page({**page.data, "start": "why"})
+
+
+def _report_page(report: OptimizationReport | Report, limit: int, title: str | None) -> Page:
+    """What happened while the passes ran, as it was taped."""
+    gathered = Gathered(title or (Path(report.model).name if isinstance(report, OptimizationReport) else "report"))
+    recording = gathered.recording
+    recording.explain_misses = limit
+    recording.add_version("before", report.before)
+    report.tape.play(recording)
+    recording.add_version("after", report.program)
+    for row, one in zip(recording.passes, report.passes, strict=True):
+        row["seconds"] = one.seconds
     if isinstance(report, OptimizationReport):
         gathered.verification, gathered.stages = report.verification, report.seconds
     return gathered.page()

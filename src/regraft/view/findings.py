@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ..ir.expr import Var
 from ..pattern.context import PatternContext
 from ..pattern.derived import describe
 from ..pattern.pattern import CallPattern, DFPattern, FunctionPattern, RepeatPattern, all_patterns
 from ..rewrite import Explanation, Finding, Match, Miss
-from ..rewrite.drive import vars_of
+from ..rewrite.drive import expressions_of
 from .records import Records
 
 _DEEPEST: Final = 40
@@ -67,12 +68,18 @@ def _miss(miss: Miss, records: Records, ids: dict[DFPattern, int]) -> dict[str, 
     }
 
 
-def matched_rows(match: Mapping[DFPattern, Any], records: Records) -> list[dict[str, Any]]:
-    """A match by itself: the patterns that are no part of others, and the bindings that they stand for."""
-    inner = {part for pattern in match for part in all_patterns(pattern) if part is not pattern}
-    roots = [pattern for pattern in match if pattern not in inner]
+def matched_rows(match: Mapping[Any, Any], records: Records, bound: Mapping[int, Var]) -> list[dict[str, Any]]:
+    """A match by itself: the patterns that are no part of others, and the bindings that they stand for.
+
+    ``bound`` are the variables of values, by the identity of these: expressions are matched as well as variables.
+    """
+    patterns = [pattern for pattern in match if isinstance(pattern, DFPattern)]  # beside these, sizes that were bound
+    inner = {part for pattern in patterns for part in all_patterns(pattern) if part is not pattern}
+    roots = [pattern for pattern in patterns if pattern not in inner]
     ids: dict[DFPattern, int] = {}
-    nodes = list(dict.fromkeys(node for node in map(records.known, vars_of(match.values())) if node >= 0))
+    matched = expressions_of(match[pattern] for pattern in patterns)
+    shown = (one if isinstance(one, Var) else bound.get(id(one)) for one in matched)
+    nodes = list(dict.fromkeys(node for node in map(records.known, shown) if node >= 0))
     first: dict[str, Any] = {
         "node": nodes[0] if nodes else -1,
         "binding": ", ".join(map(describe, roots)),

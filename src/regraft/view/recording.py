@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
-from itertools import islice
+from collections.abc import Collection, Sequence
+from itertools import chain, islice
 from time import perf_counter
 from typing import Any, Final, final
 
 from ..ir.module import IRModule
-from ..ir.program import Function
-from ..passes import Pass, PassInstrument, PassReport, Step, op_counts
-from ..rewrite import Event, PatternMatchingRewriter, explain
+from ..ir.program import Binding, Function
+from ..ir.visitor import iter_bindings
+from ..passes import Pass, PassContext, PassInstrument, Step, op_counts
+from ..rewrite import Event, PatternMatchingRewriter, Written, explain
 from .findings import finding_rows
 from .records import Records
 
 MOST_REWRITES: Final = 1000
 """Rewrites of one pass that are kept; what the others did is seen in the program after the pass."""
 _MOST_DECLINED: Final = 200
+_NODE, _READS, _ALIAS = 0, 9, 13
+"""Where these stand in a record."""
 
 
 @final
@@ -36,26 +39,40 @@ class Recording(PassInstrument):
         self.steps: list[dict[str, Any]] = []
         self.findings: list[dict[str, Any]] = []
         self._last: IRModule | Function | None = None
+        self._last_place = 0
+        self._places: dict[tuple[int, ...], int] = {}
+        self._functions = 0
+        self._now: dict[int, int] = {}
         self._started = 0.0
-        self._rewrites = 0
+        self._rewrites: Counter[str] = Counter()
         self._declined: dict[Step, None] = {}
 
     def add_version(self, label: str, program: IRModule | Function) -> int:
-        """The place of ``program`` among the versions; one that is there already is not added again."""
-        if self._last is program:
-            return len(self.versions) - 1
-        module = _as_module(program)
+        """The place of ``program`` among the versions.
+
+        The last program is not added again; one that was there before it refers to its first place by ``same``.
+        """
+        if self._last is not program:
+            module = as_module(program)
+            self._functions = len(module)
+            self._last = program
+            self._last_place = self._add(label, module, self.records.version(module))
+        return self._last_place
+
+    def _add(self, label: str, module: IRModule, records: list[int]) -> int:
+        self._now = {self.records.rows[row][_NODE]: row for row in records}
+        place = len(self.versions)
+        first = self._places.setdefault(tuple(records), place)
         self.programs.append(module)
-        self.versions.append({"label": label, "records": self.records.version(module)})
-        self._last = program
-        return len(self.versions) - 1
+        self.versions.append({"label": label, "records": records if first == place else None, "same": first})
+        return place
 
     # --- what passes tell
 
     def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
         """Begin with the program as it is."""
         version = self.add_version(f"before {info.name}" if self.versions else "the model", mod)
-        self._rewrites = 0
+        self._rewrites = Counter()
         self._declined = {}
         self.passes.append(
             {"name": info.name, "version": version, "kept": 0, "opsBefore": op_counts(mod), "seconds": 0.0}
@@ -64,11 +81,18 @@ class Recording(PassInstrument):
 
     def run_before_rewrite(self, program: Function | IRModule, rules: PatternMatchingRewriter) -> None:
         """Take up the variables of a pass that rewrites more than once, and explain its rules where that is asked."""
-        self.records.meet(_as_module(program))
+        module = self._within(program)
+        self.records.meet(module)
         if self.explain_misses:
-            version = self.add_version(f"within {self.passes[-1]['name']}", program)
+            name = self.passes[-1]["name"]
+            version = self._add(f"within {name}", module, self.records.version(module, apart=self._functions > 1))
             done = explain(rules, program, limit=self.explain_misses)
-            self.findings += finding_rows(done, self.records, version, self.passes[-1]["name"])
+            self.findings += finding_rows(done, self.records, version, name)
+
+    def _within(self, program: IRModule | Function) -> IRModule:
+        """A function that a pass works on, under the name that it has in its module."""
+        name = PassContext.current().function
+        return IRModule({name: program}) if isinstance(program, Function) and name else as_module(program)
 
     def rewrote(self, event: Event) -> None:
         """Keep a rewrite: what matched, and what became of it."""
@@ -77,6 +101,11 @@ class Recording(PassInstrument):
             return
         done["kept"] += 1
         edit = self.records.edited(event.edit)
+        for one in edit:
+            if one < 0:
+                self._now.pop(-1 - one, None)
+            else:
+                self._now[self.records.rows[one][_NODE]] = one
         matched = dict.fromkeys(self.records.node(var) for var in (event.var, *event.matched))
         self.steps.append(
             {
@@ -88,10 +117,49 @@ class Recording(PassInstrument):
             }
         )
 
+    def wrote(self, written: Written) -> None:
+        """Keep what changed as a block was written down, as a step without a rule.
+
+        Values go that nothing uses, and where a result must keep its name, other names of a value become values.
+        """
+        records = self.records
+        for old, new in written.renames.items():
+            records.rename(old, new)
+        if self.passes[-1]["kept"] >= MOST_REWRITES:
+            return
+        edit = [-1 - node for node in map(records.known, written.dropped) if self._now.pop(node, None) is not None]
+        edit += self._named(written.bindings)
+        if edit:
+            at = records.rows[edit[0]][0] if edit[0] >= 0 else -1 - edit[0]
+            self.steps.append({"pass": len(self.passes) - 1, "rule": "", "at": at, "matched": [], "edit": edit})
+
+    def _named(self, bindings: Sequence[Binding]) -> list[int]:
+        """The records of names that stay bindings of their own, and of what is written without going by these names."""
+        rows = self.records.rows
+        aliases = {node for node, row in self._now.items() if rows[row][_ALIAS] >= 0}
+        kept = {self.records.node(binding.var) for binding in bindings} & aliases
+        found: list[int] = []
+        for binding in chain.from_iterable(map(iter_bindings, bindings)) if kept else ():
+            row, before = self.records.written(binding), self._now.get(self.records.node(binding.var))
+            by_name = before is not None and any(self._goes_by(read, kept) for read in rows[before][_READS])
+            if rows[row][_NODE] in kept or (by_name and row != before):
+                found.append(row)
+                self._now[rows[row][_NODE]] = row
+        return found
+
+    def _goes_by(self, node: int, names: Collection[int]) -> bool:
+        """Whether one of ``names`` is on the way from ``node`` to the value that it stands for."""
+        while node >= 0:
+            if node in names:
+                return True
+            row = self._now.get(node)
+            node = -1 if row is None else self.records.rows[row][_ALIAS]
+        return False
+
     def step(self, step: Step) -> None:
         """Count a rewrite, or keep why a place was left."""
         if step.reason is None:
-            self._rewrites += 1
+            self._rewrites[step.rule] += 1
         else:
             self._declined[step] = None
 
@@ -99,24 +167,11 @@ class Recording(PassInstrument):
         """Keep what the pass made."""
         done = self.passes[-1]
         done["seconds"] = perf_counter() - self._started
-        done["rewrites"] = self._rewrites
+        done["rewrites"] = sum(self._rewrites.values())
+        done["rules"] = [[rule, count] for rule, count in self._rewrites.most_common()]
         done["end"] = self.add_version(f"after {info.name}", mod)
         done["ops"] = _changed_ops(done.pop("opsBefore"), op_counts(mod))
         done |= _declined_row(self._declined)
-
-
-def pass_row(report: PassReport) -> dict[str, Any]:
-    """What a report says of a pass, without the programs around it."""
-    return {
-        "name": report.name,
-        "seconds": report.seconds,
-        "rewrites": len(report.rewrote),
-        "kept": 0,
-        "version": 0,
-        "end": 0,
-        "ops": _changed_ops(report.ops_before, report.ops_after),
-        **_declined_row(report.declined),
-    }
 
 
 def _changed_ops(before: Counter[str], after: Counter[str]) -> list[list[Any]]:
@@ -134,5 +189,6 @@ def _declined_row(steps: Collection[Step]) -> dict[str, Any]:
     return {"declined": shown, "declinedCount": len(steps)}
 
 
-def _as_module(program: Function | IRModule) -> IRModule:
+def as_module(program: Function | IRModule) -> IRModule:
+    """A module of one function, or the module itself."""
     return program if isinstance(program, IRModule) else IRModule.from_expr(program)

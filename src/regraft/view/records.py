@@ -65,6 +65,12 @@ class Records:
         self.count += 1
         return self.count - 1
 
+    def rename(self, old: Var, new: Var) -> None:
+        """Take ``new`` for the node that ``old`` is."""
+        node = self._nodes.get(old)
+        if node is not None:
+            self._nodes.setdefault(new, node)
+
     def meet(self, module: IRModule) -> None:
         """Take up the variables of ``module``: a new one that has the name of an old one that went is the same node."""
         for name, function in module.items():
@@ -93,12 +99,15 @@ class Records:
             self.strings.append(text)
         return found
 
-    def version(self, module: IRModule) -> list[int]:
-        """The records of a module, in its order; see `meet` for which variables are taken for the same."""
+    def version(self, module: IRModule, *, apart: bool = False) -> list[int]:
+        """The records of a module, in its order; see `meet` for which variables are taken for the same.
+
+        Several functions are groups of their own; with ``apart``, one function is, too.
+        """
         self.meet(module)
         found: list[int] = []
         for name, function in module.items():
-            inside = (name,) if len(module) > 1 else ()
+            inside = (name,) if apart or len(module) > 1 else ()
             found += [self._record(param, None, inside) for param in function.params]
             found += [self._record(one.var, one.value, one.inside) for one in entries(function, inside) if one.is_node]
             found += self._results(name, function, inside)
@@ -117,6 +126,10 @@ class Records:
             -1 - self.node(var) if value is None else self._record(var, value, (), self._alias(value))
             for var, value in edit.items()
         ]
+
+    def written(self, binding: Binding) -> int:
+        """The record of a binding as a program has it, in which another name of a value is a value as well."""
+        return self._record(binding.var, binding if isinstance(binding, MatchCast) else binding.value, ())
 
     def _alias(self, value: Expr) -> int:
         return self.node(value) if isinstance(value, Var) else -1

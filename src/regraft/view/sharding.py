@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ..ir.expr import Constant
 from ..ir.module import IRModule
+from ..ir.tensor_data import TensorData
 from ..ir.visitor import parts_of, walk
 from ..model.models import type_text
 from .records import Records, entries
@@ -16,21 +18,46 @@ if TYPE_CHECKING:
 _WHOLE: Final = "whole on each device"
 
 
-def sharding_row(executable: XlaExecutable, module: IRModule, records: Records) -> dict[str, Any]:
-    """What ``executable``, made of ``module``, does with its devices. Cost: that of its report, which compiles it."""
-    report = executable.report()
+def sharding_row(
+    executable: XlaExecutable, module: IRModule, records: Records, sizes: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    """What ``executable``, made of ``module``, does with its devices, for ``sizes`` of symbolic dims.
+
+    Cost: that of its report, which compiles it.
+    """
+    reports = executable.report(sizes=sizes).functions
     exchanged: dict[tuple[str, str], list[int]] = {}
-    for function in report.functions:
+    for function in reports:
         for one in function.collectives:
             exchanged.setdefault((one.kind, one.layer), []).append(one.bytes)
+    layers = _layers(module, records)
+    weights = _weights(executable, module, records)
     return {
         "devices": "one device" if executable.mesh is None else f"mesh {executable.mesh}",
-        "weights": [*_arguments(executable, module, records), *_weights(executable, module, records)],
+        "count": 1 if executable.mesh is None else executable.mesh.devices,
+        "memory": {
+            "whole": sum(data.nbytes for data, _ in weights),
+            "weights": max((one.weights for one in reports), default=0),
+            "temporaries": max((one.temporaries for one in reports), default=0),
+        },
+        "arguments": _arguments(executable, module, records),
+        "weights": [row for _, row in weights],
         "collectives": [
-            {"kind": kind, "where": layer, "bytes": sum(sizes), "count": len(sizes)}
+            {"kind": kind, "where": layer, "bytes": sum(sizes), "count": len(sizes), "node": layers.get(layer, -1)}
             for (kind, layer), sizes in exchanged.items()
         ],
     }
+
+
+def _layers(module: IRModule, records: Records) -> dict[str, int]:
+    """The first node of each layer of the source, by its name; a value without a source is a layer of its own."""
+    found: dict[str, int] = {}
+    for function in module.functions.values():
+        for entry in entries(function):
+            if entry.is_node:
+                for layer in (*[origin.name for origin in entry.var.origins[:1]], entry.var.name_hint):
+                    found.setdefault(layer, records.known(entry.var))
+    return found
 
 
 def _row(executable: XlaExecutable, name: str, ty: str, node: int) -> dict[str, Any]:
@@ -47,13 +74,14 @@ def _arguments(executable: XlaExecutable, module: IRModule, records: Records) ->
     ]
 
 
-def _weights(executable: XlaExecutable, module: IRModule, records: Records) -> list[dict[str, Any]]:
-    found: dict[int, dict[str, Any]] = {}
+def _weights(executable: XlaExecutable, module: IRModule, records: Records) -> list[tuple[TensorData, dict[str, Any]]]:
+    found: dict[int, tuple[TensorData, dict[str, Any]]] = {}
     for function in module.functions.values():
         for entry in entries(function):
             for part in parts_of(entry.value) if entry.is_node and not isinstance(entry.value, Constant) else ():
                 for leaf in walk(part):
                     if isinstance(leaf, Constant) and leaf.data.size > 1 and id(leaf.data) not in found:
                         name = leaf.data.name or f"a constant of {entry.var.name_hint}"
-                        found[id(leaf.data)] = _row(executable, name, type_text(leaf.ty), records.known(entry.var))
+                        row = _row(executable, name, type_text(leaf.ty), records.known(entry.var))
+                        found[id(leaf.data)] = leaf.data, row
     return list(found.values())

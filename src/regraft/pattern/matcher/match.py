@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, cast
 
 from ...ir.expr import Expr, Var
+from ..matchings import Matchings
 from ..pattern import AndPattern, ConstrainedPattern, DFPattern, NotPattern, OrPattern, RepeatPattern
 from .compile import Compiler, briefly
 from .machine import DEFINITIONS, SIZES, TRACER, UNSET, Registers, Tracer, solutions, succeeds
@@ -100,7 +101,8 @@ def compiled(pattern: DFPattern) -> CompiledPattern:
     return found
 
 
-def match_expr(pattern: DFPattern, expr: Expr, var2val: Mapping[Var, Expr]) -> dict[DFPattern, Any] | None:
+def match_expr(pattern: DFPattern, expr: Expr, var2val: Mapping[Var, Expr]) -> Matchings | None:
     """The first match of ``expr``, looking through ``var2val``; None if there is none."""
     form = compiled(pattern)
-    return next(form.matches(var2val, expr if form.reads_as_written else resolve(var2val, expr)), None)
+    found = next(form.matches(var2val, expr if form.reads_as_written else resolve(var2val, expr)), None)
+    return None if found is None else Matchings(found, expr, var2val)

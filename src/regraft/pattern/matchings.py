@@ -1,0 +1,28 @@
+"""A match, as people get it: what each pattern stands for, and the program that it was found in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, final
+
+from ..ir.expr import Expr, Var
+from ..ir.node import Shown
+from ..ir.program import DataflowBlock
+
+
+@final
+class Matchings(dict[Any, Any], Shown):
+    """From each pattern to what it stands for: a dict, which a notebook shows as marks in the program.
+
+    ``root`` is the block or the expression that was matched, ``definitions`` what its variables are bound to where
+    that was said. Both are no part of the dict.
+    """
+
+    __slots__ = ("definitions", "root")
+
+    def __init__(
+        self, found: Mapping[Any, Any], root: DataflowBlock | Expr, definitions: Mapping[Var, Expr] | None = None
+    ) -> None:
+        super().__init__(found)
+        self.root: Final = root
+        self.definitions: Final[Mapping[Var, Expr]] = {} if definitions is None else definitions

@@ -1,0 +1,71 @@
+"""A program around what was matched, which may be a block or a mere expression, so that it can be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ..ir.builder import flatten
+from ..ir.expr import DataflowVar, Expr, Var
+from ..ir.program import DataflowBlock, Function, SeqExpr, VarBinding
+from ..ir.visitor import walk
+from ..pattern import Matchings
+
+
+class FoundIn(NamedTuple):
+    """A function to show a match in, and the variables of values by the identity of these."""
+
+    function: Function
+    bound: Mapping[int, Var]
+
+
+def found_in(match: Matchings) -> FoundIn:
+    """The block that was matched, or what the matched expression is computed from, as a function. Cost: linear."""
+    root = match.root
+    if isinstance(root, DataflowBlock):
+        return FoundIn(function_around(root), {id(binding.value): binding.var for binding in root})
+    bindings = [VarBinding(var, value) for var, value in _needed(root, match.definitions).items()]
+    bound = {id(binding.value): binding.var for binding in bindings}
+
+    def bind(value: Expr) -> Var:
+        bindings.append(VarBinding(DataflowVar(f"value{len(bound)}", value.ty), value))
+        bound[id(value)] = bindings[-1].var
+        return bindings[-1].var
+
+    done: dict[int, Expr] = {}
+    result = flatten(root, bind, keep_root=False, done=done)
+    bound |= {place: leaf for place, leaf in done.items() if isinstance(leaf, Var)}
+    if isinstance(result, Var):
+        bound[id(root)] = result
+    return FoundIn(_function(DataflowBlock(bindings), result), bound)
+
+
+def _needed(root: Expr, definitions: Mapping[Var, Expr]) -> dict[Var, Expr]:
+    """What ``root`` is computed from, operands first."""
+    found: dict[Var, Expr] = {}
+    stack: list[tuple[Expr, bool]] = [(root, False)]
+    while stack:
+        value, is_done = stack.pop()
+        if isinstance(value, Var):
+            definition = definitions.get(value)
+            if definition is None or value in found:
+                continue
+            if is_done:
+                found[value] = definition
+                continue
+            stack.append((value, True))
+            value = definition
+        stack += [(var, False) for var in walk(value) if isinstance(var, Var)]
+    return found
+
+
+def function_around(block: DataflowBlock) -> Function:
+    """A function that computes what ``block`` does, last output and all, of what it reads."""
+    return _function(block, block.outputs[-1] if block.outputs else block.bindings[-1].var)
+
+
+def _function(block: DataflowBlock, result: Expr) -> Function:
+    bound = {binding.var for binding in block}
+    free = [node for node in walk(SeqExpr((block,), result)) if isinstance(node, Var) and node not in bound]
+    blocks = (block,) if len(block) else ()
+    return Function(list(dict.fromkeys(free)), SeqExpr(blocks, result), attrs={"global_symbol": "main"})
