@@ -115,15 +115,14 @@ LEFT_OUT: Final[dict[str, str]] = {
 """Names of Relax that are not here, and why."""
 
 DIFFERS: Final[dict[str, str]] = {
-    "tvm.relax.transform.EliminateCommonSubexpr": "leaves no aliases behind; works across blocks and in branches",
     "tvm.relax.transform.ConvertLayout": "orders of axes; blocked layouts are refused",
+    "tvm.relax.transform.EliminateCommonSubexpr": "looks through names, and takes commuted operands for equal",
     "tvm.relax.transform.LazySetOutput": "makes plain blocks of dataflow blocks, since handing on is an effect",
     "tvm.relax.transform.LazyTransformParams": "does not say where memory is freed (`R.vm.kill_object`)",
     "tvm.relax.transform.DecomposeOpsForInference": "leaves `tensor_to_shape`, which engines run as it is",
     "tvm.relax.transform.DecomposeOpsForTraining": "leaves `tensor_to_shape`, which engines run as it is",
     "tvm.relax.transform.RunCodegen": "compilers are Python functions, added by `register_codegen`",
     "tvm.relax.transform.FoldConstant": "folds by the operators' reference semantics, not by compiled TensorIR",
-    "tvm.relax.transform.LiftTransformParams": "makes no function where nothing can be lifted",
     "tvm.relax.transform.Gradient": "covers every differentiable operator; the gradient of relu at 0 is 0",
     "tvm.relax.transform.dataflowblock_pass": "outputs of a block are followed by their names",
     "tvm.relax.op.collapse_sum_like": "sizes that cannot be summed to the target's are refused",
@@ -167,10 +166,8 @@ Errors are `ValueError` and `TypeError` where Relax raises either, and all of th
 
 - **Types are exact.** Where Relax gives up a shape (`R.add` of `(2, 3)` and `(m, n)`), the type here says what is
   known. The shape of a tensor is its sizes, never a variable that holds a shape.
-- **Checks come early.** A wrong call fails where it is written, not when it is normalized. Calls that Relax types and
-  never computes (`subtract` of two bools, `bitwise_and` of floats) fail when they are built.
-- **Truth values beside numbers are numbers.** `R.add` of bool and float32 is float32 in either order, as the value is
-  there. Logic on numbers gives 0 or 1 in their dtype. A scalar beside a tensor of rank 0 gives rank 0.
+- **Checks come early.** A wrong call fails where it is written, not when it is normalized. Operands of one call have
+  one dtype; numbers take that of the tensor beside them.
 - **Programs never change.** Functions, blocks and expressions are immutable. A module's table may be edited in place.
 - **Two values are in doubt in other tools and are settled here.** The gradient of `relu` at 0 is 0, as in PyTorch.
   `CategoricalCrossEntropyLoss` with `reduction="mean"` divides by the number of samples.
