@@ -166,8 +166,10 @@ Errors are `ValueError` and `TypeError` where Relax raises either, and all of th
 
 - **Types are exact.** Where Relax gives up a shape (`R.add` of `(2, 3)` and `(m, n)`), the type here says what is
   known. The shape of a tensor is its sizes, never a variable that holds a shape.
-- **Checks come early.** A wrong call fails where it is written, not when it is normalized. Operands of one call have
-  one dtype; numbers take that of the tensor beside them.
+- **Checks come early.** A wrong call fails where it is written, not when it is normalized. Calls that Relax types and
+  never computes (`subtract` of two bools, `bitwise_and` of floats) fail when they are built.
+- **Truth values beside numbers are numbers.** `R.add` of bool and float32 is float32 in either order, as the value is
+  there. Logic on numbers gives 0 or 1 in their dtype. A scalar beside a tensor of rank 0 gives rank 0.
 - **Programs never change.** Functions, blocks and expressions are immutable. A module's table may be edited in place.
 - **Two values are in doubt in other tools and are settled here.** The gradient of `relu` at 0 is 0, as in PyTorch.
   `CategoricalCrossEntropyLoss` with `reduction="mean"` divides by the number of samples.

@@ -20,6 +20,7 @@ from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, Mat
 from ..ir.types import TensorType, TupleType, Type
 from ..ir.visitor import iter_bindings
 from ..op.adjoints import GradientError, is_differentiable
+from ..op.settle import settled
 from ..pattern.matcher.view import leaves_of
 from .checkpoint import is_marker, values_to_recompute
 from .reverse import Path, ReversePass
@@ -85,7 +86,7 @@ class Gradient:
             raise GradientError(
                 f"Gradient of {name!r}: the module has a function {adjoint_name!r} already; rename or remove it first"
             )
-        function = in_normal_form(module[name])
+        function = in_normal_form(settled(module[name]))
         required = self._required(function)
         target, path = self._target(function)
         adjoint = _adjoint_function(with_rules(function, required, target), required, target, path)

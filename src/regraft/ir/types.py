@@ -193,7 +193,7 @@ class PrimType(Type):
             if value is None:
                 raise IRError("a PrimType needs a dtype or a value")
             dtype = (
-                "bool" if isinstance(value, bool | Condition) else "float32" if isinstance(value, float) else "int64"
+                "bool" if isinstance(value, bool | Condition) else "float64" if isinstance(value, float) else "int64"
             )
         known = as_optional_dtype(dtype)
         if known is None:

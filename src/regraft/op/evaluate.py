@@ -14,11 +14,12 @@ import numpy as np
 
 from ..ir.builder import operands_of
 from ..ir.dims import Condition, Dim, SymExpr, SymVar, evaluate, free_symvars
-from ..ir.errors import RegraftError
+from ..ir.errors import OpTypeError, RegraftError
 from ..ir.expr import Constant, DataTypeImm, Expr, PrimValue, ShapeExpr, StringImm, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.types import TensorType
+from .settle import is_settled, strict
 
 MOST_ELEMENTS: Final = 1 << 22
 """No value with more elements is computed."""
@@ -135,6 +136,11 @@ class Evaluator:
         if not isinstance(op, Op) or op.reference is None or not op.is_pure:
             name = op.name if isinstance(op, Op) else repr(op)
             raise EvaluationError(f"a call of {name} cannot be computed outside of an engine")
+        try:
+            if not is_settled(call):
+                return self._compute(strict(call))
+        except OpTypeError as error:
+            raise EvaluationError(str(error)) from error
         if isinstance(call.ty, TensorType) and call.ty.shape is not None:
             elements = prod(self.size(dim) for dim in call.ty.shape)
             if elements > self.most_elements:

@@ -10,7 +10,7 @@ import numpy as np
 from ..ir.dims import SymExpr
 from ..ir.dtypes import itemsize
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple
-from ..ir.op import Call, Op
+from ..ir.op import Call, Op, Trait
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType
 
@@ -27,6 +27,8 @@ def folded(call: Call) -> Constant | None:
         return None
     if not call.args or not all(_is_small(arg) for arg in call.args):
         return None
+    if Trait.ELEMENTWISE in op.traits and any(not isinstance(arg, Constant) for arg in call.args):
+        return None  # scalars beside tensors are not settled yet
     sizes = [size for size in call.ty.shape or () if isinstance(size, int)]
     count = prod(sizes)
     if count > _MOST_ELEMENTS or (count > _MOST_GROWN and _grows(call, count)):

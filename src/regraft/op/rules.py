@@ -8,7 +8,7 @@ unknown out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final, final
 
 from ..ir.dims import Dim, Min, SymExpr, dim_at_least, dims_equal
 from ..ir.dtypes import as_dtype, is_bool, is_float, is_integer
@@ -16,6 +16,8 @@ from ..ir.errors import IRError, OpTypeError
 from ..ir.expr import Expr, PrimValue, ShapeExpr, Tuple
 from ..ir.op import Call, Op, TypeRule, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, PrimType, ShapeType, TensorType, TupleType, Type
+
+_COMPLEX: Final = frozenset({"complex64", "complex128"})
 
 # --- reading operands
 
@@ -26,6 +28,16 @@ def tensor_operand(call: Call, index: int) -> TensorType:
     if type(ty) is not TensorType:
         raise wrong_operand(call, index, "a tensor")
     return ty
+
+
+def array_operand(call: Call, index: int) -> TensorType:
+    """The type of operand ``index``, a tensor or a scalar: a scalar is a tensor of rank 0."""
+    ty = call.args[index].ty
+    if type(ty) is TensorType:
+        return ty
+    if isinstance(ty, PrimType):
+        return TensorType((), ty.dtype)
+    raise wrong_operand(call, index, "a tensor, or a scalar")
 
 
 def tensor_fields(call: Call, index: int) -> tuple[TensorType, ...]:
@@ -74,13 +86,15 @@ def tensor_of_shape(shape: ShapeType, dtype: str | None) -> TensorType:
 # --- dtypes
 
 
-def common_dtype(call: Call, indices: Iterable[int] | None = None) -> str | None:
+def common_dtype(
+    call: Call, indices: Iterable[int] | None = None, read: Callable[[Call, int], TensorType] = tensor_operand
+) -> str | None:
     """The one dtype of the tensor operands (all of them, or ``indices``); None if one is not known."""
     known: str | None = None
     first = 0
     unknown = False
     for index in range(len(call.args)) if indices is None else indices:
-        dtype = tensor_operand(call, index).dtype
+        dtype = read(call, index).dtype
         if dtype is None:
             unknown = True
         elif known is None:
@@ -149,12 +163,14 @@ def _outlasts(size: Dim, other: Dim) -> bool:
     return all(operand == size or dim_at_least(operand, 2) is True for operand in other.operands)
 
 
-def broadcast_types(call: Call, indices: Iterable[int] | None = None) -> tuple[tuple[Dim, ...] | None, int]:
+def broadcast_types(
+    call: Call, indices: Iterable[int] | None = None, read: Callable[[Call, int], TensorType] = tensor_operand
+) -> tuple[tuple[Dim, ...] | None, int]:
     """Shape and ndim of the broadcast of the tensor operands (all of them, or ``indices``)."""
     dims: tuple[Dim, ...] | None = ()
     ndim = 0
     for index in range(len(call.args)) if indices is None else indices:
-        ty = tensor_operand(call, index)
+        ty = read(call, index)
         ndim = UNKNOWN_NDIM if UNKNOWN_NDIM in (ndim, ty.ndim) else max(ndim, ty.ndim)
         if dims is None or ty.shape is None:
             dims = None
@@ -201,7 +217,7 @@ def same_float_type(call: Call) -> Type:
 
 
 def broadcast_rule(call: Call) -> Type:
-    """All operands tensors of one dtype, broadcast together."""
+    """All operands of one dtype, broadcast together; scalars are tensors of rank 0, and give a scalar by themselves."""
     first = call.args[0].ty
     if len(call.args) == 2 and type(first) is TensorType:
         second = call.args[1].ty
@@ -212,9 +228,28 @@ def broadcast_rule(call: Call) -> Type:
                 return first
             if first.ndim == 0:
                 return second
-    dtype = common_dtype(call)
-    dims, ndim = broadcast_types(call)
+    dtype = _arithmetic_dtype(call)
+    if all(isinstance(arg.ty, PrimType) for arg in call.args):
+        return PrimType(dtype)
+    dims, ndim = broadcast_types(call, read=array_operand)
     return TensorType(dims, dtype, ndim)
+
+
+def _arithmetic_dtype(call: Call) -> str | None:
+    """The one dtype of the operands; truth values beside numbers count as 0 or 1 of their dtype."""
+    numbers = [index for index in range(len(call.args)) if array_operand(call, index).dtype != "bool"]
+    return common_dtype(call, numbers or None, read=array_operand)
+
+
+def verdict_rule(call: Call) -> Type:
+    """Operands broadcast together, of whatever dtypes: truth values, a scalar one of scalars alone."""
+    first, second = call.args[0].ty, call.args[1].ty
+    if type(first) is TensorType and type(second) is TensorType and (first is second or second.ndim == 0):
+        return first.with_dtype("bool")
+    if all(isinstance(arg.ty, PrimType) for arg in call.args):
+        return PrimType("bool")
+    dims, ndim = broadcast_types(call, read=array_operand)
+    return TensorType(dims, "bool", ndim)
 
 
 def boolean_result(rule: TypeRule) -> TypeRule:
@@ -228,17 +263,45 @@ def boolean_result(rule: TypeRule) -> TypeRule:
     return infer
 
 
-def require_dtype(rule: TypeRule, accepts: Callable[[str | None], bool], expected: str) -> TypeRule:
-    """``rule`` for operands of certain dtypes only; ``expected`` names these dtypes for the error."""
+@final
+class OfKinds:
+    """``rule`` for an operator that computes with certain dtypes only; ``expected`` names these for the error.
 
-    def infer(call: Call) -> Type:
-        for index in range(len(call.args)):
-            dtype = tensor_operand(call, index).dtype
-            if dtype is not None and not accepts(dtype):
-                raise wrong_operand(call, index, expected)
-        return rule(call)
+    Relax types calls of other dtypes too, and so does this rule; no value is computed for them. Complex numbers, which
+    Relax does not have, are refused at once. `require_kinds` refuses the others, before a program is run.
+    """
 
-    return infer
+    __slots__ = ("accepts", "expected", "rule")
+
+    def __init__(self, rule: TypeRule, accepts: Callable[[str | None], bool], expected: str) -> None:
+        self.rule = rule
+        self.accepts = accepts
+        self.expected = expected
+
+    def __call__(self, call: Call, /) -> Type:
+        """The type of the result, as ``rule`` gives it."""
+        for arg in call.args:
+            dtype = getattr(arg.ty, "dtype", None)
+            if dtype in _COMPLEX and not self.accepts(dtype):
+                self.require(call)
+        return self.rule(call)
+
+    def require(self, call: Call) -> None:
+        """Raise `OpTypeError` unless the operator computes with the dtypes of the call."""
+        dtypes = [array_operand(call, index).dtype for index in range(len(call.args))]
+        beside_numbers = any(dtype not in (None, "bool") for dtype in dtypes)
+        for index, dtype in enumerate(dtypes):
+            if dtype is None or (beside_numbers and is_bool(dtype)):
+                continue  # truth values beside numbers count as numbers
+            if not self.accepts(dtype):
+                raise wrong_operand(call, index, self.expected)
+
+
+def require_kinds(call: Call) -> None:
+    """Raise `OpTypeError` where the call's operator has a type for its operands, and no value."""
+    rule = call.op.infer if isinstance(call.op, Op) else None
+    if isinstance(rule, OfKinds):
+        rule.require(call)
 
 
 # --- arguments of the public functions

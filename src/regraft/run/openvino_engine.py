@@ -22,6 +22,7 @@ from ..ir.dtypes import numpy_dtype
 from ..ir.errors import MissingDependencyError
 from ..ir.module import IRModule
 from ..ir.op import Op
+from ..op.settle import settled
 from .errors import BuildError, ExecutionError
 from .executable import Executable
 from .onnx_function import compile_functions
@@ -96,7 +97,7 @@ def save_openvino(module: IRModule, name: str, path: Path) -> None:
         raise MissingDependencyError("files of OpenVINO need the package openvino: pip install 'regraft[openvino]'")
     import openvino
 
-    lowered = lower_function(module, name, _OPSET)
+    lowered = lower_function(settled(module), name, _OPSET)
     _refuse(lowered.graph, name)
     library: Any = openvino
     try:

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.visitor import iter_bindings
+from ..op.settle import settled
 from .errors import BuildError
 from .python_source import PythonModule
 
@@ -45,6 +46,7 @@ def operator_times(
     """
     if target not in ENGINES:
         raise BuildError(f"{target} does not say how long each operator takes; these do: {', '.join(ENGINES)}")
+    module = settled(module)
     if target == "onnxruntime":
         return _by_onnxruntime(module, name, inputs, runs, options)
     if target == "torch":

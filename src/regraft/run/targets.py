@@ -13,10 +13,11 @@ from importlib.util import find_spec
 from inspect import Parameter, signature
 from typing import Any, Final
 
-from ..ir.errors import MissingDependencyError
+from ..ir.errors import MissingDependencyError, OpTypeError
 from ..ir.module import IRModule
 from ..ir.op import Op
 from ..ir.program import Function
+from ..op.settle import settled
 from .errors import BuildError
 from .executable import Executable
 
@@ -86,4 +87,8 @@ def build(module: IRModule | Function, target: str = DEFAULT_TARGET, **options: 
     for name in options:
         if name not in known:
             raise BuildError(f"target {target!r} has no option {name!r}; it has: {', '.join(known) or 'none'}")
+    try:
+        module = settled(module)
+    except OpTypeError as error:
+        raise BuildError(f"this call has a type and no value: {error}") from error
     return compile_module(module, **options)

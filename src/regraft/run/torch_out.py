@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 from ..formats.torch import require_torch
 from ..ir.module import IRModule
 from ..ir.program import Function
+from ..op.settle import settled
 
 if TYPE_CHECKING:
     from .torch_module import RegraftModule
@@ -30,7 +31,7 @@ def to_torch(module: IRModule | Function, name: str = "main", *, share_memory: b
     from .torch_module import as_torch_module
 
     whole = IRModule.from_expr(module) if isinstance(module, Function) else module
-    return as_torch_module(whole, name, share_memory=share_memory)
+    return as_torch_module(settled(whole), name, share_memory=share_memory)
 
 
 def save_torch(module: IRModule | RegraftModule, path: str | Path) -> None:

@@ -20,9 +20,9 @@ from ..primitive.reduction import sum
 from ..primitive.reshaping import expand_dims
 from ..primitive.ternary import clip, where
 from ..rules import (
+    OfKinds,
     common_dtype,
     normalize_axis,
-    require_dtype,
     require_float,
     same_float_type,
     same_type,
@@ -57,7 +57,7 @@ def _relu(xp: Any, x: Any) -> Any:
 RELU = Op(
     "relax.nn.relu",
     ("data",),
-    infer=require_dtype(same_type, lambda dtype: not is_bool(dtype), "numbers, not bool"),
+    infer=OfKinds(same_type, lambda dtype: not is_bool(dtype), "numbers, not bool"),
     reference=_relu,
     traits=(Trait.ELEMENTWISE, Trait.IDEMPOTENT),
     precision=Precision.FOLLOWS,

@@ -15,7 +15,7 @@ from ...ir.expr import Expr
 from ...ir.op import Call, Op, Precision, Trait
 from ..adjoints import collapse_to, number_of
 from ..row import primitive
-from ..rules import broadcast_rule, has_order, require_dtype
+from ..rules import OfKinds, broadcast_rule, has_order
 from ..semantics import array_function, cast, dtype_name, rounded_once, standard, truncated_divide
 from . import unary
 from .comparison import equal, greater, greater_equal, less
@@ -38,14 +38,14 @@ __all__ = [
     "subtract",
 ]
 
-_NUMERIC = require_dtype(broadcast_rule, lambda dtype: not is_bool(dtype), "numbers, not bool")
-_REAL = require_dtype(broadcast_rule, lambda dtype: is_float(dtype) or is_integer(dtype), "real numbers")
-_ORDERED = require_dtype(
+_NUMERIC = OfKinds(broadcast_rule, lambda dtype: not is_bool(dtype), "numbers, not bool")
+_REAL = OfKinds(broadcast_rule, lambda dtype: is_float(dtype) or is_integer(dtype), "real numbers")
+_ORDERED = OfKinds(
     broadcast_rule,
     has_order,
     "real numbers or bool",
 )
-_FLOATING = require_dtype(broadcast_rule, is_float, 'a floating dtype; convert it first: R.astype(x, "float32")')
+_FLOATING = OfKinds(broadcast_rule, is_float, 'a floating dtype; convert it first: R.astype(x, "float32")')
 _ARITHMETIC = (Trait.ELEMENTWISE,)
 _SYMMETRIC = (Trait.ELEMENTWISE, Trait.COMMUTATIVE, Trait.ASSOCIATIVE)
 _EXTREME = (*_SYMMETRIC, Trait.IDEMPOTENT)

@@ -1,6 +1,7 @@
 """Elementwise comparisons of two tensors, with NumPy's broadcasting; the results are bool.
 
-Both operands have one dtype. Each operator is declared whole here: type rule, meaning, traits, and the
+The operands may have two dtypes: elements are compared as the numbers that they are, in a dtype that holds both as
+NumPy chooses it. Each operator is declared whole here: type rule, meaning, traits, and the
 function people call.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait
 from ..row import primitive
-from ..rules import boolean_result, broadcast_rule, has_order, require_dtype
+from ..rules import OfKinds, has_order, verdict_rule
 from ..semantics import array_function
 
 __all__ = [
@@ -21,14 +22,8 @@ __all__ = [
     "not_equal",
 ]
 
-_EQUALITY = boolean_result(broadcast_rule)
-_ORDER = boolean_result(
-    require_dtype(
-        broadcast_rule,
-        has_order,
-        "real numbers or bool: complex numbers have no order",
-    )
-)
+_EQUALITY = verdict_rule
+_ORDER = OfKinds(verdict_rule, has_order, "real numbers or bool: complex numbers have no order")
 _ONE_WAY = (Trait.ELEMENTWISE, Trait.STOPS_GRADIENT)
 _BOTH_WAYS = (*_ONE_WAY, Trait.COMMUTATIVE)
 
@@ -38,8 +33,8 @@ EQUAL = primitive("relax.equal", ("x1", "x2"), infer=_EQUALITY, reference=array_
 def equal(x1: Expr | float, x2: Expr | float) -> Call:
     """``x1 == x2``: whether two elements are equal; NaN equals nothing.
 
-    Follows ``numpy.equal``. Operands: tensors of one dtype. Result: bool, the broadcast shape.
-    Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
+    Follows ``numpy.equal``. Operands: tensors or scalars. Result: bool, the broadcast shape.
+    Raises `OpTypeError` when shapes do not broadcast.
     """
     return EQUAL(x1, x2)
 
@@ -50,8 +45,8 @@ GREATER = primitive("relax.greater", ("x1", "x2"), infer=_ORDER, reference=array
 def greater(x1: Expr | float, x2: Expr | float) -> Call:
     """``x1 > x2``: whether the first element is above the second; false when either is NaN.
 
-    Follows ``numpy.greater``. Operands: tensors of one dtype. Result: bool, the broadcast shape.
-    Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
+    Follows ``numpy.greater``. Operands: tensors or scalars. Result: bool, the broadcast shape.
+    Raises `OpTypeError` when shapes do not broadcast.
     """
     return GREATER(x1, x2)
 
@@ -68,8 +63,8 @@ GREATER_EQUAL = primitive(
 def greater_equal(x1: Expr | float, x2: Expr | float) -> Call:
     """``x1 >= x2``: whether the first element is not below the second; false when either is NaN.
 
-    Follows ``numpy.greater_equal``. Operands: tensors of one dtype. Result: bool, the broadcast shape.
-    Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
+    Follows ``numpy.greater_equal``. Operands: tensors or scalars. Result: bool, the broadcast shape.
+    Raises `OpTypeError` when shapes do not broadcast.
     """
     return GREATER_EQUAL(x1, x2)
 
@@ -80,8 +75,8 @@ LESS = primitive("relax.less", ("x1", "x2"), infer=_ORDER, reference=array_funct
 def less(x1: Expr | float, x2: Expr | float) -> Call:
     """``x1 < x2``: whether the first element is below the second; false when either is NaN.
 
-    Follows ``numpy.less``. Operands: tensors of one dtype. Result: bool, the broadcast shape.
-    Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
+    Follows ``numpy.less``. Operands: tensors or scalars. Result: bool, the broadcast shape.
+    Raises `OpTypeError` when shapes do not broadcast.
     """
     return LESS(x1, x2)
 
@@ -94,8 +89,8 @@ LESS_EQUAL = primitive(
 def less_equal(x1: Expr | float, x2: Expr | float) -> Call:
     """``x1 <= x2``: whether the first element is not above the second; false when either is NaN.
 
-    Follows ``numpy.less_equal``. Operands: tensors of one dtype. Result: bool, the broadcast shape.
-    Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
+    Follows ``numpy.less_equal``. Operands: tensors or scalars. Result: bool, the broadcast shape.
+    Raises `OpTypeError` when shapes do not broadcast.
     """
     return LESS_EQUAL(x1, x2)
 
@@ -108,7 +103,7 @@ NOT_EQUAL = primitive(
 def not_equal(x1: Expr | float, x2: Expr | float) -> Call:
     """``x1 != x2``: whether two elements differ; NaN differs from everything.
 
-    Follows ``numpy.not_equal``. Operands: tensors of one dtype. Result: bool, the broadcast shape.
-    Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
+    Follows ``numpy.not_equal``. Operands: tensors or scalars. Result: bool, the broadcast shape.
+    Raises `OpTypeError` when shapes do not broadcast.
     """
     return NOT_EQUAL(x1, x2)

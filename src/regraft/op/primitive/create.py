@@ -19,6 +19,7 @@ from ...ir.types import UNKNOWN_NDIM, PrimType, TensorType, Type
 from .. import adjoints
 from ..row import primitive
 from ..rules import (
+    array_operand,
     as_dtype_attribute,
     as_int,
     as_prim_value,
@@ -60,7 +61,7 @@ def _required_dtype(call: Call) -> str:
 
 
 def _fill_operand(call: Call) -> TensorType:
-    fill = tensor_operand(call, 1)
+    fill = array_operand(call, 1)
     if fill.ndim > 0:
         raise wrong_operand(call, 1, "a scalar: a number, or a tensor of rank 0")
     return fill
@@ -73,7 +74,10 @@ def _full_type(call: Call) -> Type:
 
 
 def _full(xp: Any, shape: tuple[int, ...], fill_value: Any, dtype: str | None) -> Any:
-    value = xp.asarray(fill_value if dtype is None else cast(xp, fill_value, dtype))
+    if isinstance(fill_value, int | float):
+        value = xp.asarray(fill_value, dtype=None if dtype is None else namespace_dtype(xp, dtype))
+    else:
+        value = xp.asarray(fill_value if dtype is None else cast(xp, fill_value, dtype))
     return xp.asarray(xp.broadcast_to(value, shape), copy=True)
 
 
@@ -389,7 +393,7 @@ def one_hot(indices: Expr, on_value: Expr | float, off_value: Expr | float, dept
 
     Follows ONNX ``OneHot``, save that indices count from 0 only: one that is out of range is off everywhere.
     Operands: ``indices``, integers; ``on_value`` and ``off_value``, numbers or tensors of rank 0, of one
-    dtype (an int is int64, a float float32). Attributes: ``depth``; ``axis``, where the new axis stands in
+    dtype (an int is int64, a float float64). Attributes: ``depth``; ``axis``, where the new axis stands in
     the result. Result: the dtype of ``on_value``, the shape of ``indices`` with ``depth`` put in.
     Raises `OpTypeError` for operands or attributes of other kinds.
     """

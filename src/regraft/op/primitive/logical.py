@@ -10,7 +10,7 @@ from ...ir.dtypes import is_bool, is_integer
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait
 from ..row import primitive
-from ..rules import broadcast_rule, require_dtype
+from ..rules import OfKinds, broadcast_rule
 from ..semantics import standard
 
 __all__ = [
@@ -24,51 +24,50 @@ __all__ = [
     "right_shift",
 ]
 
-_TRUTH = require_dtype(broadcast_rule, is_bool, "bool; test numbers first: R.not_equal(x, 0)")
-_BITS = require_dtype(broadcast_rule, lambda dtype: is_integer(dtype) or is_bool(dtype), "integers or bool")
-_INTEGERS = require_dtype(broadcast_rule, is_integer, "integers")
+_BITS = OfKinds(broadcast_rule, lambda dtype: is_integer(dtype) or is_bool(dtype), "integers or bool")
+_INTEGERS = OfKinds(broadcast_rule, is_integer, "integers")
 _SHIFT = (Trait.ELEMENTWISE, Trait.STOPS_GRADIENT)
 _EXCLUSIVE = (*_SHIFT, Trait.COMMUTATIVE, Trait.ASSOCIATIVE)
 _INCLUSIVE = (*_EXCLUSIVE, Trait.IDEMPOTENT)
 
 LOGICAL_AND = primitive(
-    "relax.logical_and", ("x1", "x2"), infer=_TRUTH, reference=standard("logical_and"), traits=_INCLUSIVE
+    "relax.logical_and", ("x1", "x2"), infer=broadcast_rule, reference=standard("logical_and"), traits=_INCLUSIVE
 )
 
 
 def logical_and(x1: Expr | bool, x2: Expr | bool) -> Call:
     """Whether both elements are true; follows ``numpy.logical_and`` on bool.
 
-    Operands: tensors of bool. Result: bool, the broadcast shape.
-    Raises `OpTypeError` for other dtypes, and when shapes do not broadcast.
+    Operands: tensors of one dtype; a number counts as true unless it is 0, and the result is 0 or 1. Result: that
+    dtype, the broadcast shape. Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
     """
     return LOGICAL_AND(x1, x2)
 
 
 LOGICAL_OR = primitive(
-    "relax.logical_or", ("x1", "x2"), infer=_TRUTH, reference=standard("logical_or"), traits=_INCLUSIVE
+    "relax.logical_or", ("x1", "x2"), infer=broadcast_rule, reference=standard("logical_or"), traits=_INCLUSIVE
 )
 
 
 def logical_or(x1: Expr | bool, x2: Expr | bool) -> Call:
     """Whether at least one of the elements is true; follows ``numpy.logical_or`` on bool.
 
-    Operands: tensors of bool. Result: bool, the broadcast shape.
-    Raises `OpTypeError` for other dtypes, and when shapes do not broadcast.
+    Operands: tensors of one dtype; a number counts as true unless it is 0, and the result is 0 or 1. Result: that
+    dtype, the broadcast shape. Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
     """
     return LOGICAL_OR(x1, x2)
 
 
 LOGICAL_XOR = primitive(
-    "relax.logical_xor", ("x1", "x2"), infer=_TRUTH, reference=standard("logical_xor"), traits=_EXCLUSIVE
+    "relax.logical_xor", ("x1", "x2"), infer=broadcast_rule, reference=standard("logical_xor"), traits=_EXCLUSIVE
 )
 
 
 def logical_xor(x1: Expr | bool, x2: Expr | bool) -> Call:
     """Whether exactly one of the elements is true; follows ``numpy.logical_xor`` on bool.
 
-    Operands: tensors of bool. Result: bool, the broadcast shape.
-    Raises `OpTypeError` for other dtypes, and when shapes do not broadcast.
+    Operands: tensors of one dtype; a number counts as true unless it is 0, and the result is 0 or 1. Result: that
+    dtype, the broadcast shape. Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
     """
     return LOGICAL_XOR(x1, x2)
 

@@ -12,7 +12,7 @@ from ...ir.dtypes import is_bool, is_float, is_integer
 from ...ir.expr import Expr
 from ...ir.op import Call, Precision, Trait
 from ..row import primitive
-from ..rules import boolean_result, require_dtype, same_type
+from ..rules import OfKinds, boolean_result, has_order, same_type
 from ..semantics import array_function, dtype_name, rounded_once, standard
 
 __all__ = [
@@ -31,12 +31,10 @@ __all__ = [
     "trunc",
 ]
 
-_NUMERIC = require_dtype(same_type, lambda dtype: not is_bool(dtype), "numbers, not bool")
-_REAL = require_dtype(same_type, lambda dtype: is_float(dtype) or is_integer(dtype), "real numbers")
-_BITS = require_dtype(same_type, lambda dtype: is_integer(dtype) or is_bool(dtype), "integers or bool")
-_TRUTH = require_dtype(
-    same_type, is_bool, "bool; test numbers first: R.equal(x, 0) is true where a number counts as false"
-)
+_NUMERIC = OfKinds(same_type, lambda dtype: not is_bool(dtype), "numbers, not bool")
+_REAL = OfKinds(same_type, lambda dtype: is_float(dtype) or is_integer(dtype), "real numbers")
+_ROUNDED = OfKinds(same_type, has_order, "real numbers")
+_BITS = OfKinds(same_type, lambda dtype: is_integer(dtype) or is_bool(dtype), "integers or bool")
 _TEST = boolean_result(same_type)
 
 _ELEMENTWISE = (Trait.ELEMENTWISE,)
@@ -121,7 +119,7 @@ def square(x: Expr) -> Call:
 
 # --- rounding
 
-CEIL = primitive("relax.ceil", ("x",), infer=_REAL, reference=_rounding("ceil"), traits=_STEPS)
+CEIL = primitive("relax.ceil", ("x",), infer=_ROUNDED, reference=_rounding("ceil"), traits=_STEPS)
 
 
 def ceil(x: Expr) -> Call:
@@ -132,7 +130,7 @@ def ceil(x: Expr) -> Call:
     return CEIL(x)
 
 
-FLOOR = primitive("relax.floor", ("x",), infer=_REAL, reference=_rounding("floor"), traits=_STEPS)
+FLOOR = primitive("relax.floor", ("x",), infer=_ROUNDED, reference=_rounding("floor"), traits=_STEPS)
 
 
 def floor(x: Expr) -> Call:
@@ -143,7 +141,7 @@ def floor(x: Expr) -> Call:
     return FLOOR(x)
 
 
-ROUND = primitive("relax.round", ("x",), infer=_REAL, reference=_rounding("round"), traits=_STEPS)
+ROUND = primitive("relax.round", ("x",), infer=_ROUNDED, reference=_rounding("round"), traits=_STEPS)
 
 
 def round(x: Expr) -> Call:
@@ -154,7 +152,7 @@ def round(x: Expr) -> Call:
     return ROUND(x)
 
 
-TRUNC = primitive("relax.trunc", ("x",), infer=_REAL, reference=_rounding("trunc"), traits=_STEPS)
+TRUNC = primitive("relax.trunc", ("x",), infer=_ROUNDED, reference=_rounding("trunc"), traits=_STEPS)
 
 
 def trunc(x: Expr) -> Call:
@@ -215,13 +213,13 @@ def bitwise_not(x: Expr) -> Call:
     return BITWISE_NOT(x)
 
 
-LOGICAL_NOT = primitive("relax.logical_not", ("x",), infer=_TRUTH, reference=standard("logical_not"), traits=_NOT)
+LOGICAL_NOT = primitive("relax.logical_not", ("x",), infer=same_type, reference=standard("logical_not"), traits=_NOT)
 
 
 def logical_not(x: Expr) -> Call:
     """True where an element is false; follows ``numpy.logical_not`` on bool.
 
-    Operands: ``x``, a tensor of bool. Result: its type. Raises `OpTypeError` for other dtypes.
+    Operands: ``x``, any tensor; a number counts as true unless it is 0, and the result is 0 or 1. Result: its type.
     """
     return LOGICAL_NOT(x)
 

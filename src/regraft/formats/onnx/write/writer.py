@@ -19,6 +19,7 @@ from ....ir.module import IRModule
 from ....ir.program import Function
 from ....ir.types import PrimType, ShapeType, TensorType, TupleType, Type
 from ....op.program_xp import DecomposeError
+from ....op.settle import settled
 from ...errors import ConvertError
 from .. import write as exporters
 from ..element_types import to_onnx_dtype
@@ -101,7 +102,7 @@ def to_onnx(
         raise ConvertError(f"opset={opset}; expected {OPSETS[0]} to {OPSETS[-1]}")
     name = _chosen(module, function)
     facts = ModelFacts.of(module)
-    lowered = lower_to_file(module, name, facts, opset)
+    lowered = lower_to_file(settled(module), name, facts, opset)
     model = as_model(lowered, _metadata(module))
     facts.write_to(model, ir_version)
     if path is not None:

@@ -1,0 +1,129 @@
+"""Calls that Relax allows, in the strict form that consumers of programs have rows for.
+
+Relax takes a scalar beside a tensor, compares tensors of two dtypes, and has types for logic on numbers. `settled`
+makes tensors of such scalars, converts what is compared to one dtype, and tests numbers against 0. It refuses calls
+that have a type and no value. Engines, writers of files and the gradient begin with it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+import numpy as np
+
+from ..ir.dtypes import is_bool, is_float, numpy_dtype
+from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr
+from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.op import Call, Op, Trait
+from ..ir.program import Function
+from ..ir.tensor_data import TensorData
+from ..ir.types import PrimType, TensorType
+from ..ir.visitor import iter_bindings
+from .primitive.comparison import EQUAL, NOT_EQUAL
+from .primitive.create import FULL
+from .primitive.datatype import astype
+from .primitive.logical import LOGICAL_AND, LOGICAL_OR, LOGICAL_XOR
+from .primitive.unary import LOGICAL_NOT
+from .rules import OfKinds, require_kinds, verdict_rule
+
+_Program = TypeVar("_Program", IRModule, Function)
+_LOGIC: Final = frozenset({LOGICAL_AND, LOGICAL_NOT, LOGICAL_OR, LOGICAL_XOR})
+_COMPARED: Final = frozenset({EQUAL, NOT_EQUAL})
+
+
+def settled(program: _Program) -> _Program:
+    """``program``, a module or a function, with each call in its strict form; the same object if all are.
+
+    Raises `OpTypeError` for a call of an operator that computes nothing on operands of its dtypes. Cost: linear, about
+    a microsecond for a binding that stays.
+    """
+    if all(is_settled(binding.value) for binding in iter_bindings(program) if isinstance(binding.value, Call)):
+        return program
+    return _Settler().mutate(program)
+
+
+def is_settled(call: Call) -> bool:
+    """Whether the call is in its strict form. Raises `OpTypeError` as `settled` does."""
+    op = call.op
+    if type(op) is not Op or Trait.ELEMENTWISE not in op.traits:
+        return True
+    if op in _LOGIC and not _is_logic_on_truths(call):
+        return False
+    require_kinds(call)
+    if len(call.args) != 2:
+        return True
+    left, right = call.args[0].ty, call.args[1].ty
+    if isinstance(left, PrimType) != isinstance(right, PrimType):
+        return False
+    if _compares(op):
+        return _joined(call) is None
+    return (
+        type(left) is not TensorType
+        or type(right) is not TensorType
+        or left.dtype == right.dtype
+        or not (is_bool(left.dtype) or is_bool(right.dtype))
+    )
+
+
+def _is_logic_on_truths(call: Call) -> bool:
+    return all(getattr(arg.ty, "dtype", None) in (None, "bool") for arg in call.args)
+
+
+def _compares(op: Op) -> bool:
+    return op in _COMPARED or (isinstance(op.infer, OfKinds) and op.infer.rule is verdict_rule)
+
+
+def _joined(call: Call) -> str | None:
+    """The dtype to compare the operands in, where they have two."""
+    first, second = (getattr(arg.ty, "dtype", None) for arg in call.args)
+    if first is None or second is None or first == second or isinstance(call.ty, PrimType):
+        return None
+    return joined_dtype(first, second)
+
+
+def joined_dtype(first: str, second: str) -> str:
+    """A dtype that holds the numbers of both, as NumPy chooses it; of two floats of one width the one of float32."""
+    try:
+        return np.promote_types(numpy_dtype(first), numpy_dtype(second)).name
+    except TypeError:  # dtypes that NumPy learned from ml_dtypes have no common one with some others
+        return "float32" if is_float(first) or is_float(second) else "int64"
+
+
+class _Settler(ExprMutator):
+    """Writes the calls again that are not in their strict form."""
+
+    def visit_call_(self, call: Call) -> Expr:
+        return call if is_settled(call) else strict(call)
+
+
+def strict(call: Call) -> Expr:
+    """A call that is not settled, as nested calls in their strict form."""
+    op, args = call.op, list(call.args)
+    assert isinstance(op, Op)
+    if any(isinstance(arg.ty, TensorType) for arg in args):
+        args = [_as_tensor(arg) for arg in args]
+    if op in _LOGIC:
+        verdict = Call(op, [_truth(arg) for arg in args])
+        dtype = getattr(call.ty, "dtype", None)
+        return verdict if dtype is None else astype(verdict, dtype)
+    joined = _joined(call) if _compares(op) else getattr(call.ty, "dtype", None)
+    if joined is not None:
+        args = [arg if getattr(arg.ty, "dtype", None) == joined else astype(arg, joined) for arg in args]
+    return Call(op, args, call.attrs)
+
+
+def _truth(arg: Expr) -> Expr:
+    if not isinstance(arg.ty, TensorType) or arg.ty.dtype is None or is_bool(arg.ty.dtype):
+        return arg
+    return NOT_EQUAL(arg, Constant(TensorData(np.zeros((), numpy_dtype(arg.ty.dtype)))))
+
+
+def _as_tensor(arg: Expr) -> Expr:
+    """A scalar as a tensor of rank 0."""
+    ty = arg.ty
+    if not isinstance(ty, PrimType):
+        return arg
+    if isinstance(arg, PrimValue) and isinstance(arg.value, int | float):
+        return Constant(TensorData(np.asarray(arg.value, numpy_dtype(ty.dtype))))
+    return FULL(ShapeExpr(()), arg, dtype=ty.dtype)
