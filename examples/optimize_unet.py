@@ -1,10 +1,10 @@
 """The main job: the UNet of Stable Diffusion 1.5 in from PyTorch, rewritten, verified, out to ONNX, and in fewer bits.
 
 The model is built from its configuration at full depth, with all its 184 linear layers, random weights and a tenth of
-its width, so that nothing is downloaded; with ``--wide`` a third of its width, where the time is in products as it is in
-the real one. Either takes about a minute. ``regraft optimize`` does the work: once in float32, held against PyTorch, and
-once with the precision that this machine computes fastest, within an error. ONNX Runtime alone runs what was written in
-float32, beside the model as it was exported, in turns.
+its width, so that nothing is downloaded; with ``--wide`` a third of its width, where the time is in products as it is
+in the real one. Either takes about a minute. ``regraft optimize`` does the work: once in float32, held against PyTorch,
+and once with the precision that this machine computes fastest, within an error. ONNX Runtime alone runs what was
+written in float32, beside the model as it was exported, in turns.
 
     python examples/optimize_unet.py [FOLDER] [--wide]        (needs torch and diffusers; uses openvino if it is there)
 """
