@@ -118,7 +118,7 @@ class _Decoder:
 
     def _window(self, var: Var, call: Call, keys: _Cache) -> int | None:
         """How many keys each query sees, None for all up to its own; raises `PassError` for another mask."""
-        past = shape_of(keys.past)[2]
+        past, count = shape_of(keys.past)[2], shape_of(call.args[0])[1]
         span = Span()
         if call.attrs.causal_mask == "BottomRight":
             size = call.attrs.window_size
@@ -130,7 +130,6 @@ class _Decoder:
             if found is None or span.most is not None:
                 raise PassError(f"the mask of {var.name_hint} is more than a causal one and a window")
             span = found
-        _, count, *_ = shape_of(call.args[0])
         if span.most is None and dims_equal(count, 1) is True:
             span = Span(None, past)
         if span.most is None or dims_equal(span.most, past) is not True:
