@@ -79,6 +79,7 @@ from .rewrite import (
     decline,
     diff,
     explain,
+    pattern_from,
     rewrite_bindings,
     rewrite_call,
     rule,
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
     from .formats.onnx import to_onnx as to_onnx
     from .formats.torch import from_torch as from_torch
     from .model import optimize as optimize
+    from .model.torch_rules import rule_from_torch as rule_from_torch
     from .run.torch_out import save_torch as save_torch
     from .run.torch_out import to_torch as to_torch
     from .view import view as view
@@ -127,6 +129,7 @@ _ON_DEMAND = {
     "from_onnx": "formats.onnx",
     "from_torch": "formats.torch",
     "optimize": "model",
+    "rule_from_torch": "model.torch_rules",
     "save_torch": "run.torch_out",
     "to_onnx": "formats.onnx",
     "to_torch": "run.torch_out",
@@ -230,6 +233,7 @@ __all__ = [
     "load_script",
     "operator",
     "parse",
+    "pattern_from",
     "prim_value",
     "register_func",
     "rewrite_bindings",

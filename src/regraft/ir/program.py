@@ -28,7 +28,7 @@ from .expr import (
 )
 from .node import Node, Shown, init_field
 from .op import Attrs, Op
-from .types import FuncType, PrimType, TensorType, Type, common_supertype, erase_unbound, is_subtype, type_symvars
+from .types import FuncType, PrimType, TensorType, Type, common_supertype, erase_unbound, type_symvars
 
 
 @final
@@ -140,12 +140,14 @@ class If(Expr):
         return True
 
 
-def merge_blocks(blocks: Iterable[BindingBlock]) -> tuple[BindingBlock, ...]:
-    """``blocks`` without empty ones, and with blocks of one kind that follow each other as one, as Relax has them."""
+def merge_plain_blocks(blocks: Iterable[BindingBlock]) -> tuple[BindingBlock, ...]:
+    """``blocks`` without empty ones, and with plain blocks that follow each other as one, as scripts show them."""
     merged: list[BindingBlock] = []
-    for kind, group in groupby((block for block in blocks if block.bindings), type):
+    for is_plain, group in groupby((b for b in blocks if b.bindings), lambda b: not isinstance(b, DataflowBlock)):
         row = list(group)
-        merged.append(row[0] if len(row) == 1 else kind(binding for block in row for binding in block.bindings))
+        if is_plain and len(row) > 1:
+            row = [BindingBlock(binding for block in row for binding in block.bindings)]
+        merged.extend(row)
     return tuple(merged)
 
 
@@ -180,11 +182,9 @@ class Function(Expr, Shown):
         variables = tuple(params)
         if len(set(variables)) != len(variables):
             raise IRError(f"a parameter is listed twice: {[v.name_hint for v in variables]}")
-        if ret_ty is None or (body.ty is not ret_ty and body.ty != ret_ty):
+        if ret_ty is None:
             sizes = {v for param in variables for v in type_symvars(param.ty)}
-            known = erase_unbound(body.ty, sizes.__contains__)
-            if ret_ty is None or is_subtype(known, ret_ty) is True:
-                ret_ty = known
+            ret_ty = erase_unbound(body.ty, sizes.__contains__)
         init_field(self, "params", variables)
         init_field(self, "body", as_seq(body))
         init_field(self, "ret_ty", ret_ty)

@@ -17,6 +17,7 @@ from .explain import explain
 from .explanation import Explanation, Finding, Match, Miss, Site
 from .from_functions import rule
 from .from_module import rule_from_module
+from .from_program import ProgramPattern, pattern_from
 from .rule import PatternMatchingRewriter, Rule, RuleSet
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Match",
     "Miss",
     "PatternMatchingRewriter",
+    "ProgramPattern",
     "RewriteError",
     "RewriteLoopError",
     "RewriteScopeError",
@@ -44,6 +46,7 @@ __all__ = [
     "decline",
     "diff",
     "explain",
+    "pattern_from",
     "rewrite",
     "rewrite_bindings",
     "rewrite_call",

@@ -19,11 +19,12 @@ from ..pattern.build import is_const, is_expr, is_op, is_shape, is_tuple, is_tup
 from ..pattern.context import PatternContext
 from ..pattern.pattern import CallPattern, DFPattern
 from .errors import Decline, RewriteError, decline
+from .from_program import ProgramPattern
 from .rule import Rule
 
 
 def rule(
-    before: Callable[..., Any],
+    before: Callable[..., Any] | ProgramPattern,
     after: Callable[..., Any],
     *,
     name: str = "",
@@ -34,7 +35,8 @@ def rule(
     Args:
         before: a function of expressions, such as ``lambda x, y: R.exp(x) * R.exp(y)``. Each parameter stands for any
             value; a default narrows it down: a pattern (``scale=is_const()``), or a type (``x=R.Tensor((2, 3))``). It
-            may return several values, which are then replaced together.
+            may return several values, which are then replaced together. A part of a program serves as well
+            (`pattern_from`), with its variables as parameters.
         after: a function of the same parameters, by name, and of loose attributes by name. It gets what they stand for
             in the program at hand, gives as many values as ``before``, and may return `decline`.
         name: for messages and reports; by default the name of ``before``.
@@ -44,7 +46,12 @@ def rule(
     ``after`` builds a call that does not type-check, the match is declined with that message. Raises `RewriteError` for
     functions that make no rule. Cost: that of calling ``before``.
     """
-    called = name or getattr(before, "__name__", "rule").strip("<>")
+    called = name or getattr(before, "__name__", f"part of {getattr(before, 'name', 'a program')}").strip("<>")
+    if isinstance(before, ProgramPattern):
+        if frozenset(loose):
+            raise RewriteError(f"rule {called!r}: say what is loose where the part is taken: pattern_from(loose=...)")
+        form = _Form(called, before.variables, after, before.attributes, before.outputs)
+        return form.rule(before.pattern)
     given = _parameters(called, before)
     open_attributes = frozenset(loose)
     with PatternContext() as context:
@@ -58,10 +65,12 @@ def rule(
         raise RewriteError(f"rule {called!r}: before does not use its parameter {unused[0]}, so no match can say it")
     if any(not isinstance(value, Call | TupleGetItem) for value in built):
         raise RewriteError(f"rule {called!r}: before returns what it is given; a rule replaces what is computed")
-    form = _Form(called, given, after, open_attributes, reader, outputs)
-    if len(outputs) > 1:
-        return Rule(context, form.rewrite_bindings, called)
-    return Rule(outputs[0], form.rewrite_value, called)
+    absent = [key for key in open_attributes if key not in reader.attributes]
+    if absent:
+        raise RewriteError(f"rule {called!r}: no call of before has the attribute {absent[0]}, which is to be loose")
+    operands = {one.variable.name_hint: one.pattern for one in given}
+    form = _Form(called, operands, after, reader.attributes, outputs)
+    return form.rule(context if len(outputs) > 1 else outputs[0])
 
 
 class _Parameter(NamedTuple):
@@ -149,25 +158,26 @@ class _Form:
     def __init__(
         self,
         name: str,
-        given: Sequence[_Parameter],
+        operands: Mapping[str, DFPattern],
         after: Callable[..., Any],
-        loose: Collection[str],
-        reader: _Reader,
+        attributes: Mapping[str, DFPattern],
         outputs: Sequence[DFPattern],
     ) -> None:
+        self.name = name
         self.after = after
         self.outputs = outputs
-        absent = [key for key in loose if key not in reader.attributes]
-        if absent:
-            raise RewriteError(f"rule {name!r}: no call of before has the attribute {absent[0]}, which is to be loose")
-        self.operands = {one.variable.name_hint: one.pattern for one in given}
         wanted = inspect.signature(after).parameters
-        self.attributes = {key: one for key, one in reader.attributes.items() if key in wanted}
-        unknown = [key for key in wanted if key not in self.operands and key not in self.attributes]
+        unknown = [key for key in wanted if key not in operands and key not in attributes]
         if unknown:
-            known = ", ".join((*self.operands, *reader.attributes)) or "none"
+            known = ", ".join((*operands, *attributes)) or "none"
             raise RewriteError(f"rule {name!r}: after takes {unknown[0]}, which before does not have; it has: {known}")
-        self.operands = {key: one for key, one in self.operands.items() if key in wanted}
+        self.operands = {key: one for key, one in operands.items() if key in wanted}
+        self.attributes = {key: one for key, one in attributes.items() if key in wanted}
+
+    def rule(self, pattern: DFPattern | PatternContext) -> Rule:
+        """The rule over ``pattern``, which has the outputs as its roots."""
+        several = isinstance(pattern, PatternContext)
+        return Rule(pattern, self.rewrite_bindings if several else self.rewrite_value, self.name)
 
     def rewrite_value(self, expr: Expr, matchings: Mapping[Any, Any]) -> Expr | Decline:
         """The rewriter of a rule with one output."""

@@ -7,12 +7,13 @@ types are those of the program at hand, not those of the annotations. Size varia
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..ir.dims import Dim, SymExpr, SymVar, match_dim, substitute
+from ..ir.dtypes import is_float, is_integer, numpy_dtype
 from ..ir.errors import RegraftError
-from ..ir.expr import Expr, ExternFunc, GlobalVar, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ..ir.expr import Constant, Expr, ExternFunc, GlobalVar, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.node import print_node
 from ..ir.op import Call, attribute_key
@@ -29,7 +30,7 @@ from ..ir.types import (
     substitute_type,
     type_symvars,
 )
-from ..pattern.build import is_expr, is_shape, is_tuple, is_tuple_get_item, wildcard
+from ..pattern.build import is_const, is_expr, is_shape, is_tuple, is_tuple_get_item, wildcard
 from ..pattern.context import PatternContext
 from ..pattern.pattern import CallPattern, DFPattern, ExternFuncPattern
 from ..script.decorators import read_module
@@ -49,14 +50,16 @@ def rewriter(cls: type) -> Rule:
     return rule_from_module(read_module(cls, calling_frame(0), "@R.rewriter"), cls.__name__)
 
 
-def rule_from_module(mod: IRModule, name: str = "rule") -> Rule:
+def rule_from_module(mod: IRModule, name: str = "rule", *, any_dtype: bool = False, may_ask_more: bool = False) -> Rule:
     """The rule that replaces what the function ``pattern`` of ``mod`` computes by what ``replacement`` computes.
 
     Both take the same parameters and return the same number of values. A parameter stands for any value that is
     certainly of its type; the calls of ``pattern`` stand for calls with exactly their attributes, its constants for
     constants of the same bits. If ``pattern`` returns a tuple, its fields are replaced together; one of them may be
     computed from another, or be used elsewhere. Where ``replacement`` does not type-check for the values found, the
-    match is declined.
+    match is declined. ``any_dtype``: each dtype of the parameters stands for any of its kind, the same throughout, and
+    constants of one number match in every dtype. ``may_ask_more``: the parameters of ``replacement`` may be of narrower
+    types than those of ``pattern``; a match whose values are not certainly of these types is declined.
 
     Raises `RewriteError` when the two functions make no rule. Cost: linear in the two functions.
     """
@@ -66,11 +69,11 @@ def rule_from_module(mod: IRModule, name: str = "rule") -> Rule:
             f"this module has: {', '.join(mod) or 'none'}"
         )
     pattern, replacement = (_read(name, which, mod[which]) for which in _FUNCTIONS)
-    given = _check_sides(name, pattern, replacement)
+    given = _check_sides(name, pattern, replacement, may_ask_more)
     with PatternContext() as context:
-        writer = _PatternWriter(name, pattern)
+        writer = _PatternWriter(name, pattern, any_dtype)
         outputs = writer.outputs()
-    form = _Form(pattern, replacement, given, writer, outputs)
+    form = _Form(pattern, replacement, None if may_ask_more else given, writer, outputs)
     if len(outputs) > 1:
         return Rule(context, form.rewrite_bindings, name)
     return Rule(outputs[0], form.rewrite_value, name)
@@ -139,7 +142,7 @@ def _resolved(expr: Expr, bound: Mapping[Var, Expr]) -> Expr:
             expr = value
 
 
-def _check_sides(name: str, pattern: _Side, replacement: _Side) -> dict[SymVar, Dim]:
+def _check_sides(name: str, pattern: _Side, replacement: _Side, may_ask_more: bool) -> dict[SymVar, Dim]:
     """What the size variables of the replacement are in terms of those of the pattern; raises if the two differ."""
     where = f"rule {name!r}"
     if len(pattern.params) != len(replacement.params):
@@ -158,7 +161,7 @@ def _check_sides(name: str, pattern: _Side, replacement: _Side) -> dict[SymVar, 
         bind_type(theirs.ty, ours.ty, given)
     # A second time, since a size such as n * m may have come up before n and m.
     for index, (ours, theirs) in enumerate(pairs):
-        if bind_type(theirs.ty, ours.ty, given) is not True:
+        if bind_type(theirs.ty, ours.ty, given) is not True and not may_ask_more:
             raise RewriteError(
                 f"{where}: parameter {index} is {ours.name_hint}: {ours.ty!r} in pattern, which says too little for "
                 f"{theirs.name_hint}: {theirs.ty!r} in replacement; give both the same type"
@@ -187,9 +190,10 @@ class _PatternWriter:
     mention size variables wait as well (``attributes``).
     """
 
-    def __init__(self, rule: str, side: _Side) -> None:
+    def __init__(self, rule: str, side: _Side, any_dtype: bool) -> None:
         self.where = f"rule {rule!r}: pattern"
         self.side = side
+        self.open_dtypes: list[str] = _dtypes_of(side.params) if any_dtype else []
         self.sizes: list[tuple[Dim, SymVar]] = []
         self.attributes: list[tuple[DFPattern, str, Any]] = []
         self.patterns: dict[Var, DFPattern] = {}
@@ -249,6 +253,8 @@ class _PatternWriter:
         return found
 
     def _param(self, ty: Type) -> DFPattern:
+        if self.open_dtypes:
+            ty = map_type(ty, _without_dtype)
         return wildcard() if isinstance(ty, ObjectType) else wildcard().has_ty(self._with_stand_ins(ty))
 
     def _value(self, value: Expr) -> DFPattern:
@@ -274,19 +280,25 @@ class _PatternWriter:
                 return wildcard().has_ty(PrimType(_scalar_dtype(operand), self._stand_in(size)))
             case ExternFunc():
                 return ExternFuncPattern(operand.global_symbol)
+            case Constant() if self.open_dtypes and operand.data.size == 1:
+                return is_const(operand.data.numpy().reshape(()).item())
             case _:
                 return is_expr(operand)
 
     def _call(self, call: Call) -> DFPattern:
         callee = is_expr(call.op) if not isinstance(call.op, Var | ExternFunc) else self._operand(call.op)
         pattern: DFPattern = CallPattern(callee, [self._operand(arg) for arg in call.args])
-        exact = {name: value for name, value in call.attrs.items() if not _mentions_sizes(value)}
+        exact = {name: value for name, value in call.attrs.items() if not self._waits(value)}
         if exact:
             pattern = pattern.has_attr(exact)
         if call.ty_args:
             pattern = pattern.has_ty(self._with_stand_ins(call.ty))
         self.attributes.extend((pattern, name, value) for name, value in call.attrs.items() if name not in exact)
         return pattern
+
+    def _waits(self, attribute: Any) -> bool:
+        """Whether a match says what the attribute has to be."""
+        return _mentions_sizes(attribute) or (isinstance(attribute, str) and attribute in self.open_dtypes)
 
     def _stand_in(self, dim: Dim) -> Dim:
         if isinstance(dim, int | SymVar):
@@ -331,7 +343,7 @@ class _Form:
         self,
         pattern: _Side,
         replacement: _Side,
-        given: Mapping[SymVar, Dim],
+        given: Mapping[SymVar, Dim] | None,
         writer: _PatternWriter,
         outputs: list[DFPattern],
     ) -> None:
@@ -342,6 +354,8 @@ class _Form:
         self.outputs = outputs
         self.operands = [writer.patterns[param] for param in pattern.params]
         self.size_variables = tuple({v: None for param in pattern.params for v in type_symvars(param.ty)})
+        self.params = pattern.params
+        self.open_dtypes = writer.open_dtypes
 
     def rewrite_value(self, expr: Expr, matchings: dict[Any, Any]) -> Expr | Decline:
         """The rewriter of a rule with one output."""
@@ -363,25 +377,74 @@ class _Form:
         for wanted, stand_in in self.sizes:
             if match_dim(wanted, matchings[stand_in], sizes) is not True:
                 return decline(f"the size {matchings[stand_in]} is not known to be {wanted}, {_where(sizes)}")
+        dtypes = self._dtypes(matchings)
+        if isinstance(dtypes, Decline):
+            return dtypes
         for pattern, name, wanted in self.attributes:
             call: Any = bindings.get(matchings[pattern], matchings[pattern])
-            value = _attribute(wanted, sizes)
+            value = _attribute(wanted, _Given(sizes, dtypes))
             if attribute_key(call.attrs[name]) != attribute_key(value):
                 return decline(f"{name}={value!r} is wanted, {_where(sizes)}, but here is {call.attrs[name]!r}")
-        known = {variable: substitute(dim, sizes) for variable, dim in self.given.items()}
         values = {p: matchings[o] for p, o in zip(self.replacement.params, self.operands, strict=True)}
+        known = self._found_sizes(values) if self.given is None else _substituted(self.given, sizes)
+        if isinstance(known, Decline):
+            return known
         try:
-            return _instantiate(self.replacement, values, known, targets)
+            return _instantiate(self.replacement, values, _Given(known, dtypes), targets)
         except RegraftError as error:
             return decline(f"the replacement does not type-check here: {error}")
+
+    def _found_sizes(self, values: Mapping[Var, Expr]) -> dict[SymVar, Dim] | Decline:
+        """What the size variables of the replacement are for ``values`` of its parameters."""
+        found: dict[SymVar, Dim] = {}
+        wanted = {param: map_type(param.ty, _without_dtype) if self.open_dtypes else param.ty for param in values}
+        for param, value in values.items():
+            bind_type(wanted[param], value.ty, found)
+        for param, value in values.items():  # again, since a size such as n * m may have come up before n and m
+            if bind_type(wanted[param], value.ty, found) is not True:
+                return decline(f"the replacement takes {wanted[param]!r} for {param.name_hint}, and this is not one")
+        return found
+
+    def _dtypes(self, matchings: Mapping[Any, Any]) -> dict[str, str] | Decline:
+        """What the open dtypes of the rule are here."""
+        found: dict[str, str] = {}
+        for param, pattern in zip(self.params, self.operands, strict=True) if self.open_dtypes else ():
+            here: Any = getattr(matchings[pattern].ty, "dtype", None)
+            for wanted in _dtypes_of([param]):
+                if here is None or is_float(here) != is_float(wanted) or is_integer(here) != is_integer(wanted):
+                    return decline(f"{param.name_hint} is of dtype {here or 'unknown'}; the rule is about {wanted}")
+                if found.setdefault(wanted, here) != here:
+                    return decline(f"{param.name_hint} is of dtype {here}, another operand of {found[wanted]}")
+        return found
+
+
+class _Given(NamedTuple):
+    """What the size variables and dtypes of a rule are in a match."""
+
+    sizes: Mapping[SymVar, Dim]
+    dtypes: Mapping[str, str]
+
+
+def _substituted(given: Mapping[SymVar, Dim], sizes: Mapping[SymVar, Dim]) -> dict[SymVar, Dim]:
+    return {variable: substitute(dim, sizes) for variable, dim in given.items()}
 
 
 def _where(sizes: Mapping[SymVar, Dim]) -> str:
     return "where " + ", ".join(f"{variable} is {dim}" for variable, dim in sizes.items()) if sizes else "here"
 
 
-def _instantiate(side: _Side, values: dict[Var, Expr], sizes: Mapping[SymVar, Dim], targets: list[Var]) -> list[Expr]:
-    """What ``side`` returns, over ``values`` for its parameters and ``sizes`` for its size variables.
+def _dtypes_of(params: Iterable[Var]) -> list[str]:
+    """The dtypes of tensors among the types of ``params``, each once."""
+    types = [param.ty for param in params]
+    return list(dict.fromkeys(ty.dtype for ty in types if isinstance(ty, TensorType) and ty.dtype is not None))
+
+
+def _without_dtype(ty: Type) -> Type:
+    return TensorType(ty.shape, None, ty.ndim) if isinstance(ty, TensorType) else ty
+
+
+def _instantiate(side: _Side, values: dict[Var, Expr], given: _Given, targets: list[Var]) -> list[Expr]:
+    """What ``side`` returns, over ``values`` for its parameters, with what else is ``given`` by the match.
 
     Where one output is computed from another, it uses the variable that the other is bound to (``targets``), so
     that nothing is computed twice.
@@ -391,7 +454,7 @@ def _instantiate(side: _Side, values: dict[Var, Expr], sizes: Mapping[SymVar, Di
         own.setdefault(output, target)
     built: dict[Var, Expr] = {}
     for var, value in side.bound.items():
-        built[var] = values[var] = _rebuilt(value, values, sizes)
+        built[var] = values[var] = _rebuilt(value, values, given)
         if isinstance(value, Call | TupleGetItem) and var in own:
             values[var] = own[var]
     returned: list[Expr] = []
@@ -402,37 +465,42 @@ def _instantiate(side: _Side, values: dict[Var, Expr], sizes: Mapping[SymVar, Di
         elif isinstance(output, Var) and output in built:
             returned.append(built[output])
         else:
-            returned.append(_rebuilt(output, values, sizes))
+            returned.append(_rebuilt(output, values, given))
     return returned
 
 
-def _rebuilt(value: Expr, values: Mapping[Var, Expr], sizes: Mapping[SymVar, Dim]) -> Expr:
+def _rebuilt(value: Expr, values: Mapping[Var, Expr], given: _Given) -> Expr:
+    sizes = given.sizes
     match value:
         case Var():
             return values[value]
+        case Constant() if given.dtypes.get(value.data.dtype, value.data.dtype) != value.data.dtype:
+            return Constant(value.data.numpy().astype(numpy_dtype(given.dtypes[value.data.dtype])))
         case Tuple():
-            return Tuple([_rebuilt(field, values, sizes) for field in value.fields])
+            return Tuple([_rebuilt(field, values, given) for field in value.fields])
         case TupleGetItem():
-            whole = _rebuilt(value.tuple_value, values, sizes)
+            whole = _rebuilt(value.tuple_value, values, given)
             return whole.fields[value.index] if isinstance(whole, Tuple) else TupleGetItem(whole, value.index)
         case ShapeExpr():
             return ShapeExpr([substitute(dim, sizes) for dim in value.values])
         case PrimValue(value=SymExpr() as size):
             return PrimValue(substitute(size, sizes), _scalar_dtype(value))
         case Call():
-            callee = _rebuilt(value.op, values, sizes)
-            args = [_rebuilt(arg, values, sizes) for arg in value.args]
-            attrs = {name: _attribute(item, sizes) for name, item in value.attrs.items()}
+            callee = _rebuilt(value.op, values, given)
+            args = [_rebuilt(arg, values, given) for arg in value.args]
+            attrs = {name: _attribute(item, given) for name, item in value.attrs.items()}
             return Call(callee, args, attrs, [substitute_type(ty, sizes) for ty in value.ty_args])
         case _:
             return value
 
 
-def _attribute(value: Any, sizes: Mapping[SymVar, Dim]) -> Any:
+def _attribute(value: Any, given: _Given) -> Any:
     if isinstance(value, tuple):
         items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
-        return tuple([_attribute(item, sizes) for item in items])
-    return substitute(value, sizes) if isinstance(value, SymExpr) else value
+        return tuple([_attribute(item, given) for item in items])
+    if isinstance(value, str):
+        return given.dtypes.get(value, value)
+    return substitute(value, given.sizes) if isinstance(value, SymExpr) else value
 
 
 register_name("rewriter", rewriter)

@@ -24,6 +24,7 @@ from ..ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, 
 from ..ir.op import Call, Op
 from ..ir.program import Function
 from ..ir.types import PrimType, TensorType, TupleType, Type, bind_type, substitute_type, type_symvars
+from ..op.rules import require_kinds
 from ..pattern.context import PatternContext
 from ..pattern.derived import duplicate
 from ..pattern.matcher.parts import shared_throughout
@@ -344,6 +345,7 @@ class Instance:
                     wanted.pop(self.random.choice(list(wanted)))
                 given = self._attributes(op, filled, wanted, break_attribute)
                 call = Call(op, filled, given)
+                require_kinds(call)
             except (RegraftError, ValueError, TypeError, IndexError, ZeroDivisionError):
                 continue  # these types do not go together; others may
             if _is_known(call.ty):

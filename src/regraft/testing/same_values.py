@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from ..ir.equality_report import assert_structural_equal
+from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..ir.program import Function
 from ..reference.trials import WHOLE, difference, random_arguments
@@ -37,14 +38,19 @@ def assert_same_values(
 
     Modules must have the same public functions; each is run. Dtypes, shapes and whole numbers must be the same;
     floats may differ by ``rtol`` relatively (what the dtype allows, if None) and ``atol`` absolutely. The message
-    gives the output, the largest error and both scripts. `NotRunnableError` if ``before`` runs on no inputs.
+    gives the output, the largest error and both scripts. `NotRunnableError` if ``before`` cannot be built, or runs on
+    no inputs.
     """
     old, new = _as_module(before), _as_module(after)
     names = [name for name, function in old.items() if not function.is_private or isinstance(before, Function)]
     missing = [name for name in names if name not in new]
     if missing:
         raise AssertionError(f"the second program has no function {', '.join(missing)}; it has: {', '.join(new)}")
-    first, second = build(old, target="numpy"), build(new, target="numpy")
+    try:
+        first = build(old, target="numpy")
+    except RegraftError as error:
+        raise NotRunnableError(f"the first program cannot be built: {error}") from error
+    second = build(new, target="numpy")
     for name in names:
         if len(old[name].params) != len(new[name].params):
             raise AssertionError(
