@@ -65,25 +65,23 @@ def _row(name: str, title: str) -> str:
 
 
 def _operators(data: dict[str, Any], version: int) -> int:
-    versions = [one["records"] for one in data["versions"]]
-    place = range(len(versions))[version]
-    while versions[place] is None:
-        place -= 1
-    return sum(data["records"][index][3] == "call" for index in versions[place])
+    versions = data["versions"]
+    shown = versions[versions[version]["same"]]["records"]
+    return sum(data["records"][index][3] == "call" for index in shown)
 
 
 _PAGE: Final = """# Gallery
 
-Ten published models before and after `regraft.optimize` at its default level. Each report is one page: the summary, the
-graph by modules, before and after side by side, each rewrite as a step, and near misses of the rules that did not
-match. The models are narrow and have random weights; their operators are those of the published ones. `make site` makes
-the reports, together with the rest of the site.
+The gallery shows ten published models before and after `regraft.optimize` at its default level. Each report is one
+page: the summary, the graph by modules, before and after side by side, each rewrite as a step, and near misses of the
+rules. The models are narrow and have random weights; their operators are those of the published models. `make site`
+builds the reports together with the rest of the site.
 
 | model | operators before | after | rewrites |
 |---|---:|---:|---:|
 {rows}
 
-A page like these for a model of your own:
+This command makes such a page for your own model:
 
 ```bash
 regraft view model.onnx --level default

@@ -257,7 +257,9 @@ def test_a_pass_that_changed_nothing_makes_no_step_and_no_program() -> None:
     """Also in a module of several functions, of which each is searched by itself."""
     module = rx.IRModule({"main": doubled, "other": branches["main"]})
     data = rx.view(module, level="default").data
+    assert data["findings"]
     assert data["steps"] == []
+    assert data["versions"][-1]["same"] == 0
     assert {data["versions"][one["version"]]["same"] for one in data["passes"]} == {0}
     assert {data["versions"][one["end"]]["same"] for one in data["passes"]} == {0}
 

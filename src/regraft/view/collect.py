@@ -50,6 +50,7 @@ class Gathered:
     def page(self) -> Page:
         """The page; the first program seen is the one before, the last the one after."""
         recording = self.recording
+        recording.end()
         programs = recording.programs
         before, after = programs[0], programs[-1]
         texts: list[dict[str, Any]] = []

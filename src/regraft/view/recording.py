@@ -59,6 +59,13 @@ class Recording(PassInstrument):
             self._last_place = self._add(label, module, self.records.version(module))
         return self._last_place
 
+    def end(self) -> None:
+        """Have the last program that was added, rather than one within a pass, as the last of all versions."""
+        last = self._last_place
+        if last < len(self.versions) - 1:
+            self.programs.append(self.programs[last])
+            self.versions.append({**self.versions[last], "records": None})
+
     def _add(self, label: str, module: IRModule, records: list[int]) -> int:
         self._now = {self.records.rows[row][_NODE]: row for row in records}
         place = len(self.versions)
