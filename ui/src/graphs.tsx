@@ -81,7 +81,7 @@ export function GraphView(props: ViewProps): VNode {
         <Outline state={state} selected={selected} selectedGroup={selection.group} search={props.search}
           onSelect={(node, inside) => { onSelect({ node, group: inside }); if (node !== null) props.onFocus(focusOn(node)); }} />
       </aside>
-      <Canvas name={`version-${version}`} label={data.versions[version]!.label} state={state} open={open} onOpen={setOpen}
+      <Canvas name={`version-${version}`} label={version === last ? "the result" : data.versions[version]!.label} state={state} open={open} onOpen={setOpen}
         selected={selected} selectedGroup={selection.group} onSelect={select} heat={heat} focus={focus} />
       <aside class="side right">
         {selection.node !== null ? (

@@ -51,7 +51,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 def shown_progress(output: Path | None = None) -> Generator[Progress]:
     """What shows how far a job has come, on a terminal and if it takes longer than a second.
 
-    While ``output`` is being written, how much of it there is.
+    While a large file is being read, how much of it has been; while ``output`` is being written, how much there is.
     """
     from ..model.progress import unseen
 
@@ -62,7 +62,8 @@ def shown_progress(output: Path | None = None) -> Generator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     stage, count = TextColumn("{task.description}"), MofNCompleteColumn()
-    columns: list[ProgressColumn] = [SpinnerColumn(), stage, BarColumn(), count, TimeElapsedColumn()]
+    read = _Read()
+    columns: list[ProgressColumn] = [SpinnerColumn(), stage, BarColumn(), count, TimeElapsedColumn(), read.column()]
     if output is not None:
         columns.append(_written_column(output))
     bar = Progress(*columns, console=console, transient=True)
@@ -72,15 +73,51 @@ def shown_progress(output: Path | None = None) -> Generator[Progress]:
     start.start()
 
     def show(name: str, done: int, total: int) -> None:
+        read.clear()
         bar.update(task, description=name, completed=done, total=total)
 
+    from ..formats.reading import telling
+
     try:
-        yield show
+        with telling(read.update):
+            yield show
     finally:
         start.cancel()
         start.join()
         if bar.live.is_started:
             bar.stop()
+
+
+class _Read:
+    """The bytes of a file that have been read in the stage at hand."""
+
+    def __init__(self) -> None:
+        self._done = self._total = 0
+
+    def update(self, done: int, total: int) -> None:
+        """So many of so many."""
+        self._done, self._total = done, total
+
+    def clear(self) -> None:
+        """Nothing yet."""
+        self._done = self._total = 0
+
+    def __str__(self) -> str:
+        return f"{bytes_text(self._done)} of {bytes_text(self._total)} read" if self._total else ""
+
+    def column(self) -> ProgressColumn:
+        """The same in a progress bar."""
+        from rich.progress import ProgressColumn
+
+        read = self
+
+        class Read(ProgressColumn):
+            """How much has been read; nothing until there is any."""
+
+            def render(self, task: object) -> Text:
+                return Text(str(read))
+
+        return Read()
 
 
 def _written_column(output: Path) -> ProgressColumn:

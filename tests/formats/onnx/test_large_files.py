@@ -17,6 +17,7 @@ from regraft.engine import build
 from regraft.formats import ConvertError
 from regraft.formats.onnx import from_onnx, to_onnx, wire
 from regraft.formats.onnx.external_data import external_files
+from regraft.formats.reading import telling
 from regraft.transform import FoldConstant
 
 ROWS, COLUMNS = 7, 5
@@ -59,6 +60,20 @@ def expected(x: np.ndarray) -> np.ndarray:
 def saved(path: Path) -> Path:
     onnx.save(model(), path)
     return path
+
+
+def test_how_much_of_a_large_file_has_been_read_is_told(tmp_path: Path) -> None:
+    path = saved(tmp_path / "model.onnx")
+    told: list[tuple[int, int]] = []
+    with telling(lambda done, total: told.append((done, total))):
+        wire.read_model(str(path))
+    size = path.stat().st_size
+    assert {total for _, total in told} == {size}
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[-1][0] > 0.9 * size
+    told.clear()
+    wire.read_model(str(path))
+    assert not told
 
 
 def test_a_model_is_the_same_but_for_its_constants_which_refer_to_the_file(tmp_path: Path) -> None:

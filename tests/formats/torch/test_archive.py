@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from regraft.formats import ConvertError
+from regraft.formats.reading import telling
 from regraft.formats.torch.files import load_exported
 
 
@@ -53,6 +54,14 @@ def remade(good: Path, change: Callable[[str, bytes], bytes], *added: tuple[str,
         for name, content in added:
             target.writestr(name, content)
     return path
+
+
+def test_how_much_of_an_archive_has_been_read_is_told(good: Path) -> None:
+    told: list[tuple[int, int]] = []
+    with telling(lambda done, total: told.append((done, total))):
+        load_exported(good)
+    assert told[-1] == (good.stat().st_size, good.stat().st_size)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
 def pickled(value: object) -> bytes:

@@ -19,6 +19,7 @@ import onnx
 import onnx_ir as ir
 
 from ..errors import ConvertError
+from ..reading import tell_read
 
 LEAST_FILE: Final = 1 << 26
 """Files of fewer bytes are parsed whole: that is as quick, and leaves nothing to be read later."""
@@ -62,6 +63,7 @@ def read_model(path: str) -> onnx.ModelProto:
 def _graph(content: mmap.mmap, graph: _Field, path: str, location: str) -> bytes:
     parts: list[bytes] = []
     for field in _fields(content, graph.content, graph.end, path):
+        tell_read(field.end, len(content))
         if field.number == _INITIALIZER and field.end - field.content >= _LEAST_CONSTANT:
             parts.append(_nested(_INITIALIZER, _initializer(content, field, path, location)))
         else:

@@ -19,6 +19,7 @@ import torch
 from torch.export import ExportedProgram
 
 from ..errors import ConvertError
+from ..reading import CountedFile
 from .archive import code_in, plain_unpickling
 from .quiet import quiet
 
@@ -44,8 +45,8 @@ def load_exported(path: str | os.PathLike[str]) -> ExportedProgram:
     _refuse_code(target)
     foreign = _register_classes(target)
     try:
-        with quiet(), plain_unpickling():
-            return torch.export.load(target)
+        with quiet(), plain_unpickling(), CountedFile(target) as file:
+            return torch.export.load(file)
     except Exception as error:  # PyTorch raises whatever its parts raise
         if foreign:
             raise ConvertError(
