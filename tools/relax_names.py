@@ -115,15 +115,14 @@ LEFT_OUT: Final[dict[str, str]] = {
 """Names of Relax that are not here, and why."""
 
 DIFFERS: Final[dict[str, str]] = {
-    "tvm.relax.transform.EliminateCommonSubexpr": "leaves no aliases behind; works across blocks and in branches",
     "tvm.relax.transform.ConvertLayout": "orders of axes; blocked layouts are refused",
+    "tvm.relax.transform.EliminateCommonSubexpr": "looks through names, and takes commuted operands for equal",
     "tvm.relax.transform.LazySetOutput": "makes plain blocks of dataflow blocks, since handing on is an effect",
     "tvm.relax.transform.LazyTransformParams": "does not say where memory is freed (`R.vm.kill_object`)",
     "tvm.relax.transform.DecomposeOpsForInference": "leaves `tensor_to_shape`, which engines run as it is",
     "tvm.relax.transform.DecomposeOpsForTraining": "leaves `tensor_to_shape`, which engines run as it is",
     "tvm.relax.transform.RunCodegen": "compilers are Python functions, added by `register_codegen`",
     "tvm.relax.transform.FoldConstant": "folds by the operators' reference semantics, not by compiled TensorIR",
-    "tvm.relax.transform.LiftTransformParams": "makes no function where nothing can be lifted",
     "tvm.relax.transform.Gradient": "covers every differentiable operator; the gradient of relu at 0 is 0",
     "tvm.relax.transform.dataflowblock_pass": "outputs of a block are followed by their names",
     "tvm.relax.op.collapse_sum_like": "sizes that cannot be summed to the target's are refused",

@@ -80,6 +80,7 @@ def test_unchanged_parts_are_shared() -> None:
     with builder.function("main", [x]):
         with builder.dataflow():
             first = builder.emit_output(op.multiply(x, x))
+        first = builder.emit(op.exp(first))
         with builder.dataflow():
             second = builder.emit_output(op.add(first, first))
         builder.emit_func_output(second)
@@ -135,8 +136,9 @@ def test_a_return_type_that_the_new_body_breaks_is_inferred_anew() -> None:
     var = Var("v", MATRIX)
     body = SeqExpr([BindingBlock([VarBinding(var, op.add(x, x))])], var)
     ranked = TensorType(None, "float32", 2)
-    assert Transposer().mutate(Function([x], body, ranked)).ret_ty == ranked
-    assert Transposer().mutate(Function([x], body, MATRIX)).ret_ty == TensorType((3, 2), "float32")
+    assert Function([x], body, ranked).ret_ty == MATRIX
+    for promised in (ranked, MATRIX):
+        assert Transposer().mutate(Function([x], body, promised)).ret_ty == TensorType((3, 2), "float32")
 
 
 def test_sizes_can_be_replaced_everywhere() -> None:

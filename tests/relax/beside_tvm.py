@@ -1,8 +1,18 @@
-"""The same program text through this library and through TVM's Relax."""
+"""The same program text through this library and through TVM's Relax.
+
+Texts are written short: ``f32[2, 3]`` is ``R.Tensor((2, 3), "float32")``, ``f32[?2]`` a tensor of two axes of unknown
+sizes, ``with flow:`` opens a dataflow block, and the body of a module stands alone. Of functions without a decorator,
+``main`` is public and others are private.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent, indent
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple
 
 import tvm
 from tvm import relax as tvm_relax
@@ -10,18 +20,57 @@ from tvm.script import from_source
 
 import regraft as rx
 from regraft import IRModule
+from regraft.analysis import well_formed
+
+_DTYPES: Final = {"f16": "float16", "f32": "float32", "i32": "int32", "i64": "int64", "b1": "bool"}
+
+HERE: Final[Any] = SimpleNamespace(
+    relax=rx, transform=rx.transform, analysis=rx.analysis, dpl=rx.dpl, training=rx.training, ir=rx
+)
+"""What a program that is run on both sides uses of this library."""
+
+THERE: Final[Any] = SimpleNamespace(
+    relax=tvm_relax,
+    transform=tvm_relax.transform,
+    analysis=tvm_relax.analysis,
+    dpl=tvm_relax.dpl,
+    training=tvm_relax.training,
+    ir=tvm.ir,
+)
+"""What it uses of TVM."""
+
+
+def written_out(text: str) -> str:
+    """The text of a module for what is written short; what is a module already stays as it is."""
+    text = dedent(text).strip("\n")
+    if "@I.ir_module" in text:
+        return text
+    if "@R.function" not in text:
+        text = re.sub(r"^def (?!main)", "@R.function(private=True)\ndef ", text, flags=re.MULTILINE)
+        text = re.sub(r"^def main", "@R.function\ndef main", text, flags=re.MULTILINE)
+    text = text.replace("with flow:", "with R.dataflow():")
+    text = re.sub(rf"\b({'|'.join(_DTYPES)})\[([^\]]*)\]", _tensor, text)
+    return "@I.ir_module\nclass Module:\n" + indent(text, "    ")
+
+
+def _tensor(short: re.Match[str]) -> str:
+    dtype, dims = _DTYPES[short[1]], short[2].strip()
+    if dims.startswith("?"):
+        return f'R.Tensor(dtype="{dtype}"{f", ndim={dims[1:]}" if dims[1:] else ""})'
+    shape = f"({dims},)" if dims and "," not in dims else f"({dims})"
+    return f'R.Tensor({shape}, "{dtype}")'
 
 
 def ours(text: str) -> IRModule:
     """The module that this library reads from ``text``."""
-    module = rx.parse(text)
+    module = rx.parse(written_out(text))
     assert isinstance(module, IRModule)
     return module
 
 
 def theirs(text: str) -> Any:
     """The module that TVM reads from ``text``."""
-    return from_source(text)
+    return from_source(written_out(text))
 
 
 def read_back(module: Any) -> IRModule:
@@ -35,3 +84,37 @@ def both(text: str, name: str, *args: Any, **keywords: Any) -> tuple[IRModule, I
     there = getattr(tvm_relax.transform, name)(*args, **keywords)(theirs(text))
     assert isinstance(there, tvm.IRModule)
     return here, read_back(there)
+
+
+def assert_alike(text: str, change: Callable[[Any, Any], Any]) -> None:
+    """Check that ``change(package, module)`` makes the same program of ``text`` here as in TVM, and a sound one.
+
+    ``package`` is `HERE` or `THERE`.
+    """
+    here = change(HERE, ours(text))
+    well_formed(here)
+    rx.assert_structural_equal(here, read_back(change(THERE, theirs(text))))
+
+
+class Program(NamedTuple):
+    """A program of the collection in ``programs/``: what it is about, the passes that it goes through, and its text."""
+
+    title: str
+    passes: str
+    text: str
+
+    def __call__(self, package: Any, module: Any) -> Any:
+        """``module`` after the passes, which are an expression over the names of ``package.transform``."""
+        for one in eval(f"[{self.passes}]", dict(vars(package.transform))):
+            module = one(module)
+        return module
+
+
+PROGRAMS: Final = Path(__file__).parent / "programs"
+
+
+def programs_of(path: Path) -> Iterator[Program]:
+    """The programs of a file: each is a title after ``##``, passes after ``>``, and a text."""
+    for part in path.read_text().split("## ")[1:]:
+        title, passes, text = part.split("\n", 2)
+        yield Program(title, passes.removeprefix(">").strip(), text)

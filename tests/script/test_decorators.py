@@ -158,7 +158,7 @@ def test_string_sizes_and_declared_sizes_are_one_variable() -> None:
     n, doubled = main.params[0].ty.shape
     m = main.params[1].ty.shape[0]
     assert doubled == m * 2
-    assert main.ret_ty == TensorType((n, doubled), None)
+    assert main.ret_ty == TensorType((n, doubled), "float32")
     assert_structural_equal(rx.parse(main.script()), main)
 
 

@@ -16,7 +16,7 @@ from .errors import IRError
 from .expr import Constant, DataflowVar, Expr, GlobalVar, PrimValue, ShapeExpr, Var, const
 from .mutator import ExprMutator
 from .op import Call
-from .program import Binding, BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding, merge_plain_blocks
+from .program import Binding, BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding, merge_blocks
 from .types import Type, as_dim, bind_type, substitute_type, type_symvars
 from .visitor import iter_bindings
 
@@ -190,7 +190,7 @@ def _inlined(seq: SeqExpr, table: Mapping[str, Function], inside: tuple[str, ...
                     row.extend(inner.bindings)
             row.append(VarBinding(binding.var, body.body))
         blocks.append(type(block)(row))
-    return SeqExpr(merge_plain_blocks(blocks), seq.body) if changed else seq
+    return SeqExpr(merge_blocks(blocks), seq.body) if changed else seq
 
 
 def _callee(value: Expr) -> str:

@@ -27,7 +27,7 @@ from .program import (
     SeqExpr,
     VarBinding,
     is_leaf,
-    merge_plain_blocks,
+    merge_blocks,
 )
 from .types import Type
 
@@ -313,7 +313,7 @@ class BlockBuilder:
             raise BuilderError("the dataflow block is still open; close it before the result is given")
         result = flatten(as_expr(output), self.emit, keep_root=False)
         scope.close_block()
-        return SeqExpr(merge_plain_blocks(scope.blocks), result)
+        return SeqExpr(merge_blocks(scope.blocks), result)
 
     def _scope(self) -> _Scope:
         if not self._scopes:

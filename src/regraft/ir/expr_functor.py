@@ -39,7 +39,7 @@ from .program import (
     VarBinding,
     as_seq,
     is_leaf,
-    merge_plain_blocks,
+    merge_blocks,
 )
 from .types import Type, is_subtype
 from .visitor import METHODS, iter_bindings
@@ -348,7 +348,7 @@ class PyExprMutator(ExprFunctor):
             blocks.append(trailing)
         if body is op.body and _same(blocks, op.blocks):
             return op
-        return SeqExpr(merge_plain_blocks(blocks), body)
+        return SeqExpr(merge_blocks(blocks), body)
 
     def visit_function_(self, op: Function) -> Expr:
         """A function of the rewritten parameters and body; it promises the same type where that still holds."""

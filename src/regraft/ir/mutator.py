@@ -40,7 +40,7 @@ from .program import (
     VarBinding,
     as_seq,
     is_leaf,
-    merge_plain_blocks,
+    merge_blocks,
 )
 from .steps import Steps, run_steps
 from .types import Type, erase_unbound, is_subtype, type_symvars
@@ -243,7 +243,7 @@ class ExprMutator:
         if trailing:
             blocks.append(BindingBlock(trailing))
         if result is not seq.body or not _same(blocks, seq.blocks):
-            seq = SeqExpr(merge_plain_blocks(blocks), result)
+            seq = SeqExpr(merge_blocks(blocks), result)
         return as_seq(self.visit_seq_expr_(seq))
 
     def _block(self, block: BindingBlock) -> Steps[BindingBlock]:

@@ -28,7 +28,7 @@ from .expr import (
 )
 from .node import Node, Shown, init_field
 from .op import Attrs, Op
-from .types import FuncType, PrimType, TensorType, Type, common_supertype, erase_unbound, type_symvars
+from .types import FuncType, PrimType, TensorType, Type, common_supertype, erase_unbound, is_subtype, type_symvars
 
 
 @final
@@ -140,14 +140,12 @@ class If(Expr):
         return True
 
 
-def merge_plain_blocks(blocks: Iterable[BindingBlock]) -> tuple[BindingBlock, ...]:
-    """``blocks`` without empty ones, and with plain blocks that follow each other as one, as scripts show them."""
+def merge_blocks(blocks: Iterable[BindingBlock]) -> tuple[BindingBlock, ...]:
+    """``blocks`` without empty ones, and with blocks of one kind that follow each other as one, as Relax has them."""
     merged: list[BindingBlock] = []
-    for is_plain, group in groupby((b for b in blocks if b.bindings), lambda b: not isinstance(b, DataflowBlock)):
+    for kind, group in groupby((block for block in blocks if block.bindings), type):
         row = list(group)
-        if is_plain and len(row) > 1:
-            row = [BindingBlock(binding for block in row for binding in block.bindings)]
-        merged.extend(row)
+        merged.append(row[0] if len(row) == 1 else kind(binding for block in row for binding in block.bindings))
     return tuple(merged)
 
 
@@ -182,9 +180,11 @@ class Function(Expr, Shown):
         variables = tuple(params)
         if len(set(variables)) != len(variables):
             raise IRError(f"a parameter is listed twice: {[v.name_hint for v in variables]}")
-        if ret_ty is None:
+        if ret_ty is None or (body.ty is not ret_ty and body.ty != ret_ty):
             sizes = {v for param in variables for v in type_symvars(param.ty)}
-            ret_ty = erase_unbound(body.ty, sizes.__contains__)
+            known = erase_unbound(body.ty, sizes.__contains__)
+            if ret_ty is None or is_subtype(known, ret_ty) is True:
+                ret_ty = known
         init_field(self, "params", variables)
         init_field(self, "body", as_seq(body))
         init_field(self, "ret_ty", ret_ty)

@@ -4,6 +4,7 @@
 a model with what became of it. Stands on every other room but the command line, which is built on this one.
 """
 
+from .attempts import PrecisionReport
 from .comparison import OutputDifference
 from .differentiating import differentiated
 from .errors import OutputError, UsageError, VerificationError
@@ -13,7 +14,6 @@ from .inputs import read_inputs
 from .measure import Measurement
 from .models import Model, describe_model, form_of, in_versions, open_model, output_names, write_model
 from .optimizing import optimize, optimize_module
-from .precision import PrecisionReport
 from .report import OptimizationReport
 from .timing import Gain, Prepared, Turns, gain, prepared, time_in_turns
 from .verification import Verification, verify

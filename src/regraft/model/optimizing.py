@@ -172,7 +172,7 @@ def optimize(
     if precision != "float32":
         asked = Asked(precision, max_error, calibrate, Bench(engine or "", threads, clock, budget), measure, seed, dims)
         with stages.stage("choosing a precision"):
-            lowered = choose(opened, done.module, asked, target)
+            lowered = choose(opened, done.module, asked, target, stages.detail)
         if lowered.module is not None:
             done, measurement = done._replace(module=lowered.module), None
     stays = measurement is not None and measurement.gain is None and opset is None and ir_version is None

@@ -26,6 +26,7 @@ class Stages(PassInstrument):
         self._show: Final = show
         self._total: Final = total
         self._done = 0
+        self._name = ""
         self.seconds: Final[dict[str, float]] = {}
 
     @contextmanager
@@ -36,7 +37,12 @@ class Stages(PassInstrument):
         yield
         self.seconds[name] = perf_counter() - started
 
+    def detail(self, what: str) -> None:
+        """Something begins inside the stage that is under way."""
+        self._show(f"{self._name}: {what}", self._done - 1, self._total)
+
     def _begin(self, name: str) -> None:
+        self._name = name
         self._show(name, self._done, self._total)
         self._done += 1
 

@@ -11,8 +11,8 @@ from typing import Any
 from ..ir.module import IRModule
 from ..ir.node import Shown
 from ..passes import PassReport, Tape
+from .attempts import PrecisionReport
 from .measure import Measurement
-from .precision import PrecisionReport
 from .verification import Verification
 
 

@@ -4,7 +4,7 @@ This namespace holds the functions that people call. It knows the language only.
 Python's operators on expressions what they mean.
 """
 
-from . import grad, image, nn, vision
+from . import builtin, grad, image, nn, vision
 from . import operators as operators
 from .composite import loss_gradients as loss_gradients
 from .composite import sampling_gradients as sampling_gradients
@@ -135,6 +135,7 @@ __all__ = [
     "bitwise_xor",
     "broadcast_to",
     "bucketize",
+    "builtin",
     "call_dps_packed",
     "call_inplace_packed",
     "call_packed",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..analysis import free_vars
+from ..analysis import all_global_vars, free_vars
 from ..ir.builder import NameSupply
 from ..ir.equality import defining_symvars
 from ..ir.expr import DataflowVar, Expr, ExternFunc, PrimValue, StringImm, Tuple, TupleGetItem, Var
@@ -56,6 +56,18 @@ class _Bundling(ExprMutator):
         return var if place is None else self.emit(TupleGetItem(self._bundle, place), var.name_hint)
 
 
+def bundled(function: Function, name: str) -> Function:
+    """``function`` with its weights taken as one tuple called ``name``; itself without the attribute ``num_input``."""
+    count = _count_inputs(function)
+    if count is None:
+        return function
+    weights = function.params[count:]
+    bundle = Var(name, TupleType([weight.ty for weight in weights]))
+    body = Function([], function.body, function.ret_ty, function.is_pure)
+    new = _Bundling(bundle, weights).mutate(body)
+    return Function([*function.params[:count], bundle], new.body, function.ret_ty, function.is_pure, function.attrs)
+
+
 def BundleModelParams(param_tuple_name: str | None = None) -> Pass:
     """Take the weights of each function as one tuple, after its inputs, called ``param_tuple_name``.
 
@@ -65,14 +77,7 @@ def BundleModelParams(param_tuple_name: str | None = None) -> Pass:
     """
 
     def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
-        count = _count_inputs(function)
-        if count is None:
-            return function
-        weights = function.params[count:]
-        bundle = Var(param_tuple_name or "model_params", TupleType([weight.ty for weight in weights]))
-        body = Function([], function.body, function.ret_ty, function.is_pure)
-        new = _Bundling(bundle, weights).mutate(body)
-        return Function([*function.params[:count], bundle], new.body, function.ret_ty, function.is_pure, function.attrs)
+        return bundled(function, param_tuple_name or "model_params")
 
     return FunctionPass(transform, "BundleModelParams", keeps_values=False)
 
@@ -216,27 +221,36 @@ def LazySetOutput() -> Pass:
     """Hand each result to a function as soon as it is there, instead of returning all at the end.
 
     The new parameter ``fset_output``, after the inputs, is called with a result's number and value. Dataflow blocks
-    become plain ones, since handing on is an effect. Private functions stay as they are.
+    become plain ones, since handing on is an effect. Functions that are private, or that others call, stay as they are.
 
     Needs: nothing. Guarantees: each result is handed on once; the function returns an empty tuple. Cost: linear.
     """
 
-    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
-        if function.is_private:
-            return function
-        count = _count_inputs(function)
-        setter = Var("fset_output", FuncType([_INDEX, OBJECT], _UNIT, False))
+    def transform(module: IRModule, _context: PassContext) -> IRModule:
+        called = {var.name_hint for function in module.functions.values() for var in all_global_vars(function)}
+        table = {
+            name: _handing_on(function)
+            for name, function in module.items()
+            if not function.is_private and name not in called
+        }
+        return module.with_functions(table) if table else module
 
-        def hand_on(index: int, value: Expr) -> Binding:
-            return VarBinding(Var("_", _UNIT), Call(setter, [PrimValue(index), value]))
+    return ModulePass(transform, "LazySetOutput", keeps_values=False)
 
-        body = _handed_on(function, hand_on)
-        place = len(function.params) if count is None else count
-        params = [*function.params[:place], setter, *function.params[place:]]
-        attrs = function.attrs if count is None else {**function.attrs, "num_input": count + 1}
-        return Function(params, body, _UNIT, False, attrs)
 
-    return FunctionPass(transform, "LazySetOutput", keeps_values=False)
+def _handing_on(function: Function) -> Function:
+    """``function`` with a further parameter that it gives its results to."""
+    count = _count_inputs(function)
+    setter = Var("fset_output", FuncType([_INDEX, OBJECT], _UNIT, False))
+
+    def hand_on(index: int, value: Expr) -> Binding:
+        return VarBinding(Var("_", _UNIT), Call(setter, [PrimValue(index), value]))
+
+    body = _handed_on(function, hand_on)
+    place = len(function.params) if count is None else count
+    params = [*function.params[:place], setter, *function.params[place:]]
+    attrs = function.attrs if count is None else {**function.attrs, "num_input": count + 1}
+    return Function(params, body, _UNIT, False, attrs)
 
 
 def LazyTransformParams(

@@ -1,93 +1,232 @@
-"""CanonicalizeBindings: one name for one value."""
+"""CanonicalizeBindings: one name for one value, and one name for one size."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from ..ir.expr import DataflowVar, Expr, Tuple, TupleGetItem, Var
+from ..analysis.uses import direct_uses
+from ..ir.binding_values import bind_sizes
+from ..ir.dims import Dim, SymVar, dims_equal, substitute
+from ..ir.equality import defining_symvars
+from ..ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
-from ..ir.program import Binding, Function, MatchCast, VarBinding, is_leaf
-from ..ir.types import TupleType, is_subtype
-from ..pattern.matcher.view import resolve
-from ..rewrite.session import EditSession
-from .blocks import SessionWalk
-from .context import PassContext
+from ..ir.program import Binding, DataflowBlock, Function, MatchCast, SeqExpr
+from ..ir.types import TupleType, bind_type, is_subtype, type_symvars
+from ..ir.visitor import iter_bindings
+from .context import PassContext, PassError
 from .passes import FunctionPass, Pass
 
+_Home: TypeAlias = DataflowBlock | None
 
-class _CertainCasts(ExprMutator):
-    """Makes a `MatchCast` that cannot fail, and defines no size, a plain alias."""
-
-    def visit_match_cast_(self, binding: MatchCast) -> Binding | None:
-        if is_subtype(binding.value.ty, binding.ty) is not True:
-            return binding
-        return VarBinding(binding.var, binding.value)
+# --- sizes
 
 
-class _Aliases(SessionWalk):
-    """Lets what has two names use one: the first, or that of an output."""
+def _sizes_known_by_casts(function: Function) -> dict[SymVar, Dim]:
+    """What the size variables that casts define are by the types of the values that are cast.
 
-    def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
-        changed = False
-        for var in session.original:
-            value = session.definitions.get(var)
-            if value is None or var in session.pinned:
+    Raises `PassError` where two casts, or two dimensions of one, give one variable values that differ.
+    """
+    stated = {size for param in function.params for size in type_symvars(param.ty)}
+    known: dict[SymVar, Dim] = {}
+    for binding in iter_bindings(function):
+        if not isinstance(binding, MatchCast):
+            continue
+        own = [size for size in defining_symvars(binding.ty) if size is not None and size not in stated]
+        found: dict[SymVar, Dim] = {}
+        bind_type(binding.ty, binding.value.ty, found)
+        for size in dict.fromkeys(own):
+            if size not in found:
+                stated.add(size)
                 continue
-            leaf = self._other_name(session, var, value)
-            if leaf is None or not (isinstance(leaf, Var) and is_subtype(leaf.ty, var.ty) is True):
+            value = substitute(found[size], known)
+            if value is size:
                 continue
-            if type(leaf) is DataflowVar and var in session.outputs:
-                if leaf in session.pinned or leaf not in session.definitions:
-                    continue
-                session.replace(var, session.definitions[leaf])
-                if leaf in session.definitions:
-                    session.replace(leaf, var)
-            else:
-                if var in session.outputs:
-                    del session.outputs[var]
-                    self.merged[var] = leaf
-                    if session.is_bound_here(leaf):
-                        session.outputs[leaf] = None
-                session.replace(var, leaf)
-            changed = True
-        return changed
-
-    def _other_name(self, session: EditSession, var: Var, value: Expr) -> Expr | None:
-        """The leaf that ``var`` is another name for, if it is one."""
-        if type(value) is Tuple:
-            return _rebuilt(session, value)
-        if type(value) is not TupleGetItem and not is_leaf(value):
-            return None
-        leaf = resolve(session.definitions, var)
-        return None if leaf is var else leaf
+            if dims_equal(known.get(size, value), value) is False:
+                raise PassError(
+                    f"CanonicalizeBindings: the size {size} is {known[size]} by one match_cast and {value} by that "
+                    f"of {binding.var.name_hint}"
+                )
+            known[size] = value
+    return known
 
 
-def _rebuilt(session: EditSession, value: Tuple) -> Expr | None:
-    """The tuple that ``value`` puts together again from all of its fields, in order."""
-    whole: Expr | None = None
-    for index, field in enumerate(value.fields):
-        leaf = resolve(session.definitions, field)
-        item = session.definitions.get(leaf) if isinstance(leaf, Var) else None
-        if type(item) is not TupleGetItem or item.index != index:
+# --- names
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What is put for which variable; see `_planned`."""
+
+    aliases: dict[Var, Var] = field(default_factory=dict[Var, Var])
+    """The variables that go, with those that they are other names for."""
+    renamed: dict[Var, Var] = field(default_factory=dict[Var, Var])
+    """Variables of dataflow blocks with the outputs whose names they take."""
+    constants: dict[Var, Constant] = field(default_factory=dict[Var, Constant])
+    local: dict[Var, DataflowVar] = field(default_factory=dict[Var, DataflowVar])
+    """Outputs of dataflow blocks that nothing outside of their block uses, as variables of the block."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.aliases or self.renamed or self.constants or self.local)
+
+    def final(self, var: Var) -> Var:
+        """The variable that stands for ``var`` in the end."""
+        while var in self.aliases or var in self.renamed:
+            var = self.renamed[var] if var in self.renamed else self.aliases[var]
+        return var
+
+
+_Row: TypeAlias = tuple[Binding | None, list[Var], _Home]
+
+
+def _rows(function: Function) -> Iterator[_Row]:
+    """Each binding of ``function``, what it uses, and the dataflow block around it; None stands for a result.
+
+    What stands in branches and inner functions comes before the binding that they belong to.
+    """
+    pending: list[tuple[SeqExpr | Binding | _Row, _Home]] = [(function.body, None)]
+    while pending:
+        item, home = pending.pop()
+        if isinstance(item, SeqExpr):
+            pending.append(((None, direct_uses(item.body).variables, home), home))
+            for block in reversed(item.blocks):
+                inside = block if isinstance(block, DataflowBlock) else home
+                pending.extend((binding, inside) for binding in reversed(block.bindings))
+        elif isinstance(item, tuple):
+            yield item
+        else:
+            uses = direct_uses(item.value)
+            if not uses.bodies:
+                yield item, uses.variables, home
+                continue
+            bodies = [body.body if isinstance(body, Function) else body for body in uses.bodies]
+            pending.append(((item, uses.variables, home), home))
+            pending.extend((body, home) for body in reversed(bodies))
+
+
+class _Values:
+    """What variables are known to be bound to."""
+
+    def __init__(self) -> None:
+        self.known: dict[Var, Expr] = {}
+        self.aliases: dict[Var, Var] = {}
+
+    def seen_through(self, value: Expr) -> Expr:
+        """``value``, or what it is when tuples that are written out are looked into."""
+        if isinstance(value, TupleGetItem):
+            whole = self._whole(value.tuple_value)
+            return whole.fields[value.index] if isinstance(whole, Tuple) else value
+        if isinstance(value, Tuple):
+            owner = self._taken_apart(value)
+            return value if owner is None else owner
+        return value
+
+    def _whole(self, owner: Expr) -> Expr:
+        if isinstance(owner, Var):
+            owner = self.aliases.get(owner, owner)
+            return self.known.get(owner, owner)  # pyright: ignore[reportArgumentType]
+        return owner
+
+    def _taken_apart(self, value: Tuple) -> Var | None:
+        """The parameter whose fields, all of them in order, ``value`` puts together again."""
+        owner: Expr | None = None
+        for index, one in enumerate(value.fields):
+            item = self.known.get(one) if isinstance(one, Var) else None
+            if not isinstance(item, TupleGetItem) or item.index != index:
+                return None
+            if owner is not None and item.tuple_value is not owner:
+                return None
+            owner = item.tuple_value
+        if not isinstance(owner, Var) or owner in self.known or not isinstance(owner.ty, TupleType):
             return None
-        source = resolve(session.definitions, item.tuple_value)
-        if whole is not None and source is not whole:
+        return owner if len(owner.ty.fields) == len(value.fields) else None
+
+
+def _planned(function: Function) -> _Plan:
+    plan, values = _Plan(), _Values()
+    homes: dict[Var, _Home] = {}
+    seen_outside: set[Var] = set()
+    for binding, uses, home in _rows(function):
+        seen_outside.update(var for var in uses if home is None or homes.get(var) is not home)
+        if binding is None:
+            continue
+        var, value = binding.var, binding.value
+        homes[var] = home
+        if isinstance(binding, MatchCast):
+            if isinstance(value, Var) and is_subtype(value.ty, binding.ty) is True:
+                values.aliases[var] = values.aliases.get(value, value)
+            continue
+        value = values.seen_through(value)
+        if isinstance(value, Var) and is_subtype(value.ty, var.ty) is True:
+            values.aliases[var] = values.aliases.get(value, value)
+        elif isinstance(value, Constant):
+            plan.constants[var] = value
+        values.known[var] = value
+    for var, home in homes.items():
+        if home is not None and type(var) is Var and var not in seen_outside:
+            plan.local[var] = DataflowVar(var.name_hint, var.ty, var.origins)
+    for var, target in values.aliases.items():
+        _settle(plan, var, target)
+    return plan
+
+
+def _settle(plan: _Plan, var: Var, target: Var) -> None:
+    """Let one of two names go: that of ``var``, unless only ``var`` is seen outside of the block of ``target``."""
+    while target in plan.renamed:
+        target = plan.renamed[target]
+    if var is target:
+        return
+    plan.aliases[var] = target
+    if not _is_local(plan, var) and _is_local(plan, target):
+        del plan.aliases[var]
+        plan.renamed[target] = Var(var.name_hint, target.ty, var.origins) if target.ty != var.ty else var
+        if plan.renamed[target] is not var:
+            plan.aliases[var] = plan.renamed[target]
+
+
+def _is_local(plan: _Plan, var: Var) -> bool:
+    return isinstance(var, DataflowVar) or var in plan.local
+
+
+class _OneName(ExprMutator):
+    def __init__(self, plan: _Plan) -> None:
+        super().__init__()
+        self._plan = plan
+        self._taken = {*plan.aliases, *plan.renamed.values()}
+
+    def visit_var_def_(self, var: Var) -> Var:
+        final = self._plan.final(var)
+        return self._plan.local.get(final, final)
+
+    def _binding(self, binding: Binding, value: Expr) -> Binding | None:
+        var, plan = binding.var, self._plan
+        if var in self._taken:
+            source = plan.final(var)
+            if source is not var:
+                constant = plan.constants.get(source)
+                self.remap(var, self._remap.get(source, source) if constant is None else constant)
             return None
-        whole = source
-    if whole is None or not isinstance(whole.ty, TupleType) or len(whole.ty.fields) != len(value.fields):
-        return None
-    return whole
+        kept = super()._binding(binding, value)
+        if var in plan.constants and var not in plan.renamed:
+            self.remap(var, plan.constants[var])
+        elif var in plan.renamed and kept is not None and kept.var is not plan.renamed[var]:
+            self.remap(plan.renamed[var], kept.var)
+        return kept
 
 
 def CanonicalizeBindings() -> Pass:
-    """Use one name for one value: aliases, fields of tuples that are written out, casts that cannot fail.
+    """Use one name for one value: no aliases, no fields of tuples that are written out, no casts that cannot fail.
 
-    An output of a dataflow block that is an alias of a value of the block becomes that value itself. A tuple that puts
-    all fields of another together again is that other.
+    Where a value of a dataflow block has the name of an output, too, that name stays. Scalars and constants stand where
+    they are used. A size that a cast defines and that the value's type tells is put as that everywhere. An output that
+    nothing outside of its block uses becomes a variable of the block. A tuple that puts all fields of a parameter
+    together again is that parameter. Bindings that nothing uses any more stay, for `DeadCodeElimination`.
 
-    Needs: nothing. Guarantees: the same values to the bit, under the names of the outputs; no casts that check
-    anything are dropped. Cost: linear.
+    Needs: nothing. Guarantees: the same values to the bit; no casts that check anything are dropped. Raises `PassError`
+    for casts that contradict each other. Cost: linear.
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
@@ -99,4 +238,6 @@ def CanonicalizeBindings() -> Pass:
 
 def canonical(function: Function) -> Function:
     """``function`` with one name for one value; see `CanonicalizeBindings`."""
-    return _Aliases(_CertainCasts().mutate(function)).transformed()
+    function = bind_sizes(function, _sizes_known_by_casts(function))
+    plan = _planned(function)
+    return function if plan.is_empty else _OneName(plan).mutate(function)

@@ -3,61 +3,107 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import cast
 
 from ..ir.dtypes import is_float
-from ..ir.expr import DataflowVar, Expr, TupleGetItem, Var
+from ..ir.expr import DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op, Trait
-from ..ir.program import Function, If, is_leaf
+from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding, is_leaf
+from ..ir.steps import Steps
 from ..ir.types import TensorType, is_subtype
 from ..ir.visitor import iter_bindings
-from ..rewrite.session import EditSession, Key
-from .blocks import SessionWalk
+from ..rewrite.session import Key, computation_key
 from .context import PassContext
 from .passes import FunctionPass, Pass
 
 
-class _Sharing(SessionWalk):
-    """Makes each value that was computed before an alias of the first one."""
+class _Sharing(ExprMutator):
+    """Makes each value that was computed before, where it can be seen, another name of the first one."""
 
-    def __init__(self, function: Function, wanted: Callable[[Expr], bool], context: PassContext | None) -> None:
-        super().__init__(function)
+    def __init__(
+        self, wanted: Callable[[Expr], bool], context: PassContext | None = None, *, leaves_aliases: bool
+    ) -> None:
+        super().__init__()
         self._wanted = wanted
         self._context = context
+        self._leaves_aliases = leaves_aliases
         self._visible: dict[Key, Var] = {}
-        """Values of earlier blocks; those of branches that were left are no longer in scope, which is checked."""
+        self._added: list[Key] = []
+        """The keys of `_visible` in the order in which they came, to take out those of a body that is left."""
+        self._stands_for: dict[Var, Expr] = {}
 
-    def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
-        changed = False
-        here: dict[Key, Var] = {}
-        for var in session.original:
-            value = session.definitions.get(var)
-            if value is None or var in session.pinned or is_leaf(value) or isinstance(value, If | Function):
-                continue
-            if not self._wanted(value):
-                continue
-            key = _commuted(session.key(value), value)
-            first = here[key] if key in here else self._before(key, scope)
-            if first is not None and is_subtype(first.ty, var.ty) is True:
-                session.replace(var, first)
-                changed = True
-                if self._context is not None:
-                    self._context.tell("eliminate_common_subexpr", var.name_hint, None)
-            elif first is None:
-                here[key] = var
-        for key, var in here.items():
-            if type(var) is not DataflowVar:
-                self._visible[key] = var
-        return changed
+    def _function(self, function: Function) -> Steps[Expr]:
+        # What an inner function computes is computed when it is called.
+        outer, self._visible, self._added = (self._visible, self._added), {}, []
+        result = yield super()._function(function)
+        self._visible, self._added = outer
+        return result
 
-    def _before(self, key: Key, scope: Mapping[Var, None]) -> Var | None:
-        found = self._visible.get(key)
-        if found is None:
-            return None
-        found = self.renames.get(found, found)
-        return found if found in scope else None
+    def _seq(self, seq: SeqExpr) -> Steps[SeqExpr]:
+        before = len(self._added)
+        result = yield super()._seq(seq)
+        self._forget(before, lambda _var: True)
+        return result
+
+    def _block(self, block: BindingBlock) -> Steps[BindingBlock]:
+        before = len(self._added)
+        result = yield super()._block(block)
+        self._forget(before, lambda var: type(var) is DataflowVar)
+        return result
+
+    def _forget(self, count: int, is_hidden: Callable[[Var], bool]) -> None:
+        """Take out what was added after the first ``count`` and cannot be seen from here on."""
+        kept: list[Key] = []
+        while len(self._added) > count:
+            key = self._added.pop()
+            if is_hidden(self._visible[key]):
+                del self._visible[key]
+            else:
+                kept.append(key)
+        self._added.extend(reversed(kept))
+
+    def visit_match_cast_(self, binding: MatchCast) -> Binding | None:
+        if not self._wanted(binding.value):
+            return binding
+        key = ("cast", self._resolved(binding.value), binding.ty)
+        return self._shared(binding, key)
+
+    def visit_var_binding_(self, binding: VarBinding) -> Binding | None:
+        value = binding.value
+        if isinstance(value, Var):
+            self._stands_for[binding.var] = self._resolved(value)
+            return binding
+        is_tuple = isinstance(value, Tuple)
+        if isinstance(value, If | Function) or (is_leaf(value) and not is_tuple) or not self._wanted(value):
+            return binding
+        if isinstance(value, Call) and not value.is_pure:
+            return binding
+        return self._shared(binding, _commuted(computation_key(value, self._resolved), value))
+
+    def _resolved(self, operand: Expr) -> Expr:
+        return self._stands_for.get(operand, operand) if isinstance(operand, Var) else operand
+
+    def _shared(self, binding: Binding, key: Key) -> Binding | None:
+        var = binding.var
+        first = self._visible.get(key)
+        if first is None:
+            self._visible[key] = var
+            self._added.append(key)
+            return binding
+        if is_subtype(first.ty, var.ty) is not True:
+            return binding
+        if self._context is not None:
+            self._context.tell("eliminate_common_subexpr", var.name_hint, None)
+        self._stands_for[var] = first
+        _, in_dataflow = self._scopes[-1]
+        is_output = in_dataflow and type(var) is not DataflowVar
+        if is_output and (self._leaves_aliases or type(first) is DataflowVar):
+            return VarBinding(var, first)
+        self.remap(var, first)
+        return VarBinding(var, first) if self._leaves_aliases else None
 
 
 def _commuted(key: Key, value: Expr) -> Key:
@@ -87,15 +133,16 @@ def share_projections(function: Function) -> Function:
     )
     if max(taken.values(), default=0) < 2:
         return function
-    return _Sharing(function, lambda value: type(value) is TupleGetItem, None).transformed()
+    return _Sharing(lambda value: type(value) is TupleGetItem, leaves_aliases=False).mutate(function)
 
 
-def EliminateCommonSubexpr(call_only: bool = False) -> Pass:
+def EliminateCommonSubexpr(call_only: bool = False, *, leaves_aliases: bool = True) -> Pass:
     """Compute what is computed twice once: pure values of the same operator, operands and attributes.
 
-    Aliases of operands are looked through, constants of few elements compared by content. A value that is visible after
-    its block stays as an alias; others go. The two operands of a commutative operator may stand either way round.
-    ``call_only`` leaves tuples and their fields alone.
+    A value that was computed before becomes another name of the first one, in the same block, a later one, or a branch;
+    `CanonicalizeBindings` takes such names out, and so does ``leaves_aliases=False``, where nothing else needs them.
+    Aliases of operands are looked through, constants of few elements compared by content. The two operands of a
+    commutative operator may stand either way round. ``call_only`` leaves tuples and their fields alone.
 
     Needs: nothing. Guarantees: the same values to the bit, but for which of two NaNs comes out; effects are never
     shared, and a value computed in a branch is not used outside of it. Cost: linear.
@@ -105,6 +152,6 @@ def EliminateCommonSubexpr(call_only: bool = False) -> Pass:
         return isinstance(value, Call) or not call_only
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return _Sharing(function, wanted, context).transformed()
+        return _Sharing(wanted, context, leaves_aliases=leaves_aliases).mutate(function)
 
     return FunctionPass(transform, "EliminateCommonSubexpr")

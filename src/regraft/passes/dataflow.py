@@ -11,7 +11,7 @@ from ..ir.expr import DataflowVar, Expr, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call
-from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, merge_plain_blocks
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, merge_blocks
 from ..ir.types import type_symvars
 from ..pattern.matcher.view import leaves_of
 from .context import PassContext, PassError
@@ -39,7 +39,7 @@ class _Extraction(ExprMutator):
         blocks: list[BindingBlock] = []
         for index, (block, new) in enumerate(runs):
             blocks.append(_as_dataflow(block, index, last_use) if new else block)
-        return SeqExpr(merge_plain_blocks(blocks), seq.body)
+        return SeqExpr(merge_blocks(blocks), seq.body)
 
     def _runs(self, blocks: Sequence[BindingBlock]) -> Iterator[tuple[BindingBlock, bool]]:
         """The blocks, plain ones cut into runs; with each, whether it is to become a dataflow block."""

@@ -19,7 +19,7 @@ from ..ir.op import Call
 from ..ir.program import Function
 from ..ir.types import is_subtype
 from ..pattern import PatternContext, is_const, is_op, is_tuple, is_tuple_get_item, wildcard
-from ..rewrite import Bindings, Decline, Rule, decline
+from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
 from .compile_time import weights_of
 from .context import PassContext
 from .fuse_attention_masks import FiniteValues, Mask, mask_of
@@ -39,6 +39,7 @@ from .fuse_attention_operands import (
 from .fuse_attention_products import Operand, WeightedSum, dtype_of, read_weighted_sum, same_sizes, shape_of
 from .fuse_attention_scores import Scores, number_of, read_scores
 from .passes import FunctionPass, Pass
+from .share_heads import SHARE_HEADS
 
 with PatternContext() as _attention:
     _scores, _values, _zero = wildcard(), wildcard(), is_const()
@@ -207,6 +208,7 @@ def FuseAttention(every_query_sees_a_key: bool = False) -> Pass:
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
         finite = FiniteValues(weights_of(function))
-        return context.rewrite(function, Rule(_attention, _rewriter(finite, every_query_sees_a_key), "fuse_attention"))
+        fused = Rule(_attention, _rewriter(finite, every_query_sees_a_key), "fuse_attention")
+        return context.rewrite(function, RuleSet([fused, SHARE_HEADS]))
 
     return FunctionPass(transform, "FuseAttention")

@@ -52,7 +52,7 @@ class Heads(NamedTuple):
 # --- where operands come from
 
 
-def peeled(operand: Operand, bindings: Bindings) -> Operand:
+def peeled(operand: Operand, bindings: Mapping[Var, Expr]) -> Operand:
     """``operand`` before the permutations that it comes from; new axes of size 1 come after them then."""
     value, axes = operand
     while True:
@@ -69,7 +69,7 @@ def peeled(operand: Operand, bindings: Bindings) -> Operand:
         axes = tuple(order[axis] for axis in axes)
 
 
-def _widening(value: Expr, bindings: Bindings) -> tuple[Expr, int] | None:
+def _widening(value: Expr, bindings: Mapping[Var, Expr]) -> tuple[Expr, int] | None:
     """What ``value`` is with one more axis of size 1, and where that is; None if it is not made so."""
     found = matched(_expanded, value, bindings)
     axes: tuple[int, ...] = () if found is None else found[_expanded].attrs.axis

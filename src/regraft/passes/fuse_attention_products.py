@@ -20,7 +20,7 @@ from ..pattern.pattern import DFPattern
 from ..rewrite import Bindings
 
 
-def matched(pattern: DFPattern, expr: Expr, bindings: Bindings) -> dict[DFPattern, Any] | None:
+def matched(pattern: DFPattern, expr: Expr, bindings: Mapping[Var, Expr]) -> dict[DFPattern, Any] | None:
     """The match of ``expr``; None if it is none."""
     return pattern.extract_matched_expr(expr, bindings)
 

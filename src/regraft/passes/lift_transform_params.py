@@ -7,24 +7,29 @@ only move to ``<name>_transform_params(model_params)``; what is left takes them 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from ..analysis import free_symbolic_vars
+from ..analysis import free_symbolic_vars, remove_all_unused
 from ..analysis.variables import own_symvars
+from ..ir.binding_values import with_new_variables
+from ..ir.dims import SymVar
 from ..ir.equality import defining_symvars
-from ..ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, StringImm, Tuple, TupleGetItem, Var
+from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, StringImm, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
-from ..ir.op import Call, attribute_key
+from ..ir.op import Call, attribute_key, is_call_of
 from ..ir.program import Binding, DataflowBlock, Function, SeqExpr, VarBinding
-from ..ir.types import TensorType, TupleType, Type, type_symvars
+from ..ir.types import ShapeType, type_symvars
 from ..ir.visitor import iter_bindings
 from ..pattern.matcher.view import leaves_of
+from .argument_interface import bundled
+from .canonicalize_bindings import canonical
 from .compile_time import known_before_inputs, weights_of
 from .context import PassContext, PassError
 from .passes import ModulePass, Pass
 
 _Number: TypeAlias = int
+_STOP: Final = "relax.builtin.stop_lift_params"
 
 
 class _Numbering:
@@ -70,49 +75,52 @@ class _Part(NamedTuple):
     function: Function
     bindings: dict[Var, VarBinding]
     numbers: dict[Var, _Number]
+    from_weights: dict[Var, None]
+    """The bindings that a weight has a part in; what is made of nothing is cheap, and computed where it is needed."""
 
 
 def _liftable(function: Function, numbering: _Numbering) -> _Part:
-    """The values of ``function`` that weights alone decide, tensors or tuples of them, with no size of an input."""
+    """The values of dataflow blocks that no input and no size of an input has a part in."""
     known = known_before_inputs(function)
     sizes = {size for weight in weights_of(function) for size in type_symvars(weight.ty)}
     numbers = {weight: numbering.weight(index) for index, weight in enumerate(weights_of(function))}
-    bindings: dict[Var, VarBinding] = {}
+    part = _Part(function, {}, numbers, {})
     for block in function.body.blocks:
-        for binding in block:
-            if binding.var not in known or not isinstance(binding, VarBinding):
+        for binding in block if isinstance(block, DataflowBlock) else ():
+            value, var = binding.value, binding.var
+            if var not in known or not isinstance(binding, VarBinding) or is_call_of(value, _STOP):
                 continue
-            leaves = [leaf for leaf in leaves_of(binding.value) if isinstance(leaf, Var)]
-            if not leaves or not all(leaf in numbers for leaf in leaves) or not _is_data(binding.var.ty):
+            leaves = leaves_of(value)
+            variables = [leaf for leaf in leaves if isinstance(leaf, Var)]
+            if not all(leaf in numbers for leaf in variables):
                 continue
-            mentioned = {*type_symvars(binding.value.ty), *own_symvars(binding.value)}
-            for leaf in leaves_of(binding.value):
+            mentioned = {*type_symvars(value.ty), *own_symvars(value)}
+            for leaf in leaves:
                 mentioned.update(own_symvars(leaf))
             if mentioned <= sizes:
-                numbers[binding.var] = numbering.value(binding.value, numbers)
-                bindings[binding.var] = binding
-    return _Part(function, bindings, numbers)
-
-
-def _is_data(ty: Type) -> bool:
-    if isinstance(ty, TupleType):
-        return all(_is_data(field) for field in ty.fields)
-    return isinstance(ty, TensorType)
+                numbers[var] = numbering.value(value, numbers)
+                part.bindings[var] = binding
+                if any(leaf in part.from_weights or leaf not in part.bindings for leaf in variables):
+                    part.from_weights[var] = None
+    return part
 
 
 class _Kept(ExprMutator):
-    """Drops the bindings that were lifted."""
+    """Drops the bindings that were lifted, and what kept others from it."""
 
     def __init__(self, lifted: Mapping[Var, object]) -> None:
         super().__init__()
         self._lifted = lifted
+
+    def visit_call_(self, call: Call) -> Expr:
+        return call.args[0] if is_call_of(call, _STOP) else call
 
     def visit_var_binding_(self, binding: VarBinding) -> Binding | None:
         return None if binding.var in self._lifted else binding
 
 
 def _boundary(part: _Part, lifted: Mapping[Var, object]) -> dict[Var, None]:
-    """The weights and lifted values that the rest of the function uses, and weights that define sizes it needs."""
+    """The weights and lifted values that the rest of the function uses."""
     function = part.function
     reach = {**dict.fromkeys(weights_of(function)), **dict.fromkeys(lifted)}
     used: dict[Var, None] = {}
@@ -123,8 +131,10 @@ def _boundary(part: _Part, lifted: Mapping[Var, object]) -> dict[Var, None]:
     return {var: None for var in reach if var in used}
 
 
-def _runtime(part: _Part, lifted: Mapping[Var, object], received: Mapping[_Number, None]) -> Function:
-    """What is left of the function, which takes the values of those numbers after its inputs."""
+def _runtime(
+    part: _Part, lifted: Mapping[Var, object], received: Mapping[_Number, None], sizes: Sequence[SymVar]
+) -> Function:
+    """What is left of the function, which takes the values of those numbers, and those sizes, after its inputs."""
     function = part.function
     inputs = function.params[: len(function.params) - len(weights_of(function))]
     params: dict[_Number, Var] = {}
@@ -136,99 +146,76 @@ def _runtime(part: _Part, lifted: Mapping[Var, object], received: Mapping[_Numbe
             params[number] = Var(var.name_hint, var.ty, var.origins)
         kept.remap(var, params[number])
     body = kept.mutate(Function([], function.body, function.ret_ty, function.is_pure))
-    row = [*inputs, *(params[number] for number in received)]
+    shape = [Var("vars_from_compile_time_params", ShapeType(sizes))] if sizes else []
+    row = [*inputs, *shape, *(params[number] for number in received)]
     return Function(row, body.body, function.ret_ty, function.is_pure, function.attrs)
 
 
-def _transform(part: _Part, lifted: Mapping[Var, VarBinding], outputs: Sequence[Var], name: str) -> Function:
-    """The function of all weights that computes ``outputs``."""
-    weights = weights_of(part.function)
-    model_params = Var("model_params", TupleType([weight.ty for weight in weights]))
-    bindings: list[Binding] = []
-    table: dict[Var, Expr] = {}
-    renaming = ExprMutator()
-    needed = _needed(outputs, lifted)
-    for index, weight in enumerate(weights):
-        if weight in needed:
-            table[weight] = local = DataflowVar(weight.name_hint, weight.ty, weight.origins)
-            renaming.remap(weight, local)
-            bindings.append(VarBinding(local, TupleGetItem(model_params, index)))
-    for var, binding in lifted.items():
-        if var in needed:
-            table[var] = local = DataflowVar(var.name_hint, var.ty, var.origins)
-            bindings.append(VarBinding(local, renaming.mutate(binding.value)))
-            renaming.remap(var, local)
-    result = Tuple([table[var] for var in outputs])
-    output = Var("output_tuple", result.ty)
-    bindings.append(VarBinding(output, result))
+def _transform(part: _Part, outputs: Sequence[Var], sizes: Sequence[SymVar], name: str) -> Function:
+    """The function of all weights that computes ``outputs``, after the sizes of weights as a shape if there are any."""
+    fields = [*([ShapeExpr(sizes)] if sizes else []), *outputs]
     attrs = {"global_symbol": name, "num_input": 0}
-    return Function([model_params], SeqExpr([DataflowBlock(bindings)], output), None, True, attrs)
+    result: Expr = Tuple(fields)
+    bindings: list[Binding] = [*part.bindings.values()]
+    if fields:
+        output = Var("output_tuple", result.ty)
+        bindings.append(VarBinding(output, result))
+        result = output
+    body = SeqExpr([DataflowBlock(bindings)] if fields and bindings else [], result)
+    whole = Function(weights_of(part.function), body, None, True, attrs)
+    return remove_all_unused(canonical(bundled(with_new_variables(whole), "model_params")))
 
 
-def _needed(outputs: Sequence[Var], lifted: Mapping[Var, VarBinding]) -> set[Expr]:
-    found: set[Expr] = set()
-    pending: list[Expr] = list(outputs)
-    while pending:
-        var = pending.pop()
-        if var not in found:
-            found.add(var)
-            if var in lifted:
-                pending.extend(leaves_of(lifted[var].value))  # pyright: ignore[reportArgumentType]
-    return found
-
-
-def _with_sizes(
+def _lost_sizes(
     parts: Sequence[_Part], lifted: Sequence[Mapping[Var, VarBinding]], outputs: dict[_Number, None]
-) -> dict[_Number, None]:
-    """``outputs`` after the weights that define sizes which what is left of a function still mentions."""
-    definers: dict[_Number, None] = {}
+) -> list[SymVar]:
+    """The sizes of weights that what is left of a function mentions and that nothing which it takes defines."""
+    lost: dict[SymVar, None] = {}
     for part, own in zip(parts, lifted, strict=True):
-        missing = set(free_symbolic_vars(_runtime(part, own, outputs)))
+        missing = set(free_symbolic_vars(_runtime(part, own, outputs, ())))
         for weight in weights_of(part.function) if missing else ():
-            defined = missing.intersection(size for size in defining_symvars(weight.ty) if size is not None)
-            if defined:
-                missing -= defined
-                definers[part.numbers[weight]] = None
-    return {**definers, **outputs}
+            lost.update((size, None) for size in defining_symvars(weight.ty) if size is not None and size in missing)
+    return list(lost)
 
 
 def _lift(module: IRModule, names: Sequence[str], transform_name: str) -> IRModule:
     """``module`` with what all functions of ``names`` make of the weights computed by one new function."""
     numbering = _Numbering()
     parts = [_liftable(module[name], numbering) for name in names]
-    common = {parts[0].numbers[var] for var in parts[0].bindings}
+    common = {parts[0].numbers[var] for var in parts[0].from_weights}
     for part in parts[1:]:
-        common &= {part.numbers[var] for var in part.bindings}
-    if not common:
-        return module
+        common &= {part.numbers[var] for var in part.from_weights}
     if transform_name in module:
+        if not common:
+            return module
         raise PassError(f"LiftTransformParams: the module has a function {transform_name!r} already; rename it first")
-    lifted = [{var: one for var, one in part.bindings.items() if part.numbers[var] in common} for part in parts]
+    lifted = [{var: part.bindings[var] for var in part.from_weights if part.numbers[var] in common} for part in parts]
     used = {part.numbers[var] for part, own in zip(parts, lifted, strict=True) for var in _boundary(part, own)}
-    in_order = {number: None for number in parts[0].numbers.values() if number in used}
-    outputs = _with_sizes(parts, lifted, in_order)
+    outputs = {number: None for number in parts[0].numbers.values() if number in used}
+    sizes = _lost_sizes(parts, lifted, outputs)
     first: dict[_Number, Var] = {}
     for var, number in parts[0].numbers.items():
         first.setdefault(number, var)
-    made = _transform(parts[0], lifted[0], [first[number] for number in outputs], transform_name)
+    made = _transform(parts[0], [first[number] for number in outputs], sizes, transform_name)
     table = {transform_name: made, **dict(module.items())}
     for name, part, own in zip(names, parts, lifted, strict=True):
-        table[name] = _runtime(part, own, outputs)
+        table[name] = canonical(_runtime(part, own, outputs, sizes))
     return IRModule(table, module.attrs)
 
 
 def LiftTransformParams(shared_transform: bool | Sequence[str] = False) -> Pass:
-    """Move what depends on weights only into ``<name>_transform_params``, to be run once, before the first call.
+    """Move what is made of weights into ``<name>_transform_params``, to be run once, before the first call.
 
     Weights are the parameters after the first ``num_input``, an attribute of the function; functions without it are
-    left alone. The new function takes all weights as one tuple and gives, as one tuple, what the function takes in
-    their place: weights that it uses as they are, then what was made of them. With ``shared_transform`` (True, or the
-    names of functions) there is one ``transform_params`` for all of them, which does what they all do.
+    left alone. Values of dataflow blocks move that no input has a part in and that no ``stop_lift_params`` keeps; what
+    is made of no weight either is computed on both sides. The new function takes all weights as one tuple and gives, as
+    one tuple, what the function takes in their place: the sizes of weights that nothing else tells, as one shape, then
+    weights that it uses as they are, then what was made of them. With ``shared_transform`` (True, or the names of
+    functions) there is one ``transform_params`` for all of them, which does what they all do.
 
     Needs: the attribute ``num_input``; weights of a shared transform in the same order in each function. Guarantees:
-    ``f(*inputs, *f_transform_params(weights))`` gives what ``f(*inputs, *weights)`` gave. A function that does nothing
-    with its weights alone stays as it is, without a new one. Raises `PassError` for a name that is taken or not there,
-    and where functions that share a transform have different weights. Cost: linear.
+    ``f(*inputs, *f_transform_params(weights))`` gives what ``f(*inputs, *weights)`` gave. Raises `PassError` for a name
+    that is taken or not there, and where functions that share a transform have different weights. Cost: linear.
     """
 
     def transform(module: IRModule, _context: PassContext) -> IRModule:

@@ -140,7 +140,7 @@ def pipeline(level: int | str = "default", machine: Machine = CPU_CORE) -> Seque
     number = level_number(level)
     first: list[Pass] = [CanonicalizeBindings()]
     if number >= 1:
-        first += [FoldBatchnormToConv2D(), FoldConstant(keep_named=True), EliminateCommonSubexpr()]
+        first += [FoldBatchnormToConv2D(), FoldConstant(keep_named=True), EliminateCommonSubexpr(leaves_aliases=False)]
     if number >= 2:
         # A norm whose factor is 1, as it is before training, is a norm still: no-ops go afterwards.
         first.append(RecognizeOperators())

@@ -2,7 +2,7 @@
 
 A pattern is an immutable description; identity matters, since the same pattern in two places stands for the same
 value, and patterns are the keys of a match. Patterns say what to look for and know nothing of how it is found
-(`compile` compiles them, `reference` reads them word by word). Names and argument order follow Relax.
+(`matcher` finds it, `reference` reads them word by word). Names and argument order follow Relax.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Why a step of a match failed, in words.
+"""Why a goal of a match failed, in words.
 
-Each function here is asked by the matcher's own step, on the registers it failed on, and only when someone listens.
+Each function here is asked by the matcher's own step, on the values it failed on, and only when someone listens.
 It gives a kind, which programs can test for (`KINDS`), and a sentence for people.
 """
 
@@ -63,11 +63,6 @@ KINDS: Final = {
 """Every kind of reason, and what it means."""
 
 Reason = tuple[str, str]
-
-
-def never(_r: list[Any]) -> Reason:
-    """For steps that cannot fail, and for those that only fail after another one has, which says more."""
-    raise AssertionError("a step that is never the furthest one was asked why it failed")
 
 
 def show(expr: Any) -> str:

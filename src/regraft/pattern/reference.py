@@ -1,7 +1,7 @@
 """The reference matcher: what each pattern means, in the plainest words that run.
 
 This is the definition of the pattern language. It tries everything, copies everything, and recurses, so it is for small
-programs only; tests hold the matcher that runs (`compile`, `context_match`) to give the same matches on random
+programs only; tests hold the matcher that runs (`matcher`) to give the same matches on random
 programs. It knows patterns, how operands resolve (`view`), and the language; nothing of how the other one works.
 
 A pattern that stands in several places means one value. A pattern inside a repeat means one value for each element,

@@ -1,6 +1,6 @@
 """Why a pattern or a rule did nothing: its nearest misses in a program, and what its rewriter says where it matches.
 
-`explain` runs what rewriting runs, with someone listening: the compiled matcher with a tracer that keeps, for each
+`explain` runs what rewriting runs, with someone listening: the matcher with a tracer that keeps, for each
 binding that could be the root, the failure before which most of the pattern had matched; and, where a rule matches, its
 rewriter and the gate, which then only checks. Nothing is changed, and nothing here costs anything until it is called.
 """
@@ -23,9 +23,10 @@ from ..ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr
 from ..pattern.context import PatternContext
 from ..pattern.derived import describe
 from ..pattern.matcher.context_match import CompiledContext
-from ..pattern.matcher.machine import Place, Registers, Step
+from ..pattern.matcher.machine import Goal, Search, progress
 from ..pattern.matcher.match import CompiledPattern
 from ..pattern.matcher.parts import bindable
+from ..pattern.matcher.view import resolve
 from ..pattern.pattern import (
     AndPattern,
     CallPattern,
@@ -58,7 +59,7 @@ def explain(
     At most ``limit`` misses and matches are reported for each rule; all are counted. A rule's rewriter is run at each
     match, and what it returns is checked as in rewriting and then thrown away.
 
-    Cost: that of one search for matches, plus a copy of the matcher's registers each time that a candidate gets
+    Cost: that of one search for matches, plus a copy of what is bound each time that a candidate gets
     further than before; texts are made for those that are reported.
     """
     if limit < 0:
@@ -149,19 +150,18 @@ class _Block:
 class _Furthest:
     """The tracer: keeps the failure before which most had matched; of several such, the first."""
 
-    __slots__ = ("element", "progress", "registers", "skipped", "step")
+    __slots__ = ("goal", "progress", "search", "skipped")
 
     def __init__(self) -> None:
-        self.element = -1
         self.progress = (-1, -1)
-        self.step: Step | None = None
-        self.registers: Registers = []
+        self.goal: Goal | None = None
+        self.search: Search | None = None
         self.skipped = False
 
-    def failed(self, step: Step, r: Registers) -> None:
-        progress = (step.matched, self.element)
-        if progress > self.progress:
-            self.progress, self.step, self.registers = progress, step, r.copy()
+    def failed(self, search: Search, goal: Goal) -> None:
+        so_far = progress(search, goal)
+        if so_far > self.progress:
+            self.progress, self.goal, self.search = so_far, goal, search.snapshot()
 
     def seen_before(self) -> None:
         self.skipped = True
@@ -269,27 +269,30 @@ class _Search:
 
     def _miss(self, block: _Block, var: Var, tracer: _Furthest) -> None:
         self.miss_count += 1
-        step = tracer.step
-        assert step is not None, "a match fails at some step"
         order = -self.miss_count
         full = len(self.nearest) == self.limit
         if self.limit < 1 or (full and (tracer.progress, order) < self.nearest[0][:2]):
             return
-        entry = (tracer.progress, order, self._missed(block, var, tracer, step))
+        entry = (tracer.progress, order, self._missed(block, var, tracer))
         if full:
             heappushpop(self.nearest, entry)
         else:
             heappush(self.nearest, entry)
 
-    def _missed(self, block: _Block, var: Var, tracer: _Furthest, step: Step) -> Miss:
-        kind, reason = step.why(tracer.registers)
+    def _missed(self, block: _Block, var: Var, tracer: _Furthest) -> Miss:
+        goal, search = tracer.goal, tracer.search
+        assert goal is not None, "a match fails at some goal"
+        assert search is not None
+        step = goal[0]
+        assert step.why is not None
+        kind, reason = step.why(search, goal)
         assert kind in KINDS, kind
-        top = _top(step.place)
-        at = None if top is None else tracer.registers[top.source]
-        root = step.pattern if top is None or top.pattern is None else top.pattern
+        top = _top(goal)
+        at = None if top is None else resolve(search.definitions, top[1])
+        root = step.pattern if top is None else top[0].pattern
         tried = at if isinstance(at, Var) and at is not var else None
-        place = _place_text(step, kind, tracer.progress[1])
-        return Miss(block.site(var), step.pattern, place, kind, reason, step.matched, self.parts, root, tried)
+        place = _place_text(goal, kind)
+        return Miss(block.site(var), step.pattern, place, kind, reason, tracer.progress[0], self.parts, root, tried)
 
     def finding(self, occurring: Mapping[str, int]) -> Finding:
         """What has been found, given how often each operator occurs in the program."""
@@ -318,29 +321,27 @@ def _subject_text(pattern: DFPattern | PatternContext) -> str:
     return f"context {', '.join(map(describe, pattern.roots()))}"
 
 
-def _top(place: Place) -> Place | None:
-    """The place of the root above ``place``; None for a step that belongs to no single root."""
-    found: Place | None = None
-    while place.parent is not None:
-        found, place = place, place.parent
-    return found
+def _top(goal: Goal) -> Goal | None:
+    """The goal of the root that ``goal`` belongs to; None for one that belongs to no single root."""
+    while goal[3] is not None:
+        goal = goal[3]
+    return None if goal[4] < 0 else goal
 
 
-def _place_text(step: Step, kind: str, element: int) -> str:
-    """Where the pattern of a step stands, in the nearest pattern that has parts, and in which element of a repeat."""
-    place = step.place
-    if place.parent is None:
+def _place_text(goal: Goal, kind: str) -> str:
+    """Where the pattern of a goal stands, in the nearest pattern that has parts, and in which element of a repeat."""
+    if goal[4] < 0:
         what = "the root" if kind in _OF_ROOTS else "a constraint on"
-        return f"{what} {describe(step.pattern)}"
-    nearest, seen_element = "", ""
-    while place.parent is not None and place.parent.pattern is not None and not seen_element:
-        parent = place.parent.pattern
+        return f"{what} {describe(goal[0].pattern)}"
+    nearest, element = "", ""
+    while goal[3] is not None and not element:
+        parent = goal[3][0].pattern
         if isinstance(parent, RepeatPattern):
-            seen_element = f"element {element} of the repeat"
+            element = f"element {goal[4]} of the repeat"
         elif not nearest and not isinstance(parent, _TRANSPARENT):
-            nearest = _child_text(parent, place.index)
-        place = place.parent
-    return ", in ".join(text for text in (nearest, seen_element) if text) or "the root"
+            nearest = _child_text(parent, goal[4])
+        goal = goal[3]
+    return ", in ".join(text for text in (nearest, element) if text) or "the root"
 
 
 def _child_text(parent: DFPattern, index: int) -> str:

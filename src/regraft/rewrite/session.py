@@ -142,32 +142,10 @@ class EditSession(BlockView):
 
     def key(self, value: Expr) -> Key:
         """What computation ``value`` is; two pure values of one key are the same value."""
-        if type(value) is Call:
-            args = tuple([self._operand_key(arg) for arg in value.args])
-            return (value.op, args, value.attrs, value.ty_args)
-        if type(value) is TupleGetItem:
-            return ("field", self._operand_key(value.tuple_value), value.index)
-        return ("value", self._operand_key(value))
+        return computation_key(value, self._resolved)
 
-    def _operand_key(self, operand: Expr) -> object:
-        kind = type(operand)
-        if kind is DataflowVar or kind is Var:
-            return resolve(self.definitions, operand)
-        match operand:
-            case Constant():
-                data = operand.data
-                # Tensors of a model are what they are called: each may be trained, or changed, by itself.
-                if data.size > _SMALL_CONSTANT or data.name is not None:
-                    return ("constant", id(data))
-                return ("constant", data.dtype, data.shape, data.numpy().tobytes())
-            case ShapeExpr():
-                return ("shape", operand.values)
-            case PrimValue():
-                return ("prim", operand.ty, attribute_key(operand.value))
-            case Tuple():
-                return ("tuple", *[self._operand_key(f) for f in operand.fields])
-            case _:
-                return operand
+    def _resolved(self, operand: Expr) -> Expr:
+        return resolve(self.definitions, operand)
 
     # --- editing
 
@@ -442,6 +420,37 @@ class EditSession(BlockView):
     def is_effect(self, var: Var) -> bool:
         """Whether ``var`` is bound by the original block to something whose place among the effects counts."""
         return not self.is_dataflow and var in self.pinned and var in self.original
+
+
+def computation_key(value: Expr, resolved: Callable[[Expr], Expr]) -> Key:
+    """What computation ``value`` is, with variables taken for what ``resolved`` gives; equal for the same one."""
+    if type(value) is Call:
+        args = tuple([_operand_key(arg, resolved) for arg in value.args])
+        return (value.op, args, value.attrs, value.ty_args)
+    if type(value) is TupleGetItem:
+        return ("field", _operand_key(value.tuple_value, resolved), value.index)
+    return ("value", _operand_key(value, resolved))
+
+
+def _operand_key(operand: Expr, resolved: Callable[[Expr], Expr]) -> object:
+    kind = type(operand)
+    if kind is DataflowVar or kind is Var:
+        return resolved(operand)
+    match operand:
+        case Constant():
+            data = operand.data
+            # Tensors of a model are what they are called: each may be trained, or changed, by itself.
+            if data.size > _SMALL_CONSTANT or data.name is not None:
+                return ("constant", id(data))
+            return ("constant", data.dtype, data.shape, data.numpy().tobytes())
+        case ShapeExpr():
+            return ("shape", operand.values)
+        case PrimValue():
+            return ("prim", operand.ty, attribute_key(operand.value))
+        case Tuple():
+            return ("tuple", *[_operand_key(field, resolved) for field in operand.fields])
+        case _:
+            return operand
 
 
 def substitute(value: Expr, table: Mapping[Var, Expr]) -> Expr:

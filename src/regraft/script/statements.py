@@ -15,7 +15,18 @@ from ..ir.builder import NameSupply, flatten
 from ..ir.dims import SymVar
 from ..ir.expr import DataflowVar, Expr, TupleGetItem, Var
 from ..ir.origin import Origin, Origins
-from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding, is_leaf
+from ..ir.program import (
+    Binding,
+    BindingBlock,
+    DataflowBlock,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    VarBinding,
+    is_leaf,
+    merge_blocks,
+)
 from ..ir.types import TupleType, Type, common_supertype, is_subtype
 from . import intrinsics
 from .annotations import as_type
@@ -97,7 +108,7 @@ class FunctionReader:
         value: Any = () if last.value is None else self.evaluator.evaluate(last.value)
         result = self._leaf(last, self.evaluator.guarded(last, as_value, value))
         self._body.close_block()
-        return SeqExpr(self._body.blocks, result)
+        return SeqExpr(merge_blocks(self._body.blocks), result)
 
     # --- statements
 
@@ -409,7 +420,7 @@ class FunctionReader:
             self._statement(statement)
         merge = self._last_of_branch(statements[-1], which)
         self._body.close_block()
-        body = SeqExpr(self._body.blocks, merge.value)
+        body = SeqExpr(merge_blocks(self._body.blocks), merge.value)
         self._body = outer
         self.environment.close("it is bound inside a branch of the `if` before it; bind it last in both branches")
         return merge, body

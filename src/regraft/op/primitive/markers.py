@@ -1,4 +1,4 @@
-"""Markers that the gradient reads: where it stops, and which values it computes again rather than keeps.
+"""Markers that passes read: where the gradient stops, what it computes again, where preparing weights ends.
 
 To everything else they are identities. Each operator is declared whole here.
 """
@@ -12,7 +12,7 @@ from ...ir.op import Call, Trait
 from ...ir.types import Type
 from ..row import primitive
 
-__all__ = ["end_checkpoint", "no_grad", "start_checkpoint"]
+__all__ = ["end_checkpoint", "no_grad", "start_checkpoint", "stop_lift_params"]
 
 
 def _unchanged_type(call: Call) -> Type:
@@ -76,7 +76,25 @@ def end_checkpoint(input: Expr) -> Call:
     return END_CHECKPOINT(input)
 
 
+STOP_LIFT_PARAMS = primitive(
+    "relax.builtin.stop_lift_params",
+    ("x",),
+    infer=_unchanged_type,
+    reference=_unchanged,
+    traits=(Trait.VIEW, Trait.IDEMPOTENT),
+)
+
+
+def stop_lift_params(x: Expr) -> Call:
+    """``x`` as it is, and nothing that is made of it is moved to the function that prepares weights.
+
+    `regraft.transform.LiftTransformParams` reads it, and takes it out. Operands: ``x``, a tensor. Result: the same.
+    """
+    return STOP_LIFT_PARAMS(x)
+
+
 @START_CHECKPOINT.define_gradient
 @END_CHECKPOINT.define_gradient
+@STOP_LIFT_PARAMS.define_gradient
 def _marker_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [adjoint]

@@ -1,1 +1,1 @@
-"""The matcher: patterns compiled to steps, contexts planned and joined, and the views of a block that they read."""
+"""The matcher: the machine, the goals of patterns and of contexts, and the views of a block that they read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...ir.dims import SymVar
@@ -13,6 +13,7 @@ from ...ir.types import ShapeType, TensorType, Type, bind_type, type_symvars
 from ..pattern import (
     AttrPattern,
     ConstantPattern,
+    ConstrainedPattern,
     DataflowVarPattern,
     DataTypePattern,
     DFPattern,
@@ -28,43 +29,35 @@ from ..pattern import (
     VarPattern,
     WildcardPattern,
 )
-from .machine import DEFINITIONS, Registers
-from .view import definition, is_number, is_single, resolve, same_attribute, same_value
+from .machine import Search
+from .view import Definitions, definition, is_number, is_single, resolve, same_attribute, same_value
 
 
-def anything(_r: Registers, _leaf: Expr) -> bool:
-    """The check of a wildcard: every leaf will do."""
-    return True
-
-
-def leaf_check(pattern: DFPattern) -> Callable[[Registers, Expr], bool]:
+def leaf_check(pattern: DFPattern) -> Callable[[Definitions, Expr], bool]:
     """The check that a leaf pattern makes of a resolved leaf."""
     match pattern:
         case WildcardPattern():
-            return anything
+            return lambda _d, leaf: True
         case ConstantPattern(value=None):
-            return lambda _r, leaf: type(leaf) is Constant
+            return lambda _d, leaf: type(leaf) is Constant
         case ConstantPattern(value=float() | int() as value, rtol=rtol):
-            return lambda _r, leaf: type(leaf) is Constant and is_number(leaf, value, rtol)
+            return lambda _d, leaf: type(leaf) is Constant and is_number(leaf, value, rtol)
         case ScalarPattern():
-            return lambda _r, leaf: is_single(leaf.ty)
+            return lambda _d, leaf: is_single(leaf.ty)
         case OpPattern(accepts=accepts):
-            return lambda _r, leaf: type(leaf) is Op and bool(accepts(leaf))
+            return lambda _d, leaf: type(leaf) is Op and bool(accepts(leaf))
         case DataflowVarPattern(name=name):
-            return lambda _r, leaf: type(leaf) is DataflowVar and (not name or leaf.name_hint == name)
+            return lambda _d, leaf: type(leaf) is DataflowVar and (not name or leaf.name_hint == name)
         case VarPattern(name=name):
-            return lambda _r, leaf: isinstance(leaf, Var) and (not name or leaf.name_hint == name)
+            return lambda _d, leaf: isinstance(leaf, Var) and (not name or leaf.name_hint == name)
         case GlobalVarPattern(name=name):
-            return lambda _r, leaf: isinstance(leaf, GlobalVar) and (not name or leaf.name_hint == name)
+            return lambda _d, leaf: isinstance(leaf, GlobalVar) and (not name or leaf.name_hint == name)
         case ExternFuncPattern(global_symbol=name):
-            return lambda _r, leaf: isinstance(leaf, ExternFunc) and (not name or leaf.global_symbol == name)
+            return lambda _d, leaf: isinstance(leaf, ExternFunc) and (not name or leaf.global_symbol == name)
         case ExprPattern(expr=Op() as op):
-            return lambda _r, leaf: leaf is op
+            return lambda _d, leaf: leaf is op
         case ExprPattern(expr=expr):
-            return lambda r, leaf: (
-                same_value(r[DEFINITIONS], definition(r[DEFINITIONS], leaf), expr)
-                or same_value(r[DEFINITIONS], leaf, resolve(r[DEFINITIONS], expr))
-            )
+            return lambda d, leaf: same_value(d, definition(d, leaf), expr) or same_value(d, leaf, resolve(d, expr))
         case _:
             raise PatternError(f"{type(pattern).__name__} is a kind of pattern that the matcher does not know")
 
@@ -80,27 +73,48 @@ def size_variables(pattern: DFPattern) -> Sequence[SymVar]:
             return ()
 
 
-def certainly_of_type(actual: Type, ty: Type | None, shape: Sequence[Any] | None, sizes: dict[SymVar, Any]) -> bool:
-    """Whether ``actual`` is certainly of type ``ty``, or a tensor of ``shape``; binds the pattern's size variables."""
-    if ty is not None:
-        return bind_type(ty, actual, sizes) is True
-    if not isinstance(actual, TensorType) or actual.shape is None or shape is None:
+def condition(pattern: ConstrainedPattern) -> Callable[[Search, Expr], bool]:
+    """The condition that ``pattern`` puts on a leaf that has matched what is inside of it."""
+    match pattern:
+        case TypePattern(ty=ty):
+            return _typed(pattern, lambda leaf, sizes: bind_type(ty, leaf.ty, sizes) is True)
+        case ShapePattern(shape=dims):
+            shape = ShapeType(dims)
+            return _typed(pattern, lambda leaf, sizes: _has_shape(leaf.ty, shape, sizes))
+        case DataTypePattern(dtype=dtype):
+            return lambda _search, leaf: isinstance(leaf.ty, TensorType) and leaf.ty.dtype == dtype
+        case AttrPattern(attrs=attrs):
+            return _attributes(attrs)
+        case _:
+            raise PatternError(f"{type(pattern).__name__} is a kind of pattern that the matcher does not know")
+
+
+def _typed(pattern: DFPattern, holds: Callable[[Expr, dict[SymVar, Any]], bool]) -> Callable[[Search, Expr], bool]:
+    """A condition on the type of a leaf, which binds the size variables of ``pattern``."""
+    if not size_variables(pattern):
+        return lambda _search, leaf: holds(leaf, {})
+
+    def check(search: Search, leaf: Expr) -> bool:
+        sizes = dict(search.sizes)
+        if not holds(leaf, sizes):
+            return False
+        search.change("sizes", sizes)
+        return True
+
+    return check
+
+
+def _has_shape(ty: Type, shape: ShapeType, sizes: dict[SymVar, Any]) -> bool:
+    if not isinstance(ty, TensorType) or ty.shape is None:
         return False
-    return bind_type(ShapeType(shape), ShapeType(actual.shape), sizes) is True
+    return bind_type(shape, ShapeType(ty.shape), sizes) is True
 
 
-def dtype_check(pattern: DataTypePattern) -> Callable[[Expr, Expr], bool]:
-    """The check of a matched value's dtype."""
-    dtype = pattern.dtype
-    return lambda leaf, _expr: isinstance(leaf.ty, TensorType) and leaf.ty.dtype == dtype
+def _attributes(attrs: Mapping[str, Any]) -> Callable[[Search, Expr], bool]:
+    wanted = [(name, attribute_key(value), value) for name, value in attrs.items()]
 
-
-def attr_check(pattern: DFPattern) -> Callable[[Expr, Expr], bool]:
-    """The check of a matched call's or function's attributes."""
-    assert isinstance(pattern, AttrPattern)
-    wanted = [(name, attribute_key(value), value) for name, value in pattern.attrs.items()]
-
-    def holds(_leaf: Expr, expr: Expr) -> bool:
+    def holds(search: Search, leaf: Expr) -> bool:
+        expr = definition(search.definitions, leaf)
         if not isinstance(expr, Call | Function):
             return False
         attrs = expr.attrs

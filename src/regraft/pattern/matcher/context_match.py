@@ -11,273 +11,344 @@ all the bindings that are left for it (`gather`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import combinations
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from ...ir.expr import Var
+from ...ir.expr import Expr, Var
 from ...ir.types import TensorType, shapes_equal
 from .. import reasons
 from ..context import PatternContext, UseConstraint
-from ..pattern import DFPattern, PatternError, RepeatPattern, all_patterns
-from .compile import Compiler, briefly, in_two_repeats
+from ..pattern import DFPattern, PatternError, RepeatPattern, SameShapeConstraint, all_patterns
 from .conditions import size_variables
-from .elements import first_row
-from .gather import RepeatRoot
-from .links import Link, heights_above, other_users, taken_by, uses, values_of
-from .machine import DEFINITIONS, SEEN, SIZES, TRACER, UNSET, VIEW, Registers, Tracer, solutions
-from .match import matchings_in
+from .goals import Steps
+from .links import Link, heights_above, other_users, taken_by, uses, values_of, view_of
+from .machine import FAILED, Goal, Goals, Search, Step, Tracer
 from .parts import bindable, fixed_op, root_ops
+from .rows import gather
 from .view import BlockView, resolve
 
 
-class _Planner:
-    """Compiles a context: places its roots one after the other, and each constraint as soon as it can be checked."""
+class _Open(NamedTuple):
+    """What is left of a context: the roots that are placed, those that wait, and the constraints to be checked."""
 
-    def __init__(self, context: PatternContext, most: int | None) -> None:
+    placed: tuple[DFPattern, ...]
+    waiting: tuple[DFPattern, ...]
+    pending: tuple[tuple[tuple[DFPattern, ...], Step], ...]
+
+    def place(self, roots: Sequence[DFPattern]) -> _Open:
+        """This, with ``roots`` placed as well."""
+        waiting = tuple(root for root in self.waiting if root not in roots)
+        return self._replace(placed=(*self.placed, *roots), waiting=waiting)
+
+
+class _Planner:
+    """The goals of a context: to place its roots one after the other, and check constraints as soon as that can be."""
+
+    def __init__(self, context: PatternContext) -> None:
         self.context = context
         self.roots = context.roots()
-        self.compiler = Compiler(self.roots, most)
         if not self.roots:
             raise PatternError("the context has no pattern: make patterns inside `with PatternContext() as ctx:`")
         if all(isinstance(root, RepeatPattern) and root.min == 0 for root in self.roots):
             raise PatternError(
                 "every root of the context is a repeat with min=0, which nothing would match; give one min=1"
             )
-        self.entry = self.compiler.register()
-        self.placed: list[DFPattern] = []
-        self.pending_uses = list(context.uses)
-        self.pending_shapes = list(context.same_shapes)
-        self._refuse_runs_of_two_roots()
-        self._refuse_constraints_on_repeated()
-        self._refuse_constraints_on_rejected()
+        self.steps = Steps(self.roots)
+        self._refuse_constraints()
+        self.anchor = min(self.roots, key=_reluctance)
+        waiting = tuple(root for root in self.roots if root is not self.anchor)
+        pending = [((use.source, use.user), _use_check(use)) for use in context.uses]
+        pending += [(constraint.args, _shape_check(constraint)) for constraint in context.same_shapes]
+        self.start = _Open((self.anchor,), waiting, tuple(pending))
+        parts = {root: all_patterns(root) for root in self.roots}
+        self.elsewhere = {
+            root: {p for other in self.roots if other is not root for p in parts[other]} for root in self.roots
+        }
+        self._near = {root: self._ties(root, parts[root]) for root in self.roots}
+        self._own = {
+            root: [p for p in parts[root] if p not in self.elsewhere[root] and fixed_op(p) is None]
+            for root in self.roots
+        }
+        self._ops = {root: root_ops(root) for root in self.roots}
+        self._alike_roots: dict[tuple[DFPattern, DFPattern], bool] = {}
+        self._next = Step(self.anchor, self._go_on)
+        self._seek = {
+            root: _RepeatRoot(root, self).step if isinstance(root, RepeatPattern) else self._seeking(root)
+            for root in self.roots
+        }
 
-    def _refuse_constraints_on_repeated(self) -> None:
+    def _refuse_constraints(self) -> None:
+        standing = {part for root in self.roots for part in bindable(root)}
         tied = [p for use in self.context.uses for p in (use.source, use.user)]
-        tied.extend(p for constraint in self.context.same_shapes for p in constraint.args)
-        for part in tied:
-            if part not in self.compiler.outside_repeats:
+        for part in (*tied, *(p for constraint in self.context.same_shapes for p in constraint.args)):
+            if part not in self.steps.shared:
                 raise PatternError(
                     f"{part!r} is part of a repeat, so it stands for many values and cannot be in a constraint; "
                     "put it in `shared`, or check it in the rewriter"
                 )
+        for part in tied:
+            if part not in standing:
+                raise PatternError(f"{part!r} stands only under ~, so it stands for no value and cannot be used")
 
-    def _refuse_runs_of_two_roots(self) -> None:
-        for root in self.roots:
-            others = {part for other in self.roots if other is not root for part in all_patterns(other)}
-            for part in all_patterns(root) if isinstance(root, RepeatPattern) else ():
-                if part in others and part not in self.compiler.outside_repeats and fixed_op(part) is None:
-                    raise in_two_repeats(part)
+    def _ties(self, root: DFPattern, parts: Sequence[DFPattern]) -> list[tuple[DFPattern, frozenset[int]]]:
+        """The parts that ``root`` shares with other roots, and how far below it they stand."""
+        shared = [p for p in parts if p in self.elsewhere[root] and fixed_op(p) is None]
+        return [(part, above) for part in shared if (above := heights_above(root, part))]
 
-    def _refuse_constraints_on_rejected(self) -> None:
-        standing = {part for root in self.roots for part in bindable(root)}
-        for use in self.context.uses:
-            for part in (use.source, use.user):
-                if part not in standing:
-                    raise PatternError(f"{part!r} stands only under ~, so it stands for no value and cannot be used")
+    def goals(self, anchor: Expr) -> Goal:
+        """The goals of a match whose anchor is the value ``anchor``."""
+        if isinstance(self.anchor, RepeatPattern):
+            return (self._seek[self.anchor], (Link(None, frozenset(), None), self.start, anchor), None, None, -1)
+        return (self.steps.of[self.anchor], anchor, self.after(self.start), None, 0)
 
-    def plan(self) -> None:
-        """Place the anchor, then every other root next to what is placed; repeats after all others."""
-        anchor = min(self.roots, key=_reluctance)
-        waiting = [root for root in self.roots if root is not anchor]
-        self._place_anchor(anchor)
-        self._check_what_can_be()
-        while waiting:
-            plain = [root for root in waiting if not isinstance(root, RepeatPattern)]
-            link, root = self._nearest(plain or [min(waiting, key=_reluctance)])
-            alike = [other for other in waiting if other is root or self._alike(root, other)]
-            if isinstance(root, RepeatPattern):
-                self._place_repeat(root, link)
-                alike = [root]
-            elif self._is_settled(root) and (len(alike) > 1 or self._alike(self.placed[-1], root)):
-                self._place_alike(alike, link)
-            else:
-                self._place(root, link)
-                alike = [root]
-            waiting = [other for other in waiting if other not in alike]
-            self._check_what_can_be()
-        self._check_the_rest()
-        self.compiler.finish()
+    def after(self, left: _Open) -> Goal:
+        """The goal of placing what is ``left``."""
+        return (self._next, left, None, None, -1)
 
-    def _place_anchor(self, anchor: DFPattern) -> None:
-        if isinstance(anchor, RepeatPattern):
-            self._place_repeat(anchor, Link(None, frozenset(), root_ops(anchor)), anchored=True)
-        else:
-            self.compiler.compile(anchor, self.entry)
-            self.placed.append(anchor)
+    def _go_on(self, search: Search, goal: Goal) -> Goals:
+        left: _Open = goal[1]
+        # Where an alternative was not taken, a constraint on its patterns says nothing; that is known at the end.
+        ready = [one for one in left.pending if not left.waiting or all(p in search.bound for p in one[0])]
+        if ready:
+            goals = self.after(left._replace(pending=tuple(one for one in left.pending if one not in ready)))
+            for _, check in reversed(ready):
+                goals = (check, None, goals, None, -1)
+            return goals
+        if not left.waiting:
+            return None
+        plain = [root for root in left.waiting if not isinstance(root, RepeatPattern)]
+        link, root = self._nearest(search, plain or [min(left.waiting, key=_reluctance)])
+        return (self._seek[root], (link, left, None), None, None, -1)
 
-    def _nearest(self, waiting: Sequence[DFPattern]) -> tuple[Link, DFPattern]:
-        known = self.compiler.bound | self.compiler.maybe
+    def _nearest(self, search: Search, waiting: Sequence[DFPattern]) -> tuple[Link, DFPattern]:
+        bound = search.bound
         for root in waiting:
-            ops = root_ops(root)
-            for part in all_patterns(root):
-                if part in self.compiler.bound and part not in self.compiler.repeated and fixed_op(part) is None:
-                    heights = heights_above(root, part)
-                    if heights:
-                        return Link(self.compiler.slot(part), heights, ops), root
+            ops = self._ops[root]
+            for part, heights in self._near[root]:
+                if part in bound:
+                    return Link(part, heights, ops), root
             for use in self.context.uses:
-                if use.user is root and use.source in known:
-                    return Link(self.compiler.slot(use.source), frozenset({1}), ops), root
-                if use.source is root and use.user in known:
-                    return Link(self.compiler.slot(use.user), frozenset(), ops, below=True), root
-        return Link(None, frozenset(), root_ops(waiting[0])), waiting[0]
+                if use.user is root and use.source in bound:
+                    return Link(use.source, frozenset({1}), ops), root
+                if use.source is root and use.user in bound:
+                    return Link(use.user, frozenset(), ops, below=True), root
+        return Link(None, frozenset(), self._ops[waiting[0]]), waiting[0]
+
+    # --- roots that stand for one value each
+
+    def _seeking(self, root: DFPattern) -> Step:
+        step = self.steps.of[root]
+
+        def run(search: Search, goal: Goal) -> Goals:
+            link, left, _ = goal[1]
+            group = self._group(search, root, left)
+            return search.choose(together(search, link, left, group) if group else one(search, link, left))
+
+        def one(search: Search, link: Link, left: _Open) -> Iterator[Goals]:
+            taken = taken_by(search, left.placed)
+            for candidate in link.candidates(search):
+                if candidate not in taken:
+                    yield (step, candidate, self.after(left.place([root])), None, 0)
+
+        def together(search: Search, link: Link, left: _Open, group: Sequence[DFPattern]) -> Iterator[Goals]:
+            """The candidates are found once, and handed out in combinations, in block order."""
+            own, last = self._own[root], left.placed[-1]
+            taken = taken_by(search, left.placed)
+            candidates = link.candidates(search)
+            if self._alike(last, root) and search.bound[last][0] in candidates:
+                candidates = candidates[candidates.index(search.bound[last][0]) + 1 :]
+            rows = [search.trial((step, c, None, None, 0), own) for c in candidates if c not in taken]
+            parallel = [_parallel(root, other, own) for other in group]
+            for chosen in combinations([row for row in rows if row is not None], len(group)):
+                for patterns, row in zip(parallel, chosen, strict=True):
+                    for pattern, pair in zip(patterns, row, strict=True):
+                        if pair is not None:
+                            search.bind(pattern, *pair)
+                yield self.after(left.place(group))
+
+        def why(search: Search, goal: Goal) -> reasons.Reason:
+            link, left, _ = goal[1]
+            group = self._group(search, root, left)
+            taken = taken_by(search, left.placed)
+            others = [] if group else [leaf for leaf in link.candidates(search) if leaf in taken]
+            return reasons.taken(root, others[0]) if others else link.why_none(root, search, len(group) or 1)
+
+        return Step(root, run, why)
+
+    def _group(self, search: Search, root: DFPattern, left: _Open) -> list[DFPattern]:
+        """The waiting roots that are alike and can be placed together with ``root``; empty if it is placed alone.
+
+        All that they share with other roots has to be known. Size variables may be shared without being bound by any
+        one pattern, so roots with some are placed alone.
+        """
+        if any(p not in search.bound for p in self._shared_with_others(root)) or _binds_sizes(root):
+            return []
+        group = [other for other in left.waiting if other is root or self._alike(root, other)]
+        return group if len(group) > 1 or self._alike(left.placed[-1], root) else []
+
+    def _shared_with_others(self, root: DFPattern) -> list[DFPattern]:
+        others, standing = self.elsewhere[root], self.steps.standing
+        return [p for p in all_patterns(root) if p in others and p in standing and fixed_op(p) is None]
 
     def _alike(self, first: DFPattern, second: DFPattern) -> bool:
         """Whether two roots differ only in which parts of their own they bind, and no constraint tells them apart."""
-        tied = {p for use in self.context.uses for p in (use.source, use.user)}
-        tied.update(p for constraint in self.context.same_shapes for p in constraint.args)
-        mapping: dict[DFPattern, DFPattern] = {}
-        elsewhere = {p for root in self.roots if root is not first and root is not second for p in all_patterns(root)}
-        return _same_form(first, second, mapping) and not any(
-            a is not b and (a in tied or b in tied or a in elsewhere or b in elsewhere) for a, b in mapping.items()
-        )
+        key = (first, second)
+        if key not in self._alike_roots:
+            tied = {p for use in self.context.uses for p in (use.source, use.user)}
+            tied.update(p for constraint in self.context.same_shapes for p in constraint.args)
+            apart = tied.union(*(all_patterns(r) for r in self.roots if r is not first and r is not second))
+            mapping: dict[DFPattern, DFPattern] = {}
+            self._alike_roots[key] = _same_form(first, second, mapping) and not any(
+                a is not b and (a in apart or b in apart) for a, b in mapping.items()
+            )
+        return self._alike_roots[key]
 
-    def _is_settled(self, root: DFPattern) -> bool:
-        """Whether all that ``root`` shares with other roots is known, so that its candidates do not depend on others.
 
-        Size variables may be shared without being bound by any one pattern, so roots with some are never settled.
-        """
-        shared = [p for p in self._known_parts(root) if fixed_op(p) is None and p in self.compiler.standing]
-        return all(p in self.compiler.bound for p in shared) and not any(map(size_variables, all_patterns(root)))
+class _RepeatRoot:
+    """A repeat as a root: the largest set of bindings that match and agree.
 
-    # --- roots
+    Each way to fix the shared patterns gives one set: all bindings that match then, but for those that other roots
+    stand for. Cost of a set: one trial per candidate near the shared value that has the fewest users.
+    """
 
-    def _place(self, root: DFPattern, link: Link) -> None:
-        register = self.compiler.register()
-        after = len(self.compiler.code.steps) + 1
-        others = self._root_registers()
+    def __init__(self, root: RepeatPattern, planner: _Planner) -> None:
+        self.root = root
+        self.planner = planner
+        self.own = planner.steps.own_parts(root.pattern)
+        self.element = planner.steps.of[root.pattern]
+        shared = [p for p in all_patterns(root.pattern) if p in planner.steps.shared and fixed_op(p) is None]
+        self.shared = shared
+        self.heights = [(p, above) for p in shared if (above := heights_above(root.pattern, p))]
+        self.ops = root_ops(root)
+        self.binds_sizes = _binds_sizes(root)
+        self.step = Step(root, self._seek, lambda search, goal: goal[1][0].why_none(root, search))
+        self._agreed = Step(root, self._agree)
+        self._gathered = Step(root, self._gather)
+        apart = frozenset(all_patterns(root)) - planner.elsewhere[root]
+        self._too_few = Step(root, _fail, self._wrong_count, apart=apart)
+        # Where only the length is wrong, that counts as further than any value that did not match.
+        self._of_other_length = Step(root, _fail, self._wrong_count, apart=apart, further=len(self.own) + 1)
 
-        def run(r: Registers) -> Iterator[int]:
-            taken = taken_by(r, others)
-            for candidate in link.candidates(r):
-                if candidate not in taken:
-                    r[register] = candidate
-                    yield after
+    def _wrong_count(self, _search: Search, goal: Goal) -> reasons.Reason:
+        return reasons.wrong_count(self.root, *goal[1])
 
-        def why(r: Registers) -> tuple[str, str]:
-            taken = [leaf for leaf in link.candidates(r) if leaf in taken_by(r, others)]
-            return reasons.taken(root, taken[0]) if taken else link.why_none(root, r)
+    def _seek(self, search: Search, goal: Goal) -> Goals:
+        link, left, anchor = goal[1]
+        if anchor is None and not self.binds_sizes and all(p in search.bound for p in self.shared):
+            return (self._gathered, (link, left), None, None, -1)
+        return search.choose(self._sets(search, link, left, anchor))
 
-        self.compiler.code.add_choice(run, root, why)
-        self.compiler.compile(root, register)
-        self.placed.append(root)
+    def _sets(self, search: Search, link: Link, left: _Open, anchor: Var | None) -> Iterator[Goals]:
+        """The sets that agree with what is matched so far, or those of the anchor that were not offered before."""
+        view, count = view_of(search), len(search.rejections)
+        taken: set[Expr] = set() if anchor is not None else taken_by(search, left.placed)
+        seen: set[Any] = set() if search.seen is None or anchor is None else search.seen
+        for candidate in link.candidates(search) if anchor is None else (anchor,):
+            if candidate not in taken and candidate in view.position:
+                agreed = (self._agreed, (seen, left, count, anchor is not None), None, None, -1)
+                yield (self.element, candidate, agreed, None, 0)
+        if anchor is None and not seen:
+            yield self._settle(search, [], [], left)
 
-    def _place_alike(self, roots: Sequence[DFPattern], link: Link) -> None:
-        """Find the candidates for the first of ``roots`` once; hand out combinations of them, in block order."""
-        model = roots[0]
-        body = self.compiler.element_code(model, (), self._known_parts(model))
-        shared = [p for p in all_patterns(model) if p in body.shared]
-        own = [p for p in all_patterns(model) if p not in body.shared]
-        rows = [[self.compiler.slot(p) for p in _parallel(model, root, own)] for root in roots]
-        model_slots = [self.compiler.slot(p) for p in own]
-        after = len(self.compiler.code.steps) + 1
-        others = self._root_registers()
-        earlier = self.compiler.slot(self.placed[-1]) if self._alike(self.placed[-1], model) else None
+    def _agree(self, search: Search, goal: Goal) -> Goals:
+        seen, left, count, is_anchor = goal[1]
+        if any(search.rejects(one) for one in search.rejections[count:]):
+            return FAILED
+        fixed = (_identity(search.bound[p][0]) if p in search.bound else None for p in self.shared)
+        key = (id(self.root), *fixed, *search.sizes.items())
+        if key in seen:
+            if is_anchor and search.tracer is not None:
+                search.tracer.seen_before()
+            return FAILED
+        seen.add(key)
+        search.forget(self.own)
+        search.change("rejections", search.rejections[:count])
+        return (self._gathered, (self._nearest(search), left), None, None, -1)
 
-        def run(r: Registers) -> Iterator[int]:
-            view: BlockView = r[VIEW]
-            taken = taken_by(r, others)
-            first = view.rank(r[earlier]) if earlier is not None and isinstance(r[earlier], Var) else -2
-            candidates = [c for c in link.candidates(r) if c not in taken and view.rank(c) > first]
-            found = [first_row(body, candidate, model_slots, r) for candidate in candidates]
-            for chosen in combinations([row for row in found if row is not None], len(roots)):
-                for registers, row in zip(rows, chosen, strict=True):
-                    for register, (leaf, shown) in zip(registers, row, strict=True):
-                        r[register], r[register + 1] = leaf, shown
-                yield after
+    def _nearest(self, search: Search) -> Link:
+        users = view_of(search).users
+        links = [Link(part, above, self.ops) for part, above in self.heights if part in search.bound]
+        leaves = [(len(users.get(leaf, ())), link) for link in links if isinstance(leaf := _leaf_of(search, link), Var)]
+        return min(leaves, key=lambda one: one[0])[1] if leaves else Link(None, frozenset(), self.ops)
 
-        def why(r: Registers) -> tuple[str, str]:
-            return link.why_none(model, r, len(roots))
+    def _gather(self, search: Search, goal: Goal) -> Goals:
+        link, left = goal[1]
+        view, placed = view_of(search), [root for root in left.placed if root is not self.root]
+        taken = taken_by(search, placed)
+        leaves: list[Expr] = []
+        rows: list[Any] = []
+        for candidate in link.candidates(search):
+            if candidate in taken or candidate not in view.position or len(rows) == self.root.max:
+                continue
+            row = search.trial((self.element, candidate, None, None, 0), self.own)
+            if row is not None:
+                leaves.append(candidate)
+                rows.append(row)
+        return self._settle(search, leaves, rows, left)
 
-        self.compiler.code.add_choice(run, model, why)
-        for root in roots:
-            self.compiler.bound.update(_parallel(model, root, own))
-            self.placed.append(root)
-        self.compiler.maybe |= set(shared) - self.compiler.bound
+    def _settle(self, search: Search, leaves: list[Expr], rows: list[Any], left: _Open) -> Goals:
+        extent, count = self.root.extent, len(rows)
+        wanted = None if extent is None else search.extents.get(extent)
+        if count < self.root.min:
+            return (self._too_few, (count, wanted), None, None, -1)
+        if wanted not in (None, count):
+            return (self._of_other_length, (count, wanted), None, None, -1)
+        if extent is not None:
+            search.change("extents", {**search.extents, extent: count})
+        gather(search, self.root, self.own, leaves, rows)
+        return self.planner.after(left.place([self.root]) if self.root in left.waiting else left)
 
-    def _known_parts(self, model: DFPattern) -> list[DFPattern]:
-        inside = all_patterns(model)
-        others = {p for root in self.roots if root is not model for p in all_patterns(root)}
-        return [p for p in inside if p in others and p is not model]
 
-    def _place_repeat(self, root: RepeatPattern, link: Link, *, anchored: bool = False) -> None:
-        """The largest set of bindings that match and agree; the anchor's own, if this root is the anchor."""
-        compiler = self.compiler
-        body = compiler.element_code(root.pattern, root.shared, compiler.outside_repeats)
-        sets = RepeatRoot(root, body, link, self._root_registers(), compiler)
-        after = len(compiler.code.steps) + 1
-        run = sets.of_anchor(self.entry, after) if anchored else sets.of_block(after)
+def _fail(_search: Search, _goal: Goal) -> Goals:
+    return FAILED
 
-        def why(r: Registers) -> tuple[str, str]:
-            return link.why_none(root, r)
 
-        compiler.code.add_choice(run, root, why)
-        compiler.bound |= body.own | {root}
-        compiler.repeated |= body.own | {root}
-        compiler.maybe |= body.shared - compiler.bound
-        if root.min > 0:
-            compiler.bound |= body.shared & body.certain
-        self.placed.append(root)
+def _leaf_of(search: Search, link: Link) -> Any:
+    return None if link.part is None else search.bound[link.part][0]
 
-    def _root_registers(self) -> list[int]:
-        return [self.compiler.slot(root) for root in self.placed]
 
-    # --- constraints
+def _identity(leaf: Any) -> object:
+    return leaf if isinstance(leaf, Expr) else id(leaf)
 
-    def _check_what_can_be(self) -> None:
-        """Add the checks of constraints whose patterns are all bound."""
-        bound = self.compiler.bound
-        for use in list(self.pending_uses):
-            if use.source in bound and use.user in bound:
-                self.pending_uses.remove(use)
-                self._check_use(use)
-        for constraint in list(self.pending_shapes):
-            if all(p in bound for p in constraint.args):
-                self.pending_shapes.remove(constraint)
-                self._check_shapes(constraint.args)
 
-    def _check_the_rest(self) -> None:
-        """Constraints on patterns of alternatives: where one was not taken, there is nothing to check."""
-        for use in self.pending_uses:
-            self._check_use(use)
-        for constraint in self.pending_shapes:
-            self._check_shapes(constraint.args)
+def _binds_sizes(root: DFPattern) -> bool:
+    return any(map(size_variables, all_patterns(root)))
 
-    def _check_use(self, use: UseConstraint) -> None:
-        source, user = self.compiler.slot(use.source), self.compiler.slot(use.user)
-        after = len(self.compiler.code.steps) + 1
 
-        def run(r: Registers) -> int:
-            if r[source] is UNSET or r[user] is UNSET:
-                return after
-            view: BlockView = r[VIEW]
-            if not uses(view, r[user], r[source], use.index):
-                return -1
-            if use.only:
-                others, is_output = other_users(view, r[source], r[user])
-                if others or is_output:
-                    return -1
-            return after
+# --- constraints
 
-        def why(r: Registers) -> tuple[str, str]:
-            view: BlockView = r[VIEW]
-            if not uses(view, r[user], r[source], use.index):
-                return reasons.not_used(r[source], r[user], use.index, view.definitions)
-            return reasons.extra_user(r[source], *other_users(view, r[source], r[user]))
 
-        self.compiler.code.add_test(run, use.source, why)
+def _use_check(use: UseConstraint) -> Step:
+    def values(search: Search) -> tuple[BlockView, Expr, Expr]:
+        return view_of(search), search.bound[use.source][0], search.bound[use.user][0]
 
-    def _check_shapes(self, patterns: Sequence[DFPattern]) -> None:
-        slots = [self.compiler.slot(p) for p in patterns]
-        after = len(self.compiler.code.steps) + 1
+    def run(search: Search, goal: Goal) -> Goals:
+        if use.source not in search.bound or use.user not in search.bound:
+            return goal[2]
+        view, source, user = values(search)
+        holds = uses(view, user, source, use.index) and not (use.only and any(other_users(view, source, user)))
+        return goal[2] if holds else FAILED
 
-        def run(r: Registers) -> int:
-            types = [r[slot].ty for slot in slots if r[slot] is not UNSET]
-            shapes = [ty.shape if isinstance(ty, TensorType) else None for ty in types]
-            same = all(s is not None and shapes_equal(shapes[0] or (), s) is True for s in shapes)
-            return after if same else -1
+    def why(search: Search, _goal: Goal) -> reasons.Reason:
+        view, source, user = values(search)
+        if not uses(view, user, source, use.index):
+            return reasons.not_used(source, user, use.index, view.definitions)
+        return reasons.extra_user(source, *other_users(view, source, user))
 
-        self.compiler.code.add_test(run, patterns[0], lambda r: reasons.same_shape([r[slot] for slot in slots]))
+    return Step(use.source, run, why)
+
+
+def _shape_check(constraint: SameShapeConstraint) -> Step:
+    def leaves(search: Search) -> list[Expr]:
+        return [search.bound[p][0] for p in constraint.args if p in search.bound]
+
+    def run(search: Search, goal: Goal) -> Goals:
+        types = [leaf.ty for leaf in leaves(search)]
+        shapes = [ty.shape if isinstance(ty, TensorType) else None for ty in types]
+        same = all(s is not None and shapes_equal(shapes[0] or (), s) is True for s in shapes)
+        return goal[2] if same else FAILED
+
+    return Step(constraint.args[0], run, lambda search, _goal: reasons.same_shape(leaves(search)))
 
 
 def _reluctance(root: DFPattern) -> tuple[bool, bool, bool]:
@@ -325,12 +396,6 @@ def _parallel(model: DFPattern, other: DFPattern, own: Sequence[DFPattern]) -> l
     return [mapping[part] for part in own]
 
 
-def _planned(context: PatternContext, most: int | None) -> _Planner:
-    planner = _Planner(context, most)
-    planner.plan()
-    return planner
-
-
 class CompiledContext:
     """A context ready to run.
 
@@ -338,17 +403,12 @@ class CompiledContext:
     repeats cost their candidates once; combinations are only gone through while the caller declines them.
     """
 
-    __slots__ = ("_code", "_entry", "_names", "_template", "anchor_ops", "context")
+    __slots__ = ("_planner", "anchor_ops", "context")
 
     def __init__(self, context: PatternContext) -> None:
-        planner = briefly(partial(_planned, context))
-        compiler = planner.compiler
         self.context = context
-        self._code = compiler.code
-        self._entry = planner.entry
-        self._names = tuple(compiler.slots.items())
-        self._template = compiler.fresh_registers({})
-        self.anchor_ops = root_ops(planner.placed[0])
+        self._planner = _Planner(context)
+        self.anchor_ops = root_ops(self._planner.anchor)
 
     def search(self, view: BlockView, tracer: Tracer | None = None) -> Iterator[dict[Any, Any]]:
         """Each match in the block, anchors in block order."""
@@ -360,20 +420,12 @@ class CompiledContext:
         self, view: BlockView, anchor: Var, seen: set[Any], tracer: Tracer | None = None
     ) -> Iterator[dict[Any, Any]]:
         """Each match whose anchor is the binding ``anchor``; ``seen`` holds the groups that were offered already."""
-        r = self._template.copy()
-        r[DEFINITIONS] = view.definitions
-        r[VIEW] = view
-        r[TRACER] = tracer
-        r[SEEN] = seen
-        r[self._entry] = resolve(view.definitions, anchor)
-        for _ in solutions(self._code, r):
-            yield self._matchings(r)
-
-    def _matchings(self, r: Registers) -> dict[Any, Any]:
-        found = matchings_in(r, self._names, shown=False)
-        if r[SIZES]:
-            found.update(r[SIZES])
-        return found
+        search = Search(view.definitions, view, tracer, seen)
+        for _ in search.solutions(self._planner.goals(resolve(view.definitions, anchor))):
+            found: dict[Any, Any] = {pattern: pair[0] for pattern, pair in search.bound.items()}
+            if search.sizes:
+                found.update(search.sizes)
+            yield found
 
 
 def compiled_context(context: PatternContext) -> CompiledContext:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from ...ir.builder import operands_of
 from ...ir.expr import Expr, Tuple, Var
@@ -18,33 +19,26 @@ from ..pattern import (
     TuplePattern,
     UnorderedTuplePattern,
 )
-from .machine import UNSET, VIEW, Registers
+from .machine import Search
 from .parts import inner_first
 from .view import BlockView, Definitions, definition, resolve
 
 
-class Link:
-    """Where to look for a root: so many uses above the value in a register, or below it, or anywhere."""
+class Link(NamedTuple):
+    """Where to look for a root: so many uses above the value of ``part``, or below it, or (None) anywhere.
 
-    __slots__ = ("below", "heights", "ops", "register")
+    ``ops`` are the operators that it may call.
+    """
 
-    def __init__(
-        self,
-        register: int | None,
-        heights: frozenset[int],
-        ops: tuple[Op, ...] | None,
-        *,
-        below: bool = False,
-    ) -> None:
-        self.register = register
-        self.heights = heights
-        self.ops = ops
-        self.below = below
+    part: DFPattern | None
+    heights: frozenset[int]
+    ops: tuple[Op, ...] | None
+    below: bool = False
 
-    def candidates(self, r: Registers) -> list[Var]:
+    def candidates(self, search: Search) -> list[Var]:
         """The values to try, each under one name, in block order."""
-        view: BlockView = r[VIEW]
-        leaf = UNSET if self.register is None else r[self.register]
+        view = view_of(search)
+        leaf = None if self.part is None else search.bound[self.part][0]
         if not isinstance(leaf, Var):
             return values_of(view, self.ops)
         if self.below:
@@ -62,12 +56,18 @@ class Link:
             found = [v for v in reached if resolve(view.definitions, v) is v]
         return sorted(found, key=view.rank)
 
-    def why_none(self, root: DFPattern, r: Registers, count: int = 1) -> tuple[str, str]:
+    def why_none(self, root: DFPattern, search: Search, count: int = 1) -> reasons.Reason:
         """The reason when too few of the candidates can stand for ``root``, or for ``count`` roots like it."""
-        view: BlockView = r[VIEW]
-        linked = None if self.register is None else r[self.register]
+        view = view_of(search)
+        linked = None if self.part is None else search.bound[self.part][0]
         users = () if linked is None else view.users_of(linked)
         return reasons.no_candidate(root, linked, users, view.definitions, count)
+
+
+def view_of(search: Search) -> BlockView:
+    """The block that is searched."""
+    assert search.view is not None
+    return search.view
 
 
 def values_of(view: BlockView, ops: Iterable[Op] | None) -> list[Var]:
@@ -168,13 +168,10 @@ def other_users(view: BlockView, source: Expr, user: Expr) -> tuple[list[Var], b
     return list(others), is_output
 
 
-def taken_by(r: Registers, registers: Iterable[int]) -> set[Expr]:
-    """The values that the roots in ``registers`` stand for."""
+def taken_by(search: Search, roots: Iterable[DFPattern]) -> set[Expr]:
+    """The values that ``roots`` stand for."""
     found: set[Expr] = set()
-    for register in registers:
-        value = r[register]
-        if isinstance(value, list):
-            found.update(value)  # pyright: ignore[reportUnknownArgumentType]
-        elif value is not UNSET:
-            found.add(value)
+    for root in roots:
+        leaf = search.bound[root][0]
+        found.update(leaf if isinstance(leaf, list) else (leaf,))  # pyright: ignore[reportUnknownArgumentType]
     return found

@@ -1,102 +1,90 @@
-"""The machine that runs compiled patterns: steps over registers, with a stack of open choices.
+"""The machine that matches: goals to reach, what is bound so far, and the choices that are open.
 
-A step is a function of the registers. A *test* gives the number of the next step, or -1 when the match fails here. A
-*choice* gives an iterator over next steps, one for each way to go on; it undoes its own effects when resumed. When a
-test fails, the machine resumes the youngest open choice, so every way to match is found, and the order in which
-alternatives are written decides only which is found first. No Python recursion grows with the pattern or the program.
+A goal says that an operand is to match a pattern. To run one gives the goals that are left: those of the pattern's
+parts in front of those that were there before. Where there are several ways to go on, the others are kept as a choice,
+with the length of the trail: what has been changed since. A goal that fails takes these changes back and resumes the
+youngest choice, so every way to match is found, and the order in which alternatives are written decides only which is
+found first. No Python recursion grows with the pattern or the program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from ..pattern import DFPattern, PatternError
+from ...ir.dims import SymVar
+from ...ir.expr import Expr
+from ..pattern import DFPattern, Extent, PatternError, RepeatPattern
+from ..reasons import Reason
+from .view import BlockView, Definitions
 
-Registers: TypeAlias = list[Any]
-Test: TypeAlias = Callable[[Registers], int]
-Choice: TypeAlias = Callable[[Registers], Iterator[int]]
+Goal: TypeAlias = "tuple[Step, Any, Goal | None, Goal | None, int]"
+"""A step and its operand; the goals that come after it; and its place: which part it is of the goal that it belongs to.
 
-DEFINITIONS: Final = 0
-"""The register that holds what variables are bound to."""
-VIEW: Final = 1
-"""The register that holds the `BlockView`, for patterns in a context."""
-TRACER: Final = 2
-"""The register that holds what listens to failures, or None."""
-SIZES: Final = 3
-"""The register that holds what the size variables of the pattern stand for."""
-SEEN: Final = 4
-"""The register that holds the groups that a sweep has tried already."""
-FIRST_FREE: Final = 5
+The outermost goals belong to none. Those that belong to a context as a whole are part -1.
+"""
 
+Goals: TypeAlias = "Goal | None"
+"""What is left to reach: a goal, and those after it; None when all are reached, `FAILED` when one cannot be."""
+
+FAILED: Final[Any] = ()
+
+Pair: TypeAlias = "tuple[Any, Any]"
+"""What a pattern stands for: the resolved leaf, and what a rewriter is shown."""
 
 MOST_RETRIES: Final = 100_000
-"""So many alternatives a search takes up again at one value before it gives up."""
+"""So many choices a search resumes at one value before it gives up; a few more for each element of a long run."""
+
+RETRIES_OF_AN_ELEMENT: Final = 16
 
 
 class SearchLimitError(PatternError):
     """A pattern has so many ways to be tried at one value that the search was given up."""
 
 
-class _Unset:
-    __slots__ = ()
+class Step:
+    """What is done for a goal: ``run`` gives the goals that are left, or `FAILED`.
 
-    def __repr__(self) -> str:
-        return "UNSET"
-
-
-UNSET: Final = _Unset()
-"""In a register of a pattern that the match has not bound."""
-
-
-class Why(Protocol):
-    """Says why a step fails on these registers: a kind (see `reasons`) and a sentence."""
-
-    def __call__(self, r: Registers, /) -> tuple[str, str]:
-        """The kind and the sentence."""
-        ...
-
-
-class Place:
-    """Where in a pattern something stands: ``pattern`` is child ``index`` of what stands at ``parent``.
-
-    The register ``source`` holds the value that is matched there. The outermost place stands for no pattern.
+    ``why`` says why it fails, on the search as it was then; a step without it fails only after another one has, which
+    says more. For `progress` the patterns ``apart`` do not count as matched, and ``further`` as so many parts more.
     """
 
-    __slots__ = ("index", "parent", "pattern", "source", "visited")
+    __slots__ = ("apart", "further", "pattern", "run", "why")
 
     def __init__(
-        self, pattern: DFPattern | None = None, source: int = -1, parent: Place | None = None, index: int = 0
+        self,
+        pattern: DFPattern,
+        run: Callable[[Search, Goal], Goals],
+        why: Callable[[Search, Goal], Reason] | None = None,
+        *,
+        apart: frozenset[DFPattern] = frozenset(),
+        further: int = 0,
     ) -> None:
         self.pattern = pattern
-        self.source = source
-        self.parent = parent
-        self.index = index
-        self.visited = 0
-
-    def enter(self, pattern: DFPattern, source: int) -> Place:
-        """The place of the next child; a compiler goes through the children in order."""
-        self.visited += 1
-        return Place(pattern, source, self, self.visited - 1)
+        self.run = run
+        self.why = why
+        self.apart = apart
+        self.further = further
 
 
-class Step(NamedTuple):
-    """What is known of a step before it runs: ``matched`` parts of the pattern are bound when it is reached."""
+class Rejection(NamedTuple):
+    """The goal of a ``~`` that is decided once all that it rejects by is known.
 
-    pattern: DFPattern
-    why: Why
-    place: Place
-    matched: int
+    ``own`` is what its element of a repeat says of the element's own patterns.
+    """
+
+    goal: Goal
+    rejected: Step
+    definitions: Definitions
+    awaited: Sequence[DFPattern]
+    own: Mapping[DFPattern, Pair | None]
 
 
 class Tracer(Protocol):
     """Listens to failures; `explain` is one."""
 
-    element: int
-    """Which element of a repeat is being matched; -1 outside of repeats."""
-
-    def failed(self, step: Step, r: Registers) -> None:
-        """A step failed; ``step.why(r)`` says the reason, on these registers as they are now or on a copy of them."""
+    def failed(self, search: Search, goal: Goal) -> None:
+        """``goal`` failed; its step says why, on the search as it is now or on a `snapshot` of it."""
         ...
 
     def seen_before(self) -> None:
@@ -104,90 +92,166 @@ class Tracer(Protocol):
         ...
 
 
-class Code:
-    """Compiled steps; ``about`` says what each is for. Success is to run past the last step."""
+class Search:
+    """The state of one search: what patterns, sizes and extents stand for, and how to take that back."""
 
-    __slots__ = ("_here", "about", "has_choices", "steps")
+    __slots__ = (
+        "bound",
+        "choices",
+        "definitions",
+        "extents",
+        "longest",
+        "rejections",
+        "seen",
+        "sizes",
+        "tracer",
+        "trail",
+        "view",
+    )
 
-    def __init__(self, here: Callable[[], tuple[Place, int]]) -> None:
-        self.steps: list[tuple[bool, Any]] = []
-        self.about: list[Step] = []
-        self.has_choices = False
-        self._here = here
+    def __init__(
+        self,
+        definitions: Definitions,
+        view: BlockView | None = None,
+        tracer: Tracer | None = None,
+        seen: set[Any] | None = None,
+    ) -> None:
+        self.definitions: Mapping[Any, Expr] = definitions
+        self.view = view
+        self.tracer = tracer
+        self.seen = seen
+        self.bound: dict[DFPattern, Pair] = {}
+        self.sizes: Mapping[SymVar, Any] = {}
+        self.extents: Mapping[Extent, int] = {}
+        self.rejections: tuple[Rejection, ...] = ()
+        self.trail: list[Any] = []
+        self.choices: list[tuple[int, Iterator[Goals]]] = []
+        self.longest = 0
 
-    def add_test(self, run: Test, pattern: DFPattern, why: Why) -> None:
-        """Append a test."""
-        self.steps.append((False, run))
-        self.about.append(Step(pattern, why, *self._here()))
+    def snapshot(self) -> Search:
+        """A copy of what is known, for a reason that may be asked for later."""
+        copy = Search(self.definitions, self.view)
+        copy.bound, copy.sizes, copy.extents = dict(self.bound), self.sizes, self.extents
+        return copy
 
-    def add_choice(self, run: Choice, pattern: DFPattern, why: Why) -> None:
-        """Append a choice."""
-        self.steps.append((True, run))
-        self.about.append(Step(pattern, why, *self._here()))
-        self.has_choices = True
+    def bind(self, pattern: DFPattern, leaf: Any, shown: Any) -> None:
+        """Let ``pattern``, which stands for nothing yet, stand for ``leaf``."""
+        self.bound[pattern] = (leaf, shown)
+        self.trail.append(pattern)
 
+    def change(self, name: str, value: Any) -> None:
+        """Give the field ``name`` another value."""
+        self.trail.append((name, getattr(self, name)))
+        setattr(self, name, value)
 
-def solutions(code: Code, r: Registers) -> Iterator[None]:
-    """Each way to match, in order; the registers hold the match while the caller looks at it.
+    def forget(self, patterns: Iterable[DFPattern]) -> None:
+        """Let ``patterns`` stand for nothing again."""
+        for pattern in patterns:
+            known = self.bound.pop(pattern, None)
+            if known is not None:
+                self.trail.append((pattern, known))
 
-    Raises `SearchLimitError` after `MOST_RETRIES` alternatives.
-    """
-    steps = code.steps
-    end = len(steps)
-    retries = 0
-    open_choices: list[tuple[int, Iterator[int]]] = []
-    at = 0
-    tracer: Tracer | None = r[TRACER]
-    while True:
-        while at != end:
-            is_choice, run = steps[at]
-            if is_choice:
-                ways = run(r)
-                step, at = at, next(ways, -1)
-                if at >= 0:
-                    open_choices.append((step, ways))
-                    continue
-                if tracer is not None:
-                    tracer.failed(code.about[step], r)
+    def undo(self, mark: int) -> None:
+        """Take back all changes since the trail was ``mark`` long."""
+        trail, bound = self.trail, self.bound
+        while len(trail) > mark:
+            change = trail.pop()
+            if type(change) is not tuple:
+                del bound[change]
+            elif type(change[0]) is str:  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+                setattr(self, *change)  # pyright: ignore[reportUnknownArgumentType]
             else:
-                step, at = at, run(r)
-                if at >= 0:
-                    continue
-                if tracer is not None:
-                    tracer.failed(code.about[step], r)
+                bound[change[0]] = change[1]
+
+    def choose(self, ways: Iterator[Goals]) -> Goals:
+        """The first of ``ways``; the others are resumed when it fails, with all changes since taken back."""
+        mark = len(self.trail)
+        first = next(ways, FAILED)
+        if first is not FAILED:
+            self.choices.append((mark, ways))
+        return first
+
+    def solutions(self, start: Goal) -> Iterator[None]:
+        """Each way to reach ``start``, in order; what is bound holds the match while the caller looks at it.
+
+        Raises `SearchLimitError` after `MOST_RETRIES` choices.
+        """
+        choices = self.choices
+        retries = 0
+        goals: Goals = start
+        while True:
+            goal = start
+            while goals:
+                goal = goals
+                goals = goal[0].run(self, goal)
+            if goals is None:
+                refused = self._refused() if self.rejections else None
+                if refused is None:
+                    yield
+                goals = refused
+            else:
+                goals = goal
+            if goals is not None and self.tracer is not None and goals[0].why is not None:
+                self.tracer.failed(self, goals)
+            retries += 1
+            if retries > MOST_RETRIES and retries > MOST_RETRIES + RETRIES_OF_AN_ELEMENT * self.longest:
+                raise SearchLimitError(
+                    f"{start[0].pattern!r} was given up after {MOST_RETRIES:,} alternatives at one value: commuted "
+                    "operands and alternatives multiply; say more about the operands of its calls"
+                )
+            while choices:
+                mark, ways = choices[-1]
+                self.undo(mark)
+                goals = next(ways, FAILED)
+                if goals is not FAILED:
+                    break
+                choices.pop()
+            else:
+                return
+
+    def trial(self, start: Goal, read: Sequence[DFPattern] = ()) -> list[Pair | None] | None:
+        """What the patterns ``read`` stand for in the first way to reach ``start``; None if there is none.
+
+        Nothing is changed.
+        """
+        mark, choices = len(self.trail), self.choices
+        self.choices = []
+        self.change("rejections", ())
+        found = None
+        for _ in self.solutions(start):
+            found = [self.bound.get(pattern) for pattern in read]
             break
-        else:
-            yield
-        retries += 1
-        if retries > MOST_RETRIES:
-            raise SearchLimitError(
-                f"{code.about[0].pattern!r} was given up after {MOST_RETRIES:,} alternatives at one value: commuted "
-                "operands and alternatives multiply; say more about the operands of its calls"
-            )
-        while open_choices:
-            at = next(open_choices[-1][1], -1)
-            if at >= 0:
-                break
-            open_choices.pop()
-        else:
-            return
+        self.choices = choices
+        self.undo(mark)
+        return found
+
+    def rejects(self, rejection: Rejection) -> bool:
+        """Whether the value matches what must not match it, with all that is known."""
+        mark = len(self.trail)
+        self.change("tracer", None)
+        self.change("definitions", rejection.definitions)
+        self.forget(rejection.own)
+        for pattern, pair in rejection.own.items():
+            if pair is not None:
+                self.bind(pattern, *pair)
+        found = self.trial((rejection.rejected, rejection.goal[1], None, None, 0))
+        self.undo(mark)
+        return found is not None
+
+    def _refused(self) -> Goal | None:
+        """The goal of the first rejection that does not hold."""
+        return next((one.goal for one in self.rejections if self.rejects(one)), None)
 
 
-def succeeds(code: Code, r: Registers) -> bool:
-    """Whether there is a way to match; the registers hold the first one. Fastest when there are no choices."""
-    if code.has_choices:
-        for _ in solutions(code, r):
-            return True
-        return False
-    steps = code.steps
-    end = len(steps)
-    at = 0
-    while at != end:
-        step = at
-        at = steps[at][1](r)
-        if at < 0:
-            tracer: Tracer | None = r[TRACER]
-            if tracer is not None:
-                tracer.failed(code.about[step], r)
-            return False
-    return True
+def progress(search: Search, goal: Goal) -> tuple[int, int]:
+    """How far a failure got: how many parts of the pattern had matched, and in which element of a repeat (-1: none)."""
+    open_parts = {pattern for pattern in goal[0].apart if pattern in search.bound}
+    element, place = -1, goal
+    while place[3] is not None:
+        parent = place[3][0].pattern
+        if parent in search.bound:
+            open_parts.add(parent)
+        if element < 0 and isinstance(parent, RepeatPattern):
+            element = place[4]
+        place = place[3]
+    return len(search.bound) - len(open_parts) + goal[0].further, element

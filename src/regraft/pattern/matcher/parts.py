@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Container, Iterable, Sequence
+from typing import Any, TypeAlias
 
 from ...ir.op import Op
 from ..pattern import (
     AndPattern,
     CallPattern,
-    ConstantPattern,
     ConstrainedPattern,
     DFPattern,
     ExprPattern,
-    FunctionPattern,
     NotPattern,
     OrPattern,
-    PrimArrPattern,
+    PatternError,
     RepeatPattern,
-    ScalarPattern,
-    TupleGetItemPattern,
     all_patterns,
 )
 
@@ -75,37 +70,35 @@ def inner_first(root: DFPattern) -> list[DFPattern]:
     return list(done)
 
 
-def standing_in_several_places(roots: Iterable[DFPattern]) -> set[DFPattern]:
-    """The patterns made of others that are a part in more than one place."""
-    parts = dict.fromkeys(part for root in roots for part in all_patterns(root))
-    places = Counter(child for part in parts for child in part.children())
-    return {part for part, count in places.items() if count > 1 and part.children()}
+def refuse_two_runs(roots: Sequence[DFPattern], shared: Container[DFPattern]) -> None:
+    """Raise `PatternError` if a pattern that is not ``shared`` would have to stand for two runs of one match."""
+    runs: dict[DFPattern, dict[DFPattern, Any]] = {}
 
+    def merged(owner: object, parts: Sequence[DFPattern], *, either: bool) -> dict[DFPattern, Any]:
+        found: dict[DFPattern, Any] = {}
+        for place, part in enumerate(parts):
+            of_part = runs[part]
+            if isinstance(part, RepeatPattern):
+                own = [p for p in bindable(part.pattern) if p not in shared and fixed_op(p) is None]
+                of_part = dict.fromkeys(own, (owner, place))
+            for pattern, run in of_part.items():
+                if found.setdefault(pattern, run) != run and not either:
+                    raise in_two_repeats(pattern)
+        return found
 
-def written_projections(roots: Iterable[DFPattern]) -> set[DFPattern]:
-    """The patterns whose match can depend on how an operand is written: as a field of a tuple that is written out.
-
-    Everything else sees only what such a field stands for.
-    """
-    found: set[DFPattern] = set()
-    no_tuple: set[DFPattern] = set()
     for root in roots:
         for part in inner_first(root):
-            match part:
-                case CallPattern() | ConstantPattern() | FunctionPattern() | PrimArrPattern() | ScalarPattern():
-                    no_tuple.add(part)
-                case TupleGetItemPattern() if part.tuple not in no_tuple:
-                    found.add(part)
-                case OrPattern() | AndPattern() | NotPattern() | ConstrainedPattern() | RepeatPattern():
-                    inner = part.children()
-                    if any(child in found for child in inner):
-                        found.add(part)
-                    some = any if isinstance(part, AndPattern) else all
-                    if not isinstance(part, NotPattern) and some(child in no_tuple for child in inner):
-                        no_tuple.add(part)
-                case _:
-                    pass
-    return found
+            parts = () if isinstance(part, NotPattern | RepeatPattern) else part.children()
+            runs[part] = merged(part, parts, either=isinstance(part, OrPattern))
+    merged(None, roots, either=False)
+
+
+def in_two_repeats(part: DFPattern) -> PatternError:
+    """The error for a pattern that would have to stand for two runs."""
+    return PatternError(
+        f"{part!r} stands in two repeats, so it would have to stand for two runs; give the second a "
+        "pattern of its own (dup()), or list it in `shared` if it is one value"
+    )
 
 
 Ops: TypeAlias = "tuple[Op, ...] | None"

@@ -10,7 +10,7 @@ from ...ir.errors import IRError
 from ...ir.expr import DataflowVar, Expr, Tuple, Var
 from ...ir.module import IRModule
 from ...ir.mutator import ExprMutator
-from ...ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr, merge_plain_blocks
+from ...ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr, merge_blocks
 from ...ir.types import Type
 from ..evaluate import as_value
 
@@ -89,7 +89,7 @@ class BodyFrame(Frame):
         """All blocks, and what they lead to."""
         leaf = self.builder.normalize_argument(result)
         self.end_row()
-        return SeqExpr(merge_plain_blocks(self.blocks), leaf)
+        return SeqExpr(merge_blocks(self.blocks), leaf)
 
 
 class FunctionFrame(BodyFrame):
@@ -196,7 +196,7 @@ class SideFrame(BodyFrame):
         bindings = [binding for block in self.blocks for binding in block.bindings]
         if not bindings or isinstance(bindings[-1].var, DataflowVar):
             raise IRError(f"{self._side} binds nothing that can be seen after it")
-        self._branch.sides[self._side] = SeqExpr(merge_plain_blocks(self.blocks), bindings[-1].var)
+        self._branch.sides[self._side] = SeqExpr(merge_blocks(self.blocks), bindings[-1].var)
 
 
 def as_operand(value: Any) -> Expr:

@@ -1,0 +1,111 @@
+"""What became of the ways to compute a model in few bits: errors, layers, times, and why each that is out is out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .timing import Gain
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What became of one layer: its precision, and the error of the outputs if it alone is in few bits, if measured."""
+
+    name: str
+    precision: str
+    error: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {"name": self.name, "precision": self.precision, "error": self.error}
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a candidate came to.
+
+    ``error`` is the largest of all outputs and samples, a part of the largest magnitude of an output; ``cosine`` the
+    least; ``gain`` how many times as fast it is as the model as it was; ``weights`` the bytes of its constants.
+    ``problem`` says why it is out.
+    """
+
+    name: str
+    engine: str
+    error: float | None = None
+    cosine: float | None = None
+    seconds: float | None = None
+    gain: Gain | None = None
+    weights: int | None = None
+    layers: tuple[Layer, ...] = ()
+    problem: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {
+            "name": self.name,
+            "engine": self.engine,
+            "error": self.error,
+            "cosine": self.cosine,
+            "seconds": self.seconds,
+            "times_as_fast": None if self.gain is None else self.gain.ratio,
+            "noise": None if self.gain is None else self.gain.noise,
+            "weights": self.weights,
+            "layers": [layer.to_dict() for layer in self.layers],
+            "problem": self.problem,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionReport:
+    """What was tried under ``max_error`` on a processor with ``features``, and which attempt was kept, if any.
+
+    ``adds_before_norms``: the program has layer norms of sums, for which ONNX Runtime's own fusion is slower; a file
+    cannot switch that off, whoever opens it has to.
+    """
+
+    max_error: float
+    features: tuple[str, ...]
+    attempts: tuple[Attempt, ...]
+    kept: Attempt | None
+    adds_before_norms: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {
+            "max_error": self.max_error,
+            "processor": list(self.features),
+            "attempts": [one.to_dict() for one in self.attempts],
+            "kept": None if self.kept is None else self.kept.name,
+        }
+
+
+def outputs_error(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> tuple[float, float]:
+    """The largest error of any output, as a part of that output's largest magnitude, and the least cosine.
+
+    For whole numbers and bools the error is the part of the elements that differ. Another shape, or a NaN where there
+    was a number, is an error without bound.
+    """
+    error, cosine = 0.0, 1.0
+    for before, after in zip(expected, found, strict=True):
+        if before.shape != after.shape or not before.size:
+            error = max(error, 0.0 if before.shape == after.shape else float("inf"))
+            continue
+        if before.dtype.kind in "biu":
+            error = max(error, np.count_nonzero(before != after) / before.size)
+            continue
+        wide = np.complex128 if before.dtype.kind == "c" else np.float64
+        x, y = before.astype(wide).reshape(-1), after.astype(wide).reshape(-1)
+        seen = np.isfinite(x)
+        if not np.isfinite(y[seen]).all():
+            return float("inf"), 0.0
+        x, y = x[seen], y[seen]
+        largest = float(np.abs(x).max()) if x.size else 0.0
+        difference = float(np.abs(x - y).max()) if x.size else 0.0
+        error = max(error, difference / largest if largest else difference)
+        norms = float(np.linalg.norm(x) * np.linalg.norm(y))
+        cosine = min(cosine, float(abs(np.vdot(x, y))) / norms if norms else 1.0)
+    return error, cosine

@@ -1,0 +1,153 @@
+"""What a model could be computed in on this machine: each way an engine, its options, and a pass over the layers.
+
+The order is that in which they are tried: what this processor is expected to be fastest in comes first, so that what
+cannot be faster is not looked at more closely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from math import prod
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from ..ir.op import Call, is_call_of
+from ..ir.program import Function
+from ..ir.types import TensorType
+from ..ir.visitor import iter_bindings
+from ..passes import Pass
+from ..passes.quantize import Quantize, QuantizeDynamic, QuantizeWeights, Ranges
+from ..run.processor import multiplies_bytes
+from .errors import UsageError
+
+PRECISIONS: Final = ("float32", "bfloat16", "float16", "int8", "int8-weights", "int4-weights", "auto")
+"""What can be asked for."""
+
+DEFAULT_ERRORS: Final[Mapping[str, float]] = {
+    "bfloat16": 0.02,
+    "float16": 0.02,
+    "int8": 0.05,
+    "int8-weights": 0.05,
+    "int4-weights": 0.2,
+    "auto": 0.02,
+}
+"""The error that is allowed unless another is asked for, as a part of the largest magnitude of each output."""
+
+MOST_IN_FLOAT32: Final = 1.7
+"""How many times as fast as a model already is it becomes in float32 at most: it is that near to its products' time."""
+
+ENGINES: Final = ("onnxruntime", "openvino")
+"""The engines that precisions are tried on."""
+
+_FEW_ROWS: Final = 8
+"""Products of more rows wait for arithmetic rather than for weights, so that smaller weights gain nothing."""
+
+PassFor: TypeAlias = Callable[[Collection[str]], Pass]
+"""A pass that leaves the bindings of these names as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A way to compute a model: ``make`` gives the pass that writes its layers, None where the engine does it all."""
+
+    name: str
+    engine: str
+    options: Mapping[str, Any]
+    make: PassFor | None = None
+
+
+class Refused(NamedTuple):
+    """A way that this machine, an engine or the samples do not allow, and why."""
+
+    name: str
+    engine: str
+    problem: str
+
+
+def candidates(
+    precision: str, engines: Sequence[str], ranges: Callable[[], Ranges] | None, *, has_few_rows: bool
+) -> list[Candidate | Refused]:
+    """What there is to try for a precision, the most promising first; and what there would be, but for a reason.
+
+    ``ranges`` finds what values lie in, by samples, when it is first needed; None without samples. ``has_few_rows``:
+    products have so few rows that they wait for their weights.
+    """
+    return sorted(_candidates(precision, engines, ranges, has_few_rows=has_few_rows), key=_place)
+
+
+def _place(one: Candidate | Refused) -> int:
+    """Where in the order of trials: few bits on every path first, float32 last."""
+    if one.name == "float32":
+        return 3
+    return {"openvino": 1, "onnxruntime": 2}.get(one.engine, 2) if one.name.startswith("int8 ") else 0
+
+
+def _candidates(
+    precision: str, engines: Sequence[str], ranges: Callable[[], Ranges] | None, *, has_few_rows: bool
+) -> Iterator[Candidate | Refused]:
+    for engine in engines:
+        if engine == "openvino":
+            yield from _on_openvino(precision)
+        if precision in ("int8", "auto"):
+            yield from _in_bytes(engine, ranges)
+        for bits in (8, 4):
+            if precision == f"int{bits}-weights" or (precision == "auto" and has_few_rows):
+                yield Candidate(f"int{bits} weights", engine, {}, _weights_in(bits))
+        if precision == "auto":
+            yield Candidate("float32", engine, {})
+    if precision in ("bfloat16", "float16") and "openvino" not in engines:
+        problem = f"{' and '.join(engines)} does not compute in {precision} on a CPU; openvino does"
+        yield Refused(precision, ", ".join(engines), problem)
+
+
+def _on_openvino(precision: str) -> Iterator[Candidate | Refused]:
+    from ..run.openvino_engine import supported_precisions
+
+    supported = supported_precisions()
+    asked = ("bfloat16", "float16") if precision == "auto" else (precision,)
+    for one in asked:
+        if one not in ("bfloat16", "float16"):
+            continue
+        if one in supported:
+            yield Candidate(one, "openvino", {"precision": one})
+        else:
+            problem = f"this processor has no {one} for OpenVINO; it has {', '.join(supported)}"
+            yield Refused(one, "openvino", problem)
+
+
+def _weights_in(bits: int) -> PassFor:
+    return lambda keep: QuantizeWeights(bits, keep=keep)
+
+
+def has_few_rows(function: Function) -> bool:
+    """Whether most products with constant weights have few rows, symbolic sizes taken to be 1."""
+    few = many = 0
+    for binding in iter_bindings(function):
+        if not is_call_of(binding.value, "relax.matmul") or not isinstance(binding.value, Call):
+            continue
+        left = binding.value.args[0].ty
+        if isinstance(left, TensorType) and left.shape is not None:
+            rows = prod(size for size in left.shape[:-1] if isinstance(size, int))
+            few, many = few + (rows <= _FEW_ROWS), many + (rows > _FEW_ROWS)
+    return few > many
+
+
+def _in_bytes(engine: str, ranges: Callable[[], Ranges] | None) -> Iterator[Candidate | Refused]:
+    if engine == "onnxruntime":
+        bits = 8 if multiplies_bytes() else 7
+        yield Candidate("int8 dynamic", engine, {}, lambda keep: QuantizeDynamic(keep, bits=bits))
+    if ranges is None:
+        problem = "without samples no ranges are known: give them by --calibrate"
+        yield Refused("int8 static", engine, problem)
+    else:
+        yield Candidate("int8 static", engine, {}, lambda keep: Quantize(ranges(), keep))
+
+
+def installed_engines(asked: str | None) -> tuple[str, ...]:
+    """The engine that was asked for, or those of `ENGINES` that are installed; raises `UsageError` for another."""
+    if asked is None:
+        return tuple(name for name in ENGINES if find_spec(name) is not None)
+    if asked not in ENGINES:
+        raise UsageError(f"precisions are chosen for {' and '.join(ENGINES)}, not for {asked!r}")
+    return (asked,)

@@ -1,0 +1,342 @@
+"""CacheInPlace: a decoder whose cache is copied in each step becomes one that writes into room for a longest text.
+
+In a decoder that was exported with its cache as inputs and results, each layer joins the keys and values of before with
+the new ones and attends to all. ONNX Runtime has that as one operator, which also turns queries and keys to their
+places, and which writes only the new rows where the cache that comes in and the one that goes out are one memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ... import op as ops
+from ...analysis import free_symbolic_vars, get_var2val
+from ...ir.binding_values import bind_sizes
+from ...ir.dims import Dim, SymVar, dims_equal, free_symvars
+from ...ir.expr import DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var, const
+from ...ir.module import IRModule
+from ...ir.normal_form import in_normal_form
+from ...ir.op import Call, is_call_of
+from ...ir.program import Binding, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding
+from ...ir.types import TensorType
+from ...ir.visitor import iter_bindings
+from ...op.extras.microsoft.grouped import group_query_attention
+from ...pattern import PatternContext, is_op, is_tuple, wildcard
+from ...pattern.matcher.view import leaves_of, resolve
+from ...rewrite import Bindings, Decline, Rule, decline
+from ..context import PassContext, PassError
+from ..dead_code import DeadCodeElimination
+from ..fuse_attention_operands import peeled
+from ..fuse_attention_products import Operand, matched, shape_of
+from ..passes import FunctionPass, Pass, RulePass
+from .indices import Span, visible_keys
+from .rotary import part_of, rotation_of
+from .tables import Places
+
+TOTAL: Final = "total_length"
+"""The parameter that says how many places there are after a step."""
+
+_PAIRS: Final = 8
+"""ONNX Runtime turns pairs in multiples of these only, inside its attention."""
+
+_HEADS_FIRST: Final = (0, 2, 1, 3)
+_past, _new = wildcard(), wildcard()
+_joined = is_op("relax.concat")(is_tuple([_past, _new]))
+_ATTENTIONS: Final = ("relax.nn.attention", "relax.nn.attention_bias")
+_LEFT_OUT: Final = Tuple([])
+
+
+class _Cache(NamedTuple):
+    """``past``, a parameter, and ``new`` rows after it, which are ``joined``: (batch, heads, sequence, size)."""
+
+    past: Var
+    new: Expr
+    joined: Var
+
+
+class _Layer(NamedTuple):
+    """One attention over a cache. ``query`` is (batch, heads, sequence, size); ``window`` the keys that are seen."""
+
+    var: Var
+    call: Call
+    query: Expr
+    keys: _Cache
+    values: _Cache
+    window: int | None
+
+
+class _Decoder:
+    """A function with a cache, its attentions, and the function that it becomes."""
+
+    def __init__(self, function: Function, longest: int) -> None:
+        self._function = function
+        self._longest = longest
+        self._values: Mapping[Var, Expr] = get_var2val(function)
+        self._uses: Counter[Expr] = Counter()
+        for value in self._values.values():
+            self._uses.update(resolve(self._values, leaf) for leaf in leaves_of(value))
+        self._outputs = [resolve(self._values, leaf) for leaf in leaves_of(function.body.body)]
+
+    # --- reading
+
+    def _layers(self) -> list[_Layer]:
+        found: list[_Layer] = []
+        for var, value in self._values.items():
+            if isinstance(value, Call) and any(is_call_of(value, name) for name in _ATTENTIONS):
+                found.append(self._layer(var, value))
+        if not found:
+            raise PassError("there is no attention in it that is one operator (FuseAttention makes it that)")
+        return found
+
+    def _layer(self, var: Var, call: Call) -> _Layer:
+        query, key, value = (self._heads_first(arg) for arg in call.args[:3])
+        caches = self._cache(key), self._cache(value)
+        if caches[0] is None or caches[1] is None:
+            raise PassError(f"the keys and values of {var.name_hint} are not a cache and new rows after it")
+        return _Layer(var, call, query, caches[0], caches[1], self._window(var, call, caches[0]))
+
+    def _heads_first(self, operand: Expr) -> Expr:
+        found = peeled(Operand(operand, _HEADS_FIRST), self._values)
+        return found.value if found.axes == (0, 1, 2, 3) else ops.permute_dims(found.value, found.axes)
+
+    def _cache(self, joined: Expr) -> _Cache | None:
+        found = matched(_joined, joined, self._values)
+        var = resolve(self._values, joined)
+        if found is None or not isinstance(var, Var) or found[_joined].attrs.axis not in (2, -2):
+            return None
+        past = resolve(self._values, found[_past])
+        if past not in self._function.params or self._uses[past] != 1 or var not in self._outputs:
+            return None
+        assert isinstance(past, Var)
+        shape = shape_of(past)
+        is_known = len(shape) == 4 and isinstance(shape[2], SymVar) and isinstance(shape[1], int)
+        return _Cache(past, found[_new], var) if is_known and isinstance(shape[3], int) else None
+
+    def _window(self, var: Var, call: Call, keys: _Cache) -> int | None:
+        """How many keys each query sees, None for all up to its own; raises `PassError` for another mask."""
+        past, count = shape_of(keys.past)[2], shape_of(call.args[0])[1]
+        span = Span()
+        if call.attrs.causal_mask == "BottomRight":
+            size = call.attrs.window_size
+            span = Span(None if size is None else past - size + 1, past)
+        elif call.attrs.causal_mask is not None:
+            raise PassError(f"{var.name_hint} is masked as if there were no cache")
+        if len(call.args) > 3:
+            found = visible_keys(call.args[3], self._values)
+            if found is None or span.most is not None:
+                raise PassError(f"the mask of {var.name_hint} is more than a causal one and a window")
+            span = found
+        if span.most is None and dims_equal(count, 1) is True:
+            span = Span(None, past)
+        if span.most is None or dims_equal(span.most, past) is not True:
+            raise PassError(f"{var.name_hint} is not causal")
+        size = None if span.least is None else span.most - span.least + 1
+        if size is not None and not isinstance(size, int):
+            raise PassError(f"the window of {var.name_hint} has no fixed size")
+        return size
+
+    # --- writing
+
+    def in_place(self) -> Function:
+        """The function with room for ``longest`` places; raises `PassError` where it cannot be."""
+        layers = {layer.var: layer for layer in self._layers()}
+        first = next(iter(layers.values()))
+        past = shape_of(first.keys.past)[2]
+        batch, count, *_ = shape_of(first.call.args[0])
+        assert isinstance(past, SymVar)
+        lengths = _Lengths(past, count, batch)
+        places = Places(self._values, past, count, self._longest) if isinstance(count, SymVar) else None
+        caches = [cache for layer in layers.values() for cache in (layer.keys, layer.values)]
+        rooms = {cache.past: self._room(cache.past) for cache in caches}
+        present = {cache.joined: Var(cache.joined.name_hint, rooms[cache.past].ty) for cache in caches}
+        bindings: list[Binding] = []
+        for binding in iter_bindings(self._function):
+            if binding.var in layers:
+                layer = layers[binding.var]
+                bindings += _attended(layer, rooms, present, lengths, self._turn(layer, places))
+            elif binding.var not in present:
+                bindings.append(lengths.without_past(binding))
+        params = [*(rooms.get(param, param) for param in self._function.params), lengths.total]
+        results = [present.get(leaf, leaf) if isinstance(leaf, Var) else leaf for leaf in self._outputs]
+        body = SeqExpr([DataflowBlock(bindings)], Tuple(results))
+        made = Function(params, body, None, self._function.is_pure, self._function.attrs)
+        made = DeadCodeElimination()(IRModule({"main": in_normal_form(made)}))["main"]
+        if past in free_symbolic_vars(made):
+            raise PassError("something else than attention and places needs the length of the cache as a size")
+        return made
+
+    def _room(self, past: Var) -> Var:
+        batch, heads, _, size = shape_of(past)
+        assert isinstance(past.ty, TensorType)
+        return Var(past.name_hint, TensorType((batch, heads, self._longest, size), past.ty.dtype), past.origins)
+
+    def _turn(self, layer: _Layer, places: Places | None) -> _Turn | None:
+        """The layer's rotary embedding as tables, None where queries or keys are not turned so."""
+        query, key = rotation_of(layer.query, self._values), rotation_of(layer.keys.new, self._values)
+        if query is None or key is None or places is None or query.width % (2 * _PAIRS):
+            return None
+        tables: list[np.ndarray] = []
+        for ours, theirs in ((query.cosine, key.cosine), (query.sine, key.sine)):
+            table, other = places.table_of(ours), places.table_of(theirs)
+            if table is None or other is None or table.shape[-1] * self._longest != table.size:
+                return None
+            half = table.shape[-1] // 2
+            rows = table.reshape(self._longest, -1)
+            if not np.array_equal(rows, other.reshape(rows.shape)) or not np.array_equal(
+                rows[:, :half], rows[:, half:]
+            ):
+                return None
+            tables.append(np.ascontiguousarray(rows[:, :half], np.float32))
+        return _Turn(query.data, key.data, tables[0], tables[1])
+
+
+class _Turn(NamedTuple):
+    """Queries and keys before they are turned to their places, and the tables (places, pairs) that say how."""
+
+    query: Expr
+    key: Expr
+    cosine: np.ndarray
+    sine: np.ndarray
+
+
+class _Lengths:
+    """How many places there are, which a parameter says once the cache has room for more."""
+
+    def __init__(self, past: SymVar, count: Dim, batch: Dim) -> None:
+        self.total: Final = Var(TOTAL, TensorType((), "int32"))
+        last = ops.reshape(ops.subtract(self.total, const(np.int32(1))), [1])
+        self.last: Final = last if dims_equal(batch, 1) is True else ops.broadcast_to(last, [batch])
+        """The last place of each row."""
+        self._past = past
+        self._count = count
+
+    def without_past(self, binding: Binding) -> Binding:
+        """``binding`` with the length of the cache computed from the parameter, where it is only counted with."""
+        call = binding.value
+        if not isinstance(binding, VarBinding) or not isinstance(call, Call):
+            return binding
+        if is_call_of(call, "relax.shape_to_tensor") and isinstance(call.args[0], ShapeExpr):
+            sizes = call.args[0].values
+            found = self._number(sizes[0], [1]) if len(sizes) == 1 else None
+            return binding if found is None else VarBinding(binding.var, found)
+        if is_call_of(call, "relax.arange") and all(isinstance(arg, PrimValue) for arg in call.args[:3]):
+            start, end, step = (arg.value for arg in call.args[:3] if isinstance(arg, PrimValue))
+            if isinstance(start, float) or isinstance(end, float) or step != 1 or call.attrs.dtype != "int64":
+                return binding
+            first = self._number(start, [])
+            if first is not None:
+                return VarBinding(binding.var, ops.add(ops.arange(0, end - start, dtype="int64"), first))
+        return binding
+
+    def _number(self, size: Dim, shape: list[int]) -> Expr | None:
+        """``size``, the length of the cache and a number that does not depend on it, as a tensor; else None."""
+        beside = size - self._past
+        if isinstance(size, int) or self._past in free_symvars(beside):
+            return None
+        count = ops.shape_to_tensor(ShapeExpr([beside - self._count]))
+        return ops.reshape(ops.add(ops.astype(self.total, "int64"), count), shape)
+
+
+def _attended(
+    layer: _Layer, rooms: Mapping[Var, Var], present: Mapping[Var, Var], lengths: _Lengths, turn: _Turn | None
+) -> list[Binding]:
+    """The attention of a layer as the operator that keeps the cache, and its three results."""
+    query, key = (layer.query, layer.keys.new) if turn is None else (turn.query, turn.key)
+    tables = (_LEFT_OUT, _LEFT_OUT) if turn is None else (const(turn.cosine), const(turn.sine))
+    caches = layer.keys, layer.values
+    call = group_query_attention(
+        *[_rows(value) for value in (query, key, layer.values.new)],
+        *[rooms[cache.past] for cache in caches],
+        lengths.last,
+        lengths.total,
+        *tables,
+        num_heads=shape_of(query)[1],
+        kv_num_heads=shape_of(key)[1],
+        do_rotary=int(turn is not None),
+        scale=layer.call.attrs.scale,
+        local_window_size=-1 if layer.window is None else layer.window,
+    )
+    found = DataflowVar(f"{layer.var.name_hint}_and_cache", call.ty)
+    bindings: list[Binding] = [VarBinding(found, call)]
+    bindings += [
+        MatchCast(present[cache.joined], TupleGetItem(found, place), rooms[cache.past].ty)
+        for place, cache in enumerate(caches, 1)
+    ]
+    bindings.append(VarBinding(layer.var, ops.reshape(TupleGetItem(found, 0), shape_of(layer.var))))
+    return bindings
+
+
+def _rows(value: Expr) -> Expr:
+    """(batch, heads, sequence, size) as (batch, sequence, heads * size)."""
+    batch, heads, sequence, size = shape_of(value)
+    return ops.reshape(ops.permute_dims(value, _HEADS_FIRST), [batch, sequence, heads * size])
+
+
+def CacheInPlace(longest: int) -> Pass:
+    """Give a decoder's cache room for ``longest`` places, and write new rows there instead of joining tensors.
+
+    The parameters that hold keys and values, (batch, heads, past, size) with a symbolic ``past``, become (batch, heads,
+    ``longest``, size), and so do the results that hold them. A last parameter ``total_length``, an int32 scalar, says
+    how many places there are after a step; rows beyond hold anything. Attention becomes ``GroupQueryAttention`` of ONNX
+    Runtime; rotary embedding goes into it, with tables of all places. Where the memory of the cache that comes in is
+    that of the one that goes out, only the new rows are written.
+
+    Needs: attention as one operator with a causal mask, and with a window where there is one (`FuseAttention`). All
+    rows of a batch have the same length. Guarantees: the same values up to ``longest`` places, but for rounding. Raises
+    `PassError` for a function that is something else, with what. Cost: linear, and the tables.
+    """
+
+    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
+        return _Decoder(_with_one_length(function), longest).in_place()
+
+    return FunctionPass(transform, "CacheInPlace", keeps_values=False)
+
+
+# --- queries, keys and values side by side
+
+with PatternContext() as _APART:
+    _parts = [wildcard() for _ in range(3)]
+    _attention = is_op("com.microsoft.GroupQueryAttention")(*_parts, varg_default_wildcard=True)
+
+
+def _packed(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+    var = matchings[_attention]
+    call = bindings[var]
+    assert isinstance(call, Call)
+    if any(not isinstance(arg.ty, TensorType) for arg in call.args[1:3]):
+        return decline("they stand side by side already")
+    query, key, value = (part_of(arg, bindings) for arg in call.args[:3])
+    if query is None or key is None or value is None:
+        return decline("queries, keys and values are not cut from one tensor")
+    is_one = query.whole is key.whole is value.whole and (query.begin, value.end) == (0, shape_of(query.whole)[-1])
+    if not is_one or (query.end, key.end) != (key.begin, value.begin):
+        return decline("queries, keys and values do not stand side by side in what they are cut from")
+    if not call.attrs.do_rotary:
+        return decline("queries and keys are turned before")
+    return {var: Call(call.op, (query.whole, _LEFT_OUT, _LEFT_OUT, *call.args[3:]), call.attrs)}
+
+
+def PackQueryKeyValue() -> Pass:
+    """Give ``GroupQueryAttention`` queries, keys and values in one tensor, where they are cut from one.
+
+    Needs: one product for the three (`CombineParallelMatmul`), and reshapes between gone (`RemoveRedundantReshape`).
+    Guarantees: the same values. Cost: linear.
+    """
+    return RulePass(Rule(_APART, _packed, "pack_query_key_value"), "PackQueryKeyValue")
+
+
+def _with_one_length(function: Function) -> Function:
+    """``function`` with one size variable for the length of all caches that it joins new rows to."""
+    values = get_var2val(function)
+    lengths: dict[SymVar, None] = {}
+    for value in values.values():
+        found = matched(_joined, value, values)
+        if found is None or resolve(values, found[_past]) not in function.params:
+            continue
+        lengths.update((size, None) for size in shape_of(found[_past])[2:3] if isinstance(size, SymVar))
+    first = next(iter(lengths), None)
+    return function if first is None else bind_sizes(function, {size: first for size in lengths if size is not first})

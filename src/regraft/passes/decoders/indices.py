@@ -1,0 +1,189 @@
+"""Masks that compare places: which keys a query sees, where that follows from the places alone.
+
+An index is a tensor whose elements are their place along one axis plus a size or a number: ``arange``, on whatever
+axes, with sizes and constants added. Causal masks and windows compare one along the keys with one along the queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ...ir.dims import Dim, dims_equal
+from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Var
+from ...ir.op import Call, Op
+from ...pattern.matcher.view import resolve
+from ..fuse_attention_products import shape_of
+from ..fuse_attention_scores import AS_GOOD_AS_INFINITE, number_of
+
+
+class Index(NamedTuple):
+    """A tensor whose elements are ``first`` plus their place along ``axis``, counted from the last one, -1.
+
+    ``axis`` is None where all elements are that number.
+    """
+
+    axis: int | None
+    first: Dim
+
+
+class Span(NamedTuple):
+    """Query i sees the keys from ``i + least`` to ``i + most``; None where there is no such end."""
+
+    least: Dim | None = None
+    most: Dim | None = None
+
+
+_SUMS: Final = {"relax.add": 1, "relax.subtract": -1}
+_LESS: Final = {"relax.less": -1, "relax.less_equal": 0}
+_GREATER: Final = {"relax.greater": -1, "relax.greater_equal": 0}
+_BOTH: Final = ("relax.logical_and", "relax.bitwise_and")
+_NOT: Final = ("relax.logical_not", "relax.bitwise_not")
+_UNIT_AXES: Final = ("relax.reshape", "relax.expand_dims", "relax.squeeze")
+
+
+def _call_of(value: Expr, bindings: Mapping[Var, Expr]) -> tuple[str, Call] | None:
+    leaf = resolve(bindings, value)
+    call = bindings.get(leaf) if isinstance(leaf, Var) else leaf
+    if not isinstance(call, Call) or not isinstance(call.op, Op):
+        return None
+    return call.op.name, call
+
+
+# --- indices
+
+
+def index_of(value: Expr, bindings: Mapping[Var, Expr]) -> Index | None:
+    """``value`` as an index, None if it is not known to be one. Cost: the bindings that it is made of."""
+    leaf = resolve(bindings, value)
+    if isinstance(leaf, Constant):
+        return _of_constant(leaf)
+    found = _call_of(leaf, bindings)
+    if found is None:
+        return None
+    name, call = found
+    if name == "relax.arange":
+        start, _, step = (_size_in(arg) for arg in call.args[:3])
+        return Index(-1, start) if start is not None and step == 1 else None
+    if name == "relax.shape_to_tensor":
+        sizes = resolve(bindings, call.args[0])
+        return Index(None, sizes.values[0]) if isinstance(sizes, ShapeExpr) and len(sizes.values) == 1 else None
+    if name in _SUMS:
+        left, right = (index_of(arg, bindings) for arg in call.args)
+        return _summed(left, right, _SUMS[name])
+    if name in ("relax.astype", "relax.broadcast_to", *_UNIT_AXES):
+        return _moved(index_of(call.args[0], bindings), call, only_unit_axes=name in _UNIT_AXES)
+    return None
+
+
+def _of_constant(constant: Constant) -> Index | None:
+    """A number, or a range that was computed before."""
+    if constant.data.size == 0 or not np.issubdtype(np.asarray(constant.data.numpy()).dtype, np.integer):
+        return None
+    values = np.asarray(constant.data.numpy())
+    first = int(values.flat[0])
+    if values.size == 1:
+        return Index(None, first)
+    long = [axis for axis, size in enumerate(values.shape) if size > 1]
+    if len(long) != 1 or not np.array_equal(values.reshape(-1), np.arange(first, first + values.size)):
+        return None
+    return Index(long[0] - values.ndim, first)
+
+
+def _size_in(value: Expr) -> Dim | None:
+    if isinstance(value, PrimValue) and not isinstance(value.value, float | bool):
+        return value.value
+    number = number_of(value)
+    return int(number) if number is not None and number == int(number) else None
+
+
+def _summed(left: Index | None, right: Index | None, sign: int) -> Index | None:
+    if left is None or right is None or (left.axis is not None and right.axis is not None):
+        return None
+    if sign < 0 and right.axis is not None:
+        return None  # places that count down
+    return Index(right.axis if left.axis is None else left.axis, left.first + sign * right.first)
+
+
+def _moved(index: Index | None, call: Call, *, only_unit_axes: bool) -> Index | None:
+    """``index`` after a change of shape that only adds and removes axes of size 1, or that repeats it."""
+    if index is None or index.axis is None or not only_unit_axes:
+        return index
+    before, after = shape_of(call.args[0]), shape_of(call)
+    long = [axis for axis, size in enumerate(after) if dims_equal(size, 1) is not True]
+    if len(long) != 1 or dims_equal(after[long[0]], before[index.axis]) is not True:
+        return None
+    return Index(long[0] - len(after), index.first)
+
+
+# --- masks
+
+
+def visible_keys(bias: Expr, bindings: Mapping[Var, Expr]) -> Span | None:
+    """What a bias of attention leaves visible, where that follows from places; None if it does anything else."""
+    found = _call_of(bias, bindings)
+    if found is None:
+        return None
+    name, call = found
+    if name == "relax.astype":
+        return visible_keys(call.args[0], bindings)
+    if name != "relax.where":
+        return None
+    kept, hidden = (number_of(resolve(bindings, arg)) for arg in call.args[1:])
+    if kept == 0.0 and hidden is not None and hidden <= AS_GOOD_AS_INFINITE:
+        return _span(call.args[0], bindings, is_negated=False)
+    if hidden == 0.0 and kept is not None and kept <= AS_GOOD_AS_INFINITE:
+        return _span(call.args[0], bindings, is_negated=True)
+    return None
+
+
+def _span(condition: Expr, bindings: Mapping[Var, Expr], *, is_negated: bool) -> Span | None:
+    ends: dict[str, Dim] = {}
+    for end in _ends(condition, bindings, is_negated=is_negated):
+        if end is None or end[0] in ends:
+            return None
+        ends[end[0]] = end[1]
+    return Span(**ends)
+
+
+def _ends(condition: Expr, bindings: Mapping[Var, Expr], *, is_negated: bool) -> Iterator[tuple[str, Dim] | None]:
+    """The ends of a span, each as the field of `Span` that it is; None for a condition that is something else."""
+    leaf = resolve(bindings, condition)
+    if isinstance(leaf, Constant):
+        if bool(np.asarray(leaf.data.numpy()).all()) is is_negated:
+            yield None
+        return
+    found = _call_of(leaf, bindings)
+    if found is None:
+        yield None
+        return
+    name, call = found
+    if name in _NOT:
+        yield from _ends(call.args[0], bindings, is_negated=not is_negated)
+    elif name in _BOTH and not is_negated:
+        for arg in call.args:
+            yield from _ends(arg, bindings, is_negated=False)
+    elif name in ("relax.broadcast_to", *_UNIT_AXES):
+        yield from _ends(call.args[0], bindings, is_negated=is_negated)
+    else:
+        yield _end(name, call, bindings, is_negated=is_negated)
+
+
+def _end(name: str, call: Call, bindings: Mapping[Var, Expr], *, is_negated: bool) -> tuple[str, Dim] | None:
+    """``a < b`` and its kin as an end of what a query sees."""
+    if name not in _LESS and name not in _GREATER:
+        return None
+    low, high = (index_of(arg, bindings) for arg in (call.args if name in _LESS else call.args[::-1]))
+    if low is None or high is None:
+        return None
+    slack = _LESS.get(name, _GREATER.get(name, 0))
+    if is_negated:  # not (low <= high + slack) is high <= low - slack - 1
+        low, high, slack = high, low, -slack - 1
+    distance = high.first - low.first + slack
+    if (low.axis, high.axis) == (-1, -2):  # key <= query + distance
+        return "most", distance
+    if (low.axis, high.axis) == (-2, -1):  # query <= key + distance
+        return "least", -distance
+    return None

@@ -1,0 +1,385 @@
+"""From each pattern to its step: what the machine does to match one operand against it.
+
+A pattern has one step, wherever it stands. Operands are handed on as they are written, since a projection may look at
+the way to a leaf; a step resolves what it binds. A pattern that may be met again first looks itself up.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap, Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ...ir.expr import ShapeExpr, Tuple
+from ...ir.op import Call, Op
+from ...ir.program import Function, SeqExpr, VarBinding
+from ...ir.types import ShapeType, bind_type
+from .. import reasons
+from ..pattern import (
+    AndPattern,
+    CallPattern,
+    ConstrainedPattern,
+    DFPattern,
+    FunctionPattern,
+    NotPattern,
+    OrPattern,
+    PatternError,
+    PrimArrPattern,
+    RepeatPattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    UnorderedTuplePattern,
+    WildcardPattern,
+    all_patterns,
+)
+from .conditions import condition, leaf_check, size_variables
+from .machine import FAILED, Goal, Goals, Rejection, Search, Step
+from .parts import bindable, fixed_op, inner_first, refuse_two_runs, shared_throughout
+from .rows import Row, Run
+from .view import Definitions, definition, projections, resolve, same_value
+
+
+class Steps:
+    """The steps of all patterns in ``roots``, which are matched together."""
+
+    def __init__(self, roots: Sequence[DFPattern]) -> None:
+        self.shared = shared_throughout(roots)
+        self.standing = {part for root in roots for part in bindable(root)}
+        self.of: dict[DFPattern, Step] = {}
+        self.runs: dict[DFPattern, Run] = {}
+        parts = dict.fromkeys(part for root in roots for part in inner_first(root))
+        places = Counter(child for part in parts for child in part.children())
+        places.update(roots)
+        in_runs = {p for part in parts if isinstance(part, RepeatPattern) for p in all_patterns(part.pattern)}
+        operators = {p for p in parts if fixed_op(p) is not None}
+        self._met_again = {p for p in parts if places[p] > 1} | (in_runs & (self.shared | operators))
+        self._rejected = {part: set(all_patterns(part.reject)) for part in parts if isinstance(part, NotPattern)}
+        refuse_two_runs(roots, self.shared)
+        for part in parts:
+            if isinstance(part, RepeatPattern):
+                self.runs[part] = Run(part, self.root(part.pattern), self.own_parts(part.pattern))
+            else:
+                self.of[part] = self._made(part)
+
+    def own_parts(self, pattern: DFPattern) -> list[DFPattern]:
+        """The patterns that each element of a repeat of ``pattern`` binds for itself: neither shared nor operators."""
+        return [p for p in bindable(pattern) if p not in self.shared and fixed_op(p) is None]
+
+    def root(self, part: DFPattern) -> Step:
+        """The step of ``part``, which stands for one value; raises `PatternError` for a repeat."""
+        if isinstance(part, RepeatPattern):
+            raise PatternError(
+                f"{part!r} stands where one value is wanted; a repeat stands among the fields of a tuple, "
+                "among the arguments of a call, or by itself in a PatternContext"
+            )
+        return self.of[part]
+
+    def _made(self, pattern: DFPattern) -> Step:
+        match pattern:
+            case CallPattern():
+                step = self._call(pattern)
+            case TuplePattern():
+                step = self._tuple(pattern)
+            case UnorderedTuplePattern():
+                step = self._unordered(pattern)
+            case TupleGetItemPattern():
+                step = self._projection(pattern)
+            case OrPattern():
+                step = self._or(pattern)
+            case AndPattern():
+                step = self._and(pattern)
+            case NotPattern():
+                step = self._not(pattern)
+            case ConstrainedPattern():
+                step = self._constrained(pattern)
+            case FunctionPattern():
+                step = self._function(pattern)
+            case PrimArrPattern():
+                step = _shape_literal(pattern)
+            case _:
+                step = _leaf(pattern)
+        return _looked_up(step) if pattern in self._met_again else step
+
+    def _row(self, owner: DFPattern, parts: Sequence[DFPattern], first: int, *, allow_rest: bool = False) -> Row:
+        steps = [self.runs[p].step if isinstance(p, RepeatPattern) else self.root(p) for p in parts]
+        return Row(owner, parts, steps, first, allow_rest=allow_rest)
+
+    def _call(self, pattern: CallPattern) -> Step:
+        callee, op, count = pattern.op, fixed_op(pattern.op), len(pattern.args)
+        callee_step, allow_rest = self.root(callee), pattern.varg_default_wildcard
+        row = self._row(pattern, pattern.args, 1, allow_rest=allow_rest)
+        is_open = row.is_open
+        commutes = (op is None or op.is_commutative) and (is_open or allow_rest or _differ(pattern.args))
+
+        def run(search: Search, goal: Goal) -> Goals:
+            definitions = search.definitions
+            leaf = resolve(definitions, goal[1])
+            call = definitions.get(leaf, leaf)
+            if type(call) is not Call or (op is not None and call.op is not op):
+                return FAILED
+            given = len(call.args)
+            if given != count and not is_open and not (allow_rest and given > count):
+                return FAILED
+            search.bound[pattern] = (leaf, call)
+            search.trail.append(pattern)
+            if op is None:
+                return (callee_step, call.op, (operands_step, call, *goal[2:]), goal, 0)
+            if callee not in search.bound:
+                search.bound[callee] = (op, op)
+                search.trail.append(callee)
+            return operands(search, call, goal)
+
+        def operands(search: Search, call: Call, goal: Goal) -> Goals:
+            args = call.args
+            turns = commutes and len(args) == 2 and args[0] is not args[1]
+            if turns and type(call.op) is Op and call.op.is_commutative:
+                other = row.goals(args[::-1], goal[2], goal)
+                search.choices.append((len(search.trail), iter((other,))))
+            return row.goals(args, goal[2], goal)
+
+        def why(search: Search, goal: Goal) -> reasons.Reason:
+            return reasons.wrong_call(pattern, resolve(search.definitions, goal[1]), search.definitions)
+
+        operands_step = Step(pattern, lambda search, goal: operands(search, goal[1], goal), apart=frozenset({pattern}))
+        return Step(pattern, run, why)
+
+    def _tuple(self, pattern: TuplePattern) -> Step:
+        row = self._row(pattern, pattern.fields, 0)
+        count = None if row.is_open else len(pattern.fields)
+
+        def run(search: Search, goal: Goal) -> Goals:
+            whole = _tuple_of(pattern, search, goal, count)
+            return FAILED if whole is None else row.goals(whole.fields, goal[2], goal)
+
+        return Step(pattern, run, _no_such_tuple(pattern, pattern.fields))
+
+    def _unordered(self, pattern: UnorderedTuplePattern) -> Step:
+        """Each part takes any field that is left."""
+        parts = [self.root(part) for part in pattern.fields]
+
+        def run(search: Search, goal: Goal) -> Goals:
+            whole = _tuple_of(pattern, search, goal, len(parts))
+            return FAILED if whole is None else (pick_step, whole.fields, *goal[2:])
+
+        def pick(search: Search, goal: Goal) -> Goals:
+            left: tuple[Any, ...] = goal[1]
+            if not left:
+                return goal[2]
+            number = len(parts) - len(left)
+
+            def ways() -> Iterator[Goals]:
+                for at, field in enumerate(left):
+                    others = (pick_step, left[:at] + left[at + 1 :], *goal[2:])
+                    yield (parts[number], field, others, goal, number)
+
+            return search.choose(ways())
+
+        pick_step = Step(pattern, pick, apart=frozenset({pattern}))
+        return Step(pattern, run, _no_such_tuple(pattern, pattern.fields))
+
+    def _projection(self, pattern: TupleGetItemPattern) -> Step:
+        inner, index = self.root(pattern.tuple), pattern.index
+
+        def run(search: Search, goal: Goal) -> Goals:
+            return search.choose(ways(search, goal))
+
+        def ways(search: Search, goal: Goal) -> Iterator[Goals]:
+            leaf = resolve(search.definitions, goal[1])
+            for item in projections(search.definitions, goal[1]):
+                if index is None or item.index == index:
+                    search.bind(pattern, leaf, item)
+                    yield (inner, item.tuple_value, goal[2], goal, 0)
+
+        def why(search: Search, goal: Goal) -> reasons.Reason:
+            return reasons.wrong_projection(pattern, resolve(search.definitions, goal[1]), search.definitions)
+
+        return Step(pattern, run, why)
+
+    def _or(self, pattern: OrPattern) -> Step:
+        (left, right), (left_end, right_end) = zip(
+            *((self.root(side), _copy(pattern, side)) for side in (pattern.left, pattern.right)), strict=True
+        )
+
+        def run(search: Search, goal: Goal) -> Goals:
+            other = (right, goal[1], (right_end, None, *goal[2:]), goal, 1)
+            search.choices.append((len(search.trail), iter((other,))))
+            return (left, goal[1], (left_end, None, *goal[2:]), goal, 0)
+
+        return Step(pattern, run)
+
+    def _and(self, pattern: AndPattern) -> Step:
+        left, right, end = self.root(pattern.left), self.root(pattern.right), _copy(pattern, pattern.left)
+
+        def run(search: Search, goal: Goal) -> Goals:
+            return (left, goal[1], (right, goal[1], (end, None, *goal[2:]), goal, 1), goal, 0)
+
+        return Step(pattern, run)
+
+    def _not(self, pattern: NotPattern) -> Step:
+        """Decided at once if all that the rejected pattern shares with the rest is known, else at the end."""
+        inner, inside = self.root(pattern.reject), all_patterns(pattern.reject)
+        around = [bindable(one.reject) for one, parts in self._rejected.items() if pattern in parts]
+        standing = self.standing.union(*around)
+        awaited = [p for p in inside if p in standing and fixed_op(p) is None]
+        is_last = any(size_variables(p) or (isinstance(p, RepeatPattern) and p.extent is not None) for p in inside)
+
+        def run(search: Search, goal: Goal) -> Goals:
+            rejection = Rejection(goal, inner, search.definitions, awaited, {})
+            if is_last or any(p not in search.bound for p in awaited):
+                search.change("rejections", (*search.rejections, rejection))
+            elif search.rejects(rejection):
+                return FAILED
+            leaf = resolve(search.definitions, goal[1])
+            search.bind(pattern, leaf, leaf)
+            return goal[2]
+
+        def why(search: Search, goal: Goal) -> reasons.Reason:
+            return reasons.rejected(pattern, resolve(search.definitions, goal[1]))
+
+        return Step(pattern, run, why)
+
+    def _constrained(self, pattern: ConstrainedPattern) -> Step:
+        """The pattern inside, and then the condition."""
+        inner, holds = self.root(pattern.pattern), condition(pattern)
+
+        def run(search: Search, goal: Goal) -> Goals:
+            return (inner, goal[1], (check_step, None, *goal[2:]), goal, 0)
+
+        def check(search: Search, goal: Goal) -> Goals:
+            leaf, shown = search.bound[pattern.pattern]
+            if not holds(search, leaf):
+                return FAILED
+            search.bind(pattern, leaf, shown)
+            return goal[2]
+
+        def why(search: Search, _goal: Goal) -> reasons.Reason:
+            leaf = search.bound[pattern.pattern][0]
+            return reasons.condition(pattern, leaf, definition(search.definitions, leaf), search.sizes)
+
+        check_step = Step(pattern, check, why)
+        return Step(pattern, run)
+
+    def _function(self, pattern: FunctionPattern) -> Step:
+        """The parameters and the result, looking through the bindings inside."""
+        row = self._row(pattern, (*pattern.params, pattern.body), 0)
+
+        def run(search: Search, goal: Goal) -> Goals:
+            outer = search.definitions
+            leaf = resolve(outer, goal[1])
+            function = definition(outer, leaf)
+            if not isinstance(function, Function) or len(function.params) != len(pattern.params):
+                return FAILED
+            search.bind(pattern, leaf, function)
+            search.change("definitions", _inside(function.body, outer))
+            return row.goals((*function.params, function.body.body), (leave_step, outer, *goal[2:]), goal)
+
+        def leave(search: Search, goal: Goal) -> Goals:
+            search.change("definitions", goal[1])
+            return goal[2]
+
+        leave_step = Step(pattern, leave)
+        return Step(pattern, run, _wrong_leaf(pattern))
+
+
+def _differ(args: Sequence[DFPattern]) -> bool:
+    """Whether two patterns match other operands if these are turned round.
+
+    One pattern in both places does if it has a projection, which sees how the first operand is written.
+    """
+    same = len(args) == 2 and args[0] is args[1]
+    return len(args) == 2 and (not same or any(isinstance(p, TupleGetItemPattern) for p in all_patterns(args[0])))
+
+
+def _inside(body: SeqExpr, outer: Definitions) -> Definitions:
+    """What variables are bound to inside of ``body``."""
+    bindings = (binding for block in body.blocks for binding in block)
+    return ChainMap({b.var: b.value for b in bindings if isinstance(b, VarBinding)}, outer)  # pyright: ignore[reportArgumentType]
+
+
+def _looked_up(step: Step) -> Step:
+    """``step`` of a pattern that may be met again: then the value has to be the same."""
+    pattern, first, why_first = step.pattern, step.run, step.why
+
+    def run(search: Search, goal: Goal) -> Goals:
+        known = search.bound.get(pattern)
+        if known is None:
+            return first(search, goal)
+        leaf = resolve(search.definitions, goal[1])
+        return goal[2] if leaf is known[0] or same_value(search.definitions, leaf, known[0]) else FAILED
+
+    def why(search: Search, goal: Goal) -> reasons.Reason:
+        known = search.bound.get(pattern)
+        if known is not None:
+            return reasons.shared_value(pattern, known[0], resolve(search.definitions, goal[1]))
+        assert why_first is not None
+        return why_first(search, goal)
+
+    return Step(pattern, run, why)
+
+
+def _copy(outer: DFPattern, inner: DFPattern) -> Step:
+    """``outer`` stands for what ``inner`` stands for."""
+
+    def run(search: Search, goal: Goal) -> Goals:
+        search.bind(outer, *search.bound[inner])
+        return goal[2]
+
+    return Step(outer, run)
+
+
+def _leaf(pattern: DFPattern) -> Step:
+    accepts = leaf_check(pattern)
+
+    def run(search: Search, goal: Goal) -> Goals:
+        leaf = resolve(search.definitions, goal[1])
+        if not accepts(search.definitions, leaf):
+            return FAILED
+        search.bind(pattern, leaf, leaf)
+        return goal[2]
+
+    def anything(search: Search, goal: Goal) -> Goals:
+        leaf = resolve(search.definitions, goal[1])
+        search.bound[pattern] = (leaf, leaf)
+        search.trail.append(pattern)
+        return goal[2]
+
+    return Step(pattern, anything if isinstance(pattern, WildcardPattern) else run, _wrong_leaf(pattern))
+
+
+def _wrong_leaf(pattern: DFPattern) -> Callable[[Search, Goal], reasons.Reason]:
+    return lambda search, goal: reasons.wrong_leaf(pattern, resolve(search.definitions, goal[1]), search.definitions)
+
+
+def _shape_literal(pattern: PrimArrPattern) -> Step:
+    expected = ShapeType(pattern.fields)
+
+    def run(search: Search, goal: Goal) -> Goals:
+        leaf, sizes = resolve(search.definitions, goal[1]), dict(search.sizes)
+        if not isinstance(leaf, ShapeExpr) or bind_type(expected, leaf.ty, sizes) is not True:
+            return FAILED
+        search.change("sizes", sizes)
+        search.bind(pattern, leaf, leaf)
+        return goal[2]
+
+    return Step(pattern, run, _wrong_leaf(pattern))
+
+
+def _tuple_of(pattern: DFPattern, search: Search, goal: Goal, count: int | None) -> Tuple | None:
+    """The tuple that a goal's operand is, now bound; None if it is none, or has not ``count`` fields."""
+    leaf = resolve(search.definitions, goal[1])
+    whole = definition(search.definitions, leaf)
+    if type(whole) is not Tuple or (count is not None and len(whole.fields) != count):
+        return None
+    search.bind(pattern, leaf, whole)
+    return whole
+
+
+def _no_such_tuple(pattern: DFPattern, fields: Sequence[DFPattern]) -> Callable[[Search, Goal], reasons.Reason]:
+    def why(search: Search, goal: Goal) -> reasons.Reason:
+        leaf = resolve(search.definitions, goal[1])
+        whole = definition(search.definitions, leaf)
+        if type(whole) is not Tuple:
+            return reasons.not_a_tuple(pattern, leaf, search.definitions)
+        return reasons.wrong_length(pattern, leaf, len(whole.fields), fields)
+
+    return why
