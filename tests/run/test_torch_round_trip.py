@@ -172,7 +172,7 @@ class _Scanned(nn.Module):
         return scan(combine, state, rows)
 
 
-def test_a_scan_is_read_step_by_step_and_comes_back_as_a_scan() -> None:
+def test_a_scan_is_read_as_a_loop_and_comes_back_as_a_scan() -> None:
     torch.manual_seed(0)
     model, inputs = _Scanned().eval(), (torch.randn(4), torch.randn(6, 4))
     program = torch.export.export(model, inputs)

@@ -61,6 +61,9 @@ class FunctionWriter:
     def __init__(self, module: ModuleWriter, name: str, *, verify_types: bool) -> None:
         self.module: Final = module
         self.name: Final = name
+        self.inner: Final[dict[Var, Function]] = {}
+        """The functions that are defined inside, by their variables."""
+        self._is_inside = False
         self._verify: Final = verify_types
         self._local_names: Final = NameSupply()
         self._names: Final[dict[Var, str]] = {}
@@ -100,7 +103,8 @@ class FunctionWriter:
         """The lines of a body; ``result`` is what stands before its outcome, nothing if nobody reads it."""
         statements, outcome = statements_of(body)
         for statement in statements:
-            if isinstance(statement.value, Function):
+            if isinstance(statement.value, Function) or (self._is_inside and isinstance(statement.value, If)):
+                # What an inner function reads it may read again, and what traces one cannot follow a `del` of it.
                 self._kept.update(variables_of(statement.value))
         returns = result == "return "
         dead = last_reads(statements, outcome, owned, self._kept, keep_outcome=returns)
@@ -131,7 +135,10 @@ class FunctionWriter:
                 self._branches(value, inner, result, indent)
             return
         if isinstance(value, Function):
+            self.inner[var] = value
+            outer, self._is_inside = self._is_inside, True
             self._function(value, self._declare(var), indent)
+            self._is_inside = outer
             self._free([var] if unread else (), indent)
             return
         text = self._value(value)

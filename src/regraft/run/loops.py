@@ -1,16 +1,17 @@
 """Calls of `loop` in the text of engines that run Python.
 
-The body is a function of the text. What the function's types say goes along: the shapes of what is stacked, for a loop
-that makes no step.
+The body is a function of the text. What is known of it goes along: the shapes of what it gives to stack, for a loop
+that makes no step, and whether it reads the number of the step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..analysis import used_vars
 from ..ir.dims import Dim
+from ..ir.expr import Var
 from ..ir.op import Call
 from ..ir.types import UNKNOWN_NDIM, TensorType
 from ..op.primitive.loop import LOOP, loop_types
@@ -23,7 +24,10 @@ def write_loop(writer: FunctionWriter, call: Call) -> str:
     """The text of a call of `loop`, by the helper of that name."""
     arguments = writer.operands(call.args)
     arguments += ["None"] * (len(LOOP.operands) - len(arguments))
-    types = loop_types(call)
+    types, body = loop_types(call), call.args[0]
+    function = writer.inner.get(body) if isinstance(body, Var) else None
+    if function is not None and function.params[0] not in used_vars(function):
+        arguments.append("numbered=False")
     if types.rows:
         arguments.append(f"rows=({', '.join([_row(writer, row) for row in types.rows])},)")
     return f"loop({', '.join(arguments)})"
@@ -37,5 +41,10 @@ def _row(writer: FunctionWriter, row: TensorType) -> str:
 
 def loop_over(xp: Any) -> Callable[..., Any]:
     """The helper ``loop`` by the reference semantics, over the namespace ``xp``."""
-    assert LOOP.reference is not None
-    return partial(LOOP.reference, xp)
+    reference = LOOP.reference
+    assert reference is not None
+
+    def loop(*operands: Any, rows: Any = (), numbered: bool = True) -> tuple[Any, ...]:
+        return reference(xp, *operands, rows)
+
+    return loop

@@ -55,6 +55,10 @@ def _restored(body: SeqExpr, sizes: set[SymVar]) -> SeqExpr:
 
 def _with_branches(binding: Binding, sizes: set[SymVar]) -> Binding:
     value = binding.value
+    if isinstance(value, Function):
+        own = {size for param in value.params for size in type_symvars(param.ty)}
+        body = _restored(value.body, sizes | own)
+        return binding if body is value.body else VarBinding(binding.var, value.with_body(body))
     if not isinstance(value, If) or isinstance(binding, MatchCast):
         return binding
     sides = [_restored(side, sizes) for side in (value.true_branch, value.false_branch)]

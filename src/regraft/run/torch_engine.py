@@ -19,7 +19,6 @@ from .errors import BuildError, ExecutionError, TypeCheckError
 from .executable import Entry, Executable
 from .failures import located
 from .function_writer import FunctionWriter, write_module
-from .loops import loop_over
 from .packed import LOWERINGS, helpers
 from .python_source import Dialect, Lowering, PythonModule
 from .torch_speed import AS_IT_IS, Speed, with_speed
@@ -84,6 +83,7 @@ def dialect(device: torch.device | None) -> Dialect:
     from .torch_arrays import as_constant, over_tensors, tensor_dtype
     from .torch_calls import choose, default_device, is_aten, write_extern
     from .torch_kernels import KERNELS
+    from .torch_loops import loop
 
     def allocate(shape: tuple[int, ...], dtype: str) -> Any:
         return torch.empty(shape, dtype=torch_dtype(dtype), device=device)
@@ -95,7 +95,7 @@ def dialect(device: torch.device | None) -> Dialect:
     lowerings = {name: Lowering(partial(_write_kernel, text)) for name, text in names.items()}
     kernels = {text: KERNELS[name] for name, text in names.items()}
     tools = {
-        **helpers(allocate, torch.clone, loop_over(xp)),
+        **helpers(allocate, torch.clone, loop),
         **kernels,
         "aten_device": default_device,
         "choose": choose,

@@ -21,6 +21,7 @@ def loop(
     count: Any,
     condition: Any,
     rows: Sequence[Any] = (),
+    numbered: bool = True,
 ) -> tuple[Any, ...]:
     """What a loop gives; the operands are those of the operator, an empty tuple or None for one that is left out."""
     lengths = sorted({x.shape[0] for x in scanned})

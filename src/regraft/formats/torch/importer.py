@@ -14,7 +14,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from ... import op as R
 from ...ir.builder import BlockBuilder
 from ...ir.dims import SymExpr
-from ...ir.expr import Constant, Expr, PrimValue, Tuple, Var, const
+from ...ir.expr import Constant, Expr, PrimValue, Tuple, Var
 from ...ir.module import IRModule
 from ...ir.program import If, SeqExpr
 from ...ir.tensor_data import TensorData
@@ -22,18 +22,18 @@ from ...ir.types import PrimType, TensorType, is_subtype
 from ..errors import ConvertError, UnsupportedOperatorError
 from . import handlers as handlers
 from .complex_numbers import ComplexPair, handler_of, is_complex_call
-from .context import PARTS, Context, Unsupported, fields_of, shape_of
+from .context import PARTS, Context, Unsupported, fields_of
 from .expansion import expansion
 from .exported import IGNORED, export, is_operator, prepared
+from .loops import computed_with_tensors, computes_with_tensors, is_loop, read_loop
 from .origins import origin_of, place_of
 from .outside import declared_for, is_outside, outside_call
-from .signature import ATTRIBUTE, COMPLEX, VALUE, Kind, Leaf, Signature, constant_leaf, spec_text
+from .signature import ATTRIBUTE, COMPLEX, NUMBER, VALUE, Kind, Leaf, Signature, constant_leaf, spec_text
 from .sizes import SizeTable
 from .source_calls import SourceCall
 from .tensors import dtype_name, to_numpy
 
 _MOST_PLACES: Final = 3
-_MOST_STEPS: Final = 512
 _AS_REAL: Final = "use torch.view_as_real and torch.view_as_complex to have real tensors there"
 
 
@@ -103,9 +103,9 @@ class _Importer:
 
     def __init__(self, program: ExportedProgram, names: Mapping[str, str], keep_params_as_input: bool) -> None:
         self._program: Final = program
-        self._builder: Final = BlockBuilder()
+        self.builder: Final = BlockBuilder()
         self._sizes: Final = SizeTable(names)
-        self._context: Final = Context(self._builder, self._sizes)
+        self._context: Final = Context(self.builder, self._sizes)
         self._values: Final[dict[torch.fx.Node, Any]] = {}
         self._keep: Final = keep_params_as_input
         self._problems: Final[dict[str, list[str]]] = {}
@@ -124,16 +124,16 @@ class _Importer:
         """The whole program."""
         self._placeholders()
         params = [*self._inputs, *self._state]
-        branches = any(_is_branch(node) for node in self._program.graph.nodes)
-        with self._builder.function("main", params, attrs={"num_input": len(self._inputs)} if self._keep else {}):
+        branches = any(_is_branch(node) or is_loop(node) for node in self._program.graph.nodes)
+        with self.builder.function("main", params, attrs={"num_input": len(self._inputs)} if self._keep else {}):
             # Branches stand outside dataflow blocks, which `ConvertToDataflow` then makes around them.
-            with nullcontext() if branches else self._builder.dataflow():
+            with nullcontext() if branches else self.builder.dataflow():
                 self._hide_changing()
                 self._nodes(self._program.graph)
                 self._raise_problems()
-                results = self._outputs(self._builder.emit if branches else self._builder.emit_output)
-            self._builder.emit_func_output(results[0] if len(results) == 1 else Tuple(results))
-        module = self._builder.get()
+                results = self._outputs(self.builder.emit if branches else self.builder.emit_output)
+            self.builder.emit_func_output(results[0] if len(results) == 1 else Tuple(results))
+        module = self.builder.get()
         function = module["main"].with_attr(ATTRIBUTE, self._signature().text())
         return module.with_function("main", function)
 
@@ -224,8 +224,8 @@ class _Importer:
         names = {spec.arg.name: spec.target for spec in signature.input_specs if spec.target in changing}
         for node, value in list(self._values.items()):
             if names.get(node.name) is not None and isinstance(value, Constant):
-                with self._builder.origin(origin_of(node)):
-                    self._values[node] = self._builder.emit(R.grad.no_grad(value), node.name)
+                with self.builder.origin(origin_of(node)):
+                    self._values[node] = self.builder.emit(R.grad.no_grad(value), node.name)
 
     def _complex_state(self, tensor: torch.Tensor, name: str, kind: Kind) -> ComplexPair:
         """A complex tensor of the state as two real ones, ``<name>.real`` and ``<name>.imag``."""
@@ -264,16 +264,19 @@ class _Importer:
             return
         target = cast(object, node.target)
         if isinstance(target, type) and issubclass(cast("type[object]", target), tuple):
-            self._values[node] = tuple([self._value(arg) for arg in node.args])
+            self._values[node] = tuple([self.value(arg) for arg in node.args])
             return
         if _is_branch(node):
             self._values[node] = self._branch(node)
+            return
+        if is_loop(node):
+            self._values[node] = self._loop(node)
             return
         name = str(node.target)
         if name in IGNORED:
             return
         if handler_of(node) is None and _is_size(node):
-            self._values[node] = self._size(node)
+            self._values[node] = self._number(node)
             return
         try:
             self._values[node] = self._read(node)
@@ -292,14 +295,12 @@ class _Importer:
         """What the call of an operator gives; the variables that are made for it remember the call."""
         if self._within is not None:
             return self._bound(node, self._result(node))
-        args, kwargs = [self._value(arg) for arg in node.args], {k: self._value(v) for k, v in node.kwargs.items()}
-        if _is_scan(node):
-            args[0] = self._submodule(node.args[0])
-        self._within = call = SourceCall(f"higher_order.{node.target}" if _is_scan(node) else str(node.target))
-        emitted = self._builder.emitted()
+        args, kwargs = [self.value(arg) for arg in node.args], {k: self.value(v) for k, v in node.kwargs.items()}
+        self._within = call = SourceCall(str(node.target))
+        emitted = self.builder.emitted()
         before = len(emitted)
         try:
-            with self._builder.origin(origin_of(node, call)):
+            with self.builder.origin(origin_of(node, call)):
                 value = self._bound(node, self._result(node))
         finally:
             self._within = None
@@ -308,13 +309,11 @@ class _Importer:
 
     def _result(self, node: torch.fx.Node) -> Any:
         """What the handler of an operator makes of a call; for one without, what PyTorch takes it apart into."""
-        if _is_scan(node):
-            return self._scan(node)
         handler = handler_of(node)
         if handler is not None:
             self._context.node = node
-            kwargs = {name: self._value(value) for name, value in node.kwargs.items()}
-            return handler(self._context, *[self._value(arg) for arg in node.args], **kwargs)
+            kwargs = {name: self.value(value) for name, value in node.kwargs.items()}
+            return handler(self._context, *[self.value(arg) for arg in node.args], **kwargs)
         if is_outside(node.target) and declared_for(node.target) is not None:
             return self._outside(node)
         expanded = expansion(node)
@@ -323,7 +322,7 @@ class _Importer:
         if expanded is None:
             # What PyTorch made of an operator says less than the operator that the person wrote.
             raise Unsupported("")
-        return self._inlined(expanded.graph, [self._value(operand) for operand in expanded.operands])
+        return self.inlined(expanded.graph, [self.value(operand) for operand in expanded.operands])
 
     def _outside(self, node: torch.fx.Node) -> Any:
         """A call of an operator of another library, or the fields of what it gives."""
@@ -332,58 +331,60 @@ class _Importer:
         if not all(isinstance(fake, torch.Tensor) for fake in several):
             raise Unsupported("it gives something else than tensors")
         types = [TensorType(self._sizes.shape(fake), dtype_name(fake.dtype)) for fake in several]
-        args = [self._value(arg) for arg in node.args]
-        call = outside_call(node.target, args, {name: self._value(value) for name, value in node.kwargs.items()}, types)
-        return fields_of(self._builder.emit(call)) if isinstance(fakes, list | tuple) else call
+        args = [self.value(arg) for arg in node.args]
+        call = outside_call(node.target, args, {name: self.value(value) for name, value in node.kwargs.items()}, types)
+        return fields_of(self.builder.emit(call)) if isinstance(fakes, list | tuple) else call
 
-    def _scan(self, node: torch.fx.Node) -> tuple[Expr, ...]:
-        """`torch.scan`, its steps one after another; their number has to be known."""
-        step, first, rows, more = node.args
-        state, scanned, given = [cast("list[Expr]", self._value(values)) for values in (first, rows, more)]
-        count = shape_of(scanned[0])[0]
-        if not isinstance(count, int) or not 0 < count <= _MOST_STEPS:
-            raise Unsupported(f"it makes {count} steps; expected a number that is known, of 1 to {_MOST_STEPS}")
-        graph, found = self._submodule(step).graph, list[list[Expr]]()
-        for number in range(count):
-            place = const(number, "int64")
-            slices = [self._builder.emit(R.take(x, place, axis=0)) for x in scanned]
-            results = self._inlined(graph, [*state, *slices, *given])
-            state = list(results[: len(state)])
-            found.append(list(results[len(state) :]))
-        return (*state, *[self._builder.emit(R.stack(column, axis=0)) for column in zip(*found, strict=True)])
+    def submodule(self, node: Any) -> torch.fx.GraphModule:
+        """The graph that a node names."""
+        around = node.graph.owning_module or self._program.graph_module
+        return cast(torch.fx.GraphModule, around.get_submodule(str(node.target)))
 
-    def _submodule(self, node: Any) -> torch.fx.GraphModule:
-        return cast(torch.fx.GraphModule, self._program.graph_module.get_submodule(str(node.target)))
-
-    def _inlined(self, graph: torch.fx.Graph, operands: Sequence[Any]) -> Any:
+    def inlined(self, graph: torch.fx.Graph, operands: Sequence[Any]) -> Any:
         """What a graph gives for operands."""
         nodes = list(graph.nodes)
         self._values.update(zip([node for node in nodes if node.op == "placeholder"], operands, strict=True))
         self._nodes(graph)
-        result = self._value(next(node for node in nodes if node.op == "output").args[0])
+        result = self.value(next(node for node in nodes if node.op == "output").args[0])
         return tuple(cast("list[Any]", result)) if isinstance(result, list) else result
 
     def _branch(self, node: torch.fx.Node) -> Any:
         """`torch.cond` as a branch, of which each side is a body of its own."""
         predicate, when_true, when_false, operands = node.args
-        condition = self._value(predicate)
+        condition = self.value(predicate)
         if not isinstance(condition, Expr):
             self._note(node, "torch.cond on a condition about sizes")
             return self._stand_in(node)
-        values = self._value(operands)
+        values = self.value(operands)
         sides = [self._side(node, cast(torch.fx.Node, side), values) for side in (when_true, when_false)]
-        with self._builder.origin(origin_of(node)):
-            chosen = self._builder.emit(If(condition, *sides), node.name)
+        with self.builder.origin(origin_of(node)):
+            chosen = self.builder.emit(If(condition, *sides), node.name)
             return self._bound(node, fields_of(chosen))
 
     def _side(self, node: torch.fx.Node, side: torch.fx.Node, operands: Sequence[Any]) -> SeqExpr:
-        graph = self._submodule(side).graph
+        graph = self.submodule(side).graph
         parameters = [inner for inner in graph.nodes if inner.op == "placeholder"]
         self._values.update(zip(parameters, operands, strict=True))
-        self._builder.begin_scope()
+        self.builder.begin_scope()
         self._nodes(graph)
-        results = self._value(next(inner for inner in graph.nodes if inner.op == "output").args[0])
-        return self._builder.end_scope(Tuple(results))
+        results = self.value(next(inner for inner in graph.nodes if inner.op == "output").args[0])
+        return self.builder.end_scope(Tuple(results))
+
+    def _loop(self, node: torch.fx.Node) -> Any:
+        """A loop of PyTorch as one of the language."""
+        try:
+            with self.builder.origin(origin_of(node)):
+                return self._bound(node, read_loop(self, node))
+        except Unsupported as reason:
+            self._note(node, f"{node.target}: {reason}")
+            return self._stand_in(node)
+
+    def _number(self, node: torch.fx.Node) -> Any:
+        """What a node gives that computes with sizes, or with integers that a loop carries."""
+        operands = [self.value(arg) for arg in node.args]
+        if not computes_with_tensors(operands):
+            return self._size(node)
+        return self.builder.emit(computed_with_tensors(node.target, operands), node.name)
 
     def _size(self, node: torch.fx.Node) -> Any:
         """What a node that computes with sizes gives."""
@@ -398,14 +399,15 @@ class _Importer:
             return None
         return value
 
-    def _value(self, argument: Any) -> Any:
+    def value(self, argument: Any) -> Any:
+        """What an argument of a node became."""
         if isinstance(argument, torch.fx.Node):
             value = self._values.get(argument)
             if value is None and isinstance(argument.meta.get("val"), torch.SymFloat | torch.SymBool):
                 raise Unsupported(f"it computes with {argument.name}, a number made of symbolic sizes")
             return value
         if isinstance(argument, tuple | list):
-            return [self._value(item) for item in cast("Sequence[Any]", argument)]
+            return [self.value(item) for item in cast("Sequence[Any]", argument)]
         return argument
 
     def _bound(self, node: torch.fx.Node, result: Any) -> Any:
@@ -428,11 +430,11 @@ class _Importer:
         return self._typed(value, stated, name)
 
     def _typed(self, value: Expr, stated: TensorType | None, name: str) -> Expr:
-        variable = value if isinstance(value, Var | Constant) else self._builder.emit(value, name)
+        variable = value if isinstance(value, Var | Constant) else self.builder.emit(value, name)
         verdict = stated is None or is_subtype(variable.ty, stated)
         if verdict is False:
             raise ConvertError(f"the result would be {variable.ty!r}, but PyTorch has {stated!r}")
-        return variable if verdict or stated is None else self._builder.match_cast(variable, stated, name)
+        return variable if verdict or stated is None else self.builder.match_cast(variable, stated, name)
 
     def _stand_in(self, node: torch.fx.Node) -> Any:
         """Something of the right type in place of a call that is reported later."""
@@ -455,7 +457,7 @@ class _Importer:
         changed: list[Expr] = []
         results: list[Expr] = []
         for spec, argument in zip(self._program.graph_signature.output_specs, output.args[0], strict=True):
-            value = self._value(argument)
+            value = self.value(argument)
             match spec.kind:
                 case OutputKind.USER_OUTPUT if isinstance(value, ComplexPair):
                     self._output_leaves.append((COMPLEX, (len(results), len(results) + 1)))
@@ -466,7 +468,8 @@ class _Importer:
                     ):
                         self._output_leaves.append(constant_leaf(value, "an output"))
                         continue
-                    self._output_leaves.append((VALUE, len(results)))
+                    kind = NUMBER if isinstance(value, Expr) and _is_integer(argument) else VALUE
+                    self._output_leaves.append((kind, len(results)))
                     results.append(self._returned(emit, value) if isinstance(value, Expr) else PrimValue(value))
                 case OutputKind.BUFFER_MUTATION if isinstance(value, ComplexPair):
                     raise ConvertError(f"the model changes the complex buffer {spec.target}; {_AS_REAL}")
@@ -481,7 +484,7 @@ class _Importer:
 
     def _returned(self, emit: Callable[[Expr], Var], value: Expr) -> Var:
         """A result under a name of its own, with the origins of what it is."""
-        with self._builder.origin(*(value.origins if isinstance(value, Var) else ())):
+        with self.builder.origin(*(value.origins if isinstance(value, Var) else ())):
             return emit(value)
 
     def _signature(self) -> Signature:
@@ -514,8 +517,8 @@ def _is_branch(node: torch.fx.Node) -> bool:
     return node.target is torch.ops.higher_order.cond
 
 
-def _is_scan(node: torch.fx.Node) -> bool:
-    return node.target is torch.ops.higher_order.scan
+def _is_integer(argument: Any) -> bool:
+    return isinstance(argument, torch.fx.Node) and isinstance(argument.meta.get("val"), torch.SymInt)
 
 
 def _memory(tensor: torch.Tensor) -> tuple[object, ...]:

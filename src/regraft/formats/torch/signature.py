@@ -21,12 +21,14 @@ Kind: TypeAlias = Literal["parameter", "frozen", "buffer", "temporary", "constan
 """A trainable parameter, one without gradient, a buffer in or not in the ``state_dict``, a constant of the code."""
 
 Leaf: TypeAlias = "tuple[str, Any]"
-"""("value", index among the function's own), ("complex", two such), or ("constant", a value that JSON can hold)."""
+"""("value" or "number", index among the function's own), ("complex", two such), or ("constant", a value of JSON)."""
 
 ATTRIBUTE: Final = "torch_signature"
 """The attribute of a function that holds its signature."""
 VALUE: Final = "value"
 CONSTANT: Final = "constant"
+NUMBER: Final = "number"
+"""The kind of a result that is a number of Python, and a tensor of one element among the function's own."""
 COMPLEX: Final = "complex"
 """The kind of a leaf that is complex, and two of the function's own: its real and its imaginary part."""
 
@@ -128,6 +130,8 @@ def _leaf(kind: str, fact: Any, values: Sequence[Any]) -> Any:
         real, imag = values[fact[0]], values[fact[1]]
         # Marks of dynamic axes are the same for both parts.
         return torch.complex(real, imag) if isinstance(real, torch.Tensor) else real
+    if kind == NUMBER:
+        return values[fact].item()
     return values[fact] if kind == VALUE else fact
 
 

@@ -1,0 +1,229 @@
+"""Reading PyTorch's loops, `while_loop`, `scan`, `map` and `associative_scan`, as loops of the language.
+
+What a loop of PyTorch captures are operands of its own; here the body sees what is around it. Integers that are carried
+are scalar tensors, and what is computed with them is computed by operators.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, cast
+
+import torch
+
+from ... import op as R
+from ...ir.builder import BlockBuilder
+from ...ir.dims import SymExpr
+from ...ir.expr import Expr, ShapeExpr, Tuple, TupleGetItem, Var, const
+from ...ir.program import SeqExpr
+from ...ir.types import TensorType, TupleType, Type
+from ...op.primitive.loop import STEP
+from ..loop_bodies import CarriedTypes, loop_body
+from .context import Unsupported
+
+_MOST_READINGS: Final = 4
+_TORCH: Final[Any] = torch
+_ARITHMETIC: Final[Mapping[Any, Callable[..., Expr]]] = {
+    operator.add: R.add,
+    operator.sub: R.subtract,
+    operator.mul: R.multiply,
+    cast(Any, operator).floordiv: R.floor_divide,
+    operator.mod: R.floor_mod,
+    operator.neg: R.negative,
+    operator.lt: R.less,
+    operator.le: R.less_equal,
+    operator.gt: R.greater,
+    operator.ge: R.greater_equal,
+    operator.eq: R.equal,
+    operator.ne: R.not_equal,
+    _TORCH.sym_max: R.maximum,
+    _TORCH.sym_min: R.minimum,
+    _TORCH.sym_not: R.logical_not,
+}
+
+
+class Reading(Protocol):
+    """The conversion under way, as loops need it."""
+
+    @property
+    def builder(self) -> BlockBuilder:
+        """What bindings are emitted to."""
+        ...
+
+    def value(self, argument: Any) -> Any:
+        """What an argument of a node became."""
+        ...
+
+    def submodule(self, node: Any) -> torch.fx.GraphModule:
+        """The graph that a node names."""
+        ...
+
+    def inlined(self, graph: torch.fx.Graph, operands: Sequence[Any]) -> Any:
+        """What a graph gives for operands."""
+        ...
+
+
+def is_loop(node: torch.fx.Node) -> bool:
+    """Whether a node is a loop of PyTorch."""
+    return node.target in _READERS
+
+
+def read_loop(reading: Reading, node: torch.fx.Node) -> tuple[Expr, ...]:
+    """What a loop gives. Raises `Unsupported` for one that carries what is no tensor or integer."""
+    return _READERS[node.target](reading, node)
+
+
+def computes_with_tensors(values: Sequence[Any]) -> bool:
+    """Whether integers of PyTorch are tensors here: those that a loop carries."""
+    return any(isinstance(value, Expr) for value in values)
+
+
+def computed_with_tensors(target: Any, values: Sequence[Any]) -> Expr:
+    """What Python's operator ``target`` gives of numbers of which some are tensors."""
+    compute = _ARITHMETIC.get(target)
+    if compute is None:
+        raise Unsupported(f"{getattr(target, '__name__', target)} of a number that a loop carries")
+    return compute(*[as_tensor(value) for value in values])
+
+
+def as_tensor(value: Any) -> Expr:
+    """A number of PyTorch as a tensor of the language."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, bool | int):
+        return const(value, "bool" if isinstance(value, bool) else "int64")
+    if isinstance(value, SymExpr):
+        return R.reshape(R.shape_to_tensor(ShapeExpr([value])), ())
+    raise Unsupported(f"a loop carries {value!r}; expected tensors and integers")
+
+
+# --- the loops
+
+
+def _while_loop(reading: Reading, node: torch.fx.Node) -> tuple[Expr, ...]:
+    condition, body, first, captured = node.args
+    starts = _starts(reading, first)
+    more = cast("list[Any]", reading.value(captured))
+    cond_graph, body_graph = reading.submodule(condition).graph, reading.submodule(body).graph
+    goes_on = _truth(reading.inlined(cond_graph, [*starts, *more]))
+
+    def step(carried: Sequence[Var]) -> list[Expr]:
+        after = _tensors(reading, reading.inlined(body_graph, [*carried, *more]))
+        return [_truth(reading.inlined(cond_graph, [*after, *more])), *after]
+
+    return _looped(reading, node, starts, (), step, condition=goes_on)
+
+
+def _scan(reading: Reading, node: torch.fx.Node) -> tuple[Expr, ...]:
+    combine, first, rows, captured = node.args
+    graph, more = reading.submodule(combine).graph, cast("list[Any]", reading.value(captured))
+
+    def step(values: Sequence[Var]) -> list[Expr]:
+        return _tensors(reading, reading.inlined(graph, [*values, *more]))
+
+    return _looped(reading, node, _starts(reading, first), _starts(reading, rows), step)
+
+
+def _map(reading: Reading, node: torch.fx.Node) -> tuple[Expr, ...]:
+    function, rows, captured = node.args
+    graph, more = reading.submodule(function).graph, cast("list[Any]", reading.value(captured))
+
+    def step(values: Sequence[Var]) -> list[Expr]:
+        return _tensors(reading, reading.inlined(graph, [*values, *more]))
+
+    return _looped(reading, node, [], _starts(reading, rows), step)
+
+
+def _associative_scan(reading: Reading, node: torch.fx.Node) -> tuple[Expr, ...]:
+    combine, rows, captured = node.args
+    graph, more = reading.submodule(combine).graph, cast("list[Any]", reading.value(captured))
+    scanned, builder = _starts(reading, rows), reading.builder
+    first = [builder.emit(R.take(x, const(0, "int64"), axis=0)) for x in scanned]
+    rest = [builder.emit(R.strided_slice(x, [0], [1], [_length(x)])) for x in scanned]
+
+    def step(values: Sequence[Var]) -> list[Expr]:
+        after = _tensors(reading, reading.inlined(graph, [*values, *more]))
+        return [*after, *after]
+
+    found = _looped(reading, node, first, rest, step)[len(first) :]
+    pairs = zip(first, found, strict=True)
+    return tuple([builder.emit(R.concat([R.expand_dims(start, 0), stack], axis=0)) for start, stack in pairs])
+
+
+def _length(x: Expr) -> Any:
+    if not isinstance(x.ty, TensorType) or x.ty.shape is None:
+        raise Unsupported("what it scans has an unknown shape")
+    return x.ty.shape[0]
+
+
+def _starts(reading: Reading, values: Any) -> list[Expr]:
+    return [reading.builder.normalize_argument(as_tensor(value)) for value in cast("list[Any]", reading.value(values))]
+
+
+def _truth(value: Any) -> Expr:
+    return as_tensor(value[0] if isinstance(value, tuple | list) else value)
+
+
+def _tensors(reading: Reading, given: Any) -> list[Expr]:
+    """What a graph gives, as operands: several values, or the only one."""
+    values = cast("Sequence[Any]", given) if isinstance(given, tuple | list) else [given]
+    return [reading.builder.normalize_argument(as_tensor(value)) for value in values]
+
+
+def _looped(
+    reading: Reading,
+    node: torch.fx.Node,
+    starts: Sequence[Expr],
+    scanned: Sequence[Expr],
+    step: Callable[[Sequence[Var]], list[Expr]],
+    condition: Expr | None = None,
+) -> tuple[Expr, ...]:
+    """What a loop gives whose body ``step`` writes, for the carried values and the slices."""
+    builder = reading.builder
+    names = [f"{node.name}_carried{place}" for place in range(len(starts))]
+    slices = [Var(builder.get_unique_name(f"{node.name}_row"), _slice_of(x)) for x in scanned]
+    types = CarriedTypes(names, [start.ty for start in starts])
+    first = 0 if condition is None else 1
+    for _ in range(_MOST_READINGS):
+        number = Var(builder.get_unique_name(f"{node.name}_step"), STEP)
+        carried = [Var(builder.get_unique_name(name), ty) for name, ty in zip(names, types.types, strict=True)]
+        seq = _body(builder, [number, *carried, *slices], lambda given=carried: step([*given, *slices]))
+        assert isinstance(seq.body, Tuple)
+        results = seq.body.fields
+        if not types.widen([value.ty for value in results[first : first + len(starts)]]):
+            break
+    else:
+        raise Unsupported("each step changes the type of what it carries")
+    body = builder.emit(loop_body([number, *carried, *slices], seq, results), f"{node.name}_body")
+    found = builder.emit(R.loop(body, starts, scanned, condition=condition), node.name)
+    assert isinstance(found.ty, TupleType)
+    return tuple([TupleGetItem(found, index) for index in range(len(found.ty.fields))])
+
+
+def _body(builder: BlockBuilder, params: Sequence[Var], write: Callable[[], list[Expr]]) -> SeqExpr:
+    builder.begin_scope(params)
+    results: list[Expr] = []
+    try:
+        results = write()
+    finally:
+        seq = builder.end_scope(Tuple(results))
+    return seq
+
+
+def _slice_of(x: Expr) -> Type:
+    if not isinstance(x.ty, TensorType) or x.ty.shape is None:
+        raise Unsupported("what it scans has an unknown shape")
+    return TensorType(x.ty.shape[1:], x.ty.dtype)
+
+
+def _higher_order(name: str) -> Any:
+    return getattr(torch.ops.higher_order, name)
+
+
+_READERS: Final[Mapping[Any, Callable[[Reading, torch.fx.Node], tuple[Expr, ...]]]] = {
+    _higher_order("while_loop"): _while_loop,
+    _higher_order("scan"): _scan,
+    _higher_order("map_impl"): _map,
+    _higher_order("associative_scan"): _associative_scan,
+}
