@@ -1,4 +1,4 @@
-"""One of several processes, started by `test_processes`: ``process_worker.py NUMBER COUNT PORT MODE DIRECTORY``."""
+"""One of several processes, started by `test_processes`: ``process_worker.py NUMBER COUNT PORT MODE PATHS``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from regraft.ir import Constant, Function, IRModule, TensorData, TensorType, Var
 from regraft.run import BuildError, Mesh, build
 from regraft.run.xla_processes import barrier, connect
 from regraft.training.saved_state import save_state
+from tests.run.bytes_read import bytes_read
 
 ROWS = 12
-NUMBER, COUNT, PORT, MODE, DIRECTORY = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5]
+NUMBER, COUNT, PORT, MODE = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 connect(f"127.0.0.1:{PORT}", COUNT, NUMBER, heartbeat_seconds=5)
 
 
@@ -55,8 +56,8 @@ def same_program() -> None:
 
     placed = exe.place("x", X.shape, read)
     print("rows read", sorted({row for region in regions for row in range(*region[0].indices(ROWS))}))
-    save_state(DIRECTORY, 1, {"result": found, "x": placed}, keep=1)
-    print("files", len(list(Path(DIRECTORY).glob("step-*/*.safetensors"))))
+    save_state(sys.argv[5], 1, {"result": found, "x": placed}, keep=1)
+    print("files", len(list(Path(sys.argv[5]).glob("step-*/*.safetensors"))))
 
 
 def different_programs() -> None:
@@ -86,8 +87,24 @@ def one_fails() -> None:
     print("still here")
 
 
+def own_slices() -> None:
+    """Each process reads its part of a weight that lies in a file."""
+    from regraft.ir.visitor import walk
+    from regraft.model import open_model
+
+    for file in sys.argv[5:]:
+        module = open_model(file).module
+        data = max([e.data for e in walk(module["main"]) if isinstance(e, Constant)], key=lambda data: data.nbytes)
+        assert data.name is not None
+        exe = build(module, target="xla", mesh=Mesh(model=2 * COUNT), shardings={data.name: ("model", None)})
+        x = np.ones((2, max(data.shape)), "float32")
+        path = Path(file + ".data" if file.endswith(".onnx") else file)
+        print(f"{path.suffix} read {bytes_read(path, lambda exe=exe, x=x: exe['main'](x)) / data.nbytes:.3f}")
+
+
 {
     "same": same_program,
+    "slices": own_slices,
     "different": different_programs,
     "first dies": lambda: one_dies(0),
     "last dies": lambda: one_dies(COUNT - 1),

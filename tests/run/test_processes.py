@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,7 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+import regraft as rx
+import regraft.op as ops
+from regraft.ir import Constant, Function, IRModule, TensorData, TensorType, Var
 from regraft.run.process_watch import EXIT_CODE
 from regraft.training.checkpoint import Checkpoint
 from tests.conftest import ROOT
@@ -21,7 +26,7 @@ ROWS = 12
 WORKER = Path(__file__).with_name("process_worker.py")
 
 
-def run(count: int, mode: str, directory: Path | str = "") -> list[tuple[int, str, str]]:
+def run(count: int, mode: str, *paths: Path) -> list[tuple[int, str, str]]:
     """Exit code, output and errors of each process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -31,7 +36,7 @@ def run(count: int, mode: str, directory: Path | str = "") -> list[tuple[int, st
     environment["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
     started = [
         subprocess.Popen(
-            [sys.executable, str(WORKER), str(number), str(count), str(port), mode, str(directory)],
+            [sys.executable, str(WORKER), str(number), str(count), str(port), mode, *map(str, paths)],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -60,6 +65,20 @@ def test_processes_compute_their_parts_and_write_them(count: int, tmp_path: Path
     x = np.random.default_rng(0).normal(size=(ROWS, 64)).astype("float32")
     np.testing.assert_array_equal(saved.read("x"), x)
     assert saved.read("result").shape == (ROWS, 64)
+
+
+def test_each_process_reads_its_part_of_weights_in_files_and_no_more(tmp_path: Path) -> None:
+    weight = TensorData(np.arange(2048 * 2048, dtype="float32").reshape(2048, 2048), "weight")
+    x = Var("x", TensorType((2, 2048), "float32"))
+    module = IRModule.from_expr(Function([x], ops.matmul(x, Constant(weight))))
+    rx.to_onnx(module, tmp_path / "model.onnx", external_data=True)
+    layer = torch.nn.Linear(2048, 2048, bias=False)
+    torch.export.save(torch.export.export(layer, (torch.ones(2, 2048),)), tmp_path / "model.pt2")
+    for code, output, errors in run(2, "slices", tmp_path / "model.onnx", tmp_path / "model.pt2"):
+        assert code == 0, errors
+        shares = dict(re.findall(r"(\.data|\.pt2) read (\S+)", output))
+        assert set(shares) == {".data", ".pt2"}
+        assert all(0.5 <= float(share) < 0.8 for share in shares.values()), shares
 
 
 def test_another_program_on_one_process_is_an_error_on_all(tmp_path: Path) -> None:

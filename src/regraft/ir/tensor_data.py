@@ -19,7 +19,8 @@ class TensorData:
     """A read-only tensor value of known shape and dtype.
 
     ``TensorData(array)`` shares the array's memory. ``TensorData.lazy(shape, dtype, load)`` calls ``load()``
-    when the numbers are first needed. ``numpy()`` never copies, ``read()`` never keeps what it loads. ``name`` is what
+    when the numbers are first needed. ``numpy()`` never copies, ``read()`` never keeps what it loads, and ``part()``
+    reads no more than it gives. ``name`` is what
     the source model calls the tensor (a key of the ``state_dict``, an initializer), None for one that is of the
     program alone; ``sources`` are then the names of what it was computed from.
     """
@@ -37,10 +38,7 @@ class TensorData:
         self.sources = tuple(sources)
         self.shape = array.shape
         self.dtype = as_dtype(array.dtype)
-        if array.flags.writeable:
-            array = array.view()
-            array.flags.writeable = False
-        self._array = array
+        self._array = _read_only(array) if array.flags.writeable else array
         self._load = None
 
     @classmethod
@@ -91,12 +89,21 @@ class TensorData:
         """The values as `numpy` gives them, but not kept if they had to be loaded: for whoever needs them once."""
         if self._array is not None:
             return self._array
+        array = self._loaded()
+        return _read_only(array if array.flags.aligned else array.copy())
+
+    def part(self, region: tuple[slice, ...]) -> np.ndarray:
+        """The values in ``region``, a slice for each axis; of a file that is mapped, no more than these are read."""
+        array = self._array if self._array is not None else self._loaded()
+        found = np.asarray(array[region])
+        return found if found.flags.aligned else found.copy()
+
+    def _loaded(self) -> np.ndarray:
+        """What the loader gives: of a mapped file a view of it, which may begin at any byte."""
         assert self._load is not None
         array = self._load()
         if array.shape != self.shape or array.dtype != numpy_dtype(self.dtype):
             raise ValueError(f"loaded {array.shape} of {array.dtype}, where {self.shape} of {self.dtype} was promised")
-        array = array.view()
-        array.flags.writeable = False
         return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -107,6 +114,13 @@ class TensorData:
 
     def __repr__(self) -> str:
         return f"TensorData(shape={self.shape}, dtype={self.dtype!r})"
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """A view of ``array`` that cannot be written through."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def as_array(value: object, dtype: str | None = None) -> np.ndarray:

@@ -123,8 +123,7 @@ class Placement:
 
     def put_weight(self, data: TensorData, sharding: Sharding) -> Array:
         """A weight in its place; of a file, each process reads the parts of its own devices."""
-        array = data.read()
-        return self.put_parts(data.shape, sharding, lambda region: _carried(np.asarray(array[region])))
+        return self.put_parts(data.shape, sharding, lambda region: _carried(data.part(region)))
 
     def put_argument(self, value: Any, sharding: Sharding) -> Array:
         """An argument in its place; every process gives the whole of it, and sends the parts of its own devices."""

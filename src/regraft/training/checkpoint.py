@@ -7,13 +7,12 @@ Tensors keep their names and are read slice by slice, so that they may be laid o
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
 import shutil
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -102,11 +101,16 @@ def write_checkpoint(
 
 @contextmanager
 def _alone(root: Path) -> Generator[None]:
-    """The directory, made if need be, which no other program writes checkpoints to meanwhile: it waits."""
+    """The directory, made if need be, which no other program writes checkpoints to meanwhile: it waits.
+
+    Where the system or the file system has no locks, nothing is waited for.
+    """
     root.mkdir(parents=True, exist_ok=True)
     handle = os.open(root, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        with suppress(ImportError, OSError):
+            fcntl = import_module("fcntl")
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)

@@ -19,8 +19,9 @@ import torch
 from torch.export import ExportedProgram
 
 from ..errors import ConvertError
-from ..reading import CountedFile
+from ..reading import CountedFile, tell_read
 from .archive import code_in, plain_unpickling
+from .mapped_weights import without_weights
 from .quiet import quiet
 
 _REGISTERING: Final = ("diffusers", "transformers")
@@ -32,8 +33,8 @@ _NODE_CLASS: Final = re.compile(rb'\\"type\\": \\"([\w.]+)\.\w+\\"')
 def load_exported(path: str | os.PathLike[str]) -> ExportedProgram:
     """The program in a ``.pt2`` file. Raises `ConvertError` for a file that is missing, damaged or something else.
 
-    PyTorch reads the file. One that would have it run code (pickled objects, sizes and targets of calls that are no
-    arithmetic and no operators) is refused.
+    PyTorch reads the file, but for its weights: these stay there, and are read as they are used. A file that would have
+    PyTorch run code (pickled objects, sizes and targets of calls that are no arithmetic and no operators) is refused.
     """
     target = Path(path)
     if not target.is_file():
@@ -45,8 +46,17 @@ def load_exported(path: str | os.PathLike[str]) -> ExportedProgram:
     _refuse_code(target)
     foreign = _register_classes(target)
     try:
-        with quiet(), plain_unpickling(), CountedFile(target) as file:
-            return torch.export.load(file)
+        with quiet(), plain_unpickling():
+            without = without_weights(target)
+            if without is not None:
+                program = torch.export.load(without.archive)
+                without.put_into(program)
+                tell_read(target.stat().st_size, target.stat().st_size)
+                return program
+            with CountedFile(target) as file:
+                return torch.export.load(file)
+    except ConvertError:
+        raise
     except Exception as error:  # PyTorch raises whatever its parts raise
         if foreign:
             raise ConvertError(

@@ -69,7 +69,7 @@ def _part(whole: Constant, axis: int, start: int, end: int, hint: str) -> Consta
     shape = tuple([end - start if index == axis else size for index, size in enumerate(data.shape)])
 
     def load() -> np.ndarray:
-        return data.read()[where]
+        return data.part(where)
 
     name = None if data.name is None else f"{data.name}.{hint}"
     return Constant(TensorData.lazy(shape, data.dtype, load, name, data.sources or filter(None, [data.name])))

@@ -280,9 +280,8 @@ def constant_of(tensor: Any, name: str, *, is_stored: bool = False) -> Constant:
     own = name if is_stored and shape and is_float(dtype) else None
 
     def load() -> np.ndarray:
-        array = tensor.numpy().astype(numpy_dtype(dtype), copy=False).reshape(shape)
-        return np.require(array, requirements=["ALIGNED"])  # in a file, it may begin anywhere
+        return tensor.numpy().astype(numpy_dtype(dtype), copy=False).reshape(shape)
 
     if isinstance(tensor, ir.ExternalTensor):
         return Constant(TensorData.lazy(shape, dtype, load, own))
-    return Constant(TensorData(load(), own))
+    return Constant(TensorData(np.require(load(), requirements=["ALIGNED"]), own))
