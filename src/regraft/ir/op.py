@@ -52,6 +52,7 @@ class Trait(Enum):
     MOVES = "each element of the result is one of an operand, or a constant: nothing is computed"
     REDUCTION = "folds whole axes of its operand"
     IMPURE = "has effects or is random: a call is never moved, copied, shared or dropped"
+    STORED = "says how numbers are stored: of a constant it is kept, since engines compute with the stored form"
     STOPS_GRADIENT = "its result carries no gradient to its operands"
 
 

@@ -25,6 +25,8 @@ def folded(call: Call) -> Constant | None:
     op = call.op
     if not isinstance(op, Op) or not op.is_pure or op.reference is None or not isinstance(call.ty, TensorType):
         return None
+    if Trait.STORED in op.traits:
+        return None
     if not call.args or not all(_is_small(arg) for arg in call.args):
         return None
     if Trait.ELEMENTWISE in op.traits and any(not isinstance(arg, Constant) for arg in call.args):

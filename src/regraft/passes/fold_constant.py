@@ -64,6 +64,8 @@ class _Folding(SessionWalk):
         if is_call_of(value, "relax.grad.no_grad"):
             # A mark is there to be kept: behind it stand buffers that will not always hold what they hold now.
             return None
+        if Trait.STORED in value.op.traits:
+            return None
         stated = _stated(value.ty)
         if stated is not None:
             return stated

@@ -123,6 +123,7 @@ DEQUANTIZE = Op(
     {"out_dtype": "float32", "axis": -1},
     infer=_dequantize_type,
     reference=_dequantize,
+    traits=(Trait.STORED,),
 )
 
 

@@ -124,11 +124,39 @@ def _deserialized(proto: onnx.ModelProto, where: str = "the model") -> ir.Model:
         raise ConvertError(f"{where}: this is no ONNX model, or it is damaged: it has no graph")
     check_message(proto, where)
     try:
-        return ir.from_proto(with_dense_constants(in_readable_opset(proto, OLDEST_OPSET)))
+        opened = ir.from_proto(with_dense_constants(in_readable_opset(proto, OLDEST_OPSET)))
+        if not _is_in_order(opened.graph):
+            opened.graph.sort()
+        return opened
     except ConvertError:
         raise
     except Exception as error:  # onnx-ir raises whatever its parts raise
         raise ConvertError(f"{where}: the model is damaged: {error}") from error
+
+
+def _is_in_order(graph: ir.Graph) -> bool:
+    """Whether each node stands behind those that give its inputs, as the standard asks; runtimes take any order."""
+    seen: set[ir.Node] = set()
+    for node in graph:
+        if not all(_is_in_order(body) for body in _bodies(node)):
+            return False
+        producers = [value.producer() for value in _values_used(node) if value is not None]
+        if any(producer is not None and producer.graph is graph and producer not in seen for producer in producers):
+            return False
+        seen.add(node)
+    return True
+
+
+def _bodies(node: ir.Node) -> list[ir.Graph]:
+    return [one.as_graph() for one in node.attributes.values() if one.type == ir.AttributeType.GRAPH]
+
+
+def _values_used(node: ir.Node) -> Iterator[ir.Value | None]:
+    """What a node and the nodes of its bodies read."""
+    yield from node.inputs
+    for body in _bodies(node):
+        for inner in body:
+            yield from _values_used(inner)
 
 
 def _opset_of(model: ir.Model) -> int:

@@ -50,18 +50,51 @@ def _convolution(lowering: Lowering, call: Call, op_type: str, kernel_letters: s
         return None
     letters = _LETTERS[len(attrs["strides"]) + 2]
     data, weight = (graph.cast(x, work) for x in lowering.tensors(call.args))
-    extra = {"output_padding": attrs["output_padding"]} if op_type == "ConvTranspose" else {}
+    data = _arranged(graph, data, attrs["data_layout"], letters)
+    if op_type == "ConvTranspose":
+        options = {"pads": attrs["padding"], "output_padding": attrs["output_padding"]}
+    elif _is_faster_padded_apart(call, letters):
+        # ONNX Runtime would move the padding back into a convolution that does not say how it is padded.
+        rank, pads = len(letters) - 2, attrs["padding"]
+        data = graph.op("Pad", data, graph.integers([0, 0, *pads[:rank], 0, 0, *pads[rank:]]))
+        options = {"auto_pad": "VALID"}
+    else:
+        options = {"pads": attrs["padding"]}
     found = graph.op(
         op_type,
-        _arranged(graph, data, attrs["data_layout"], letters),
+        data,
         _arranged(graph, weight, attrs["kernel_layout"], kernel_letters + letters[2:]),
         strides=attrs["strides"],
-        pads=attrs["padding"],
         dilations=attrs["dilation"],
         group=attrs["groups"],
-        **extra,
+        **options,
     )
     return graph.cast(_arranged(graph, found, letters, attrs["out_layout"]), result)
+
+
+_WIDE_PADDING = 8
+"""Padding of the last axis from which a convolution is faster on data that was padded before."""
+
+
+def _is_faster_padded_apart(call: Call, letters: str) -> bool:
+    """Whether ONNX Runtime convolves faster where the padding is done before.
+
+    Its kernels for blocks of channels take windows that reach into the padding one by one. Where the data is one
+    element wide, that is most of them (measured: 1.3 to 4.6 times the time); with much padding, up to 1.5 times.
+    """
+    attrs, data = call.attrs, tensor_type(call.args[0])
+    rank, pads = len(letters) - 2, attrs["padding"]
+    if rank != 2 or attrs["groups"] != 1 or operand_dtype(call) != "float32" or data.shape is None:
+        return False
+    channels, width = (data.shape[attrs["data_layout"].index(letter)] for letter in "CW")
+    if not isinstance(channels, int) or channels < _LEAST_CHANNELS:
+        return False
+    across = pads[1] + pads[3]
+    return across >= _WIDE_PADDING or (width == 1 and across == 0 and pads[0] + pads[2] > 0)
+
+
+_LEAST_CHANNELS = 8
+"""Fewer channels are no block of channels."""
 
 
 @lowers("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d")
