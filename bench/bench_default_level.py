@@ -1,16 +1,20 @@
-"""Published models on ONNX Runtime: as PyTorch exports them, and after `optimize` at the default level.
+"""Models on ONNX Runtime: as PyTorch and other tools write them, and after `optimize` at the default level.
 
-Each model is made, exported and run in a process of its own, at its published width (Llama: half of it) with random
-weights. The whole table takes some minutes, and 12 GB of memory at its most.
+Twelve published models are made, exported and run in a process of their own each, at their published width (Llama:
+half of it) with random weights; that takes some minutes, and 12 GB of memory at its most. Small files of all kinds
+follow, which take some minutes more.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from math import exp, log
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any, Final, NamedTuple
@@ -21,10 +25,15 @@ import onnxruntime
 import torch
 
 import regraft as rx
+from bench.exported_models import EXPORTED, Feeds
 from bench.published import PUBLISHED, make
 from bench.table import Table
+from bench.timing import least_in_turns
 
 ROUNDS: Final = 9
+TRIALS: Final = 3
+MOST: Final = 1.02
+"""What a small file may take after `optimize`, in parts of its time before."""
 NOISE: Final = 0.03
 """What two runs of one model may differ by, in parts of their time."""
 
@@ -112,8 +121,60 @@ def _measured(name: str) -> Outcome:
         return pool.submit(measure, name).result()
 
 
-def run(names: Sequence[str] = tuple(PUBLISHED)) -> list[Table]:
-    """The table; raises `AssertionError` if a model computes something else, or got slower by more than noise."""
+def run(names: Sequence[str] = tuple(PUBLISHED), files: Sequence[str] = tuple(EXPORTED)) -> list[Table]:
+    """Both tables; raises `AssertionError` if a model computes something else, or got slower by more than noise."""
+    return [_of_published(names), _of_files(files)]
+
+
+def _of_files(names: Sequence[str]) -> Table:
+    """The table of small files."""
+    rows: list[tuple[str | int | float, ...]] = []
+    slower: list[str] = []
+    torch.set_num_threads(1)
+    for name in names:
+        nodes, fewer, before, after, difference = _measure_file(EXPORTED[name])
+        rows.append((name, f"{nodes:,} → {fewer:,}", before * 1e3, after * 1e3, after / before, difference))
+        if after > before * MOST:
+            slower.append(f"{name}: {after / before:.3f}")
+    ratios = [float(row[4]) for row in rows]
+    mean, largest = exp(fmean(map(log, ratios))), max(ratios)
+    table = Table(
+        "Small files of all kinds on ONNX Runtime, before and after optimize",
+        ("file", "nodes", "before (ms)", "after (ms)", "time after / before", "largest difference"),
+        tuple(rows),
+        f"{len(rows)} files; geometric mean of the ratios {mean:.3f}, largest {largest:.3f}. "
+        f"CPU time of one thread, the least of {ROUNDS} rounds in turns; where the result seems slower, of "
+        f"{ROUNDS * TRIALS}. Differences are relative to the largest number of the output.",
+    )
+    assert not slower, f"slower than {MOST} times: {'; '.join(slower)}"
+    return table
+
+
+def _measure_file(write: Callable[[Path], Feeds]) -> tuple[int, int, float, float, float]:
+    """Nodes before and after, least times before and after in seconds, and the largest difference of outputs."""
+    with TemporaryDirectory() as folder:
+        source, result = Path(folder) / "source.onnx", Path(folder) / "result.onnx"
+        feeds = write(source)
+        rx.optimize(source, output=result)
+        sessions = [_session(source), _session(result)]
+        steps = [partial(session.run, None, feeds) for session in sessions]
+        pairs = zip(steps[1](), steps[0](), strict=True)
+        difference = max([_relative(found, expected) for found, expected in pairs if expected.size], default=0.0)
+        before, after = least_in_turns(steps, ROUNDS)
+        for _ in range(TRIALS - 1):
+            if after <= before * MOST:
+                break
+            again = least_in_turns(steps, ROUNDS)
+            before, after = min(before, again[0]), min(after, again[1])
+        return _nodes(source), _nodes(result), before, after, difference
+
+
+def _relative(found: np.ndarray, expected: np.ndarray) -> float:
+    scale = float(np.abs(expected).max()) or 1.0
+    return float(np.abs(found.astype(np.float64) - expected).max()) / scale
+
+
+def _of_published(names: Sequence[str]) -> Table:
     rows: list[tuple[str | int | float, ...]] = []
     slower: list[str] = []
     for name in names:
@@ -134,4 +195,4 @@ def run(names: Sequence[str] = tuple(PUBLISHED)) -> list[Table]:
         "exported model, and of the optimized ones that came in from PyTorch and from ONNX.",
     )
     assert not slower, "slower than as exported: " + "; ".join(slower)
-    return [table]
+    return table

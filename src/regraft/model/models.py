@@ -21,6 +21,7 @@ from ..ir.program import Function
 from ..ir.types import TensorType, Type, type_symvars
 from ..ir.visitor import walk
 from ..passes import BindSymbolicVars
+from ..passes.torch_forms import TorchForms
 from ..run.originals import RunOriginal, onnx_original, openvino_original, torch_original
 from ..script import load_script, save_script
 from .errors import UsageError
@@ -216,7 +217,7 @@ def write_model(module: IRModule, name: str, path: Path) -> None:
     elif form == "torch":
         from ..run.torch_out import save_torch, to_torch
 
-        save_torch(to_torch(module, name, share_memory=True), path)
+        save_torch(to_torch(TorchForms()(module), name, share_memory=True), path)
     elif form == "openvino":
         from ..run.openvino_engine import save_openvino
 
@@ -235,7 +236,7 @@ def as_source(model: Model, module: IRModule) -> Any:
         from ..run.torch_out import to_torch
 
         torch = sys.modules["torch"]
-        result = to_torch(module, model.name)
+        result = to_torch(TorchForms()(module), model.name)
         if isinstance(model.source, torch.nn.Module):
             return result
         from ..run.torch_export import export_torch

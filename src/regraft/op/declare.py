@@ -138,4 +138,5 @@ def _with_none(function: Reference, optional: list[bool]) -> Reference:
     return reference
 
 
+Op.provide("aten", f"{__package__}.extras.aten")
 Op.provide("com.microsoft", f"{__package__}.extras.microsoft")

@@ -42,6 +42,12 @@ def _relu(data: Any) -> Any:
     return NotImplemented if data.dtype in (torch.uint16, torch.uint32, torch.uint64) else torch.relu(data)
 
 
+def _prelu(data: Any, alpha: Any, *, axis: int) -> Any:
+    if alpha.numel() != 1 and (data.ndim < 2 or axis % data.ndim != 1):
+        return NotImplemented
+    return F.prelu(data, alpha)
+
+
 def _leakyrelu(data: Any, *, alpha: float) -> Any:
     return F.leaky_relu(data, alpha)
 
@@ -62,6 +68,7 @@ KERNELS: Final[dict[str, Callable[..., Any]]] = {
     **_FLOATING,
     "relax.nn.relu": _relu,
     "relax.nn.leakyrelu": _leakyrelu,
+    "relax.nn.prelu": _prelu,
     "relax.nn.softplus": _softplus,
     "relax.nn.softmax": _softmax,
     "relax.nn.log_softmax": _log_softmax,

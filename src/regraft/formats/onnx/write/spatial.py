@@ -86,11 +86,12 @@ def _is_faster_padded_apart(call: Call, letters: str) -> bool:
     rank, pads = len(letters) - 2, attrs["padding"]
     if rank != 2 or attrs["groups"] != 1 or operand_dtype(call) != "float32" or data.shape is None:
         return False
-    channels, width = (data.shape[attrs["data_layout"].index(letter)] for letter in "CW")
+    layout: str = attrs["data_layout"]
+    channels, width = data.shape[layout.index("C")], data.shape[layout.index("W")]
     if not isinstance(channels, int) or channels < _LEAST_CHANNELS:
         return False
-    across = pads[1] + pads[3]
-    return across >= _WIDE_PADDING or (width == 1 and across == 0 and pads[0] + pads[2] > 0)
+    across: int = pads[1] + pads[3]
+    return across >= _WIDE_PADDING or (width == 1 and across == 0 and max(pads) > 0)
 
 
 _LEAST_CHANNELS = 8

@@ -1,0 +1,147 @@
+"""TorchForms: products and convolutions with their bias, and attention by heads, as PyTorch's operators have them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..ir.dims import Dim, dims_equal
+from ..ir.expr import Constant, Expr
+from ..ir.op import Call, Op
+from ..ir.tensor_data import TensorData
+from ..ir.types import TensorType
+from ..op.layouts import SPATIAL, data_letters
+from ..op.primitive.manipulate import permutation, permute_dims
+from ..pattern import is_const, is_op, wildcard
+from ..pattern.pattern import DFPattern
+from ..rewrite import Decline, Rule, RuleSet, decline
+from .passes import Pass, RulePass, Sequential
+
+# --- linear layers
+
+_data, _weight, _bias = wildcard(), wildcard(), wildcard()
+_turned = is_op("relax.permute_dims")(_weight)
+_product = is_op("relax.matmul")(_data, _turned)
+_biased = is_op("relax.add")(_product, _bias)
+
+
+def _linear(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    product: Call = matchings[_product]
+    data, weight = matchings[_data], matchings[_weight]
+    if _rank(weight) != 2 or _rank(data) < 1 or matchings[_turned].attrs.axes not in (None, (1, 0)):
+        return decline("the weight is no matrix that is turned")
+    if product.attrs.out_dtype not in (None, "", _dtype(data)) or _dtype(data) != _dtype(weight):
+        return decline("PyTorch's linear layer has one dtype")
+    linear = Op.get("aten.linear")
+    if expr.op is product.op:  # type: ignore[union-attr]
+        return linear(data, weight)
+    bias = matchings[_bias]
+    sizes = bias.ty.shape
+    if sizes is None or len(sizes) != 1 or dims_equal(sizes[0], weight.ty.shape[0]) is not True:
+        return decline("what is added is not one number for each column")
+    return linear(data, weight, bias)
+
+
+# --- convolutions
+
+_input, _kernel, _shift = wildcard(), wildcard(), is_const()
+_convolution = (
+    is_op("relax.nn.conv1d")(_input, _kernel)
+    | is_op("relax.nn.conv2d")(_input, _kernel)
+    | is_op("relax.nn.conv3d")(_input, _kernel)
+)
+_shifted = is_op("relax.add")(_convolution, _shift)
+
+
+def _with_bias(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    call: Call = matchings[_convolution]
+    attrs, shift = call.attrs, matchings[_shift]
+    assert isinstance(shift, Constant)
+    rank = len(attrs.strides)
+    letters, before, after = data_letters(rank), attrs.padding[:rank], attrs.padding[rank:]
+    usual = (attrs.data_layout, attrs.out_layout, attrs.kernel_layout) == (letters, letters, "OI" + SPATIAL[rank - 1])
+    if not usual or tuple(before) != tuple(after) or attrs.out_dtype not in (None, "", _dtype(call.args[0])):
+        return decline("PyTorch's convolution has another layout, padding or dtype")
+    channels, sizes = call.args[1].ty.shape[0], shift.data.shape  # type: ignore[union-attr,index]
+    if len(sizes) not in (rank + 1, rank + 2) or sizes[-rank - 1] != channels or shift.data.size != channels:
+        return decline("what is added is not one number for each channel")
+    numbers = shift.data.numpy().reshape(-1)
+    bias = Constant(TensorData(numbers, name=shift.data.name))
+    return Op.get(f"aten.conv{rank}d")(
+        *call.args, bias, stride=attrs.strides, padding=tuple(before), dilation=attrs.dilation, groups=attrs.groups
+    )
+
+
+# --- attention
+
+_query, _key, _value, _mask = wildcard(), wildcard(), wildcard(), wildcard()
+_attention = is_op("relax.nn.attention")(_query, _key, _value)
+_masked = is_op("relax.nn.attention_bias")(_query, _key, _value, _mask)
+_HEADS_FIRST: Final = (0, 2, 1, 3)
+
+
+def _by_heads(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    """PyTorch has the heads in front of the sequence, the language behind it."""
+    assert isinstance(expr, Call)
+    attrs, mask = expr.attrs, matchings.get(_mask)
+    operands: list[Expr] = [matchings[_query], matchings[_key], matchings[_value]]
+    shapes = [_sizes(operand) for operand in operands]
+    if any(shape is None or 0 in shape for shape in shapes) or len({_dtype(operand) for operand in operands}) > 1:
+        return decline("the shapes are not known, or the dtypes differ")
+    is_causal = attrs.causal_mask == "TopLeft"
+    if attrs.window_size is not None or attrs.causal_mask == "BottomRight" or (is_causal and mask is not None):
+        return decline("PyTorch has no such mask")
+    if mask is not None and _dtype(mask) != _dtype(operands[0]):
+        return decline("the bias has another dtype")
+    turned: list[Expr] = [permute_dims(operand, _HEADS_FIRST) for operand in operands]
+    is_shared = dims_equal(shapes[0][2], shapes[1][2]) is not True  # type: ignore[index]
+    found = Op.get("aten.scaled_dot_product_attention")(
+        *turned, *([] if mask is None else [mask]), is_causal=is_causal, scale=attrs.scale, enable_gqa=is_shared
+    )
+    return permute_dims(found, _HEADS_FIRST)
+
+
+_inside = is_op("relax.permute_dims")(_data)
+_outside = is_op("relax.permute_dims")(_inside)
+
+
+def _at_once(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    assert isinstance(expr, Call)
+    first, second = permutation(matchings[_inside]), permutation(expr)
+    if first is None or second is None:
+        return decline("the rank is not known")
+    both = [first[axis] for axis in second]
+    return matchings[_data] if both == sorted(both) else permute_dims(matchings[_data], both)
+
+
+def _sizes(expr: Expr) -> tuple[Dim, ...] | None:
+    return expr.ty.shape if isinstance(expr.ty, TensorType) else None
+
+
+def _dtype(expr: Expr) -> str | None:
+    return expr.ty.dtype if isinstance(expr.ty, TensorType) else None
+
+
+def _rank(expr: Expr) -> int:
+    return expr.ty.ndim if isinstance(expr.ty, TensorType) else -1
+
+
+_WITH_BIAS: Final = RuleSet(
+    [Rule(_biased, _linear, "linear_with_bias"), Rule(_shifted, _with_bias, "convolution_with_bias")]
+)
+_OTHERS: Final = RuleSet(
+    [
+        Rule(_product, _linear, "linear"),
+        Rule(_attention | _masked, _by_heads, "attention_by_heads"),
+        Rule(_outside, _at_once, "permuted_once"),
+    ]
+)
+"""Come second: a product that has a bias would no longer be found by it."""
+
+
+def TorchForms() -> Pass:
+    """Products and convolutions together with their bias, and attention, each as PyTorch's own operator.
+
+    For programs that go to PyTorch next: only its engine, and the converter to it, have these operators as one.
+    Needs nothing. Guarantees the same values up to rounding. Cost: linear in the program.
+    """
+    return Sequential([RulePass(_WITH_BIAS, "with bias"), RulePass(_OTHERS, "others")], name="TorchForms")
