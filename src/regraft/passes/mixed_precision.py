@@ -1,13 +1,14 @@
 """ToMixedPrecision: products in half precision, what is sensitive to rounding in single precision.
 
-Each operator says how it bears narrow dtypes (`Precision`). Those that *lead* (matmul, convolutions) get their float32
-operands in float16. Those that *follow* (what moves elements, and cheap arithmetic) stay in float16 where what they
-work on is. All others (softmax, norms, reductions, exponentials) *keep* float32.
+Operators that *lead* (matmul, convolutions, attention) get their float32 operands in float16. Those that *follow* (what
+moves elements, arithmetic, norms) stay in float16 where what they work on is. All others (softmax, reductions) *keep*
+float32. Which operator does which is Relax's policy; of an operator that Relax does not have, its row says it
+(`regraft.ir.op.Precision`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
 from .. import op as ops
@@ -17,6 +18,7 @@ from ..ir.module import IRModule
 from ..ir.op import Call, Op, Precision
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import TensorType, TupleType, Type
+from ..pattern.matcher.view import leaves_of
 from ..rewrite.session import substitute
 from .context import PassContext, PassError
 from .passes import FunctionPass, Pass
@@ -24,20 +26,130 @@ from .passes import FunctionPass, Pass
 _NARROW: Final = ("float16", "bfloat16")
 _HIGH: Final = "float32"
 
+_ALSO_LEAD: Final = frozenset(("nn.attention", "nn.attention_bias", "nn.attention_var_len", "outer"))
+_ALSO_FOLLOW: Final = frozenset(
+    [
+        "abs",
+        "acos",
+        "acosh",
+        "arange",
+        "asin",
+        "asinh",
+        "astype",
+        "atan",
+        "atan2",
+        "atanh",
+        "bitwise_and",
+        "bitwise_not",
+        "bitwise_or",
+        "bitwise_xor",
+        "ceil",
+        "cos",
+        "cosh",
+        "divide",
+        "equal",
+        "erf",
+        "ewise_fma",
+        "exp",
+        "eye",
+        "floor",
+        "floor_divide",
+        "floor_mod",
+        "full",
+        "full_like",
+        "greater",
+        "greater_equal",
+        "hamming_window",
+        "image.affine_grid",
+        "image.grid_sample",
+        "isfinite",
+        "isinf",
+        "isnan",
+        "left_shift",
+        "less",
+        "less_equal",
+        "log",
+        "log_add_exp",
+        "logical_and",
+        "logical_not",
+        "logical_or",
+        "logical_xor",
+        "mod",
+        "nn.adaptive_avg_pool1d",
+        "nn.adaptive_avg_pool2d",
+        "nn.adaptive_avg_pool3d",
+        "nn.avg_pool1d",
+        "nn.avg_pool2d",
+        "nn.avg_pool3d",
+        "nn.dropout",
+        "nn.gelu",
+        "nn.gelu_tanh",
+        "nn.group_norm",
+        "nn.instance_norm",
+        "nn.layer_norm",
+        "nn.rms_norm",
+        "nn.selu",
+        "nn.silu",
+        "not_equal",
+        "ones",
+        "power",
+        "right_shift",
+        "round",
+        "rsqrt",
+        "sigmoid",
+        "sign",
+        "sin",
+        "sinh",
+        "sqrt",
+        "square",
+        "tan",
+        "tanh",
+        "trunc",
+        "vision.roi_align",
+        "vision.roi_pool",
+        "zeros",
+    ]
+)
+_ALSO_KEEP: Final = frozenset(
+    [
+        "clip",
+        "flip",
+        "gather_elements",
+        "gather_nd",
+        "index_tensor",
+        "nn.leakyrelu",
+        "nn.pad",
+        "nn.pixel_shuffle",
+        "repeat",
+        "reverse_sequence",
+        "slice_scatter",
+        "sort",
+        "take",
+        "tile",
+        "tril",
+        "triu",
+        "where",
+    ]
+)
+"""Where Relax's policy for an operator is another than what its row says of rounding."""
 
-def _leads(op: Expr) -> bool:
-    return isinstance(op, Op) and op.precision is Precision.LEADS and "out_dtype" in op.attributes
+
+def _policy(op: Expr) -> Precision:
+    if not isinstance(op, Op):
+        return Precision.KEEPS
+    name = op.name.removeprefix("relax.")
+    if name in _ALSO_LEAD:
+        return Precision.LEADS
+    if name in _ALSO_FOLLOW:
+        return Precision.FOLLOWS
+    return Precision.KEEPS if name in _ALSO_KEEP else op.precision
 
 
-def _follows(op: Expr) -> bool:
-    return isinstance(op, Op) and op.precision is Precision.FOLLOWS
-
-
-def _is(ty: Type, dtype: str) -> bool:
-    """Whether all tensors of a value have that dtype."""
+def _is(ty: Type, *dtypes: str) -> bool:
+    """Whether all tensors of a value have one of those dtypes."""
     if isinstance(ty, TupleType):
-        return all(_is(item, dtype) for item in ty.fields)
-    return isinstance(ty, TensorType) and ty.dtype == dtype
+        return all(_is(item, *dtypes) for item in ty.fields)
+    return isinstance(ty, TensorType) and ty.dtype in dtypes
 
 
 class _Dtypes(NamedTuple):
@@ -46,15 +158,49 @@ class _Dtypes(NamedTuple):
     low: str
     out: str
 
+    def leads(self, value: Expr) -> bool:
+        """Whether ``value`` is a product of tensors of single precision, or of half precision."""
+        if not isinstance(value, Call) or _policy(value.op) is not Precision.LEADS:
+            return False
+        if value.attrs.get("out_dtype") == self.out and all(_is(arg.ty, self.low) for arg in value.args):
+            return False  # it is what this pass makes of one
+        return _is(value.ty, _HIGH, self.low) and all(_is(arg.ty, _HIGH, self.low) for arg in value.args)
+
+
+def _used_by_products_only(function: Function, dtypes: _Dtypes) -> set[Var]:
+    """The variables that nothing but products in dataflow blocks use."""
+    by_products: set[Var] = set()
+    otherwise: set[Expr] = set()
+    pending: list[SeqExpr] = [function.body]
+    while pending:
+        seq = pending.pop()
+        otherwise.update(leaves_of(seq.body))
+        for block in seq.blocks:
+            for binding in block:
+                value = binding.value
+                if isinstance(value, If):
+                    pending.extend((value.true_branch, value.false_branch))
+                if isinstance(block, DataflowBlock) and dtypes.leads(value):
+                    by_products.update(leaf for leaf in leaves_of(value) if isinstance(leaf, Var))
+                else:
+                    otherwise.update(leaves_of(value))
+    return {var for var in by_products if var not in otherwise}
+
 
 class _Block:
-    """Writes one dataflow block again. ``low`` are the values that are kept in half precision, by their old names."""
+    """Writes one dataflow block again.
 
-    def __init__(self, low: Mapping[Var, Var], dtypes: _Dtypes) -> None:
+    ``low`` are the values that are kept in half precision, by their old names; ``early`` those of outside that are
+    converted at the beginning, and all values that products only use.
+    """
+
+    def __init__(self, low: Mapping[Var, Var], early: Iterable[Var], for_products: Set[Var], dtypes: _Dtypes) -> None:
         self.low: dict[Var, Var] = dict(low)
         self.bindings: list[Binding] = []
+        self._for_products = for_products
         self._dtypes = dtypes
-        self._converted: dict[tuple[Expr, str], Expr] = {}
+        for var in early:
+            self._convert_now(var)
 
     def write(self, binding: Binding) -> None:
         """Write one binding, in the precision that its operator has."""
@@ -62,56 +208,75 @@ class _Block:
         if isinstance(binding, MatchCast):
             high = self._high(value)
             self.bindings.append(binding if high is value else MatchCast(var, high, binding.ty))
-        elif isinstance(value, Call) and _leads(value.op) and _is(value.ty, _HIGH) and self._all(value.args, _HIGH):
-            self._lead(var, value)
-        elif self._is_followed(value):
+        elif isinstance(value, Call) and self._dtypes.leads(value):
+            args = [self._low(arg) for arg in value.args]
+            attrs = {**value.attrs, "out_dtype": self._dtypes.out} if "out_dtype" in value.attrs else value.attrs
+            self._define(var, Call(value.op, args, attrs, value.ty_args))
+        elif self._is_followed(binding):
             self._define(var, self._over(value, self._low))
+        elif isinstance(value, If | Function):
+            self._append(binding, self._within(value))
+        elif isinstance(value, Var) and value in self.low and value not in self._for_products:
+            self._append(binding, self._as_old(self.low[value], value.ty))
         else:
-            high = self._over(value, self._high)
-            self.bindings.append(binding if high is value else VarBinding(var, high))
+            self._append(binding, self._over(value, self._high))
+        if var in self._for_products and var not in self.low and _is(var.ty, _HIGH):
+            self._convert_now(var)
 
-    def _all(self, operands: Sequence[Expr], dtype: str) -> bool:
-        return all(_is(operand.ty, dtype) for operand in operands)
+    def _append(self, binding: Binding, value: Expr) -> None:
+        self.bindings.append(binding if value is binding.value else VarBinding(binding.var, value))
 
-    def _lead(self, var: Var, call: Call) -> None:
-        args = [self._low(arg) for arg in call.args]
-        result: Expr = Call(call.op, args, {**call.attrs, "out_dtype": self._dtypes.out}, call.ty_args)
-        if self._dtypes.out != self._dtypes.low:
-            result = ops.astype(self._named(result, "lv", var), self._dtypes.low)
-        self._define(var, result)
-
-    def _is_followed(self, value: Expr) -> bool:
-        """Whether ``value`` only passes on what is in half precision, with nothing but constants beside it."""
+    def _is_followed(self, binding: Binding) -> bool:
+        """Whether what is bound only passes on what is in half precision, with nothing but constants beside it."""
+        value = binding.value
         operands: Sequence[Expr]
         if isinstance(value, TupleGetItem):
             operands = (value.tuple_value,)
-        elif isinstance(value, Call) and _follows(value.op):
+        elif isinstance(value, Tuple) and type(binding.var) is DataflowVar:
+            operands = value.fields
+        elif isinstance(value, Call) and _policy(value.op) is Precision.FOLLOWS:
             operands = value.args
-        elif isinstance(value, Var):
-            operands = (value,)
         else:
             return False
         leaves = [leaf for operand in operands for leaf in _tensors(operand)]
-        if not any(leaf in self.low for leaf in leaves) or not _is(value.ty, _HIGH):
+        if not any(leaf in self.low for leaf in leaves):
             return False
         return all(leaf in self.low or isinstance(leaf, Constant) or not _is(leaf.ty, _HIGH) for leaf in leaves)
 
     def _define(self, var: Var, value: Expr) -> None:
-        """Bind ``var`` in half precision; in the old one too, if it is seen outside of the block."""
+        """Bind ``var`` to what was computed: in half precision inside of the block, in the old one outside."""
+        if type(var) is not DataflowVar:
+            if value.ty != var.ty:
+                value = self._as_old(self._named(value, var), var.ty)
+            self.bindings.append(VarBinding(var, value))
+            return
+        if _is(value.ty, _HIGH) and _is(var.ty, _HIGH, self._dtypes.low):
+            value = self._as_type(self._named(value, var), self._dtypes.low)
         local = DataflowVar(var.name_hint, value.ty, var.origins)
         self.bindings.append(VarBinding(local, value))
         self.low[var] = local
-        if type(var) is not DataflowVar:
-            self.bindings.append(VarBinding(var, self._as_old(local)))
 
-    def _as_old(self, local: Expr) -> Expr:
-        if isinstance(local.ty, TupleType):
-            fields = [self._named(TupleGetItem(local, i), "lv", None) for i in range(len(local.ty.fields))]
-            return Tuple([self._named(self._as_old(field), "lv", None) for field in fields])
+    def _convert_now(self, var: Var) -> None:
+        self.low[var] = self._named(ops.astype(var, self._dtypes.low), var)
+
+    def _as_type(self, value: Expr, dtype: str) -> Expr:
+        return ops.astype(value, dtype) if _is(value.ty, _HIGH, self._dtypes.low) else value
+
+    def _as_old(self, local: Expr, ty: Type) -> Expr:
+        """``local`` with the dtypes of ``ty``, which is its type but for them."""
+        if local.ty == ty:
+            return local
+        if isinstance(ty, TupleType):
+            fields: list[Expr] = []
+            for index, field in enumerate(ty.fields):
+                item = self._named(TupleGetItem(local, index), None)
+                old = self._as_old(item, field)
+                fields.append(old if old is item else self._named(old, None))
+            return Tuple(fields)
         return ops.astype(local, _HIGH)
 
-    def _named(self, value: Expr, name: str, like: Var | None) -> Var:
-        var = DataflowVar(name, value.ty, like.origins if like is not None else ())
+    def _named(self, value: Expr, like: Var | None) -> DataflowVar:
+        var = DataflowVar("lv", value.ty, like.origins if like is not None else ())
         self.bindings.append(VarBinding(var, value))
         return var
 
@@ -119,17 +284,17 @@ class _Block:
         match value:
             case Call():
                 args = [convert(arg) for arg in value.args]
-                return (
-                    value.with_args(args) if any(a is not b for a, b in zip(args, value.args, strict=True)) else value
-                )
+                same = all(a is b for a, b in zip(args, value.args, strict=True))
+                return value if same else value.with_args(args)
             case TupleGetItem():
                 whole = convert(value.tuple_value)
                 return value if whole is value.tuple_value else TupleGetItem(whole, value.index)
-            case Function():
-                table: dict[Var, Expr] = {var: self._high(var) for var in free_vars(value) if var in self.low}
-                return substitute(value, table) if table else value
             case _:
                 return convert(value)
+
+    def _within(self, value: If | Function) -> Expr:
+        table: dict[Var, Expr] = {var: self._high(var) for var in free_vars(value) if var in self.low}
+        return substitute(value, table) if table else value
 
     def _low(self, operand: Expr) -> Expr:
         """``operand`` in half precision, if it is in single precision."""
@@ -137,7 +302,10 @@ class _Block:
             return Tuple([self._low(item) for item in operand.fields])
         if isinstance(operand, Var) and operand in self.low:
             return self.low[operand]
-        return self._to(operand, operand, self._dtypes.low) if _is(operand.ty, _HIGH) else operand
+        if not _is(operand.ty, _HIGH):
+            return operand
+        like = operand if isinstance(operand, Var) else None
+        return self._named(ops.astype(operand, self._dtypes.low), like)
 
     def _high(self, operand: Expr) -> Expr:
         """``operand`` in the precision that it had."""
@@ -145,22 +313,11 @@ class _Block:
             fields = [self._high(item) for item in operand.fields]
             same = all(a is b for a, b in zip(fields, operand.fields, strict=True))
             return operand if same else Tuple(fields)
-        if type(operand) is DataflowVar and operand in self.low:
-            return self._to(operand, self.low[operand], _HIGH)
-        return operand if operand not in self.low else self._outer(operand)
-
-    def _outer(self, operand: Expr) -> Expr:
-        """An output of this block in its old precision, or an input that was given in half precision."""
-        if any(binding.var is operand for binding in self.bindings):
+        if not isinstance(operand, Var) or operand not in self.low or operand in self._for_products:
             return operand
-        return self._to(operand, self.low[operand], _HIGH)  # pyright: ignore[reportArgumentType]
-
-    def _to(self, old: Expr, value: Expr, dtype: str) -> Expr:
-        known = self._converted.get((old, dtype))
-        if known is None:
-            made = self._as_old(value) if isinstance(value.ty, TupleType) else ops.astype(value, dtype)
-            known = self._converted[old, dtype] = self._named(made, "lv", value if isinstance(value, Var) else None)
-        return known
+        low = self.low[operand]
+        old = self._as_old(low, operand.ty)
+        return old if old is low or isinstance(old, Tuple) else self._named(old, operand)
 
 
 def _tensors(operand: Expr) -> list[Expr]:
@@ -169,12 +326,32 @@ def _tensors(operand: Expr) -> list[Expr]:
     return [operand] if isinstance(operand.ty, TensorType | TupleType) else []
 
 
-def _block(block: BindingBlock, given: Mapping[Var, Var], dtypes: _Dtypes) -> BindingBlock:
+class _Given(NamedTuple):
+    """What all blocks of a function know."""
+
+    low: Mapping[Var, Var]
+    """The parameters that are given in half precision, by their old variables."""
+    for_products: Set[Var]
+    dtypes: _Dtypes
+
+    def early(self, block: DataflowBlock) -> list[Var]:
+        """The values from outside of ``block`` that it is to convert at its beginning."""
+        own = {binding.var for binding in block}
+        used = dict.fromkeys(leaf for binding in block for leaf in leaves_of(binding.value))
+        return [
+            var
+            for var in used
+            if isinstance(var, Var) and var in self.for_products and var not in own and var not in self.low
+            if _is(var.ty, _HIGH)
+        ]
+
+
+def _block(block: BindingBlock, given: _Given) -> BindingBlock:
     """``block`` written again, or the dataflow blocks in its branches, if it is a plain one."""
     if not isinstance(block, DataflowBlock):
-        bindings = [_with_branches(binding, dtypes) for binding in block]
+        bindings = [_with_branches(binding, given) for binding in block]
         return block if all(a is b for a, b in zip(bindings, block, strict=True)) else BindingBlock(bindings)
-    written = _Block(given, dtypes)
+    written = _Block(given.low, given.early(block), given.for_products, given.dtypes)
     for binding in block:
         written.write(binding)
     same = len(written.bindings) == len(block)
@@ -183,14 +360,14 @@ def _block(block: BindingBlock, given: Mapping[Var, Var], dtypes: _Dtypes) -> Bi
     return DataflowBlock(written.bindings)
 
 
-def _with_branches(binding: Binding, dtypes: _Dtypes) -> Binding:
+def _with_branches(binding: Binding, given: _Given) -> Binding:
     """``binding``, with the dataflow blocks in its branches written again; these see the parameters as they were."""
     value = binding.value
     if not isinstance(value, If) or isinstance(binding, MatchCast):
         return binding
     branches: list[SeqExpr] = []
     for branch in (value.true_branch, value.false_branch):
-        blocks = [_block(block, {}, dtypes) for block in branch.blocks]
+        blocks = [_block(block, given._replace(low={})) for block in branch.blocks]
         same = all(a is b for a, b in zip(blocks, branch.blocks, strict=True))
         branches.append(branch if same else SeqExpr(blocks, branch.body))
     if branches[0] is value.true_branch and branches[1] is value.false_branch:
@@ -204,7 +381,8 @@ def _mixed(function: Function, dtypes: _Dtypes, names: Sequence[str]) -> Functio
         if param.name_hint in names and isinstance(param.ty, TensorType) and param.ty.dtype == _HIGH:
             given[param] = Var(param.name_hint, param.ty.with_dtype(dtypes.low), param.origins)
     start: list[Binding] = []
-    blocks = [_block(block, given, dtypes) for block in function.body.blocks]
+    for_products = _used_by_products_only(function, dtypes)
+    blocks = [_block(block, _Given(given, for_products, dtypes)) for block in function.body.blocks]
     outside = any(not isinstance(block, DataflowBlock) for block in function.body.blocks)
     if given and (outside or set(given) & set(_tensors(function.body.body))):
         start = [VarBinding(old, ops.astype(new, _HIGH)) for old, new in given.items()]
@@ -224,8 +402,7 @@ def ToMixedPrecision(
     ``dtype``: the narrow dtype, "float16" or "bfloat16". ``out_dtype``: in which dtype products are summed and given,
     float32 or the narrow one; float32 results are converted to that right after. ``fp16_input_names``: parameters that
     are given in the narrow dtype from now on. The function returns what it did. Only dataflow blocks are changed, those
-    in branches too (`ConvertToDataflow` makes them), as in Relax. What an operator bears is said in its row
-    (`regraft.ir.op.Precision`).
+    in branches too (`ConvertToDataflow` makes them), as in Relax, whose policy says which operators are computed so.
 
     Needs: nothing. Guarantees: dtypes of results as before. Values change as the narrow dtype rounds, and in float16
     numbers beyond 65504 become infinite, so this is never done by default. Fast where the engine computes in that
