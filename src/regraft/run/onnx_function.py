@@ -136,7 +136,9 @@ class _CompiledFunction:
         from ..formats.onnx.write.lowering import Outside, nothing
         from ..formats.onnx.write.writer import DEFAULT_OPSET, lower_function
 
-        outside = Outside(nothing, with_functions=False) if runtime_has is None else Outside(runtime_has)
+        outside = (
+            Outside(nothing, with_functions=False, scans_capture=False) if runtime_has is None else Outside(runtime_has)
+        )
         function = module[name]
         self._runtime: Final = runtime
         self._name: Final = name

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -173,10 +173,12 @@ def _check_sizes(lowered: LoweredFunction, compiled: Any, name: str) -> None:
         found = output.get_partial_shape()
         if port.value.shape is None or found.rank.is_dynamic:
             continue
-        pairs = [(own, other) for own, other in zip(port.value.shape.dims, found, strict=True) if isinstance(own, int)]
-        if any(other.is_static and other.get_length() != own for own, other in pairs):
+        dims = port.value.shape.dims
+        pairs = [(own, other) for own, other in zip(dims, found, strict=False) if isinstance(own, int)]
+        wrong = any(other.is_static and other.get_length() != own for own, other in pairs)
+        if wrong or found.rank.get_length() != len(dims):
             raise BuildError(
-                f"{name}: {port.value.name} is {list(port.value.shape.dims)} here and {found} on OpenVINO, which "
+                f"{name}: {port.value.name} is {list(dims)} here and {found} on OpenVINO, which "
                 'rounds sizes otherwise; target="onnxruntime" runs it'
             )
 
@@ -185,6 +187,18 @@ def places(model: Any, names: Sequence[str]) -> list[int | None]:
     """Where a model has the inputs of these names; None for those that it has dropped, since nothing reads them."""
     found = {name: index for index, port in enumerate(model.inputs) for name in port.get_names()}
     return [found.get(name) for name in names]
+
+
+_LOOPS: Final = ("Loop", "Scan")
+
+
+def _inside(node: ir.Node) -> Iterator[ir.Node]:
+    """The nodes of the bodies of a node."""
+    import onnx_ir as ir
+
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield from ir.traversal.RecursiveGraphIterator(attribute.as_graph())
 
 
 def _refuse(graph: ir.Graph, name: str) -> None:
@@ -214,6 +228,8 @@ def _refuse(graph: ir.Graph, name: str) -> None:
         narrow = value.dtype is not None and value.dtype.is_integer() and value.dtype.bitwidth < 32
         if narrow and node.op_type in _WRAPPING:
             refuse(value, "wraps around where it leaves its dtype, and OpenVINO stops at the limits there")
+        if node.op_type in _LOOPS and any(inner.op_type in _LOOPS for inner in _inside(node)):
+            refuse(value, "is a loop of loops, of which OpenVINO gives wrong values where one makes no step")
         if node.op_type in _DIFFERENT:
             refuse(value, f"is made by {node.op_type}, and OpenVINO's {_DIFFERENT[node.op_type]}")
 

@@ -57,6 +57,7 @@ class Options:
     dtypes: tuple[str, ...] = ("float32", "float32", "float64", "int32", "int64", "bool")
     symbolic: bool = True
     branches: bool = True
+    loops: bool = False
     casts: bool = True
     tuples: bool = True
     odd_constants: bool = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..ir import (
     GlobalVar,
     If,
     IRModule,
+    PrimValue,
     SeqExpr,
     ShapeType,
     SymVar,
@@ -35,6 +36,7 @@ from ..ir import (
 from ..ir.dims import evaluate
 from ..ir.dtypes import is_float, is_unsigned, numpy_dtype
 from ..ir.types import substitute_type, type_symvars
+from ..op.primitive.loop import STEP
 from .random_operations import (
     CHOICES,
     DEFAULT,
@@ -52,6 +54,9 @@ from .random_operations import (
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
+
+LOOP_BOUND: Final = 4.0
+"""What a loop carries stays between this and its negative."""
 
 # --- bindings, branches, functions
 
@@ -111,12 +116,54 @@ def _write_branch(write: Writer, count: int, depth: int) -> None:
     write.keep(write.builder.emit(If(condition, *sides)), max(bounds))
 
 
+def _write_loop(write: Writer, count: int, depth: int) -> None:
+    """A loop over what is visible: up to three carried values, slices of a tensor or a count, rows, a condition."""
+    random, builder = write.random, write.builder
+    starts = random.sample(found := write.tensors(is_number), random.randint(0, min(len(found), 3)))
+    scanned = [x for x in [write.pick(has_axes)] if x is not None and random.random() < 0.5]
+    until = not scanned and random.random() < 0.5
+    params = [Var("step", STEP), *[Var(f"c{i}", start.ty) for i, start in enumerate(starts)]]
+    params += [Var("row", TensorType(dims_of(x)[1:], dtype_of(x))) for x in scanned]
+    limits = dict.fromkeys(params[1 : 1 + len(starts)], LOOP_BOUND)
+    limits.update(zip(params[1 + len(starts) :], map(write.bound, scanned), strict=True))
+
+    visible = list(write.visible)
+    builder.begin_scope(params)
+    for param in params[1:]:
+        write.keep(param, limits[param])
+    _write_body(write, random.randint(1, max(count, 1)), depth + 1)
+    results = [_within_bounds(write, random.choice(write.tensors(lambda ty, x=x: ty == x.ty))) for x in starts]
+    rows = random.sample(seen := write.tensors(), random.randint(0, min(len(seen), 2)))
+    if until:
+        total = builder.emit(ops.add(params[0], const(random.randint(0, 2), "int64")))
+        results.insert(0, builder.emit(ops.less(total, const(random.randint(0, 3), "int64"))))
+    body = Function(params, builder.end_scope([*results, *rows]))
+    write.visible = visible
+
+    condition = builder.emit(const(random.random() < 0.8)) if until else None
+    steps = None if scanned else random.choice((PrimValue(random.randint(0, 3)), const(random.randint(0, 3), "int64")))
+    inside = [builder.emit(_within_bounds(write, start)) for start in starts]
+    whole = builder.emit(ops.loop(builder.emit(body, "body"), inside, scanned, steps, condition))
+    for place in range(len(starts) + len(rows)):
+        bound = LOOP_BOUND if place < len(starts) else write.bound(rows[place - len(starts)])
+        write.add(whole[place], bound)
+
+
+def _within_bounds(write: Writer, x: Var) -> Var:
+    """``x`` between limits that it does not leave however often a loop hands it on."""
+    if write.bound(x) <= LOOP_BOUND:
+        return x
+    return write.builder.emit(ops.clip(x, -LOOP_BOUND, LOOP_BOUND))
+
+
 def _write_body(write: Writer, count: int, depth: int = 0) -> None:
-    """Blocks of both kinds, and branches between them, of about ``count`` bindings."""
+    """Blocks of both kinds, and branches and loops between them, of about ``count`` bindings."""
     while count > 0:
         share = write.random.randint(1, max(count // 2, 3))
         kind = write.random.random()
-        if kind < 0.55:
+        if write.options.loops and depth < 2 and kind > 0.8:
+            _write_loop(write, share, depth)
+        elif kind < 0.55:
             _write_dataflow(write, share)
         elif kind < 0.9 or depth >= 2 or not write.options.branches:
             _write_some(write, share)

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from ....analysis import used_vars
-from ....ir.dims import Dim
+from ....analysis import free_vars, used_vars
+from ....ir.dims import Dim, SymExpr
 from ....ir.expr import Expr, GlobalVar, Var
 from ....ir.mutator import ExprMutator
 from ....ir.op import Call
 from ....ir.program import Function
 from ....ir.types import TensorType, TupleType, Type
-from ....op.primitive.loop import LoopParts, loop_parts, loop_types, stacked
+from ....op.primitive.loop import LoopParts, LoopTypes, loop_parts, loop_types, stacked
 from ...errors import ConvertError
 from .graph import dtype_of
 from .lowering import Lowered, Lowering, flat, like, lowers, onnx_shape
@@ -32,13 +32,16 @@ class _Copy(ExprMutator):
 @lowers("loop")
 def _loop(lowering: Lowering, call: Call) -> Lowered:
     parts, types = loop_parts(call), loop_types(call)
+    if not types.carried and not types.rows:
+        return ()
     function = _Copy().mutate(_function(lowering, parts.body))
     carried, scanned = lowering.value(parts.carried), lowering.fields(parts.scanned)
     assert isinstance(carried, tuple)
     writing = _Writing(lowering, function, carried, scanned, parts)
     finals = writing.scan() if _is_scan(lowering, function, parts, types.steps) else writing.loop()
     leaves = iter(finals)
-    result = (*[like(field, leaves) for field in carried], *leaves)
+    last = [like(field, leaves) for field in carried]
+    result = (*last, *_stacks(lowering, list(leaves), types))
     assert isinstance(call.ty, TupleType)
     stacks = [stacked(row, types.steps) for row in types.rows]
     for value, ty in zip(flat(result), [*_leaf_types(types.carried), *stacks], strict=True):
@@ -47,9 +50,28 @@ def _loop(lowering: Lowering, call: Call) -> Lowered:
     return result
 
 
+def _stacks(lowering: Lowering, stacks: Sequence[ir.Value], types: LoopTypes) -> list[ir.Value]:
+    """The stacks, in the sizes that they have even where no step is made: ONNX Runtime knows numbers only then.
+
+    A model that was ONNX keeps what the runtime gives it.
+    """
+    graph = lowering.graph
+    if lowering.is_from_onnx or (isinstance(types.steps, int) and types.steps > 0):
+        return list(stacks)
+    found: list[ir.Value] = []
+    for value, row in zip(stacks, types.rows, strict=True):
+        if any(isinstance(dim, SymExpr) for dim in row.shape or ()):
+            length = graph.op("Shape", value, start=0, end=1)
+            value = graph.op("Reshape", value, graph.op("Concat", length, graph.shape(row.shape or ()), axis=0))
+        found.append(value)
+    return found
+
+
 def _is_scan(lowering: Lowering, function: Function, parts: LoopParts, steps: Dim | None) -> bool:
     """Whether a `Scan` says the same. ONNX Runtime's makes at least one step: a model that had none bears that."""
     if parts.condition is not None or parts.count is not None or function.params[0] in used_vars(function):
+        return False
+    if free_vars(function) and not lowering.outside.scans_capture:
         return False
     return lowering.is_from_onnx or (isinstance(steps, int) and steps > 0)
 

@@ -103,10 +103,12 @@ class Outside(NamedTuple):
 
     ``runtime_has`` says whether an operator that a declaration names can be run; others are functions of the model or,
     without ``with_functions``, spelled out where they are called, as calls of ``spelled_out`` always are.
+    ``scans_capture``: whether the body of a `Scan` may read values from around it.
     """
 
     runtime_has: Callable[[OnnxName], bool] = lambda _name: True
     with_functions: bool = True
+    scans_capture: bool = True
     spelled_out: Op | None = None
 
 
