@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,11 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
+from regraft import save_script
 from regraft.model import explain_model, open_model
 from tests.cli.harness import invoke, spawn
 from tests.model.models import projections, save
+from tests.view.programs import layers
 
 
 @pytest.fixture
@@ -43,8 +46,107 @@ def test_optimize_runs_the_passes_of_a_list(model: Path, tmp_path: Path) -> None
 def test_inspect_shows_inputs_outputs_dims_weights_and_operators(model: Path) -> None:
     result = invoke("inspect", model)
     assert result.exit_code == 0, result.output
-    for text in ("float32[batch, 6, 16]", "value_out", "Symbolic dims: batch", "6 tensors, 1,120 numbers", "matmul"):
+    for text in (
+        "float32[batch, 6, 16]",
+        "value_out",
+        "Symbolic dims: batch",
+        "6 tensors, 1,120 numbers",
+        "MatMul",
+        "ai.onnx 20",
+    ):
         assert text in result.stdout
+
+
+def test_inspect_gives_the_same_as_json(model: Path) -> None:
+    found = json.loads(invoke("inspect", model, "--json", "--quiet", "--fix", "batch=2").stdout)
+    assert found["versions"] == {"ai.onnx": 20, "ir_version": 10}
+    source = onnx.load(model).graph
+    assert found["operators"] == dict(Counter(node.op_type for node in source.node))
+    assert found["relax_operators"]["relax.matmul"] == 3
+    weights = {one["name"]: one for one in found["weights"]}
+    tensors = [onnx.numpy_helper.to_array(one) for one in source.initializer]
+    assert sum(one["bytes"] for one in weights.values()) == sum(one.nbytes for one in tensors if one.size > 1)
+    columns = sum(one.shape[1] for one in tensors if one.ndim == 2)
+    rows = 2 * 6
+    assert found["operations"] == 2 * rows * 16 * columns + rows * columns, "products and the biases after them"
+
+
+def test_inspect_lists_all_weights_when_asked(tmp_path: Path) -> None:
+    path = tmp_path / "model.relax"
+    save_script(layers(4), path)
+    assert invoke("inspect", path).stdout.count("[8, 8]") == 8
+    assert invoke("inspect", path, "--weights").stdout.count("[8, 8]") == 12
+
+
+def test_inspect_of_an_exported_program_names_its_aten_operators(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt2"
+    torch.export.save(torch.export.export(torch.nn.Linear(3, 2), (torch.ones(1, 3),)), path)
+    assert json.loads(invoke("inspect", path, "--json").stdout)["operators"] == {"aten.linear.default": 1}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["optimize", "-o", "out.onnx", "--verify"],
+        ["convert", "-o", "out.relax"],
+        ["inspect"],
+        ["explain"],
+        ["explain", "--pass", "CombineParallelMatmul"],
+        ["run"],
+        ["bench", "--repeat", "1"],
+        ["view", "-o", "page.html"],
+    ],
+    ids=lambda arguments: "-".join(arguments[:2]),
+)
+def test_a_quiet_command_prints_nothing(
+    arguments: list[str], model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = invoke(arguments[0], model, *arguments[1:], "--quiet")
+    assert (result.exit_code, result.output) == (0, "")
+    assert invoke(arguments[0], "missing.onnx", *arguments[1:], "--quiet").stderr
+
+
+def test_random_inputs_are_drawn_from_a_range(tmp_path: Path) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Identity", [name], [f"{name}_out"]) for name in ("image", "ids")],
+        "same",
+        [
+            helper.make_tensor_value_info("image", TensorProto.FLOAT, [400]),
+            helper.make_tensor_value_info("ids", TensorProto.INT64, [400]),
+        ],
+        [
+            helper.make_tensor_value_info("image_out", TensorProto.FLOAT, [400]),
+            helper.make_tensor_value_info("ids_out", TensorProto.INT64, [400]),
+        ],
+    )
+    path = tmp_path / "same.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
+    done = invoke(
+        "run", path, "-o", tmp_path / "out.npz", "--range", "image=2:2.5", "--range", "ids=7:9", "--engine", "numpy"
+    )
+    assert done.exit_code == 0, done.stderr
+    drawn = np.load(tmp_path / "out.npz")
+    assert 2 <= drawn["image_out"].min() < 2.1 < 2.4 < drawn["image_out"].max() <= 2.5
+    assert set(drawn["ids_out"]) == {7, 8, 9}
+    for wrong, message in {
+        "image=1": "is no NAME=LOW:HIGH",
+        "image=2:1": "give a least and a greatest number",
+        "ids=0.2:0.8": "no whole number between",
+        "other=0:1": "the model's inputs are: image, ids",
+    }.items():
+        refused = invoke("run", path, "--range", wrong)
+        assert refused.exit_code == 2
+        assert message in " ".join(refused.stderr.replace("│", " ").split())
+
+
+def test_bench_gives_its_times_as_json(model: Path) -> None:
+    found = json.loads(invoke("bench", model, model, "--repeat", "2", "--threads", "1", "--json").stdout)
+    assert (found["turns"], found["clock"], len(found["times"])) == (2, "cpu", 2)
+    first, second = found["times"]
+    assert 0 < first["least"] <= first["median"]
+    assert first["times_as_fast"] is None
+    assert second["times_as_fast"] > 0
 
 
 def test_inspect_prints_the_program(model: Path) -> None:

@@ -10,7 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from regraft import BlockBuilder, Function, IRModule, TensorType, Var, const, op
+from regraft import BlockBuilder, Function, IRModule, Rule, TensorType, Var, const, op
+from regraft.dpl import is_op, wildcard
 from regraft.ir.mutator import ExprMutator
 from regraft.model import UsageError, VerificationError, optimize
 from regraft.model.comparison import compare_outputs
@@ -53,6 +54,46 @@ def test_a_wrong_result_is_told_with_output_and_size_and_not_written(tmp_path: P
     assert [one.problem is not None for one in caught.value.differences] == [True] * len(WIDTHS)
     assert caught.value.differences[0].relative == pytest.approx(1e-3, rel=0.05)
     assert files(tmp_path) == before
+
+
+def test_samples_take_the_place_of_random_inputs(tmp_path: Path) -> None:
+    """The rule is wrong for large numbers only, which random inputs do not have and one sample has."""
+    source = save(one_op("Clip", shape=[4]), tmp_path / "model.onnx")
+    x = wildcard()
+    wrong = Rule(
+        is_op("relax.clip")(x, wildcard(), wildcard()), lambda _, found: op.minimum(found[x], const(50.0)), "wrong"
+    )
+    folder = tmp_path / "samples"
+    folder.mkdir()
+    for index, least in enumerate((0, 10, 60)):
+        np.savez(folder / f"{index}.npz", x=np.arange(least, least + 4, dtype="float32"))
+    made: list[Any] = []
+    output = tmp_path / "out.onnx"
+    optimize(source, output=output, rules=wrong, verify=True, report=made.append)
+    optimize(source, output=output, rules=wrong, verify=True, inputs=[folder / "0.npz"], report=made.append)
+    assert "on 1 sample" in made[1].verification.against
+    with pytest.raises(VerificationError, match="output y") as caught:
+        optimize(source, output=output, rules=wrong, verify=True, inputs=folder)
+    assert "on 3 samples" in caught.value.against
+    assert caught.value.differences[0].absolute == 13
+
+
+def test_files_that_together_have_all_inputs_are_one_sample(tmp_path: Path) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["a", "b"], ["y"])],
+        "sum",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "ab"],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])],
+    )
+    source = save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), tmp_path / "m.onnx"
+    )
+    np.save(tmp_path / "a.npy", np.ones(3, "float32"))
+    np.save(tmp_path / "b.npy", np.full(3, -np.inf, "float32"))
+    made: list[Any] = []
+    inputs = [tmp_path / "a.npy", tmp_path / "b.npy"]
+    optimize(source, verify=True, inputs=inputs, report=made.append)
+    assert made[0].verification.against.endswith("on 1 sample")
 
 
 def test_a_difference_that_was_allowed_passes(tmp_path: Path) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import errno
 import sys
 import traceback
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
-from . import INTERRUPTED, looking, running, say_interrupted, sharding, transforming, viewing
+from . import INTERRUPTED, console, looking, running, say_interrupted, sharding, transforming, viewing
 
 VERIFICATION_FAILED: Final = 1
 WRONG_INPUT: Final = 2
@@ -26,9 +27,10 @@ class _Commands(TyperGroup):
     """The group of all commands; turns errors into messages and exit codes."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take ``--traceback`` wherever it stands, as it is mostly added to a command that has just failed."""
-        if "--traceback" in args:
-            args = ["--traceback", *[arg for arg in args if arg != "--traceback"]]
+        """Take ``--traceback`` and ``--quiet`` wherever they stand, as they are mostly added to a written command."""
+        for option in ("--traceback", "--quiet"):
+            if option in args:
+                args = [option, *[arg for arg in args if arg != option]]
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -60,6 +62,10 @@ def _report(error: Exception) -> int:
         _say(f"error: out of memory{f': {error}' if str(error) else ''}")
         return WRONG_INPUT
     if not isinstance(error, RegraftError):
+        rule = _of_a_rule(error)
+        if rule is not None:
+            _say(f"error: {type(error).__name__}: {error}, {rule}; --traceback shows the line")
+            return WRONG_INPUT
         _say(
             f"internal error: {type(error).__name__}: {error}. This is a defect of regraft: --traceback shows where; "
             "please report it"
@@ -74,6 +80,16 @@ def _report(error: Exception) -> int:
         if isinstance(error, kind):
             return code
     return WRONG_INPUT
+
+
+def _of_a_rule(error: Exception) -> str | None:
+    """Which rule of somebody else raised ``error``, and where it was; None for a defect of the package's own."""
+    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("in the rewriter of rule")]
+    package = str(Path(__file__).resolve().parent.parent)
+    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    asked = [place for place, name in enumerate(frames) if name.startswith(package)]
+    is_outside = bool(asked) and any(not name.startswith(package) for name in frames[asked[0] :])
+    return notes[0] if notes and is_outside else None
 
 
 def _say(message: str) -> None:
@@ -105,6 +121,7 @@ app = typer.Typer(
 @app.callback()
 def regraft(
     traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error was raised.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only, and what is asked for as JSON.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version, and stop.")
     ] = False,
@@ -116,6 +133,7 @@ def regraft(
     Exit codes: 0 done; 1 the result computes something else; 2 wrong usage, or a model or input that cannot be read or
     run; 3 a package is not installed; 4 the output cannot be written; 70 a defect of regraft; 130 interrupted.
     """
+    console.be_quiet(quiet)
 
 
 for add in (transforming.add_to, looking.add_to, viewing.add_to, running.add_to, sharding.add_to):

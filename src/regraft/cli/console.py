@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 from rich.table import Table
@@ -16,6 +16,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
+    from rich.tree import Tree
 
     from ..model.progress import Progress
 
@@ -30,13 +31,45 @@ def output() -> Console:
     return Console(width=_FILE_WIDTH if plain else None, highlight=False)
 
 
+_quiet = False
+
+
+def be_quiet(quiet: bool) -> None:
+    """Whether from now on tables, lines and progress are left out; what is asked for as data is not."""
+    global _quiet
+    _quiet = quiet
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """Data as JSON, also where nothing else is to be said."""
+    import json
+
+    sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_text(text: str) -> None:
+    """Several lines, as they are."""
+    if not _quiet:
+        sys.stdout.write(f"{text}\n")
+
+
+def print_tree(tree: Tree) -> None:
+    """A drawing."""
+    if not _quiet:
+        output().print(tree)
+
+
 def print_line(text: str) -> None:
     """One line, as it is."""
+    if _quiet:
+        return
     output().print(Text(text), soft_wrap=True)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int = 0) -> None:
     """A table below its title; the last ``numbers`` columns are aligned to the right."""
+    if _quiet:
+        return
     table = Table()
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index >= len(columns) - numbers else "left", overflow="fold")
@@ -56,7 +89,7 @@ def shown_progress(output: Path | None = None) -> Generator[Progress]:
     from ..model.progress import unseen
 
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if _quiet or not console.is_terminal:
         yield unseen
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

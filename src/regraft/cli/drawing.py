@@ -32,7 +32,7 @@ def draw_function(function: Function) -> None:
     drawn: set[Var] = set()
     for field in result.fields if isinstance(result, Tuple) else (result,):
         _grow(tree, field, values, drawn, depth=len(values) + 1, marks={})
-    console.output().print(tree)
+    console.print_tree(tree)
 
 
 def draw_miss(program: Function | IRModule, miss: Miss) -> None:
@@ -44,7 +44,7 @@ def draw_miss(program: Function | IRModule, miss: Miss) -> None:
     tree = Tree(Text(f"  around the nearest miss, {miss.site.var.name_hint}", style="dim"))
     for var in marks:
         _grow(tree, var, values, set(), depth=_AROUND, marks=marks)
-    console.output().print(tree)
+    console.print_tree(tree)
 
 
 def _definitions(program: Function | IRModule) -> dict[Var, Expr]:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from . import console, drawing
-from .options import FixedSizes, FunctionName, ModelPath, RuleNames, parse_sizes
+from .options import AsJson, FixedSizes, FunctionName, ModelPath, RuleNames, parse_sizes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ..model.describing import Weight
     from ..rewrite import Explanation
+
+
+_LARGEST: Final = 8
+"""How many weights are shown, unless all are asked for."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -27,10 +33,12 @@ def inspect(
     text: Annotated[
         bool, typer.Option("--text", help="Print the program, without the numbers of its weights.")
     ] = False,
+    as_json: AsJson = False,
+    weights: Annotated[bool, typer.Option("--weights", help="List every weight, not only the largest.")] = False,
     fix: FixedSizes = None,
     function: FunctionName = None,
 ) -> None:
-    """Show a model's inputs, outputs, symbolic dims, weights, and how often each operator occurs."""
+    """Show a model's inputs, outputs, symbolic dims, weights, arithmetic, and how often each operator occurs."""
     from ..model import describe_model, open_model
 
     sizes = parse_sizes(fix, "--fix")
@@ -41,18 +49,48 @@ def inspect(
         typer.echo(opened.module.script(show_meta=False))
         return
     found = describe_model(opened)
+    if as_json:
+        console.print_json({"model": str(model), **found.to_dict()})
+        return
     ports = [("input", *row) for row in found.inputs] + [("output", *row) for row in found.outputs]
     console.print_table(str(model), ("", "name", "type"), ports)
     console.print_line(f"Symbolic dims: {', '.join(found.dims) or 'none'}")
-    size = console.bytes_text(found.weight_bytes)
-    console.print_line(f"Weights: {found.weight_count} tensors, {found.weight_elements:,} numbers, {size}")
+    versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
+    console.print_line(f"Format: {found.format}{f' ({versions})' if versions else ''}")
+    if found.producer:
+        console.print_line(f"Producer: {found.producer}")
     for key, value in found.metadata.items():
         console.print_line(f"Metadata: {key} = {value}")
-    ops = sorted(found.ops.items(), key=lambda pair: (-pair[1], pair[0]))
-    rows = [(name.removeprefix("relax."), str(count)) for name, count in ops]
-    console.print_table("Operators", ("operator", "calls"), [*rows, ("all", str(sum(found.ops.values())))], numbers=1)
+    missed = f"; {found.uncounted} calls are not counted, as their sizes are not known" if found.uncounted else ""
+    console.print_line(
+        f"One run: {_count(found.operations)} operations, {_size(found.traffic)} read and written{missed}"
+    )
+    size = console.bytes_text(found.weight_bytes)
+    console.print_line(f"Weights: {len(found.weights)} tensors, {found.weight_elements:,} numbers, {size}")
+    _show_weights(found.weights, len(found.weights) if weights else _LARGEST)
+    ops = sorted(found.source_ops.items(), key=lambda pair: (-pair[1], pair[0]))
+    rows = [(name, str(count)) for name, count in ops]
+    total = ("all", str(sum(found.source_ops.values())))
+    console.print_table("Operators, as the file names them", ("operator", "calls"), [*rows, total], numbers=1)
     if sum(len(block) for block in opened.function.body.blocks) <= drawing.SMALL:
         drawing.draw_function(opened.function)
+
+
+def _show_weights(weights: Sequence[Weight], most: int) -> None:
+    shown = sorted(weights, key=lambda one: -one.bytes)[:most]
+    if not shown:
+        return
+    rows = [(one.name or "-", one.dtype, str(list(one.shape)), console.bytes_text(one.bytes)) for one in shown]
+    title = "Weights" if len(shown) == len(weights) else f"The largest of {len(weights)} weights (--weights lists all)"
+    console.print_table(title, ("weight", "dtype", "shape", "size"), rows, numbers=1)
+
+
+def _count(number: int | str) -> str:
+    return f"{number:,}" if isinstance(number, int) else number
+
+
+def _size(number: int | str) -> str:
+    return console.bytes_text(number) if isinstance(number, int) else f"{number} bytes"
 
 
 def passes() -> None:
@@ -111,12 +149,12 @@ def explain(
         with PassContext(instruments=[Explaining()]):
             done = report_passes(chosen, opened.module)
     for explanation in explanations:
-        typer.echo(str(explanation))
+        console.print_text(str(explanation))
         for finding in explanation.findings:
             if finding.misses and finding.misses[0].matched:
                 drawing.draw_miss(explanation.program, finding.misses[0])
     for one in done.passes:
-        typer.echo(str(one))
+        console.print_text(str(one))
 
 
 def _explain_all(model: Path, function: str | None, limit: int) -> None:

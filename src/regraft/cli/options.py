@@ -36,6 +36,13 @@ RuleNames: TypeAlias = Annotated[
         help="Rules to run first: of a Python file, which is run as code, or of an installed package. May be repeated.",
     ),
 ]
+Ranges: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--range", metavar="NAME=LOW:HIGH", help="The least and greatest value of a random input; may be repeated."
+    ),
+]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON on standard output instead of tables.")]
 Seed: TypeAlias = Annotated[int, typer.Option("--seed", min=0, help="Chooses the random inputs.")]
 InputFiles: TypeAlias = Annotated[
     list[Path] | None,
@@ -64,8 +71,23 @@ def parse_sizes(texts: Iterable[str] | None, option: str = "--dim") -> dict[str,
     """The sizes that ``--dim NAME=SIZE``, or another ``option``, gives; else raises `typer.BadParameter`."""
     sizes: dict[str, int] = {}
     for text in texts or ():
-        name, equals, size = text.partition("=")
+        name, equals, size = text.rpartition("=")
         if not (name and equals and size.isdecimal() and int(size)):
             raise typer.BadParameter(f"{text!r} is no NAME=SIZE, such as batch=4, of 1 or more", param_hint=option)
         sizes[name] = int(size)
     return sizes
+
+
+def parse_ranges(texts: Iterable[str] | None) -> dict[str, tuple[float, float]]:
+    """The ranges that ``--range NAME=LOW:HIGH`` gives; else raises `typer.BadParameter`."""
+    ranges: dict[str, tuple[float, float]] = {}
+    for text in texts or ():
+        name, _, bounds = text.rpartition("=")
+        low, _, high = bounds.partition(":")
+        try:
+            ranges[name] = float(low), float(high)
+        except ValueError:
+            name = ""
+        if not name:
+            raise typer.BadParameter(f"{text!r} is no NAME=LOW:HIGH, such as image=0:1", param_hint="--range")
+    return ranges

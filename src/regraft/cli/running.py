@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from . import console
-from .options import ClockName, DimSizes, FunctionName, InputFiles, ModelPath, Seed, Threads, parse_sizes
+from .options import (
+    AsJson,
+    ClockName,
+    DimSizes,
+    FunctionName,
+    InputFiles,
+    ModelPath,
+    Ranges,
+    Seed,
+    Threads,
+    parse_ranges,
+    parse_sizes,
+)
 from .sharding import MeshSizes, ShardRules, laid
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ..model import Model
+    from ..model.samples import TriedOn
+    from ..model.timing import Gain, Turns
     from ..run.profiling import OperatorTime
 
 _LONGEST = 12
@@ -42,6 +56,7 @@ def run(
     mesh: MeshSizes = None,
     shard: ShardRules = None,
     dim: DimSizes = None,
+    range: Ranges = None,  # noqa: A002 - the option's name
     seed: Seed = 0,
     function: FunctionName = None,
 ) -> None:
@@ -50,6 +65,7 @@ def run(
     import numpy as np
 
     from ..model import UsageError, check_output, open_model, output_names, staged
+    from ..model.samples import TriedOn
     from ..model.verification import run_program
 
     if output is not None and output.suffix != ".npz":
@@ -62,7 +78,7 @@ def run(
         module, options, plan = laid(opened.module, opened.name, mesh, shard)
         progress("running", 1, 2)
         entry = run_program(module, opened.name, engine, **options)
-        _, results = _inputs_and_results(opened, input, entry, sizes, seed)
+        _, results = _inputs_and_results(opened, input, entry, TriedOn(seed, sizes, parse_ranges(range)))
     names = output_names(opened.function)
     named = dict(zip(names, results, strict=True)) if len(names) == len(results) else _numbered(results)
     console.print_table(
@@ -86,15 +102,14 @@ def _inputs_and_results(
     opened: Model,
     files: Sequence[Path] | None,
     entry: Callable[[Sequence[Any]], list[np.ndarray]],
-    sizes: dict[str, int],
-    seed: int,
+    tried_on: TriedOn,
 ) -> tuple[list[Any], list[np.ndarray]]:
-    from ..model.inputs import first_that_runs, read_inputs
+    from ..model.inputs import read_inputs
 
     if files:
         inputs = read_inputs(opened.function, files)
         return inputs, entry(inputs)
-    trial = first_that_runs(opened.function, entry, seed, sizes)
+    [trial] = tried_on.trials(opened.function, entry)
     return trial.inputs, trial.outputs
 
 
@@ -108,6 +123,36 @@ def _summary(array: np.ndarray) -> str:
         return f"{array.reshape(-1)[0]}, {array.reshape(-1)[1]}, ... {array.reshape(-1)[-1]}"
     wide = array.astype(np.float64)
     return f"{wide.min():.6g} to {wide.max():.6g}, mean {wide.mean():.6g}"
+
+
+class Timed(NamedTuple):
+    """One model on one engine; times in seconds, ``gain`` beside the first of all."""
+
+    model: str
+    engine: str
+    build: float
+    first: float
+    turns: Turns
+    gain: Gain | None
+
+    def row(self) -> tuple[str, ...]:
+        """The row of the table."""
+        shown = map(console.seconds_text, (self.build, self.first, self.turns.median, self.turns.least))
+        ratio = "" if self.gain is None else str(self.gain).removesuffix(" times as fast")
+        return (self.model, self.engine, *shown, ratio)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {
+            "model": self.model,
+            "engine": self.engine,
+            "build": self.build,
+            "first": self.first,
+            "median": self.turns.median,
+            "least": self.turns.least,
+            "times_as_fast": None if self.gain is None else self.gain.ratio,
+            "noise": None if self.gain is None else self.gain.noise,
+        }
 
 
 def bench(
@@ -129,15 +174,19 @@ def bench(
         typer.Option(metavar="FILE", help="Write the time of each operator as JSON, for `regraft view --profile`."),
     ] = None,
     dim: DimSizes = None,
+    range: Ranges = None,  # noqa: A002 - the option's name
     seed: Seed = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Time models on engines, in turns: to build, the first run, a run after that, and beside the first of them."""
     sizes = parse_sizes(dim)
     from ..model import Prepared, UsageError, gain, open_model, prepared, time_in_turns
+    from ..model.samples import TriedOn
     from ..model.timing import clock_for
     from ..model.verification import run_program
 
     chosen_clock = clock_for(threads, clock)
+    tried_on = TriedOn(seed, sizes, parse_ranges(range))
     targets = [name.strip().partition(":") for name in engines.split(",")]
     if profile is not None and (len(models) > 1 or len(targets) > 1):
         raise UsageError("--profile is of one model on one engine")
@@ -150,7 +199,7 @@ def bench(
             if inputs is None:
                 progress("choosing inputs", 0, count + 1)
                 run_first = run_program(opened.module, opened.name, targets[0][0])
-                inputs, _ = _inputs_and_results(opened, input, run_first, sizes, seed)
+                inputs, _ = _inputs_and_results(opened, input, run_first, tried_on)
             for target, colon, precision in targets:
                 progress(f"{model} on {target}", len(made), count + 1)
                 options: dict[str, Any] = {"threads": threads} if target in ("onnxruntime", "openvino") else {}
@@ -159,17 +208,20 @@ def bench(
                 made.append((str(model), f"{target}{colon}{precision}", ready))
         progress("taking turns", count, count + 1)
         turns = time_in_turns([ready.run for _, _, ready in made], clock=chosen_clock, rounds=repeat)
-    rows: list[tuple[str, ...]] = []
-    for (model_name, target, ready), own in zip(made, turns, strict=True):
-        shown = map(console.seconds_text, (ready.build, ready.first, own.median, own.least))
-        ratio = "" if own is turns[0] else str(gain(turns[0], own)).removesuffix(" times as fast")
-        rows.append((model_name, target, *shown, ratio))
-    console.print_table(
-        f"Times, of {repeat} turns, by the {chosen_clock} clock",
-        ("model", "engine", "build", "first run", "median", "fastest", "times as fast"),
-        rows,
-        numbers=5,
-    )
+    timed = [
+        Timed(model_name, target, ready.build, ready.first, own, None if own is turns[0] else gain(turns[0], own))
+        for (model_name, target, ready), own in zip(made, turns, strict=True)
+    ]
+    if as_json:
+        content = {"turns": repeat, "clock": chosen_clock, "times": [one.to_dict() for one in timed]}
+        console.print_json(content)
+    else:
+        console.print_table(
+            f"Times, of {repeat} turns, by the {chosen_clock} clock",
+            ("model", "engine", "build", "first run", "median", "fastest", "times as fast"),
+            [one.row() for one in timed],
+            numbers=5,
+        )
     if profile is not None:
         assert inputs is not None
         options = {"threads": threads} if targets[0][0] == "onnxruntime" else {}

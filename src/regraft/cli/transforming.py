@@ -19,9 +19,11 @@ from .options import (
     ModelPath,
     Opset,
     OutputPath,
+    Ranges,
     RuleNames,
     Seed,
     Threads,
+    parse_ranges,
     parse_sizes,
 )
 
@@ -83,6 +85,15 @@ def optimize(
     ] = None,
     fix: FixedSizes = None,
     dim: DimSizes = None,
+    range: Ranges = None,  # noqa: A002 - the option's name
+    input: Annotated[  # noqa: A002 - the option's name
+        list[Path] | None,
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            help="Samples to verify and measure on, instead of random inputs: .npz files by name, or a folder of them.",
+        ),
+    ] = None,
     seed: Seed = 0,
     function: FunctionName = None,
     opset: Opset = None,
@@ -117,6 +128,8 @@ def optimize(
             fix=parse_sizes(fix, "--fix"),
             dims=sizes,
             seed=seed,
+            ranges=parse_ranges(range),
+            inputs=input or None,
             tolerance=tolerance,
             function=function,
             opset=opset,

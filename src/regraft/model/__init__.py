@@ -6,19 +6,21 @@ a model with what became of it. Stands on every other room but the command line,
 
 from .attempts import PrecisionReport
 from .comparison import OutputDifference
+from .describing import Description, describe_model
 from .differentiating import differentiated
 from .errors import OutputError, UsageError, VerificationError
 from .explaining import Explained, explain_model
 from .files import check_output, sizes_of, staged, write_text
 from .inputs import read_inputs
 from .measure import Measurement
-from .models import Model, describe_model, form_of, in_versions, open_model, output_names, write_model
+from .models import Model, form_of, in_versions, open_model, output_names, write_model
 from .optimizing import optimize, optimize_module
 from .report import OptimizationReport
 from .timing import Gain, Prepared, Turns, gain, prepared, time_in_turns
 from .verification import Verification, verify
 
 __all__ = [
+    "Description",
     "Explained",
     "Gain",
     "Measurement",

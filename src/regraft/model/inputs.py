@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..ir.dims import Dim, SymExpr, SymVar
-from ..ir.dtypes import is_float
+from ..ir.dtypes import as_dtype, is_float
 from ..ir.expr import Tuple, Var
 from ..ir.module import IRModule
 from ..ir.op import OpTypeError
@@ -23,6 +23,9 @@ from ..reference.trials import NoValueError, random_arguments
 from ..run import ExecutionError
 from .errors import UsageError
 from .models import with_sizes
+
+Range: TypeAlias = tuple[float, float]
+"""The least and the greatest value of an input."""
 
 _RANGES: Final = ((0, 7), (-3, 3), (0, 1), (0, 0))
 """Ranges of integers to try in turn: most are indices, some are masks, for which only 0 and 1 make sense."""
@@ -41,14 +44,18 @@ class Trial(NamedTuple):
     """Whether all results are numbers: a comparison of NaN with NaN says nothing."""
 
 
-def candidate_inputs(function: Function, seed: int, dims: Mapping[str, int]) -> Iterator[list[Any]]:
+def candidate_inputs(
+    function: Function, seed: int, dims: Mapping[str, int], ranges: Mapping[str, Range] | None = None
+) -> Iterator[list[Any]]:
     """Random inputs for ``function``, one choice after another, the same for the same ``seed``.
 
-    Floats are normally distributed; integers come from ever smaller ranges. Symbolic sizes that ``dims`` does not
-    set are small and all different, then such that they can be divided, then those that models of images and of sound
-    need; models of images start with the latter, since small sizes vanish in their layers. Raises `UsageError` where a
-    type does not say enough.
+    Inputs that ``ranges`` names are evenly distributed between its bounds, both included. Of the others, floats are
+    normally distributed, and integers come from ever smaller ranges. Symbolic sizes that ``dims`` does not set are
+    small and all different, then such that they can be divided, then those that models of images and of sound need;
+    models of images start with the latter, since small sizes vanish in their layers. Raises `UsageError` where a type
+    does not say enough.
     """
+    _check_ranges(function, ranges or {})
     typed = with_sizes(IRModule({"main": function}), "main", dims)["main"]
     plain = [(typed, False), (typed, True)]
     large = [(_enlarged(typed, batch, step), False) for batch, step in _BATCHES_AND_STEPS]
@@ -56,11 +63,42 @@ def candidate_inputs(function: Function, seed: int, dims: Mapping[str, int]) -> 
     for candidate, divisible in sized:
         for whole in _RANGES:
             try:
-                yield random_arguments(candidate, seed, whole=whole, divisible=divisible)
+                inputs = random_arguments(candidate, seed, whole=whole, divisible=divisible)
+                yield _within(ranges or {}, candidate, inputs, seed)
             except NoValueError as error:
                 raise UsageError(f"no random inputs can be made: {error}; give them: --input FILE.npz") from error
             if not _takes_integers(candidate):
                 break
+
+
+def _check_ranges(function: Function, ranges: Mapping[str, Range]) -> None:
+    types = {param.name_hint: param.ty for param in function.params}
+    for name, (low, high) in ranges.items():
+        ty = types.get(name)
+        if ty is None:
+            raise UsageError(f"a range is given for {name}; the model's inputs are: {', '.join(types) or 'none'}")
+        if not isinstance(ty, TensorType) or ty.dtype is None or ty.dtype == "bool" or ty.dtype.startswith("complex"):
+            raise UsageError(f"a range is given for {name}, which is {ty!r}; ranges are for tensors of real numbers")
+        if not (np.isfinite(low) and np.isfinite(high) and low <= high):
+            raise UsageError(f"the range of {name} goes from {low:g} to {high:g}; give a least and a greatest number")
+        if not is_float(ty.dtype) and np.ceil(low) > np.floor(high):
+            raise UsageError(f"there is no whole number between {low:g} and {high:g}, for {name}")
+
+
+def _within(ranges: Mapping[str, Range], function: Function, inputs: list[Any], seed: int) -> list[Any]:
+    """``inputs`` with those that have a range drawn from it."""
+    random = np.random.default_rng(seed)
+    found = list(inputs)
+    for place, param in enumerate(function.params):
+        if param.name_hint in ranges:
+            array = np.asarray(inputs[place])
+            low, high = ranges[param.name_hint]
+            if is_float(as_dtype(array.dtype)):
+                drawn = random.uniform(low, high, size=array.shape)
+            else:
+                drawn = random.integers(int(np.ceil(low)), int(np.floor(high)), size=array.shape, endpoint=True)
+            found[place] = drawn.astype(array.dtype)
+    return found
 
 
 def _is_of_images(function: Function) -> bool:
@@ -95,6 +133,7 @@ def first_that_runs(
     run: Callable[[Sequence[Any]], list[np.ndarray]],
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
+    ranges: Mapping[str, Range] | None = None,
 ) -> Trial:
     """Random inputs on which ``run`` succeeds with finite results; if none are finite, the first that run.
 
@@ -102,7 +141,7 @@ def first_that_runs(
     """
     fallback: Trial | None = None
     failure: Exception | None = None
-    for inputs in candidate_inputs(function, seed, dims or {}):
+    for inputs in candidate_inputs(function, seed, dims or {}, ranges):
         try:
             outputs = run(inputs)
         except (ExecutionError, OpTypeError) as error:
@@ -114,7 +153,8 @@ def first_that_runs(
         fallback = fallback or trial
     if fallback is None:
         raise UsageError(
-            f"the model runs on no random inputs: {failure}; set its sizes (--dim name=size) or give inputs (--input)"
+            f"the model runs on no random inputs: {failure}; set its sizes (--dim name=size), the "
+            "ranges of its inputs (--range name=0:1), or give inputs (--input)"
         ) from failure
     return fallback
 
@@ -147,6 +187,12 @@ def read_inputs(function: Function, paths: Sequence[Path]) -> list[Any]:
         wrong += [f"{', '.join(missing)} not given"] if missing else []
         raise UsageError(f"{'; '.join(wrong)}; the model's inputs are: {', '.join(names) or 'none'}")
     return [found[name] for name in names]
+
+
+def names_in(path: Path) -> tuple[str, ...]:
+    """The names of the inputs in an ``.npz`` file, none in an ``.npy`` file; raises `UsageError` as `read_inputs`."""
+    loaded = _loaded(path)
+    return () if isinstance(loaded, np.ndarray) else tuple(loaded)
 
 
 def _loaded(path: Path) -> np.ndarray | dict[str, np.ndarray]:

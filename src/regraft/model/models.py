@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from ..ir.errors import RegraftError
-from ..ir.expr import Constant
 from ..ir.module import IRModule
 from ..ir.program import Function
-from ..ir.types import TensorType, Type, type_symvars
-from ..ir.visitor import walk
+from ..ir.types import TensorType, Type
 from ..passes import BindSymbolicVars
 from ..passes.torch_forms import TorchForms
 from ..run.originals import RunOriginal, onnx_original, openvino_original, torch_original
@@ -289,41 +287,7 @@ def run_as_it_is(model: Model, threads: int | None = None) -> RunOriginal | None
     return None
 
 
-# --- describing
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What `describe_model` says of a model: names and types, weights, sizes that change, and how often ops occur."""
-
-    inputs: tuple[tuple[str, str], ...]
-    outputs: tuple[tuple[str, str], ...]
-    dims: tuple[str, ...]
-    weight_count: int
-    weight_elements: int
-    weight_bytes: int
-    ops: Mapping[str, int]
-    metadata: Mapping[str, str]
-
-
-def describe_model(model: Model) -> Description:
-    """What there is to say of a model before it is run. Cost: linear; weights are not read."""
-    from ..formats.onnx.write.writer import METADATA
-    from ..passes import op_counts
-
-    function = model.function
-    weights = {id(node.data): node.data for node in walk(function) if isinstance(node, Constant) and node.data.size > 1}
-    dims = {symvar.name: None for param in function.params for symvar in type_symvars(param.ty)}
-    return Description(
-        tuple((param.name_hint, type_text(param.ty)) for param in function.params),
-        tuple((name, type_text(ty)) for name, ty in zip(output_names(function), output_types(function), strict=True)),
-        tuple(dims),
-        len(weights),
-        sum(data.size for data in weights.values()),
-        sum(data.nbytes for data in weights.values()),
-        op_counts(function),
-        dict(model.module.attrs.get(METADATA, ())),
-    )
+# --- signatures
 
 
 def output_types(function: Function) -> tuple[Type, ...]:

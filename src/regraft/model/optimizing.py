@@ -16,14 +16,14 @@ from ..passes import report as report_passes
 from ..passes.pipeline import named_passes, pipeline
 from .errors import UsageError, VerificationError
 from .files import check_output, companions, sizes_of, sizes_of_files, staged, write_text
-from .inputs import first_that_runs
+from .inputs import Range
 from .measure import Bench, Measurement, States, fastest_state, run_on
 from .models import Model, as_it_is, as_source, form_of, in_versions, open_model, write_as_it_is, write_model
 from .precision import Asked, Choice, check_choice, check_precision, choose
 from .progress import Progress, Stages, unseen
 from .report import OptimizationReport
 from .rules import Rules, rules_of
-from .samples import Samples
+from .samples import Samples, TriedOn
 from .timing import Clock
 from .verification import Verification, written
 from .verification import verify as compare
@@ -88,6 +88,8 @@ def optimize(
     fix: Mapping[str, int] | None = None,
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
+    ranges: Mapping[str, Range] | None = None,
+    inputs: Samples | None = None,
     tolerance: float | None = None,
     dynamic_shapes: Any = None,
     function: str | None = None,
@@ -132,6 +134,9 @@ def optimize(
         fix: numbers for symbolic sizes, by name; the result is a model of these sizes only.
         dims: for the verification, sizes of symbolic dims by name.
         seed: for the verification, chooses the inputs.
+        ranges: for the verification, the least and the greatest value of inputs by name: ``{"x": (0, 1)}``.
+        inputs: for the verification, the measurement and the error of a precision, samples to run on in place of random
+            inputs, given like ``calibrate``.
         tolerance: for the verification, the relative difference to allow in place of the dtype's own.
         dynamic_shapes: for a `torch.nn.Module`, as `torch.export` takes it.
         function: the function to work on, in a file or module with several.
@@ -148,6 +153,7 @@ def optimize(
     if target is not None:
         form_of(target)
     check_precision(precision, target)
+    tried_on = TriedOn(seed, dims, ranges, inputs)
     stages = Stages(progress, len(chosen) + 2 + verify + measure + (precision != "float32"))
     with stages.stage("reading"):
         opened = open_model(model, args, kwargs, dynamic_shapes=dynamic_shapes, function=function, fixed=fix)
@@ -167,10 +173,10 @@ def optimize(
     if measure and precision == "float32":
         bench = Bench(engine or ("torch" if opened.form == "torch" else "onnxruntime"), threads, clock, budget)
         with stages.stage("measuring"):
-            done, measurement = _faster(opened, done, states, opened_up, target, bench, seed, dims, tolerance)
+            done, measurement = _faster(opened, done, states, opened_up, target, bench, tried_on, tolerance)
     lowered: Choice | None = None
     if precision != "float32":
-        asked = Asked(precision, max_error, calibrate, Bench(engine or "", threads, clock, budget), measure, seed, dims)
+        asked = Asked(precision, max_error, calibrate, Bench(engine or "", threads, clock, budget), measure, tried_on)
         with stages.stage("choosing a precision"):
             lowered = choose(opened, done.module, asked, target, stages.detail)
         if lowered.module is not None:
@@ -184,7 +190,7 @@ def optimize(
         if not verify:
             return None
         with stages.stage("verifying"):
-            return compare(opened, result, seed=seed, dims=dims, allowed=tolerance)
+            return compare(opened, result, seed=seed, dims=dims, ranges=ranges, inputs=inputs, allowed=tolerance)
 
     made = partial(_made, opened, done, measurement, lowered, stages)
     if target is None:
@@ -209,12 +215,11 @@ def _faster(
     opened_up: Callable[[IRModule], IRModule],
     target: Path | None,
     bench: Bench,
-    seed: int,
-    dims: Mapping[str, int] | None,
+    tried_on: TriedOn,
     tolerance: float | None,
 ) -> tuple[Optimized, Measurement]:
     """What is faster than ``opened``, ``opened`` itself if nothing is; and what was measured."""
-    inputs = first_that_runs(opened.function, run_on(opened, bench), seed, dims).inputs
+    inputs = tried_on.trials(opened.function, run_on(opened, bench))[0].inputs
     with tempfile.TemporaryDirectory(prefix="regraft-measure-") as folder:
 
         def hand_over(module: IRModule) -> Model:

@@ -41,10 +41,9 @@ from .candidates import (
 )
 from .comparison import compare_outputs
 from .errors import UsageError, VerificationError
-from .inputs import first_that_runs
 from .measure import Bench, run_on
 from .models import Model, form_of
-from .samples import Samples, read_samples
+from .samples import Samples, TriedOn, read_samples
 from .timing import clock_for, gain, time_in_turns
 from .verification import Verification, flat_arrays, names_for
 
@@ -317,8 +316,7 @@ class Asked:
     samples: Samples | None
     bench: Bench
     measure: bool
-    seed: int
-    dims: Mapping[str, int] | None
+    tried_on: TriedOn
 
 
 def check_precision(precision: str, target: Path | None) -> None:
@@ -348,7 +346,7 @@ def choose(
     own = "torch" if opened.form == "torch" else engines[0] if asked.bench.engine else "onnxruntime"
     before = run_on(opened, replace(asked.bench, engine=own))
     samples = None if asked.samples is None else read_samples(opened.function, asked.samples)
-    inputs = samples or [first_that_runs(opened.function, before, asked.seed, asked.dims).inputs]
+    inputs = samples or [trial.inputs for trial in asked.tried_on.trials(opened.function, before)]
     allowed = DEFAULT_ERRORS[asked.precision] if asked.max_error is None else asked.max_error
     expected = [before(one) for one in inputs]
     timed = asked.measure or asked.precision == "auto"

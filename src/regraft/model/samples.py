@@ -7,7 +7,8 @@ from any iterable of mappings or sequences of arrays.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from ..ir.program import Function
 from .errors import UsageError
-from .inputs import read_inputs
+from .inputs import Range, Trial, first_that_runs, names_in, read_inputs
 
 Samples: TypeAlias = (
     "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Iterable[Mapping[str, Any] | Sequence[Any]]"
@@ -25,11 +26,41 @@ Samples: TypeAlias = (
 _SUFFIXES = (".npz", ".npy")
 
 
-def read_samples(function: Function, given: Samples, most: int = 128) -> list[list[Any]]:
+@dataclass(frozen=True, slots=True)
+class TriedOn:
+    """What inputs a model is run on: those that are ``given``, or else random ones.
+
+    ``seed``, ``dims`` and ``ranges`` say how random ones are drawn, as `inputs.candidate_inputs` takes them.
+    """
+
+    seed: int = 0
+    dims: Mapping[str, int] | None = None
+    ranges: Mapping[str, Range] | None = None
+    given: Samples | None = None
+
+    def trials(self, function: Function, run: Callable[[Sequence[Any]], list[np.ndarray]]) -> list[Trial]:
+        """Each sample, or one choice of random inputs, with what ``run`` gives for it. Raises `UsageError`."""
+        if self.given is None:
+            return [first_that_runs(function, run, self.seed, self.dims, self.ranges)]
+        return [Trial(inputs, run(inputs), is_finite=True) for inputs in read_inputs_of_runs(function, self.given)]
+
+
+def read_inputs_of_runs(function: Function, given: Samples) -> list[list[Any]]:
+    """As `read_samples`, of any numbers; files that only together have all inputs are one sample."""
+    if isinstance(given, Sequence) and not isinstance(given, str) and len(given) > 1:
+        paths = [Path(one) for one in given if isinstance(one, str | os.PathLike)]
+        if len(paths) == len(given) and not any(path.is_dir() for path in paths):
+            names = {param.name_hint for param in function.params}
+            alone = len(names) == 1 if paths[0].suffix == ".npy" else names <= set(names_in(paths[0]))
+            return read_samples(function, paths, finite=False) if alone else [read_inputs(function, paths)]
+    return read_samples(function, given, finite=False)
+
+
+def read_samples(function: Function, given: Samples, most: int = 128, *, finite: bool = True) -> list[list[Any]]:
     """The samples as lists of arrays in the order of the parameters of ``function``; at most ``most``.
 
     Raises `UsageError`, which names the sample, for inputs that are missing or that the function does not have, for
-    files that cannot be read, for NaN and infinities, and where there is no sample at all.
+    files that cannot be read, for NaN and infinities (unless ``finite`` is False), and where there is no sample at all.
     """
     names = [param.name_hint for param in function.params]
     found: list[list[Any]] = []
@@ -46,7 +77,7 @@ def read_samples(function: Function, given: Samples, most: int = 128) -> list[li
                 raise UsageError(f"{place} has {len(inputs)} inputs; the model has {len(names)}: {', '.join(names)}")
         for name, value in zip(names, inputs, strict=True):
             array = np.asarray(value)
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
+            if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
                 raise UsageError(f"{place}: input {name} holds NaN or infinities, which say nothing of ranges")
         found.append(inputs)
     if not found:

@@ -18,8 +18,9 @@ from ..run import BuildError, ExecutionError, build
 from ..run.originals import RunOriginal
 from .comparison import OutputDifference, compare_outputs, problems_of
 from .errors import UsageError, VerificationError
-from .inputs import first_that_runs
+from .inputs import Range
 from .models import Model, form_of, open_model, output_names, run_as_it_is
+from .samples import Samples, TriedOn
 
 _FRAMEWORKS: Final[Mapping[str, str]] = {"onnx": "ONNX Runtime", "torch": "PyTorch"}
 
@@ -60,40 +61,54 @@ def verify(
     *,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
+    ranges: Mapping[str, Range] | None = None,
+    inputs: Samples | None = None,
     allowed: float | None = None,
 ) -> Verification:
-    """How far ``result`` is from ``model``, on random inputs.
+    """How far ``result`` is from ``model``, on random inputs or on samples: of each output, the largest difference.
 
     Args:
         model: the model as it was opened; its function says what inputs it takes.
         result: what became of it, as it will be handed over.
         seed: chooses the inputs.
         dims: sizes for symbolic dims, by name; the others are small and all different.
+        ranges: the least and the greatest value of inputs, by name.
+        inputs: samples to run on in place of random inputs.
         allowed: the relative difference that is allowed in place of the dtype's own.
 
     Raises `VerificationError` where an output differs by more than is allowed, `UsageError` where no random inputs
     can be found on which the model gives numbers.
     """
     before, against = _reference(model)
-    trial = first_that_runs(model.function, before, seed, dims)
+    trials = TriedOn(seed, dims, ranges, inputs).trials(model.function, before)
     del before  # the weights that it holds make room for those of the result
-    if not trial.is_finite:
+    if not all(trial.is_finite for trial in trials):
         raise UsageError(
             "the model gives NaN or infinities on every choice of random inputs, so there is nothing to compare; set "
-            "its sizes (--dim name=size), or leave out --verify"
+            "its sizes (--dim name=size) or the ranges of its inputs (--range name=0:1), give inputs (--input), or "
+            "leave out --verify"
         )
+    if inputs is not None:
+        against += f", on {len(trials)} {'sample' if len(trials) == 1 else 'samples'}"
+    compared: list[tuple[OutputDifference, ...]] = []
     try:
         after = run_as_it_is(result) or run_program(result.module, result.name)
-        found = after(trial.inputs)
+        for trial in trials:
+            # The new values of buffers come first where the form has no buffers to put them into.
+            found = after(trial.inputs)[-len(trial.outputs) :]
+            names = names_for(model, len(trial.outputs))
+            compared.append(compare_outputs(names, trial.outputs, found, allowed))
     except (BuildError, ExecutionError) as error:
         raise VerificationError(f"the result does not run: {error}", ()) from error
-    # The new values of buffers come first where the form has no buffers to put them into.
-    found = found[-len(trial.outputs) :]
-    differences = compare_outputs(names_for(model, len(trial.outputs)), trial.outputs, found, allowed)
+    differences = tuple(max(rows, key=_how_far) for rows in zip(*compared, strict=True))
     problems = problems_of(differences)
     if problems:
         raise VerificationError(f"the result computes something else: {problems}", differences, against)
     return Verification(differences, against)
+
+
+def _how_far(one: OutputDifference) -> tuple[bool, float]:
+    return one.problem is not None, one.relative
 
 
 def _reference(model: Model) -> tuple[RunOriginal, str]:

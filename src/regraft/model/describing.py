@@ -1,0 +1,136 @@
+"""What there is to say of a model before it is run: signature, weights, operators and arithmetic."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..analysis import estimate_cost
+from ..ir.expr import Constant
+from ..ir.types import type_symvars
+from ..ir.visitor import walk
+from ..passes import op_counts
+from .models import Model, output_names, output_types, type_text
+
+
+class Weight(NamedTuple):
+    """A tensor of the model; one without a name is called after nothing."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What `describe_model` says of a model.
+
+    ``inputs`` and ``outputs`` are names and types, ``dims`` the sizes that may change. ``source_ops`` counts the
+    operators under the names that the file has for them, ``ops`` those that they were read as. ``operations`` is the
+    arithmetic of one run and ``traffic`` the bytes that it reads and writes, as texts where they depend on dims;
+    ``uncounted`` calls are in neither.
+    """
+
+    format: str
+    versions: Mapping[str, int | str]
+    producer: str
+    inputs: tuple[tuple[str, str], ...]
+    outputs: tuple[tuple[str, str], ...]
+    dims: tuple[str, ...]
+    weights: tuple[Weight, ...]
+    source_ops: Mapping[str, int]
+    ops: Mapping[str, int]
+    operations: int | str
+    traffic: int | str
+    uncounted: int
+    metadata: Mapping[str, str]
+
+    @property
+    def weight_elements(self) -> int:
+        """The numbers in all weights."""
+        return sum(_elements(one.shape) for one in self.weights)
+
+    @property
+    def weight_bytes(self) -> int:
+        """The bytes of all weights."""
+        return sum(one.bytes for one in self.weights)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data, ready for JSON."""
+        return {
+            "format": self.format,
+            "versions": dict(self.versions),
+            "producer": self.producer,
+            "inputs": [{"name": name, "type": ty} for name, ty in self.inputs],
+            "outputs": [{"name": name, "type": ty} for name, ty in self.outputs],
+            "dims": list(self.dims),
+            "weights": [{**one._asdict(), "shape": list(one.shape)} for one in self.weights],
+            "weight_elements": self.weight_elements,
+            "weight_bytes": self.weight_bytes,
+            "operators": dict(self.source_ops),
+            "relax_operators": dict(self.ops),
+            "operations": self.operations,
+            "traffic": self.traffic,
+            "uncounted": self.uncounted,
+            "metadata": dict(self.metadata),
+        }
+
+
+def _elements(shape: tuple[int, ...]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def describe_model(model: Model) -> Description:
+    """What there is to say of a model before it is run. Cost: linear; weights are not read."""
+    from ..formats.onnx.write.writer import METADATA
+
+    function = model.function
+    tensors = {id(node.data): node.data for node in walk(function) if isinstance(node, Constant) and node.data.size > 1}
+    dims = {symvar.name: None for param in function.params for symvar in type_symvars(param.ty)}
+    ops = op_counts(function)
+    form, versions, source_ops, producer = _source_facts(model, ops)
+    cost = estimate_cost(function)
+    return Description(
+        form,
+        versions,
+        producer,
+        tuple((param.name_hint, type_text(param.ty)) for param in function.params),
+        tuple((name, type_text(ty)) for name, ty in zip(output_names(function), output_types(function), strict=True)),
+        tuple(dims),
+        tuple(Weight(data.name or "", data.dtype, data.shape, data.nbytes) for data in tensors.values()),
+        source_ops,
+        ops,
+        cost.operations if isinstance(cost.operations, int) else str(cost.operations),
+        cost.bytes if isinstance(cost.bytes, int) else str(cost.bytes),
+        cost.unknown,
+        dict(model.module.attrs.get(METADATA, ())),
+    )
+
+
+def _source_facts(model: Model, ops: Counter[str]) -> tuple[str, Mapping[str, int | str], Mapping[str, int], str]:
+    """The format, its versions, its operators and the producer of what a model was read from."""
+    if model.form == "onnx":
+        from ..formats.onnx.source_facts import onnx_facts
+
+        facts = onnx_facts(model.source)
+        return facts.format, facts.versions, facts.operators, facts.producer
+    if model.form == "torch":
+        from ..formats.torch.source_facts import torch_facts
+
+        program = model.source if model.loaded is None else model.loaded
+        if isinstance(program, sys.modules["torch"].export.ExportedProgram):
+            facts = torch_facts(program)
+            return facts.format, facts.versions, facts.operators, facts.producer
+        return "PyTorch", {}, _own_names(ops), ""
+    return "Relax", {}, _own_names(ops), ""
+
+
+def _own_names(ops: Counter[str]) -> Mapping[str, int]:
+    return {name.removeprefix("relax."): count for name, count in ops.items()}
