@@ -46,21 +46,24 @@ def test_optimize_runs_the_passes_of_a_list(model: Path, tmp_path: Path) -> None
 def test_inspect_shows_inputs_outputs_dims_weights_and_operators(model: Path) -> None:
     result = invoke("inspect", model)
     assert result.exit_code == 0, result.output
-    for text in (
+    shown = (
         "float32[batch, 6, 16]",
         "value_out",
         "Symbolic dims: batch",
         "6 tensors, 1,120 numbers",
         "MatMul",
-        "ai.onnx 20",
-    ):
+        "ai.onnx",
+    )
+    for text in shown:
         assert text in result.stdout
 
 
 def test_inspect_gives_the_same_as_json(model: Path) -> None:
     found = json.loads(invoke("inspect", model, "--json", "--quiet", "--fix", "batch=2").stdout)
-    assert found["versions"] == {"ai.onnx": 20, "ir_version": 10}
-    source = onnx.load(model).graph
+    proto = onnx.load(model)
+    source = proto.graph
+    versions = {one.domain or "ai.onnx": one.version for one in proto.opset_import}
+    assert found["versions"] == {**versions, "ir_version": proto.ir_version}
     assert found["operators"] == dict(Counter(node.op_type for node in source.node))
     assert found["relax_operators"]["relax.matmul"] == 3
     weights = {one["name"]: one for one in found["weights"]}
@@ -73,9 +76,9 @@ def test_inspect_gives_the_same_as_json(model: Path) -> None:
 
 def test_inspect_lists_all_weights_when_asked(tmp_path: Path) -> None:
     path = tmp_path / "model.relax"
-    save_script(layers(4), path)
+    save_script(layers(20), path)
     assert invoke("inspect", path).stdout.count("[8, 8]") == 8
-    assert invoke("inspect", path, "--weights").stdout.count("[8, 8]") == 12
+    assert invoke("inspect", path, "--weights").stdout.count("[8, 8]") == 60
 
 
 def test_inspect_of_an_exported_program_names_its_aten_operators(tmp_path: Path) -> None:
