@@ -266,6 +266,8 @@ class PatternWriter:
         if depth > 0 and self.happens(0.12):
             rejected = ~self._other(depth - 1)
             made = made & rejected if self.happens(0.5) else rejected & made
+        if self.happens(0.06):
+            made = made.users(self.random.choice([0, 1, 1, 2]))
         if isinstance(leaf.ty, TensorType) and self.happens(0.15):
             shape = leaf.ty.shape or ()
             sizes = [self.size, *shape[1:]] if shape else []

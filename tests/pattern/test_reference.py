@@ -40,7 +40,7 @@ def described(match: dict[Any, Any]) -> str:
 
 def ways(form: CompiledPattern, block: RandomBlock, value: Expr) -> list[dict[Any, Any]]:
     """All that the compiled pattern finds at ``value``."""
-    return list(form.matches(block.definitions, value))
+    return list(form.matches(block.definitions, value, view=BlockView(block.block)))
 
 
 @settings(max_examples=400)
@@ -56,7 +56,7 @@ def test_a_compiled_pattern_has_the_matches_of_its_definition_in_the_same_order(
             got = ways(compiled(pattern), block, value)
         except PatternError:
             assume(False)
-        want = list(matches(pattern, block.definitions, value))
+        want = list(matches(pattern, block.definitions, value, block.block))
         message = f"{pattern!r} at {value.name_hint} in\n{block.block!r}\ngot {[*map(described, got)]}"
         assert {frozen(m) for m in got} == {frozen(m) for m in want}, message
         assert not want or frozen(got[0]) == frozen(want[0]), f"another first match: {message}"
@@ -79,7 +79,7 @@ def test_a_pattern_whose_parts_are_shared_between_its_places_has_the_matches_of_
             assume(False)
         for value in values:
             got = {frozen(m) for m in ways(form, block, value)}
-            want = {frozen(m) for m in matches(root, block.definitions, value)}
+            want = {frozen(m) for m in matches(root, block.definitions, value, block.block)}
             assert got == want, f"{root!r} at {value.name_hint} in\n{block.block!r}"
 
 

@@ -18,6 +18,7 @@ from regraft import Rule, decline, explain
 from regraft.dpl import PatternError, is_const, is_op, is_tuple, is_var, repeat, wildcard
 from regraft.pattern import reasons
 from regraft.pattern.matcher.match import compiled
+from regraft.pattern.matcher.view import BlockView
 from regraft.pattern.reasons import KINDS
 from regraft.rewrite import Explanation, RewriteError
 from regraft.script import ir as I
@@ -179,7 +180,8 @@ def test_every_candidate_of_a_random_search_is_a_match_or_a_miss_with_a_reason(s
         assume(False)
 
     def matches(var: rx.Var) -> bool:
-        return next(compiled(pattern).matches(block.definitions, var), None) is not None
+        view = BlockView(block.block)
+        return next(compiled(pattern).matches(block.definitions, var, view=view), None) is not None
 
     assert all(matches(match.site.var) for match in found.matches)
     for miss in found.misses:

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from difflib import get_close_matches
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, final
 
 from ..ir.collection import collection_paused
@@ -219,6 +220,7 @@ class PassContext:
             instrument.wrote(written)
 
     def _limited(self, rule: Rule) -> Rule:
+        @wraps(rule.rewriter)
         def rewriter(*arguments: Any) -> Any:
             return _SPENT if self._left == 0 else rule.rewriter(*arguments)
 

@@ -19,6 +19,7 @@ from .pattern import (
     Extent,
     ExternFuncPattern,
     GlobalVarPattern,
+    IfPattern,
     NotPattern,
     OpPattern,
     PatternError,
@@ -112,6 +113,14 @@ def is_tuple(fields: Sequence[DFPattern], unordered: bool = False) -> TuplePatte
 def is_tuple_get_item(tuple_value: DFPattern, index: int | None = None) -> TupleGetItemPattern:
     """Field ``index`` of ``tuple_value``; any field if ``index`` is None."""
     return TupleGetItemPattern(tuple_value, index)
+
+
+def is_if(cond: DFPattern, then: DFPattern, otherwise: DFPattern) -> IfPattern:
+    """A branch on ``cond`` whose results match ``then``, where it holds, and ``otherwise``, where it does not.
+
+    What the branches compute is looked into: ``is_if(c, is_op("relax.exp")(x), x)``.
+    """
+    return IfPattern(cond, then, otherwise)
 
 
 def is_shape(shape: Sequence[Dim]) -> PrimArrPattern:

@@ -19,6 +19,7 @@ from .pattern import (
     ExternFuncPattern,
     FunctionPattern,
     GlobalVarPattern,
+    IfPattern,
     NotPattern,
     OpPattern,
     OrPattern,
@@ -31,6 +32,7 @@ from .pattern import (
     TuplePattern,
     TypePattern,
     UnorderedTuplePattern,
+    UsersPattern,
     VarPattern,
     WildcardPattern,
 )
@@ -66,16 +68,12 @@ def _copy(pattern: DFPattern, done: Mapping[DFPattern, DFPattern]) -> DFPattern:
             copy = CallPattern(again(pattern.op), [again(a) for a in pattern.args], pattern.varg_default_wildcard)
         case FunctionPattern():
             copy = FunctionPattern([again(p) for p in pattern.params], again(pattern.body))
-        case TuplePattern():
-            copy = TuplePattern([again(f) for f in pattern.fields])
-        case UnorderedTuplePattern():
-            copy = UnorderedTuplePattern([again(f) for f in pattern.fields])
+        case TuplePattern() | UnorderedTuplePattern():
+            copy = type(pattern)([again(f) for f in pattern.fields])
         case TupleGetItemPattern():
             copy = TupleGetItemPattern(again(pattern.tuple), pattern.index)
-        case OrPattern():
-            copy = OrPattern(again(pattern.left), again(pattern.right))
-        case AndPattern():
-            copy = AndPattern(again(pattern.left), again(pattern.right))
+        case OrPattern() | AndPattern() | IfPattern():
+            copy = type(pattern)(*map(again, pattern.children()))
         case NotPattern():
             copy = NotPattern(again(pattern.reject))
         case TypePattern():
@@ -84,6 +82,8 @@ def _copy(pattern: DFPattern, done: Mapping[DFPattern, DFPattern]) -> DFPattern:
             copy = DataTypePattern(again(pattern.pattern), pattern.dtype)
         case ShapePattern():
             copy = ShapePattern(again(pattern.pattern), pattern.shape)
+        case UsersPattern():
+            copy = UsersPattern(again(pattern.pattern), pattern.count)
         case AttrPattern():
             copy = AttrPattern(again(pattern.pattern), pattern.attrs)
         case PrimArrPattern():
@@ -155,6 +155,10 @@ def _text(pattern: DFPattern, texts: Mapping[DFPattern, str]) -> str:
             return f"{texts[pattern.pattern]}: {pattern.dtype}"
         case ShapePattern():
             return f"{texts[pattern.pattern]}: ({', '.join(map(str, pattern.shape))})"
+        case UsersPattern():
+            return f"{texts[pattern.pattern]}: {pattern.count} user{'' if pattern.count == 1 else 's'}"
+        case IfPattern():
+            return f"if({', '.join(map(texts.__getitem__, pattern.children()))})"
         case AttrPattern():
             attrs = ", ".join(f"{name}={value!r}" for name, value in pattern.attrs.items())
             return f"{texts[pattern.pattern]}{{{attrs}}}"

@@ -85,6 +85,13 @@ class DFPattern:
         """This, with a tensor certainly of ``shape``; size variables in it are bound by the match."""
         return ShapePattern(self, shape)
 
+    def users(self, count: int) -> UsersPattern:
+        """This, with a value that ``count`` bindings of the block compute with; an output counts as one more.
+
+        Inside of the pattern of its only user, ``p.users(1)`` says what `only_used_by` says between roots of a context.
+        """
+        return UsersPattern(self, count)
+
     def used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
         """In a `PatternContext`: the value is an operand of ``other``'s (number ``index``, or any if -1)."""
         from .context import PatternSeq
@@ -274,6 +281,24 @@ class FunctionPattern(DFPattern):
 
 
 @final
+class IfPattern(DFPattern):
+    """A branch: a condition that matches ``cond``, and branches whose results match ``then`` and ``otherwise``.
+
+    The bindings inside of a branch are looked through.
+    """
+
+    __slots__ = ("cond", "otherwise", "then")
+
+    def __init__(self, cond: DFPattern, then: DFPattern, otherwise: DFPattern) -> None:
+        self.cond = _check(cond, "the condition of an if pattern")
+        self.then = _check(then, "the true branch of an if pattern")
+        self.otherwise = _check(otherwise, "the false branch of an if pattern")
+
+    def children(self) -> tuple[DFPattern, ...]:
+        return (self.cond, self.then, self.otherwise)
+
+
+@final
 class TuplePattern(DFPattern):
     """A tuple written out, field by field; a `repeat` among ``fields`` stands for a run of them."""
 
@@ -429,6 +454,23 @@ class AttrPattern(ConstrainedPattern):
     def __init__(self, pattern: DFPattern, attrs: Mapping[str, Any]) -> None:
         super().__init__(pattern)
         self.attrs = {name: _canonical(value) for name, value in attrs.items()}
+
+
+@final
+class UsersPattern(ConstrainedPattern):
+    """``pattern``, with a value that so many bindings of the block compute with; to be an output counts as one more.
+
+    Other names of the value, and tuples that hold it, are no uses by themselves. Only a value that the block binds
+    matches: who uses another one cannot be told.
+    """
+
+    __slots__ = ("count",)
+
+    def __init__(self, pattern: DFPattern, count: int) -> None:
+        super().__init__(pattern)
+        if type(count) is not int or count < 0:
+            raise PatternError(f"users takes a number of users, 0 or more, got {count!r}")
+        self.count = count
 
 
 def _canonical(value: Any) -> Any:

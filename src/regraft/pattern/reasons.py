@@ -27,6 +27,7 @@ from .pattern import (
     ExternFuncPattern,
     FunctionPattern,
     GlobalVarPattern,
+    IfPattern,
     NotPattern,
     OpPattern,
     PrimArrPattern,
@@ -35,6 +36,7 @@ from .pattern import (
     ShapePattern,
     TupleGetItemPattern,
     TypePattern,
+    UsersPattern,
     VarPattern,
 )
 
@@ -53,6 +55,7 @@ KINDS: Final = {
     "extent": "repeats that share an extent differ in length, or a run is too short or too long",
     "not used": "a value is not used by the one that should use it",
     "no candidate": "no binding where it should be can stand for a root of the context",
+    "users": "a value has more or fewer users than wanted, or is not bound in the block",
     "extra user": "a value that only one may use has another user, or is an output of the block",
     "taken": "the binding already stands for another pattern of the context",
     "declined": "the rewriter declined",
@@ -181,6 +184,8 @@ def wrong_leaf(pattern: DFPattern, leaf: Expr, definitions: Mapping[Var, Expr]) 
                 "shape",
                 f"the shape ({', '.join(map(str, pattern.fields))}) is wanted, but here is {got}",
             )
+        case IfPattern():
+            return ("kind", f"an if is wanted, but here is {got}")
         case FunctionPattern():
             return ("kind", f"a function of {_number(len(pattern.params), 'parameter')} is wanted, but here is {got}")
         case GlobalVarPattern():
@@ -217,6 +222,16 @@ def condition(pattern: DFPattern, leaf: Expr, expr: Expr, sizes: Mapping[SymVar,
         case _:
             assert isinstance(pattern, AttrPattern)
             return ("attribute", _attribute(pattern, expr))
+
+
+def user_count(pattern: UsersPattern, leaf: Expr, users: tuple[Sequence[Var], bool] | None) -> Reason:
+    """A value has another number of users; None: it is not bound in the block, so they cannot be told."""
+    wanted = f"{_number(pattern.count, 'user')} {'is' if pattern.count == 1 else 'are'} wanted"
+    if users is None:
+        return ("users", f"{wanted}, but {show(leaf)} is not bound in this block")
+    names = [show(user) for user in users[0][:4]] + (["..."] if len(users[0]) > 4 else [])
+    found = ", ".join(names + (["what follows the block"] if users[1] else [])) or "nothing"
+    return ("users", f"{wanted}, but {show(leaf)} is used by {found}")
 
 
 def _maybe(pattern: ShapePattern, leaf: Expr, sizes: Mapping[SymVar, Any]) -> str:

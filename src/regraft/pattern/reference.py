@@ -11,7 +11,7 @@ same value for all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from ..ir.builder import operands_of
 from ..ir.dims import SymVar
 from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, ShapeExpr, Tuple, Var
 from ..ir.op import Call, Op
-from ..ir.program import BindingBlock, DataflowBlock, Function, If, VarBinding
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, VarBinding
 from ..ir.types import ShapeType, TensorType, bind_type, shapes_equal
 from .context import PatternContext, UseConstraint
 from .matcher.view import (
@@ -46,6 +46,7 @@ from .pattern import (
     ExternFuncPattern,
     FunctionPattern,
     GlobalVarPattern,
+    IfPattern,
     NotPattern,
     OpPattern,
     OrPattern,
@@ -58,6 +59,7 @@ from .pattern import (
     TuplePattern,
     TypePattern,
     UnorderedTuplePattern,
+    UsersPattern,
     VarPattern,
     WildcardPattern,
     all_patterns,
@@ -96,15 +98,30 @@ class Known(NamedTuple):
 
 
 class World(NamedTuple):
-    """What does not change during a match: what variables are bound to, and which patterns mean one value for all."""
+    """What does not change during a match: what variables are bound to, and which patterns mean one value for all.
+
+    ``block`` is the one that is searched; if it is no more than bindings, nothing is seen after it.
+    """
 
     definitions: Definitions
     shared: frozenset[DFPattern]
+    block: BindingBlock | Sequence[Binding]
+
+    def inside(self, bodies: Sequence[BindingBlock]) -> World:
+        """This, with the bindings of a body as well."""
+        found = {b.var: b.value for block in bodies for b in block if isinstance(b, VarBinding)}
+        return self._replace(definitions={**self.definitions, **found})
 
 
-def matches(pattern: DFPattern, definitions: Definitions, leaf: Expr) -> Iterator[dict[Any, Any]]:
-    """Each way in which ``leaf`` matches, as it is written: from each pattern to what a rewriter is shown for it."""
-    world = World(definitions, _shared([pattern]))
+def matches(
+    pattern: DFPattern, definitions: Definitions, leaf: Expr, block: BindingBlock | None = None
+) -> Iterator[dict[Any, Any]]:
+    """Each way in which ``leaf`` matches, as it is written: from each pattern to what a rewriter is shown for it.
+
+    It stands in ``block``; without one, all ``definitions`` are taken for the bindings of one.
+    """
+    bindings = [VarBinding(var, value) for var, value in definitions.items()] if block is None else block
+    world = World(definitions, _shared([pattern]), bindings)
     for known in _ways(pattern, leaf, Known(), world):
         if _nothing_rejected_matches(known, world):
             yield {**known.shown, **known.sizes}
@@ -127,7 +144,7 @@ def _shared(roots: Sequence[DFPattern]) -> frozenset[DFPattern]:
 def _nothing_rejected_matches(known: Known, world: World) -> bool:
     """``~p``: the value has no match of ``p`` that agrees with the rest of the match. What ``p`` binds stays inside."""
     for pattern, value, definitions, own in known.rejections:
-        inner = World(definitions, world.shared)
+        inner = world._replace(definitions=definitions)
         leaves = {p: found for p, found in {**known.leaves, **own}.items() if found is not None}
         start = known._replace(leaves=leaves, rejections=())
         if any(_nothing_rejected_matches(found, inner) for found in _ways(pattern, value, start, inner)):
@@ -175,8 +192,19 @@ def _ways(pattern: DFPattern, operand: Expr, known: Known, world: World) -> Iter
                 sizes = dict(found.sizes)
                 if _holds(pattern, leaf, bound, sizes):
                     yield found._replace(sizes=sizes).bind(pattern, leaf, found.shown[pattern.pattern])
+        case UsersPattern():  # The value is bound in the block, and used so often.
+            for found in _ways(pattern.pattern, operand, known, world):
+                if _user_count(leaf, world) == pattern.count:
+                    yield found.bind(pattern, leaf, found.shown[pattern.pattern])
         case FunctionPattern():
             yield from _function(pattern, leaf, known, world)
+        case IfPattern():  # A branch whose condition matches, and the results of both branches, looking inside.
+            if isinstance(bound, If):
+                then, otherwise = (world.inside(b.blocks) for b in (bound.true_branch, bound.false_branch))
+                for first in _ways(pattern.cond, bound.cond, known, world):
+                    for second in _ways(pattern.then, bound.true_branch.body, first, then):
+                        for found in _ways(pattern.otherwise, bound.false_branch.body, second, otherwise):
+                            yield found.bind(pattern, leaf, bound)
         case PrimArrPattern():  # A shape written out, of certainly these sizes.
             sizes = dict(known.sizes)
             if isinstance(leaf, ShapeExpr) and bind_type(ShapeType(pattern.fields), leaf.ty, sizes) is True:
@@ -251,9 +279,7 @@ def _function(pattern: FunctionPattern, leaf: Expr, known: Known, world: World) 
     function = definition(world.definitions, leaf)
     if not isinstance(function, Function) or len(function.params) != len(pattern.params):
         return
-    bindings = [binding for block in function.body.blocks for binding in block]
-    inside = {binding.var: binding.value for binding in bindings if isinstance(binding, VarBinding)}
-    inner = World({**world.definitions, **inside}, world.shared)
+    inner = world.inside(function.body.blocks)
     values = (*function.params, function.body.body)
     for found in _in_a_row((*pattern.params, pattern.body), values, known, inner):
         yield found.bind(pattern, leaf, function)
@@ -398,7 +424,7 @@ def context_matches(context: PatternContext, block: BindingBlock) -> Iterator[di
     roots = context.roots()
     plain = [root for root in roots if not isinstance(root, RepeatPattern)]
     repeats = sorted((root for root in roots if isinstance(root, RepeatPattern)), key=lambda root: root.min == 0)
-    world = World(definitions, _shared(roots))
+    world = World(definitions, _shared(roots), block)
     values = _values_of(block, definitions)
     for placed, left in _place_roots(plain, values, Known(), world):
         for known in _place_repeats(repeats, [v for v in left if v in bound], placed, world):
@@ -497,22 +523,42 @@ def _has_other_use(source: Expr, user: Expr, block: BindingBlock, definitions: D
     """Whether anything but ``user`` computes with ``source``, or hands it out of the block; constants are free."""
     if not isinstance(source, Var):
         return False
+    others = [var for var in _users(source, block, definitions, beside=user) if var is not user]
+    return bool(others) or _is_handed_out(source, block, definitions, beside=user)
+
+
+def _is_handed_out(source: Expr, block: BindingBlock, definitions: Definitions, beside: Expr | None = None) -> bool:
+    """Whether the value is seen after the block, by any of its names or in a tuple."""
     is_dataflow = isinstance(block, DataflowBlock)
-    for binding in block:
-        is_seen_outside = not (is_dataflow and isinstance(binding.var, DataflowVar))
-        if is_seen_outside and _holds_value(binding.var, source, definitions, user):
-            return True
+    seen = [b.var for b in block if not (is_dataflow and isinstance(b.var, DataflowVar))]
+    return any(_holds_value(var, source, definitions, beside) for var in seen)
+
+
+def _users(
+    source: Expr, bindings: Iterable[Binding], definitions: Definitions, beside: Expr | None = None
+) -> list[Var]:
+    """The variables whose bindings compute with a value; other names and tuples do not compute."""
+    found: list[Var] = []
+    for binding in bindings:
         only_names = isinstance(binding, VarBinding) and (
             isinstance(binding.value, Tuple) or resolve(definitions, binding.var) is not binding.var
         )
-        if binding.var is user or only_names:
-            continue
         operands = operands_of(binding.value) or (binding.value,)
         if isinstance(binding.value, If | Function):
             operands = free_vars(binding.value)
-        if any(_holds_value(operand, source, definitions, user) for operand in operands):
-            return True
-    return False
+        if not only_names and any(_holds_value(operand, source, definitions, beside) for operand in operands):
+            found.append(binding.var)
+    return found
+
+
+def _user_count(source: Expr, world: World) -> int | None:
+    """How many bindings compute with a value, and one more if it is seen after the block; None if not bound there."""
+    if all(source is not binding.var for binding in world.block):
+        return None
+    count = len(_users(source, world.block, world.definitions))
+    if isinstance(world.block, BindingBlock):
+        count += _is_handed_out(source, world.block, world.definitions)
+    return count
 
 
 def _one_shape(leaves: Sequence[Expr | None]) -> bool:

@@ -70,12 +70,20 @@ Listener: TypeAlias = Callable[[Event], None]
 
 
 class Bindings(Mapping[Var, Expr]):
-    """What the variables of the block are bound to, as a rewriter over several bindings sees it."""
+    """What the variables of the block are bound to, as a rewriter sees it.
 
-    __slots__ = ("_session",)
+    Questions about a value take its variable, or, of a match, the expression that it shows.
+    """
 
-    def __init__(self, session: EditSession) -> None:
+    __slots__ = ("_session", "_shown")
+
+    def __init__(self, session: EditSession, shown: Mapping[int, Var] = MappingProxyType({})) -> None:
         self._session = session
+        self._shown = shown
+
+    def _leaf(self, value: Expr) -> Expr:
+        known = self._shown.get(id(value))
+        return resolve(self._session.definitions, value) if known is None else known
 
     def __getitem__(self, var: Var) -> Expr:
         return self._session.definitions[var]
@@ -91,7 +99,7 @@ class Bindings(Mapping[Var, Expr]):
 
         Cost: the values between the first of ``others`` and ``value`` in the block.
         """
-        leaf = resolve(self._session.definitions, value)
+        leaf = self._leaf(value)
         return isinstance(leaf, Var) and self._session.depends_on(leaf, others)
 
     def depths(self, values: Iterable[Var]) -> dict[Var, int]:
@@ -104,11 +112,11 @@ class Bindings(Mapping[Var, Expr]):
 
     def users_of(self, value: Expr) -> tuple[Var, ...]:
         """The bindings that compute with ``value``, in block order."""
-        return tuple(self._session.consumers(resolve(self._session.definitions, value))[0])
+        return tuple(self._session.consumers(self._leaf(value))[0])
 
     def is_output(self, value: Expr) -> bool:
         """Whether ``value`` is seen after the block."""
-        return self._session.consumers(resolve(self._session.definitions, value))[1]
+        return self._session.consumers(self._leaf(value))[1]
 
 
 class Plan:
@@ -124,6 +132,7 @@ class Plan:
                 self.calls.append((rule, compiled(rule.pattern)))
         self.depth = max((form.depth for _, form in self.calls), default=0)
         self.any_op = [entry for entry in self.calls if entry[1].ops is None]
+        self.most_users = max((form.most_users for _, form in self.calls), default=-1)
         self.by_op: dict[Expr, list[tuple[Rule, CompiledPattern]]] = {}
         for op in dict.fromkeys(op for _, form in self.calls for op in form.ops or ()):
             self.by_op[op] = [entry for entry in self.calls if entry[1].ops is None or op in entry[1].ops]
@@ -188,6 +197,8 @@ class BlockRun:
         self.queued: set[Var] = set()
         self.bindings = Bindings(session)
         self._declined = _Declined(session)
+        if plan.most_users >= 0:
+            session.recounted = {}
 
     def run(self) -> bool:
         """Rewrite until nothing changes; whether anything did."""
@@ -237,8 +248,13 @@ class BlockRun:
 
     def _try_ways(self, rule: Rule, form: CompiledPattern, var: Var, value: Expr) -> bool:
         rewriter = rule.rewriter
-        for ways, matchings in enumerate(form.matches(self.session.definitions, var), 1):
-            result = _asked(rule, var, rewriter, value, matchings)
+        session = self.session
+        for ways, matchings in enumerate(form.matches(session.definitions, var, view=session), 1):
+            if rule.takes_bindings:
+                seen = Bindings(session, {id(value): var, **self._known(var, value, matchings)})
+                result = _asked(rule, var, rewriter, value, matchings, seen)
+            else:
+                result = _asked(rule, var, rewriter, value, matchings)
             if result is value or result is None:
                 self._tell(rule, var, "the rewriter returned the expression itself", ())
                 if self._asked_enough(rule, var, ways):
@@ -343,6 +359,8 @@ class BlockRun:
         session.added.clear()
         if not self.plan.calls:
             return
+        if session.recounted:
+            frontier.extend(self._recounted())
         for var in frontier:
             self._enqueue(var)
         reached = set(frontier)
@@ -355,6 +373,22 @@ class BlockRun:
                         above.append(user)
                         self._enqueue(user)
             frontier = above
+
+    def _recounted(self) -> Iterator[Var]:
+        """The values that an edit gave other users, and that may now have as few as a rule wants."""
+        session = self.session
+        most = 4 * self.plan.most_users + 16  # other names and tuples count among users here
+        seen: dict[Var, None] = {}
+        pending = list(session.recounted or ())
+        session.recounted = {}
+        while pending:
+            var = pending.pop()
+            if var in seen or var not in session.position or len(session.users.get(var, ())) > most:
+                continue
+            seen[var] = None
+            if not isinstance(session.definitions.get(var), Call | None):
+                pending.extend(leaf for leaf in leaves_of(session.definitions[var]) if isinstance(leaf, Var))
+        yield from seen
 
 
 def _asked(rule: Rule, var: Var, rewriter: Callable[..., Any], *given: Any) -> Any:

@@ -33,6 +33,7 @@ from ..pattern.pattern import (
     ConstrainedPattern,
     DFPattern,
     FunctionPattern,
+    IfPattern,
     OrPattern,
     RepeatPattern,
     TupleGetItemPattern,
@@ -210,7 +211,7 @@ class _Search:
     def _look_at_value(self, block: _Block, form: CompiledPattern, var: Var) -> None:
         tracer = _Furthest()
         definitions = block.session.definitions
-        if next(form.matches(definitions, var, tracer), None) is None:
+        if next(form.matches(definitions, var, tracer, block.session), None) is None:
             self._miss(block, var, tracer)
             return
         if not self.is_rule:
@@ -350,6 +351,8 @@ def _child_text(parent: DFPattern, index: int) -> str:
             return "the callee" if index == 0 else f"arg {index - 1} of {describe(parent.op)}"
         case TupleGetItemPattern():
             return "the tuple of a projection"
+        case IfPattern():
+            return ("the condition of an if", "the true branch of an if", "the false branch of an if")[index]
         case FunctionPattern():
             return "the function's body" if index == len(parent.params) else f"parameter {index} of the function"
         case _:

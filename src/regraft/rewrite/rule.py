@@ -1,12 +1,14 @@
 """Rules are values: a pattern, a rewriter, a name; and sets of them, composed with ``|``.
 
-A rule over a `DFPattern` rewrites one value at a time: ``rewriter(expr, matchings) -> expr``. A rule over a
-`PatternContext` rewrites several bindings together: ``rewriter(matchings, bindings) -> {Var: Expr}``. Both may decline.
+A rule over a `DFPattern` rewrites one value at a time: ``rewriter(expr, matchings) -> expr``, or, if it takes them,
+``rewriter(expr, matchings, bindings) -> expr``. A rule over a `PatternContext` rewrites several bindings together:
+``rewriter(matchings, bindings) -> {Var: Expr}``. Each may decline.
 Applying a rule or a set is the engine's work (`engine`); this module knows only what they are.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
@@ -20,7 +22,9 @@ from .errors import RewriteError
 if TYPE_CHECKING:
     from .drive import Listener
 
-CallRewriter: TypeAlias = Callable[[Expr, dict[DFPattern, Any]], Any]
+CallRewriter: TypeAlias = (
+    "Callable[[Expr, dict[DFPattern, Any]], Any] | Callable[[Expr, dict[DFPattern, Any], Any], Any]"
+)
 BindingsRewriter: TypeAlias = Callable[[dict[DFPattern, Any], Any], Any]
 _Program = TypeVar("_Program", Function, IRModule)
 
@@ -70,9 +74,12 @@ class PatternMatchingRewriter:
 
 @final
 class Rule(PatternMatchingRewriter):
-    """Where ``pattern`` matches, put what ``rewriter`` returns. ``name`` is for messages and reports."""
+    """Where ``pattern`` matches, put what ``rewriter`` returns. ``name`` is for messages and reports.
 
-    __slots__ = ("name", "pattern", "rewriter")
+    The rewriter of a `DFPattern` may take a third parameter: the bindings of the block, as that of a context does.
+    """
+
+    __slots__ = ("name", "pattern", "rewriter", "takes_bindings")
 
     def __init__(
         self, pattern: DFPattern | PatternContext, rewriter: CallRewriter | BindingsRewriter, name: str = ""
@@ -83,6 +90,7 @@ class Rule(PatternMatchingRewriter):
             raise RewriteError(f"a rule needs a function that makes the replacement, got {rewriter!r}")
         self.pattern = pattern
         self.rewriter: Callable[..., Any] = rewriter
+        self.takes_bindings = isinstance(pattern, DFPattern) and _takes_a_third(rewriter)
         self.name = name or getattr(rewriter, "__name__", "") or type(rewriter).__name__
 
     def rules(self) -> tuple[Rule, ...]:
@@ -91,6 +99,16 @@ class Rule(PatternMatchingRewriter):
 
     def __repr__(self) -> str:
         return f"Rule({self.name!r})"
+
+
+def _takes_a_third(rewriter: Callable[..., Any]) -> bool:
+    """Whether a rewriter asks for the bindings: by a third parameter without a default, or by that name."""
+    try:
+        parameters = list(inspect.signature(rewriter).parameters.values())
+    except (TypeError, ValueError):
+        return False
+    third = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][2:3]
+    return any(p.default is p.empty or p.name == "bindings" for p in third)
 
 
 @final

@@ -58,6 +58,7 @@ class EditSession(BlockView):
         "journal",
         "merged_origins",
         "pinned",
+        "recounted",
         "replacing",
         "share",
         "state",
@@ -82,6 +83,8 @@ class EditSession(BlockView):
         """Values that edits have added and that have not been looked at yet."""
         self.journal: dict[Var, Expr | None] | None = None
         """What has been bound since it was last emptied, None for what went; kept where somebody asks for it."""
+        self.recounted: dict[Var, None] | None = None
+        """Values whose users edits have changed since it was last emptied; kept where a rule counts users."""
         self.merged_origins: dict[Var, Origins] = {}
         """Origins of edited values that are more than those of their variables."""
         self.state: int | None = None
@@ -265,6 +268,8 @@ class EditSession(BlockView):
         if self.journal is not None:
             self.journal[var] = value
         self.define(var, value)
+        if self.recounted is not None:
+            self.recounted.update(dict.fromkeys(leaf for leaf in leaves_of(value) if isinstance(leaf, Var)))
 
     def _unlink(self, var: Var, value: Expr) -> list[Var]:
         """Forget that ``var`` is bound to ``value``; gives the variables that it used."""
@@ -279,6 +284,8 @@ class EditSession(BlockView):
             if entry is not None:
                 entry.pop(var, None)
                 used.append(leaf)  # pyright: ignore[reportArgumentType]
+        if self.recounted is not None:
+            self.recounted.update(dict.fromkeys(used))
         return used
 
     def raise_positions(self, edited: Iterable[Var]) -> None:

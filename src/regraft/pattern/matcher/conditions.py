@@ -26,9 +26,11 @@ from ..pattern import (
     ScalarPattern,
     ShapePattern,
     TypePattern,
+    UsersPattern,
     VarPattern,
     WildcardPattern,
 )
+from .links import other_users, view_of
 from .machine import Search
 from .view import Definitions, definition, is_number, is_single, resolve, same_attribute, same_value
 
@@ -85,8 +87,18 @@ def condition(pattern: ConstrainedPattern) -> Callable[[Search, Expr], bool]:
             return lambda _search, leaf: isinstance(leaf.ty, TensorType) and leaf.ty.dtype == dtype
         case AttrPattern(attrs=attrs):
             return _attributes(attrs)
+        case UsersPattern(count=count):
+            return lambda search, leaf: (
+                (users := users_of(search, leaf)) is not None and len(users[0]) + users[1] == count
+            )
         case _:
             raise PatternError(f"{type(pattern).__name__} is a kind of pattern that the matcher does not know")
+
+
+def users_of(search: Search, leaf: Expr) -> tuple[list[Var], bool] | None:
+    """What computes with ``leaf``, and whether it is seen after the block; None if the block does not bind it."""
+    view = view_of(search)
+    return other_users(view, leaf) if leaf in view.position else None
 
 
 def _typed(pattern: DFPattern, holds: Callable[[Expr, dict[SymVar, Any]], bool]) -> Callable[[Search, Expr], bool]:

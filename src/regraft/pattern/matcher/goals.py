@@ -12,7 +12,7 @@ from typing import Any
 
 from ...ir.expr import ShapeExpr, Tuple
 from ...ir.op import Call, Op
-from ...ir.program import Function, SeqExpr, VarBinding
+from ...ir.program import Function, If, VarBinding
 from ...ir.types import ShapeType, bind_type
 from .. import reasons
 from ..pattern import (
@@ -21,6 +21,7 @@ from ..pattern import (
     ConstrainedPattern,
     DFPattern,
     FunctionPattern,
+    IfPattern,
     NotPattern,
     OrPattern,
     PatternError,
@@ -29,10 +30,11 @@ from ..pattern import (
     TupleGetItemPattern,
     TuplePattern,
     UnorderedTuplePattern,
+    UsersPattern,
     WildcardPattern,
     all_patterns,
 )
-from .conditions import condition, leaf_check, size_variables
+from .conditions import condition, leaf_check, size_variables, users_of
 from .machine import FAILED, Goal, Goals, Rejection, Search, Step
 from .parts import bindable, fixed_op, inner_first, refuse_two_runs, shared_throughout
 from .rows import Row, Run
@@ -94,6 +96,8 @@ class Steps:
                 step = self._constrained(pattern)
             case FunctionPattern():
                 step = self._function(pattern)
+            case IfPattern():
+                step = self._if(pattern)
             case PrimArrPattern():
                 step = _shape_literal(pattern)
             case _:
@@ -254,31 +258,62 @@ class Steps:
 
         def why(search: Search, _goal: Goal) -> reasons.Reason:
             leaf = search.bound[pattern.pattern][0]
+            if isinstance(pattern, UsersPattern):
+                return reasons.user_count(pattern, leaf, users_of(search, leaf))
             return reasons.condition(pattern, leaf, definition(search.definitions, leaf), search.sizes)
 
         check_step = Step(pattern, check, why)
         return Step(pattern, run)
 
     def _function(self, pattern: FunctionPattern) -> Step:
-        """The parameters and the result, looking through the bindings inside."""
-        row = self._row(pattern, (*pattern.params, pattern.body), 0)
+        """The parameters and the result."""
+        row = self._row(pattern, pattern.params, 0)
+        body_step = _inside(pattern, self.root(pattern.body), len(pattern.params))
 
         def run(search: Search, goal: Goal) -> Goals:
-            outer = search.definitions
-            leaf = resolve(outer, goal[1])
-            function = definition(outer, leaf)
+            leaf = resolve(search.definitions, goal[1])
+            function = definition(search.definitions, leaf)
             if not isinstance(function, Function) or len(function.params) != len(pattern.params):
                 return FAILED
             search.bind(pattern, leaf, function)
-            search.change("definitions", _inside(function.body, outer))
-            return row.goals((*function.params, function.body.body), (leave_step, outer, *goal[2:]), goal)
+            return row.goals(function.params, (body_step, function.body, *goal[2:]), goal)
 
-        def leave(search: Search, goal: Goal) -> Goals:
-            search.change("definitions", goal[1])
-            return goal[2]
-
-        leave_step = Step(pattern, leave)
         return Step(pattern, run, _wrong_leaf(pattern))
+
+    def _if(self, pattern: IfPattern) -> Step:
+        """The condition, and the results of both branches."""
+        cond = self.root(pattern.cond)
+        then = _inside(pattern, self.root(pattern.then), 1)
+        otherwise = _inside(pattern, self.root(pattern.otherwise), 2)
+
+        def run(search: Search, goal: Goal) -> Goals:
+            leaf = resolve(search.definitions, goal[1])
+            branch = definition(search.definitions, leaf)
+            if not isinstance(branch, If):
+                return FAILED
+            search.bind(pattern, leaf, branch)
+            goals = (then, branch.true_branch, (otherwise, branch.false_branch, *goal[2:]), *goal[3:])
+            return (cond, branch.cond, goals, goal, 0)
+
+        return Step(pattern, run, _wrong_leaf(pattern))
+
+
+def _inside(owner: DFPattern, result: Step, index: int) -> Step:
+    """The step for the result of a body, child ``index`` of ``owner``, looking through the bindings inside."""
+
+    def enter(search: Search, goal: Goal) -> Goals:
+        body, outer = goal[1], search.definitions
+        bindings = (binding for block in body.blocks for binding in block)
+        inside: Definitions = {b.var: b.value for b in bindings if isinstance(b, VarBinding)}
+        search.change("definitions", ChainMap(inside, outer))  # pyright: ignore[reportArgumentType]
+        return (result, body.body, (leave_step, outer, *goal[2:]), goal, index)
+
+    def leave(search: Search, goal: Goal) -> Goals:
+        search.change("definitions", goal[1])
+        return goal[2]
+
+    leave_step = Step(owner, leave)
+    return Step(owner, enter, apart=frozenset({owner}))
 
 
 def _differ(args: Sequence[DFPattern]) -> bool:
@@ -288,12 +323,6 @@ def _differ(args: Sequence[DFPattern]) -> bool:
     """
     same = len(args) == 2 and args[0] is args[1]
     return len(args) == 2 and (not same or any(isinstance(p, TupleGetItemPattern) for p in all_patterns(args[0])))
-
-
-def _inside(body: SeqExpr, outer: Definitions) -> Definitions:
-    """What variables are bound to inside of ``body``."""
-    bindings = (binding for block in body.blocks for binding in block)
-    return ChainMap({b.var: b.value for b in bindings if isinstance(b, VarBinding)}, outer)  # pyright: ignore[reportArgumentType]
 
 
 def _looked_up(step: Step) -> Step:

@@ -12,6 +12,8 @@ from .. import reasons
 from ..pattern import (
     CallPattern,
     DFPattern,
+    FunctionPattern,
+    IfPattern,
     NotPattern,
     OrPattern,
     RepeatPattern,
@@ -112,6 +114,9 @@ def heights_above(root: DFPattern, part: DFPattern) -> frozenset[int]:
                 above[pattern] = frozenset().union(*inner) if all(inner) else frozenset()
             case CallPattern():
                 above[pattern] = frozenset(height + 1 for heights in inner[1:] for height in heights)
+            case FunctionPattern() | IfPattern():
+                # What is used inside of a branch or a function, is used by the binding that holds it.
+                above[pattern] = frozenset({1}) if any(inner) else frozenset()
             case TuplePattern() | UnorderedTuplePattern() | TupleGetItemPattern():
                 # A tuple of calls is one use above them; below a call, it and its fields are used by one and the same.
                 above[pattern] = frozenset(height + more for heights in inner for height in heights for more in (0, 1))
@@ -143,8 +148,8 @@ def holds(definitions: Definitions, expr: Expr, source: Expr, beside: Expr | Non
     return False
 
 
-def other_users(view: BlockView, source: Expr, user: Expr) -> tuple[list[Var], bool]:
-    """What computes with ``source`` beside ``user``, and whether it is handed out of the block beside it.
+def other_users(view: BlockView, source: Expr, user: Expr | None = None) -> tuple[list[Var], bool]:
+    """What computes with ``source`` beside ``user``, if any, and whether it is handed out of the block beside it.
 
     Aliases, and tuples that hold it, are not uses by themselves. Cost: linear in the users of its names.
     """

@@ -7,7 +7,16 @@ from typing import Any
 
 from ...ir.expr import Expr, Var
 from ..matchings import Matchings
-from ..pattern import AndPattern, ConstrainedPattern, DFPattern, NotPattern, OrPattern, RepeatPattern
+from ..pattern import (
+    AndPattern,
+    ConstrainedPattern,
+    DFPattern,
+    NotPattern,
+    OrPattern,
+    RepeatPattern,
+    UsersPattern,
+    all_patterns,
+)
 from .goals import Steps
 from .machine import Search, Tracer
 from .parts import inner_first, root_ops
@@ -25,9 +34,12 @@ def depth(pattern: DFPattern) -> int:
 
 
 class CompiledPattern:
-    """A pattern ready to run. ``ops`` are the operators its root may call (None: any value may match)."""
+    """A pattern ready to run. ``ops`` are the operators its root may call (None: any value may match).
 
-    __slots__ = ("depth", "ops", "pattern", "step", "step_count")
+    ``most_users`` is the largest number of users that it asks for, -1 if it asks for none.
+    """
+
+    __slots__ = ("depth", "most_users", "ops", "pattern", "step", "step_count")
 
     def __init__(self, pattern: DFPattern) -> None:
         steps = Steps([pattern])
@@ -36,11 +48,21 @@ class CompiledPattern:
         self.step_count = len(steps.of) + len(steps.runs)
         self.ops = root_ops(pattern)
         self.depth = depth(pattern)
+        counts = [part.count for part in all_patterns(pattern) if isinstance(part, UsersPattern)]
+        self.most_users = max(counts, default=-1)
 
     def matches(
         self, definitions: Definitions, value: Expr, tracer: Tracer | None = None, view: BlockView | None = None
     ) -> Iterator[dict[Any, Any]]:
-        """Each way in which ``value`` matches: from each pattern to what a rewriter is shown for it."""
+        """Each way in which ``value`` matches: from each pattern to what a rewriter is shown for it.
+
+        Users are counted in the block ``view``; without it all ``definitions`` are one, of which nothing is seen after.
+        """
+        if view is None and self.most_users >= 0:
+            view = BlockView(None)
+            for var, bound in definitions.items():
+                view.position[var] = len(view.position)
+                view.define(var, bound)
         search = Search(definitions, view, tracer)
         for _ in search.solutions((self.step, value, None, None, 0)):
             found: dict[Any, Any] = {pattern: pair[1] for pattern, pair in search.bound.items()}
