@@ -176,7 +176,7 @@ class GraphWriter:
             for index, operand in enumerate(operands):
                 parameter = signature.inputs[min(index, len(signature.inputs) - 1)]
                 if operand is not None and parameter == signature.main:
-                    operands[index] = self._widened(operand, computed)
+                    operands[index] = self.widened(operand, computed)
         results: list[ir.Value] = []
         given: list[ir.Value] = []
         for index in range(outputs):
@@ -192,12 +192,17 @@ class GraphWriter:
         if computed not in (None, own) and own is not None:
             for index in range(outputs):
                 if signature.outputs[min(index, len(signature.outputs) - 1)] == signature.main:
-                    results[index] = self.cast(given[index], own)
-                    if own == "bfloat16" and self._keeps_width:
-                        self._wide[results[index]] = given[index]
+                    results[index] = self.narrowed(given[index], own)
         return tuple(results)
 
-    def _widened(self, operand: ir.Value, dtype: str) -> ir.Value:
+    def narrowed(self, value: ir.Value, dtype: str) -> ir.Value:
+        """``value`` in ``dtype``; it was computed in a wider type for want of a kernel."""
+        found = self.cast(value, dtype)
+        if dtype == "bfloat16" and found is not value and self._keeps_width:
+            self._wide[found] = value
+        return found
+
+    def widened(self, operand: ir.Value, dtype: str) -> ir.Value:
         """``operand`` in a type that has a kernel: what it was rounded from, if that was so only for want of one."""
         wide = self._wide.get(operand)
         return wide if wide is not None and dtype_of(wide) == dtype else self.cast(operand, dtype)

@@ -32,7 +32,7 @@ def _matmul(lowering: Lowering, call: Call) -> Lowered:
         found = graph.op("MatMul", *[graph.cast(graph.cast(x, "bool"), "float32") for x in (left, right)])
         return graph.op("Greater", found, graph.constant(0, "float32"))
     work = working_dtype(result, dtype_of(left), dtype_of(right))
-    return graph.cast(graph.op("MatMul", graph.cast(left, work), graph.cast(right, work)), result)
+    return graph.narrowed(graph.op("MatMul", graph.widened(left, work), graph.widened(right, work)), result)
 
 
 @lowers("einsum")

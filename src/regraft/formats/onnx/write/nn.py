@@ -61,12 +61,12 @@ def _rms_norm(lowering: Lowering, call: Call) -> Lowered | None:
     work = "float32" if dtype == "bfloat16" else dtype
     found = lowering.graph.op(
         "RMSNormalization",
-        lowering.graph.cast(x, work),
-        lowering.graph.cast(weight, work),
+        lowering.graph.widened(x, work),
+        lowering.graph.widened(weight, work),
         axis=-len(axes),
         epsilon=call.attrs["epsilon"],
     )
-    return lowering.graph.cast(found, dtype)
+    return lowering.graph.narrowed(found, dtype)
 
 
 def _is_over_space(call: Call) -> bool:
@@ -169,11 +169,12 @@ def _attention(lowering: Lowering, call: Call) -> Lowered | None:
     operands = [(arg, shape) for arg in call.args[:3] if (shape := tensor_type(arg).shape) is not None]
     known = len(operands) == 3 and all(isinstance(shape[2], int) and 0 not in shape for _, shape in operands)
     dtype = operand_dtype(call)
-    if not known or dtype not in ("float32", "float16") or graph.opset < 23:
+    if not known or dtype not in ("float32", "float16", "bfloat16") or graph.opset < 23:
         return None
+    narrow, dtype = dtype, "float32" if dtype == "bfloat16" else dtype
     mask = _visible(lowering, call)
     if len(call.args) > 3:
-        bias = _above_lowest(graph, graph.cast(lowering.tensor(call.args[3]), dtype), call.args[3])
+        bias = _above_lowest(graph, graph.widened(lowering.tensor(call.args[3]), dtype), call.args[3])
         # ONNX Runtime does not repeat one row for all queries by itself.
         queries, rows = size_at(call.args[0], 1), size_at(call.args[3], 2)
         assert queries is not None
@@ -186,17 +187,19 @@ def _attention(lowering: Lowering, call: Call) -> Lowered | None:
         "scale": attrs["scale"],
         "is_causal": int(attrs["causal_mask"] == "TopLeft" and attrs["window_size"] is None),
     }
-    values = [lowering.tensor(arg) for arg, _ in operands]
+    values = [graph.widened(lowering.tensor(arg), dtype) for arg, _ in operands]
     by_heads = [_by_heads(value) for value in values]
     if by_heads[1] is not None and by_heads[2] is not None:
         # Keys and values lie head by head, as those of a cache do, which is larger than anything else here.
         pairs = zip(by_heads, values, strict=True)
         heads_first = [graph.op("Transpose", value, perm=_EXCHANGED) if own is None else own for own, value in pairs]
-        return graph.op("Transpose", graph.op("Attention", *heads_first, mask, **options), perm=_EXCHANGED)
+        found = graph.narrowed(graph.op("Attention", *heads_first, mask, **options), narrow)
+        return graph.op("Transpose", found, perm=_EXCHANGED)
     heads = [count for count in (size_at(arg, 2) for arg in call.args[:2]) if isinstance(count, int)]
     # Rows of all heads, as they lie in memory: no transposition is needed, and ONNX Runtime is fastest so.
     rows = [reshaped(lowering, value, arg[1], _rows(arg[1])) for value, arg in zip(values, operands, strict=True)]
     found = graph.op("Attention", *rows, mask, q_num_heads=heads[0], kv_num_heads=heads[1], **options)
+    found = graph.narrowed(found, narrow)
     result = (*operands[0][1][:3], operands[2][1][3])
     return reshaped(lowering, found, _rows(result), result)
 
