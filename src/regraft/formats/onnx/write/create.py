@@ -97,6 +97,8 @@ def _size(lowering: Lowering, call: Call) -> Lowered:
 # --- what passes through
 
 
-@lowers("dist.annotate_sharding", "grad.no_grad", "grad.start_checkpoint", "grad.end_checkpoint")
+@lowers(
+    "dist.annotate_sharding", "grad.no_grad", "grad.start_checkpoint", "grad.end_checkpoint", "builtin.stop_lift_params"
+)
 def _unchanged(lowering: Lowering, call: Call) -> Lowered:
     return lowering.value(call.args[0])
