@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import eq
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -42,6 +43,7 @@ def add_to(app: typer.Typer) -> None:
     """Add these commands to the command line."""
     app.command()(run)
     app.command()(bench)
+    app.command()(generate)
 
 
 def run(
@@ -258,3 +260,49 @@ def _write_profile(
 
 def _seconds(one: OperatorTime) -> float:
     return one.seconds
+
+
+def generate(
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="A folder of transformers, or a file of a decoder with its cache."),
+    ],
+    prompt_ids: Annotated[str, typer.Option(metavar="ID,ID,...", help="The tokens to go on from, as numbers.")],
+    tokens: Annotated[int, typer.Option(min=1, help="How many tokens to choose.")] = 32,
+    precision: Annotated[
+        str, typer.Option(help="What weights are stored in: float32, int8-weights or int4-weights.")
+    ] = "float32",
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Say how many choices are those of the model in float32.")
+    ] = False,
+    threads: Threads = None,
+) -> None:
+    """Choose tokens after a prompt, one by one, with a decoder in its fast form on ONNX Runtime."""
+    from ..model.decoding import generate_text
+
+    prompt = _ids(prompt_ids)
+    with console.shown_progress() as progress:
+        found, other, decoder = generate_text(
+            model, prompt, tokens, precision=precision, compare=compare, threads=threads, progress=progress
+        )
+    console.print_line(",".join(map(str, found.tokens)))
+    speed = f"{found.tokens_per_second:.1f} tokens a second after a prompt of {len(prompt)}"
+    console.print_line(f"{speed}, which took {console.seconds_text(found.prompt_seconds)}")
+    if decoder.copies is not None:
+        console.print_line(f"The cache is copied in each step: {decoder.copies}")
+    if other is not None:
+        same = sum(map(eq, found.tokens, other.tokens))
+        share = f"{same} of {len(found.tokens)} choices are those of float32 after the same text"
+        console.print_line(f"{share}, which makes {other.tokens_per_second:.1f} tokens a second")
+
+
+def _ids(text: str) -> list[int]:
+    from ..model import UsageError
+
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or min(found) < 0:
+        raise UsageError(f"--prompt-ids {text!r} are no ids; give whole numbers with commas between, such as 1,15,7")
+    return found

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..ir.module import IRModule
 from ..ir.op import OnnxName, Op
-from .errors import BuildError
+from .errors import BuildError, ExecutionError
 from .executable import Executable
 from .onnx_function import compile_functions, where_it_runs
 
@@ -89,10 +89,27 @@ def compile_module(
     options = _Options(threads, tuple(providers), optimization, libraries, profile)
     elsewhere = where_it_runs(module)
 
-    def open_session(lowered: LoweredFunction, name: str) -> _Session:
+    def open_session(lowered: LoweredFunction, name: str) -> Session:
         return _open_session(lowered, name, options, elsewhere)
 
     return compile_functions("onnxruntime", "ONNX Runtime", module, open_session, runtime_has=options.has_kernel)
+
+
+def open_function(module: IRModule, name: str, *, threads: int | None = None) -> Session:
+    """A function as a session of ONNX Runtime, for who keeps memory bound to its inputs and outputs.
+
+    Raises `BuildError` as `compile_module` does.
+    """
+    from ..formats.errors import ConvertError
+    from ..formats.onnx.write.lowering import Outside
+    from ..formats.onnx.write.writer import lower_function
+
+    options = _Options(threads, ("CPUExecutionProvider",), "all", (), None)
+    try:
+        lowered = lower_function(module, name, outside=Outside(options.has_kernel))
+    except ConvertError as error:
+        raise BuildError(f"{error}{where_it_runs(module)}") from error
+    return _open_session(lowered, name, options, where_it_runs(module))
 
 
 class _Options:
@@ -132,7 +149,7 @@ def _kernels() -> frozenset[tuple[str, str, str]]:
 # --- sessions
 
 
-def _open_session(lowered: LoweredFunction, name: str, options: _Options, elsewhere: str) -> _Session:
+def _open_session(lowered: LoweredFunction, name: str, options: _Options, elsewhere: str) -> Session:
     import onnx
     import onnx_ir as ir
     import onnxruntime
@@ -166,7 +183,7 @@ def _open_session(lowered: LoweredFunction, name: str, options: _Options, elsewh
         ) from error
     if options.profile is not None:
         options.profile[1].append(session.end_profiling)
-    return _Session(session, lowered, shared, onnx.printer.to_text(proto))
+    return Session(session, lowered, shared, onnx.printer.to_text(proto))
 
 
 def _unwanted(graph: ir.Graph, providers: Sequence[str]) -> list[str]:
@@ -181,22 +198,34 @@ def _computes_in_double(graph: ir.Graph) -> bool:
     return any(value.dtype == ir.DataType.DOUBLE for node in graph for value in node.outputs)
 
 
-class _Session:
-    """A session together with the memory that it reads its constants from."""
+class Session:
+    """A session together with the memory that it reads its constants from; ``inputs`` and ``outputs``: names, types."""
 
-    __slots__ = ("_inputs", "_outputs", "_session", "_shared", "text")
+    __slots__ = ("_session", "_shared", "inputs", "outputs", "text")
 
     def __init__(self, session: Any, lowered: LoweredFunction, shared: list[Any], text: str) -> None:
         self._session = session
         self._shared = shared
-        self._inputs: Final = [_port(port.value) for port in lowered.inputs]
-        self._outputs: Final = [_port(port.value) for port in lowered.outputs]
+        self.inputs: Final = [_port(port.value) for port in lowered.inputs]
+        self.outputs: Final = [_port(port.value) for port in lowered.outputs]
         self.text: Final = text
 
+    def io_binding(self) -> Any:
+        """ONNX Runtime's own table of what memory inputs and outputs have."""
+        return self._session.io_binding()
+
+    def run_bound(self, binding: Any) -> None:
+        """Run with bound inputs and outputs; raises `ExecutionError`."""
+        try:
+            self._session.run_with_iobinding(binding)
+        except Exception as error:  # ONNX Runtime's errors share no base but this
+            raise ExecutionError(f"ONNX Runtime failed: {error}") from error
+
     def run(self, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
-        feeds = {name: as_ort_value(leaf, kind) for leaf, (name, kind) in zip(leaves, self._inputs, strict=True)}
-        found = self._session.run_with_ort_values([name for name, _ in self._outputs], feeds)
-        return [from_ort_value(value, kind) for value, (_, kind) in zip(found, self._outputs, strict=True)]
+        """The outputs for arrays in the order of the inputs."""
+        feeds = {name: as_ort_value(leaf, kind) for leaf, (name, kind) in zip(leaves, self.inputs, strict=True)}
+        found = self._session.run_with_ort_values([name for name, _ in self.outputs], feeds)
+        return [from_ort_value(value, kind) for value, (_, kind) in zip(found, self.outputs, strict=True)]
 
 
 def _port(value: ir.Value) -> tuple[str, int]:

@@ -48,10 +48,15 @@ def open_folder(path: Path) -> tuple[torch.nn.Module, Inputs]:
     damaged, whose class is not one of transformers, whose weights are not safetensors, or whose inputs cannot be made
     up here. Cost: that of loading.
     """
+    model = load_folder(path)
+    return model, inputs_of(model)
+
+
+def load_folder(path: Path) -> Any:
+    """The model in a folder, ready to be exported; raises as `open_folder` does."""
     if find_spec("transformers") is None:
         raise MissingDependencyError(f"{path} is a model of transformers: pip install transformers")
-    model = _load(path, _read_config(path))
-    return model, inputs_of(model)
+    return _load(path, _read_config(path))
 
 
 def _read_config(path: Path) -> Mapping[str, Any]:

@@ -1,0 +1,197 @@
+"""Text, token by token: a decoder with its cache brought to a fast form, and run with greedy choices.
+
+The decoder is a model whose inputs are ids and the keys and values of before, and whose results are logits and the keys
+and values of all. One of transformers becomes that here; other files have to be it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+
+from ..ir.dims import SymVar
+from ..ir.expr import Var
+from ..ir.module import IRModule
+from ..ir.program import Function
+from ..ir.types import TensorType, TupleType
+from ..passes import PassError, Sequential
+from ..passes.decoders import TOTAL, for_engine
+from ..passes.quantize import QuantizeWeights
+from ..run.onnxruntime_decoder import DecoderSession, Roles
+from .errors import UsageError
+from .models import open_model
+from .optimizing import optimize_module
+from .progress import Progress, unseen
+
+WEIGHTS: Final = {"float32": None, "int8-weights": 8, "int4-weights": 4}
+"""The bits that weights are stored in, by the name of a precision."""
+
+
+def roles_of(function: Function) -> Roles:
+    """What the parameters and results of a decoder are; raises `UsageError` for a function that is none."""
+    ids: int | None = None
+    places: dict[str, int] = {}
+    caches: list[tuple[int, tuple[int, ...]]] = []
+    for place, param in enumerate(function.params):
+        ty = param.ty
+        if not isinstance(ty, TensorType):
+            raise UsageError(f"{param.name_hint} is no tensor, so this is no decoder over ids and a cache")
+        if param.name_hint == TOTAL:
+            places["total"] = place
+        elif ty.ndim == 4 and ty.dtype == "float32":
+            caches.append((place, _empty(param)))
+        elif ty.ndim == 2 and ty.dtype == "int64":
+            key = next((key for key in ("mask", "position") if key in param.name_hint), "ids")
+            if key != "ids":
+                places["positions" if key == "position" else key] = place
+            elif ids is None:
+                ids = place
+            else:
+                raise UsageError(f"{param.name_hint} is a second input of ids; a decoder has one")
+        else:
+            raise UsageError(f"the input {param.name_hint} is neither ids nor keys and values of before: {ty!r}")
+    if ids is None or not caches:
+        what = "ids (1, tokens) of int64" if ids is None else "keys and values of before (1, heads, tokens, size)"
+        raise UsageError(
+            f"the model has no input of {what}; give a folder of transformers, or a decoder with its cache"
+        )
+    results = function.ret_ty.fields if isinstance(function.ret_ty, TupleType) else (function.ret_ty,)
+    kept = [place for place, ty in enumerate(results) if isinstance(ty, TensorType) and ty.ndim == 4]
+    logits = [place for place, ty in enumerate(results) if isinstance(ty, TensorType) and ty.ndim == 3]
+    if len(kept) != len(caches) or not logits:
+        given = f"{len(kept)} such and {len(logits)} of logits"
+        raise UsageError(f"it takes {len(caches)} tensors of keys and values and gives {given}")
+    pairs = [(place, result, shape) for (place, shape), result in zip(caches, kept, strict=True)]
+    return Roles(ids, logits[0], tuple(pairs), **places)
+
+
+def _empty(cache: Var) -> tuple[int, ...]:
+    """The shape of a cache with nothing in it, or with room."""
+    assert isinstance(cache.ty, TensorType)
+    _, heads, length, size = cache.ty.shape or (None,) * 4
+    length = 0 if isinstance(length, SymVar) else length
+    if not isinstance(heads, int) or not isinstance(length, int) or not isinstance(size, int):
+        raise UsageError(f"the heads of {cache.name_hint}, their size, or its length is not known")
+    return 1, heads, length, size
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """A decoder in the form in which it runs. ``copies``: why its cache is copied in each step, None if it is not."""
+
+    module: IRModule
+    name: str
+    copies: str | None = None
+
+    def session(self, threads: int | None = None) -> DecoderSession:
+        """It on ONNX Runtime; raises `BuildError`."""
+        return DecoderSession(self.module, self.name, roles_of(self.module[self.name]), threads=threads)
+
+
+def read_decoder(model: Any) -> IRModule:
+    """A decoder as a program: of a file, a folder of transformers, a causal language model of transformers, a module.
+
+    Raises `UsageError`, and what reading the format raises.
+    """
+    if isinstance(model, IRModule):
+        return model
+    is_folder = isinstance(model, str | Path) and Path(model).is_dir()
+    if is_folder or hasattr(model, "generate"):
+        from ..formats.torch import require_torch
+
+        require_torch()
+        from ..formats.torch.decoder import decoder_from_torch
+        from ..formats.torch.hugging_face import load_folder
+
+        return decoder_from_torch(load_folder(Path(model)) if is_folder else model)
+    opened = open_model(model)
+    return IRModule({"main": opened.function})
+
+
+def fast_decoder(module: IRModule, *, longest: int, precision: str = "float32") -> Decoder:
+    """``module``, a decoder as it was read, with room for ``longest`` tokens and weights in fewer bits.
+
+    Raises `UsageError` for another precision than float32, int8-weights and int4-weights. Where the cache cannot be
+    kept in place, it grows by a copy in each step, and ``copies`` says why. Cost: linear in program and weights.
+    """
+    if precision not in WEIGHTS:
+        raise UsageError(f"a decoder's weights are kept in {', '.join(WEIGHTS)}, not in {precision!r}")
+    roles = roles_of(module["main"])
+    if roles.longest is not None:
+        return Decoder(module, "main")
+    done = optimize_module(module).module
+    bits = WEIGHTS[precision]
+    after = [] if bits is None else [QuantizeWeights(bits)]
+    try:
+        return Decoder(Sequential([for_engine("onnxruntime", longest), *after])(done), "main")
+    except PassError as error:
+        return Decoder(Sequential([for_engine("onnxruntime"), *after])(done), "main", str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The tokens that were chosen after a prompt, and the seconds that the prompt and each further step took."""
+
+    tokens: tuple[int, ...]
+    prompt_seconds: float
+    step_seconds: tuple[float, ...]
+
+    @property
+    def tokens_per_second(self) -> float:
+        """By the median of the steps after the prompt; 0 where there was none."""
+        return 1 / float(np.median(self.step_seconds)) if self.step_seconds else 0.0
+
+
+def generate(session: DecoderSession, prompt: Sequence[int], count: int, said: Sequence[int] = ()) -> Generated:
+    """``count`` tokens after ``prompt``, each the one of the largest logit.
+
+    ``said``: what is put after the prompt in place of the choices, so that two models choose after the same text.
+    Raises `UsageError` for an empty prompt, and what a step raises.
+    """
+    if not prompt:
+        raise UsageError("the prompt is empty; give at least one id")
+    session.reset()
+    started = perf_counter()
+    logits = session.step(prompt)
+    chosen, seconds = [int(logits[-1].argmax())], [perf_counter() - started]
+    while len(chosen) < count:
+        last = said[len(chosen) - 1] if len(chosen) <= len(said) else chosen[-1]
+        started = perf_counter()
+        chosen.append(int(session.step([last])[-1].argmax()))
+        seconds.append(perf_counter() - started)
+    return Generated(tuple(chosen), seconds[0], tuple(seconds[1:]))
+
+
+def generate_text(
+    model: Any,
+    prompt: Sequence[int],
+    count: int = 32,
+    *,
+    precision: str = "float32",
+    compare: bool = False,
+    threads: int | None = None,
+    progress: Progress = unseen,
+) -> tuple[Generated, Generated | None, Decoder]:
+    """``count`` tokens after ``prompt`` by a decoder in its fast form, the same in float32 if asked, and the decoder.
+
+    In float32 the choices are made after the same text, so that each of them can be held against the other's. Raises
+    what `read_decoder`, `fast_decoder` and `generate` raise.
+    """
+    progress("reading", 0, 4)
+    module = read_decoder(model)
+    longest = len(prompt) + count
+    progress("rewriting", 1, 4)
+    decoder = fast_decoder(module, longest=longest, precision=precision)
+    progress("generating", 2, 4)
+    found = generate(decoder.session(threads), prompt, count)
+    other: Generated | None = None
+    if compare:
+        progress("comparing", 3, 4)
+        whole = fast_decoder(module, longest=longest)
+        other = generate(whole.session(threads), prompt, count, said=found.tokens)
+    return found, other, decoder

@@ -1,0 +1,93 @@
+"""A decoder on ONNX Runtime, step by step, with its cache in memory that is bound to the session.
+
+Where the program has room for a longest text, the cache that comes in and the one that goes out are one memory, in
+which a step writes its own rows. Else each step gives a longer cache, which the next one takes without a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ..ir.module import IRModule
+from .errors import ExecutionError
+from .onnxruntime_engine import as_ort_value, open_function
+
+
+class Roles(NamedTuple):
+    """What the parameters and the results of a decoder are, by their places.
+
+    ``caches``: the places of a cache among parameters and among results, and its shape with nothing in it, or with room
+    for a longest text. ``total``: an int32 scalar, how many tokens there are after a step; ``mask`` and ``positions``:
+    ones for all tokens, and the places of the new ones, both (1, tokens) of int64. None where there is none.
+    """
+
+    ids: int
+    logits: int
+    caches: tuple[tuple[int, int, tuple[int, ...]], ...]
+    total: int | None = None
+    mask: int | None = None
+    positions: int | None = None
+
+    @property
+    def longest(self) -> int | None:
+        """How many tokens there is room for; None where the cache grows."""
+        return self.caches[0][2][2] if self.total is not None and self.caches else None
+
+
+class DecoderSession:
+    """A decoder and the text that it has seen."""
+
+    def __init__(self, module: IRModule, name: str, roles: Roles, *, threads: int | None = None) -> None:
+        self._session: Final = open_function(module, name, threads=threads)
+        self._roles: Final = roles
+        self._caches: list[Any] = []
+        self.length = 0
+        """How many tokens it has seen."""
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the text."""
+        self.length = 0
+        self._caches = [as_ort_value(np.zeros(shape, np.float32), _FLOAT) for _, _, shape in self._roles.caches]
+
+    def step(self, ids: Sequence[int]) -> np.ndarray:
+        """The logits (tokens, vocabulary) after each of ``ids``, which follow what was seen before.
+
+        Raises `ExecutionError` where there is no room for them, and for what ONNX Runtime raises. Cost: that of the
+        program.
+        """
+        roles, total = self._roles, self.length + len(ids)
+        if roles.longest is not None and total > roles.longest:
+            raise ExecutionError(f"there is room for {roles.longest} tokens, not for {total}")
+        binding: Any = self._session.io_binding()
+        arrays: dict[int, np.ndarray] = {roles.ids: np.asarray([list(ids)], np.int64)}
+        if roles.total is not None:
+            arrays[roles.total] = np.asarray(total, np.int32)
+        if roles.mask is not None:
+            arrays[roles.mask] = np.ones((1, total), np.int64)
+        if roles.positions is not None:
+            arrays[roles.positions] = np.arange(self.length, total, dtype=np.int64)[None]
+        inputs, outputs = self._session.inputs, self._session.outputs
+        for place, array in arrays.items():
+            name, kind = inputs[place]
+            binding.bind_ortvalue_input(name, as_ort_value(array, kind))
+        binding.bind_output(outputs[roles.logits][0], "cpu")
+        for (place, result, _), cache in zip(roles.caches, self._caches, strict=True):
+            binding.bind_ortvalue_input(inputs[place][0], cache)
+            if roles.longest is None:
+                binding.bind_output(outputs[result][0], "cpu")
+            else:
+                binding.bind_ortvalue_output(outputs[result][0], cache)
+        self._session.run_bound(binding)
+        logits, *caches = binding.get_outputs()
+        if roles.longest is None:
+            self._caches = caches
+        self.length = total
+        return logits.numpy()[0]
+
+
+_FLOAT: Final = 1
+"""float32, as ONNX numbers it."""

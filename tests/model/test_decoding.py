@@ -1,0 +1,130 @@
+"""Text by a decoder, token by token: the choices of PyTorch, with the cache in place, and a reason for what cannot."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+import torch
+import transformers
+
+import regraft as rx
+from regraft.ir import BlockBuilder, IRModule, TensorType, Var
+from regraft.model import UsageError
+from regraft.model.decoding import Decoder, fast_decoder, generate, generate_text, read_decoder, roles_of
+from regraft.passes import PassError
+from regraft.passes.decoders import TOTAL, for_engine
+from regraft.run import ExecutionError
+from regraft.transform import op_counts
+from tests.cli.harness import invoke
+
+PROMPT, COUNT = [3, 17, 40, 8], 10
+SIZES: dict[str, Any] = {
+    "vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 96,
+    "max_position_embeddings": 32, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1,
+}  # fmt: skip
+MODELS: dict[str, Any] = {
+    "Llama, groups of heads": lambda: transformers.LlamaConfig(**SIZES, num_key_value_heads=2),
+    "Mistral, a window": lambda: transformers.MistralConfig(**SIZES, num_key_value_heads=2, sliding_window=4),
+    "GPT-2, places from a table": lambda: transformers.GPT2Config(
+        vocab_size=64, n_embd=64, n_layer=1, n_head=4, n_positions=32
+    ),
+}
+
+
+def made(name: str) -> Any:
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_config(MODELS[name]()).eval()
+    with torch.no_grad():
+        for weights in model.parameters():
+            if weights.ndim > 1:
+                weights.normal_(std=0.5)  # so that choices are not all one token
+    return model
+
+
+@pytest.fixture(scope="module")
+def llama() -> tuple[Any, IRModule]:
+    """A model, and the program that it is read as."""
+    model = made("Llama, groups of heads")
+    return model, read_decoder(model)
+
+
+def greedy(model: Any) -> list[int]:
+    ids = list(PROMPT)
+    with torch.no_grad():
+        for _ in range(COUNT):
+            ids.append(int(model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
+    return ids[len(PROMPT) :]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_choices_are_those_of_pytorch_with_the_cache_in_place(name: str) -> None:
+    model = made(name)
+    found, _, decoder = generate_text(model, PROMPT, COUNT, threads=1)
+    assert list(found.tokens) == greedy(model)
+    assert len(set(found.tokens)) > 2
+    assert decoder.copies is None
+    assert op_counts(decoder.module)["com.microsoft.GroupQueryAttention"] == 1
+    assert decoder.module["main"].params[-1].name_hint == TOTAL
+    assert found.tokens_per_second > 0
+
+
+def test_a_cache_that_stays_where_it_is_gives_what_one_that_grows_gives(llama: tuple[Any, IRModule]) -> None:
+    _, module = llama
+    growing = for_engine("onnxruntime")(module)
+    ways = [Decoder(growing, "main"), fast_decoder(module, longest=len(PROMPT) + COUNT)]
+    assert [roles_of(one.module["main"]).longest for one in ways] == [None, len(PROMPT) + COUNT]
+    first, second = (generate(one.session(1), PROMPT, COUNT).tokens for one in ways)
+    assert first == second
+
+
+def test_a_folder_is_run_from_the_command_and_held_against_float32(tmp_path: Path) -> None:
+    made("Llama, groups of heads").save_pretrained(tmp_path / "model")
+    ids = ",".join(map(str, PROMPT))
+    arguments = ("--prompt-ids", ids, "--tokens", 4, "--precision", "int8-weights", "--compare", "--threads", 1)
+    result = invoke("generate", tmp_path / "model", *arguments)
+    assert result.exit_code == 0, result.output
+    chosen, speed, compared = result.stdout.splitlines()[:3]
+    assert len(chosen.split(",")) == 4
+    assert "tokens a second after a prompt of 4" in speed
+    assert "of 4 choices are those of float32 after the same text" in compared
+
+
+def test_a_decoder_that_was_written_is_read_back_and_runs(llama: tuple[Any, IRModule], tmp_path: Path) -> None:
+    model, module = llama
+    decoder = fast_decoder(module, longest=len(PROMPT) + COUNT)
+    rx.to_onnx(decoder.module, tmp_path / "decoder.onnx")
+    found, _, again = generate_text(tmp_path / "decoder.onnx", PROMPT, COUNT, threads=1)
+    assert list(found.tokens) == greedy(model)
+    assert again.copies is None
+
+
+def test_what_cannot_be_generated_is_said(llama: tuple[Any, IRModule], tmp_path: Path) -> None:
+    _, module = llama
+    with pytest.raises(UsageError, match="weights are kept in float32, int8-weights, int4-weights, not in 'int3'"):
+        fast_decoder(module, longest=8, precision="int3")
+    with pytest.raises(UsageError, match="the prompt is empty"):
+        generate(fast_decoder(module, longest=8).session(1), [], 3)
+    with pytest.raises(ExecutionError, match="there is room for 4 tokens, not for 5"):
+        fast_decoder(module, longest=4).session(1).step([1, 2, 3, 4, 5])
+    with pytest.raises(PassError, match="there are no rules for the engine 'abacus'"):
+        for_engine("abacus")
+    result = invoke("generate", tmp_path, "--prompt-ids", "one,two")
+    assert result.exit_code == 2
+    assert "are no ids; give whole numbers with commas between" in result.stderr
+
+
+def test_a_model_without_a_cache_is_no_decoder(tmp_path: Path) -> None:
+    builder = BlockBuilder()
+    x = Var("x", TensorType((2, 3), "int64"))
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(rx.op.add(x, x)))
+    rx.to_onnx(builder.get(), tmp_path / "plain.onnx")
+    result = invoke("generate", tmp_path / "plain.onnx", "--prompt-ids", "1,2")
+    assert result.exit_code == 2
+    assert "has no input of keys and values of before" in result.stderr
