@@ -155,7 +155,7 @@ def test_an_error_inside_a_rewriter_reaches_the_caller_as_it_is() -> None:
 
     with pytest.raises(ZeroDivisionError, match="the rule's own") as raised:
         _replace_sum(broken)
-    [note] = raised.value.__notes__
+    note, _ = raised.value.__notes__
     assert note.startswith("in the rewriter of rule 'wrong', at total (from source:")
 
 

@@ -464,11 +464,16 @@ class Op(Expr):
             return f"{name}[{index}]" if self.variadic and index >= len(self.operands) - 1 else name
         return f"{self.operands[-1].name}[{index}]" if self.variadic else f"#{index}"
 
-    def check_arity(self, count: int) -> None:
-        """Raise `OpTypeError` unless a call may have ``count`` arguments."""
-        most = None if self.variadic else len(self.operands)
+    @property
+    def arity(self) -> tuple[int, int | None]:
+        """How many arguments a call has at least and at most; None: any number."""
         required = [index for index, operand in enumerate(self.operands) if not operand.optional]
         least = (required[-1] + 1 if required else 0) - self.variadic
+        return least, None if self.variadic else len(self.operands)
+
+    def check_arity(self, count: int) -> None:
+        """Raise `OpTypeError` unless a call may have ``count`` arguments."""
+        least, most = self.arity
         if count < least or (most is not None and count > most):
             names = ", ".join(f"{o.name}?" if o.optional else o.name for o in self.operands)
             raise OpTypeError(f"{self.name} takes ({names}), but the call gives {count} arguments")

@@ -17,7 +17,7 @@ from ..ir.visitor import iter_bindings
 from ..reference.trials import Difference
 from ..rewrite import Event, PatternMatchingRewriter, Written
 from .context import PassContext, PassError, PassInstrument, Program, Step
-from .passes import Pass, Sequential
+from .passes import AsPass, Pass, Sequential, as_pass
 from .verification import changed_value
 
 Show = Callable[[str], None]
@@ -233,11 +233,14 @@ class Report(Shown):
         return "\n".join(map(str, self.passes))
 
 
-def report(one: Pass, program: Program) -> Report:
-    """Run ``one`` (a pass or a sequence) on ``program`` and say what each pass rewrote, what it left, and why."""
+def report(one: AsPass, program: Program) -> Report:
+    """Run ``one`` on ``program`` and say what each pass rewrote, what it left, and why.
+
+    ``one`` is a pass or a sequence, a rule, a set or list of rules, or a function of a module.
+    """
     outer, recorder, tape = PassContext.current(), Recorder(), Tape()
     with PassContext(instruments=[*outer.instruments, recorder, tape], verify=outer.verify):
-        result = one(program)
+        result = as_pass(one)(program)
     return Report(result, tuple(recorder.reports), program, tape)
 
 

@@ -130,7 +130,8 @@ class RulePass(Pass):
     def __init__(self, rules: PatternMatchingRewriter, name: str = "") -> None:
         self.rules: Final = rules
         several = rules.rules()
-        super().__init__(name or (several[0].name if len(several) == 1 else "rules"))
+        keeps_values = all(rule.approximate is None for rule in several)
+        super().__init__(name or (several[0].name if len(several) == 1 else "rules"), keeps_values=keeps_values)
 
     def transform(self, program: Program, context: PassContext) -> Program:
         """The function, or each of the module, rewritten."""

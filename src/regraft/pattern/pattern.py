@@ -12,18 +12,14 @@ from typing import TYPE_CHECKING, Any, Self, cast, final
 
 from ..ir.dims import Dim
 from ..ir.dtypes import as_dtype
-from ..ir.errors import IRError
 from ..ir.expr import Expr, Var
 from ..ir.op import Op
 from ..ir.types import Type, as_dim
+from .possible import PatternError, check_count, check_names
 
 if TYPE_CHECKING:
     from .context import PatternSeq
     from .matchings import Matchings
-
-
-class PatternError(IRError):
-    """A pattern that cannot mean anything: a wrong field, a constraint outside of a context, a bad repeat."""
 
 
 _recorders: list[Any] = []
@@ -261,6 +257,8 @@ class CallPattern(DFPattern):
         self.op = _check(op, "the callee of a call pattern")
         self.args = tuple(_check(arg, f"argument {i} of a call pattern") for i, arg in enumerate(args))
         self.varg_default_wildcard = varg_default_wildcard
+        if not any(isinstance(arg, RepeatPattern) for arg in self.args):
+            check_count(operators_of(op), len(self.args), more=varg_default_wildcard)
 
     def children(self) -> tuple[DFPattern, ...]:
         return (self.op, *self.args)
@@ -454,6 +452,10 @@ class AttrPattern(ConstrainedPattern):
     def __init__(self, pattern: DFPattern, attrs: Mapping[str, Any]) -> None:
         super().__init__(pattern)
         self.attrs = {name: _canonical(value) for name, value in attrs.items()}
+        while isinstance(pattern, ConstrainedPattern):
+            pattern = pattern.pattern
+        if isinstance(pattern, CallPattern):
+            check_names(operators_of(pattern.op), self.attrs)
 
 
 @final
@@ -556,6 +558,21 @@ class SameShapeConstraint:
 
     def __init__(self, args: Iterable[DFPattern]) -> None:
         self.args = tuple(_check(p, "a pattern of same_shape_as") for p in args)
+
+
+def operators_of(callee: DFPattern) -> list[Op] | None:
+    """The operators that ``callee`` stands for; None where it may be any."""
+    found: list[Op] = []
+    stack = [callee]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, OrPattern):
+            stack.extend((one.left, one.right))
+        elif isinstance(one, ExprPattern) and isinstance(one.expr, Op):
+            found.append(one.expr)
+        else:
+            return None
+    return found
 
 
 def all_patterns(root: DFPattern) -> list[DFPattern]:

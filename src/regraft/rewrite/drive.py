@@ -405,7 +405,20 @@ def _asked(rule: Rule, var: Var, rewriter: Callable[..., Any], *given: Any) -> A
     except Exception as error:
         origins = f" (from {', '.join(map(str, var.origins))})" if var.origins else ""
         error.add_note(f"in the rewriter of rule {rule.name!r}, at {var.name_hint}{origins}")
+        error.add_note(_about_pattern(rule, error))
         raise
+
+
+def _about_pattern(rule: Rule, error: Exception) -> str:
+    """The pattern that matched; or, where the rewriter asked for a part that the match does not have, that part."""
+    missing = error.args[0] if isinstance(error, KeyError) and error.args else None
+    if isinstance(missing, DFPattern):
+        return (
+            f"the match has no value for {missing!r}: it is no part of the pattern, or stands in an alternative that "
+            "was not taken"
+        )
+    roots = [rule.pattern] if isinstance(rule.pattern, DFPattern) else rule.pattern.roots()
+    return f"where it matched {', '.join(map(repr, roots))}"
 
 
 def _is_nothing(result: Any) -> bool:

@@ -29,6 +29,7 @@ def rule(
     *,
     name: str = "",
     loose: Iterable[str] = (),
+    approximate: float | None = None,
 ) -> Rule:
     """The rule that replaces what ``before`` computes by what ``after`` computes.
 
@@ -40,6 +41,7 @@ def rule(
         after: a function of the same parameters, by name, and of loose attributes by name. It gets what they stand for
             in the program at hand, gives as many values as ``before``, and may return `decline`.
         name: for messages and reports; by default the name of ``before``.
+        approximate: how far values may change, if that is meant: see `Rule`.
         loose: attributes that may have any value, whatever ``before`` writes. One that ``after`` takes is given to it.
 
     Numbers match in any dtype, to the bit (`is_const`); attributes match exactly, unless they are loose. Where
@@ -51,7 +53,7 @@ def rule(
         if frozenset(loose):
             raise RewriteError(f"rule {called!r}: say what is loose where the part is taken: pattern_from(loose=...)")
         form = _Form(called, before.variables, after, before.attributes, before.outputs)
-        return form.rule(before.pattern)
+        return form.rule(before.pattern, approximate)
     given = _parameters(called, before)
     open_attributes = frozenset(loose)
     with PatternContext() as context:
@@ -70,7 +72,7 @@ def rule(
         raise RewriteError(f"rule {called!r}: no call of before has the attribute {absent[0]}, which is to be loose")
     operands = {one.variable.name_hint: one.pattern for one in given}
     form = _Form(called, operands, after, reader.attributes, outputs)
-    return form.rule(context if len(outputs) > 1 else outputs[0])
+    return form.rule(context if len(outputs) > 1 else outputs[0], approximate)
 
 
 class _Parameter(NamedTuple):
@@ -174,10 +176,11 @@ class _Form:
         self.operands = {key: one for key, one in operands.items() if key in wanted}
         self.attributes = {key: one for key, one in attributes.items() if key in wanted}
 
-    def rule(self, pattern: DFPattern | PatternContext) -> Rule:
+    def rule(self, pattern: DFPattern | PatternContext, approximate: float | None) -> Rule:
         """The rule over ``pattern``, which has the outputs as its roots."""
         several = isinstance(pattern, PatternContext)
-        return Rule(pattern, self.rewrite_bindings if several else self.rewrite_value, self.name)
+        rewriter = self.rewrite_bindings if several else self.rewrite_value
+        return Rule(pattern, rewriter, self.name, approximate=approximate)
 
     def rewrite_value(self, expr: Expr, matchings: Mapping[Any, Any]) -> Expr | Decline:
         """The rewriter of a rule with one output."""

@@ -201,7 +201,7 @@ class Gate:
             return reason
         old = {var: session.definitions[var] for var in flat}
         if self.verify is not None:
-            self.unverified = check_values(rule.name, old, flat, edits, session.definitions, computed)
+            self.unverified = check_values(rule, old, flat, edits, session.definitions, computed)
         session.replacing = edits  # none of them goes because another one was replaced first
         for var, value in flat.items():
             session.merged_origins[var] = origins

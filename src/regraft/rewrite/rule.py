@@ -77,12 +77,19 @@ class Rule(PatternMatchingRewriter):
     """Where ``pattern`` matches, put what ``rewriter`` returns. ``name`` is for messages and reports.
 
     The rewriter of a `DFPattern` may take a third parameter: the bindings of the block, as that of a context does.
+    ``approximate`` says that the values change, by that part of the largest at most, and that this is meant: where
+    rewrites are checked by value, they are held to it. By default they may differ by rounding alone.
     """
 
-    __slots__ = ("name", "pattern", "rewriter", "takes_bindings")
+    __slots__ = ("approximate", "name", "pattern", "rewriter", "takes_bindings")
 
     def __init__(
-        self, pattern: DFPattern | PatternContext, rewriter: CallRewriter | BindingsRewriter, name: str = ""
+        self,
+        pattern: DFPattern | PatternContext,
+        rewriter: CallRewriter | BindingsRewriter,
+        name: str = "",
+        *,
+        approximate: float | None = None,
     ) -> None:
         if not isinstance(pattern, DFPattern | PatternContext):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise RewriteError(f"a rule needs a pattern or a PatternContext, got {pattern!r}")
@@ -91,6 +98,9 @@ class Rule(PatternMatchingRewriter):
         self.pattern = pattern
         self.rewriter: Callable[..., Any] = rewriter
         self.takes_bindings = isinstance(pattern, DFPattern) and _takes_a_third(rewriter)
+        if approximate is not None and not 0 < approximate < float("inf"):
+            raise RewriteError(f"approximate={approximate!r}; expected how far values may change, such as 1e-3")
+        self.approximate = approximate
         self.name = name or getattr(rewriter, "__name__", "") or type(rewriter).__name__
 
     def rules(self) -> tuple[Rule, ...]:

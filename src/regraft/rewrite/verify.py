@@ -30,6 +30,7 @@ from ..pattern.pattern import (
 )
 from ..reference.trials import WHOLE, NoValueError, Sizes, difference, random_value
 from .errors import RewriteValueError
+from .rule import Rule
 
 _COMPUTED: Final = (CallPattern, TuplePattern, UnorderedTuplePattern, TupleGetItemPattern, FunctionPattern)
 
@@ -59,7 +60,7 @@ def computed_by(matchings: Mapping[DFPattern, Any]) -> tuple[Var, ...]:
 
 
 def check_values(
-    rule: str,
+    rule: Rule,
     old: Mapping[Var, Expr],
     new: Mapping[Var, Expr],
     written: Mapping[Var, Expr],
@@ -78,7 +79,7 @@ def check_values(
     def outside(var: Var, value: Expr) -> bool:
         return var not in inside and isinstance(value, Call)
 
-    check = _Check(old, new, definitions)
+    check = _Check(old, new, definitions, rule.approximate)
     found = check.run(outside)
     if not isinstance(found, tuple):
         return found
@@ -86,7 +87,7 @@ def check_values(
         return None
     var, why = found
     raise RewriteValueError(
-        f"rule {rule!r} replaces {var.name_hint} by a value that is not the same on random inputs\n"
+        f"rule {rule.name!r} replaces {var.name_hint} by a value that is not the same on random inputs\n"
         f"  {why}\n"
         f"  binding: {var.name_hint} = {print_node(old[var], elide=True)}\n"
         f"  replacement: {print_node(written[var], elide=True)}"
@@ -96,8 +97,15 @@ def check_values(
 class _Check:
     """Both sides of one edit, to be run on any number of inputs."""
 
-    def __init__(self, old: Mapping[Var, Expr], new: Mapping[Var, Expr], definitions: Mapping[Var, Expr]) -> None:
+    def __init__(
+        self,
+        old: Mapping[Var, Expr],
+        new: Mapping[Var, Expr],
+        definitions: Mapping[Var, Expr],
+        approximate: float | None,
+    ) -> None:
         self.old = old
+        self.approximate = approximate
         bound = cast("MutableMapping[Var, Expr]", definitions)
         self.before = ChainMap(dict(old), bound)
         self.after = ChainMap(dict(new), bound)
@@ -147,7 +155,7 @@ class _Check:
                 raise
             except Exception as error:
                 return var, f"the replacement fails where the old value does not: {_told(error)}"
-            found = difference(want, got)
+            found = difference(want, got, rtol=self.approximate)
             if found is not None:
                 return var, found.text
         return None

@@ -6,10 +6,11 @@ The programs come from the rule's own pattern (`instances`) and run before and a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
+from time import perf_counter
 from typing import Any, Final, cast
 
 from ..ir.errors import RegraftError
@@ -18,12 +19,14 @@ from ..ir.program import Function
 from ..ir.visitor import iter_bindings
 from ..rewrite import Event, PatternMatchingRewriter, Rule
 from .instances import Instance, Mutation, NoInstanceError, UnsupportedPatternError
+from .rule_facts import numbers_of
 from .same_values import NotRunnableError, assert_same_values
 
 _DRAWS: Final = 40
 """How many programs are drawn for one that contains a match."""
 
 _ENOUGH_FAILURES: Final = 6
+_MOST_REASONS: Final = 12
 _SEEDS: Final = range(2)
 
 
@@ -33,7 +36,8 @@ class RuleReport:
 
     ``matches`` were offered to the rewriter, of which ``rewrites`` were made and ``declines`` left alone, for
     ``reasons``. ``near_misses`` are programs with one thing changed, of which ``near_miss_rewrites`` were
-    rewritten all the same, rightly. ``programs`` were run before and after.
+    rewritten all the same, rightly. ``programs`` were run before and after. ``cut_short``: the time was up before all
+    were drawn.
     """
 
     rule: str
@@ -42,6 +46,7 @@ class RuleReport:
     declines: int = 0
     near_misses: int = 0
     near_miss_rewrites: int = 0
+    cut_short: bool = False
     reasons: Counter[str] = field(default_factory=Counter[str])
 
     @property
@@ -54,8 +59,12 @@ class RuleReport:
             f"{self.rule}: {self.matches} matches, of which {self.rewrites} rewritten and {self.declines} declined; "
             f"{self.near_misses} near misses, of which {self.near_miss_rewrites} rewritten; "
             f"{self.programs} programs run before and after, all with the same values"
+            f"{'; cut short, since the time was up' if self.cut_short else ''}"
         ]
-        lines += [f"  {count} declined: {reason}" for reason, count in self.reasons.most_common()]
+        lines += [f"  {count} declined: {reason}" for reason, count in self.reasons.most_common(_MOST_REASONS)]
+        rest = self.reasons.most_common()[_MOST_REASONS:]
+        if rest:
+            lines.append(f"  {sum(count for _, count in rest)} declined: for {len(rest)} more reasons")
         return "\n".join(lines)
 
 
@@ -68,6 +77,8 @@ def check_rule(
     seed: int = 0,
     rtol: float | None = None,
     atol: float | None = None,
+    seconds: float | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> RuleReport:
     """Raise `AssertionError` unless ``rule`` fires, and changes no value wherever it does.
 
@@ -78,13 +89,16 @@ def check_rule(
     found. Of a rule set, each rule is checked by itself, and the report adds them up.
 
     The rule fails too when it raises an error on one of these programs (a replacement of another type, say: decline
-    there), and when it never rewrote any. Cost: some 10 ms per example. The same ``seed`` gives the same programs.
+    there), and when it never rewrote any. Values may differ by what the dtype allows, or by what the rule says in
+    ``approximate``, unless ``rtol`` and ``atol`` say more. ``seconds`` ends the search for a rule after that time, and
+    the report says that it was cut short; a rule that was not rewritten by then is an error. ``progress(rule, tried,
+    of)`` is told after each program. Cost: some 10 ms per example. The same ``seed`` gives the same programs.
     """
     rules = rule.rules()
     if not rules:
         raise AssertionError("there is no rule to check")
     given = list(programs)
-    reports = [_Check(one, seed, rtol, atol).run(examples, near_misses, given) for one in rules]
+    reports = [_Check(one, seed, rtol, atol, seconds, progress).run(examples, near_misses, given) for one in rules]
     total = RuleReport(" | ".join(one.rule for one in reports))
     for one in reports:
         total.programs += one.programs
@@ -93,14 +107,26 @@ def check_rule(
         total.near_misses += one.near_misses
         total.near_miss_rewrites += one.near_miss_rewrites
         total.reasons.update(one.reasons)
+        total.cut_short = total.cut_short or one.cut_short
     return total
 
 
 class _Check:
-    def __init__(self, rule: Rule, seed: int, rtol: float | None, atol: float | None) -> None:
+    def __init__(
+        self,
+        rule: Rule,
+        seed: int,
+        rtol: float | None,
+        atol: float | None,
+        seconds: float | None,
+        progress: Callable[[str, int, int], None] | None,
+    ) -> None:
         self.rule = rule
+        self.numbers = numbers_of(rule)
         self.random = Random(seed)
-        self.rtol = rtol
+        self.end = None if seconds is None else perf_counter() + seconds
+        self.progress = progress
+        self.rtol = rule.approximate if rtol is None else rtol
         self.atol = atol
         self.report = RuleReport(rule.name)
         self.failures: list[tuple[int, str]] = []
@@ -110,6 +136,7 @@ class _Check:
         for program in given:
             self._try(program)
         unsupported: UnsupportedPatternError | None = None
+        self.wanted = examples + near_misses
         try:
             self._search(examples)
             if self.report.matches or self.failures:
@@ -123,7 +150,8 @@ class _Check:
         return self.report
 
     def _search(self, examples: int) -> None:
-        for _ in range(examples):
+        for index in range(examples):
+            self._tell(index)
             for seed, program in self._draw(None):
                 before = self.report.rewrites
                 self._try_drawn(seed, None, program)
@@ -137,6 +165,7 @@ class _Check:
         for index in range(near_misses):
             if len(self.failures) >= _ENOUGH_FAILURES:
                 return
+            self._tell(self.wanted - near_misses + index)
             mutation = mutations[index % len(mutations)]
             for seed, program in self._draw(mutation):
                 before = self.report.rewrites
@@ -145,11 +174,23 @@ class _Check:
                 self.report.near_miss_rewrites += self.report.rewrites > before
                 break
 
+    def _tell(self, tried: int) -> None:
+        if self.progress is not None:
+            self.progress(self.rule.name, tried, self.wanted)
+
+    def _is_late(self) -> bool:
+        """Whether the time is up, which the report then says."""
+        late = self.end is not None and perf_counter() > self.end
+        self.report.cut_short = self.report.cut_short or late
+        return late
+
     def _draw(self, mutation: Mutation | None) -> Iterator[tuple[int, Function]]:
         for _ in range(_DRAWS):
+            if self._is_late():
+                return
             seed = self.random.getrandbits(64)
             with suppress(NoInstanceError):
-                yield seed, Instance(seed, mutation).write(self.rule.pattern)
+                yield seed, Instance(seed, mutation, numbers=self.numbers).write(self.rule.pattern)
 
     def _try_drawn(self, seed: int, mutation: Mutation | None, program: Function) -> None:
         """`_try`; a failure is tried again with nothing around the match, which is easier to read."""
@@ -157,7 +198,8 @@ class _Check:
         self._try(program)
         if len(self.failures) > failures:
             with suppress(NoInstanceError):
-                self._try(Instance(seed, mutation, plain=True).write(self.rule.pattern))
+                plain = Instance(seed, mutation, plain=True, numbers=self.numbers)
+                self._try(plain.write(self.rule.pattern))
 
     def _try(self, program: Function | IRModule) -> None:
         """Apply the rule and compare."""
@@ -200,6 +242,8 @@ class _Check:
             listed = "\n".join(f"  {count} times: {reason}" for reason, count in self.report.reasons.most_common(5))
             return f"{text}; its {self.report.declines} matches were declined:\n{listed}"
         why = f" ({unsupported})" if unsupported is not None else ""
+        if self.report.cut_short:
+            why = f"{why} before the time was up"
         return (
             f"{text}: no random program with a match was found{why}; "
             "pass some of your own: check_rule(rule, programs=[...])"

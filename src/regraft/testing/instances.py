@@ -55,7 +55,8 @@ from ..pattern.pattern import (
     all_patterns,
 )
 from ..reference.trials import random_array
-from .open_choices import draw_attributes, draw_shape_argument, draw_tensor_type
+from .open_choices import draw_attributes, draw_operand, draw_shape_argument, draw_tensor_type
+from .rule_facts import core, dtypes_of, is_operator
 
 _TRIES: Final = 150
 _LONGEST_REPEAT: Final = 3
@@ -90,6 +91,11 @@ class _Hole:
     variable: VarPattern | None = None
     value: Expr | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing at all is said of it yet."""
+        return self.value is None and not self.conditions and not self.is_constant and not self.is_single
+
 
 @dataclass(slots=True, eq=False)
 class _Fields:
@@ -112,14 +118,18 @@ class Instance:
     """Writes programs that contain what a pattern or a context describes; one use each.
 
     A ``plain`` one has nothing around the match: no second one, no further users, no operands computed. With the same
-    ``seed`` it has the same match as the other.
+    ``seed`` it has the same match as the other. ``numbers`` are those that the rule's own code speaks of: constants
+    that the pattern leaves open are often one of them.
     """
 
-    def __init__(self, seed: int, mutation: Mutation | None = None, *, plain: bool = False) -> None:
+    def __init__(
+        self, seed: int, mutation: Mutation | None = None, *, plain: bool = False, numbers: Sequence[float] = ()
+    ) -> None:
         self.random = Random(seed)
         self.around = Random(seed + 1)
         self.mutation = mutation
         self.plain = plain
+        self.numbers = tuple(numbers)
         self.builder = BlockBuilder()
         self.params: list[Var] = []
         self.values: list[Var] = []
@@ -137,7 +147,11 @@ class Instance:
 
     def write(self, pattern: DFPattern | PatternContext) -> Function:
         """A function ``main`` with one match, or two that overlap. Raises `NoInstanceError`."""
-        self.dtype = self.random.choice(self.dtypes) if self.mutation is Mutation.DTYPE else "float32"
+        asked = dtypes_of(pattern)
+        if self.mutation is Mutation.DTYPE:
+            self.dtype = self.random.choice(self.dtypes)
+        elif asked and self.random.random() < 0.8:
+            self.dtype = self.random.choice(asked)
         in_dataflow = self.plain or self.around.random() < 0.75
         with self.builder.function("main"):
             if in_dataflow:
@@ -179,7 +193,7 @@ class Instance:
         self.outside = shared_throughout(roots)
         for use in pattern.uses:
             self.sources[use.source] = self.sources.get(use.source, False) or use.only
-            user = _core(use.user)
+            user = core(use.user)
             inside = {part for arg in user.children() for part in all_patterns(arg)}
             if use.source not in inside:
                 self.extra_arguments.setdefault(user, []).append((use.index, use.source))
@@ -205,7 +219,7 @@ class Instance:
         kinds: tuple[type[DFPattern], ...] = (CallPattern,)
         if self.mutation is Mutation.CONSTANT:
             kinds = (ExprPattern, ConstantPattern)
-        parts = [p for root in roots for p in all_patterns(root) if isinstance(p, kinds) and not _is_operator(p)]
+        parts = [p for root in roots for p in all_patterns(root) if isinstance(p, kinds) and not is_operator(p)]
         self.victim = self.random.choice(parts) if parts and self.mutation is not None else None
 
     def _is_victim(self, pattern: DFPattern, mutation: Mutation) -> bool:
@@ -245,7 +259,7 @@ class Instance:
                 return self._operand(self.random.choice((pattern.left, pattern.right)), attrs)
             case AndPattern():
                 one, other = self.random.sample((pattern.left, pattern.right), 2)
-                first = other if isinstance(_core(one), WildcardPattern | NotPattern) else one
+                first = other if isinstance(core(one), WildcardPattern | NotPattern) else one
                 return self._operand(first, attrs)
             case AttrPattern():
                 return self._operand(pattern.pattern, {**attrs, **pattern.attrs})
@@ -339,7 +353,13 @@ class Instance:
             trial: dict[_Hole, Expr] = {}
             sizes = dict(self.sizes)
             try:
-                filled = [self._tried(arg, trial, sizes, args) for arg in args]
+                filled: list[Expr] = []
+                for index, arg in enumerate(args):
+                    if isinstance(arg, _Hole) and arg.is_open and arg not in trial:
+                        drawn = draw_operand(self.random, op, index, filled)
+                        if drawn is not None and self.random.random() < 0.8:
+                            trial[arg] = drawn
+                    filled.append(self._tried(arg, trial, sizes, args))
                 wanted = {} if self._is_victim(pattern, Mutation.OPERATOR) else dict(attrs)
                 if break_attribute and wanted:
                     wanted.pop(self.random.choice(list(wanted)))
@@ -476,7 +496,7 @@ class Instance:
             shape = []
         values = random_array(shape, ty.dtype, np.random.default_rng(self.random.getrandbits(32)))
         if self.random.random() < 0.5:
-            special: Any = self.random.choice((0, 1, 2))
+            special: Any = self.random.choice((0, 1, 2, *self.numbers))
             values = np.full(shape, special).astype(values.dtype)
         return Constant(values)
 
@@ -543,17 +563,6 @@ class Instance:
         if dtype == "bool":
             return ops.logical_not(value)
         return self.around.choice((ops.negative, ops.abs, ops.square))(value)
-
-
-def _core(pattern: DFPattern) -> DFPattern:
-    """``pattern`` without the conditions around it."""
-    while isinstance(pattern, ConstrainedPattern):
-        pattern = pattern.pattern
-    return pattern
-
-
-def _is_operator(pattern: DFPattern) -> bool:
-    return isinstance(pattern, ExprPattern) and not isinstance(pattern.expr, Constant)
 
 
 def _is_simple(ty: Type) -> bool:

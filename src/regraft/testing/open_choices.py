@@ -10,7 +10,8 @@ from random import Random
 from typing import Any, Final
 
 from ..ir.dims import Dim, SymVar
-from ..ir.expr import Expr
+from ..ir.dtypes import is_float
+from ..ir.expr import Expr, PrimValue, ShapeExpr, Tuple, Var
 from ..ir.op import REQUIRED, Op
 from ..ir.types import TensorType
 
@@ -82,6 +83,50 @@ def draw_shape_argument(random: Random, known: Sequence[TensorType]) -> list[Dim
     return [random.choice(_SIZES), *shape] if random.random() < 0.5 else shape
 
 
+def draw_operand(random: Random, op: Op, index: int, before: Sequence[Expr]) -> Expr | None:
+    """Operand ``index`` of a call of ``op``, after those ``before``, where its name says that it is of a special kind.
+
+    These are numbers, such as the limits of `clip`, lists of them, such as the bounds of `strided_slice`, shapes, and
+    the weights of convolutions. None where any tensor may do.
+    """
+    first = before[0].ty if before else None
+    if not isinstance(first, TensorType) or first.shape is None or index >= len(op.operands):
+        return None
+    name = op.operands[index].name
+    if name in ("min", "max"):
+        number = random.choice((-2, -1, 0, 1) if name == "min" else (0, 1, 2, 6))
+        return PrimValue(float(number) if is_float(first.dtype) else number)
+    if name == "shape":
+        return ShapeExpr(draw_shape_argument(random, [first]))
+    if name in ("axes", "begin", "end", "strides") and first.shape:
+        return _draw_bounds(random, name, first.shape, before)
+    if name == "weight" and first.ndim > 2 and first.dtype is not None:
+        sizes = [size for size in first.shape if isinstance(size, int)]
+        if len(sizes) == first.ndim:
+            window = [random.randint(1, min(3, size)) for size in sizes[2:]]
+            return Var("candidate", TensorType([random.choice(_SIZES), sizes[1], *window], first.dtype))
+    return None
+
+
+def _draw_bounds(random: Random, name: str, shape: Sequence[Dim], before: Sequence[Expr]) -> Expr:
+    """One of the lists that say what part of a tensor is taken, as long as that of the axes."""
+    if name == "axes":
+        drawn = random.sample(range(len(shape)), random.randint(1, min(2, len(shape))))
+        return Tuple([PrimValue(axis if random.random() < 0.7 else axis - len(shape)) for axis in drawn])
+    axes = before[1].fields if len(before) > 1 and isinstance(before[1], Tuple) else ()
+    values: list[Dim] = []
+    for axis in axes:
+        at = axis.value if isinstance(axis, PrimValue) and isinstance(axis.value, int) else 0
+        size = shape[at]
+        if name == "strides":
+            values.append(random.choice((1, 1, 1, 2)))
+        elif name == "begin":
+            values.append(random.choice((0, 0, 1)))
+        else:
+            values.append(size if random.random() < 0.6 or not isinstance(size, int) else random.randint(1, size))
+    return Tuple([PrimValue(value) for value in values])
+
+
 def draw_attributes(
     random: Random, op: Op, operands: Sequence[Expr], wanted: Mapping[str, Any], open_rate: float
 ) -> dict[str, Any]:
@@ -110,6 +155,8 @@ def _draw_attribute(random: Random, name: str, default: Any, rank: int) -> Any:
         return default if default is not REQUIRED and random.random() < 0.2 else drawn
     if name in ("dtype", "out_dtype"):
         return random.choice(("float32", "float64", "int32")) if default is REQUIRED else default
+    if name == "pad_width":
+        return tuple([random.choice((0, 0, 1, 2)) for _ in range(2 * rank)])
     if name == "indices_or_sections":
         return random.choice((1, 2, 3, (1,), (1, 2)))
     if default is REQUIRED:

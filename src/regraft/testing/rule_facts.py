@@ -1,0 +1,77 @@
+"""What a rule says about the programs it is for: the dtypes of its conditions, the numbers in its code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+from ..ir.expr import Constant
+from ..ir.types import TensorType
+from ..pattern.context import PatternContext
+from ..pattern.pattern import (
+    ConstantPattern,
+    ConstrainedPattern,
+    DataTypePattern,
+    DFPattern,
+    ExprPattern,
+    TypePattern,
+    all_patterns,
+)
+from ..rewrite import Rule
+
+
+def numbers_of(rule: Rule) -> tuple[float, ...]:
+    """The numbers that ``rule`` may compare constants with: those of its pattern, and those in its rewriter's code."""
+    roots = [rule.pattern] if isinstance(rule.pattern, DFPattern) else rule.pattern.roots()
+    parts = [part for root in roots for part in all_patterns(root)]
+    found = {part.value: None for part in parts if isinstance(part, ConstantPattern) and part.value is not None}
+    for code in _codes(rule.rewriter):
+        found.update(dict.fromkeys(one for one in code.co_consts if type(one) in (int, float)))
+    return tuple([number for number in found if abs(number) < 2**15])
+
+
+def _codes(function: Callable[..., Any]) -> Iterator[CodeType]:
+    """The code of a function, of those inside it, and of those of its module and its closure that it names."""
+    pending: list[Any] = [function]
+    seen: set[int] = set()
+    while pending:
+        one = pending.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, MethodType):
+            pending.append(one.__func__)
+            pending.extend(getattr(one.__self__, "__dict__", {}).values())
+        elif isinstance(one, FunctionType):
+            pending.append(one.__code__)
+            named = [one.__globals__.get(name) for name in one.__code__.co_names]
+            pending.extend(f for f in named if isinstance(f, FunctionType) and f.__module__ == one.__module__)
+            pending.extend(cell.cell_contents for cell in one.__closure__ or () if cell.cell_contents is not function)
+        elif isinstance(one, CodeType):
+            yield one
+            pending.extend(part for part in one.co_consts if isinstance(part, CodeType))
+
+
+def dtypes_of(pattern: DFPattern | PatternContext) -> list[str]:
+    """The dtypes that the conditions of a pattern speak of."""
+    roots = [pattern] if isinstance(pattern, DFPattern) else pattern.roots()
+    found: dict[str, None] = {}
+    for part in (part for root in roots for part in all_patterns(root)):
+        if isinstance(part, DataTypePattern):
+            found[part.dtype] = None
+        elif isinstance(part, TypePattern) and isinstance(part.ty, TensorType) and part.ty.dtype is not None:
+            found[part.ty.dtype] = None
+    return list(found)
+
+
+def core(pattern: DFPattern) -> DFPattern:
+    """``pattern`` without the conditions around it."""
+    while isinstance(pattern, ConstrainedPattern):
+        pattern = pattern.pattern
+    return pattern
+
+
+def is_operator(pattern: DFPattern) -> bool:
+    """Whether ``pattern`` stands for an operator or another expression that is no constant."""
+    return isinstance(pattern, ExprPattern) and not isinstance(pattern.expr, Constant)
