@@ -7,20 +7,26 @@ hold a module, its table can also be edited in place, as Relax's can: ``mod["f"]
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, final
+from typing import Any, Final, TypeAlias, cast, final
 
 from .errors import IRError
-from .expr import GlobalVar
+from .expr import ExternFunc, GlobalVar
 from .node import Node, Shown, init_field
 from .op import Attrs
 from .program import Function
+
+OUTSIDE: Final = "outside_functions"
+"""The attribute of a module that holds the names it gives to functions of the outside: pairs of name and symbol."""
+
+_Entry: TypeAlias = Function | ExternFunc
 
 
 @final
 class IRModule(Node, Shown):
     """Functions by their `GlobalVar`, in order, with attributes for the whole.
 
-    ``IRModule({"main": func})`` makes the global variables itself. ``mod["main"]`` is the function.
+    ``IRModule({"main": func})`` makes the global variables itself. ``mod["main"]`` is the function. A module may also
+    name functions that live outside, as `ExternFunc`: ``mod["ext"]`` is one, and ``functions`` leaves them out.
     """
 
     __slots__ = ("_by_name", "attrs", "functions")
@@ -30,12 +36,16 @@ class IRModule(Node, Shown):
 
     def __init__(
         self,
-        functions: Mapping[GlobalVar, Function] | Mapping[str, Function] | None = None,
+        functions: Mapping[GlobalVar, _Entry] | Mapping[str, _Entry] | None = None,
         attrs: Mapping[str, Any] | None = None,
     ) -> None:
         table: dict[GlobalVar, Function] = {}
         by_name: dict[str, GlobalVar] = {}
+        outside: dict[str, str] = {}
         for key, function in (functions or {}).items():
+            if isinstance(function, ExternFunc):
+                outside[key if isinstance(key, str) else key.name_hint] = function.global_symbol
+                continue
             if not isinstance(function, Function):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise IRError(f"a module holds functions; {key!r} is {function!r}")
             variable = key if isinstance(key, GlobalVar) else GlobalVar(key, function.ty)
@@ -44,6 +54,9 @@ class IRModule(Node, Shown):
             by_name[variable.name_hint] = variable
             table[variable] = function
         init_field(self, "functions", table)
+        if outside:
+            outside = {**dict((attrs or {}).get(OUTSIDE, ())), **outside}
+            attrs = {**(attrs or {}), OUTSIDE: tuple(outside.items())}
         init_field(self, "attrs", attrs if isinstance(attrs, Attrs) else Attrs(attrs))
         init_field(self, "_by_name", by_name)
 
@@ -58,9 +71,17 @@ class IRModule(Node, Shown):
         name = function.name or "main"
         return cls({name: function})
 
+    @property
+    def outside(self) -> dict[str, ExternFunc]:
+        """The functions of the outside that the module names."""
+        pairs = cast("tuple[tuple[str, str], ...]", self.attrs.get(OUTSIDE, ()))
+        return {name: ExternFunc(symbol) for name, symbol in pairs}
+
     def get_global_var(self, name: str) -> GlobalVar:
         """The global variable of that name; raises `IRError` naming those that exist."""
         found = self._by_name.get(name)
+        if found is None and OUTSIDE in self.attrs and name in self.outside:
+            return GlobalVar(name)
         if found is None:
             raise IRError(f"the module has no function {name!r}; it has: {', '.join(self._by_name) or 'none'}")
         return found
@@ -72,10 +93,13 @@ class IRModule(Node, Shown):
     def __getitem__(self, name: str | GlobalVar) -> Function:
         if isinstance(name, GlobalVar):
             name = name.name_hint
+        if OUTSIDE in self.attrs and name not in self._by_name and name in self.outside:
+            return cast(Function, self.outside[name])
         return self.functions[self.get_global_var(name)]
 
     def __contains__(self, name: object) -> bool:
-        return (name.name_hint if isinstance(name, GlobalVar) else name) in self._by_name
+        name = name.name_hint if isinstance(name, GlobalVar) else name
+        return name in self._by_name or (OUTSIDE in self.attrs and name in self.outside)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_name)
@@ -134,7 +158,11 @@ class IRModule(Node, Shown):
 
     # --- the table, edited in place as Relax's is; functions themselves never change
 
-    def __setitem__(self, name: str | GlobalVar, function: Function) -> None:
+    def __setitem__(self, name: str | GlobalVar, function: _Entry) -> None:
+        if isinstance(function, ExternFunc):
+            key = name if isinstance(name, str) else name.name_hint
+            init_field(self, "attrs", IRModule({key: function}, self.attrs).attrs)
+            return
         self._put(self.with_function(name, function).functions)
 
     def __delitem__(self, name: str | GlobalVar) -> None:

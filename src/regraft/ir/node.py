@@ -6,7 +6,7 @@ them, share them between programs and use them as keys; to change a program is t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, ClassVar, Final, NoReturn
 
@@ -15,22 +15,23 @@ init_field: Final[Callable[[Any, str, Any], None]] = object.__setattr__
 
 _KEPT_FOR_SPEED: Final = frozenset({"__weakref__", "_hash"})
 
-_printers: Final[list[Callable[[Any, bool], str]]] = []
+_printers: Final[list[Callable[[Any, bool, bool], str]]] = []
 
 
-def register_printer(printer: Callable[[Any, bool], str]) -> None:
+def register_printer(printer: Callable[[Any, bool, bool], str]) -> None:
     """Give ``.script()``, ``.show()`` and ``repr`` their text; the written form calls this once.
 
-    ``printer(node, elide)`` returns the text; ``elide`` shortens large constants.
+    ``printer(node, elide, all_types)`` returns the text; ``elide`` shortens large constants, ``all_types`` annotates
+    every binding.
     """
     _printers[:] = [printer]
 
 
-def print_node(node: Any, *, elide: bool) -> str:
+def print_node(node: Any, *, elide: bool, all_types: bool = True) -> str:
     """The script text of ``node``, or its class name when the written form is not loaded."""
     if not _printers:
         return f"<{type(node).__name__}>"
-    return _printers[0](node, elide)
+    return _printers[0](node, elide, all_types)
 
 
 @cache
@@ -76,14 +77,33 @@ class Node:
         for slot, value in state.items():
             init_field(self, slot, value)
 
-    def script(self, *, show_meta: bool = True, **_relax_options: Any) -> str:
+    def script(
+        self,
+        *,
+        show_meta: bool = True,
+        show_all_ty: bool = True,
+        indent_spaces: int = 4,
+        print_line_numbers: bool = False,
+        extra_config: Mapping[str, Any] | None = None,
+        **_relax_options: Any,
+    ) -> str:
         """The text of this piece of program; it parses back to an equal one.
 
-        With ``show_meta=False`` large constants are elided, as `show` does, and the text is for reading only. Relax's
-        other options (``verbose_expr``, ``show_all_ty`` ...) are taken and change nothing: types are always shown.
-        Cost: linear in the size of the program.
+        With ``show_meta=False`` large constants are elided, as `show` does, and the text is for reading only. Without
+        ``show_all_ty`` a binding has its type beside it only where its value does not say it. ``indent_spaces`` and
+        ``print_line_numbers`` lay the text out. ``extra_config`` may hold ``"relax.show_all_ty"``, as in Relax, whose
+        other options are taken and change nothing. Cost: linear in the size of the program.
         """
-        return print_node(self, elide=not show_meta)
+        all_types = show_all_ty and bool((extra_config or {}).get("relax.show_all_ty", True))
+        text = print_node(self, elide=not show_meta, all_types=all_types)
+        if indent_spaces == 4 and not print_line_numbers:
+            return text
+        lines: list[str] = []
+        for number, line in enumerate(text.split("\n"), start=1):
+            inner = line.lstrip(" ")
+            start = f"{number:>4} " if print_line_numbers else ""
+            lines.append(f"{start}{' ' * ((len(line) - len(inner)) // 4 * indent_spaces)}{inner}".rstrip())
+        return "\n".join(lines)
 
     def show(self, *_relax_arguments: Any, **_relax_options: Any) -> None:
         """Print the text to standard output, highlighted on a terminal, with large constants elided."""

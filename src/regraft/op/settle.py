@@ -7,12 +7,13 @@ that have a type and no value. Engines, writers of files and the gradient begin 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, TypeVar
 
 import numpy as np
 
 from ..ir.dtypes import is_bool, is_float, numpy_dtype
-from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr
+from ..ir.expr import Constant, Expr, ExternFunc, GlobalVar, PrimValue, ShapeExpr
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op, Trait
@@ -38,9 +39,11 @@ def settled(program: _Program) -> _Program:
     Raises `OpTypeError` for a call of an operator that computes nothing on operands of its dtypes. Cost: linear, about
     a microsecond for a binding that stays.
     """
-    if all(is_settled(binding.value) for binding in iter_bindings(program) if isinstance(binding.value, Call)):
+    outside = program.outside if isinstance(program, IRModule) else {}
+    values = (binding.value for binding in iter_bindings(program))
+    if not outside and all(is_settled(value) for value in values if isinstance(value, Call)):
         return program
-    return _Settler().mutate(program)
+    return _Settler(outside).mutate(program)
 
 
 def is_settled(call: Call) -> bool:
@@ -91,7 +94,14 @@ def joined_dtype(first: str, second: str) -> str:
 
 
 class _Settler(ExprMutator):
-    """Writes the calls again that are not in their strict form."""
+    """Writes the calls again that are not in their strict form; names of outside functions become these."""
+
+    def __init__(self, outside: Mapping[str, ExternFunc]) -> None:
+        super().__init__()
+        self._outside = outside
+
+    def visit_global_var_(self, var: GlobalVar) -> Expr:
+        return self._outside.get(var.name_hint, var)
 
     def visit_call_(self, call: Call) -> Expr:
         return call if is_settled(call) else strict(call)

@@ -10,8 +10,8 @@ from . import ir, ir_builder, relax, tir
 from .errors import ParseError
 from .files import load_script, save_script
 from .printer import print_script
-from .text import parse
+from .text import from_source, parse
 
 register_printer(print_script)
 
-__all__ = ["ParseError", "ir", "ir_builder", "load_script", "parse", "relax", "save_script", "tir"]
+__all__ = ["ParseError", "from_source", "ir", "ir_builder", "load_script", "parse", "relax", "save_script", "tir"]

@@ -14,8 +14,9 @@ from typing import Any, final
 from ..ir.builder import NameSupply
 from ..ir.equality import defining_symvars
 from ..ir.errors import IRError
-from ..ir.expr import GlobalVar, Var
+from ..ir.expr import ExternFunc, GlobalVar, Var
 from ..ir.module import IRModule
+from ..ir.op import Call
 from ..ir.program import Function, MatchCast
 from ..ir.types import FuncType, Type, is_subtype, type_symvars
 from ..ir.visitor import iter_bindings
@@ -77,12 +78,15 @@ class Reader:
     ``outer`` are the names around them, ``python`` a Python scope or None.
     """
 
-    __slots__ = ("outer", "python", "source")
+    __slots__ = ("outer", "python", "source", "strict")
 
-    def __init__(self, source: Source, outer: Mapping[str, Any], python: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self, source: Source, outer: Mapping[str, Any], python: Mapping[str, Any] | None, strict: bool = False
+    ) -> None:
         self.source = source
         self.outer = outer
         self.python = python
+        self.strict = strict or python is not None
 
     # --- functions
 
@@ -185,9 +189,25 @@ class Reader:
     def body(self, signature: _Signature) -> Function:
         """The function of that signature."""
         function = self._body(signature)
-        if self.python is not None and signature.options.check_well_formed:
+        if self.strict and signature.options.check_well_formed:
             self._check_sizes(signature.node, function)
+            self._check_effects(signature.node, function)
         return function
+
+    def _check_effects(self, node: ast.FunctionDef, function: Function) -> None:
+        """Refuse a pure function that calls what has effects, unless it says that these count for nothing."""
+        if not function.is_pure or function.attrs.get("relax.force_pure"):
+            return
+        inner = [binding.value for binding in iter_bindings(function) if isinstance(binding.value, Function)]
+        own = {binding.var for value in inner for binding in iter_bindings(value)}
+        for binding in iter_bindings(function):
+            value = binding.value
+            if isinstance(value, Call) and not value.is_pure and binding.var not in own:
+                raise self.source.error(
+                    node,
+                    f"{node.name!r} is pure, and {binding.var.name_hint} is a call with effects; write "
+                    "@R.function(pure=False), or call what has none with R.call_pure_packed",
+                )
 
     def _check_sizes(self, node: ast.FunctionDef, function: Function) -> None:
         """Refuse a function whose types mention a size that neither a parameter nor a cast defines."""
@@ -236,7 +256,7 @@ class _Around(Mapping[str, Any]):
 class _ModuleReader:
     """Reads one module."""
 
-    __slots__ = ("attrs", "node", "outer", "reader", "signatures", "source", "table", "variables")
+    __slots__ = ("attrs", "node", "outer", "outside", "reader", "signatures", "source", "table", "variables")
 
     def __init__(self, reader: Reader, node: ast.ClassDef) -> None:
         self.reader = reader
@@ -246,6 +266,7 @@ class _ModuleReader:
         self.variables: dict[str, GlobalVar] = {}
         self.table: dict[str, Function] = {}
         self.attrs: dict[str, Any] = {}
+        self.outside: dict[str, ExternFunc] = {}
         own = Namespace(node.name, self.variables)
         self.outer: dict[str, Any] = {**reader.outer, "cls": own, node.name: own}
 
@@ -262,7 +283,10 @@ class _ModuleReader:
             self.table[name] = function
             if name not in self.variables:
                 self.variables[name] = GlobalVar(self._full_name(evaluator, name), function.ty)
-        functions = {self.variables[name]: self.table[name] for name in self.signatures}
+        functions: dict[GlobalVar, Function | ExternFunc] = {
+            self.variables[name]: self.outside[name] for name in self.outside
+        }
+        functions.update({self.variables[name]: self.table[name] for name in self.signatures})
         return IRModule(functions, self.attrs)
 
     def _full_name(self, evaluator: Evaluator, name: str) -> str:
@@ -302,6 +326,12 @@ class _ModuleReader:
                 if not isinstance(given, dict):
                     raise self.source.error(call, "I.module_attrs takes a dictionary")
                 self.attrs.update(intrinsics.freeze(given))
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
+                function = evaluator.evaluate(call)
+                if not isinstance(function, ExternFunc):
+                    raise self.source.error(statement, 'a module names outside functions: ext = R.ExternFunc("ext")')
+                self.outside[name] = function
+                self.variables[name] = GlobalVar(name)
             case ast.Pass() | ast.Expr(value=ast.Constant(value=str())):
                 pass
             case _:

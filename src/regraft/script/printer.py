@@ -27,7 +27,7 @@ from ..ir.expr import (
     Var,
 )
 from ..ir.kernels import EXTERNAL_MODS, kernels_of
-from ..ir.module import IRModule
+from ..ir.module import OUTSIDE, IRModule
 from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
@@ -40,33 +40,38 @@ _DEEPEST: Final = 60
 """Nested expressions below this depth are elided; programs in A-normal form have none."""
 
 
-def print_script(node: Any, elide: bool) -> str:
-    """The text of any piece of program: what ``.script()``, ``.show()`` and ``repr`` give."""
+def print_script(node: Any, elide: bool, all_types: bool = True) -> str:
+    """The text of any piece of program: what ``.script()``, ``.show()`` and ``repr`` give.
+
+    Without ``all_types`` a binding has its type beside it only where its value does not say it.
+    """
     writer = ConstantWriter(elide=elide)
     if isinstance(node, IRModule):
-        return module_text(node, writer)
+        return module_text(node, writer, all_types)
     if isinstance(node, Function):
-        return function_text(node, writer)
-    return _FunctionPrinter(writer).piece(node)
+        return function_text(node, writer, all_types)
+    return _FunctionPrinter(writer, all_types=all_types).piece(node)
 
 
-def module_text(module: IRModule, constants: ConstantWriter) -> str:
+def module_text(module: IRModule, constants: ConstantWriter, all_types: bool = True) -> str:
     """The text of a module; ``constants`` decides where its large constants stand."""
     names = IdentifierSupply()
     table = {variable: names.fresh(variable.name_hint) for variable in module.functions}
     lines: list[str] = []
-    attrs = {name: value for name, value in module.attrs.items() if name not in (MESHES, EXTERNAL_MODS)}
+    attrs = {name: value for name, value in module.attrs.items() if name not in (MESHES, EXTERNAL_MODS, OUTSIDE)}
     if compiled := kernels_of(module):
         lines.append(f"{_INDENT}# compiled: {', '.join(compiled)}")
     if attrs:
         lines.append(f"{_INDENT}I.module_attrs({attribute_text(attrs)})")
     if MESHES in module.attrs:
         lines.append(f"{_INDENT}I.module_global_infos({_meshes_text(module.attrs[MESHES])})")
+    for name, function in module.outside.items():
+        lines.append(f"{_INDENT}{identifier(name)} = R.ExternFunc({string_text(function.global_symbol)})")
     uses_scalars = False
     for variable, function in module.functions.items():
         if lines:
             lines.append("")
-        printer = _FunctionPrinter(constants, table)
+        printer = _FunctionPrinter(constants, table, all_types)
         body = printer.definition(function, table[variable], variable.name_hint)
         lines += [f"{_INDENT}{line}" if line else line for line in body]
         uses_scalars = uses_scalars or printer.uses_scalars
@@ -88,9 +93,9 @@ def _meshes_text(named: tuple[tuple[str, tuple[DeviceMesh, ...]], ...]) -> str:
     return "{" + ", ".join(entries) + "}"
 
 
-def function_text(function: Function, constants: ConstantWriter) -> str:
+def function_text(function: Function, constants: ConstantWriter, all_types: bool = True) -> str:
     """The text of a function that stands by itself, under its public name or ``main``."""
-    printer = _FunctionPrinter(constants)
+    printer = _FunctionPrinter(constants, all_types=all_types)
     name = function.name or "main"
     lines = printer.definition(function, identifier(name), name)
     return "\n".join([*_imports(printer.uses_scalars), "", *lines, *constants.section()])
@@ -128,6 +133,7 @@ class _FunctionPrinter:
     """Prints one function, or one piece of a function; remembers the names it gave."""
 
     __slots__ = (
+        "_all_types",
         "_bodies",
         "_calls_module",
         "_constants",
@@ -140,7 +146,10 @@ class _FunctionPrinter:
         "uses_scalars",
     )
 
-    def __init__(self, constants: ConstantWriter, functions: Mapping[GlobalVar, str] | None = None) -> None:
+    def __init__(
+        self, constants: ConstantWriter, functions: Mapping[GlobalVar, str] | None = None, all_types: bool = True
+    ) -> None:
+        self._all_types = all_types
         self._constants = constants
         self._functions = functions or {}
         self._supply = IdentifierSupply()
@@ -383,8 +392,11 @@ class _FunctionPrinter:
         if isinstance(value, Function):
             return self._local(name, value)
         if isinstance(value, SeqExpr):
-            return [*self._blocks(value.blocks), f"{name}: {self.type(ty)} = {self.expr(value.body)}"]
-        return [f"{name}: {self.type(ty)} = {self.expr(value)}"]
+            return [*self._blocks(value.blocks), f"{name}{self._annotation(ty, value.body)} = {self.expr(value.body)}"]
+        return [f"{name}{self._annotation(ty, value)} = {self.expr(value)}"]
+
+    def _annotation(self, ty: Type, value: Expr) -> str:
+        return f": {self.type(ty)}" if self._all_types or ty != value.ty else ""
 
     def _blocks(self, blocks: Iterable[BindingBlock]) -> list[str]:
         lines: list[str] = []
@@ -414,7 +426,7 @@ class _FunctionPrinter:
         if isinstance(body.body, If):
             lines += self._if(name, ty, body.body)
         else:
-            lines.append(f"{name}: {self.type(ty)} = {self.expr(body.body)}")
+            lines.append(f"{name}{self._annotation(ty, body.body)} = {self.expr(body.body)}")
         return [f"{_INDENT}{line}" for line in lines]
 
     # --- functions

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, cast, final
 
 from ..ir.builder import NameSupply, flatten
 from ..ir.dims import SymVar
-from ..ir.expr import DataflowVar, Expr, TupleGetItem, Var
+from ..ir.expr import DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.origin import Origin, Origins
 from ..ir.program import (
     Binding,
@@ -246,8 +246,10 @@ class FunctionReader:
         elif callee is intrinsics.match_cast:
             self._match_cast(node, "_", call, None)
         else:
-            value = self.evaluator.call(call, callee)
-            self._emit(node, "_", self.evaluator.guarded(node, as_value, value))
+            value = self.evaluator.guarded(node, as_value, self.evaluator.call(call, callee))
+            if value.ty != TupleType(()):
+                raise self.source.error(node, f"a value of type {value.ty!r} is lost here; bind it to a name: _ = ...")
+            self._emit(node, "_", value)
 
     # --- macros
 
@@ -440,7 +442,8 @@ class FunctionReader:
                 return _Merge(inner.name, self._emit(node, inner.name, inner.value, inner.annotation), None)
             case ast.Expr(value=ast.Call() as call):
                 effect = self.evaluator.guarded(node, as_value, self.evaluator.evaluate(call))
-                return _Merge("_", self._emit(node, "_", effect), None)
+                done = self._emit(node, "_", effect)
+                return _Merge("_", Tuple(()) if done.ty == TupleType(()) else done, None)
             case ast.With():
                 self._dataflow(node)
                 _, outputs = self._split_output(node)

@@ -7,9 +7,10 @@ A text is data: it holds definitions, constants and comments. Its names are thos
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable, Mapping
 from functools import cache
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, Final, TypeVar, final
 
 from ..ir.collection import collection_paused
@@ -57,6 +58,20 @@ def parse(text: str | bytes, name: str = "<text>") -> IRModule | Function:
     return read_program(text, name, None)
 
 
+def from_source(program: Any, extra_vars: Mapping[str, Any] | None = None, check_well_formed: bool = True) -> Any:
+    """`parse` under the name that TVM gives it. ``extra_vars`` are names that the text may use: numbers and types.
+
+    A program that is one already is given back. Raises `ParseError`; with ``check_well_formed`` also where a function
+    mentions a size that nothing defines, or is pure and calls what has effects.
+    """
+    if isinstance(program, IRModule | Function):
+        return program
+    named = {name: value for name, value in (extra_vars or {}).items() if not isinstance(value, ModuleType)}
+    with collection_paused():
+        source, tree, values = read_text(inspect.getsource(program) if callable(program) else program, "<text>")
+        return _TextReader(source, None, {**values, **named}, check_well_formed).read(tree)
+
+
 def read_program(text: str | bytes, name: str, load: LoadWeights | None) -> IRModule | Function:
     """`parse`, for a text whose large constants may stand in a file that ``load`` opens."""
     with collection_paused():
@@ -66,11 +81,14 @@ def read_program(text: str | bytes, name: str, load: LoadWeights | None) -> IRMo
 
 @final
 class _TextReader:
-    """Reads the statements around the one definition of a text."""
+    """Reads the statements around the one definition of a text; a ``strict`` one reads what Relax's checks pass."""
 
-    __slots__ = ("definition", "load", "names", "source")
+    __slots__ = ("definition", "load", "names", "source", "strict")
 
-    def __init__(self, source: Source, load: LoadWeights | None, values: Mapping[str, Any]) -> None:
+    def __init__(
+        self, source: Source, load: LoadWeights | None, values: Mapping[str, Any], strict: bool = False
+    ) -> None:
+        self.strict = strict
         self.source = source
         self.load = load
         self.names: dict[str, Any] = {**_namespaces(), **values}
@@ -86,7 +104,7 @@ class _TextReader:
                 1,
                 "the text holds no program: write a class under @I.ir_module or a function under @R.function",
             )
-        reader = Reader(self.source, self.names, None)
+        reader = Reader(self.source, self.names, None, self.strict)
         evaluator = Evaluator(self.source, Environment(self.names, SizeScope()), None)
         if isinstance(node, ast.ClassDef):
             for decorator in node.decorator_list:

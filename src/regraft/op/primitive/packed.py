@@ -94,9 +94,9 @@ def _call_dps_packed_type(call: Call) -> Type:
     _check_tuple(call, 1)
     stated = _stated_type(call)
     fields = stated.fields if isinstance(stated, TupleType) else (stated,)
-    if not all(isinstance(field, TensorType) and field.shape is not None and field.dtype for field in fields):
+    if not all(isinstance(field, TensorType) and field.shape is not None for field in fields):
         raise OpTypeError(
-            f"{CALL_DPS_PACKED.name}: out_ty={stated!r}; expected tensors of known shape and dtype, "
+            f"{CALL_DPS_PACKED.name}: out_ty={stated!r}; expected tensors of known shape, "
             "for the caller makes them before the call"
         )
     return stated
@@ -111,8 +111,8 @@ def call_dps_packed(
     """A call of a pure outside function that writes into tensors it is given ("destination-passing style").
 
     Operands: ``func``, its registered name or an expression of it; ``args``, a tuple of what it reads, or the
-    only one. ``out_ty``: the types of the tensors it writes, of known shape and dtype, which are the result:
-    one tensor or, for several types, a tuple. Raises `OpTypeError` when they are not stated, or are no such
+    only one. ``out_ty``: the types of the tensors it writes, of known shape (and dtype, to be run), which are
+    the result: one tensor or, for several types, a tuple. Raises `OpTypeError` when they are not stated, or are no such
     types.
     """
     ty = _one_of(CALL_DPS_PACKED.name, out_ty, out_sinfo, "out_ty", "out_sinfo")
