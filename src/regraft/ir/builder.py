@@ -292,6 +292,14 @@ class BlockBuilder:
         scope = self._scopes.pop()
         return (DataflowBlock if scope.in_dataflow else BindingBlock)(scope.bindings)
 
+    def _begin_dataflow_block(self) -> None:
+        self.begin_block(dataflow=True)
+
+    def _begin_binding_block(self) -> None:
+        self.begin_block(dataflow=False)
+
+    _end_block = end_block  # the three names under which programs for Relax write blocks by themselves
+
     @property
     def has_open_block(self) -> bool:
         """Whether there is a block that takes bindings."""

@@ -239,6 +239,11 @@ class Constant(Expr):
         init_field(self, "data", handle)
         init_field(self, "ty", ty)
 
+    @property
+    def value(self) -> TensorData:
+        """The same as ``data``."""
+        return self.data
+
 
 _SCALARS: dict[tuple[type, object, str | None], Constant] = {}
 _MOST_SCALARS = 4096
@@ -284,7 +289,7 @@ class ShapeExpr(Expr):
         return self.values[index]
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Shape) and self.values == other)
+        return self is other or (type(other) is Shape and self.values == other)
 
     def __hash__(self) -> int:
         return object.__hash__(self)
@@ -436,10 +441,10 @@ def as_expr(value: Any) -> Expr:
 
     A tensor's shape becomes a `ShapeExpr`. Raises `IRError` for anything else.
     """
+    if type(value) is Shape:
+        return ShapeExpr(value)
     if isinstance(value, Expr):
         return value
-    if isinstance(value, Shape):
-        return ShapeExpr(value)
     if isinstance(value, tuple | list):
         return Tuple([as_expr(v) for v in cast("Iterable[Any]", value)])
     if isinstance(value, bool | int | float | np.ndarray | np.generic | TensorData):
@@ -470,6 +475,6 @@ def convert_to_expr(value: Any) -> Expr:
         return PrimValue(value)
     if isinstance(value, str):
         return StringImm(value)
-    if isinstance(value, tuple | list) and not isinstance(value, Shape):
+    if isinstance(value, tuple | list) and type(cast(object, value)) is not Shape:
         return Tuple([convert_to_expr(item) for item in cast("Iterable[Any]", value)])
     return as_expr(value)

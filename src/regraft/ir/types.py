@@ -34,6 +34,10 @@ class Type(Node):
     def _key(self) -> tuple[object, ...]:
         raise NotImplementedError
 
+    def is_base_of(self, derived: Type) -> bool:
+        """Whether every value of ``derived`` is one of this type, as far as both say."""
+        return is_subtype(derived, self) is True
+
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
@@ -90,6 +94,23 @@ class Shape(tuple[Dim, ...]):
         """Whether ``other`` is the same object."""
         return self is other
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Shape, (tuple(self),))
+
+    def script(self, **_options: object) -> str:
+        """The text of the shape as an expression."""
+        return str(self)
+
+    def __str__(self) -> str:
+        return f"R.shape([{', '.join(map(str, self))}])"
+
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """`ShapeExpr`, for programs that ask ``isinstance(x.ty.shape, ShapeExpr)``; ``type(shape)`` is `Shape`."""
+        from .expr import ShapeExpr
+
+        return ShapeExpr
+
 
 class TensorType(Type):
     """A tensor: ``shape`` (a `Shape` of dims) if known, ``ndim`` (-1 if unknown), ``dtype`` (None if unknown).
@@ -128,6 +149,11 @@ class TensorType(Type):
     def is_scalar(self) -> bool:
         """Whether the rank is known to be 0."""
         return self.ndim == 0
+
+    @property
+    def vdevice(self) -> None:
+        """No device: tensors are not placed on devices in their types."""
+        return None
 
     def with_dtype(self, dtype: str | None) -> TensorType:
         """The same shape with another dtype."""
@@ -233,6 +259,11 @@ class FuncType(Type):
 
     def _key(self) -> tuple[object, ...]:
         return (self.params, self.ret, self.purity)
+
+    @property
+    def derive_func(self) -> None:
+        """No function derives the result's type: an opaque function states it."""
+        return None
 
     @staticmethod
     def opaque_func(*, ret: Type | None = None, purity: bool = False) -> FuncType:

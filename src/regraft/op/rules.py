@@ -15,7 +15,7 @@ from ..ir.dtypes import as_dtype, is_bool, is_float, is_integer
 from ..ir.errors import IRError, OpTypeError
 from ..ir.expr import Expr, PrimValue, ShapeExpr, Tuple
 from ..ir.op import Call, Op, TypeRule, wrong_attribute, wrong_operand
-from ..ir.types import UNKNOWN_NDIM, PrimType, ShapeType, TensorType, TupleType, Type
+from ..ir.types import UNKNOWN_NDIM, PrimType, Shape, ShapeType, TensorType, TupleType, Type
 
 _COMPLEX: Final = frozenset({"complex64", "complex128"})
 
@@ -309,6 +309,8 @@ def require_kinds(call: Call) -> None:
 
 def as_shape_expr(shape: Any, op_name: str) -> Expr:
     """A shape argument as an expression: sizes become a `ShapeExpr`, expressions stay as they are."""
+    if type(shape) is Shape:
+        return ShapeExpr(shape)
     if isinstance(shape, Tuple):
         raise OpTypeError(f"{op_name}: the shape is a tuple of expressions; write the sizes: R.shape([2, 3])")
     if isinstance(shape, Expr):
