@@ -11,7 +11,6 @@ WITHOUT = {
     "call_pure_packed": "a function outside of the program, whose derivative is not known",
     "invoke_closure": "a call of a function value: write what it computes in the function itself",
     "invoke_pure_closure": "a call of a function value: write what it computes in the function itself",
-    "loop": "steps whose number only a run may tell: write out those of a known number",
     "make_closure": "a function value: write what it computes in the function itself",
     "assert_op": "gives no tensor",
     "print": "gives no tensor",

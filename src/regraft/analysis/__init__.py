@@ -4,6 +4,7 @@ Under Relax's names where Relax has one. Knows the language and the vocabulary; 
 but for `remove_all_unused`. Every question costs time linear in the program.
 """
 
+from .bodies import loop_body
 from .cost import Cost, bytes_of, call_cost, constant_bytes, elements_of, estimate_cost
 from .machine import CPU_CORE, Machine, call_seconds
 from .purity import contains_impure_call, find_impure_call
@@ -66,6 +67,7 @@ __all__ = [
     "get_static_type",
     "get_var2val",
     "live_bindings",
+    "loop_body",
     "name_to_binding",
     "post_order_visit",
     "remove_all_unused",

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..ir.op import GradientRule, Op, Trait
+from ..op.primitive.loop import LOOP
 
 
 def has_gradient(op: Op) -> bool:
-    """Whether a gradient passes through ``op``: by a rule of its own, or by those of what it decomposes into."""
-    if op.gradient is not None:
+    """Whether a gradient passes through ``op``: by a rule of its own, or by those of what it decomposes into.
+
+    One passes through a loop by those of its body.
+    """
+    if op.gradient is not None or op is LOOP:
         return True
     return Trait.STOPS_GRADIENT not in op.traits and not op.is_primitive and op.reference is not None
 

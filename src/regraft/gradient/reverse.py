@@ -23,6 +23,7 @@ from ..ir.types import FuncType, ObjectType, TensorType, TupleType, Type, is_sub
 from ..op.adjoints import GradientError, is_differentiable, zeros_of
 from ..op.primitive.binary import add
 from ..op.primitive.create import ones
+from ..op.primitive.loop import LOOP
 from ..pattern.matcher.view import leaves_of
 from .checkpoint import is_marker
 
@@ -30,7 +31,7 @@ Path: TypeAlias = tuple[int, ...]
 """Where in a nested tuple an adjoint belongs: () for a tensor, (1,) for field 1."""
 
 
-class _Share(NamedTuple):
+class Share(NamedTuple):
     """What one variable, or one tensor inside it, gets from one binding; not yet written down."""
 
     var: Var
@@ -94,7 +95,7 @@ class ReversePass:
         self._recomputed = recomputed
         self._definitions = {b.var: b for b in self._order if b.var in recomputed}
         self._again: dict[Var, Expr] = {}
-        self._names = names
+        self.names = names
         self._adjoints: dict[Var, dict[Path, Expr]] = {}
 
     # --- what the transform asks for
@@ -108,7 +109,13 @@ class ReversePass:
             assert isinstance(ty, TupleType)
             ty = ty.fields[index]
         assert isinstance(ty, TensorType)
-        self._accumulate(_Share(target, path, ones((), ty.dtype)), target.origins)
+        self.run_from([Share(target, path, ones((), ty.dtype))])
+
+    def run_from(self, seeds: Iterable[Share]) -> None:
+        """Take adjoints that are known back to the parameters."""
+        for seed in seeds:
+            if seed.var in self._active:
+                self._accumulate(seed, seed.var.origins)
         for binding in reversed(self._order):
             fields = self._adjoints.pop(binding.var, None)
             if fields is not None:
@@ -122,8 +129,25 @@ class ReversePass:
 
     def emit(self, value: Expr, name: str, origins: Origins, *, is_output: bool = False) -> Var:
         """Bind ``value``, whose operands are leaves, to a new variable."""
-        var = (Var if is_output else DataflowVar)(self._names.fresh(name), value.ty, origins)
+        var = (Var if is_output else DataflowVar)(self.names.fresh(name), value.ty, origins)
         self.bindings.append(VarBinding(var, value))
+        return var
+
+    # --- what the backward part of a loop asks for
+
+    def is_active(self, leaf: Expr) -> bool:
+        """Whether a gradient is wanted through a variable."""
+        return leaf in self._active
+
+    def function_of(self, leaf: Expr) -> Function | None:
+        """The function that a variable is bound to, if it is."""
+        found = next((binding.value for binding in self._order if binding.var is leaf), None)
+        return found if isinstance(found, Function) else None
+
+    def emit_cast(self, value: Expr, ty: Type, name: str, origins: Origins) -> Var:
+        """Bind ``value``, checked to be of type ``ty``, to a new variable."""
+        var = DataflowVar(self.names.fresh(name), ty, origins)
+        self.bindings.append(MatchCast(var, value, ty))
         return var
 
     # --- one binding
@@ -132,18 +156,23 @@ class ReversePass:
         value = binding.value
         if isinstance(binding, MatchCast) or is_leaf(value) or isinstance(value, TupleGetItem):
             for path, adjoint in fields.items():
-                for share in self._shares(value, path, adjoint):
+                for share in self.shares(value, path, adjoint):
                     self._accumulate(share, binding.var.origins)
             return
-        shares = self._rule_shares(binding, value, fields)
+        if isinstance(value, Call) and value.op is LOOP and LOOP.gradient is None:
+            from .loops import loop_shares  # it goes back through bodies in the same way
+
+            shares = loop_shares(self, binding, fields)
+        else:
+            shares = self._rule_shares(binding, value, fields)
         origins = binding.var.origins
         self._recompute([share.value for share in shares])
         memo: dict[int, Expr] = {}
-        flat = [_Share(s.var, s.path, self._flattened(s.value, memo, origins)) for s in shares]
+        flat = [Share(s.var, s.path, self._flattened(s.value, memo, origins)) for s in shares]
         for share in flat:
             self._accumulate(share, origins)
 
-    def _rule_shares(self, binding: Binding, call: Expr, fields: Mapping[Path, Expr]) -> list[_Share]:
+    def _rule_shares(self, binding: Binding, call: Expr, fields: Mapping[Path, Expr]) -> list[Share]:
         """What the operands that need one get from a call, as its operator's rule says."""
         if not (isinstance(call, Call) and type(call.op) is Op):
             _refuse_value(binding)
@@ -162,7 +191,7 @@ class ReversePass:
                 f"the gradient rule of {call.op.name} returned {len(given)} shares for the {len(call.args)} operands "
                 f"of {described(binding)}; return one for each, None where no gradient goes"
             )
-        shares: list[_Share] = []
+        shares: list[Share] = []
         for index, (operand, share) in enumerate(zip(call.args, given, strict=True)):
             if share is None or not any(leaf in self._active for leaf in leaves_of(operand)):
                 continue
@@ -172,12 +201,12 @@ class ReversePass:
                     f"{call.op.operand_name(index)}, which is {operand.ty!r}: expected that type, in "
                     f"{described(binding)}"
                 )
-            shares.extend(self._shares(operand, (), share))
+            shares.extend(self.shares(operand, (), share))
         return shares
 
-    def _shares(self, operand: Expr, path: Path, share: Expr) -> list[_Share]:
+    def shares(self, operand: Expr, path: Path, share: Expr) -> list[Share]:
         """``share``, of what is at ``path`` in ``operand``, for each tensor inside a variable that needs it."""
-        found: list[_Share] = []
+        found: list[Share] = []
         pending = [(operand, path, share)]
         while pending:
             operand, path, share = pending.pop()
@@ -191,7 +220,7 @@ class ReversePass:
                 fields = self._fields(share)
                 pending.extend((operand, (*path, i), fields[i]) for i in reversed(range(len(fields))))
             elif isinstance(operand, Var) and is_differentiable(share.ty):
-                found.append(_Share(operand, path, share))
+                found.append(Share(operand, path, share))
         return found
 
     def _fields(self, share: Expr) -> Sequence[Expr]:
@@ -213,7 +242,7 @@ class ReversePass:
             return found
         return zeros_of(value) if isinstance(ty, TensorType) else value
 
-    def _accumulate(self, share: _Share, origins: Origins) -> None:
+    def _accumulate(self, share: Share, origins: Origins) -> None:
         """Add a share, whose operands are leaves, to the adjoint of its variable."""
         fields = self._adjoints.setdefault(share.var, {})
         name = "_".join([share.var.name_hint, *map(str, share.path), "adjoint"])
@@ -228,7 +257,7 @@ class ReversePass:
 
     # --- writing down what rules return
 
-    def _refer(self, leaf: Expr) -> Expr:
+    def refer(self, leaf: Expr) -> Expr:
         """What stands in the new function for a leaf of the original one."""
         if not isinstance(leaf, Var):
             return leaf
@@ -245,7 +274,7 @@ class ReversePass:
                 continue
             operands = operands_of(current)
             if not operands and is_leaf(current):
-                flat = self._refer(current)
+                flat = self.refer(current)
             elif not expanded:
                 stack.append((current, True))
                 stack.extend((operand, False) for operand in reversed(operands))
@@ -285,7 +314,7 @@ class ReversePass:
         if isinstance(value, Call) and is_marker(value):
             return value.args[0]
         if isinstance(binding, MatchCast):
-            copy = DataflowVar(self._names.fresh(f"{var.name_hint}_cp"), var.ty, var.origins)
+            copy = DataflowVar(self.names.fresh(f"{var.name_hint}_cp"), var.ty, var.origins)
             self.bindings.append(MatchCast(copy, value, binding.ty))
             return copy
         return value if is_leaf(value) else self.emit(value, f"{var.name_hint}_cp", var.origins)

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..analysis import free_vars, remove_all_unused
-from ..ir.builder import NameSupply, operands_of, with_operands
+from ..analysis import remove_all_unused
+from ..ir.builder import NameSupply
 from ..ir.dtypes import is_float
 from ..ir.expr import DataflowVar, Expr, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.normal_form import in_normal_form
-from ..ir.op import Call
-from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr
 from ..ir.types import TensorType, TupleType, Type
 from ..ir.visitor import iter_bindings
 from ..op.adjoints import GradientError, is_differentiable
 from ..op.settle import settled
 from ..pattern.matcher.view import leaves_of
-from .checkpoint import is_marker, values_to_recompute
+from .checkpoint import values_to_recompute
+from .forward import ForwardCopy
+from .loops import with_tapes
 from .reverse import Path, ReversePass
 from .simplify import simplify_gradient
 from .without_rules import with_rules
@@ -44,7 +45,8 @@ class Gradient:
 
     Needs well-formed input, guarantees well-formed output. Raises `GradientError` when the function, a parameter or
     the target is not there or not differentiable, when an operator on the way has no rule, and for branches and calls
-    of functions on the way. Cost: linear in the bindings, with a few backward bindings for each forward one.
+    of functions on the way. A loop keeps what it carries of each step, and another one goes back through the steps.
+    Cost: linear in the bindings, with a few backward bindings for each forward one.
     """
 
     __slots__ = ("func_name", "require_grads", "simplify", "target_index")
@@ -89,7 +91,8 @@ class Gradient:
         function = in_normal_form(settled(module[name]))
         required = self._required(function)
         target, path = self._target(function)
-        adjoint = _adjoint_function(with_rules(function, required, target), required, target, path)
+        function = with_tapes(with_rules(function, required, target), module)
+        adjoint = _adjoint_function(function, required, target, path)
         if self.simplify:
             adjoint = simplify_gradient(adjoint)
         adjoint = remove_all_unused(adjoint)
@@ -154,7 +157,7 @@ def _all_differentiable(ty: Type) -> bool:
 
 def _adjoint_function(function: Function, required: Sequence[Var], target: Expr, path: Path) -> Function:
     recomputed = values_to_recompute(function)
-    copy = _ForwardCopy(function)
+    copy = ForwardCopy(function)
     names = NameSupply([param.name_hint for param in function.params])
     for binding in iter_bindings(function):
         names.reserve(binding.var.name_hint)
@@ -177,59 +180,6 @@ def _joined(forward: Sequence[BindingBlock], backward: Sequence[Binding]) -> lis
     if len(forward) == 1 and isinstance(forward[0], DataflowBlock):
         return [DataflowBlock([*forward[0].bindings, *backward])]
     return [*forward, *([DataflowBlock(backward)] if backward else [])]
-
-
-# --- the forward part
-
-
-class _ForwardCopy:
-    """The blocks of a function over new variables, without checkpoint markers.
-
-    ``leaves`` takes each variable of the function's own body to what stands for it.
-    """
-
-    def __init__(self, function: Function) -> None:
-        self.leaves: dict[Var, Expr] = {}
-        self.params = tuple([self._renewed(param) for param in function.params])
-        self.blocks: list[BindingBlock] = []
-        for block in function.body.blocks:
-            bindings = [new for binding in block.bindings if (new := self._binding(binding)) is not None]
-            if bindings:
-                self.blocks.append(type(block)(bindings))
-        self.result = self._copied(function.body.body)
-
-    def _renewed(self, var: Var) -> Var:
-        new = type(var)(var.name_hint, var.ty, var.origins)
-        self.leaves[var] = new
-        return new
-
-    def _binding(self, binding: Binding) -> Binding | None:
-        value = self._copied(binding.value)
-        if isinstance(binding, MatchCast):
-            return MatchCast(self._renewed(binding.var), value, binding.ty)
-        if isinstance(value, Call) and is_marker(value):
-            value = value.args[0]
-            if type(binding.var) is DataflowVar:
-                self.leaves[binding.var] = value
-                return None
-        return VarBinding(self._renewed(binding.var), value)
-
-    def _copied(self, value: Expr) -> Expr:
-        if isinstance(value, Var):
-            return self.leaves.get(value, value)
-        if isinstance(value, If | Function):
-            mutator = _Renewal()
-            for var in free_vars(value):
-                mutator.remap(var, self.leaves.get(var, var))
-            return mutator.mutate(value)
-        return with_operands(value, [self._copied(operand) for operand in operands_of(value)])
-
-
-class _Renewal(ExprMutator):
-    """Gives a branch or an inner function variables of its own."""
-
-    def visit_var_def_(self, var: Var) -> Var:
-        return type(var)(var.name_hint, var.ty, var.origins)
 
 
 # --- forward values that the backward part needs from other blocks

@@ -13,13 +13,14 @@ from typing import Any, Final, Protocol, cast
 import torch
 
 from ... import op as R
+from ...analysis import loop_body
 from ...ir.builder import BlockBuilder
 from ...ir.dims import SymExpr
 from ...ir.expr import Expr, ShapeExpr, Tuple, TupleGetItem, Var, const
 from ...ir.program import SeqExpr
 from ...ir.types import TensorType, TupleType, Type
-from ...op.primitive.loop import STEP
-from ..loop_bodies import CarriedTypes, loop_body
+from ...op.primitive.loop import STEP, row_of
+from ..carried_types import CarriedTypes
 from .context import Unsupported
 
 _MOST_READINGS: Final = 4
@@ -214,7 +215,7 @@ def _body(builder: BlockBuilder, params: Sequence[Var], write: Callable[[], list
 def _slice_of(x: Expr) -> Type:
     if not isinstance(x.ty, TensorType) or x.ty.shape is None:
         raise Unsupported("what it scans has an unknown shape")
-    return TensorType(x.ty.shape[1:], x.ty.dtype)
+    return row_of(x.ty)
 
 
 def _higher_order(name: str) -> Any:

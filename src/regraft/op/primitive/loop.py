@@ -154,9 +154,14 @@ def _carried(call: Call) -> tuple[Type, ...]:
 def _slice(call: Call, index: int, ty: TensorType) -> TensorType:
     if ty.ndim == 0:
         raise OpTypeError(f"relax.loop: scanned value {index} is {ty!r}; expected a tensor with an axis to go along")
-    if ty.shape is not None:
-        return TensorType(ty.shape[1:], ty.dtype)
-    return TensorType(None, ty.dtype, ty.ndim - 1 if ty.ndim > 0 else UNKNOWN_NDIM)
+    return row_of(ty)
+
+
+def row_of(stack: TensorType) -> TensorType:
+    """The type of a slice of ``stack`` along its first axis."""
+    if stack.shape is not None:
+        return TensorType(stack.shape[1:], stack.dtype)
+    return TensorType(None, stack.dtype, stack.ndim - 1 if stack.ndim > 0 else UNKNOWN_NDIM)
 
 
 class _Fixed(NamedTuple):

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from .... import op as ops
-from ....analysis import contains_impure_call
+from ....analysis import contains_impure_call, loop_body
 from ....ir.dims import Dim
 from ....ir.expr import Expr, PrimValue, Tuple, TupleGetItem, Var, const
 from ....ir.program import Function, SeqExpr
 from ....ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
-from ....op.primitive.loop import STEP
+from ....op.primitive.loop import STEP, row_of
+from ...carried_types import CarriedTypes
 from ...errors import ConvertError
-from ...loop_bodies import CarriedTypes, loop_body
 from .importing import Imported, NodeImporter, UnsupportedNodeError, reads
 from .unrolled import MOST_STEPS, ScanForm, as_expression, boolean, loop_written_out, scan_written_out
 
@@ -223,9 +223,7 @@ def _scan_as_loop(node: NodeImporter, operands: Sequence[Expr], form: ScanForm) 
 
 def _slice_of(x: Expr) -> TensorType:
     assert isinstance(x.ty, TensorType)
-    if x.ty.shape is not None:
-        return TensorType(x.ty.shape[1:], x.ty.dtype)
-    return TensorType(None, x.ty.dtype, x.ty.ndim - 1 if x.ty.ndim > 0 else UNKNOWN_NDIM)
+    return row_of(x.ty)
 
 
 def _arranged(node: NodeImporter, x: Expr, move: tuple[int, int], turned: bool) -> Expr:
