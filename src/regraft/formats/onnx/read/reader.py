@@ -27,15 +27,17 @@ from ....ir.expr import Constant, DataflowVar, Expr, Tuple, Var, const
 from ....ir.module import IRModule
 from ....ir.op import Call, Op
 from ....ir.program import SeqExpr
+from ....ir.tensor_data import TensorData
 from ....ir.types import TensorType
 from ....op.folding import folded
+from ....op.grad import no_grad
 from ...errors import ConvertError, UnsupportedOperatorError
 from .. import read as importers
 from ..element_types import from_onnx_dtype, to_onnx_dtype
 from ..external_data import check_external_data, read_proto
 from ..source_nodes import SourceOrigin, source_of
 from ..write.model_facts import FACTS, ModelFacts
-from ..write.writer import INPUT_NAMES, METADATA, OUTPUT_NAMES
+from ..write.writer import DEFAULT_INPUTS, INPUT_NAMES, METADATA, OUTPUT_NAMES
 from . import declared
 from .function_bodies import function_body
 from .importing import IMPORTERS, REFUSED, Imported, NodeImporter, Read, UnsupportedNodeError, constant_of
@@ -54,6 +56,10 @@ whose operators ONNX defines as in this one."""
 _STANDARD: Final = ("", "ai.onnx")
 _WITH_BODIES: Final = ("If", "Loop", "Scan")
 """Nodes that are read as bodies of their own, which stand outside of dataflow blocks."""
+_FIRST_WITH_DEFAULTS: Final = 4
+"""The version of the file format from which on initializers need not be inputs."""
+_LISTED: Final = 10
+"""A file of so many initializers that are all inputs is of an exporter that lists them as it always did."""
 _MOST_STEPS: Final = 20_000
 """What one node may be read as: a number in a small file could otherwise stand for any amount of work."""
 
@@ -69,7 +75,12 @@ def from_onnx(
 
     Weights stay in their files until they are read. Names of inputs, outputs and symbolic sizes are kept, as are
     the model's metadata; every variable knows the node that it came from. Functions of the model are written in
-    place. Inputs that have an initializer of their name take its value.
+    place.
+
+    An input with an initializer of its name is optional: the initializer is its default. Where that is a tensor of
+    floats, and the program can be read without its numbers, it is a constant behind ``R.grad.no_grad``, so that no pass
+    computes with it, and `to_onnx` writes it as such an input again. Others are constants; so are all in files of
+    before IR version 4, which had to list every initializer, and in those that list ten or more and leave none out.
 
     Args:
         model: A path, or the model itself.
@@ -92,8 +103,31 @@ def from_onnx(
             del opened.functions[key]  # what it computes is known from the declaration
     if opened.functions:
         _inline_functions(opened)
-    importer = GraphImporter(opset, dict(opened.opset_imports), declared.pure_names(pure))
-    return importer.module(opened, constants or {}, dims or {})
+
+    def read(defaults: frozenset[str]) -> IRModule:
+        importer = GraphImporter(opset, dict(opened.opset_imports), declared.pure_names(pure), defaults)
+        return importer.module(opened, constants or {}, dims or {})
+
+    defaults = _default_inputs(opened).difference(constants or ())
+    if defaults:
+        try:
+            return read(defaults)
+        except ConvertError:
+            pass  # an operator needs their numbers to be read
+    return read(frozenset())
+
+
+def _default_inputs(model: ir.Model) -> frozenset[str]:
+    """The inputs whose initializers are defaults; see `from_onnx`."""
+    inputs = {value.name for value in model.graph.inputs}
+    found = [name for name in model.graph.initializers if name in inputs]
+    listed = len(found) == len(model.graph.initializers) and len(found) >= _LISTED
+    if model.ir_version < _FIRST_WITH_DEFAULTS or listed:
+        return frozenset()
+    constants = {name: model.graph.initializers[name].const_value for name in found}
+    return frozenset(
+        name for name, tensor in constants.items() if tensor is not None and tensor.dtype.is_floating_point()
+    )
 
 
 def _inline_functions(model: ir.Model) -> None:
@@ -172,8 +206,15 @@ def _opset_of(model: ir.Model) -> int:
 class GraphImporter:
     """The state of reading one model: the program so far, and what each value became."""
 
-    def __init__(self, opset: int, opset_imports: dict[str, int], pure: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        opset: int,
+        opset_imports: dict[str, int],
+        pure: frozenset[str] = frozenset(),
+        defaults: frozenset[str] = frozenset(),
+    ) -> None:
         self.opset: Final = opset
+        self._defaults: Final = defaults
         self._pure: Final = pure
         self.opset_imports: Final = opset_imports
         self.builder: Final = BlockBuilder()
@@ -212,16 +253,20 @@ class GraphImporter:
             INPUT_NAMES: tuple(value.name or "" for value in given),
             OUTPUT_NAMES: tuple(value.name or "" for value in graph.outputs),
         }
+        if self._defaults:
+            attrs[DEFAULT_INPUTS] = tuple(name for name in graph.initializers if name in self._defaults)
         self._constants(graph)
         self._outputs = frozenset(value.name or "" for value in graph.outputs)
         builder = self.builder
         has_effects = any(self._has_effects(node) for node in _with_branches(graph))
         with builder.function("main", params, attrs, pure=not has_effects):
             if has_effects or any(node.op_type in _WITH_BODIES for node in _with_branches(graph)):
+                self._bind_defaults(graph)
                 self._nodes(graph)
                 outputs = [self.expression(value) for value in graph.outputs]
             else:
                 with builder.dataflow():
+                    self._bind_defaults(graph)
                     self._nodes(graph)
                     outputs = [self._output(value) for value in graph.outputs]
             self._refuse_unsupported()
@@ -266,8 +311,15 @@ class GraphImporter:
 
     def _constants(self, graph: ir.Graph) -> None:
         for name, value in graph.initializers.items():
-            if value.const_value is not None:
+            if value.const_value is not None and name not in self._defaults and name not in self.values:
                 self.values[name] = constant_of(value.const_value, name, is_stored=True)
+
+    def _bind_defaults(self, graph: ir.Graph) -> None:
+        for name, value in graph.initializers.items():
+            if name in self._defaults:
+                data = constant_of(value.const_value, name).data
+                named = Constant(TensorData.lazy(data.shape, data.dtype, data.numpy, name))
+                self.values[name] = self.builder.emit(no_grad(named), name)
 
     def _output(self, value: ir.Value) -> Expr:
         expr = self.expression(value)

@@ -9,15 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import onnx
 import onnx_ir as ir
 
-from ....ir.expr import Var
+from ....ir.expr import Constant, Var
 from ....ir.module import IRModule
+from ....ir.op import Call, is_call_of
 from ....ir.program import Function
 from ....ir.types import PrimType, ShapeType, TensorType, TupleType, Type
+from ....ir.visitor import iter_bindings
 from ....op.program_xp import DecomposeError
 from ....op.settle import settled
 from ...errors import ConvertError
@@ -43,6 +45,9 @@ DEFAULT_OPSET: Final = min(OPSETS[-1], onnx.defs.onnx_opset_version())
 INPUT_NAMES: Final = "input_names"
 OUTPUT_NAMES: Final = "output_names"
 """The attributes of a function under which the names stand that its inputs and outputs had in a source model."""
+DEFAULT_INPUTS: Final = "default_inputs"
+"""The attribute of a function with the names of constants that are inputs of the model, too, with these numbers as
+their defaults. Each stands behind `no_grad`, which no pass looks through, so that another value can take its place."""
 METADATA: Final = "metadata"
 """The attribute of a module that holds the metadata of a source model, as pairs of key and value."""
 
@@ -162,7 +167,7 @@ def lower_function(
 ) -> LoweredFunction:
     """The function ``name`` as an ONNX graph to be run; constants share their memory. Raises `ConvertError`."""
     graph = GraphWriter(opset)
-    inputs, outputs = _lowered(module, name, graph, _no_node, outside)
+    inputs, outputs = _lowered(module, name, graph, _no_node, None, outside)
     return _as_graph(name, graph, opset, inputs, outputs)
 
 
@@ -183,7 +188,7 @@ def lower_to_file(module: IRModule, name: str, facts: ModelFacts, opset: int | N
 
     while True:
         graph = GraphWriter(having, written_for=DEFAULT_OPSET, keep_constants=False, keeps_width=True)
-        inputs, outputs = _lowered(module, name, graph, is_kept)
+        inputs, outputs = _lowered(module, name, graph, is_kept, defaults := {})
         made = [node for node in _all_nodes(graph.nodes) if node not in graph.kept]
         needed = {node: first_opset(node, DEFAULT_OPSET, oldest) for node in made}
         # The bodies of functions are of the opset of the model.
@@ -199,7 +204,12 @@ def lower_to_file(module: IRModule, name: str, facts: ModelFacts, opset: int | N
             break
         lost |= gone
     write_down(graph, target, DEFAULT_OPSET)
-    return _as_graph(name, graph, target, inputs, outputs)
+    for value, tensor in defaults.items():
+        value.const_value = tensor
+        graph.initializers[value.name or ""] = value
+    lowered = _as_graph(name, graph, target, inputs, outputs)
+    lowered.graph.inputs.extend(value for value in defaults if value in lowered.graph.initializers.values())
+    return lowered
 
 
 def _no_node(_node: SourceNode) -> bool:
@@ -216,12 +226,19 @@ def _lowered(
     name: str,
     graph: GraphWriter,
     is_kept: Callable[[SourceNode], bool],
+    defaults: dict[ir.Value, Any] | None,
     outside: Outside | None = None,
 ) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
-    """Write the nodes of a function; gives its inputs and outputs."""
+    """Write the nodes of a function; gives its inputs and outputs.
+
+    ``defaults`` takes the inputs that have a default, with their numbers, of which the nodes must know nothing; without
+    it they are constants.
+    """
     function = module[name]
     lowering = Lowering(graph, module, is_from_onnx=INPUT_NAMES in function.attrs, is_kept=is_kept, outside=outside)
     inputs = _inputs(lowering, function)
+    if defaults is not None:
+        _take_defaults(lowering, function, defaults)
     try:
         result = lowering.body(function.body)
         results = flat(result)
@@ -282,6 +299,22 @@ def _inputs(lowering: Lowering, function: Function) -> tuple[Port, ...]:
     for param in function.params:
         lowering.define_sizes(param.ty, lowering.values[param])
     return tuple(ports)
+
+
+def _take_defaults(lowering: Lowering, function: Function, defaults: dict[ir.Value, Any]) -> None:
+    names = frozenset(function.attrs.get(DEFAULT_INPUTS, ()))
+    taken: dict[int, ir.Value] = {}
+    for binding in iter_bindings(function) if names else ():
+        value = binding.value
+        constant = value.args[0] if isinstance(value, Call) and is_call_of(value, "relax.grad.no_grad") else None
+        if not isinstance(constant, Constant) or constant.data.name not in names:
+            continue
+        data = constant.data
+        if id(data) not in taken:
+            known = lowering.graph.constant_data(data, binding.var.name_hint)
+            taken[id(data)] = ir.Value(name=known.name, type=known.type, shape=known.shape)
+            defaults[taken[id(data)]] = known.const_value
+        lowering.values[binding.var] = taken[id(data)]
 
 
 def _input(graph: GraphWriter, name: str, ty: Type, ports: list[Port], place: str) -> Lowered:
