@@ -18,7 +18,6 @@ from typing import Any, Final
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx_ir.passes import common as passes
 
 from ....ir.builder import BlockBuilder
 from ....ir.dims import Dim, SymVar, dims_equal
@@ -34,32 +33,28 @@ from ....op.grad import no_grad
 from ...errors import ConvertError, UnsupportedOperatorError
 from .. import read as importers
 from ..element_types import from_onnx_dtype, to_onnx_dtype
-from ..external_data import check_external_data, read_proto
 from ..source_nodes import SourceOrigin, source_of
 from ..write.model_facts import FACTS, ModelFacts
 from ..write.writer import DEFAULT_INPUTS, INPUT_NAMES, METADATA, OUTPUT_NAMES
 from . import declared
 from .function_bodies import function_body
 from .importing import IMPORTERS, REFUSED, Imported, NodeImporter, Read, UnsupportedNodeError, constant_of
-from .old_opsets import in_readable_opset
+from .opening import (
+    OLDEST_OPSET,
+    STANDARD,
+    default_inputs,
+    deserialized,
+    inline_functions,
+    open_file,
+    opset_of,
+)
 from .sizes import Sizes
-from .soundness import check_message
-from .sparse import with_dense_constants
 
 FAMILIES: Final = importers.FAMILIES
 """The modules of readers; importing them is what fills `IMPORTERS`."""
 
-OLDEST_OPSET: Final = 7
-"""Models before opset 13 are read as far as their operators mean the same today, and before this one only those
-whose operators ONNX defines as in this one."""
-
-_STANDARD: Final = ("", "ai.onnx")
 _WITH_BODIES: Final = ("If", "Loop", "Scan")
 """Nodes that are read as bodies of their own, which stand outside of dataflow blocks."""
-_FIRST_WITH_DEFAULTS: Final = 4
-"""The version of the file format from which on initializers need not be inputs."""
-_LISTED: Final = 10
-"""A file of so many initializers that are all inputs is of an exporter that lists them as it always did."""
 _MOST_STEPS: Final = 20_000
 """What one node may be read as: a number in a small file could otherwise stand for any amount of work."""
 
@@ -96,111 +91,25 @@ def from_onnx(
     model or refers to files outside its folder, and `UnsupportedOperatorError` with all operators that cannot be read.
     Cost: linear in the nodes, some 100 µs each; weights are not read.
     """
-    opened = _deserialized(model) if isinstance(model, onnx.ModelProto) else _opened(os.fspath(model))
-    opset = _opset_of(opened)
+    opened = deserialized(model) if isinstance(model, onnx.ModelProto) else open_file(os.fspath(model))
+    opset = opset_of(opened)
     for key, function in tuple(opened.functions.items()):
         if Op.of_onnx(function.domain, function.name) is not None:
             del opened.functions[key]  # what it computes is known from the declaration
     if opened.functions:
-        _inline_functions(opened)
+        inline_functions(opened)
 
     def read(defaults: frozenset[str]) -> IRModule:
         importer = GraphImporter(opset, dict(opened.opset_imports), declared.pure_names(pure), defaults)
         return importer.module(opened, constants or {}, dims or {})
 
-    defaults = _default_inputs(opened).difference(constants or ())
+    defaults = default_inputs(opened).difference(constants or ())
     if defaults:
         try:
             return read(defaults)
         except ConvertError:
             pass  # an operator needs their numbers to be read
     return read(frozenset())
-
-
-def _default_inputs(model: ir.Model) -> frozenset[str]:
-    """The inputs whose initializers are defaults; see `from_onnx`."""
-    inputs = {value.name for value in model.graph.inputs}
-    found = [name for name in model.graph.initializers if name in inputs]
-    listed = len(found) == len(model.graph.initializers) and len(found) >= _LISTED
-    if model.ir_version < _FIRST_WITH_DEFAULTS or listed:
-        return frozenset()
-    constants = {name: model.graph.initializers[name].const_value for name in found}
-    return frozenset(
-        name for name, tensor in constants.items() if tensor is not None and tensor.dtype.is_floating_point()
-    )
-
-
-def _inline_functions(model: ir.Model) -> None:
-    try:
-        passes.InlinePass()(model)
-    except Exception as error:  # onnx-ir raises whatever its parts raise
-        raise ConvertError(f"the functions of the model cannot be written in place: {error}") from error
-
-
-def _opened(path: str) -> ir.Model:
-    if not os.path.isfile(path):
-        raise ConvertError(f"{path}: there is no such file")
-    try:
-        proto = read_proto(path)
-    except ConvertError:
-        raise
-    except OSError as error:
-        raise ConvertError(f"{path}: {error.strerror or error}") from error
-    except Exception as error:  # protobuf's errors share no base but this
-        raise ConvertError(f"{path}: this is no ONNX model, or it is damaged: {error}") from error
-    opened = _deserialized(proto, path)
-    check_external_data(opened.graph, path)
-    return opened
-
-
-def _deserialized(proto: onnx.ModelProto, where: str = "the model") -> ir.Model:
-    if not proto.HasField("graph") or not (proto.opset_import or proto.ir_version):
-        raise ConvertError(f"{where}: this is no ONNX model, or it is damaged: it has no graph")
-    check_message(proto, where)
-    try:
-        opened = ir.from_proto(with_dense_constants(in_readable_opset(proto, OLDEST_OPSET)))
-        if not _is_in_order(opened.graph):
-            opened.graph.sort()
-        return opened
-    except ConvertError:
-        raise
-    except Exception as error:  # onnx-ir raises whatever its parts raise
-        raise ConvertError(f"{where}: the model is damaged: {error}") from error
-
-
-def _is_in_order(graph: ir.Graph) -> bool:
-    """Whether each node stands behind those that give its inputs, as the standard asks; runtimes take any order."""
-    seen: set[ir.Node] = set()
-    for node in graph:
-        if not all(_is_in_order(body) for body in _bodies(node)):
-            return False
-        producers = [value.producer() for value in _values_used(node) if value is not None]
-        if any(producer is not None and producer.graph is graph and producer not in seen for producer in producers):
-            return False
-        seen.add(node)
-    return True
-
-
-def _bodies(node: ir.Node) -> list[ir.Graph]:
-    return [one.as_graph() for one in node.attributes.values() if one.type == ir.AttributeType.GRAPH]
-
-
-def _values_used(node: ir.Node) -> Iterator[ir.Value | None]:
-    """What a node and the nodes of its bodies read."""
-    yield from node.inputs
-    for body in _bodies(node):
-        for inner in body:
-            yield from _values_used(inner)
-
-
-def _opset_of(model: ir.Model) -> int:
-    opset = max((model.opset_imports.get(domain, 0) for domain in _STANDARD), default=0)
-    newest = onnx.defs.onnx_opset_version()
-    if opset > newest:
-        raise ConvertError(
-            f"the model is of opset {opset}; onnx {onnx.__version__} knows up to {newest}: pip install -U onnx"
-        )
-    return opset or newest
 
 
 class GraphImporter:
@@ -374,7 +283,7 @@ class GraphImporter:
         return found.expression() if made is None else made
 
     def _read(self, node: ir.Node) -> None:
-        domain = "" if node.domain in _STANDARD else node.domain
+        domain = "" if node.domain in STANDARD else node.domain
         read = IMPORTERS.get((domain, node.op_type))
         if read is None and (declared.has_declaration(node) or declared.is_outside(node)):
             read = self._read_outside
@@ -528,7 +437,7 @@ class GraphImporter:
         """What a node gives by the function that ONNX defines its operator by."""
         found = function_body(node, self.opset_imports, self._input_types(node))
         if found is None:
-            reason = REFUSED.get(("" if node.domain in _STANDARD else node.domain, node.op_type))
+            reason = REFUSED.get(("" if node.domain in STANDARD else node.domain, node.op_type))
             raise UnsupportedNodeError(reason or "the operator is not supported")
         body, names = found
         inner: dict[str, Imported] = {}
@@ -593,7 +502,7 @@ def _unreadable(graph: ir.Graph, importer: GraphImporter) -> list[str]:
     """The nodes of operators that are neither in the table nor defined by a function, by name."""
     lines: list[str] = []
     for node in _with_branches(graph):
-        domain = "" if node.domain in _STANDARD else node.domain
+        domain = "" if node.domain in STANDARD else node.domain
         reason = REFUSED.get((domain, node.op_type))
         known = (domain, node.op_type) in IMPORTERS or declared.is_outside(node) or declared.has_declaration(node)
         if reason is None and not known:
@@ -636,5 +545,5 @@ def _first_name(node: ir.Node) -> str:
 
 
 def _place(node: ir.Node) -> str:
-    domain = f"{node.domain}." if node.domain not in _STANDARD else ""
+    domain = f"{node.domain}." if node.domain not in STANDARD else ""
     return f"{domain}{node.op_type} (node {node.name or _first_name(node) or 'without a name'})"

@@ -1,0 +1,118 @@
+"""ONNX models from files and messages, opened for the reader: checked, in order, in an opset that is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes import common as passes
+
+from ...errors import ConvertError
+from ..external_data import check_external_data, read_proto
+from .old_opsets import in_readable_opset
+from .soundness import check_message
+from .sparse import with_dense_constants
+
+STANDARD: Final = ("", "ai.onnx")
+"""The domain of ONNX's own operators, under both of its names."""
+
+OLDEST_OPSET: Final = 7
+"""Models before opset 13 are read as far as their operators mean the same today, and before this one only those
+whose operators ONNX defines as in this one."""
+_FIRST_WITH_DEFAULTS: Final = 4
+"""The version of the file format from which on initializers need not be inputs."""
+_LISTED: Final = 10
+"""A file of so many initializers that are all inputs is of an exporter that lists them as it always did."""
+
+
+def default_inputs(model: ir.Model) -> frozenset[str]:
+    """The inputs whose initializers are defaults; see `from_onnx`."""
+    inputs = {value.name for value in model.graph.inputs}
+    found = [name for name in model.graph.initializers if name in inputs]
+    listed = len(found) == len(model.graph.initializers) and len(found) >= _LISTED
+    if model.ir_version < _FIRST_WITH_DEFAULTS or listed:
+        return frozenset()
+    constants = {name: model.graph.initializers[name].const_value for name in found}
+    return frozenset(
+        name for name, tensor in constants.items() if tensor is not None and tensor.dtype.is_floating_point()
+    )
+
+
+def inline_functions(model: ir.Model) -> None:
+    """Write the functions of a model in place. Raises `ConvertError`."""
+    try:
+        passes.InlinePass()(model)
+    except Exception as error:  # onnx-ir raises whatever its parts raise
+        raise ConvertError(f"the functions of the model cannot be written in place: {error}") from error
+
+
+def open_file(path: str) -> ir.Model:
+    """The model in a file, whose weights stay there. Raises `ConvertError`."""
+    if not os.path.isfile(path):
+        raise ConvertError(f"{path}: there is no such file")
+    try:
+        proto = read_proto(path)
+    except ConvertError:
+        raise
+    except OSError as error:
+        raise ConvertError(f"{path}: {error.strerror or error}") from error
+    except Exception as error:  # protobuf's errors share no base but this
+        raise ConvertError(f"{path}: this is no ONNX model, or it is damaged: {error}") from error
+    opened = deserialized(proto, path)
+    check_external_data(opened.graph, path)
+    return opened
+
+
+def deserialized(proto: onnx.ModelProto, where: str = "the model") -> ir.Model:
+    """The model in a message, its nodes in order. Raises `ConvertError`."""
+    if not proto.HasField("graph") or not (proto.opset_import or proto.ir_version):
+        raise ConvertError(f"{where}: this is no ONNX model, or it is damaged: it has no graph")
+    check_message(proto, where)
+    try:
+        opened = ir.from_proto(with_dense_constants(in_readable_opset(proto, OLDEST_OPSET)))
+        if not _is_in_order(opened.graph):
+            opened.graph.sort()
+        return opened
+    except ConvertError:
+        raise
+    except Exception as error:  # onnx-ir raises whatever its parts raise
+        raise ConvertError(f"{where}: the model is damaged: {error}") from error
+
+
+def _is_in_order(graph: ir.Graph) -> bool:
+    """Whether each node stands behind those that give its inputs, as the standard asks; runtimes take any order."""
+    seen: set[ir.Node] = set()
+    for node in graph:
+        if not all(_is_in_order(body) for body in _bodies(node)):
+            return False
+        producers = [value.producer() for value in _values_used(node) if value is not None]
+        if any(producer is not None and producer.graph is graph and producer not in seen for producer in producers):
+            return False
+        seen.add(node)
+    return True
+
+
+def _bodies(node: ir.Node) -> list[ir.Graph]:
+    return [one.as_graph() for one in node.attributes.values() if one.type == ir.AttributeType.GRAPH]
+
+
+def _values_used(node: ir.Node) -> Iterator[ir.Value | None]:
+    """What a node and the nodes of its bodies read."""
+    yield from node.inputs
+    for body in _bodies(node):
+        for inner in body:
+            yield from _values_used(inner)
+
+
+def opset_of(model: ir.Model) -> int:
+    """The opset of ONNX's own operators. Raises `ConvertError` for one that the installed onnx does not know."""
+    opset = max((model.opset_imports.get(domain, 0) for domain in STANDARD), default=0)
+    newest = onnx.defs.onnx_opset_version()
+    if opset > newest:
+        raise ConvertError(
+            f"the model is of opset {opset}; onnx {onnx.__version__} knows up to {newest}: pip install -U onnx"
+        )
+    return opset or newest
