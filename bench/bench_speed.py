@@ -2,213 +2,135 @@
 
 Each model is made, exported and run in a process of its own, at its published width and depth with random weights; all
 variants of it take turns on one thread. So the errors of int8 are only indications: trained models have channels that
-are much larger than the others. Takes half an hour and 8 GB of memory.
+are much larger than the others. All of it takes hours and 12 GB of memory. What was measured of a model is kept in
+``build/speed``, so that a later run goes on from there; ``SPEED_MODELS="BERT base,ViT-B/16"`` measures these anew.
 
     python -m bench speed
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
+from bench.speed_decoder import DECODERS
+from bench.speed_variants import CONVOLUTIONAL, VARIANTS, Ready, Source, Variant, peak_memory, size_of
 from bench.table import Table
 
-CONVOLUTIONAL: Final = ("ResNet-50", "MobileNet V2")
-MODELS: Final = ("BERT base", "ViT-B/16", "T5 base encoder", "CLIP text", "Whisper encoder", *CONVOLUTIONAL)
+MODELS: Final = (
+    "BERT base",
+    "ViT-B/16",
+    "Whisper encoder",
+    "ResNet-50",
+    "MobileNet V2",
+    "Stable Diffusion 1.5 UNet",
+    *DECODERS,
+    "T5 base encoder",
+    "CLIP text",
+    "CLIP vision",
+    "GPT-2",
+    "Stable Diffusion VAE decoder",
+)
 SAMPLES: Final = 4
 ROUNDS: Final = 9
-
-Run = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
-
-
-class Variant(NamedTuple):
-    """One way to run a model; ``is_ours`` says whether it is this project's."""
-
-    name: str
-    is_ours: bool
-    make: Callable[[Path, Path], Run]
+KEPT: Final = Path("build/speed")
+"""Where what was measured is kept, one file for each model."""
 
 
-class Outcome(NamedTuple):
-    """What was measured of one variant; seconds and error are infinite where it failed, with the reason as its name."""
+@dataclass(frozen=True)
+class Outcome:
+    """What was measured of one variant: None where it failed, for the reason in ``problem``, or where there is none."""
 
     name: str
     is_ours: bool
-    seconds: float
-    error: float
+    milliseconds: float | None = None
+    median: float | None = None
+    error: float | None = None
+    cosine: float | None = None
+    size: int | None = None
+    memory: int | None = None
+    problem: str = ""
 
 
-# --- ways to run
+@dataclass(frozen=True)
+class Row:
+    """A model: its variants, and the time that its products alone would take at the rates that were measured then."""
+
+    outcomes: list[Outcome]
+    limits: dict[str, float]
 
 
-def _on_onnxruntime(path: Path, disabled: Sequence[str] = ()) -> Run:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(path, options, disabled_optimizers=list(disabled))
-    names = [port.name for port in session.get_inputs()]
-    return lambda arrays: session.run(None, dict(zip(names, arrays, strict=True)))
-
-
-def _on_openvino(path: Path, precision: str) -> Run:
-    import openvino
-
-    core = openvino.Core()
-    settings = {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": 1}
-    request = core.compile_model(core.read_model(path), "CPU", settings).create_infer_request()
-    return lambda arrays: list(request.infer(list(arrays), share_inputs=True).values())
-
-
-def _ours(precision: str, engine: str) -> Callable[[Path, Path], Run]:
-    def make(source: Path, folder: Path) -> Run:
-        import regraft as rx
-
-        samples = sorted(folder.glob("samples/*.npz"))
-        options: dict[str, Any] = {} if precision == "float32" else {"engine": engine, "max_error": 0.1}
-        if precision == "int8" and (folder / "convolutional").exists():
-            options["calibrate"] = samples
-        reports: list[Any] = []
-        output = folder / f"{precision}-{engine}.onnx"
-        rx.optimize(source, output=output, precision=precision, threads=1, report=reports.append, **options)
-        if precision != "float32" and reports[0].precision.kept is None:
-            raise RuntimeError(reports[0].precision.attempts[-1].problem)
-        if engine == "openvino":
-            return _on_openvino(output, "bf16" if precision == "bfloat16" else "f32")
-        return _on_onnxruntime(output, ["SkipLayerNormFusion"])
-
-    return make
-
-
-def _quantized_by_onnxruntime(source: Path, folder: Path) -> Run:
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    output = folder / "ort-dynamic.onnx"
-    quantize_dynamic(
-        source,
-        output,
-        per_channel=True,
-        weight_type=QuantType.QInt8,
-        op_types_to_quantize=["MatMul", "Gemm"],
-        extra_options={"MatMulConstBOnly": True},
-    )
-    return _on_onnxruntime(output)
-
-
-def _calibrated_by_onnxruntime(source: Path, folder: Path) -> Run:
-    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-
-    class Reader(CalibrationDataReader):
-        def __init__(self) -> None:
-            self._left = [dict(np.load(path)) for path in sorted(folder.glob("samples/*.npz"))]
-
-        def get_next(self) -> dict[str, np.ndarray] | None:
-            return self._left.pop() if self._left else None
-
-    output = folder / "ort-static.onnx"
-    quantize_static(
-        source,
-        output,
-        Reader(),
-        quant_format=QuantFormat.QDQ,
-        activation_type=QuantType.QUInt8,
-        weight_type=QuantType.QInt8,
-        per_channel=True,
-    )
-    return _on_onnxruntime(output)
-
-
-def _optimized_for_transformers(source: Path, folder: Path) -> Run:
-    from onnxruntime.transformers.optimizer import optimize_model
-
-    output = folder / "ort-transformers.onnx"
-    optimize_model(str(source), model_type="bert", opt_level=0).save_model_to_file(str(output))
-    return _on_onnxruntime(output)
-
-
-def _by_nncf(source: Path, folder: Path) -> Run:
-    import nncf
-    import openvino
-
-    core = openvino.Core()
-    samples = [list(np.load(path).values()) for path in sorted(folder.glob("samples/*.npz"))]
-    model = nncf.quantize(core.read_model(source), nncf.Dataset(samples), subset_size=len(samples))
-    output = folder / "nncf.xml"
-    openvino.save_model(model, output, compress_to_fp16=False)
-    return _on_openvino(output, "f32")
-
-
-VARIANTS: Final = (
-    Variant("ONNX Runtime, as exported", False, lambda source, _: _on_onnxruntime(source)),
-    Variant("regraft, float32 on ONNX Runtime", True, _ours("float32", "onnxruntime")),
-    Variant("regraft, int8 on ONNX Runtime", True, _ours("int8", "onnxruntime")),
-    Variant("regraft, float32 on OpenVINO", True, _ours("float32", "openvino")),
-    Variant("regraft, bfloat16 on OpenVINO", True, _ours("bfloat16", "openvino")),
-    Variant("regraft, int8 on OpenVINO", True, _ours("int8", "openvino")),
-    Variant("onnxruntime.transformers optimizer", False, _optimized_for_transformers),
-    Variant("ONNX Runtime quantize_dynamic", False, _quantized_by_onnxruntime),
-    Variant("ONNX Runtime quantize_static", False, _calibrated_by_onnxruntime),
-    Variant("OpenVINO float32", False, lambda source, _: _on_openvino(source, "f32")),
-    Variant("OpenVINO bfloat16", False, lambda source, _: _on_openvino(source, "bf16")),
-    Variant("OpenVINO with NNCF int8", False, _by_nncf),
-)
-
-
-def _is_asked(variant: Variant, name: str) -> bool:
-    """Convolutions are calibrated, products are not: each where it is meant for."""
-    if name in CONVOLUTIONAL:
-        return "dynamic" not in variant.name and "transformers" not in variant.name
-    return variant.name not in ("ONNX Runtime quantize_static", "OpenVINO with NNCF int8", "regraft, int8 on OpenVINO")
-
-
-def measure(name: str) -> list[Outcome]:
+def measure(name: str) -> Row:
     """All variants of one model, in turns."""
     import torch
-
-    from bench.published import make
-    from regraft.model.timing import time_in_turns
 
     torch.set_num_threads(1)
     with TemporaryDirectory() as text:
         folder = Path(text)
         source = folder / "model.onnx"
+        if name in DECODERS:
+            return _decoder(source, folder)
+        from bench.published import make
+
         model = make(name, wide=True)
         arrays = [x.numpy() for x in model.inputs()]
         expected = model.expected(model.inputs())
         names = model.names()
         model.to_onnx(source, "dynamo")
-        del model
         _write_samples(folder / "samples", names, arrays)
-        if name in CONVOLUTIONAL:
-            (folder / "convolutional").touch()
-        ready: list[tuple[Variant, Run]] = []
-        failed: list[Outcome] = []
-        for variant in VARIANTS:
-            if not _is_asked(variant, name):
-                continue
-            try:
-                run = variant.make(source, folder)
-                run(arrays)
-                ready.append((variant, run))
-            except Exception as error:  # every tool has errors of its own, and the table says that it failed
-                reason = f"{variant.name}: {str(error).splitlines()[0][:80]}"
-                failed.append(Outcome(reason, variant.is_ours, float("inf"), float("inf")))
-        turns = time_in_turns([lambda run=run: run(arrays) for _, run in ready], clock="cpu", rounds=ROUNDS)
-        found: list[Outcome] = []
-        for (variant, run), own in zip(ready, turns, strict=True):
-            error = float(np.abs(np.asarray(run(arrays)[0]) - expected).max() / np.abs(expected).max())
-            found.append(Outcome(variant.name, variant.is_ours, own.least, error))
-        return [*found, *failed]
+        own = Source(source, folder, model.module, name in CONVOLUTIONAL)
+        fitting = [variant for variant in VARIANTS if variant.fits(own)]
+        inputs = folder / "samples" / "0.npz"
+        return Row(_in_turns(fitting, own, arrays, expected, inputs), _limits(source))
+
+
+def _decoder(source: Path, folder: Path) -> Row:
+    from bench.speed_decoder import exported, qwen2, variants
+
+    model = qwen2()
+    arrays, logits = exported(model, source)
+    own = Source(source, folder, model, is_convolutional=False)
+    return Row(_in_turns(variants(model, source, folder, arrays), own, arrays, logits, None), {})
+
+
+def _in_turns(
+    variants: Sequence[Variant], source: Source, arrays: Sequence[np.ndarray], expected: np.ndarray, inputs: Path | None
+) -> list[Outcome]:
+    from regraft.model.timing import time_in_turns
+
+    ready: list[tuple[Variant, Ready]] = []
+    failed: list[Outcome] = []
+    for variant in variants:
+        try:
+            made = variant.make(source)
+            made.run(arrays)
+            ready.append((variant, made))
+        except Exception as error:  # every tool has errors of its own, and the table says that it failed
+            problem = (str(error).splitlines() or [type(error).__name__])[0][:80]
+            failed.append(Outcome(variant.name, variant.is_ours, problem=problem))
+        print(f"  {variant.name}", file=sys.stderr)
+    turns = time_in_turns([lambda one=one: one.run(arrays) for _, one in ready], clock="cpu", rounds=ROUNDS)
+    found: list[Outcome] = []
+    for (variant, one), own in zip(ready, turns, strict=True):
+        result = np.asarray(one.run(arrays)[0], np.float64).reshape(-1)
+        right = expected.astype(np.float64).reshape(-1)
+        error = float(np.abs(result - right).max() / np.abs(right).max())
+        cosine = float(result @ right / (np.linalg.norm(result) * np.linalg.norm(right)))
+        size = None if one.path is None else size_of(one.path)
+        memory = None if inputs is None else peak_memory(one, inputs)
+        times = own.least * 1e3, own.median * 1e3
+        found.append(Outcome(variant.name, variant.is_ours, *times, error, cosine, size, memory))
+    return [*found, *failed]
 
 
 def _write_samples(folder: Path, names: Sequence[str], arrays: Sequence[np.ndarray]) -> None:
@@ -222,37 +144,130 @@ def _write_samples(folder: Path, names: Sequence[str], arrays: Sequence[np.ndarr
         np.savez(folder / f"{index}.npz", **dict(zip(names, drawn, strict=True)))  # type: ignore[arg-type]
 
 
-def _measured(name: str) -> list[Outcome]:
+def _limits(source: Path) -> dict[str, float]:
+    """Milliseconds that the model's products and convolutions take at the rate of a large product, by dtype."""
+    import torch
+
+    import regraft as rx
+    from regraft.analysis.cost import call_cost
+    from regraft.ir import Call, iter_bindings
+    from regraft.model.timing import time_in_turns
+
+    heavy = ("relax.matmul", "relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.attention", "relax.nn.attention_bias")
+    calls = [binding.value for binding in iter_bindings(rx.from_onnx(source))]
+    count = 0
+    for call in calls:
+        if isinstance(call, Call) and getattr(call.op, "name", "") in heavy:
+            operations = call_cost(call).operations
+            count += operations if isinstance(operations, int) else 0
+    size = 1024
+    whole, half = torch.randn(size, size), torch.randn(size, size).bfloat16()
+    whole_bytes = torch.randint(-100, 100, (size, size), dtype=torch.int8)
+    ways = {
+        "float32": lambda: whole @ whole,
+        "bfloat16": lambda: half @ half,
+        "int8": lambda: torch._int_mm(whole_bytes, whole_bytes),
+    }
+    turns = time_in_turns(list(ways.values()), clock="cpu", rounds=ROUNDS)
+    return {name: count / (2 * size**3 / own.least) * 1e3 for name, own in zip(ways, turns, strict=True)}
+
+
+# --- what is kept from one run to the next
+
+
+def _file_of(name: str) -> Path:
+    return KEPT / f"{''.join(letter if letter.isalnum() else '-' for letter in name)}.json"
+
+
+def _kept(name: str) -> Row | None:
+    if not _file_of(name).exists():
+        return None
+    found: Any = json.loads(_file_of(name).read_text(encoding="utf-8"))
+    return Row([Outcome(**one) for one in found["outcomes"]], found["limits"])
+
+
+def _measured(name: str) -> Row:
     # A process of its own gives its memory back.
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(measure, name).result()
+        row = pool.submit(measure, name).result()
+    KEPT.mkdir(parents=True, exist_ok=True)
+    _file_of(name).write_text(json.dumps(asdict(row), indent=1), encoding="utf-8")
+    return row
+
+
+# --- tables
 
 
 def run(names: Sequence[str] = ()) -> list[Table]:
-    """One table of all variants, and one of the best of ours beside the best of the others."""
-    chosen = names or tuple(filter(None, os.environ.get("SPEED_MODELS", "").split(","))) or MODELS
-    rows: list[tuple[str | int | float, ...]] = []
-    best: list[tuple[str | int | float, ...]] = []
-    for name in chosen:
-        found = _measured(name)
-        print(f"{name}: {len(found)} variants", file=sys.stderr)
-        base = found[0].seconds
-        ordered = sorted(found, key=lambda one: one.seconds)
-        rows += [(name, one.name, one.seconds * 1e3, base / one.seconds, one.error) for one in ordered]
-        ours = min((one for one in found if one.is_ours), key=lambda one: one.seconds)
-        others = min((one for one in found if not one.is_ours), key=lambda one: one.seconds)
-        best.append(
-            (name, ours.name, base / ours.seconds, others.name, base / others.seconds, ours.error, others.error)
-        )
+    """All variants; the best of ours beside the best of the others; and the limits."""
+    asked = names or tuple(filter(None, os.environ.get("SPEED_MODELS", "").split(",")))
+    rows: dict[str, Row] = {}
+    missing: list[str] = []
+    for name in MODELS:
+        row = _measured(name) if name in asked or (not asked and _kept(name) is None) else _kept(name)
+        if row is None:
+            missing.append(name)
+        else:
+            rows[name] = row
     note = (
         "Published widths and depths, random weights, one thread; CPU time, the least of "
-        f"{ROUNDS} turns. Errors are of the first output to PyTorch in float32, parts of its largest magnitude."
+        f"{ROUNDS} turns. Errors are of the first output to PyTorch in float32, parts of its largest magnitude. "
+        "Memory is the most that a process takes which opens the file and runs it."
     )
+    if missing:
+        note += f" Not measured yet: {', '.join(missing)}."
+    limits = tuple((name, *(row.limits[kind] for kind in _KINDS)) for name, row in rows.items() if row.limits)
     return [
-        Table("All variants", ("model", "variant", "least (ms)", "times as fast", "error"), tuple(rows), note),
+        Table("All variants", _COLUMNS, tuple(line for name, row in rows.items() for line in _lines(name, row)), note),
         Table(
             "The best of ours beside the best of the others",
-            ("model", "ours", "times as fast", "theirs", "times as fast", "our error", "their error"),
-            tuple(best),
+            ("model", "ours", "times as fast", "theirs", "times as fast", "our error", "their error", "ours / theirs"),
+            tuple(_best(name, row) for name, row in rows.items()),
+        ),
+        Table(
+            "The limit",
+            ("model", *(f"{kind} (ms)" for kind in _KINDS)),
+            limits,
+            "What the products and convolutions would take at the rate of a product of 1,024 by 1,024 by 1,024.",
         ),
     ]
+
+
+_COLUMNS: Final = (
+    "model", "variant", "least (ms)", "median (ms)", "times as fast", "error", "cosine", "file (MB)", "memory (MB)"
+)  # fmt: skip
+_KINDS: Final = ("float32", "bfloat16", "int8")
+
+
+def _lines(name: str, row: Row) -> list[tuple[str | int | float, ...]]:
+    base = next(one.milliseconds for one in row.outcomes if one.milliseconds is not None)
+    done = [one for one in row.outcomes if one.milliseconds is not None]
+    ordered = sorted(done, key=lambda one: one.milliseconds or 0.0)
+    lines: list[tuple[str | int | float, ...]] = []
+    for one in ordered:
+        times = _number(one.milliseconds), _number(one.median), base / (one.milliseconds or 1.0)
+        errors = _number(one.error), "" if one.cosine is None else f"{one.cosine:.5f}"
+        lines.append((name, one.name, *times, *errors, _megabytes(one.size), _megabytes(one.memory)))
+    failed = [one for one in row.outcomes if one.milliseconds is None]
+    return [*lines, *((name, f"{one.name}: {one.problem}", *[""] * 7) for one in failed)]
+
+
+def _number(value: float | None) -> float | str:
+    return "" if value is None else value
+
+
+def _megabytes(count: int | None) -> int | str:
+    return "" if count is None else round(count / 1e6)
+
+
+def _best(name: str, row: Row) -> tuple[str | int | float, ...]:
+    done = [one for one in row.outcomes if one.milliseconds is not None]
+    base = done[0].milliseconds or 1.0
+
+    def best(*, ours: bool) -> Outcome:
+        return min((one for one in done if one.is_ours == ours), key=lambda one: one.milliseconds or 0.0)
+
+    own, other = best(ours=True), best(ours=False)
+    gains = [base / (one.milliseconds or 1.0) for one in (own, other)]
+    errors = _number(own.error), _number(other.error)
+    return (name, own.name, gains[0], other.name, gains[1], *errors, gains[0] / gains[1])

@@ -8,11 +8,14 @@ onnxruntime-genai is installed, the same folder goes through its builder, too.
 """
 
 import argparse
+import logging
 import os
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -21,6 +24,8 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 import torch
 import transformers
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 
 from regraft.model.decoding import fast_decoder, generate, read_decoder
 
@@ -74,11 +79,17 @@ def by_genai(folder: Path, count: int) -> float:
 
 def genai_folder(model: Any, folder: Path) -> Path:
     """The model as the builder of ONNX Runtime GenAI writes it."""
-    from onnxruntime_genai.models.builder import create_model
+    from onnxruntime_genai.models.builder import create_model, parse_extra_options
 
     model.save_pretrained(folder / "model")
+    words = {"a": 0}  # the builder copies a tokenizer, which nothing here asks
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel(words, unk_token="a")))
+    tokenizer.save_pretrained(folder / "model")
     target = folder / "genai"
-    create_model("", str(folder / "model"), str(target), "int4", "cpu", str(folder / "cache"))
+    given = "", str(folder / "model"), str(target), "int4", "cpu", str(folder / "cache")
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        logging.disable()
+        create_model(*given, **parse_extra_options(*given, []))
     return target
 
 

@@ -6,6 +6,7 @@ Times are given where they decide, so that no test depends on any.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from regraft.engine import ExecutionError
 from regraft.ir import BlockBuilder, Expr, const
 from regraft.model import OptimizationReport, UsageError, VerificationError, open_model
 from regraft.model import precision as room
+from regraft.model.attempts import agreement_of
 from regraft.model.precision import Candidate, Choice, PrecisionReport, check_choice, outputs_error
 from regraft.model.samples import read_samples
 from regraft.run.processor import FEATURES, processor_features
@@ -271,3 +273,32 @@ def test_samples_that_do_not_fit_are_named(products: Path, samples: Any, message
 def test_a_sample_of_another_shape_is_an_error_that_names_the_input(products: Path) -> None:
     with pytest.raises(ExecutionError, match="invalid dimensions for input: x"):
         optimize(products, precision="int8", calibrate=[{"x": np.zeros((40, 95), np.float32)}], engine="onnxruntime")
+
+
+# --- other budgets
+
+
+def test_choices_agree_where_the_largest_element_of_a_row_is_the_same_one() -> None:
+    before = np.array([[1.0, 3.0, 2.0], [5.0, 0.0, 1.0]], np.float32)
+    assert agreement_of([before], [before + np.float32(0.1)]) == 1.0
+    assert agreement_of([before], [before[:, ::-1]]) == 0.5
+    assert agreement_of([np.arange(3)], [np.arange(3)]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("budget", "problem"),
+    [
+        ({"min_cosine": 0.9999999}, "a cosine of 0.99.*, where 1 is asked for"),
+        ({"min_agreement": 1.0, "max_error": 0.5}, r"the same choice in 9.* of the rows, where 100.0% are asked for"),
+    ],
+)
+def test_what_misses_another_budget_than_the_error_is_out(budget: dict[str, Any], problem: str) -> None:
+    """Of 400 rows of 200 nearly equal logits, some choose otherwise in bytes."""
+    module = module_of(
+        (400, 96), lambda builder, x: R.matmul(builder.emit(R.matmul(x, weights(96, 64))), weights(64, 200))
+    )
+    _, report = lowered(module, "int8", engine="onnxruntime", **budget)
+    assert report.kept is None
+    assert report.attempts[0].problem is not None
+    assert re.match(problem, report.attempts[0].problem)
+    assert report.attempts[0].agreement is not None

@@ -75,6 +75,12 @@ def optimize(
         float | None,
         typer.Option(min=0.0, help="The error that a precision may cause, of each output's largest magnitude."),
     ] = None,
+    min_cosine: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="The least cosine of each output with what it was.")
+    ] = None,
+    min_agreement: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="The least part of rows with the same largest element.")
+    ] = None,
     calibrate: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Samples for int8: .npz files with inputs by name, or a folder of them."),
@@ -123,6 +129,8 @@ def optimize(
             budget=budget,
             precision=precision,
             max_error=max_error,
+            min_cosine=min_cosine,
+            min_agreement=min_agreement,
             calibrate=calibrate,
             report=reports,
             fix=parse_sizes(fix, "--fix"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +29,8 @@ class Attempt:
     """What a candidate came to.
 
     ``error`` is the largest of all outputs and samples, a part of the largest magnitude of an output; ``cosine`` the
-    least; ``gain`` how many times as fast it is as the model as it was; ``weights`` the bytes of its constants.
-    ``problem`` says why it is out.
+    least, and so is ``agreement``, the part of rows whose largest element is the same one; ``gain`` how many times as
+    fast it is as the model as it was; ``weights`` the bytes of its constants. ``problem`` says why it is out.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Attempt:
     error: float | None = None
     cosine: float | None = None
     seconds: float | None = None
+    agreement: float | None = None
     gain: Gain | None = None
     weights: int | None = None
     layers: tuple[Layer, ...] = ()
@@ -50,6 +51,7 @@ class Attempt:
             "engine": self.engine,
             "error": self.error,
             "cosine": self.cosine,
+            "agreement": self.agreement,
             "seconds": self.seconds,
             "times_as_fast": None if self.gain is None else self.gain.ratio,
             "noise": None if self.gain is None else self.gain.noise,
@@ -109,3 +111,39 @@ def outputs_error(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -
         norms = float(np.linalg.norm(x) * np.linalg.norm(y))
         cosine = min(cosine, float(abs(np.vdot(x, y))) / norms if norms else 1.0)
     return error, cosine
+
+
+def agreement_of(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> float:
+    """The part of all rows whose largest element is the same one, as a classifier chooses; 1 where nothing is chosen.
+
+    Rows are those of the last axis of floating outputs with two elements or more on it.
+    """
+    same = count = 0
+    for before, after in zip(expected, found, strict=True):
+        if before.dtype.kind != "f" or before.ndim == 0 or before.shape[-1] < 2 or before.shape != after.shape:
+            continue
+        equal = np.argmax(before, axis=-1) == np.argmax(after, axis=-1)
+        same, count = same + int(np.count_nonzero(equal)), count + equal.size
+    return same / count if count else 1.0
+
+
+class Budget(NamedTuple):
+    """What a lower precision may cost: the largest ``error``, the least ``cosine``, and the least ``agreement``.
+
+    The error is a part of the largest magnitude of an output, the agreement the part of rows whose largest element is
+    the same one; None where it does not matter.
+    """
+
+    error: float
+    cosine: float | None = None
+    agreement: float | None = None
+
+    def missed(self, error: float, cosine: float, agreement: float) -> str | None:
+        """Why these are too bad; None where they are not."""
+        if not error <= self.error:
+            return f"an error of {error:.3g}, where {self.error:.3g} is allowed"
+        if self.cosine is not None and not cosine >= self.cosine:
+            return f"a cosine of {cosine:.6g}, where {self.cosine:.6g} is asked for"
+        if self.agreement is not None and not agreement >= self.agreement:
+            return f"the same choice in {agreement:.1%} of the rows, where {self.agreement:.1%} are asked for"
+        return None

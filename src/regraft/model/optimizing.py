@@ -83,6 +83,8 @@ def optimize(
     budget: float = 30.0,
     precision: str = "float32",
     max_error: float | None = None,
+    min_cosine: float | None = None,
+    min_agreement: float | None = None,
     calibrate: Samples | None = None,
     report: ReportTo | Sequence[ReportTo] | None = None,
     fix: Mapping[str, int] | None = None,
@@ -125,6 +127,9 @@ def optimize(
             run on is in its metadata.
         max_error: the error that a lower precision may cause, as a part of the largest magnitude of each output; by
             default 0.02, and 0.05 for ``"int8"``. Layers that err by more stay in float32, the worst first.
+        min_cosine: the least cosine of the angle between an output as it was and as it is; by default any.
+        min_agreement: the least part of rows whose largest element is the same one as before, for models that choose
+            between classes or tokens; by default any.
         calibrate: samples, from which ranges for bytes come and by which errors are measured: `.npz` files with the
             inputs by name, a folder of these, or inputs one after another, each by name or in order.
         report: where to write what was done as JSON, or what to call with the `OptimizationReport`; or several such.
@@ -176,7 +181,16 @@ def optimize(
             done, measurement = _faster(opened, done, states, opened_up, target, bench, tried_on, tolerance)
     lowered: Choice | None = None
     if precision != "float32":
-        asked = Asked(precision, max_error, calibrate, Bench(engine or "", threads, clock, budget), measure, tried_on)
+        asked = Asked(
+            precision,
+            max_error,
+            min_cosine,
+            min_agreement,
+            calibrate,
+            Bench(engine or "", threads, clock, budget),
+            measure,
+            tried_on,
+        )
         with stages.stage("choosing a precision"):
             lowered = choose(opened, done.module, asked, target, stages.detail)
         if lowered.module is not None:

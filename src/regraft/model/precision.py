@@ -28,7 +28,7 @@ from ..passes.quantize import Range, Ranges, observed, with_ranges
 from ..run import build
 from ..run.originals import RunOriginal, onnx_original, openvino_original
 from ..run.processor import processor_features
-from .attempts import Attempt, Layer, PrecisionReport, outputs_error
+from .attempts import Attempt, Budget, Layer, PrecisionReport, agreement_of, outputs_error
 from .candidates import (
     DEFAULT_ERRORS,
     MOST_IN_FLOAT32,
@@ -71,7 +71,7 @@ class Search:
     name: str
     inputs: Sequence[Sequence[Any]]
     expected: Sequence[Sequence[np.ndarray]]
-    max_error: float
+    budget: Budget
     bench: Bench
     before: RunOriginal
     timed: bool = False
@@ -96,9 +96,9 @@ class Search:
         whole = self._tried(one, ())
         row = self._timed(whole, row)
         row = replace(row, layers=tuple(Layer(name, one.name, None) for name in layers))
-        if whole.error <= self.max_error:
+        problem = self._missed(whole)
+        if problem is None:
             return row, None if row.problem else whole.module
-        problem = f"an error of {whole.error:.3g}, where {self.max_error:.3g} is allowed"
         if row.problem is not None or not layers:
             return replace(row, problem=problem + ("" if row.problem is None else f"; and {row.problem}")), None
         if not _may_win(row, best):
@@ -107,7 +107,8 @@ class Search:
         return self._narrowed(one, row, layers, problem)
 
     def _timed(self, tried: Tried, row: Attempt) -> Attempt:
-        row = replace(row, error=tried.error, cosine=tried.cosine, weights=constant_bytes(tried.module))
+        found = {"error": tried.error, "cosine": tried.cosine, "agreement": tried.agreement}
+        row = replace(row, **found, weights=constant_bytes(tried.module))
         if not self.timed:
             return row
         inputs, clock = self.inputs[0], clock_for(self.bench.threads, self.bench.clock)
@@ -127,7 +128,7 @@ class Search:
         worst_first = sorted(layers, key=lambda name: -alone.get(name, float("inf")))
         found, kept = self._confirmed(one, worst_first, len(self._fewest(one, worst_first)))
         rows = tuple(Layer(name, "float32" if name in kept else one.name, alone.get(name)) for name in layers)
-        if found.error > self.max_error or len(kept) == len(layers):
+        if self._missed(found) is not None or len(kept) == len(layers):
             known = [alone[name] for name in layers if name in alone]
             each = f"; no layer alone errs by less than {min(known):.3g}" if known else ""
             return replace(row, layers=rows, problem=problem + each), None
@@ -148,18 +149,23 @@ class Search:
         def run(inputs: Sequence[Any]) -> list[np.ndarray]:
             return flat_arrays(entry(*inputs))
 
-        error, cosine = 0.0, 1.0
+        error, cosine, agreement = 0.0, 1.0, 1.0
         for inputs, expected in zip(self.inputs, self.expected, strict=True):
-            own = outputs_error(expected, run(inputs)[-len(expected) :])
+            found = run(inputs)[-len(expected) :]
+            own = outputs_error(expected, found)
             error, cosine = max(error, own[0]), min(cosine, own[1])
-        return Tried(module, run, error, cosine)
+            agreement = min(agreement, agreement_of(expected, found))
+        return Tried(module, run, error, cosine, agreement)
 
-    def _error(self, one: Candidate, keep: Collection[str]) -> float:
-        """The error with ``keep`` in float32, on the engine that takes the least time to open a model.
+    def _missed(self, tried: Tried) -> str | None:
+        return self.budget.missed(tried.error, tried.cosine, tried.agreement)
+
+    def _judged(self, one: Candidate, keep: Collection[str]) -> Tried:
+        """``one`` with ``keep`` in float32, on the engine that takes the least time to open a model.
 
         Bytes are what they are on any engine, but for roundings.
         """
-        return self._tried(replace(one, engine=_JUDGE, options={}), keep).error
+        return self._tried(replace(one, engine=_JUDGE, options={}), keep)
 
     def _alone(self, one: Candidate, layers: Sequence[str]) -> dict[str, float]:
         """The error of the outputs where one layer alone is in few bits, for as many layers as the budget has time."""
@@ -168,7 +174,7 @@ class Search:
         for name in layers:
             if monotonic() > deadline:
                 break
-            found[name] = self._error(one, [other for other in layers if other != name])
+            found[name] = self._judged(one, [other for other in layers if other != name]).error
         return found
 
     def _fewest(self, one: Candidate, worst_first: Sequence[str]) -> Sequence[str]:
@@ -176,7 +182,7 @@ class Search:
         low, high = 1, len(worst_first)
         while low < high:
             middle = (low + high) // 2
-            if self._error(one, worst_first[:middle]) <= self.max_error:
+            if self._missed(self._judged(one, worst_first[:middle])) is None:
                 high = middle
             else:
                 low = middle + 1
@@ -186,7 +192,7 @@ class Search:
         """``one`` on its own engine, at least ``count`` of the worst layers in float32; more if it errs by more."""
         found = self._tried(one, worst_first[:count])
         for _ in range(_MOST_TRIES):
-            if found.error <= self.max_error or count >= len(worst_first):
+            if self._missed(found) is None or count >= len(worst_first):
                 break
             count = min(len(worst_first), count + max(1, count // 4))
             found = self._tried(one, worst_first[:count])
@@ -194,12 +200,13 @@ class Search:
 
 
 class Tried(NamedTuple):
-    """A module that a candidate made, what runs it, its largest error and its least cosine."""
+    """A module that a candidate made, what runs it, its largest error, least cosine and least agreement."""
 
     module: IRModule
     run: RunOriginal
     error: float
     cosine: float
+    agreement: float
 
 
 def _may_win(row: Attempt, best: Attempt | None) -> bool:
@@ -278,7 +285,7 @@ def choose_precision(
             best = row, one, module
         rows.append(row)
     kept = None if best is None else best[0]
-    report = PrecisionReport(search.max_error, processor_features(), tuple(rows), kept, _adds_before_norms(function))
+    report = PrecisionReport(search.budget.error, processor_features(), tuple(rows), kept, _adds_before_norms(function))
     if best is None:
         return Choice(None, None, report, search.inputs, search.expected)
     return Choice(_marked(best[2], best[0]), best[1], report, search.inputs, search.expected)
@@ -313,6 +320,8 @@ class Asked:
 
     precision: str
     max_error: float | None
+    min_cosine: float | None
+    min_agreement: float | None
     samples: Samples | None
     bench: Bench
     measure: bool
@@ -350,7 +359,8 @@ def choose(
     allowed = DEFAULT_ERRORS[asked.precision] if asked.max_error is None else asked.max_error
     expected = [before(one) for one in inputs]
     timed = asked.measure or asked.precision == "auto"
-    search = Search(module, opened.name, inputs, expected, allowed, asked.bench, before, timed)
+    budget = Budget(allowed, asked.min_cosine, asked.min_agreement)
+    search = Search(module, opened.name, inputs, expected, budget, asked.bench, before, timed)
     return choose_precision(search, asked.precision, engines, samples, tell)
 
 

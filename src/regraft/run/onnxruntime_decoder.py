@@ -53,6 +53,15 @@ class DecoderSession:
         self.length = 0
         self._caches = [as_ort_value(np.zeros(shape, np.float32), _FLOAT) for _, _, shape in self._roles.caches]
 
+    def fill(self, caches: Sequence[np.ndarray], length: int) -> None:
+        """Go on from keys and values that were computed elsewhere, (1, heads, ``length``, size), in order."""
+        self.length = length
+        self._caches = []
+        for (_, _, shape), cache in zip(self._roles.caches, caches, strict=True):
+            room = np.zeros((*shape[:2], max(shape[2], length), shape[3]), np.float32)
+            room[:, :, :length] = cache
+            self._caches.append(as_ort_value(room, _FLOAT))
+
     def step(self, ids: Sequence[int]) -> np.ndarray:
         """The logits (tokens, vocabulary) after each of ``ids``, which follow what was seen before.
 

@@ -1,0 +1,135 @@
+"""One step of a decoder after a cache of 512 tokens, for ``python -m bench speed``: as exported, and in fewer bits.
+
+The plain export has its cache as inputs and results, of that length. Ours has room for the longest text and writes into
+it; that of the quantizer of ONNX Runtime is the plain export with its products in blocks.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from bench.speed_variants import Ready, Variant
+
+PAST: Final = 512
+LONGEST: Final = 520
+DECODERS: Final = ("Qwen2 0.5B, one step",)
+
+
+def qwen2() -> Any:
+    """Qwen2 0.5B with random weights of a fixed seed."""
+    import torch
+    from transformers import AutoModelForCausalLM, Qwen2Config
+
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=151936,
+        hidden_size=896,
+        intermediate_size=4864,
+        num_hidden_layers=24,
+        num_attention_heads=14,
+        num_key_value_heads=2,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+    )
+    return AutoModelForCausalLM.from_config(config).eval()
+
+
+def exported(model: Any, path: Path) -> tuple[list[np.ndarray], np.ndarray]:
+    """The plain export of one step, what it is run on, and the logits of PyTorch."""
+    import torch
+
+    from regraft.formats.torch.decoder import step_of
+
+    step, arguments = step_of(model, PAST)
+    torch.manual_seed(1)
+    given = [torch.randint(0, 1000, (1, 1)), *(torch.randn_like(one) for one in arguments[1:])]
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(step, tuple(given), str(path), dynamo=True, verbose=False)
+        logits = step(*given)[0].numpy()
+    return [tensor.numpy() for tensor in given], logits
+
+
+def ours(module: Any, precision: str) -> Callable[[Path, Sequence[np.ndarray]], Ready]:
+    """This project's form of the decoder; the cache is filled once, and each run is the step after it."""
+
+    def make(folder: Path, arrays: Sequence[np.ndarray]) -> Ready:
+        from regraft import to_onnx
+        from regraft.model.decoding import fast_decoder
+
+        decoder = fast_decoder(module, longest=LONGEST, precision=precision)
+        path = folder / f"decoder-{precision}.onnx"
+        to_onnx(decoder.module, path)
+        session = decoder.session(threads=1)
+        ids, *cache = arrays
+        session.fill(cache, PAST)
+
+        def run(_: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+            session.length = PAST
+            return [session.step([int(ids[0, 0])])[None]]
+
+        return Ready(run, path)
+
+    return make
+
+
+def in_blocks(source: Path, bits: int) -> Callable[[Path, Sequence[np.ndarray]], Ready]:
+    """The plain export after the quantizer of ONNX Runtime."""
+
+    def make(folder: Path, _: Sequence[np.ndarray]) -> Ready:
+        import onnx
+        from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+
+        from bench.speed_variants import open_file
+
+        quantizer = MatMulNBitsQuantizer(
+            onnx.load(source), bits=bits, block_size=32, is_symmetric=True, accuracy_level=4
+        )
+        quantizer.process()
+        path = folder / f"ort-{bits}.onnx"
+        quantizer.model.save_model_to_file(str(path), use_external_data_format=True)
+        return Ready(open_file(path, "onnxruntime", ""), path)
+
+    return make
+
+
+def eager(model: Any) -> Callable[[Path, Sequence[np.ndarray]], Ready]:
+    """PyTorch itself."""
+
+    def make(_folder: Path, _arrays: Sequence[np.ndarray]) -> Ready:
+        import torch
+
+        from regraft.formats.torch.decoder import step_of
+
+        step, _ = step_of(model, PAST)
+
+        def run(arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+            with torch.no_grad():
+                return [step(*map(torch.from_numpy, arrays))[0].numpy()]
+
+        return Ready(run)
+
+    return make
+
+
+def variants(model: Any, source: Path, folder: Path, arrays: Sequence[np.ndarray]) -> list[Variant]:
+    """All ways, the plain export first."""
+    from bench.speed_variants import open_file
+    from regraft.formats.torch.decoder import decoder_from_torch
+
+    module = decoder_from_torch(model)
+    made: list[tuple[str, bool, Callable[[Path, Sequence[np.ndarray]], Ready]]] = [
+        ("ONNX Runtime, as exported", False, lambda *_: Ready(open_file(source, "onnxruntime", ""), source)),
+        ("regraft, float32", True, ours(module, "float32")),
+        ("regraft, 8-bit weights", True, ours(module, "int8-weights")),
+        ("regraft, 4-bit weights", True, ours(module, "int4-weights")),
+        ("ONNX Runtime MatMulNBits, 8 bits", False, in_blocks(source, 8)),
+        ("ONNX Runtime MatMulNBits, 4 bits", False, in_blocks(source, 4)),
+        ("PyTorch float32", False, eager(model)),
+    ]
+    return [Variant(name, own, lambda _, make=make: make(folder, arrays)) for name, own, make in made]

@@ -1,0 +1,246 @@
+"""The ways in which ``python -m bench speed`` runs a model: this project's precisions, and the tools of each engine.
+
+Most make a file first, which says how large the result is, and which a process of its own opens to say how much memory
+it takes.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+Run = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
+
+CONVOLUTIONAL: Final = ("ResNet-50", "MobileNet V2", "Stable Diffusion VAE decoder")
+
+
+class Ready(NamedTuple):
+    """What runs a variant; ``path`` is the file that ``engine`` opens in ``precision``, None where there is none."""
+
+    run: Run
+    path: Path | None = None
+    engine: str = ""
+    precision: str = ""
+
+
+class Source(NamedTuple):
+    """A model as it was exported, a folder to work in with its samples, and the module that it was exported from."""
+
+    path: Path
+    folder: Path
+    module: Any
+    is_convolutional: bool
+
+    @property
+    def samples(self) -> list[Path]:
+        """The files of samples, in order."""
+        return sorted(self.folder.glob("samples/*.npz"))
+
+
+class Variant(NamedTuple):
+    """One way to run a model; ``is_ours`` says whether it is this project's."""
+
+    name: str
+    is_ours: bool
+    make: Callable[[Source], Ready]
+    kinds: tuple[str, ...] = ("convolutions", "products")
+
+    def fits(self, source: Source) -> bool:
+        """Whether it is meant for that kind of model."""
+        return ("convolutions" if source.is_convolutional else "products") in self.kinds
+
+
+# --- opening files
+
+
+def open_file(path: Path, engine: str, precision: str) -> Run:
+    """A file on one thread; ``precision`` is OpenVINO's, or what ONNX Runtime shall not fuse."""
+    return _on_openvino(path, precision) if engine == "openvino" else _on_onnxruntime(path, precision.split())
+
+
+def _on_onnxruntime(path: Path, disabled: Sequence[str] = ()) -> Run:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, disabled_optimizers=list(disabled))
+    names = [port.name for port in session.get_inputs()]
+    return lambda arrays: session.run(None, dict(zip(names, arrays, strict=True)))
+
+
+def _on_openvino(path: Path, precision: str) -> Run:
+    import openvino
+
+    core = openvino.Core()
+    settings = {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": 1}
+    request = core.compile_model(core.read_model(path), "CPU", settings).create_infer_request()
+    return lambda arrays: list(request.infer(list(arrays), share_inputs=True).values())
+
+
+def _opened(path: Path, engine: str = "onnxruntime", precision: str = "") -> Ready:
+    return Ready(open_file(path, engine, precision), path, engine, precision)
+
+
+def size_of(path: Path) -> int:
+    """The bytes of a model's file and of those beside it that hold its weights."""
+    beside = [path, path.with_name(path.name + ".data"), path.with_suffix(".bin")]
+    return sum(one.stat().st_size for one in dict.fromkeys(beside) if one.exists())
+
+
+def peak_memory(ready: Ready, inputs: Path) -> int | None:
+    """The most bytes that a process takes which opens the file and runs it twice; None where there is no file."""
+    if ready.path is None:
+        return None
+    program = [
+        sys.executable,
+        "-m",
+        "bench.speed_variants",
+        str(ready.path),
+        ready.engine,
+        ready.precision,
+        str(inputs),
+    ]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    return int(done.stdout) if done.returncode == 0 else None
+
+
+def _main(path: str, engine: str, precision: str, inputs: str) -> None:
+    import resource
+
+    arrays = list(np.load(inputs).values())
+    run = open_file(Path(path), engine, precision)
+    for _ in range(2):
+        run(arrays)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+
+
+# --- this project's
+
+
+def _ours(precision: str, engine: str) -> Callable[[Source], Ready]:
+    def make(source: Source) -> Ready:
+        import regraft as rx
+
+        options: dict[str, Any] = {} if precision == "float32" else {"engine": engine, "max_error": 0.1}
+        if precision == "int8" and source.is_convolutional:
+            options["calibrate"] = source.samples
+        reports: list[Any] = []
+        output = source.folder / f"{precision}-{engine}.onnx"
+        rx.optimize(source.path, output=output, precision=precision, threads=1, report=reports.append, **options)
+        if precision != "float32" and reports[0].precision.kept is None:
+            raise RuntimeError(reports[0].precision.attempts[-1].problem)
+        if engine == "openvino":
+            return _opened(output, engine, "bf16" if precision == "bfloat16" else "f32")
+        return _opened(output, engine, "SkipLayerNormFusion")
+
+    return make
+
+
+# --- the tools of ONNX Runtime
+
+
+def _quantized_by_onnxruntime(source: Source) -> Ready:
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    output = source.folder / "ort-dynamic.onnx"
+    quantize_dynamic(
+        source.path,
+        output,
+        per_channel=True,
+        weight_type=QuantType.QInt8,
+        op_types_to_quantize=["MatMul", "Gemm"],
+        extra_options={"MatMulConstBOnly": True},
+    )
+    return _opened(output)
+
+
+def _calibrated_by_onnxruntime(source: Source) -> Ready:
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+    class Reader(CalibrationDataReader):
+        def __init__(self) -> None:
+            self._left = [dict(np.load(path)) for path in source.samples]
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            return self._left.pop() if self._left else None
+
+    output = source.folder / "ort-static.onnx"
+    quantize_static(
+        source.path,
+        output,
+        Reader(),
+        quant_format=QuantFormat.QDQ,
+        activation_type=QuantType.QUInt8,
+        weight_type=QuantType.QInt8,
+        per_channel=True,
+    )
+    return _opened(output)
+
+
+def _optimized_for_transformers(source: Source) -> Ready:
+    from onnxruntime.transformers.optimizer import optimize_model
+
+    output = source.folder / "ort-transformers.onnx"
+    optimize_model(str(source.path), model_type="bert", opt_level=0).save_model_to_file(str(output))
+    return _opened(output)
+
+
+# --- the tools of OpenVINO and PyTorch
+
+
+def _by_nncf(source: Source) -> Ready:
+    import nncf
+    import openvino
+
+    core = openvino.Core()
+    samples = [list(np.load(path).values()) for path in source.samples]
+    model = nncf.quantize(core.read_model(source.path), nncf.Dataset(samples), subset_size=len(samples))
+    output = source.folder / "nncf.xml"
+    openvino.save_model(model, output, compress_to_fp16=False)
+    return _opened(output, "openvino", "f32")
+
+
+def _by_torch(*, compiled: bool, half: bool) -> Callable[[Source], Ready]:
+    def make(source: Source) -> Ready:
+        import torch
+
+        module = source.module
+        if compiled:
+            torch._inductor.config.freezing = True
+            module = torch.compile(module)
+
+        def run(arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+            with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=half):
+                return [module(*map(torch.from_numpy, arrays)).float().numpy()]
+
+        return Ready(run)
+
+    return make
+
+
+VARIANTS: Final = (
+    Variant("ONNX Runtime, as exported", False, lambda source: _opened(source.path)),
+    Variant("regraft, float32 on ONNX Runtime", True, _ours("float32", "onnxruntime")),
+    Variant("regraft, int8 on ONNX Runtime", True, _ours("int8", "onnxruntime")),
+    Variant("regraft, float32 on OpenVINO", True, _ours("float32", "openvino")),
+    Variant("regraft, bfloat16 on OpenVINO", True, _ours("bfloat16", "openvino")),
+    Variant("regraft, int8 on OpenVINO", True, _ours("int8", "openvino"), ("convolutions",)),
+    Variant("onnxruntime.transformers optimizer", False, _optimized_for_transformers, ("products",)),
+    Variant("ONNX Runtime quantize_dynamic", False, _quantized_by_onnxruntime, ("products",)),
+    Variant("ONNX Runtime quantize_static", False, _calibrated_by_onnxruntime, ("convolutions",)),
+    Variant("OpenVINO float32", False, lambda source: _opened(source.path, "openvino", "f32")),
+    Variant("OpenVINO bfloat16", False, lambda source: _opened(source.path, "openvino", "bf16")),
+    Variant("OpenVINO with NNCF int8", False, _by_nncf, ("convolutions",)),
+    Variant("PyTorch bfloat16", False, _by_torch(compiled=False, half=True)),
+    Variant("torch.compile bfloat16", False, _by_torch(compiled=True, half=True)),
+)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
