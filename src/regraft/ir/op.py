@@ -26,6 +26,8 @@ from .expr import Constant, Expr, ExternFunc, Tuple, Var, as_expr, const
 from .node import Node, init_field
 from .onnx_name import OnnxName as OnnxName
 from .redeclaration import difference
+from .traits import Precision as Precision
+from .traits import Trait as Trait
 from .types import (
     OBJECT,
     FuncType,
@@ -38,30 +40,6 @@ from .types import (
     substitute_type,
     type_symvars,
 )
-
-
-class Trait(Enum):
-    """Algebraic facts about an operator, each true of every call of it."""
-
-    COMMUTATIVE = "the order of its two operands does not matter"
-    ASSOCIATIVE = "op(op(a, b), c) and op(a, op(b, c)) are the same, up to rounding"
-    ELEMENTWISE = "each element of the result depends on the elements at the same place only, after broadcasting"
-    IDEMPOTENT = "op(op(a)) is op(a); for two operands, op(a, a) is a"
-    INVOLUTIVE = "op(op(a)) is a"
-    VIEW = "the result holds the same elements as the first operand, in another arrangement"
-    MOVES = "each element of the result is one of an operand, or a constant: nothing is computed"
-    REDUCTION = "folds whole axes of its operand"
-    IMPURE = "has effects or is random: a call is never moved, copied, shared or dropped"
-    STORED = "says how numbers are stored: of a constant it is kept, since engines compute with the stored form"
-    STOPS_GRADIENT = "its result carries no gradient to its operands"
-
-
-class Precision(Enum):
-    """How well an operator bears operands of a narrow dtype, such as float16."""
-
-    LEADS = "sums products: narrow operands do little harm where the sums are wide"
-    FOLLOWS = "gives elements of its operands, or numbers one rounding away from them: it is as precise as they are"
-    KEEPS = "loses more than one rounding in a narrow dtype, or overflows early: its operands stay in float32"
 
 
 class _Required(Enum):
@@ -103,6 +81,9 @@ GradientRule: TypeAlias = Callable[["Call", Expr, Expr], Sequence[Expr | None]]
 ``output`` is the variable bound to the call, ``adjoint`` the gradient of the target with respect to it.
 """
 
+WrittenOut: TypeAlias = "Callable[[Call], Mapping[str, Any]]"
+"""``written_out(call)``: what attributes at their defaults stand for in a call, as far as that is known."""
+
 CostRule: TypeAlias = "Callable[[Call], Dim | None]"
 """``cost(call)``: how many operations of arithmetic a call takes; None where the sizes do not tell."""
 
@@ -128,6 +109,9 @@ class Op(Expr):
     ``keeps_finite``, whether finite operands give a finite result unless it overflows (by default if it only moves
     elements).
 
+    Attributes whose names end in ``axis`` or are ``axes`` count axes of operand ``axes_of`` (-1: of the result), from
+    either end. ``written_out`` says what defaults such as None stand for in a call.
+
     ``onnx`` and ``torch`` name the operator that others have for it, as ``"domain::Name"`` (of a ``version``) and
     ``"namespace::name"``. ``kernels`` holds by engine what computes it there in place of its reference semantics; see
     `define_kernel`.
@@ -138,6 +122,7 @@ class Op(Expr):
 
     __slots__ = (
         "attributes",
+        "axes_of",
         "cost",
         "gradient",
         "infer",
@@ -155,6 +140,7 @@ class Op(Expr):
         "torch",
         "traits",
         "variadic",
+        "written_out",
         "_defaults",
     )
     name: str
@@ -176,6 +162,8 @@ class Op(Expr):
     precision: Precision
     cost: CostRule | None
     keeps_finite: bool
+    axes_of: int
+    written_out: WrittenOut | None
     _defaults: Attrs | None
 
     def __new__(cls, name: str, *_declared: Any, **_options: Any) -> Op:
@@ -196,6 +184,8 @@ class Op(Expr):
         precision: Precision | None = None,
         cost: CostRule | None = None,
         finite: bool | None = None,
+        axes_of: int = 0,
+        written_out: WrittenOut | None = None,
         onnx: str | None = None,
         version: int = 1,
         torch: str | None = None,
@@ -233,6 +223,8 @@ class Op(Expr):
         init_field(self, "precision", precision or (Precision.FOLLOWS if moves else Precision.KEEPS))
         init_field(self, "cost", cost)
         init_field(self, "keeps_finite", moves if finite is None else finite)
+        init_field(self, "axes_of", axes_of)
+        init_field(self, "written_out", written_out)
         init_field(self, "kernels", {})
         init_field(self, "is_commutative", Trait.COMMUTATIVE in declared["traits"])
         init_field(self, "is_foreign", False)
@@ -282,6 +274,8 @@ class Op(Expr):
                 "precision": Precision.KEEPS,
                 "cost": None,
                 "keeps_finite": False,
+                "axes_of": 0,
+                "written_out": None,
                 "_defaults": None,
             }
             for field, value in fields.items():

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..ir.op import CostRule, Op, Precision, Reference, Trait, TypeRule
+from ..ir.op import CostRule, Op, Precision, Reference, Trait, TypeRule, WrittenOut
 
 
 def primitive(
@@ -25,6 +25,8 @@ def primitive(
     precision: Precision | None = None,
     cost: CostRule | None = None,
     finite: bool | None = None,
+    axes_of: int = 0,
+    written_out: WrittenOut | None = None,
 ) -> Op:
     """A primitive operator; the arguments are those of `Op`, and its gradient is declared beside it."""
     return Op(
@@ -38,4 +40,6 @@ def primitive(
         precision=precision,
         cost=cost,
         finite=finite,
+        axes_of=axes_of,
+        written_out=written_out,
     )

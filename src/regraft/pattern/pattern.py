@@ -64,7 +64,10 @@ class DFPattern:
         return NotPattern(self)
 
     def has_attr(self, attrs: Mapping[str, Any]) -> AttrPattern:
-        """This, on a call that has at least these attributes, with exactly these values."""
+        """This, on a call that has at least these attributes, with these values or others that stand for the same.
+
+        Axes count from either end, and a default stands for its written-out form, where the rank is known.
+        """
         return AttrPattern(self, attrs)
 
     def has_ty(self, ty: Type) -> TypePattern:

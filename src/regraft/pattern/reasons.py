@@ -12,10 +12,11 @@ from typing import Any, Final
 from ..ir.builder import operands_of
 from ..ir.dims import SymVar
 from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, Tuple, TupleGetItem, Var
-from ..ir.op import Call, Op, attribute_key
+from ..ir.op import Call, Op
 from ..ir.program import Function
 from ..ir.types import ShapeType, TensorType, bind_type
 from .derived import describe
+from .matcher.view import same_attribute
 from .pattern import (
     AttrPattern,
     CallPattern,
@@ -249,7 +250,7 @@ def _attribute(pattern: AttrPattern, expr: Expr) -> str:
         if name not in expr.attrs:
             known = ", ".join(expr.attrs) or "none"
             return f"{name}={value!r} is wanted, but {show(expr)} has no attribute {name!r} (it has: {known})"
-        if attribute_key(expr.attrs[name]) != attribute_key(value):
+        if not same_attribute(expr, name, value):
             return f"{name}={value!r} is wanted, but {show(expr)} has {name}={expr.attrs[name]!r}"
     raise AssertionError("an attribute pattern failed on a call that has all its attributes")
 

@@ -202,6 +202,14 @@ def _attention_var_len(
 
 # --- the operators
 
+
+def _scale_of_heads(call: Call) -> dict[str, Any]:
+    """``scale=None`` for 1 / sqrt(head size), where that is known."""
+    query = call.args[0].ty
+    size = query.shape[-1] if isinstance(query, TensorType) and query.shape else None
+    return {"scale": 1.0 / sqrt(size)} if isinstance(size, int) and size > 0 else {}
+
+
 ATTENTION = Op(
     "relax.nn.attention",
     ("query", "key", "value"),
@@ -210,6 +218,7 @@ ATTENTION = Op(
     reference=_attention,
     finite=True,
     cost=attention_operations,
+    written_out=_scale_of_heads,
 )
 ATTENTION_BIAS = Op(
     "relax.nn.attention_bias",
@@ -219,6 +228,7 @@ ATTENTION_BIAS = Op(
     reference=_attention,
     finite=True,
     cost=attention_operations,
+    written_out=_scale_of_heads,
 )
 ATTENTION_VAR_LEN = Op(
     "relax.nn.attention_var_len",

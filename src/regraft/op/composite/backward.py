@@ -285,6 +285,7 @@ TAKE_BACKWARD = Op(
     {"axis": None, "mode": "fast"},
     infer=_take_backward_type,
     reference=_take_backward,
+    axes_of=1,
 )
 
 

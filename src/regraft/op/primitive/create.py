@@ -377,6 +377,7 @@ ONE_HOT = Op(
     {"depth": REQUIRED, "axis": -1},
     infer=_one_hot_type,
     reference=_one_hot,
+    axes_of=-1,
 )
 
 

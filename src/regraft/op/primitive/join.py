@@ -115,7 +115,7 @@ def _concat(xp: Any, tensors: tuple[Any, ...], axis: int | None) -> Any:
 
 
 CONCAT = primitive(
-    "relax.concat", ("tensors",), {"axis": 0}, infer=_concat_type, reference=_concat, traits=(Trait.MOVES,)
+    "relax.concat", ("tensors",), {"axis": 0}, infer=_concat_type, reference=_concat, traits=(Trait.MOVES,), axes_of=-1
 )
 
 
@@ -149,7 +149,9 @@ def _stack(xp: Any, tensors: tuple[Any, ...], axis: int) -> Any:
     return xp.stack(tensors, axis=axis)
 
 
-STACK = primitive("relax.stack", ("tensors",), {"axis": 0}, infer=_stack_type, reference=_stack, traits=(Trait.MOVES,))
+STACK = primitive(
+    "relax.stack", ("tensors",), {"axis": 0}, infer=_stack_type, reference=_stack, traits=(Trait.MOVES,), axes_of=-1
+)
 
 
 def stack(tensors: Expr | Sequence[Expr], axis: int = 0) -> Call:

@@ -46,6 +46,11 @@ def _permute_dims(xp: Any, x: Any, axes: tuple[int, ...] | None) -> Any:
     return xp.permute_dims(x, order)
 
 
+def _reversed_axes(call: Call) -> dict[str, Any]:
+    ndim = tensor_operand(call, 0).ndim
+    return {} if ndim == UNKNOWN_NDIM else {"axes": tuple(reversed(range(ndim)))}
+
+
 PERMUTE_DIMS = primitive(
     "relax.permute_dims",
     ("x",),
@@ -53,6 +58,7 @@ PERMUTE_DIMS = primitive(
     infer=_permute_dims_type,
     reference=_permute_dims,
     traits=(Trait.VIEW,),
+    written_out=_reversed_axes,
 )
 
 

@@ -17,7 +17,7 @@ from ...ir.op import Call, Op, Reference, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from .. import adjoints
 from ..row import primitive
-from ..rules import as_optional_int_tuple, normalize_axes, require_float, require_ordered, tensor_operand
+from ..rules import all_axes, as_optional_int_tuple, normalize_axes, require_float, require_ordered, tensor_operand
 from ..semantics import cast, dtype_name, truncated_divide, widened
 from . import comparison, manipulate, reshaping, scan, ternary
 
@@ -101,7 +101,14 @@ def _attributes(op_name: str, axis: int | Sequence[int] | None, keepdims: bool) 
 # --- sums and extremes
 
 SUM = primitive(
-    "relax.sum", ("x",), _SCHEMA, infer=_any_type, reference=_folding("sum", "any"), traits=_REDUCTION, finite=True
+    "relax.sum",
+    ("x",),
+    _SCHEMA,
+    infer=_any_type,
+    reference=_folding("sum", "any"),
+    traits=_REDUCTION,
+    written_out=all_axes,
+    finite=True,
 )
 
 
@@ -115,7 +122,15 @@ def sum(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False
     return SUM(x, **_attributes("relax.sum", axis, keepdims))
 
 
-PROD = primitive("relax.prod", ("x",), _SCHEMA, infer=_any_type, reference=_folding("prod", "all"), traits=_REDUCTION)
+PROD = primitive(
+    "relax.prod",
+    ("x",),
+    _SCHEMA,
+    infer=_any_type,
+    reference=_folding("prod", "all"),
+    traits=_REDUCTION,
+    written_out=all_axes,
+)
 
 
 def prod(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
@@ -129,7 +144,14 @@ def prod(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = Fals
 
 
 MAX = primitive(
-    "relax.max", ("x",), _SCHEMA, infer=_extreme_type, reference=_folding("max", "any"), traits=_REDUCTION, finite=True
+    "relax.max",
+    ("x",),
+    _SCHEMA,
+    infer=_extreme_type,
+    reference=_folding("max", "any"),
+    traits=_REDUCTION,
+    written_out=all_axes,
+    finite=True,
 )
 
 
@@ -144,7 +166,14 @@ def max(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False
 
 
 MIN = primitive(
-    "relax.min", ("x",), _SCHEMA, infer=_extreme_type, reference=_folding("min", "all"), traits=_REDUCTION, finite=True
+    "relax.min",
+    ("x",),
+    _SCHEMA,
+    infer=_extreme_type,
+    reference=_folding("min", "all"),
+    traits=_REDUCTION,
+    written_out=all_axes,
+    finite=True,
 )
 
 
@@ -178,7 +207,16 @@ def _mean(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
     return cast(xp, xp.asarray(truncated_divide(xp, total, count)), dtype)
 
 
-MEAN = primitive("relax.mean", ("x",), _SCHEMA, infer=_mean_type, reference=_mean, traits=_REDUCTION, finite=True)
+MEAN = primitive(
+    "relax.mean",
+    ("x",),
+    _SCHEMA,
+    infer=_mean_type,
+    reference=_mean,
+    traits=_REDUCTION,
+    written_out=all_axes,
+    finite=True,
+)
 
 
 def mean(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
@@ -201,7 +239,9 @@ def _variance(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> 
     return cast(xp, _wide_variance(xp, x, axis, keepdims), dtype_name(x.dtype))
 
 
-VARIANCE = Op("relax.variance", ("x",), _SCHEMA, infer=_spread_type, reference=_variance, traits=_REDUCTION)
+VARIANCE = Op(
+    "relax.variance", ("x",), _SCHEMA, infer=_spread_type, reference=_variance, traits=_REDUCTION, written_out=all_axes
+)
 
 
 def variance(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
@@ -218,7 +258,7 @@ def _std(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
     return cast(xp, xp.asarray(xp.sqrt(_wide_variance(xp, x, axis, keepdims))), dtype_name(x.dtype))
 
 
-STD = Op("relax.std", ("x",), _SCHEMA, infer=_spread_type, reference=_std, traits=_REDUCTION)
+STD = Op("relax.std", ("x",), _SCHEMA, infer=_spread_type, reference=_std, traits=_REDUCTION, written_out=all_axes)
 
 
 def std(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
@@ -261,7 +301,9 @@ def _median(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> An
     return (values, places) if keepdims else (xp.squeeze(values, axis=along), xp.squeeze(places, axis=along))
 
 
-MEDIAN = Op("relax.median", ("x",), _SCHEMA, infer=_median_type, reference=_median, traits=_REDUCTION)
+MEDIAN = Op(
+    "relax.median", ("x",), _SCHEMA, infer=_median_type, reference=_median, traits=_REDUCTION, written_out=all_axes
+)
 
 
 def median(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:

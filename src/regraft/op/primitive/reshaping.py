@@ -172,6 +172,7 @@ EXPAND_DIMS = primitive(
     infer=_expand_dims_type,
     reference=_expand_dims,
     traits=(Trait.VIEW,),
+    axes_of=-1,
 )
 
 
@@ -221,8 +222,21 @@ def _squeeze(xp: Any, x: Any, axis: tuple[int, ...] | None) -> Any:
     return xp.squeeze(x, axis=dropped)
 
 
+def _axes_of_one(call: Call) -> dict[str, Any]:
+    """``axis=None`` for the axes of size 1, where the sizes tell."""
+    shape = tensor_operand(call, 0).shape
+    is_one = [None] if shape is None else [dims_equal(size, 1) for size in shape]
+    return {} if None in is_one else {"axis": tuple(place for place, one in enumerate(is_one) if one)}
+
+
 SQUEEZE = primitive(
-    "relax.squeeze", ("x",), {"axis": None}, infer=_squeeze_type, reference=_squeeze, traits=(Trait.VIEW,)
+    "relax.squeeze",
+    ("x",),
+    {"axis": None},
+    infer=_squeeze_type,
+    reference=_squeeze,
+    traits=(Trait.VIEW,),
+    written_out=_axes_of_one,
 )
 
 

@@ -17,7 +17,7 @@ from ...ir.builder import operands_of
 from ...ir.dtypes import is_float
 from ...ir.equality import structural_equal
 from ...ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
-from ...ir.op import Call, Op, Trait, attribute_key
+from ...ir.op import Call, Op, attribute_key
 from ...ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding
 from ...ir.types import TensorType, Type
 
@@ -113,34 +113,33 @@ def same_constant(left: Constant, right: Constant) -> bool:
 
 
 def same_attribute(call: Call | Function, name: str, wanted: Any) -> bool:
-    """Whether an attribute has a value: exactly, or, for axes, counted from the other end of the same rank."""
+    """Whether an attribute has a value, or one that stands for the same in this call.
+
+    Axes count from either end, and a default is what it stands for; both only where the rank or size is known.
+    """
     if name not in call.attrs:
         return False
     held = call.attrs[name]
     if attribute_key(held) == attribute_key(wanted):
         return True
-    if name not in ("axis", "axes") or type(call) is not Call:
+    if type(call) is not Call or type(call.op) is not Op:
         return False
-    rank = _rank_of_axes(call)
-    return rank > 0 and _from_front(held, rank) == _from_front(wanted, rank) is not None
+    return attribute_key(_written_out(call, call.op, name, held)) == attribute_key(
+        _written_out(call, call.op, name, wanted)
+    )
 
 
-def _rank_of_axes(call: Call) -> int:
-    """The rank that the axes of a call are counted in; 0 where that is not certain."""
-    operand = call.args[0].ty if call.args else None
-    if not isinstance(operand, TensorType) or not isinstance(call.ty, TensorType) or type(call.op) is not Op:
-        return 0
-    return max(operand.ndim, 0) if call.ty.ndim == operand.ndim or Trait.REDUCTION in call.op.traits else 0
-
-
-def _from_front(axes: Any, rank: int) -> Any:
-    """Axes counted from the front; None for what is no axis of that rank."""
-    if type(axes) is int:
-        return axes % rank if -rank <= axes < rank else None
-    if type(axes) is tuple:
-        items = [_from_front(axis, rank) for axis in cast("tuple[Any, ...]", axes)]
-        return None if None in items else tuple(items)
-    return None
+def _written_out(call: Call, op: Op, name: str, value: Any) -> Any:
+    """What a value of an attribute of ``call`` stands for, in full."""
+    if op.written_out is not None and attribute_key(value) == attribute_key(op.attributes.get(name)):
+        value = op.written_out(call).get(name, value)
+    if not name.endswith("axis") and name != "axes":
+        return value
+    counted = call.ty if op.axes_of < 0 else call.args[op.axes_of].ty if op.axes_of < len(call.args) else None
+    rank = counted.ndim if isinstance(counted, TensorType) else -1
+    axes = cast("tuple[Any, ...]", value if isinstance(value, tuple) else (value,))
+    is_known = all(type(axis) is int and -rank <= axis < rank for axis in axes)
+    return tuple([axis % rank for axis in axes]) if is_known else value  # pyright: ignore[reportUnknownVariableType]
 
 
 def is_number(constant: Constant, value: float, rtol: float) -> bool:

@@ -1,0 +1,29 @@
+"""Facts about operators that each declares of itself: algebraic traits, and how it bears narrow dtypes."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Trait(Enum):
+    """Algebraic facts about an operator, each true of every call of it."""
+
+    COMMUTATIVE = "the order of its two operands does not matter"
+    ASSOCIATIVE = "op(op(a, b), c) and op(a, op(b, c)) are the same, up to rounding"
+    ELEMENTWISE = "each element of the result depends on the elements at the same place only, after broadcasting"
+    IDEMPOTENT = "op(op(a)) is op(a); for two operands, op(a, a) is a"
+    INVOLUTIVE = "op(op(a)) is a"
+    VIEW = "the result holds the same elements as the first operand, in another arrangement"
+    MOVES = "each element of the result is one of an operand, or a constant: nothing is computed"
+    REDUCTION = "folds whole axes of its operand"
+    IMPURE = "has effects or is random: a call is never moved, copied, shared or dropped"
+    STORED = "says how numbers are stored: of a constant it is kept, since engines compute with the stored form"
+    STOPS_GRADIENT = "its result carries no gradient to its operands"
+
+
+class Precision(Enum):
+    """How well an operator bears operands of a narrow dtype, such as float16."""
+
+    LEADS = "sums products: narrow operands do little harm where the sums are wide"
+    FOLLOWS = "gives elements of its operands, or numbers one rounding away from them: it is as precise as they are"
+    KEEPS = "loses more than one rounding in a narrow dtype, or overflows early: its operands stay in float32"
