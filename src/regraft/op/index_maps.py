@@ -31,8 +31,8 @@ def _refuse(index_map: IndexMap, why: str) -> OpTypeError:
 def transform_by_function(x: Expr, index_map: IndexMap, pad_value: float | None = None) -> Expr:
     """``x`` with the element at ``index`` moved to ``index_map(*index)``: reshapes and permutes its axes.
 
-    An axis that its block does not divide is filled up with ``pad_value`` at its end. Raises `OpTypeError` for a map of
-    another form, for a tensor of unknown shape, and where an axis has to be filled up and there is no ``pad_value``.
+    An axis that its block does not divide is filled up at its end, with ``pad_value`` or 0; a size that is not known is
+    taken to be a multiple of its block. Raises `OpTypeError` for a map of another form and a tensor of unknown shape.
     """
     ty = x.ty
     if not isinstance(ty, TensorType) or ty.shape is None:
@@ -64,9 +64,7 @@ def transform_by_function(x: Expr, index_map: IndexMap, pad_value: float | None 
             shape.append(size)
             continue
         missing = floormod(-size, block)
-        if missing != 0:
-            if pad_value is None or not isinstance(missing, int):
-                raise _refuse(index_map, f"cuts axis {axis} of size {size} into blocks of {block}")
+        if isinstance(missing, int):
             widths[2 * axis + 1] = missing
         shape += [ceildiv(size, block), block]
     if any(widths):

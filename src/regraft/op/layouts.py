@@ -2,15 +2,17 @@
 
 Convolutions, pooling and image operators are each written for one canonical order of axes. A type rule reads
 a shape through `canonical_dims` and gives its result through `arranged_type`; a meaning brings arrays into
-canonical order with `to_canonical` and back with `from_canonical`. Any order of the letters is a layout.
+canonical order with `to_canonical` and back with `from_canonical`. Any order of the letters is a layout. Relax also
+cuts axes into blocks, ``"NCHW4c"``: types know them, and before a program runs they are taken apart (`settle`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ..ir.dims import Dim
+from ..ir.dims import Dim, ceildiv
 from ..ir.expr import Expr
 from ..ir.op import Call, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType
@@ -18,6 +20,7 @@ from .rules import as_shape_expr, tensor_operand
 
 SPATIAL: Final = ("W", "HW", "DHW")
 """The letters of the spatial axes for 1, 2 and 3 spatial dimensions."""
+_PART: Final = re.compile("(?P<block>[1-9][0-9]{0,3})?(?P<letter>[A-Za-z])")
 
 
 def data_letters(spatial_rank: int) -> str:
@@ -25,40 +28,80 @@ def data_letters(spatial_rank: int) -> str:
     return "NC" + SPATIAL[spatial_rank - 1]
 
 
-def check_layout(call: Call, attribute: str, letters: str) -> str:
-    """The layout attribute, which must be some order of ``letters``."""
+def layout_parts(layout: str) -> list[tuple[str, int]] | None:
+    """The axes of a layout: each one's letter, and the size of its block, 0 for a whole axis; None if it is none.
+
+    ``"NCHW4c"`` cuts the channels into blocks of 4: the outer axis stands at ``C``, the places in a block at ``4c``.
+    """
+    parts: list[tuple[str, int]] = []
+    rest = layout
+    while rest:
+        found = _PART.match(rest)
+        if found is None or found["letter"].islower() != bool(found["block"]):
+            return None
+        parts.append((found["letter"].upper(), int(found["block"] or 0)))
+        rest = rest[found.end() :]
+    return parts if len(set(parts)) == len(parts) else None
+
+
+def check_layout(call: Call, attribute: str, letters: str, *, blocks: bool = False) -> str:
+    """The layout attribute, which must be some order of ``letters``, and may have ``blocks`` of some."""
     layout: str = call.attrs[attribute]
     if sorted(layout) == sorted(letters):
         return layout
-    if any(character.isdigit() for character in layout):
-        raise wrong_attribute(
-            call,
-            attribute,
-            f'an order of the letters {letters}; blocks of channels, as in "NCHW4c", are not supported',
-        )
+    parts = layout_parts(layout)
+    if parts is not None and any(block for _, block in parts):
+        if not blocks:
+            raise wrong_attribute(call, attribute, f"an order of the letters {letters}, without blocks")
+        cut = [letter for letter, block in parts if block]
+        whole = sorted(letter for letter, block in parts if not block)
+        if whole == sorted(letters) and len(set(cut)) == len(cut) and set(cut) <= set(letters):
+            return layout
     raise wrong_attribute(call, attribute, f'an order of the letters {letters}, such as "{letters}"')
 
 
-def canonical_dims(call: Call, index: int, attribute: str, letters: str) -> tuple[Dim, ...] | None:
+def canonical_dims(
+    call: Call, index: int, attribute: str, letters: str, *, blocks: bool = False
+) -> tuple[Dim, ...] | None:
     """The shape of operand ``index`` in the order of ``letters``, None if unknown.
 
     Raises `OpTypeError` when its rank is not that of the layout.
     """
-    layout = check_layout(call, attribute, letters)
+    layout = check_layout(call, attribute, letters, blocks=blocks)
     ty = tensor_operand(call, index)
-    if ty.ndim not in (UNKNOWN_NDIM, len(letters)):
-        raise wrong_operand(call, index, f"a tensor of {len(letters)} dimensions, for {attribute}={layout!r}")
-    return None if ty.shape is None else tuple([ty.shape[layout.index(letter)] for letter in letters])
+    if layout == letters or not blocks:
+        rank = len(letters)
+        order = [layout.index(letter) for letter in letters]
+    else:
+        parts = layout_parts(layout)
+        assert parts is not None
+        rank, order = len(parts), []
+    if ty.ndim not in (UNKNOWN_NDIM, rank):
+        raise wrong_operand(call, index, f"a tensor of {rank} dimensions, for {attribute}={layout!r}")
+    if ty.shape is None:
+        return None
+    if order:
+        return tuple([ty.shape[place] for place in order])
+    sizes: dict[str, Dim] = {}
+    for (letter, _), size in zip(layout_parts(layout) or (), ty.shape, strict=True):
+        sizes[letter] = sizes.get(letter, 1) * size
+    return tuple([sizes[letter] for letter in letters])
 
 
 def arranged_type(
-    call: Call, attribute: str, letters: str, dims: Sequence[Dim] | None, dtype: str | None
+    call: Call, attribute: str, letters: str, dims: Sequence[Dim] | None, dtype: str | None, *, blocks: bool = False
 ) -> TensorType:
     """The type of a tensor with the sizes ``dims`` of ``letters``, kept in the layout of ``attribute``."""
-    layout = check_layout(call, attribute, letters)
+    layout = check_layout(call, attribute, letters, blocks=blocks)
+    if layout == letters and dims is not None:
+        return TensorType(dims, dtype)
+    parts = layout_parts(layout) or []
     if dims is None:
-        return TensorType(None, dtype, len(letters))
-    return TensorType([dims[letters.index(letter)] for letter in layout], dtype)
+        return TensorType(None, dtype, len(parts))
+    cuts = {letter: block for letter, block in parts if block}
+    return TensorType(
+        [block or ceildiv(dims[letters.index(letter)], cuts.get(letter, 1)) for letter, block in parts], dtype
+    )
 
 
 def size_operand(size: Expr | Dim | Sequence[Dim], spatial_rank: int, op_name: str) -> Expr:

@@ -1,8 +1,8 @@
 """Calls that Relax allows, in the strict form that consumers of programs have rows for.
 
 Relax takes a scalar beside a tensor, compares tensors of two dtypes, and has types for logic on numbers. `settled`
-makes tensors of such scalars, converts what is compared to one dtype, and tests numbers against 0. It refuses calls
-that have a type and no value. Engines, writers of files and the gradient begin with it.
+makes tensors of such scalars, converts what is compared to one dtype, tests numbers against 0, and takes layouts with
+blocks apart. It refuses calls that have a type and no value. Engines, writers of files and the gradient begin with it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ..ir.program import Function
 from ..ir.tensor_data import TensorData
 from ..ir.types import PrimType, TensorType
 from ..ir.visitor import iter_bindings
+from .layout_blocks import has_blocks, in_whole_axes
 from .primitive.comparison import EQUAL, NOT_EQUAL
 from .primitive.create import FULL
 from .primitive.datatype import astype
@@ -49,8 +50,10 @@ def settled(program: _Program) -> _Program:
 def is_settled(call: Call) -> bool:
     """Whether the call is in its strict form. Raises `OpTypeError` as `settled` does."""
     op = call.op
-    if type(op) is not Op or Trait.ELEMENTWISE not in op.traits:
+    if type(op) is not Op:
         return True
+    if Trait.ELEMENTWISE not in op.traits:
+        return not call.attrs or not has_blocks(call)
     if op in _LOGIC and not _is_logic_on_truths(call):
         return False
     require_kinds(call)
@@ -111,6 +114,8 @@ def strict(call: Call) -> Expr:
     """A call that is not settled, as nested calls in their strict form."""
     op, args = call.op, list(call.args)
     assert isinstance(op, Op)
+    if Trait.ELEMENTWISE not in op.traits:
+        return in_whole_axes(call)
     if any(isinstance(arg.ty, TensorType) for arg in args):
         args = [_as_tensor(arg) for arg in args]
     if op in _LOGIC:

@@ -248,10 +248,6 @@ def weight(*shape: int, dtype: str = "float32") -> Var:
             lambda: nn.conv2d(X, W, data_layout="NCHX"),
             r"data_layout='NCHX'; expected an order of the letters NCHW",
         ),
-        (
-            lambda: nn.conv2d(X, W, data_layout="NCHW4c"),
-            r"blocks of channels, as in \"NCHW4c\", are not supported",
-        ),
         (lambda: nn.conv2d(X, weight(4, 6, 3, 2, dtype="float16")), r"the dtype of data, float32"),
         (lambda: nn.conv2d(X, weight(4, 6, 3, 2, dtype="bool")), r"numbers, not bool"),
         (lambda: nn.conv2d_transpose(X, W), r"6 input channels \('IOHW'\), as data has"),

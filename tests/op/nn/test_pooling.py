@@ -196,7 +196,7 @@ X = Var("x", TensorType((2, 3, 5, 6), "float32"))
         ),
         (lambda: nn.max_pool2d(X, 0), r"pool_size=\(0, 0\); expected ints of at least 1"),
         (lambda: nn.max_pool1d(X, 2), r"a tensor of 3 dimensions, for layout='NCW'"),
-        (lambda: nn.avg_pool2d(X, 2, layout="NCHW16c"), r"blocks of channels"),
+        (lambda: nn.avg_pool2d(X, 2, layout="NCHW16x"), r"an order of the letters NCHW"),
         (
             lambda: nn.avg_pool2d(X, 2, out_layout="NCW"),
             r"out_layout='NCW'; expected an order of the letters NCHW",

@@ -22,15 +22,16 @@ __all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"]
 
 
 def _adaptive_type(call: Call) -> Type:
-    letters = data_letters(len(call.attrs.layout) - 2)
+    assert isinstance(call.op, Op)
+    letters: str = call.op.attributes["layout"]
     ty = tensor_operand(call, 0)
     if ty.dtype == "bool":
         raise wrong_operand(call, 0, "numbers, not bool")
-    dims = canonical_dims(call, 0, "layout", letters)
+    dims = canonical_dims(call, 0, "layout", letters, blocks=True)
     if call.attrs.output_size is not None:
         require_at_least(call, "output_size", 1)
         dims = None if dims is None else (*dims[:2], *call.attrs.output_size)
-    return arranged_type(call, "out_layout", letters, dims, ty.dtype)
+    return arranged_type(call, "out_layout", letters, dims, ty.dtype, blocks=True)
 
 
 def adaptive_spans(size: int, target: int) -> list[tuple[int, int]]:

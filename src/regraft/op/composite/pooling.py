@@ -48,8 +48,8 @@ def check_pool(call: Call, index: int) -> tuple[Dim, ...] | None:
     require_at_least(call, "padding", 0)
     if tensor_operand(call, index).dtype == "bool":
         raise wrong_operand(call, index, "numbers, not bool")
-    dims = canonical_dims(call, index, "layout", letters)
-    check_layout(call, "out_layout", letters)
+    dims = canonical_dims(call, index, "layout", letters, blocks=index == 0)
+    check_layout(call, "out_layout", letters, blocks=index == 0)
     if dims is None:
         return None
     sizes = window_counts(call, index, dims[2:], call.attrs.pool_size, ceil_mode=call.attrs.ceil_mode)
@@ -114,7 +114,7 @@ class PoolWindows(NamedTuple):
 
 def _pool_type(call: Call) -> Type:
     letters = data_letters(len(call.attrs.pool_size))
-    return arranged_type(call, "out_layout", letters, check_pool(call, 0), tensor_operand(call, 0).dtype)
+    return arranged_type(call, "out_layout", letters, check_pool(call, 0), tensor_operand(call, 0).dtype, blocks=True)
 
 
 def _max_pool(

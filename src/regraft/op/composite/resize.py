@@ -16,7 +16,7 @@ from ...ir.dtypes import as_optional_dtype, is_float
 from ...ir.errors import OpTypeError
 from ...ir.expr import Expr, PrimValue, ShapeExpr
 from ...ir.op import Call, Op, Precision, wrong_attribute, wrong_operand
-from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ...ir.types import UNKNOWN_NDIM, Type
 from ..adjoints import converted_like, known_shape
 from ..adjoints import widened as widened_expr
 from ..axis_maps import map_axis, rearranged
@@ -159,7 +159,7 @@ def _resize_type(call: Call) -> Type:
     ):
         if attrs[name] not in known:
             raise wrong_attribute(call, name, f"one of {', '.join(map(repr, known))}")
-    data, size = canonical_dims(call, 0, "layout", letters), shape_operand(call, 1)
+    data, size = canonical_dims(call, 0, "layout", letters, blocks=True), shape_operand(call, 1)
     dtype = tensor_operand(call, 0).dtype
     if dtype == "bool" and attrs.method != "nearest_neighbor":
         raise wrong_operand(call, 0, 'numbers, not bool, for any method but "nearest_neighbor"')
@@ -169,8 +169,8 @@ def _resize_type(call: Call) -> Type:
         raise wrong_operand(call, 0, "spatial axes that have elements")
     dtype = attrs.out_dtype or dtype
     if data is None or size.values is None:
-        return TensorType(None, dtype, rank + 2)
-    return arranged_type(call, "layout", letters, (*data[:2], *size.values), dtype)
+        return arranged_type(call, "layout", letters, None, dtype, blocks=True)
+    return arranged_type(call, "layout", letters, (*data[:2], *size.values), dtype, blocks=True)
 
 
 def _resize(

@@ -107,15 +107,15 @@ def _conv_type(call: Call) -> Type:
         require_at_least(call, name, 1)
     require_at_least(call, "padding", 0)
     dtype = convolution_dtype(call)
-    data = canonical_dims(call, 0, "data_layout", letters)
-    weight = canonical_dims(call, 1, "kernel_layout", kernel_letters)
-    check_layout(call, "out_layout", letters)
+    data = canonical_dims(call, 0, "data_layout", letters, blocks=True)
+    weight = canonical_dims(call, 1, "kernel_layout", kernel_letters, blocks=True)
+    check_layout(call, "out_layout", letters, blocks=True)
     if data is not None:
         require_groups(call, 0, "channels", data[1])
     if weight is not None:
         require_groups(call, 1, "output channels", weight[0])
     if data is None or weight is None:
-        return arranged_type(call, "out_layout", letters, None, dtype)
+        return arranged_type(call, "out_layout", letters, None, dtype, blocks=True)
     if dims_equal(data[1], weight[1] * attrs.groups) is False:
         needed = exact_divide(data[1], attrs.groups)
         raise wrong_operand(
@@ -124,7 +124,7 @@ def _conv_type(call: Call) -> Type:
             f"{needed} input channels ({attrs.kernel_layout!r}): data's {data[1]} / groups={attrs.groups}",
         )
     sizes = window_counts(call, 0, data[2:], weight[2:])
-    return arranged_type(call, "out_layout", letters, (data[0], weight[0], *sizes), dtype)
+    return arranged_type(call, "out_layout", letters, (data[0], weight[0], *sizes), dtype, blocks=True)
 
 
 def _conv(

@@ -50,17 +50,17 @@ def _conv_transpose_type(call: Call) -> Type:
     if any(extra >= stride for extra, stride in zip(attrs.output_padding, attrs.strides, strict=True)):
         raise wrong_attribute(call, "output_padding", f"ints below those of strides={attrs.strides}")
     dtype = convolution_dtype(call)
-    data = canonical_dims(call, 0, "data_layout", letters)
-    weight = canonical_dims(call, 1, "kernel_layout", "IO" + SPATIAL[rank - 1])
-    check_layout(call, "out_layout", letters)
+    data = canonical_dims(call, 0, "data_layout", letters, blocks=True)
+    weight = canonical_dims(call, 1, "kernel_layout", "IO" + SPATIAL[rank - 1], blocks=True)
+    check_layout(call, "out_layout", letters, blocks=True)
     if data is not None:
         require_groups(call, 0, "channels", data[1])
     if data is None or weight is None:
-        return arranged_type(call, "out_layout", letters, None, dtype)
+        return arranged_type(call, "out_layout", letters, None, dtype, blocks=True)
     if dims_equal(data[1], weight[0]) is False:
         raise wrong_operand(call, 1, f"{data[1]} input channels ({attrs.kernel_layout!r}), as data has")
     sizes = _transposed_sizes(call, data[2:], weight[2:])
-    return arranged_type(call, "out_layout", letters, (data[0], weight[1] * attrs.groups, *sizes), dtype)
+    return arranged_type(call, "out_layout", letters, (data[0], weight[1] * attrs.groups, *sizes), dtype, blocks=True)
 
 
 def _conv_transpose(
