@@ -59,6 +59,9 @@ ClockName: TypeAlias = Annotated[
     typer.Option("--clock", help="Processor time, or time that passes; by default cpu for one thread, else wall."),
 ]
 
+Safetensors: TypeAlias = Annotated[
+    bool, typer.Option("--safetensors", help="For a .relax output: write its weights as safetensors, by name.")
+]
 Opset: TypeAlias = Annotated[
     int | None, typer.Option("--opset", help="The ONNX opset to write; by default the lowest that the result needs.")
 ]

@@ -21,6 +21,7 @@ from .options import (
     OutputPath,
     Ranges,
     RuleNames,
+    Safetensors,
     Seed,
     Threads,
     parse_ranges,
@@ -104,6 +105,7 @@ def optimize(
     function: FunctionName = None,
     opset: Opset = None,
     ir_version: IrVersion = None,
+    safetensors: Safetensors = False,
 ) -> None:
     """Rewrite a model and write it to OUT: the main job."""
     sizes = parse_sizes(dim)
@@ -142,6 +144,7 @@ def optimize(
             function=function,
             opset=opset,
             ir_version=ir_version,
+            safetensors=safetensors,
             progress=progress,
         )
     _show(made[0])
@@ -279,6 +282,7 @@ def convert(
     function: FunctionName = None,
     opset: Opset = None,
     ir_version: IrVersion = None,
+    safetensors: Safetensors = False,
 ) -> None:
     """Write a model in another format, as it is."""
     from ..model import check_output, form_of, in_versions, open_model, sizes_of, staged, write_model
@@ -292,7 +296,7 @@ def convert(
         check_output(output, opened.files)
         progress("writing", 1, 2)
         with staged(output) as path:
-            write_model(opened.module, opened.name, path)
+            write_model(opened.module, opened.name, path, safetensors=safetensors)
             written = sizes_of(path)
     console.print_written(output, written)
 

@@ -15,7 +15,7 @@ from typing import Final
 from ..ir.errors import RegraftError
 from .errors import OutputError, UsageError
 
-_WEIGHT_SUFFIXES: Final = (".data", ".weights")
+_WEIGHT_SUFFIXES: Final = (".data", ".weights", ".safetensors")
 """What is appended to the name of a model for the file of its weights."""
 
 

@@ -28,6 +28,8 @@ Form: TypeAlias = Literal["onnx", "torch", "relax", "openvino"]
 
 SUFFIXES: Final[Mapping[str, Form]] = {".onnx": "onnx", ".pt2": "torch", ".relax": "relax", ".xml": "openvino"}
 """What kind of file a suffix promises. OpenVINO's is written and not read."""
+_RELAX_WEIGHTS: Final = (".weights", ".safetensors")
+"""What stands behind the name of a ``.relax`` file in those of its weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,8 @@ def _from_file(path: Path, function: str | None, sizes: Mapping[str, int]) -> Mo
     program = load_script(path)
     module = program if isinstance(program, IRModule) else IRModule({program.name or "main": program})
     name = _chosen(module, function)
-    return Model(with_sizes(module, name, sizes), name, form, path, (path, path.with_name(path.name + ".weights")))
+    beside = [path.with_name(path.name + suffix) for suffix in _RELAX_WEIGHTS]
+    return Model(with_sizes(module, name, sizes), name, form, path, (path, *beside))
 
 
 def _from_folder(path: Path, sizes: Mapping[str, int]) -> Model:
@@ -205,8 +208,11 @@ def in_versions(model: Model, opset: int | None, ir_version: int | None, output:
     return replace(model, module=with_versions(model.module, opset, ir_version))
 
 
-def write_model(module: IRModule, name: str, path: Path) -> None:
-    """Write a module to ``path``, in the format that its suffix names. ``name`` is the function that the model is."""
+def write_model(module: IRModule, name: str, path: Path, *, safetensors: bool = False) -> None:
+    """Write a module to ``path``, in the format that its suffix names. ``name`` is the function that the model is.
+
+    ``safetensors``: the weights beside a ``.relax`` file are of that form.
+    """
     form = form_of(path)
     if form == "onnx":
         from ..formats.onnx import to_onnx
@@ -221,7 +227,7 @@ def write_model(module: IRModule, name: str, path: Path) -> None:
 
         save_openvino(module, name, path)
     else:
-        save_script(module, path)
+        save_script(module, path, safetensors=safetensors)
 
 
 def as_source(model: Model, module: IRModule) -> Any:
@@ -255,7 +261,9 @@ def write_as_it_is(model: Model, path: Path) -> None:
     fixed, is written as it was read.
     """
     own = model.path
-    if own is None or form_of(own) != form_of(path) or model.is_changed:
+    # The text of a program names its file of weights, so it is written anew under another name.
+    has_weights = model.form == "relax" and any(one.exists() for one in model.files[1:])
+    if own is None or form_of(own) != form_of(path) or model.is_changed or has_weights:
         write_model(model.module, model.name, path)
     elif model.form == "onnx" and any(one.resolve() != own.resolve() for one in model.files):
         from ..formats.onnx.external_data import copy_with_constants
@@ -263,9 +271,6 @@ def write_as_it_is(model: Model, path: Path) -> None:
         copy_with_constants(own, path)
     else:
         shutil.copyfile(own, path)
-        weights = own.with_name(f"{own.name}.weights")
-        if weights in model.files and weights.exists():
-            shutil.copyfile(weights, path.with_name(f"{path.name}.weights"))
 
 
 # --- running

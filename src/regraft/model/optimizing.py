@@ -97,6 +97,7 @@ def optimize(
     function: str | None = None,
     opset: int | None = None,
     ir_version: int | None = None,
+    safetensors: bool = False,
     progress: Progress = unseen,
 ) -> Any:
     """Rewrite a model, and give it back in the form that it came in.
@@ -147,6 +148,7 @@ def optimize(
         function: the function to work on, in a file or module with several.
         opset: for ONNX, the version of its operators; by default the lowest that the result needs.
         ir_version: for ONNX, the version of its file format.
+        safetensors: for an output that ends in ``.relax``, weights beside it in that form, by name.
         progress: called as each stage begins.
 
     Files appear whole or not at all, and never over a file that the model is read from. Raises `VerificationError`
@@ -217,7 +219,7 @@ def optimize(
             if stays:
                 write_as_it_is(opened, path)
             else:
-                write_model(done.module, opened.name, path)
+                write_model(done.module, opened.name, path, safetensors=safetensors)
         _check(compared, written(path, opened, done.module), sizes_of(path), made, reports)
     return target
 

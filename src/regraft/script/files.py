@@ -2,7 +2,7 @@
 
 ``model.relax`` is the text; ``model.relax.weights`` holds the bytes of the constants that do not stand in it,
 each aligned to 64 bytes. A digest of those bytes stands in both, so that a text is never read with another's
-weights. Each file appears whole or not at all.
+weights. Each file appears whole or not at all. In place of the latter there may be ``model.relax.safetensors``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ..ir.program import Function
 from ..ir.tensor_data import TensorData
 from .constants import ConstantWriter, LoadBytes, Named, data_from_bytes, little_endian
 from .printer import function_text, module_text
+from .safetensors_file import SUFFIX, SafetensorsFile, open_safetensors
 from .text import read_program
 
 _ALIGNMENT: Final = 64
@@ -56,10 +57,9 @@ class _WeightsFile:
         self._end = start + content.nbytes
         return start
 
-    @property
-    def digest(self) -> str:
-        """The digest of what was stored."""
-        return self._digest.hexdigest()
+    def header(self) -> dict[str, str]:
+        """What the text says of this file: its name, and the digest of what was stored."""
+        return {"weights": self.path.name, "digest": self._digest.hexdigest()}
 
     def finish(self) -> None:
         """Put the file in its place."""
@@ -80,18 +80,19 @@ class _WeightsFile:
             Path(self._file.name).unlink(missing_ok=True)
 
 
-def save_script(program: IRModule | Function, path: str | os.PathLike[str]) -> None:
+def save_script(program: IRModule | Function, path: str | os.PathLike[str], *, safetensors: bool = False) -> None:
     """Write ``program`` to ``path``, and its large constants to ``path`` with ``.weights`` behind it.
 
-    Read back with `load_script`. Each file appears whole or not at all. Memory: that of the largest constant.
+    With ``safetensors`` they go to a file of that form, ``path`` with ``.safetensors`` behind it, by their names; other
+    tools may read it, and put other numbers of the same types into it. Read back with `load_script`. Each file appears
+    whole or not at all. Memory: that of the largest constant.
     """
     target = Path(path)
-    weights = _WeightsFile(target.with_name(f"{target.name}.weights"))
-    constants = ConstantWriter(
-        elide=False,
-        store=weights.store,
-        header=lambda: {"weights": weights.path.name, "digest": weights.digest},
-    )
+    if safetensors:
+        weights = SafetensorsFile(target.with_name(f"{target.name}{SUFFIX}"))
+    else:
+        weights = _WeightsFile(target.with_name(f"{target.name}.weights"))
+    constants = ConstantWriter(elide=False, store=weights.store, header=weights.header)
     try:
         is_module = isinstance(program, IRModule)
         text = module_text(program, constants) if is_module else function_text(program, constants)
@@ -101,7 +102,7 @@ def save_script(program: IRModule | Function, path: str | os.PathLike[str]) -> N
         raise
 
 
-def _write_whole(target: Path, text: str, weights: _WeightsFile) -> None:
+def _write_whole(target: Path, text: str, weights: _WeightsFile | SafetensorsFile) -> None:
     temporary = _beside(target)
     try:
         with temporary.open("x", encoding="utf-8", newline="\n") as file:
@@ -141,6 +142,8 @@ def _open_weights(target: Path, header: Mapping[str, str]) -> LoadBytes:
             f"{target} names the file of weights {name!r}; it stands beside the text, in no other folder"
         )
     path = target.with_name(name)
+    if path.suffix == SUFFIX:
+        return open_safetensors(path)
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
