@@ -138,6 +138,33 @@ def test_functions_are_called_with_sizes_of_their_own_and_shapes_come_out() -> N
     assert (doubled.shape, inner, outer) == ((2, 3), (4,), (2,))
 
 
+def test_functions_that_call_themselves_are_refused_with_their_circle() -> None:
+    module = rx.parse(
+        """
+@I.ir_module
+class Module:
+    @R.function
+    def even(n: R.Tensor((), "int32")) -> R.Tensor((), "bool"):
+        if R.equal(n, R.const(0, "int32")):
+            y = R.const(True, "bool")
+        else:
+            y = Module.odd(R.subtract(n, R.const(1, "int32")))
+        return y
+
+    @R.function
+    def odd(n: R.Tensor((), "int32")) -> R.Tensor((), "bool"):
+        if R.equal(n, R.const(0, "int32")):
+            y = R.const(False, "bool")
+        else:
+            y = Module.even(R.subtract(n, R.const(1, "int32")))
+        return y
+"""
+    )
+    assert bool(build(module, target="numpy")["even"](np.int32(4)))
+    with pytest.raises(BuildError, match="even calls odd and through that itself; XLA puts a function in the place of"):
+        build(module, target="xla")
+
+
 # --- sizes
 
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from ..analysis import detect_recursion
 from ..ir.collection import collection_paused
 from ..ir.expr import Constant, Expr
 from ..ir.module import IRModule
@@ -79,11 +80,23 @@ def compile_module(
     linear in the bindings; compiling, at the first call, takes seconds for a large model. Raises `BuildError` for a
     program that XLA cannot compile, and for shardings that do not fit the mesh or the tensors.
     """
+    _check_calls_end(module)
     _check_sizes_are_known(module)
     from .xla_executable import XlaExecutable
 
     with collection_paused():
         return XlaExecutable(module, device, mesh, shardings, inputs, donate, cache, compiler_options, verify_types)
+
+
+def _check_calls_end(module: IRModule) -> None:
+    """Raise `BuildError` for functions that call themselves, directly or through others."""
+    for group in detect_recursion(module):
+        names = [function.name_hint for function in group]
+        circle = "itself" if len(names) == 1 else f"{', '.join(names[1:])} and through that itself"
+        raise BuildError(
+            f"{names[0]} calls {circle}; XLA puts a function in the place of each call when it compiles, and that "
+            "would never end here. Write it with R.loop, or run it on another target"
+        )
 
 
 def _check_sizes_are_known(module: IRModule) -> None:
