@@ -25,13 +25,14 @@ class TensorData:
     program alone; ``sources`` are then the names of what it was computed from.
     """
 
-    __slots__ = ("_array", "_load", "dtype", "name", "shape", "sources")
+    __slots__ = ("_array", "_load", "_part", "dtype", "name", "shape", "sources")
     shape: tuple[int, ...]
     dtype: str
     name: str | None
     sources: tuple[str, ...]
     _array: np.ndarray | None
     _load: Callable[[], np.ndarray] | None
+    _part: Callable[[tuple[slice, ...]], np.ndarray] | None
 
     def __init__(self, array: np.ndarray, name: str | None = None, sources: Iterable[str] = ()) -> None:
         self.name = name
@@ -40,6 +41,7 @@ class TensorData:
         self.dtype = as_dtype(array.dtype)
         self._array = _read_only(array) if array.flags.writeable else array
         self._load = None
+        self._part = None
 
     @classmethod
     def lazy(
@@ -49,8 +51,12 @@ class TensorData:
         load: Callable[[], np.ndarray],
         name: str | None = None,
         sources: Iterable[str] = (),
+        part: Callable[[tuple[slice, ...]], np.ndarray] | None = None,
     ) -> TensorData:
-        """A handle whose numbers ``load()`` brings on first use; it must give that shape and dtype."""
+        """A handle whose numbers ``load()`` brings on first use; it must give that shape and dtype.
+
+        ``part(region)`` gives those of a region, where that is less work than to load all and take it from there.
+        """
         handle = cls.__new__(cls)
         handle.name = name
         handle.sources = tuple(sources)
@@ -58,6 +64,7 @@ class TensorData:
         handle.dtype = as_dtype(dtype)
         handle._array = None
         handle._load = load
+        handle._part = part
         return handle
 
     @property
@@ -82,7 +89,7 @@ class TensorData:
         """The values as a read-only array, zero-copy; loads them on first use."""
         if self._array is None:
             self._array = self.read()
-            self._load = None
+            self._load = self._part = None
         return self._array
 
     def read(self) -> np.ndarray:
@@ -94,6 +101,8 @@ class TensorData:
 
     def part(self, region: tuple[slice, ...]) -> np.ndarray:
         """The values in ``region``, a slice for each axis; of a file that is mapped, no more than these are read."""
+        if self._array is None and self._part is not None:
+            return self._part(region)
         array = self._array if self._array is not None else self._loaded()
         found = np.asarray(array[region])
         return found if found.flags.aligned else found.copy()

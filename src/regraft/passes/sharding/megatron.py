@@ -9,11 +9,12 @@ by rows, so that each device has a part of every sum.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any, Final
 
 from ...ir.module import IRModule
 from ...ir.types import TensorType
-from ...pattern import DFPattern, is_op, wildcard
+from ...pattern import DFPattern, is_const, is_op, is_tuple, wildcard
 from ..fuse_attention import FuseAttention
 from ..passes import Sequential
 from ..recognize_operators import RecognizeOperators
@@ -24,7 +25,9 @@ from .rule import COLUMN, ROW, ShardingRule
 
 _MOST_BETWEEN_MATRICES: Final = 4
 _MOST_BEFORE_ATTENTION: Final = 9
+_MOST_IN_ATTENTION: Final = 7
 _MOST_AFTER_ATTENTION: Final = 5
+_RANK_WITH_HEADS: Final = 4
 
 
 def _scaled(x: DFPattern) -> DFPattern:
@@ -40,18 +43,47 @@ def _reshaped(x: DFPattern) -> DFPattern:
 
 
 def _moved(x: DFPattern) -> DFPattern:
-    return (is_op("relax.permute_dims") | is_op("relax.expand_dims") | is_op("relax.astype") | is_op("relax.repeat"))(x)
+    names = ("permute_dims", "expand_dims", "squeeze", "astype", "repeat")
+    return reduce(lambda one, other: one | other, [is_op(f"relax.{name}") for name in names])(x)
 
 
 def _normalized(x: DFPattern) -> DFPattern:
     return is_op("relax.nn.rms_norm")(x, wildcard())
 
 
+def _sliced(x: DFPattern) -> DFPattern:
+    bounds = [wildcard() for _ in range(4)]
+    return is_op("relax.strided_slice")(x, *bounds) | is_op("relax.strided_slice")(x, *bounds[:3])
+
+
+def _joined(x: DFPattern) -> DFPattern:
+    return is_op("relax.concat")(is_tuple([x, wildcard()]) | is_tuple([wildcard(), x]))
+
+
+def _chosen(x: DFPattern) -> DFPattern:
+    return is_op("relax.where")(wildcard(), x, wildcard()) | is_op("relax.where")(wildcard(), wildcard(), x)
+
+
+def _gating_itself(x: DFPattern) -> DFPattern:
+    sigmoid = is_op("relax.sigmoid")(_scaled(x) | x)
+    tanh = is_op("relax.add")(is_op("relax.tanh")(wildcard()), is_const())
+    return is_op("relax.multiply")(_scaled(x) | x, sigmoid | tanh)
+
+
+def _softmax(x: DFPattern) -> DFPattern:
+    return is_op("relax.nn.softmax")(x)
+
+
 def _feed_forward(gated: bool) -> ShardingRule:
-    """``down(activation(up(x)))``, or ``down(activation(gate(x)) * up(x))``."""
+    """``down(activation(up(x)))``, or ``down(activation(gate(x)) * up(x))``.
+
+    An activation may be a product of its own: of its input, perhaps scaled, and a sigmoid or ``1 + tanh`` of it.
+    """
     activation = elementwise()
     up, gate = linear(), linear()
     steps = [activation, _reshaped]
+    if not gated:
+        steps += [_gating_itself]
     hidden = through(up.pattern, steps, _MOST_BETWEEN_MATRICES)
     roles: dict[DFPattern, Any] = {up.matrix: COLUMN, up.bias: COLUMN}
     if gated:
@@ -63,14 +95,20 @@ def _feed_forward(gated: bool) -> ShardingRule:
     return ShardingRule(product, {**roles, down.matrix: ROW}, "gated feed-forward" if gated else "feed-forward")
 
 
-def _attention() -> ShardingRule:
-    """``out(attention(query(x), key(x), value(x)))``, cut by heads."""
-    steps = [_reshaped, _moved, _scaled, _shifted, _normalized]
+def _attention(fused: bool) -> ShardingRule:
+    """``out(attention(query(x), key(x), value(x)))``, cut by heads; unless ``fused``, attention is two products."""
+    steps = [_reshaped, _moved, _scaled, _shifted, _normalized, _sliced, _joined]
     layers = [linear() for _ in range(3)]
     query, key, value = [through(layer.pattern, steps, _MOST_BEFORE_ATTENTION) for layer in layers]
-    plain = is_op("relax.nn.attention")(query, key, value)
-    biased = is_op("relax.nn.attention_bias")(query, key, value, wildcard())
-    heads = through(plain | biased, [_reshaped, _moved], _MOST_AFTER_ATTENTION)
+    if fused:
+        biased = is_op("relax.nn.attention_bias")(query, key, value, wildcard())
+        queries = is_op("relax.nn.attention")(query, key, value) | biased
+        attended, axis = queries, 2
+    else:
+        queries, axis = is_op("relax.matmul")(query, key), 1
+        shares = through(queries, [_scaled, _shifted, _reshaped, _moved, _chosen, _softmax], _MOST_IN_ATTENTION)
+        attended = is_op("relax.matmul")(shares, value)
+    heads = through(attended, [_reshaped, _moved], _MOST_AFTER_ATTENTION)
     out = wildcard()
     product = is_op("relax.matmul")(heads, is_op("relax.permute_dims")(out) | out)
     roles: dict[DFPattern, Any] = {out: ROW}
@@ -78,9 +116,9 @@ def _attention() -> ShardingRule:
         roles |= {layer.matrix: COLUMN, layer.bias: COLUMN}
 
     def check(matchings: Mapping[DFPattern, Any], ways: int) -> str | None:
-        call = matchings[plain] if plain in matchings else matchings[biased]
-        ty = call.args[0].ty
-        count = ty.shape[2] if isinstance(ty, TensorType) and ty.shape is not None else None
+        ty = matchings[queries].args[0].ty
+        shape = ty.shape if isinstance(ty, TensorType) and ty.shape is not None else ()
+        count = shape[axis] if len(shape) == _RANK_WITH_HEADS else None
         if isinstance(count, int) and count % ways:
             return f"query, key and value are not cut: {count} heads over {ways}"
         return None
@@ -90,7 +128,8 @@ def _attention() -> ShardingRule:
 
 FEED_FORWARD: Final = _feed_forward(gated=False)
 GATED_FEED_FORWARD: Final = _feed_forward(gated=True)
-ATTENTION: Final = _attention()
+ATTENTION: Final = _attention(fused=True)
+ATTENTION_IN_TWO_PRODUCTS: Final = _attention(fused=False)
 
 
 class Megatron:
@@ -121,4 +160,4 @@ class Megatron:
     @staticmethod
     def rules() -> tuple[ShardingRule, ...]:
         """The rules, in the order in which they are tried."""
-        return ATTENTION, GATED_FEED_FORWARD, FEED_FORWARD
+        return ATTENTION, ATTENTION_IN_TWO_PRODUCTS, GATED_FEED_FORWARD, FEED_FORWARD

@@ -1,23 +1,32 @@
-"""SplitProjections: one product that is split into parts becomes a product for each part."""
+"""SplitProjections: one product that is taken apart becomes a product for each part.
+
+Models differ in how a matrix that makes query, key and value at once has them: side by side (GPT-2, Phi), in turns for
+each head (GPT-NeoX, BLOOM), or in turns for each group of heads (Falcon). Its columns are then axes of their own, after
+a ``reshape``, and the parts are taken from one of these, by ``split``, ``strided_slice`` or ``take``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from math import prod
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ... import op as ops
-from ...ir.expr import Constant, Expr, ShapeExpr, Tuple
+from ...analysis.uses import users_of
+from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, Var
 from ...ir.module import IRModule
-from ...ir.program import Function
+from ...ir.op import Call, is_call_of
+from ...ir.program import Binding, Function
 from ...ir.tensor_data import TensorData
 from ...ir.types import TensorType
 from ...pattern import DFPattern, is_op, wildcard
 from ...rewrite import Decline, Rule, decline
 from ..context import PassContext
 from ..passes import FunctionPass, Pass
+from .heads_apart import HEADS_APART
 
 _THREE: Final = ("query", "key", "value")
 
@@ -26,69 +35,206 @@ _turned = is_op("relax.permute_dims")(_matrix)
 _product = is_op("relax.matmul")(_data, _turned | _matrix)
 _biased = is_op("relax.add")(_product, _bias)
 _layer = _biased | _product
-_whole = is_op("relax.reshape")(_layer, wildcard()) | _layer
-_split = is_op("relax.split")(_whole)
+_view = is_op("relax.reshape")(_layer, wildcard())
+_moved = is_op("relax.permute_dims")(_view)
+_whole = _moved | _view | _layer
+_parts = (
+    is_op("relax.split")(_whole)
+    | is_op("relax.strided_slice")(_whole, wildcard(), wildcard(), wildcard())
+    | is_op("relax.strided_slice")(_whole, wildcard(), wildcard(), wildcard(), wildcard())
+    | is_op("relax.take")(_whole, wildcard())
+)
+
+_Range = tuple[int, int]
 
 
-def _rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    matrix, bias = matchings[_matrix], matchings.get(_bias)
-    turned = _turned in matchings
-    if not isinstance(matrix, Constant) or not (bias is None or isinstance(bias, Constant)):
-        return decline("its matrix or bias is no constant, so that its parts would be cut out in every run")
-    width = matrix.data.shape[0 if turned else -1]
-    if len(matrix.data.shape) != 2 or (bias is not None and bias.data.shape != (width,)):
-        return decline("its matrix has other than 2 axes, or its bias other than 1")
-    call: Any = expr
-    whole = call.args[0].ty
-    if not isinstance(whole, TensorType) or not whole.shape or whole.shape[-1] != width:
-        return decline("the columns of the product are not the axis that is split")
-    if call.attrs.axis % len(whole.shape) != len(whole.shape) - 1:
-        return decline("another axis is split")
-    parts: list[Expr] = []
-    ends = _ends(call.attrs.indices_or_sections, width)
-    for index, (start, end) in enumerate(pairwise(ends)):
-        hint = _THREE[index] if len(ends) == 4 else str(index)
-        piece = _part(matrix, 0 if turned else 1, start, end, hint)
-        value: Expr = ops.matmul(matchings[_data], ops.permute_dims(piece) if turned else piece)
-        if bias is not None:
-            value = ops.add(value, _part(bias, 0, start, end, hint))
-        parts.append(ops.reshape(value, ShapeExpr([*whole.shape[:-1], end - start])))
-    return Tuple(parts)
+class _Cut(NamedTuple):
+    """The parts that a call takes, as ranges of an axis; ``squeezed``: the axis, of one place, is left out."""
+
+    axis: int
+    ranges: list[_Range]
+    squeezed: bool = False
 
 
-def _ends(sections: int | Sequence[int], width: int) -> list[int]:
-    if isinstance(sections, int):
-        return [width // sections * index for index in range(sections + 1)]
-    return [0, *sections, width]
+def _cut(call: Call) -> _Cut | None:
+    """What ``call`` takes from its first operand; None where that is no run of places of one axis."""
+    ty = call.args[0].ty
+    if not isinstance(ty, TensorType) or ty.shape is None:
+        return None
+    rank = len(ty.shape)
+    if is_call_of(call, "relax.split"):
+        axis: int = call.attrs.axis % rank
+        size, parts = ty.shape[axis], call.attrs.indices_or_sections
+        if not isinstance(size, int):
+            return None
+        places: list[int] = (
+            [size // parts * i for i in range(parts + 1)] if isinstance(parts, int) else [0, *parts, size]
+        )
+        return _Cut(axis, list(pairwise(places)))
+    if is_call_of(call, "relax.take"):
+        place = call.args[1].data.numpy() if isinstance(call.args[1], Constant) else None
+        if place is None or call.attrs.axis is None or place.ndim:
+            return None
+        axis = call.attrs.axis % rank
+        found = _within(int(place), None, ty.shape[axis])
+        return None if found is None else _Cut(axis, [found], squeezed=True)
+    if not is_call_of(call, "relax.strided_slice"):
+        return None
+    axes, begins, ends, *steps = [_numbers(operand) for operand in call.args[1:]]
+    if not (axes and begins and ends) or len(axes) != 1 or any(step != [1] for step in steps):
+        return None
+    axis = axes[0] % rank
+    found = _within(begins[0], ends[0], ty.shape[axis])
+    return None if found is None else _Cut(axis, [found])
 
 
-def _part(whole: Constant, axis: int, start: int, end: int, hint: str) -> Constant:
-    """A part of a weight, cut out when its numbers are needed, under a name of its own."""
-    data = whole.data
-    where = (slice(None),) * axis + (slice(start, end),)
-    shape = tuple([end - start if index == axis else size for index, size in enumerate(data.shape)])
+def _numbers(operand: Expr) -> list[int] | None:
+    """The numbers of a tuple; None where one is not known."""
+    fields = operand.fields if isinstance(operand, Tuple) else ()
+    values = [field.value for field in fields if isinstance(field, PrimValue) and isinstance(field.value, int)]
+    return values if len(values) == len(fields) else None
 
-    def load() -> np.ndarray:
-        return data.part(where)
 
-    name = None if data.name is None else f"{data.name}.{hint}"
-    return Constant(TensorData.lazy(shape, data.dtype, load, name, data.sources or filter(None, [data.name])))
+def _within(begin: int, end: int | None, size: Any) -> _Range | None:
+    """The places from ``begin`` to ``end`` of an axis, counted from either end; without an end, ``begin`` alone."""
+    if not isinstance(size, int):
+        return None
+    start = begin + size if begin < 0 else begin
+    stop = start + 1 if end is None else min(end + size if end < 0 else end, size)
+    return (start, stop) if 0 <= start < stop <= size else None
+
+
+class _Columns(NamedTuple):
+    """The columns of a matrix as the axes that a program sees them as, and the places of one axis."""
+
+    sizes: tuple[int, ...]
+    axis: int
+    start: int
+    stop: int
+
+    @property
+    def part_sizes(self) -> tuple[int, ...]:
+        """The sizes of the part."""
+        return (*self.sizes[: self.axis], self.stop - self.start, *self.sizes[self.axis + 1 :])
+
+    def of(self, whole: Constant, axis: int, hint: str) -> Constant:
+        """These columns of a weight, which has them along ``axis``: under a name, and read as they are used."""
+        data, sizes = whole.data, self.part_sizes
+        shape = tuple([prod(sizes) if index == axis else size for index, size in enumerate(data.shape)])
+
+        def part(region: tuple[slice, ...]) -> np.ndarray:
+            # Whole places of the first axis are read, those of a head or of a group of heads, and the rest left out.
+            inner, columns = prod(sizes[1:]), prod(self.sizes[1:])
+            first, last, _ = region[axis].indices(shape[axis])
+            low, high = first // inner, -(-last // inner)
+            base = 0 if self.axis else self.start
+            asked = slice((base + low) * columns, (base + high) * columns)
+            read = data.part((*region[:axis], asked, *region[axis + 1 :]))
+            before, after = read.shape[:axis], read.shape[axis + 1 :]
+            seen = read.reshape(*before, high - low, *self.sizes[1:], *after)
+            if self.axis:
+                seen = seen[(slice(None),) * (axis + self.axis) + (slice(self.start, self.stop),)]
+            flat = seen.reshape(*before, (high - low) * inner, *after)
+            return flat[(slice(None),) * axis + (slice(first - low * inner, last - low * inner),)]
+
+        def load() -> np.ndarray:
+            return part(tuple([slice(0, size) for size in shape]))
+
+        name = None if data.name is None else f"{data.name}.{hint}"
+        sources = data.sources or filter(None, [data.name])
+        return Constant(TensorData.lazy(shape, data.dtype, load, name, sources, part))
+
+
+def _rewriter(users: Mapping[Var, Sequence[Binding]]) -> Any:
+    def rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+        assert isinstance(expr, Call)
+        matrix, bias = matchings[_matrix], matchings.get(_bias)
+        turned, moved = _turned in matchings, matchings.get(_moved)
+        if not isinstance(matrix, Constant) or not (bias is None or isinstance(bias, Constant)):
+            return decline("its matrix or bias is no constant, so that its parts would be cut out in every run")
+        width = matrix.data.shape[0 if turned else -1]
+        if len(matrix.data.shape) != 2 or (bias is not None and bias.data.shape != (width,)):
+            return decline("its matrix has other than 2 axes, or its bias other than 1")
+        view: Expr = expr.args[0] if moved is None else moved.args[0]
+        cut = _cut(expr)
+        shape = view.ty.shape if isinstance(view.ty, TensorType) else None
+        if cut is None or not shape:
+            return decline("what is taken of the product is not known")
+        first = _first_of_columns(shape, width)
+        if first is None:
+            return decline("the columns of the product are not the last axes of what is taken apart")
+        axis = cut.axis if moved is None else (moved.attrs.axes or range(len(shape))[::-1])[cut.axis] % len(shape)
+        if axis < first:
+            return decline("another axis is split")
+        hints = _hints(expr, cut, users)
+        if hints is None:
+            return decline("more is done with the product than to take it apart")
+        if len(hints) == 2 and first < axis == len(shape) - 1:
+            return decline("each head is taken apart, as for positions that turn a part of it")
+        sizes = tuple([size for size in shape[first:] if isinstance(size, int)])
+        parts: list[Expr] = []
+        for start, stop in cut.ranges:
+            columns = _Columns(sizes, axis - first, start, stop)
+            hint = hints[start, stop]
+            piece = columns.of(matrix, 0 if turned else 1, hint)
+            value: Expr = ops.matmul(matchings[_data], ops.permute_dims(piece) if turned else piece)
+            if bias is not None:
+                value = ops.add(value, columns.of(bias, 0, hint))
+            seen = [*shape[:first], *columns.part_sizes]
+            if cut.squeezed and moved is None:
+                del seen[axis]
+            value = ops.reshape(value, ShapeExpr(seen))
+            if moved is not None:
+                value = ops.permute_dims(value, moved.attrs.axes)
+                value = ops.squeeze(value, [cut.axis]) if cut.squeezed else value
+            parts.append(value)
+        return Tuple(parts) if is_call_of(expr, "relax.split") else parts[0]
+
+    return rewrite
+
+
+def _first_of_columns(shape: Sequence[Any], width: int) -> int | None:
+    """The first of the last axes that are together the columns of a product."""
+    count = 1
+    for index in reversed(range(len(shape))):
+        if not isinstance(shape[index], int):
+            return None
+        count *= shape[index]
+        if count == width:
+            return index
+    return None
+
+
+def _hints(call: Call, cut: _Cut, users: Mapping[Var, Sequence[Binding]]) -> dict[_Range, str] | None:
+    """A name for each part that is taken of the operand of ``call``; None where it is used in another way, too."""
+    source = call.args[0]
+    cuts = (
+        [_cut(b.value) if isinstance(b.value, Call) else None for b in users.get(source, ())]
+        if isinstance(source, Var)
+        else []
+    )
+    found = [other for other in cuts if other is not None and other.axis == cut.axis] or [cut]
+    ranges = sorted({one for other in found for one in other.ranges})
+    if len(found) < len(cuts) or any(one[1] > other[0] for one, other in pairwise(ranges)):
+        return None
+    return {one: _THREE[index] if len(ranges) == 3 else str(index) for index, one in enumerate(ranges)}
 
 
 def SplitProjections() -> Pass:
     """Make a product whose columns are split, as GPT-2's ``c_attn`` is into query, key and value, one for each part.
 
     Cut along its columns, such a matrix would give each device parts of other heads than it computes with, and every
-    run would exchange them. The matrices of the parts can be cut by heads, and `Megatron` finds them. Their names are
-    that of the whole with ``.query``, ``.key`` and ``.value`` (or numbers, where there are not three), and nothing is
-    copied before their numbers are needed. On one device one product is faster: `CombineParallelMatmul` is the way
-    back.
+    run would exchange them. The matrices of the parts can be cut by heads, and `Megatron` finds them: also where the
+    parts take turns from head to head, as in GPT-NeoX, BLOOM and Falcon. Heads that the program has on one axis with
+    the batch get an axis of their own. Their names are that of the whole with
+    ``.query``, ``.key`` and ``.value`` (or numbers, where there are not three), and nothing is copied before their
+    numbers are needed. On one device one product is faster: `CombineParallelMatmul` is the way back.
 
     Needs: matrices and biases that are constants. Guarantees: each element is the same sum of products. Cost: linear.
     """
-    rule = Rule(_split, _rewrite, "split_projections")
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return context.rewrite(function, rule)
+        split = context.rewrite(function, Rule(_parts, _rewriter(users_of(function)), "split_projections"))
+        return split if split is function else context.rewrite(split, HEADS_APART)
 
     return FunctionPass(transform, "SplitProjections")

@@ -1,0 +1,129 @@
+"""Rules that give heads an axis of their own where a program has them on one axis with the batch.
+
+Attention is often written over matrices in a row: batch and heads become one axis before the products, and are two
+again after them. Which heads lie on which device cannot be said of such an axis. So the ``reshape`` that merges the
+two goes below the operators that work on the axes after them, until it meets the one that takes them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, Final, NamedTuple
+
+from ... import op as ops
+from ...ir.dims import Dim, dims_equal
+from ...ir.expr import Expr, ShapeExpr
+from ...ir.op import Call
+from ...ir.types import TensorType
+from ...pattern import DFPattern, is_op, wildcard
+from ...rewrite import Decline, Rule, RuleSet, decline
+
+_ELEMENTWISE: Final = ("add", "subtract", "multiply", "divide")
+
+
+class _Merge(NamedTuple):
+    """A ``reshape`` of ``source`` that makes its first two axes, of sizes ``apart``, one of size ``merged``."""
+
+    source: Expr
+    apart: tuple[Dim, Dim]
+    merged: Dim
+
+    def upon(self, value: Expr) -> Expr:
+        """``value``, whose first axes are the two, with one in their place."""
+        return ops.reshape(value, ShapeExpr([self.merged, *(_shape(value) or ())[2:]]))
+
+    def of(self, other: Expr) -> Expr | None:
+        """``other``, which stands beside what is merged in an elementwise operator, as it stands beside the source."""
+        shape, rank = _shape(other), len(_shape(self.source) or ())
+        if shape is None or len(shape) >= rank:
+            return None
+        if len(shape) < rank - 1:
+            return other
+        if dims_equal(shape[0], self.merged) is True:
+            return ops.reshape(other, ShapeExpr([*self.apart, *shape[1:]]))
+        return ops.expand_dims(other, 0) if shape[0] == 1 else None
+
+
+def _shape(value: Expr) -> tuple[Dim, ...] | None:
+    return value.ty.shape if isinstance(value.ty, TensorType) else None
+
+
+def _merge(reshaped: Call) -> _Merge | None:
+    """What a ``reshape`` merges; None where it does something else."""
+    before, after = _shape(reshaped.args[0]), _shape(reshaped)
+    if before is None or after is None or len(before) != len(after) + 1 or len(after) < 2:
+        return None
+    if dims_equal(before[0] * before[1], after[0]) is not True or before[2:] != after[1:]:
+        return None
+    return _Merge(reshaped.args[0], (before[0], before[1]), after[0])
+
+
+_Write = Callable[[Call, list[_Merge], Any], "Expr | None"]
+
+
+def _rule(name: str, pattern: DFPattern, reshaped: list[DFPattern], write: _Write) -> Rule:
+    """Where each of ``reshaped`` merges the same two axes, ``write`` gives what ``pattern`` matches with them apart."""
+
+    def rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+        merges = [_merge(matchings[part]) for part in reshaped if part in matchings]
+        found = [merge for merge in merges if merge is not None]
+        if not found or len(found) < len(merges) or any(merge.apart != found[0].apart for merge in found):
+            return decline("no two axes are made one")
+        assert isinstance(expr, Call)
+        value = write(expr, found, matchings)
+        return decline("it works on the axes that are one") if value is None else found[0].upon(value)
+
+    return Rule(pattern, rewrite, f"heads_apart_{name}")
+
+
+def _product() -> Rule:
+    sides: list[DFPattern] = [is_op("relax.reshape")(wildcard(), wildcard()) for _ in range(2)]
+
+    def write(call: Call, merges: list[_Merge], _: Any) -> Expr | None:
+        left, right = [merge.source for merge in merges]
+        return ops.matmul(left, right, call.attrs.out_dtype) if len(_shape(left) or ()) >= 4 else None
+
+    return _rule("product", is_op("relax.matmul")(*sides), sides, write)
+
+
+def _transpose() -> Rule:
+    reshaped = is_op("relax.reshape")(wildcard(), wildcard())
+
+    def write(call: Call, merges: list[_Merge], _: Any) -> Expr | None:
+        axes = call.attrs.axes
+        if axes is None or axes[0] != 0:
+            return None
+        rank = len(axes)
+        return ops.permute_dims(merges[0].source, [0, 1, *[axis % rank + 1 for axis in axes[1:]]])
+
+    return _rule("transpose", is_op("relax.permute_dims")(reshaped), [reshaped], write)
+
+
+def _elementwise() -> Rule:
+    reshaped, other = is_op("relax.reshape")(wildcard(), wildcard()), wildcard()
+    operator = reduce(lambda one, more: one | more, [is_op(f"relax.{name}") for name in _ELEMENTWISE])
+
+    def write(call: Call, merges: list[_Merge], matchings: Any) -> Expr | None:
+        beside = merges[0].of(matchings[other])
+        return None if beside is None else Call(call.op, [merges[0].source, beside], call.attrs)
+
+    return _rule("elementwise", operator(reshaped, other), [reshaped], write)
+
+
+def _back() -> Rule:
+    """The ``reshape`` that takes the axes apart again, straight after they were made one."""
+    source = wildcard()
+    reshaped = is_op("relax.reshape")(source, wildcard())
+
+    def rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+        merge = _merge(matchings[reshaped])
+        if merge is None or _shape(expr) != _shape(merge.source):
+            return decline("it does not take apart what was made one")
+        return merge.source
+
+    return Rule(is_op("relax.reshape")(reshaped, wildcard()), rewrite, "heads_apart_back")
+
+
+HEADS_APART: Final = RuleSet([_back(), _product(), _transpose(), _elementwise()])
+"""To be applied together, until nothing is left to do."""
