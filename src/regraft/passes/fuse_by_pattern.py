@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ..analysis import free_symbolic_vars
 from ..ir.builder import NameSupply
-from ..ir.expr import Constant, DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var
+from ..ir.equality import structural_equal
+from ..ir.expr import Constant, DataflowVar, Expr, GlobalVar, ShapeExpr, Tuple, TupleGetItem, Var
+from ..ir.hashing import structural_hash
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
-from ..ir.program import BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
+from ..ir.types import TupleType, type_symvars
 from ..pattern.matcher.match import match_expr
 from ..pattern.matcher.view import leaves_of, resolve
 from ..pattern.pattern import DFPattern
@@ -61,6 +64,7 @@ class NewFunctions:
     def __init__(self, module: IRModule) -> None:
         self._names = NameSupply(module)
         self.functions: dict[GlobalVar, Function] = {}
+        self._by_hash: dict[int, list[tuple[Function, GlobalVar]]] = {}
 
     def fresh(self, prefix: str) -> str:
         """A name that the module does not have yet."""
@@ -71,6 +75,63 @@ class NewFunctions:
         variable = GlobalVar(name, function.ty)
         self.functions[variable] = function
         return variable
+
+    def same_or_added(self, prefix: str, function: Function, target: str | None = None) -> GlobalVar:
+        """What calls ``function``: a function that was added before and is the same, or else ``function`` itself.
+
+        With a ``target`` it is wrapped for that backend, unless it says itself that it is one's.
+        """
+        same = self._by_hash.setdefault(structural_hash(function), [])
+        for other, variable in same:
+            if structural_equal(other, function):
+                return variable
+        name = self.fresh(prefix)
+        if target is None:
+            variable = self.add(name, function.with_attr("Primitive", True))
+        elif "Codegen" in function.attrs:
+            variable = self.add(f"{name}_{target}", function.with_attr("global_symbol", f"{name}_{target}"))
+        else:
+            variable = self.add(f"{name}_{target}", for_backend(f"{name}_{target}", target, function))
+        same.append((function, variable))
+        return variable
+
+
+class _Match(NamedTuple):
+    """Bindings that are to become a function: ``group``, in order, of which ``root`` is the last."""
+
+    pattern: FusionPattern
+    root: Var
+    group: dict[Var, Expr]
+    attrs: dict[str, Any]
+
+
+def outputs_in_order(session: EditSession, group: Collection[Var]) -> list[Var]:
+    """The values of ``group`` that something else needs: outputs of the block, then others in the order of need."""
+    met: dict[Var, tuple[bool, float, int]] = {}
+    for order, var in enumerate(group):
+        users, is_output = session.consumers(var)
+        places = [session.rank(user) for user in users if user not in group]
+        if is_output or places:
+            met[var] = (not is_output, session.rank(var) if is_output else min(places), order)
+    return sorted(met, key=met.__getitem__)
+
+
+def with_fields_together(block: BindingBlock, functions: Collection[GlobalVar]) -> BindingBlock:
+    """``block`` with the fields of what ``functions`` give right after the calls, in their order. Cost: linear."""
+    fields: dict[Var, list[Binding]] = {
+        binding.var: []
+        for binding in block
+        if isinstance(binding.value.ty, TupleType) and isinstance(binding.value, Call) and binding.value.op in functions
+    }
+    if not fields:
+        return block
+    kept: list[Binding] = []
+    for binding in block:
+        value = binding.value
+        owner = value.tuple_value if isinstance(value, TupleGetItem) else None
+        row = fields.get(owner) if isinstance(owner, Var) else None
+        (kept if row is None else row).append(binding)
+    return type(block)(moved for binding in kept for moved in (binding, *fields.get(binding.var, ())))
 
 
 class _Fusing(SessionWalk):
@@ -96,67 +157,58 @@ class _Fusing(SessionWalk):
     def block(
         self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
     ) -> BindingBlock:
-        if isinstance(block, DataflowBlock) or self.renames:
-            return super().block(block, outer, scope, later)
-        return block
+        if not isinstance(block, DataflowBlock) and not self.renames:
+            return block
+        new = super().block(block, outer, scope, later)
+        return new if new is block else with_fields_together(new, self._new.functions)
 
     def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
         if not session.is_dataflow:
             return False
-        bound = {value: var for var, value in session.definitions.items() if var in session.position}
-        taken: set[Var] = set()
         changed = False
-        for pattern in self._patterns:
-            for var in [v for v in session.original if v in session.definitions and v not in taken]:
-                value = session.definitions[var]
-                matched = match_expr(pattern.pattern, value, session.definitions)
-                if matched is None or value not in bound:
-                    continue
-                group = self._group(session, var, matched, bound, taken)
-                if isinstance(group, str):
-                    self._context.tell(pattern.name, var.name_hint, group)
-                    continue
-                reason = self._fuse(session, pattern, var, matched, group, bound)
-                self._context.tell(pattern.name, var.name_hint, reason)
-                if reason is None:
-                    taken.update(group)
-                    changed = True
+        for match in sorted(self._matches(session), key=lambda match: session.rank(match.root)):
+            reason = self._fuse(session, match)
+            self._context.tell(match.pattern.name, match.root.name_hint, reason)
+            changed = changed or reason is None
         return changed
 
-    def _group(
-        self,
-        session: EditSession,
-        root: Var,
-        matched: Mapping[Any, Any],
-        bound: Mapping[Expr, Var],
-        taken: set[Var],
-    ) -> dict[Var, Expr] | str:
-        """The bindings that were matched, in order, or why they cannot be taken out of the block."""
-        inside = {bound[shown] for shown in matched.values() if isinstance(shown, Expr) and shown in bound} | {root}
-        if inside & taken:
-            return "a part of it is fused already"
-        group = {var: session.definitions[var] for var in sorted(inside, key=session.rank)}
-        if not any(_is_seen_outside(session, var, group) for var in inside - {root}):
-            return group
-        inputs = [leaf for value in group.values() for leaf in leaves_of(value)]
-        for leaf in dict.fromkeys(resolve(session.definitions, leaf) for leaf in inputs):
-            if isinstance(leaf, Var) and leaf not in group and session.depends_on(leaf, group):
-                return f"its input {leaf.name_hint} is computed from a value inside it"
-        return group
+    def _matches(self, session: EditSession) -> Iterator[_Match]:
+        """What the patterns match, from the end of the block, so that of two matches the larger is met first."""
+        bound = {value: var for var, value in session.definitions.items() if var in session.position}
+        taken: set[Var] = set()
+        for pattern in self._patterns:
+            for var in reversed([v for v in session.original if v in session.definitions]):
+                value = session.definitions[var]
+                if var in taken or value not in bound:
+                    continue
+                matched = match_expr(pattern.pattern, value, session.definitions)
+                if matched is None:
+                    continue
+                found = self._checked(session, pattern, var, matched, bound, taken)
+                if isinstance(found, str):
+                    self._context.tell(pattern.name, var.name_hint, found)
+                    continue
+                taken.update(found.group)
+                yield found
 
-    def _fuse(
+    def _checked(
         self,
         session: EditSession,
         pattern: FusionPattern,
         root: Var,
         matched: Mapping[Any, Any],
-        group: Mapping[Var, Expr],
         bound: Mapping[Expr, Var],
-    ) -> str | None:
-        """Put a call of a new function in the place of ``root``; or say why not."""
+        taken: set[Var],
+    ) -> _Match | str:
+        """The bindings that were matched, in order, or why they are not fused."""
+        shown = [value for value in matched.values() if isinstance(value, Expr) and not isinstance(value, Tuple)]
+        inside = {bound[value] for value in shown if value in bound} | {root}
+        if inside & taken:
+            return "a part of it is fused already"
         definitions = session.definitions
+        group = {var: definitions[var] for var in sorted(inside, key=session.rank)}
         annotated = {
-            name: definitions.get(shown, shown) if isinstance(shown := matched[part], Var) else shown
+            name: definitions.get(value, value) if isinstance(value := matched[part], Var) else value
             for name, part in pattern.annotation_patterns.items()
             if part in matched
         }
@@ -167,38 +219,39 @@ class _Fusing(SessionWalk):
         attrs: dict[str, Any] = {"Composite": pattern.name}
         if pattern.attrs_getter is not None:
             attrs.update(pattern.attrs_getter(annotated))
-        others = [var for var in group if var is not root and _is_seen_outside(session, var, group)]
-        function, arguments = self._function(session, root, others, group, attrs)
+        return _Match(pattern, root, group, attrs)
+
+    def _fuse(self, session: EditSession, match: _Match) -> str | None:
+        """Put a call of a new function in the place of what was matched; or say why not."""
+        group = match.group
+        if any(_is_seen_outside(session, var, group) for var in group if var is not match.root):
+            inputs = [leaf for value in group.values() for leaf in leaves_of(value)]
+            for leaf in dict.fromkeys(resolve(session.definitions, leaf) for leaf in inputs):
+                if isinstance(leaf, Var) and leaf not in group and session.depends_on(leaf, group):
+                    return f"its input {leaf.name_hint} is computed from a value inside it"
+        outputs = outputs_in_order(session, group)
+        if not outputs:
+            return "nothing needs it"
+        function, arguments = self._function(session, outputs, group, match.attrs)
         missing = free_symbolic_vars(function)
         if missing:
             return f"its inputs do not say what the size {missing[0]} is"
         ops = [value.op.name for value in group.values() if isinstance(value, Call) and isinstance(value.op, Op)]
         name = "fused_" + "_".join(op.replace(".", "_") for op in ops)
-        if self._annotate_codegen:
-            target = pattern.name.partition(".")[0]
-            name = self._new.fresh(f"{name}_{target}")
-            function = for_backend(name, target, function)
-        else:
-            name = self._new.fresh(name)
-            function = function.with_attr("Primitive", True)
-        call = Call(self._new.add(name, function), arguments)
-        if not others:
-            session.replace(root, call)
+        target = match.pattern.name.partition(".")[0] if self._annotate_codegen else None
+        call = Call(self._new.same_or_added(name, function, target), arguments)
+        if len(outputs) == 1:
+            session.replace(outputs[0], call)
             return None
-        results = session.add_value(call, root.name_hint, root.origins)
-        for index, var in enumerate([root, *others]):
+        results = session.add_value(call, match.root.name_hint, match.root.origins)
+        for index, var in enumerate(outputs):
             session.replace(var, TupleGetItem(results, index))
         return None
 
     def _function(
-        self,
-        session: EditSession,
-        root: Var,
-        others: Sequence[Var],
-        group: Mapping[Var, Expr],
-        attrs: Mapping[str, Any],
+        self, session: EditSession, outputs: Sequence[Var], group: Mapping[Var, Expr], attrs: Mapping[str, Any]
     ) -> tuple[Function, list[Expr]]:
-        """The group as a function that gives ``root``, or a tuple of it and ``others``; and what to call it with."""
+        """The group as a function that gives ``outputs``, as a tuple if there are several; and what to call it with."""
         table: dict[Var, Expr] = {}
         arguments: dict[Expr, Var] = {}
         bindings: list[VarBinding] = []
@@ -206,12 +259,11 @@ class _Fusing(SessionWalk):
             for leaf in leaves_of(value):
                 self._add_parameter(session, leaf, group, arguments, table)
         for var, value in group.items():
-            make = Var if var is root or var in others else DataflowVar
-            local = make("gv" if var is root else var.name_hint, var.ty, var.origins)
-            known = _without_constants(value, arguments) if not self._bind_constants else value
-            bindings.append(VarBinding(local, substitute(known, table)))
+            make = Var if var in outputs else DataflowVar
+            local = make("gv" if [var] == outputs else var.name_hint, var.ty, var.origins)
+            bindings.append(VarBinding(local, substitute(_with_parameters(value, arguments), table)))
             table[var] = local
-        result = Tuple([table[var] for var in (root, *others)]) if others else table[root]
+        result = Tuple([table[var] for var in outputs]) if len(outputs) > 1 else table[outputs[0]]
         body = SeqExpr([DataflowBlock(bindings)], result)
         return Function(list(arguments.values()), body, None, True, attrs), list(arguments)
 
@@ -223,8 +275,9 @@ class _Fusing(SessionWalk):
         arguments: dict[Expr, Var],
         table: dict[Var, Expr],
     ) -> None:
-        if isinstance(leaf, Constant) and not self._bind_constants:
-            arguments.setdefault(leaf, Var(f"const{len(arguments)}", leaf.ty))
+        is_constant = isinstance(leaf, Constant) and not self._bind_constants
+        if is_constant or (isinstance(leaf, ShapeExpr) and type_symvars(leaf.ty)):
+            arguments.setdefault(leaf, Var(f"param_{len(arguments)}", leaf.ty))
         if not isinstance(leaf, Var) or leaf in group or leaf in table:
             return
         source = resolve(session.definitions, leaf)
@@ -240,16 +293,18 @@ def _is_seen_outside(session: EditSession, var: Var, group: Mapping[Var, Expr]) 
     return is_output or any(user not in group for user in users)
 
 
-def _without_constants(value: Expr, arguments: Mapping[Expr, Var]) -> Expr:
-    """``value`` with the constants among its operands taken as parameters."""
+def _with_parameters(value: Expr, arguments: Mapping[Expr, Var]) -> Expr:
+    """``value`` with the constants and shapes among its operands that are arguments taken as parameters."""
 
     def changed(operand: Expr) -> Expr:
         if isinstance(operand, Tuple):
             return Tuple([changed(item) for item in operand.fields])
-        return arguments.get(operand, operand) if isinstance(operand, Constant) else operand
+        return arguments.get(operand, operand) if not isinstance(operand, Var) else operand
 
     if isinstance(value, Call):
-        return Call(value.op, [changed(arg) for arg in value.args], value.attrs, value.ty_args)
+        args = [changed(arg) for arg in value.args]
+        same = all(a is b for a, b in zip(args, value.args, strict=True))
+        return value if same else Call(value.op, args, value.attrs, value.ty_args)
     return changed(value) if not isinstance(value, TupleGetItem) else value
 
 
@@ -271,9 +326,10 @@ def FuseOpsByPattern(
 ) -> Pass:
     """Make what each pattern matches in a dataflow block a private function with the attribute ``Composite``.
 
-    ``patterns`` are `FusionPattern` or tuples of its fields; earlier ones come first. A match is fused as a whole.
-    Where something outside uses values inside it besides the last, the function gives a tuple of the last and these, as
-    in Relax; such a match is left if an input of it is computed from a value inside. ``bind_constants``: constants go
+    ``patterns`` are `FusionPattern` or tuples of its fields; earlier ones come first, and of two matches of one pattern
+    that share a part the later, larger one. A match is fused as a whole. Where something outside uses several values of
+    it, the function gives a tuple of them, in the order in which they are needed; such a match is left if an input of
+    it is computed from a value inside. Equal functions are one. ``bind_constants``: constants go
     into the function, else they become arguments. ``annotate_codegen``: the functions are public and carry ``Codegen``,
     the part of the name before the dot. ``entry_functions``: only these functions are looked at.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from ..analysis import all_global_vars
 from ..ir.binding_values import with_new_variables
@@ -16,15 +16,16 @@ from ..pattern.matcher.view import leaves_of
 from ..rewrite.session import EditSession
 from .blocks import SessionWalk
 from .context import PassContext
-from .fuse_by_pattern import NewFunctions
+from .fuse_by_pattern import NewFunctions, outputs_in_order, with_fields_together
 from .passes import ModulePass, Pass
 
 
-class _Place(NamedTuple):
-    """What keeps merging free of cycles: values that leave a group and come back stand on a higher level."""
+@dataclass(eq=False, slots=True)
+class _Group:
+    """Calls that become one function of the backend ``target``."""
 
     target: str
-    level: int
+    members: list[Var]
 
 
 class _Merging(SessionWalk):
@@ -36,12 +37,18 @@ class _Merging(SessionWalk):
         self._new = new
         self._context = context
 
+    def block(
+        self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
+    ) -> BindingBlock:
+        new = super().block(block, outer, scope, later)
+        return new if new is block else with_fields_together(new, self._new.functions)
+
     def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
         if not session.is_dataflow:
             return False
         groups = self._groups(session)
-        for place, members in groups:
-            self._merge(session, place.target, members)
+        for target, members in groups:
+            self._merge(session, target, members)
         return bool(groups)
 
     def _composite(self, value: Expr | None) -> Function | None:
@@ -51,68 +58,66 @@ class _Merging(SessionWalk):
         function = self._module[value.op]
         return function if "Composite" in function.attrs else None
 
-    def _groups(self, session: EditSession) -> list[tuple[_Place, list[Var]]]:
-        """Connected calls of one backend on one level, in block order."""
-        levels: dict[Expr, int] = {}
-        places: dict[Expr, _Place] = {}
-        owner: dict[Var, Var] = {}
-        members: dict[Var, list[Var]] = {}
+    def _groups(self, session: EditSession) -> list[tuple[str, list[Var]]]:
+        """The calls that become one function, with their backend, each in block order."""
+        groups: dict[Expr, _Group] = {}
         for var in session.original:
-            value = session.definitions.get(var)
-            composite = self._composite(value)
-            target = "" if composite is None else composite.attrs["Composite"].partition(".")[0]
-            operands = leaves_of(session.value_of(var) if var in session.pinned else session.definitions[var])
-            level = 0
-            for operand in operands:
-                inside = places.get(operand)
-                leaves = inside is not None and inside.target != target
-                level = max(level, levels.get(operand, 0) + leaves)
-            levels[var] = level
+            composite = self._composite(session.definitions.get(var))
             if composite is None:
                 continue
-            place = places[var] = _Place(target, level)
-            owner[var] = var
-            members[var] = [var]
-            for operand in operands:
-                if isinstance(operand, Var) and places.get(operand) == place:
-                    _join(owner, members, operand, var)
-        return [(places[root], sorted(row, key=session.rank)) for root, row in members.items()]
+            target = composite.attrs["Composite"].partition(".")[0]
+            operands = [leaf for leaf in leaves_of(session.definitions[var]) if isinstance(leaf, Var)]
+            own = _Group(target, [var])
+            for group in dict.fromkeys(group for leaf in operands if (group := groups.get(leaf)) is not None):
+                if group.target != target or self._would_cycle(session, groups, own, group):
+                    continue
+                small, own = sorted((own, group), key=lambda one: len(one.members))
+                own.members.extend(small.members)
+                groups.update(dict.fromkeys(small.members, own))
+            groups[var] = own
+        return [(group.target, sorted(group.members, key=session.rank)) for group in dict.fromkeys(groups.values())]
+
+    def _would_cycle(self, session: EditSession, groups: Mapping[Expr, _Group], user: _Group, operand: _Group) -> bool:
+        """Whether ``user`` also depends on ``operand`` by way of something in neither."""
+        read = (leaf for member in user.members for leaf in leaves_of(session.definitions[member]))
+        start = [leaf for leaf in read if isinstance(leaf, Var) and groups.get(leaf) not in (user, operand)]
+        return bool(start) and _reaches(session, groups, start, operand)
 
     def _merge(self, session: EditSession, target: str, members: Sequence[Var]) -> None:
         inside = set(members)
         table: dict[Var, Var] = {}
         renaming = ExprMutator()
         arguments: dict[Var, Var] = {}
-        outputs: list[Var] = []
         bindings: list[Binding] = []
         names: list[str] = []
+        local: dict[GlobalVar, Var] = {}
         for var in members:
             call = session.definitions[var]
             composite = self._composite(call)
             assert isinstance(call, Call)
+            assert isinstance(call.op, GlobalVar)
             assert composite is not None
             for leaf in leaves_of(call):
                 if isinstance(leaf, Var) and leaf not in inside and leaf not in arguments:
                     arguments[leaf] = Var(leaf.name_hint, leaf.ty, leaf.origins)
                     renaming.remap(leaf, arguments[leaf])
-            composite = with_new_variables(composite)  # the same function may stand in the group several times
-            inner = Var(f"{var.name_hint}_func", composite.ty)
+            if call.op not in local:
+                composite = with_new_variables(composite)  # other groups hold it, too
+                local[call.op] = Var(f"{var.name_hint}_func", composite.ty)
+                bindings.append(VarBinding(local[call.op], composite.without_attr("Primitive")))
             result = Var(var.name_hint, var.ty, var.origins)
-            arguments_now = [renaming.mutate(arg) for arg in call.args]
-            bindings.append(VarBinding(inner, composite.without_attr("Primitive")))
-            bindings.append(VarBinding(result, Call(inner, arguments_now)))
+            bindings.append(VarBinding(result, Call(local[call.op], [renaming.mutate(arg) for arg in call.args])))
             table[var] = result
             renaming.remap(var, result)
-            assert isinstance(call.op, GlobalVar)
-            names.append(call.op.name_hint)
-            if var in session.outputs or any(user not in inside for user in session.users.get(var, ())):
-                outputs.append(var)
+            names.append(call.op.name_hint.removeprefix("fused_"))
+        outputs = outputs_in_order(session, members)
+        if not outputs:
+            return
         results = [table[var] for var in outputs]
         body = SeqExpr([BindingBlock(bindings)], results[0] if len(results) == 1 else Tuple(results))
-        name = self._new.fresh(f"{'_'.join(names)}_{target}")
-        attrs = {"global_symbol": name, "Codegen": target}
-        function = Function(list(arguments.values()), body, None, True, attrs)
-        call = Call(self._new.add(name, function), list(arguments))
+        function = Function(list(arguments.values()), body, None, True, {"Codegen": target})
+        variable = self._new.same_or_added("_".join(["fused", *names]), function, target)
+        call = Call(variable, list(arguments))
         self._context.tell("merge_composite_functions", outputs[0].name_hint, None)
         if len(outputs) == 1:
             session.replace(outputs[0], call)
@@ -122,16 +127,26 @@ class _Merging(SessionWalk):
             session.replace(var, TupleGetItem(whole, index))
 
 
-def _join(owner: dict[Var, Var], members: dict[Var, list[Var]], first: Var, second: Var) -> None:
-    """Make the groups of two values one; the smaller moves, so that all moves together cost n log n."""
-    a, b = owner[first], owner[second]
-    if a is b:
-        return
-    if len(members[a]) < len(members[b]):
-        a, b = b, a
-    for var in members[b]:
-        owner[var] = a
-    members[a].extend(members.pop(b))
+def _reaches(session: EditSession, groups: Mapping[Expr, _Group], start: Sequence[Var], goal: _Group) -> bool:
+    """Whether one of ``start`` depends on ``goal``, where each group is taken for one value."""
+    first = min(map(session.rank, goal.members))
+    seen: set[object] = set()
+    pending = [*start]
+    while pending:
+        var = pending.pop()
+        group = groups.get(var)
+        node = var if group is None else group
+        if group is goal:
+            return True
+        if node in seen or not session.is_bound_here(var):
+            continue
+        seen.add(node)
+        members = (var,) if group is None else group.members
+        if max(map(session.rank, members)) < first:
+            continue
+        for member in members:
+            pending.extend(leaf for leaf in leaves_of(session.value_of(member)) if isinstance(leaf, Var))
+    return False
 
 
 def MergeCompositeFunctions() -> Pass:
@@ -140,8 +155,8 @@ def MergeCompositeFunctions() -> Pass:
     The backend is the part of ``Composite`` before the dot. Functions are merged as far as that makes no cycle with
     what stands between them. The merged function defines the composite ones inside; those that nothing else calls go.
 
-    Needs: `FuseOpsByPattern` before it. Guarantees: the same values to the bit. Cost: linear, but for n log n where
-    groups grow together.
+    Needs: `FuseOpsByPattern` before it. Guarantees: the same values to the bit. Cost: linear, and the stretch between
+    two neighbours where one has further operands, once for each.
     """
 
     def transform(module: IRModule, context: PassContext) -> IRModule:
