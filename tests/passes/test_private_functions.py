@@ -72,7 +72,7 @@ def test_parameters_go_through_all_levels_of_calls() -> None:
     assert_same_values(before, after)
 
 
-def test_a_parameter_that_defines_a_size_stays() -> None:
+def test_a_size_that_only_an_unused_parameter_told_becomes_a_parameter() -> None:
     before = module(
         """
     @R.function(private=True)
@@ -87,7 +87,7 @@ def test_a_parameter_that_defines_a_size_stays() -> None:
 """
     )
     after = checked_module(RemoveUnusedParameters(), before)
-    assert [p.name_hint for p in after["h"].params] == ["x", "u"]
+    assert [p.name_hint for p in after["h"].params] == ["x", "param_n"]
     assert_same_values(before, after)
 
 

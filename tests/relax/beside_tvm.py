@@ -104,8 +104,12 @@ class Program(NamedTuple):
     text: str
 
     def __call__(self, package: Any, module: Any) -> Any:
-        """``module`` after the passes, which are an expression over the names of ``package.transform``."""
-        for one in eval(f"[{self.passes}]", dict(vars(package.transform))):
+        """``module`` after the passes."""
+        return self.run(package, module)
+
+    def run(self, package: Any, module: Any, **names: Any) -> Any:
+        """``module`` after the passes, an expression over the names of ``package.transform`` and ``names``."""
+        for one in eval(f"[{self.passes}]", {**vars(package.transform), **names}):
             module = one(module)
         return module
 

@@ -7,17 +7,18 @@ whose name is used for anything but calling it is left alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from ..analysis import all_global_vars, free_symbolic_vars, remove_all_unused, used_vars
 from ..ir.binding_values import bind_sizes
 from ..ir.dims import Dim, SymVar
-from ..ir.expr import DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var
+from ..ir.expr import DataflowVar, Expr, GlobalVar, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.steps import Steps, run_steps
-from ..ir.types import TupleType, bind_type, is_subtype
+from ..ir.types import ShapeType, TupleType, bind_type, is_subtype
 from ..ir.visitor import iter_bindings, walk
 from ..pattern.matcher.view import leaves_of, resolve
 from ..rewrite.session import EditSession
@@ -89,56 +90,101 @@ def renewed(
 # --- parameters
 
 
-def _used_parameters(function: Function) -> list[int] | None:
-    """The places of parameters that the body uses, or whose types define sizes that it needs; None if all are."""
+class _Params(NamedTuple):
+    """The places of parameters that stay, and the sizes that only others told."""
+
+    kept: list[int]
+    sizes: list[SymVar]
+
+
+def _used_parameters(function: Function) -> _Params | None:
+    """What a function needs of its parameters; None if that is all of them."""
     used = set(used_vars(function.body))
     kept = [index for index, param in enumerate(function.params) if param in used]
     if len(kept) == len(function.params):
         return None
-    for index in range(len(function.params)):
-        if index not in kept:
-            without = [function.params[place] for place in sorted(kept)]
-            if not free_symbolic_vars(Function(without, function.body, function.ret_ty, function.is_pure)):
-                break
-            kept.append(index)
-    return None if len(kept) == len(function.params) else sorted(kept)
+    params = [function.params[place] for place in kept]
+    lost = free_symbolic_vars(Function(params, function.body, function.ret_ty, function.is_pure))
+    sizes = sorted(lost, key=lambda size: size.name)
+    if [param.ty for index, param in enumerate(function.params) if index not in kept] == list(map(_alone, sizes)):
+        return None
+    return _Params(kept, sizes)
+
+
+def _alone(size: SymVar) -> ShapeType:
+    return ShapeType([size])
+
+
+def _sizes_at(function: Function, call: Call, sizes: Sequence[SymVar]) -> list[Expr] | None:
+    """The sizes as the arguments of ``call`` tell them, each as a shape; None if they do not."""
+    found: dict[SymVar, Dim] = {}
+    for param, arg in zip(function.params, call.args, strict=True):
+        bind_type(param.ty, arg.ty, found)
+    return [ShapeExpr([found[size]]) for size in sizes] if all(size in found for size in sizes) else None
+
+
+def _tell_sizes(module: IRModule, kept: Mapping[str, _Params]) -> set[str]:
+    """The functions of ``kept`` all of whose calls tell the sizes that they need."""
+    silent: set[str] = set()
+    for call in (expr for function in module.functions.values() for expr in walk(function) if isinstance(expr, Call)):
+        name = _callee(call)
+        if name in kept and _sizes_at(module[name], call, kept[name].sizes) is None:
+            silent.add(name)
+    return kept.keys() - silent
+
+
+def _until_same(step: Callable[[IRModule, PassContext], IRModule]) -> Callable[[IRModule, PassContext], IRModule]:
+    """``step`` again and again, since a shorter function may need less of those that it calls."""
+
+    def run(module: IRModule, context: PassContext) -> IRModule:
+        while (result := step(module, context)) is not module:
+            module = result
+        return module
+
+    return run
 
 
 def RemoveUnusedParameters() -> Pass:
     """Take out parameters of private functions that their bodies do not use, and what calls give for them.
 
-    A parameter whose type defines a size that the function mentions stays. Values that only a call needed stay, too:
-    `DeadCodeElimination` takes them out.
+    A size that only such a parameter told becomes a parameter of its own, a shape called ``param_<size>``, after the
+    others. Values that only a call needed go, too, in dataflow blocks.
 
-    Needs: nothing. Guarantees: public functions keep their parameters. Cost: linear, and again for each level of calls
+    Needs: calls whose arguments tell the sizes; functions that are called otherwise stay as they are. Guarantees:
+    public functions keep their parameters. Cost: linear, and again for each level of calls
     that becomes shorter.
     """
 
     def transform(module: IRModule, context: PassContext) -> IRModule:
-        while True:
-            kept: dict[str, list[int]] = {}
-            for name, function in only_called(module).items():
-                places = _used_parameters(function)
-                if places is not None:
-                    kept[name] = places
-                    context.tell("remove_unused_parameters", name, None)
-            if not kept:
-                return module
-            shorter = {name: _with_parameters(module[name], places) for name, places in kept.items()}
+        candidates = {name: _used_parameters(function) for name, function in only_called(module).items()}
+        kept = {name: params for name, params in candidates.items() if params is not None}
+        told = _tell_sizes(module, kept)
+        kept = {name: params for name, params in kept.items() if name in told}
+        if not kept:
+            return module
+        for name in kept:
+            context.tell("remove_unused_parameters", name, None)
+        shorter = {name: _with_parameters(module[name], params) for name, params in kept.items()}
 
-            def calls(name: str, variable: GlobalVar, kept: Mapping[str, list[int]] = kept) -> Callable[[Call], Expr]:
-                return lambda call: Call(variable, [call.args[i] for i in kept[name]], call.attrs, call.ty_args)
+        def calls(name: str, variable: GlobalVar) -> Callable[[Call], Expr]:
+            def change(call: Call) -> Expr:
+                args = [call.args[place] for place in kept[name].kept]
+                sizes = _sizes_at(module[name], call, kept[name].sizes)
+                return Call(variable, [*args, *(sizes or ())], call.attrs, call.ty_args)
 
-            module = renewed(module, shorter, calls)
-            live = {name: remove_all_unused(function) for name, function in module.items() if function.is_private}
-            module = module.with_functions({name: f for name, f in live.items() if f is not module[name]})
+            return change
 
-    return ModulePass(transform, "RemoveUnusedParameters")
+        result = renewed(module, shorter, calls)
+        callers = [name for name, function in result.items() if any(called in kept for called in _called_by(function))]
+        return result.with_functions({name: remove_all_unused(result[name]) for name in callers})
+
+    return ModulePass(_until_same(transform), "RemoveUnusedParameters")
 
 
-def _with_parameters(function: Function, places: Sequence[int]) -> Function:
-    params = [function.params[place] for place in places]
-    return Function(params, function.body, function.ret_ty, function.is_pure, function.attrs)
+def _with_parameters(function: Function, params: _Params) -> Function:
+    row = [function.params[place] for place in params.kept]
+    row += [Var(f"param_{size.name}", _alone(size)) for size in params.sizes]
+    return Function(row, function.body, function.ret_ty, function.is_pure, function.attrs)
 
 
 # --- outputs
@@ -231,16 +277,20 @@ class _Retaking(SessionWalk):
 def RemoveUnusedOutputs() -> Pass:
     """Take out fields of the tuples that private functions return, where no caller takes them.
 
-    A function of whose fields one is taken returns that field itself.
+    A function of whose fields one is taken returns that field itself; one of which none is taken goes, where it is
+    called for nothing. Functions that change are left canonical and without dead values, as Relax's are.
 
     Needs: callers that take fields by number and do nothing else with the result. Guarantees: public functions return
-    what they did. Cost: linear.
+    what they did. Cost: linear, and again for each level of calls that becomes shorter.
     """
 
     def transform(module: IRModule, context: PassContext) -> IRModule:
         used = _used_fields(module, only_called(module))
+        module = _without_unused_calls(module, {name for name, places in used.items() if not places})
         kept: dict[str, list[int]] = {}
         for name, places in used.items():
+            if name not in module:
+                continue
             ret_ty = module[name].ret_ty
             if places and isinstance(ret_ty, TupleType) and len(places) < len(ret_ty.fields):
                 kept[name] = places
@@ -249,10 +299,28 @@ def RemoveUnusedOutputs() -> Pass:
             return module
         shorter = {name: _with_fields(module[name], places) for name, places in kept.items()}
         table, variables = _retyped(module, shorter)
-        again = {v: _Retaking(function, variables, kept).transformed() for v, function in table.items()}
+        again: dict[GlobalVar, Function] = {}
+        for variable, function in table.items():
+            new = _Retaking(function, variables, kept).transformed()
+            changed = new is not function or variable.name_hint in kept
+            again[variable] = remove_all_unused(canonical(new)) if changed else new
         return IRModule(again, module.attrs)
 
-    return ModulePass(transform, "RemoveUnusedOutputs")
+    return ModulePass(_until_same(transform), "RemoveUnusedOutputs")
+
+
+def _without_unused_calls(module: IRModule, names: set[str]) -> IRModule:
+    """``module`` without the calls of functions whose results nothing takes, and without what is called no more."""
+    if not names:
+        return module
+    callers = [name for name, function in module.items() if any(v in names for v in _called_by(function))]
+    result = module.with_functions({name: remove_all_unused(module[name]) for name in callers})
+    called = {name for function in result.functions.values() for name in _called_by(function)}
+    return result.without_functions(names - called)
+
+
+def _called_by(function: Function) -> list[str]:
+    return [variable.name_hint for variable in all_global_vars(function)]
 
 
 # --- inlining
