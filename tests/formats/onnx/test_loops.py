@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 
@@ -186,13 +187,16 @@ def test_a_scan_goes_along_its_axis_both_ways(axis: int, back: int) -> None:
     start = np.ones(np.delete(x.shape, axis), np.float32)
     rows = (x.shape[axis], *start.shape)
     shapes = [start.shape, rows, rows]
-    check_model(scan_model(shapes, scan_input_axes=[axis], scan_input_directions=[back]), start, x)
+    model = scan_model(shapes, scan_input_axes=[axis], scan_input_directions=[back])
+    check_model(model, start, x)
+    assert [item.op_type for item in to_onnx(optimize(from_onnx(model))).graph.node] == ["Scan"]
 
 
 def test_what_a_scan_gives_may_be_turned_and_stand_on_another_axis() -> None:
     x = np.random.default_rng(1).standard_normal((4, 3, 5)).astype(np.float32)
     model = scan_model([(3, 5), (3, 4, 5), (3, 5, 4)], scan_output_axes=[1, -1], scan_output_directions=[1, 0])
     check_model(model, np.zeros((3, 5), np.float32), x)
+    assert [item.op_type for item in to_onnx(optimize(from_onnx(model))).graph.node] == ["Scan"]
 
 
 def test_a_scan_of_opset_8_goes_over_each_element_of_a_batch() -> None:
@@ -215,3 +219,89 @@ def test_a_scan_of_a_length_that_only_a_run_tells_is_a_scan() -> None:
     assert [result.shape for result in run_here(proto, {"a": X[0], "x": X[:0]}, "numpy")] == [(3,), (0, 3), (0, 3)]
     written = to_onnx(optimize(from_onnx(proto)))
     assert [item.op_type for item in written.graph.node] == ["Scan"]
+
+
+# --- programs of many parts
+
+BEAM_STEP = """
+<ir_version: 9, opset_import: ["" : 18]>
+beam (float[5,5] next, int64 most) => (int64[2,length] sequences, float[2] scores) {
+  yes = Constant <value = bool {1}> ()
+  start = Constant <value = int64[2,1] {0,0}> ()
+  zero = Constant <value = float[2] {0.0,0.0}> ()
+  sequences, scores = Loop <body = step (int64 i, bool on, int64[2,before] so_far, float[2] score)
+      => (bool goes_on, int64[2,after] longer, float[2] best) {
+    last = Constant <value = int64 {-1}> ()
+    column = Constant <value = int64[2] {2,1}> ()
+    flat = Constant <value = int64[1] {-1}> ()
+    two = Constant <value = int64[1] {2}> ()
+    five = Constant <value = int64 {5}> ()
+    end = Constant <value = int64 {4}> ()
+    token = Gather <axis = 1> (so_far, last)
+    logits = Gather <axis = 0> (next, token)
+    probabilities = LogSoftmax <axis = -1> (logits)
+    scores_before = Reshape (score, column)
+    total = Add (probabilities, scores_before)
+    candidates = Reshape (total, flat)
+    best, place = TopK (candidates, two)
+    beam = Div (place, five)
+    chosen = Mod (place, five)
+    kept = Gather <axis = 0> (so_far, beam)
+    added = Reshape (chosen, column)
+    longer = Concat <axis = 1> (kept, added)
+    ended = Equal (chosen, end)
+    open_ = Not (ended)
+    number = Cast <to = 6> (open_)
+    most_open = ReduceMax <keepdims = 0> (number)
+    goes_on = Cast <to = 9> (most_open)
+  }> (most, yes, start, zero)
+}
+"""
+BRANCHES = """
+<ir_version: 9, opset_import: ["" : 18, "own" : 1]>
+main (float[3] x, int64 count) => (float[3] y) {
+  middle = own.turns (x, count)
+  y = own.turns (middle, count)
+}
+<domain: "own", opset_import: ["" : 18]>
+turns (x, count) => (y) {
+  yes = Constant <value = bool {1}> ()
+  y = Loop <body = outer (int64 i, bool on, float[3] state) => (bool goes_on, float[3] after) {
+    goes_on = Identity (on)
+    two = Constant <value = int64 {2}> ()
+    odd = Mod (i, two)
+    is_odd = Cast <to = 9> (odd)
+    after = If (is_odd) <then_branch = then () => (float[3] summed) {
+      summed = Loop <body = inner (int64 j, bool still, float[3] part) => (bool stays, float[3] more) {
+        stays = Identity (still)
+        factor = Cast <to = 1> (j)
+        scaled = Mul (factor, x)
+        more = Add (part, scaled)
+      }> (i, yes, state)
+    }, else_branch = otherwise () => (float[3] negative) { negative = Neg (state) }>
+  }> (count, yes, x)
+}
+"""
+
+
+@pytest.mark.parametrize(("text", "most"), [(BEAM_STEP, 20), (BEAM_STEP, 1), (BRANCHES, 5), (BRANCHES, 0)])
+def test_loops_of_whole_algorithms_keep_their_values_in_no_more_nodes(text: str, most: int) -> None:
+    model = onnx.parser.parse_model(text)
+    first = model.graph.input[0]
+    shape = [dim.dim_value for dim in first.type.tensor_type.shape.dim]
+    inputs = {first.name: np.random.default_rng(3).standard_normal(shape).astype(np.float32)}
+    inputs[model.graph.input[1].name] = np.array(most)
+    expected = run_onnxruntime(model, inputs)
+    for level in ("default", "aggressive"):
+        written = to_onnx(optimize(from_onnx(model), level=level))
+        assert_same(run_onnxruntime(written, inputs), expected)
+        assert_same(run_here(written, inputs), expected)
+        assert "Loop" in [item.op_type for item in written.graph.node]
+        if text is BEAM_STEP:
+            assert _nodes(written.graph) <= _nodes(model.graph)
+
+
+def _nodes(graph: onnx.GraphProto) -> int:
+    """The nodes of a graph and of the bodies in it."""
+    bodies = [attribute.g for item in graph.node for attribute in item.attribute if attribute.HasField("g")]
+    return len(graph.node) + sum(map(_nodes, bodies))

@@ -16,6 +16,7 @@ import onnx_ir as ir
 from ....ir.tensor_data import TensorData
 from .graph import ORIGIN_KEY, GraphWriter
 from .kernels import has_kernel
+from .scans import arrange_scan
 
 
 def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.Value]:
@@ -24,7 +25,7 @@ def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.V
     Nodes that do the same to the same operands are one. What only arranges a constant is done once, when the model is
     written, unless the constant is read as it is elsewhere. Axes that are added twice in a row are added once. What is
     added after a convolution or a product of two matrices, one number for each channel or column, becomes an operand
-    of it. Nodes whose results nobody reads are gone. Cost: linear in the nodes.
+    of it. A scan goes along other axes itself. Nodes whose results nobody reads are gone. Cost: linear in the nodes.
     """
     tidying = _Tidying(graph, results)
     for node in graph.nodes:
@@ -39,6 +40,8 @@ def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.V
             tidying.sum_into_producer(node)
         elif node.op_type == "Unsqueeze":
             tidying.unsqueeze_once(node)
+        elif node.op_type == "Scan":
+            tidying.arrange_scan(node)
     for node in standard:
         if node.op_type == "Transpose":  # last: products transpose their right side themselves
             tidying.arrange(node)
@@ -133,6 +136,10 @@ class _Tidying:
         axes = sorted([*then, *[free[axis] for axis in first]])
         node.replace_input_with(0, inner.inputs[0])
         node.replace_input_with(1, self._graph.integers(axes))
+
+    def arrange_scan(self, node: ir.Node) -> None:
+        """Let a scan go along other axes itself, and backwards."""
+        arrange_scan(self._graph, node, self._results, self._replace)
 
     def _replace(self, node: ir.Node, old: ir.Value, new: ir.Value) -> None:
         """Let everything read ``new`` in the place of ``old``, the result of ``node``, which reads nothing any more."""

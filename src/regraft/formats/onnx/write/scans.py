@@ -1,0 +1,106 @@
+"""Scans that go along other axes, or backwards, by their own attributes instead of nodes around them.
+
+`Scan` says for each input the axis and the direction that it goes along, and for each stack where it stands and which
+way round. A transpose or a reversal beside it that says the same goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+import onnx_ir as ir
+
+from .graph import GraphWriter
+
+_FAR: Final = -(2**31)
+Replace = Callable[[ir.Node, ir.Value, ir.Value], None]
+"""Lets everything read a value in the place of the result of a node."""
+
+
+def arrange_scan(graph: GraphWriter, scan: ir.Node, results: Collection[ir.Value], replace: Replace) -> None:
+    """Take the transposes and reversals around ``scan`` into it; ``results`` are the outputs of the whole graph.
+
+    Cost: linear in its inputs and outputs.
+    """
+    scanned = scan.attributes["num_scan_inputs"].as_int()
+    first = len(scan.inputs) - scanned
+    axes: list[int] = []
+    backwards: list[int] = []
+    for index in range(first, len(scan.inputs)):
+        value, axis, back = scan.inputs[index], 0, 0
+        while value is not None and (step := _step_before(graph, value, axis)) is not None:
+            value, axis, turned = step
+            back ^= turned
+        scan.replace_input_with(index, value)
+        axes.append(axis)
+        backwards.append(back)
+    places: list[int] = []
+    turned_round: list[int] = []
+    for value in scan.outputs[first:]:
+        axis = back = 0
+        while (after := _step_after(graph, value, axis, results)) is not None:
+            node, axis, turned = after
+            back ^= turned
+            value.name, value.shape = node.outputs[0].name, node.outputs[0].shape
+            replace(node, node.outputs[0], value)
+        places.append(axis)
+        turned_round.append(back)
+    for name, numbers in (
+        ("scan_input_axes", axes),
+        ("scan_input_directions", backwards),
+        ("scan_output_axes", places),
+        ("scan_output_directions", turned_round),
+    ):
+        if any(numbers):
+            scan.attributes.add(ir.AttrInt64s(name, numbers))
+
+
+def _step_before(graph: GraphWriter, value: ir.Value, axis: int) -> tuple[ir.Value | None, int, int] | None:
+    """What ``value``, scanned along ``axis``, is an arrangement of, with the axis there, and whether it is reversed."""
+    node = value.producer()
+    if node is None or node.domain:
+        return None
+    if node.op_type == "Transpose" and (order := _order(node)) is not None and _keeps_rows(order, axis):
+        return node.inputs[0], order[axis], 0
+    return (node.inputs[0], axis, 1) if _reverses(graph, node, axis) else None
+
+
+def _step_after(
+    graph: GraphWriter, value: ir.Value, axis: int, results: Collection[ir.Value]
+) -> tuple[ir.Node, int, int] | None:
+    """The only node that reads ``value``, a stack along ``axis``, if it just arranges that, with the axis afterwards."""
+    uses = tuple(value.uses())
+    if len(uses) != 1 or value in results:
+        return None
+    node = uses[0].node
+    if node.domain or uses[0].idx != 0:
+        return None
+    if node.op_type == "Transpose" and (order := _order(node)) is not None and _keeps_rows(order, order.index(axis)):
+        return node, order.index(axis), 0
+    return (node, axis, 1) if _reverses(graph, node, axis) else None
+
+
+def _order(node: ir.Node) -> list[int] | None:
+    attribute = node.attributes.get("perm")
+    return None if attribute is None else list(attribute.as_ints())
+
+
+def _keeps_rows(order: list[int], place: int) -> bool:
+    """Whether a transpose only moves the axis that ends up at ``place``."""
+    others = order[:place] + order[place + 1 :]
+    return others == sorted(others)
+
+
+def _reverses(graph: GraphWriter, node: ir.Node, axis: int) -> bool:
+    """Whether a node turns its operand round along ``axis``."""
+    if node.op_type != "Slice" or len(node.inputs) != 5:
+        return False
+    numbers: list[int] = []
+    for value in node.inputs[1:]:
+        data = None if value is None else graph.data_of(value)
+        if data is None or data.size != 1:
+            return False
+        numbers.append(int(data.numpy().reshape(-1)[0]))
+    start, end, along, step = numbers
+    return start == -1 and end <= _FAR and along == axis and step == -1
