@@ -235,9 +235,9 @@ def _arranged(node: NodeImporter, x: Expr, move: tuple[int, int], turned: bool) 
     rank = x.ty.ndim
     if rank == UNKNOWN_NDIM:
         raise node.refuse("the rank of what it scans is not known")
+    source, target = source % rank, target % rank
     if turned:
         x = node.emit(ops.flip(x, axis=source))
-    source, target = source % rank, target % rank
     if source == target:
         return x
     order = [axis for axis in range(rank) if axis != source]

@@ -69,7 +69,7 @@ def _step_before(graph: GraphWriter, value: ir.Value, axis: int) -> tuple[ir.Val
 def _step_after(
     graph: GraphWriter, value: ir.Value, axis: int, results: Collection[ir.Value]
 ) -> tuple[ir.Node, int, int] | None:
-    """The only node that reads ``value``, a stack along ``axis``, if it just arranges that, with the axis afterwards."""
+    """The only node that reads ``value``, a stack along ``axis``, if it just arranges that, with the axis then."""
     uses = tuple(value.uses())
     if len(uses) != 1 or value in results:
         return None
