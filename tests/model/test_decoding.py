@@ -17,10 +17,9 @@ import regraft as rx
 from regraft.ir import BlockBuilder, IRModule, TensorType, Var
 from regraft.model import UsageError
 from regraft.model.decoding import Decoder, fast_decoder, generate, generate_text, read_decoder, roles_of
-from regraft.passes import PassError
-from regraft.passes.decoders import TOTAL, for_engine
+from regraft.passes.decoders import TOTAL
 from regraft.run import ExecutionError
-from regraft.transform import op_counts
+from regraft.transform import PassError, for_engine, op_counts
 from tests.cli.harness import invoke
 
 PROMPT, COUNT = [3, 17, 40, 8], 10

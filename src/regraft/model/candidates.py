@@ -7,7 +7,7 @@ cannot be faster is not looked at more closely.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from math import prod
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -16,7 +16,7 @@ from ..ir.op import Call, is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings
-from ..passes import Pass
+from ..passes import Pass, Sequential, for_engine
 from ..passes.quantize import Quantize, QuantizeDynamic, QuantizeWeights, Ranges
 from ..run.processor import multiplies_bytes
 from .errors import UsageError
@@ -49,12 +49,16 @@ PassFor: TypeAlias = Callable[[Collection[str]], Pass]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A way to compute a model: ``make`` gives the pass that writes its layers, None where the engine does it all."""
+    """A way to compute a model: ``make`` gives the pass that writes its layers, None where the engine does it all.
+
+    ``rules`` are those of the engine, which run first.
+    """
 
     name: str
     engine: str
     options: Mapping[str, Any]
     make: PassFor | None = None
+    rules: Pass = field(default_factory=lambda: Sequential([]))
 
 
 class Refused(NamedTuple):
@@ -73,7 +77,8 @@ def candidates(
     ``ranges`` finds what values lie in, by samples, when it is first needed; None without samples. ``has_few_rows``:
     products have so few rows that they wait for their weights.
     """
-    return sorted(_candidates(precision, engines, ranges, has_few_rows=has_few_rows), key=_place)
+    found = sorted(_candidates(precision, engines, ranges, has_few_rows=has_few_rows), key=_place)
+    return [replace(one, rules=for_engine(one.engine)) if isinstance(one, Candidate) else one for one in found]
 
 
 def _place(one: Candidate | Refused) -> int:

@@ -19,8 +19,8 @@ from ..ir.expr import Var
 from ..ir.module import IRModule
 from ..ir.program import Function
 from ..ir.types import TensorType, TupleType
-from ..passes import PassError, Sequential
-from ..passes.decoders import TOTAL, for_engine
+from ..passes import CombineParallelMatmul, FoldConstant, PassError, Sequential, for_engine
+from ..passes.decoders import TOTAL
 from ..passes.quantize import QuantizeWeights
 from ..run.onnxruntime_decoder import DecoderSession, Roles
 from .errors import UsageError
@@ -130,7 +130,7 @@ def fast_decoder(module: IRModule, *, longest: int, precision: str = "float32") 
     try:
         return Decoder(Sequential([for_engine("onnxruntime", longest), *after])(done), "main")
     except PassError as error:
-        return Decoder(Sequential([for_engine("onnxruntime"), *after])(done), "main", str(error))
+        return Decoder(Sequential([CombineParallelMatmul(), FoldConstant(), *after])(done), "main", str(error))
 
 
 @dataclass(frozen=True, slots=True)

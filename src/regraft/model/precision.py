@@ -143,7 +143,8 @@ class Search:
         return [step.binding for step in steps if step.function == self.name]
 
     def _tried(self, one: Candidate, keep: Collection[str]) -> Tried:
-        module = self.module if one.make is None else one.make(keep)(self.module)
+        module = one.rules(self.module)
+        module = module if one.make is None else one.make(keep)(module)
         entry = build(module, target=one.engine, threads=self.bench.threads, **one.options)[self.name]
 
         def run(inputs: Sequence[Any]) -> list[np.ndarray]:

@@ -1,6 +1,7 @@
 """Passes: from a program to a better one, and what runs, watches and verifies them."""
 
 from .argument_interface import BundleModelParams, LazyGetInput, LazySetOutput, LazyTransformParams
+from .attend_in_tiles import AttendInTiles
 from .bind_values import BindParams, BindSymbolicVars
 from .canonicalize_bindings import CanonicalizeBindings
 from .closures import LambdaLift
@@ -11,9 +12,11 @@ from .context import PassContext, PassError, PassInstrument, Step, register_conf
 from .convert_layout import ConvertLayout
 from .dataflow import ConvertToDataflow, TopologicalSort
 from .dead_code import DeadCodeElimination
+from .decoders import CacheInPlace, PackQueryKeyValue
 from .decompose_operators import DecomposeOpsForInference, DecomposeOpsForTraining
 from .fold_batchnorm import FoldBatchnormToConv2D
 from .fold_constant import FoldConstant
+from .for_engine import for_engine
 from .fuse_attention import FuseAttention
 from .fuse_by_pattern import FuseOpsByPattern, FusionPattern, PatternCheckContext
 from .instruments import (
@@ -72,9 +75,11 @@ from .verification import PassValueError
 __all__ = [
     "AdjustMatmulOrder",
     "AttachGlobalSymbol",
+    "AttendInTiles",
     "BindParams",
     "BindSymbolicVars",
     "BundleModelParams",
+    "CacheInPlace",
     "CanonicalizeBindings",
     "CombineParallelMatmul",
     "ConvertLayout",
@@ -109,6 +114,7 @@ __all__ = [
     "ModulePass",
     "Normalize",
     "NormalizeGlobalVar",
+    "PackQueryKeyValue",
     "Pass",
     "PassContext",
     "PassError",
@@ -150,6 +156,7 @@ __all__ = [
     "combining_pays",
     "dataflowblock_pass",
     "first_change",
+    "for_engine",
     "function_pass",
     "inline_composites",
     "module_pass",

@@ -266,7 +266,7 @@ def _attended(
         MatchCast(present[cache.joined], TupleGetItem(found, place), rooms[cache.past].ty)
         for place, cache in enumerate(caches, 1)
     ]
-    bindings.append(VarBinding(layer.var, ops.reshape(TupleGetItem(found, 0), shape_of(layer.var))))
+    bindings.append(VarBinding(layer.var, ops.reshape(TupleGetItem(found, 0), list(shape_of(layer.var)))))
     return bindings
 
 

@@ -1,0 +1,40 @@
+"""for_engine: what pays on one engine only, after the passes of a level."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .attend_in_tiles import AttendInTiles
+from .combine_parallel_matmul import CombineParallelMatmul
+from .context import PassError
+from .dead_code import DeadCodeElimination
+from .decoders import CacheInPlace, PackQueryKeyValue
+from .fold_constant import FoldConstant
+from .layout import RemoveRedundantReshape, SimplifyTransposes
+from .no_ops import RemoveNoOps
+from .passes import Sequential
+
+ENGINES: Final = ("onnxruntime", "openvino")
+
+
+def for_engine(engine: str, longest: int | None = None) -> Sequential:
+    """The passes that bring a program to the operators that one engine has, after those of a level.
+
+    ``"onnxruntime"``: attention over many keys goes tile by tile (`AttendInTiles`). With ``longest``, the cache of a
+    decoder has room for that many places and stays where it is (`CacheInPlace`), with queries, keys and values side by
+    side; products of one left side become one then, since a step has few rows and waits for its weights.
+    ``"openvino"`` fuses by itself, and gets nothing. Left out, since they were measured to be no faster or slower:
+    ``SkipLayerNormalization``, ``BiasGelu``, ``MultiHeadAttention`` of fewer keys. Raises `PassError` for another
+    engine, and when it runs, for a ``longest`` with a program that keeps no such cache.
+    """
+    if engine not in ENGINES:
+        raise PassError(f"there are no rules for the engine {engine!r}; there are for {' and '.join(ENGINES)}")
+    if engine != "onnxruntime" and longest is not None:
+        raise PassError(f"{engine} keeps no cache in place; leave out longest")
+    if engine == "openvino":
+        return Sequential([], name=f"for {engine}")
+    if longest is None:
+        return Sequential([AttendInTiles()], name=f"for {engine}")
+    packed = [CombineParallelMatmul(), FoldConstant()]
+    tidy = [SimplifyTransposes(), RemoveRedundantReshape(), RemoveNoOps(), PackQueryKeyValue(), DeadCodeElimination()]
+    return Sequential([*packed, CacheInPlace(longest), *tidy], name=f"for {engine}")
