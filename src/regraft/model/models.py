@@ -277,8 +277,15 @@ def write_as_it_is(model: Model, path: Path) -> None:
 
 
 def run_as_it_is(model: Model, threads: int | None = None) -> RunOriginal | None:
-    """The model run by its own framework, unread; None for a program of ours, which has no other."""
+    """The model run by its own framework, unread; None for a program of ours, which has no other.
+
+    Of an ONNX model with ends that are no tensors of numbers, which are carried, the program is what can be compared.
+    """
     if model.form == "onnx":
+        from ..formats.onnx.carried import CARRIED
+
+        if CARRIED in model.module.attrs:
+            return None
         return onnx_original(model.source, threads=threads)
     if model.form == "torch":
         original = model.source if model.loaded is None else model.loaded

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from ..errors import ConvertError
 from . import wire
+from .carried import with_ends, without_ends
 
 MOST_IN_ONE_FILE: Final = 2**31 - 2**20
 """Bytes of constants that fit into one file, whose format ends at 2 GB."""
@@ -30,8 +31,10 @@ def copy_with_constants(source: Path, path: Path) -> None:
     library.save(library.load(source), path, external_data=f"{path.name}.data")
 
 
-def write_model(model: ir.Model, path: Path, external_data: bool | str) -> onnx.ModelProto:
+def write_model(model: ir.Model, path: Path, external_data: bool | str, carried: str | None = None) -> onnx.ModelProto:
     """Write ``model`` to ``path``, with ``path.name + ".data"`` beside it where constants go outside.
+
+    ``carried`` are the ends of the model that `regraft.formats.onnx.carried` took off.
 
     Both files are written under other names, checked, and then moved into place. Gives the model as the file holds
     it; where that is large, with references to the constants in it. Raises `ConvertError` when the folder does not
@@ -52,8 +55,11 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str) -> onnx.
                 save: Any = ir.save  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
                 save(model, temporary, external_data=data_name, size_threshold_bytes=_LEAST_OUTSIDE)
                 proto = onnx.load(temporary, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
+                if carried is not None:
+                    proto = with_ends(proto, carried)
+                    temporary.write_bytes(proto.SerializeToString())
                 check_file(temporary, proto)
-            elif size >= wire.LEAST_FILE:
+            elif size >= wire.LEAST_FILE and carried is None:
                 wire.write_model(model, temporary)
                 proto = wire.read_model(str(temporary))
                 # Checked without the bytes of the constants, which the checker would load.
@@ -62,6 +68,7 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str) -> onnx.
                 check_file(checked, proto)
             else:
                 proto = ir.to_proto(model)
+                proto = proto if carried is None else with_ends(proto, carried)
                 temporary.write_bytes(proto.SerializeToString())
                 check_file(temporary, proto)
             if outside and (Path(folder) / data_name).exists():
@@ -167,7 +174,8 @@ def _inner_graphs(graph: ir.Graph) -> list[ir.Graph]:
 def external_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
     """The files beside the model file ``path`` that hold constants of its, each once; the model must be readable."""
     folder = os.path.dirname(os.path.abspath(path))
-    graph = ir.from_proto(read_proto(os.fspath(path))).graph
+    proto, _ = without_ends(read_proto(os.fspath(path)))
+    graph = ir.from_proto(proto).graph
     tensors = [value.const_value for scope in (graph, *_inner_graphs(graph)) for value in scope.initializers.values()]
     locations = dict.fromkeys(str(one.location) for one in tensors if isinstance(one, ir.ExternalTensor))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
     return tuple(Path(os.path.realpath(os.path.join(folder, location))) for location in locations)

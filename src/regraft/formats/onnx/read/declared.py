@@ -160,7 +160,14 @@ def _defined_dtype(node: NodeImporter, value: ir.Value) -> str | None:
     if told.startswith("tensor("):
         return {"float": "float32", "double": "float64"}.get(told[7:-1], told[7:-1])
     of_input = [index for index, one in enumerate(schema.inputs) if one.type_str == told and node.has(index)]
-    return node.ty(of_input[0]).dtype if of_input else None
+    if of_input:
+        return node.ty(of_input[0]).dtype
+    if any(name.endswith("strings") for name in node.node.attributes):
+        return None
+    # Classes have names or numbers.
+    allowed = next((one.allowed_type_strs for one in schema.type_constraints if one.type_param_str == told), ())
+    numbers = [one[7:-1] for one in allowed if one != "tensor(string)"]
+    return numbers[0] if len(numbers) == 1 else None
 
 
 def pure_names(names: Iterable[str]) -> frozenset[str]:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_ir.passes import common as passes
 
 from ...errors import ConvertError
+from ..carried import without_ends
 from ..external_data import check_external_data, read_proto
 from .old_opsets import in_readable_opset
 from .soundness import check_message
@@ -49,8 +50,8 @@ def inline_functions(model: ir.Model) -> None:
         raise ConvertError(f"the functions of the model cannot be written in place: {error}") from error
 
 
-def open_file(path: str) -> ir.Model:
-    """The model in a file, whose weights stay there. Raises `ConvertError`."""
+def open_file(path: str) -> tuple[ir.Model, str | None]:
+    """The model in a file, whose weights stay there, and its ends; see `deserialized`. Raises `ConvertError`."""
     if not os.path.isfile(path):
         raise ConvertError(f"{path}: there is no such file")
     try:
@@ -61,21 +62,22 @@ def open_file(path: str) -> ir.Model:
         raise ConvertError(f"{path}: {error.strerror or error}") from error
     except Exception as error:  # protobuf's errors share no base but this
         raise ConvertError(f"{path}: this is no ONNX model, or it is damaged: {error}") from error
-    opened = deserialized(proto, path)
+    opened, carried = deserialized(proto, path)
     check_external_data(opened.graph, path)
-    return opened
+    return opened, carried
 
 
-def deserialized(proto: onnx.ModelProto, where: str = "the model") -> ir.Model:
-    """The model in a message, its nodes in order. Raises `ConvertError`."""
+def deserialized(proto: onnx.ModelProto, where: str = "the model") -> tuple[ir.Model, str | None]:
+    """The model in a message, its nodes in order, and its ends where these are carried. Raises `ConvertError`."""
     if not proto.HasField("graph") or not (proto.opset_import or proto.ir_version):
         raise ConvertError(f"{where}: this is no ONNX model, or it is damaged: it has no graph")
     check_message(proto, where)
+    proto, carried = without_ends(proto)
     try:
         opened = ir.from_proto(with_dense_constants(in_readable_opset(proto, OLDEST_OPSET)))
         if not _is_in_order(opened.graph):
             opened.graph.sort()
-        return opened
+        return opened, carried
     except ConvertError:
         raise
     except Exception as error:  # onnx-ir raises whatever its parts raise

@@ -32,6 +32,7 @@ from ....op.folding import folded
 from ....op.grad import no_grad
 from ...errors import ConvertError, UnsupportedOperatorError
 from .. import read as importers
+from ..carried import CARRIED
 from ..element_types import from_onnx_dtype, to_onnx_dtype
 from ..source_nodes import SourceOrigin, source_of
 from ..write.model_facts import FACTS, ModelFacts
@@ -70,7 +71,8 @@ def from_onnx(
 
     Weights stay in their files until they are read. Names of inputs, outputs and symbolic sizes are kept, as are
     the model's metadata; every variable knows the node that it came from. Functions of the model are written in
-    place.
+    place. Nodes at the ends of the model that work on strings or maps are carried as they are: the function is what
+    is between them, and `to_onnx` puts them back.
 
     An input with an initializer of its name is optional: the initializer is its default. Where that is a tensor of
     floats, and the program can be read without its numbers, it is a constant behind ``R.grad.no_grad``, so that no pass
@@ -91,7 +93,7 @@ def from_onnx(
     model or refers to files outside its folder, and `UnsupportedOperatorError` with all operators that cannot be read.
     Cost: linear in the nodes, some 100 µs each; weights are not read.
     """
-    opened = deserialized(model) if isinstance(model, onnx.ModelProto) else open_file(os.fspath(model))
+    opened, carried = deserialized(model) if isinstance(model, onnx.ModelProto) else open_file(os.fspath(model))
     opset = opset_of(opened)
     for key, function in tuple(opened.functions.items()):
         if Op.of_onnx(function.domain, function.name) is not None:
@@ -101,7 +103,8 @@ def from_onnx(
 
     def read(defaults: frozenset[str]) -> IRModule:
         importer = GraphImporter(opset, dict(opened.opset_imports), declared.pure_names(pure), defaults)
-        return importer.module(opened, constants or {}, dims or {})
+        module = importer.module(opened, constants or {}, dims or {})
+        return module if carried is None else module.with_attr(CARRIED, carried)
 
     defaults = default_inputs(opened).difference(constants or ())
     if defaults:

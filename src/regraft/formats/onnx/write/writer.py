@@ -24,6 +24,7 @@ from ....op.program_xp import DecomposeError
 from ....op.settle import settled
 from ...errors import ConvertError
 from .. import write as exporters
+from ..carried import CARRIED, with_ends
 from ..element_types import to_onnx_dtype
 from ..external_data import as_checked, write_model
 from ..source_nodes import SourceNode
@@ -110,9 +111,10 @@ def to_onnx(
     lowered = lower_to_file(settled(module), name, facts, opset)
     model = as_model(lowered, _metadata(module))
     facts.write_to(model, ir_version)
+    carried = module.attrs.get(CARRIED)
     if path is not None:
-        return write_model(model, Path(path), external_data)
-    proto = _as_proto(model)
+        return write_model(model, Path(path), external_data, carried)
+    proto = _as_proto(model) if carried is None else with_ends(_as_proto(model), carried)
     _check(proto)
     return proto
 

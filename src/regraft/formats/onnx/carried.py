@@ -1,0 +1,246 @@
+"""What a model does with strings, maps, sequences and optionals, at its ends: carried through as it is.
+
+Programs are made of tensors of numbers. Many models are so but for their ends: texts come in and become numbers, or
+classes go out by their names. `without_ends` takes these nodes off before a model is read, and `with_ends` puts them
+back when it is written. In between they stand in an attribute of the module, as the bytes of a model.
+"""
+
+from __future__ import annotations
+
+from base64 import b85decode, b85encode
+from collections.abc import Iterable, Iterator
+
+import onnx
+from onnx import TensorProto
+
+from ..errors import ConvertError
+
+CARRIED = "onnx_carried"
+"""The attribute of a module under which the ends of its model stand, as text."""
+
+
+def without_ends(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, str | None]:
+    """``proto`` without the nodes that no program holds, and these; itself, and None, where there are none.
+
+    The middle takes all inputs of numbers, and what the first nodes make; it gives what the last nodes and the
+    outputs of numbers need. Cost: linear in the nodes, if there are such; else in the inputs and outputs.
+    """
+    graph = proto.graph
+    ports = [*graph.input, *graph.output]
+    texts = {tensor.name for tensor in graph.initializer if tensor.data_type == TensorProto.STRING}
+    if not texts and all(_is_plain(port.type) or _is_of_tensors(port.type) for port in ports):
+        return proto, None
+    others = texts | {value.name for value in _typed(proto) if not _is_plain(value.type)}
+    first, last = _ends(proto, others)
+    return _middle(proto, first, last, others), _packed(proto, first, last)
+
+
+def with_ends(middle: onnx.ModelProto, carried: str) -> onnx.ModelProto:
+    """The model whose middle was taken out by `without_ends`, with ``middle`` in its place.
+
+    Raises `ConvertError` where a carried node means something else in the opset of ``middle``.
+    """
+    ends = onnx.ModelProto.FromString(b85decode(carried))
+    mark = next(index for index, node in enumerate(ends.graph.node) if node.op_type == _HERE)
+    first, last = list(ends.graph.node[:mark]), list(ends.graph.node[mark + 1 :])
+    _bring_opsets(middle, ends)
+    border = {value.name for value in (*middle.graph.input, *middle.graph.output)}
+    border |= {value.name for value in (*ends.graph.input, *ends.graph.output)}
+    _rename_apart(middle.graph, border, {name for node in (*first, *last) for name in _names(node)})
+    graph = middle.graph
+    nodes = [*first, *graph.node, *last]
+    inputs, outputs = ({value.name: value for value in ports} for ports in (graph.input, graph.output))
+    read = {name for node in (*first, *last) for name in _names(node)}
+    given = [inputs.get(value.name, value) for value in ends.graph.input if value.name in inputs or value.name in read]
+    asked = [outputs.get(value.name, value) for value in ends.graph.output]
+    for field in ("node", "input", "output"):
+        graph.ClearField(field)
+    graph.node.extend(nodes)
+    graph.initializer.extend(ends.graph.initializer)
+    graph.input.extend(given)
+    graph.output.extend(asked)
+    middle.functions.extend(function for function in ends.functions if function not in middle.functions)
+    return middle
+
+
+# --- which nodes
+
+
+_HERE = "Middle"
+"""The operator of the node that marks where the middle was."""
+
+
+def _is_plain(kind: onnx.TypeProto) -> bool:
+    """Whether a value is a tensor of numbers, or nothing is known of it."""
+    known = kind.WhichOneof("value")
+    return known is None or (known == "tensor_type" and kind.tensor_type.elem_type != TensorProto.STRING)
+
+
+def _is_of_tensors(kind: onnx.TypeProto) -> bool:
+    """Whether a value is a sequence or an optional of tensors of numbers, which readers know."""
+    known = kind.WhichOneof("value")
+    if known == "optional_type":
+        inner = kind.optional_type.elem_type
+        return _is_plain(inner) or _is_of_tensors(inner)
+    return known == "sequence_type" and _is_plain(kind.sequence_type.elem_type)
+
+
+def _typed(proto: onnx.ModelProto) -> Iterator[onnx.ValueInfoProto]:
+    """The values of the graph with their types, as far as ONNX can tell them."""
+    light = onnx.ModelProto()
+    light.CopyFrom(proto)
+    for tensor in light.graph.initializer:
+        if tensor.ByteSize() > _LEAST_LARGE:  # its numbers do not matter here
+            tensor.ClearField("raw_data")
+            tensor.ClearField("float_data")
+    try:
+        graph = onnx.shape_inference.infer_shapes(light).graph
+    except Exception:  # onnx raises whatever its parts raise; what the model states is known all the same
+        graph = proto.graph
+    yield from graph.input
+    yield from graph.value_info
+    yield from graph.output
+
+
+_LEAST_LARGE = 1 << 16
+
+
+def _names(node: onnx.NodeProto) -> set[str]:
+    """The values that a node and the nodes inside it read or give."""
+    found = {*node.input, *node.output}
+    for attribute in node.attribute:
+        for body in (attribute.g, *attribute.graphs):
+            for inner in body.node:
+                found |= _names(inner)
+    return found - {""}
+
+
+def _ends(proto: onnx.ModelProto, others: set[str]) -> tuple[set[int], set[int]]:
+    """The places of the nodes before the middle, and of those behind it.
+
+    Before it are the nodes that an input which is no tensor of numbers has a part in, as far as they have to do with
+    such values, and all that these need; behind it the others that have to do with them, and all that needs these.
+    """
+    graph = proto.graph
+    nodes = [(_names(node) - set(node.output), set(node.output) - {""}) for node in graph.node]
+    reached = {value.name for value in graph.input if value.name in others}
+    first: set[int] = set()
+    for index, (taken, given) in enumerate(nodes):
+        if taken & reached:
+            if (taken | given) & others:
+                first.add(index)
+            reached |= given & others
+    needed: set[str] = {name for index in first for name in nodes[index][0]}
+    for index in reversed(range(len(nodes))):
+        if nodes[index][1] & needed:
+            first.add(index)
+            needed |= nodes[index][0]
+    last: set[int] = set()
+    made: set[str] = set()
+    for index, (taken, given) in enumerate(nodes):
+        if taken & made or (index not in first and (taken | given) & others):
+            last.add(index)
+            made |= given
+    # Where text is made of numbers and numbers of that text again, all is carried.
+    return (set(), set(range(len(nodes)))) if first & last else (first, last)
+
+
+def _middle(proto: onnx.ModelProto, first: set[int], last: set[int], others: set[str]) -> onnx.ModelProto:
+    graph, middle = proto.graph, onnx.ModelProto()
+    middle.CopyFrom(proto)
+    kept = [node for index, node in enumerate(graph.node) if index not in first | last]
+    read = {name for node in kept for name in _names(node)}
+    known = {value.name: value for value in _typed(proto)}
+    begun = {name for index in sorted(first) for name in graph.node[index].output}
+    made = {name for node in kept for name in node.output} | begun | {value.name for value in graph.input}
+    asked = {name for index in last for name in _names(graph.node[index])} | {value.name for value in graph.output}
+    inputs = [value for value in graph.input if value.name not in others]
+    inputs += [known.get(name, onnx.ValueInfoProto(name=name)) for name in sorted(begun & read - others)]
+    own = {name for node in kept for name in node.output} | (begun & read)
+    names = [value.name for value in graph.output if value.name in own - others]
+    names += sorted((asked & own & made) - others - set(names))
+    target = middle.graph
+    for field in ("node", "input", "output", "initializer", "value_info"):
+        target.ClearField(field)
+    target.node.extend(kept)
+    target.input.extend(inputs)
+    target.output.extend([known.get(name, onnx.ValueInfoProto(name=name)) for name in names])
+    target.initializer.extend(
+        tensor for tensor in graph.initializer if tensor.name in read and tensor.name not in others
+    )
+    return middle
+
+
+# --- as text
+
+
+def _packed(proto: onnx.ModelProto, first: set[int], last: set[int]) -> str:
+    graph, ends = proto.graph, onnx.ModelProto()
+    ends.opset_import.extend(proto.opset_import)
+    ends.functions.extend(proto.functions)
+    ends.graph.node.extend(graph.node[index] for index in sorted(first))
+    ends.graph.node.append(onnx.NodeProto(op_type=_HERE))
+    ends.graph.node.extend(graph.node[index] for index in sorted(last))
+    ends.graph.input.extend(graph.input)
+    ends.graph.output.extend(graph.output)
+    read = {name for index in first | last for name in _names(graph.node[index])}
+    ends.graph.initializer.extend(tensor for tensor in graph.initializer if tensor.name in read)
+    for tensor in ends.graph.initializer:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            raise ConvertError(f"the constant {tensor.name} beside strings, maps or sequences is in a file of its own")
+    return b85encode(ends.SerializeToString(deterministic=True)).decode()
+
+
+# --- back
+
+
+def _bring_opsets(middle: onnx.ModelProto, ends: onnx.ModelProto) -> None:
+    versions = {one.domain: one.version for one in middle.opset_import}
+    for one in ends.opset_import:
+        if one.domain not in versions:
+            middle.opset_import.append(one)
+    standard = {"", "ai.onnx"}
+    before = max((one.version for one in ends.opset_import if one.domain in standard), default=0)
+    after = max((version for domain, version in versions.items() if domain in standard), default=before)
+    standing = [node for node in ends.graph.node if node.domain in standard and node.op_type != _HERE]
+    for node in standing:
+        if before != after and _since(node, before) != _since(node, after):
+            raise ConvertError(
+                f"{node.op_type} (node {node.name}) is carried as it was in opset {before}, and means something else "
+                f"in opset {after}; write the model with opset={before}"
+            )
+
+
+def _since(node: onnx.NodeProto, opset: int) -> int:
+    try:
+        return onnx.defs.get_schema(node.op_type, opset, "").since_version
+    except onnx.defs.SchemaError:
+        return 0
+
+
+def _rename_apart(graph: onnx.GraphProto, border: Iterable[str], taken: set[str]) -> None:
+    """Give the values inside ``graph`` that have a name which is taken another one."""
+    kept, names = set(border), {name for node in graph.node for name in _names(node)}
+    names |= {tensor.name for tensor in graph.initializer}
+    new: dict[str, str] = {}
+    for name in sorted((names & taken) - kept):
+        count = 1
+        while f"{name}_{count}" in names | taken | kept:
+            count += 1
+        new[name] = f"{name}_{count}"
+        names.add(new[name])
+    if new:
+        _rename(graph, new)
+
+
+def _rename(graph: onnx.GraphProto, new: dict[str, str]) -> None:
+    for tensor in graph.initializer:
+        tensor.name = new.get(tensor.name, tensor.name)
+    for value in graph.value_info:
+        value.name = new.get(value.name, value.name)
+    for node in graph.node:
+        node.input[:] = [new.get(name, name) for name in node.input]
+        node.output[:] = [new.get(name, name) for name in node.output]
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                _rename(body, new)
