@@ -13,6 +13,7 @@ from ..ir.equality import defining_symvars
 from ..ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
+from ..ir.origin import merge_origins
 from ..ir.program import Binding, DataflowBlock, Function, MatchCast, SeqExpr
 from ..ir.types import TupleType, bind_type, is_subtype, type_symvars
 from ..ir.visitor import iter_bindings
@@ -182,7 +183,9 @@ def _settle(plan: _Plan, var: Var, target: Var) -> None:
     plan.aliases[var] = target
     if not _is_local(plan, var) and _is_local(plan, target):
         del plan.aliases[var]
-        plan.renamed[target] = Var(var.name_hint, target.ty, var.origins) if target.ty != var.ty else var
+        origins = merge_origins([target.origins, var.origins])
+        is_same = target.ty == var.ty and origins == var.origins
+        plan.renamed[target] = var if is_same else Var(var.name_hint, target.ty, origins)
         if plan.renamed[target] is not var:
             plan.aliases[var] = plan.renamed[target]
 

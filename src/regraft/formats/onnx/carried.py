@@ -19,8 +19,10 @@ CARRIED = "onnx_carried"
 """The attribute of a module under which the ends of its model stand, as text."""
 
 
-def without_ends(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, str | None]:
+def without_ends(proto: onnx.ModelProto, with_sequences: bool = False) -> tuple[onnx.ModelProto, str | None]:
     """``proto`` without the nodes that no program holds, and these; itself, and None, where there are none.
+
+    ``with_sequences``: those that make or take sequences and optionals, too, which readers know up to a point.
 
     The middle takes all inputs of numbers, and what the first nodes make; it gives what the last nodes and the
     outputs of numbers need. Cost: linear in the nodes, if there are such; else in the inputs and outputs.
@@ -28,7 +30,7 @@ def without_ends(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, str | None]:
     graph = proto.graph
     ports = [*graph.input, *graph.output]
     texts = {tensor.name for tensor in graph.initializer if tensor.data_type == TensorProto.STRING}
-    if not texts and all(_is_plain(port.type) or _is_of_tensors(port.type) for port in ports):
+    if not texts and all(_is_plain(port.type) or (_is_of_tensors(port.type) and not with_sequences) for port in ports):
         return proto, None
     others = texts | {value.name for value in _typed(proto) if not _is_plain(value.type)}
     first, last = _ends(proto, others)
@@ -165,9 +167,8 @@ def _middle(proto: onnx.ModelProto, first: set[int], last: set[int], others: set
     target.node.extend(kept)
     target.input.extend(inputs)
     target.output.extend([known.get(name, onnx.ValueInfoProto(name=name)) for name in names])
-    target.initializer.extend(
-        tensor for tensor in graph.initializer if tensor.name in read and tensor.name not in others
-    )
+    needed = (read | {value.name for value in inputs}) - others
+    target.initializer.extend(tensor for tensor in graph.initializer if tensor.name in needed)
     return middle
 
 

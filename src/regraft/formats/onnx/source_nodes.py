@@ -164,7 +164,7 @@ class StandingNodes:
             self._place(source, by_name)
 
     def _place(self, source: SourceNode, by_name: Mapping[str, Var]) -> None:
-        outputs = tuple([None if var is None else by_name.get(var.name_hint) for var in source.outputs])
+        outputs = _outputs_now(source, by_name)
         pairs = zip(source.outputs, outputs, strict=True)
         found = [(then, now) for then, now in pairs if then is not None and now is not None]
         match = _Match(source, self._bindings)
@@ -187,6 +187,17 @@ class StandingNodes:
     def _is_before(self, place: int, var: Var) -> bool:
         own = self._places.get(var)
         return self._is_known(var) if own is None else own < place
+
+
+def _outputs_now(source: SourceNode, by_name: Mapping[str, Var]) -> tuple[Var | None, ...]:
+    """The outputs of a node among the variables that come from it; one may have taken another name since."""
+    names = {step.name_hint for step in source.steps}
+    renamed = iter([var for name, var in by_name.items() if name not in names])
+    found: list[Var | None] = []
+    for var in source.outputs:
+        is_here = var is None or var.name_hint in by_name
+        found.append((None if var is None else by_name[var.name_hint]) if is_here else next(renamed, None))
+    return tuple(found)
 
 
 def source_node_of(var: Var) -> SourceNode | None:

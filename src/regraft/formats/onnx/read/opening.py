@@ -50,7 +50,7 @@ def inline_functions(model: ir.Model) -> None:
         raise ConvertError(f"the functions of the model cannot be written in place: {error}") from error
 
 
-def open_file(path: str) -> tuple[ir.Model, str | None]:
+def open_file(path: str, with_sequences: bool = False) -> tuple[ir.Model, str | None]:
     """The model in a file, whose weights stay there, and its ends; see `deserialized`. Raises `ConvertError`."""
     if not os.path.isfile(path):
         raise ConvertError(f"{path}: there is no such file")
@@ -62,17 +62,19 @@ def open_file(path: str) -> tuple[ir.Model, str | None]:
         raise ConvertError(f"{path}: {error.strerror or error}") from error
     except Exception as error:  # protobuf's errors share no base but this
         raise ConvertError(f"{path}: this is no ONNX model, or it is damaged: {error}") from error
-    opened, carried = deserialized(proto, path)
+    opened, carried = deserialized(proto, path, with_sequences)
     check_external_data(opened.graph, path)
     return opened, carried
 
 
-def deserialized(proto: onnx.ModelProto, where: str = "the model") -> tuple[ir.Model, str | None]:
+def deserialized(
+    proto: onnx.ModelProto, where: str = "the model", with_sequences: bool = False
+) -> tuple[ir.Model, str | None]:
     """The model in a message, its nodes in order, and its ends where these are carried. Raises `ConvertError`."""
     if not proto.HasField("graph") or not (proto.opset_import or proto.ir_version):
         raise ConvertError(f"{where}: this is no ONNX model, or it is damaged: it has no graph")
     check_message(proto, where)
-    proto, carried = without_ends(proto)
+    proto, carried = without_ends(proto, with_sequences)
     try:
         opened = ir.from_proto(with_dense_constants(in_readable_opset(proto, OLDEST_OPSET)))
         if not _is_in_order(opened.graph):

@@ -71,8 +71,8 @@ def from_onnx(
 
     Weights stay in their files until they are read. Names of inputs, outputs and symbolic sizes are kept, as are
     the model's metadata; every variable knows the node that it came from. Functions of the model are written in
-    place. Nodes at the ends of the model that work on strings or maps are carried as they are: the function is what
-    is between them, and `to_onnx` puts them back.
+    place. Nodes at the ends of the model that work on strings or maps are carried as they are, and so are those that
+    work on sequences which no program can hold: the function is what is between them, and `to_onnx` puts them back.
 
     An input with an initializer of its name is optional: the initializer is its default. Where that is a tensor of
     floats, and the program can be read without its numbers, it is a constant behind ``R.grad.no_grad``, so that no pass
@@ -93,7 +93,30 @@ def from_onnx(
     model or refers to files outside its folder, and `UnsupportedOperatorError` with all operators that cannot be read.
     Cost: linear in the nodes, some 100 µs each; weights are not read.
     """
-    opened, carried = deserialized(model) if isinstance(model, onnx.ModelProto) else open_file(os.fspath(model))
+    try:
+        return _read(model, constants or {}, dims or {}, pure, False)
+    except UnsupportedOperatorError as error:
+        try:
+            module = _read(model, constants or {}, dims or {}, pure, True)
+        except ConvertError:
+            raise error from None
+        if CARRIED not in module.attrs:
+            raise
+        return module
+
+
+def _read(
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    constants: Mapping[str, Any],
+    dims: Mapping[str, int],
+    pure: Iterable[str],
+    with_sequences: bool,
+) -> IRModule:
+    """The module; ``with_sequences``: the nodes at its ends that make or take sequences are carried, too."""
+    is_open = isinstance(model, onnx.ModelProto)
+    opened, carried = (
+        deserialized(model, with_sequences=with_sequences) if is_open else open_file(os.fspath(model), with_sequences)
+    )
     opset = opset_of(opened)
     for key, function in tuple(opened.functions.items()):
         if Op.of_onnx(function.domain, function.name) is not None:
@@ -103,10 +126,10 @@ def from_onnx(
 
     def read(defaults: frozenset[str]) -> IRModule:
         importer = GraphImporter(opset, dict(opened.opset_imports), declared.pure_names(pure), defaults)
-        module = importer.module(opened, constants or {}, dims or {})
+        module = importer.module(opened, constants, dims)
         return module if carried is None else module.with_attr(CARRIED, carried)
 
-    defaults = default_inputs(opened).difference(constants or ())
+    defaults = default_inputs(opened).difference(constants)
     if defaults:
         try:
             return read(defaults)
