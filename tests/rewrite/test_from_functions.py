@@ -122,3 +122,116 @@ def test_a_replacement_that_does_not_type_check_is_a_no() -> None:
 def test_functions_that_make_no_rule_are_refused(make: Any, message: str) -> None:
     with pytest.raises(rx.RewriteError, match=message):
         make()
+
+
+# --- attributes and numbers as variables
+
+SLOPE, AXIS, FIRST, NUMBER = (
+    rx.any_attribute(0.1, 0.2),
+    rx.any_attribute(1, 2),
+    rx.any_attribute(0, -1),
+    rx.any_number(),
+)
+
+
+def test_an_attribute_variable_is_read_from_the_match_and_written_into_another_attribute() -> None:
+    leaky = rx.rule(
+        lambda x, slope=SLOPE: R.nn.leakyrelu(x, slope),
+        lambda x, slope: R.nn.prelu(x, R.const([slope], "float32"), axis=0),
+        name="leaky",
+    )
+    assert check_rule(leaky).rewrites > 0
+
+    @R.function
+    def before(x: R.Tensor((4,), "float32")):
+        y = R.nn.leakyrelu(x, 0.3)
+        return y
+
+    assert "0.3" in leaky(before, verify="values").script()
+    assert "leakyrelu" not in leaky(before).script()
+
+
+def test_an_attribute_variable_in_two_places_is_one_value_and_may_be_an_element() -> None:
+    twice = rx.rule(
+        lambda x, axis=AXIS: R.squeeze(R.expand_dims(x, [0, axis]), [0, axis]),
+        lambda x: x,
+        name="there and back",
+    )
+
+    @R.function
+    def before(x: R.Tensor((1, 3), "float32")):
+        with R.dataflow():
+            same = R.squeeze(R.expand_dims(x, [0, 3]), [0, 3])
+            other = R.squeeze(R.expand_dims(R.exp(x), [0, 2]), [0, 1])
+            fewer = R.squeeze(R.expand_dims(R.exp(x), [0]), [0])
+            R.output(same, other, fewer)
+        return same, other, fewer
+
+    seen: list[str | None] = []
+    text = twice(before, listener=lambda event: seen.append(event.reason)).script()
+    assert text.count("R.squeeze") == 2
+    assert "axis is 2 in one place and 1 in another" in seen
+    assert any(reason is not None and "is not of the form" in reason for reason in seen)
+
+
+def test_a_number_of_the_program_becomes_an_attribute() -> None:
+    def scores(q: Any, k: Any, v: Any, scale: Any = NUMBER) -> Any:
+        heads_first = [R.permute_dims(one, [0, 2, 1, 3]) for one in (q, k, v)]
+        turned = R.permute_dims(heads_first[1], [0, 1, 3, 2])
+        weights = R.nn.softmax(R.matmul(heads_first[0], turned) * scale, axis=3)
+        return R.permute_dims(R.matmul(weights, heads_first[2]), [0, 2, 1, 3])
+
+    taken: list[Any] = []
+
+    def attention(q: Any, k: Any, v: Any, scale: float) -> Any:
+        taken.append(scale)
+        return R.nn.attention(q, k, v, scale=scale)
+
+    fuse = rx.rule(scores, attention)
+    x = R.Tensor((1, 5, 2, 4), "float32")
+
+    @R.function
+    def program(q: x, k: x, v: x):
+        a = R.permute_dims(q, [0, 2, 1, 3])
+        b = R.permute_dims(R.permute_dims(k, [0, 2, 1, 3]), [0, 1, 3, 2])
+        w = R.nn.softmax(R.const([[0.3]]) * R.matmul(a, b), axis=-1)
+        y = R.permute_dims(R.matmul(w, R.permute_dims(v, [0, 2, 1, 3])), [0, 2, 1, 3])
+        return y
+
+    after = fuse(program, verify="values")
+    assert taken == [pytest.approx(0.3)]
+    assert "R.nn.attention" in after.script()
+
+
+def test_variables_are_checked_when_a_rule_is_made() -> None:
+    with pytest.raises(rx.RewriteError, match="two examples that differ"):
+        rx.any_attribute(1, 1)
+    with pytest.raises(rx.RewriteError, match="no attribute of what before builds is its parameter slope"):
+        rx.rule(lambda x, slope=SLOPE: R.exp(x), lambda x: x)
+    with pytest.raises(rx.RewriteError, match="pass the variable on as it is, and compute in after"):
+        rx.rule(lambda x, slope=SLOPE: R.nn.leakyrelu(x, slope * 2), lambda x: x)
+    with pytest.raises(rx.RewriteError, match="an attribute variable may stand for attributes only"):
+        rx.rule(lambda x, slope=SLOPE: x * slope, lambda x: x)
+    with pytest.raises(rx.RewriteError, match="after takes other, which before does not have; it has: x, slope"):
+        rx.rule(lambda x, slope=SLOPE: R.nn.leakyrelu(x, slope), lambda other: other)
+
+
+def test_an_attribute_variable_goes_through_several_outputs() -> None:
+    def before(x: Any, axis: Any = FIRST) -> Any:
+        return R.std(x, axis), R.variance(x, axis)
+
+    def after(x: Any, axis: int) -> Any:
+        spread = R.variance(x, axis)
+        return R.sqrt(spread), spread
+
+    both = rx.rule(before, after)
+
+    @R.function
+    def program(x: R.Tensor((2, 3), "float32")):
+        with R.dataflow():
+            a = R.std(x, [1])
+            b = R.variance(x, [1])
+            R.output(a, b)
+        return a, b
+
+    assert "R.std" not in both(program, verify="values").script()

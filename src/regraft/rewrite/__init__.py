@@ -19,6 +19,7 @@ from .from_functions import rule
 from .from_module import rule_from_module
 from .from_program import ProgramPattern, pattern_from
 from .rule import PatternMatchingRewriter, Rule, RuleSet
+from .rule_variables import any_attribute, any_number
 
 __all__ = [
     "Bindings",
@@ -43,6 +44,8 @@ __all__ = [
     "RuleSet",
     "Site",
     "Written",
+    "any_attribute",
+    "any_number",
     "decline",
     "diff",
     "explain",

@@ -15,12 +15,13 @@ from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, ShapeExpr, Tuple, TupleGetItem, Var, as_expr
 from ..ir.op import Call, Op
 from ..ir.types import TensorType, Type
-from ..pattern.build import is_const, is_expr, is_op, is_shape, is_tuple, is_tuple_get_item, wildcard
+from ..pattern.build import is_const, is_expr, is_op, is_scalar, is_shape, is_tuple, is_tuple_get_item, wildcard
 from ..pattern.context import PatternContext
 from ..pattern.pattern import CallPattern, DFPattern
 from .errors import Decline, RewriteError, decline
 from .from_program import ProgramPattern
 from .rule import Rule
+from .rule_variables import AnyAttribute, AnyNumber, attribute_places, read_attribute
 
 
 def rule(
@@ -35,11 +36,13 @@ def rule(
 
     Args:
         before: a function of expressions, such as ``lambda x, y: R.exp(x) * R.exp(y)``. Each parameter stands for any
-            value; a default narrows it down: a pattern (``scale=is_const()``), or a type (``x=R.Tensor((2, 3))``). It
-            may return several values, which are then replaced together. A part of a program serves as well
-            (`pattern_from`), with its variables as parameters.
+            value; a default narrows it down: a pattern (``scale=is_const()``), or a type (``x=R.Tensor((2, 3))``).
+            With ``slope=any_attribute(0.1, 0.2)`` it stands for an attribute, with ``scale=any_number()`` for a
+            constant of one number. It may return several values, which are then replaced together. A part of a
+            program serves as well (`pattern_from`), with its variables as parameters.
         after: a function of the same parameters, by name, and of loose attributes by name. It gets what they stand for
-            in the program at hand, gives as many values as ``before``, and may return `decline`.
+            in the program at hand, attributes and numbers as Python has them. It gives as many values as ``before``,
+            and may return `decline`.
         name: for messages and reports; by default the name of ``before``.
         approximate: how far values may change, if that is meant: see `Rule`.
         loose: attributes that may have any value, whatever ``before`` writes. One that ``after`` takes is given to it.
@@ -60,9 +63,13 @@ def rule(
         reader = _Reader(called, open_attributes)
         for parameter in given:
             reader.patterns[id(parameter.variable)] = parameter.pattern
-        built = _values(before(*[parameter.variable for parameter in given]))
+        built = _values(before(*[parameter.example(0) for parameter in given]))
+        variables = {p.name: p.kind for p in given if isinstance(p.kind, AnyAttribute)}
+        if variables:
+            again = _values(before(*[parameter.example(1) for parameter in given]))
+            reader.open_attributes = attribute_places(called, built, again, variables)
         outputs = [reader.pattern(value) for value in built]
-    unused = [one.variable.name_hint for one in given if id(one.variable) not in reader.used]
+    unused = [one.name for one in given if id(one.variable) not in reader.used and one.name not in variables]
     if unused:
         raise RewriteError(f"rule {called!r}: before does not use its parameter {unused[0]}, so no match can say it")
     if any(not isinstance(value, Call | TupleGetItem) for value in built):
@@ -70,16 +77,23 @@ def rule(
     absent = [key for key in open_attributes if key not in reader.attributes]
     if absent:
         raise RewriteError(f"rule {called!r}: no call of before has the attribute {absent[0]}, which is to be loose")
-    operands = {one.variable.name_hint: one.pattern for one in given}
-    form = _Form(called, operands, after, reader.attributes, outputs)
+    operands = {one.name: one.pattern for one in given if one.name not in variables}
+    numbers = {one.name for one in given if isinstance(one.kind, AnyNumber)}
+    form = _Form(called, operands, after, reader.attributes, outputs, numbers, variables, reader.places)
     return form.rule(context if len(outputs) > 1 else outputs[0], approximate)
 
 
 class _Parameter(NamedTuple):
     """A parameter of ``before``: the variable that stands for it, and the pattern of what it may be."""
 
+    name: str
     variable: Var
     pattern: DFPattern
+    kind: AnyAttribute | AnyNumber | None = None
+
+    def example(self, which: int) -> Any:
+        """What ``before`` is called with for it, the first or the second time."""
+        return self.kind.examples[which] if isinstance(self.kind, AnyAttribute) else self.variable
 
 
 def _parameters(name: str, before: Callable[..., Any]) -> list[_Parameter]:
@@ -88,13 +102,18 @@ def _parameters(name: str, before: Callable[..., Any]) -> list[_Parameter]:
         default: Any = parameter.default
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise RewriteError(f"rule {name!r}: name each parameter of before; {parameter} says none")
+        variable = Var(parameter.name, default if isinstance(default, Type) else TensorType())
         match default:
             case Type():
-                found.append(_Parameter(Var(parameter.name, default), wildcard().has_ty(default)))
+                found.append(_Parameter(parameter.name, variable, wildcard().has_ty(default)))
             case DFPattern():
-                found.append(_Parameter(Var(parameter.name, TensorType()), default))
+                found.append(_Parameter(parameter.name, variable, default))
+            case AnyNumber():
+                found.append(_Parameter(parameter.name, variable, is_const() & is_scalar(), default))
+            case AnyAttribute():
+                found.append(_Parameter(parameter.name, variable, wildcard(), default))
             case _ if default is parameter.empty:
-                found.append(_Parameter(Var(parameter.name, TensorType()), wildcard()))
+                found.append(_Parameter(parameter.name, variable, wildcard()))
             case _:
                 raise RewriteError(f"rule {name!r}: {parameter} has no pattern and no type as its default")
     return found
@@ -114,6 +133,9 @@ class _Reader:
         self.patterns: dict[int, DFPattern] = {}
         self.used: set[int] = set()
         self.attributes: dict[str, DFPattern] = {}
+        self.open_attributes: dict[int, dict[str, Any]] = {}
+        """For a call, by identity, the attributes that hold variables."""
+        self.places: list[tuple[DFPattern, str, Any]] = []
         self._alive: list[Expr] = []
 
     def pattern(self, expr: Expr) -> DFPattern:
@@ -144,8 +166,10 @@ class _Reader:
         if not op.is_pure:
             raise RewriteError(f"rule {self.name!r}: before calls {op.name}, which has effects; rules move pure values")
         made = CallPattern(is_op(op), [self.pattern(arg) for arg in call.args])
-        exact = {key: value for key, value in call.attrs.items() if key not in self.loose}
+        open_ones = self.open_attributes.get(id(call), {})
+        exact = {key: value for key, value in call.attrs.items() if key not in self.loose and key not in open_ones}
         pattern = made.has_attr(exact) if exact else made
+        self.places.extend((pattern, key, form) for key, form in open_ones.items())
         for key in call.attrs:
             if key in self.loose:
                 if key in self.attributes:
@@ -164,15 +188,22 @@ class _Form:
         after: Callable[..., Any],
         attributes: Mapping[str, DFPattern],
         outputs: Sequence[DFPattern],
+        numbers: Collection[str] = (),
+        variables: Collection[str] = (),
+        places: Sequence[tuple[DFPattern, str, Any]] = (),
     ) -> None:
         self.name = name
         self.after = after
         self.outputs = outputs
+        self.places = places
+        """Attributes that hold variables: of what pattern, and the form of each."""
         wanted = inspect.signature(after).parameters
-        unknown = [key for key in wanted if key not in operands and key not in attributes]
+        unknown = [key for key in wanted if key not in operands and key not in attributes and key not in variables]
         if unknown:
-            known = ", ".join((*operands, *attributes)) or "none"
+            known = ", ".join((*operands, *attributes, *variables)) or "none"
             raise RewriteError(f"rule {name!r}: after takes {unknown[0]}, which before does not have; it has: {known}")
+        self.numbers = [key for key in numbers if key in wanted]
+        self.variables = [key for key in variables if key in wanted]
         self.operands = {key: one for key, one in operands.items() if key in wanted}
         self.attributes = {key: one for key, one in attributes.items() if key in wanted}
 
@@ -205,9 +236,18 @@ class _Form:
 
     def _build(self, matchings: Mapping[Any, Any], bindings: Mapping[Any, Expr]) -> list[Expr] | Decline:
         values = {key: matchings[pattern] for key, pattern in self.operands.items()}
+        for key in self.numbers:
+            values[key] = values[key].data.numpy().reshape(()).item()
         for key, pattern in self.attributes.items():
             call: Any = bindings.get(matchings[pattern], matchings[pattern])
             values[key] = call.attrs[key]
+        found: dict[str, Any] = {}
+        for pattern, key, form in self.places:
+            call = bindings.get(matchings[pattern], matchings[pattern])
+            reason = read_attribute(form, call.attrs[key], found)
+            if reason is not None:
+                return decline(reason)
+        values.update((key, found[key]) for key in self.variables)
         try:
             result = self.after(**values)
         except RegraftError as error:

@@ -1,0 +1,161 @@
+"""Parameters of a rule of two functions that stand for attributes and for numbers, not for values.
+
+Attributes are no expressions, so a function cannot be traced with a stand-in for one. It is called with two examples
+instead: where the two results differ, the attribute is the variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast, final
+
+from ..ir.equality import structural_equal
+from ..ir.expr import Expr, Tuple, TupleGetItem
+from ..ir.op import Call, attribute_key
+from .errors import RewriteError
+
+
+@final
+class AnyAttribute:
+    """A parameter of ``before`` that stands for the value of an attribute; see `any_attribute`."""
+
+    __slots__ = ("examples",)
+
+    def __init__(self, first: Any, second: Any) -> None:
+        if attribute_key(first) == attribute_key(second):
+            raise RewriteError(f"any_attribute needs two examples that differ, got {first!r} twice")
+        self.examples: Final = (first, second)
+
+
+@final
+class AnyNumber:
+    """A parameter of ``before`` that stands for a constant of one number; see `any_number`."""
+
+    __slots__ = ()
+
+
+def any_attribute(first: Any, second: Any) -> Any:
+    """The default of a parameter of ``before`` that stands for any value of an attribute: `rule` reads it.
+
+    ``first`` and ``second`` are two different values that it may have. ``before`` is called with each, and every
+    attribute, or element of one, that is the first one here and the second one there is the variable. ``after`` gets
+    the value that the match has; where the variable stands in several places, they have one value.
+    """
+    return AnyAttribute(first, second)
+
+
+def any_number() -> Any:
+    """The default of a parameter of ``before`` that stands for any constant of one number: `rule` reads it.
+
+    ``before`` gets an expression for it. ``after`` gets the number itself, as Python has it, so that it may become an
+    attribute.
+    """
+    return AnyNumber()
+
+
+class Hole(NamedTuple):
+    """In the place of an attribute, or of an element of one: the variable of that name."""
+
+    name: str
+
+
+class _Places:
+    """Finds the attributes in which two results of ``before`` differ."""
+
+    def __init__(self, rule: str, variables: Mapping[str, AnyAttribute]) -> None:
+        self.rule = rule
+        self.variables = variables
+        self.met: set[str] = set()
+
+    def form(self, call: Call, key: str, first: Any, second: Any) -> Any:
+        """The value of an attribute with holes in it."""
+        if attribute_key(first) == attribute_key(second):
+            return first
+        for name, variable in self.variables.items():
+            if _is_example(first, variable.examples[0]) and _is_example(second, variable.examples[1]):
+                self.met.add(name)
+                return Hole(name)
+        if isinstance(first, tuple) and isinstance(second, tuple):
+            ours, theirs = cast("tuple[Any, ...]", first), cast("tuple[Any, ...]", second)
+            if len(ours) == len(theirs):
+                return tuple([self.form(call, key, a, b) for a, b in zip(ours, theirs, strict=True)])
+        raise RewriteError(
+            f"rule {self.rule!r}: before makes {key}={first!r} of {call.op!r} out of an attribute variable; "
+            "pass the variable on as it is, and compute in after"
+        )
+
+
+def _is_example(value: Any, example: Any) -> bool:
+    """Whether an attribute is an example, as the operator holds it: 1 may have become 1.0, a list a tuple."""
+    if isinstance(example, list):
+        example = tuple(cast("list[Any]", example))
+    return isinstance(value, bool) == isinstance(example, bool) and value == example
+
+
+def attribute_places(
+    rule: str, first: Sequence[Expr], second: Sequence[Expr], variables: Mapping[str, AnyAttribute]
+) -> dict[int, dict[str, Any]]:
+    """For each call of ``first``, by identity, the attributes that hold variables, with a `Hole` for each.
+
+    ``second`` is what ``before`` made of the second examples. Raises `RewriteError` where the two differ in anything
+    else, or where a variable stands nowhere. Cost: linear in the two.
+    """
+    if len(first) != len(second):
+        raise RewriteError(
+            f"rule {rule!r}: before gives {len(first)} values, or {len(second)}, by its attribute variables"
+        )
+    places = _Places(rule, variables)
+    found: dict[int, dict[str, Any]] = {}
+    seen: set[int] = set()
+    pending = list(zip(first, second, strict=False))
+    while pending:
+        ours, theirs = pending.pop()
+        if id(ours) in seen:
+            continue
+        seen.add(id(ours))
+        match ours, theirs:
+            case Call(), Call() if ours.op is theirs.op and len(ours.args) == len(theirs.args):
+                pending.extend(zip(ours.args, theirs.args, strict=True))
+                forms = {key: places.form(ours, key, value, theirs.attrs[key]) for key, value in ours.attrs.items()}
+                open_ones = {key: form for key, form in forms.items() if has_hole(form)}
+                if open_ones:
+                    found[id(ours)] = open_ones
+            case Tuple(), Tuple() if len(ours.fields) == len(theirs.fields):
+                pending.extend(zip(ours.fields, theirs.fields, strict=True))
+            case TupleGetItem(), TupleGetItem() if ours.index == theirs.index:
+                pending.append((ours.tuple_value, theirs.tuple_value))
+            case _ if ours is theirs or structural_equal(ours, theirs):
+                pass
+            case _:
+                raise RewriteError(
+                    f"rule {rule!r}: before builds {ours!r} of the first examples and {theirs!r} of the second; "
+                    "an attribute variable may stand for attributes only"
+                )
+    absent = [name for name in variables if name not in places.met]
+    if absent:
+        raise RewriteError(f"rule {rule!r}: no attribute of what before builds is its parameter {absent[0]}")
+    return found
+
+
+def has_hole(form: Any) -> bool:
+    """Whether there is a `Hole` in the form of an attribute."""
+    if isinstance(form, Hole):
+        return True
+    return isinstance(form, tuple) and any(has_hole(item) for item in cast("tuple[Any, ...]", form))
+
+
+def read_attribute(form: Any, value: Any, known: dict[str, Any]) -> str | None:
+    """Put what the holes of ``form`` hold in ``value`` into ``known``; the reason if it has another form."""
+    if isinstance(form, Hole):
+        before = known.setdefault(form.name, value)
+        same = attribute_key(before) == attribute_key(value)
+        return None if same else f"{form.name} is {before!r} in one place and {value!r} in another"
+    if not isinstance(form, tuple):
+        same = attribute_key(form) == attribute_key(value)
+        return None if same else f"{value!r} is not {form!r}, which before has there"
+    forms = cast("tuple[Any, ...]", form)
+    values = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else ()
+    if len(forms) != len(values):
+        return f"{value!r} is not of the form that before gives it"
+    reasons = [read_attribute(one, item, known) for one, item in zip(forms, values, strict=True)]
+    return next((reason for reason in reasons if reason is not None), None)
