@@ -261,6 +261,8 @@ ELSEWHERE = {
     "QuantizeWeights",
     "RecognizeOperators",
     "RemoveNoOps",
+    "RunCodegen",
+    "SmoothOutliers",
     "SplitProjections",
 }
 """Passes that have such a test of their own, beside what else is asked of them."""

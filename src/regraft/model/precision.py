@@ -24,7 +24,16 @@ from ..ir.op import Call, is_call_of
 from ..ir.program import Function
 from ..ir.visitor import iter_bindings
 from ..passes import report as report_passes
-from ..passes.quantize import Range, Ranges, observed, with_ranges
+from ..passes.quantize import (
+    Magnitudes,
+    Range,
+    Ranges,
+    SmoothOutliers,
+    left_sides,
+    observed,
+    with_magnitudes,
+    with_ranges,
+)
 from ..run import build
 from ..run.originals import RunOriginal, onnx_original, openvino_original
 from ..run.processor import processor_features
@@ -75,6 +84,8 @@ class Search:
     bench: Bench
     before: RunOriginal
     timed: bool = False
+    smoothed: IRModule | None = None
+    """``module`` after `SmoothOutliers`, where samples say what is an outlier."""
     errors_alone: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
     """By the name of a candidate, what was found on the first engine that needed it: the error of each layer alone."""
 
@@ -138,12 +149,12 @@ class Search:
     def _layers(self, one: Candidate) -> list[str]:
         if one.make is None:
             return []
-        done = report_passes(one.make(()), self.module)
+        done = report_passes(one.make(()), self._read_by(one))
         steps = [step for each in done.passes for step in each.rewrote if step.rule in _LAYER_RULES]
         return [step.binding for step in steps if step.function == self.name]
 
     def _tried(self, one: Candidate, keep: Collection[str]) -> Tried:
-        module = one.rules(self.module)
+        module = one.rules(self._read_by(one))
         module = module if one.make is None else one.make(keep)(module)
         entry = build(module, target=one.engine, threads=self.bench.threads, **one.options)[self.name]
 
@@ -157,6 +168,10 @@ class Search:
             error, cosine = max(error, own[0]), min(cosine, own[1])
             agreement = min(agreement, agreement_of(expected, found))
         return Tried(module, run, error, cosine, agreement)
+
+    def _read_by(self, one: Candidate) -> IRModule:
+        """The module that ``one`` begins with: bytes come after smoothing."""
+        return self.smoothed if self.smoothed is not None and one.name.startswith("int8 ") else self.module
 
     def _missed(self, tried: Tried) -> str | None:
         return self.budget.missed(tried.error, tried.cosine, tried.agreement)
@@ -221,6 +236,20 @@ def _said(row: Attempt) -> str:
     return f"{row.name} on {row.engine}"
 
 
+def magnitudes_of(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) -> Magnitudes:
+    """How large each channel of what products read becomes, over all ``samples``, on the default engine."""
+    function = module[name]
+    values = left_sides(function)
+    if not values:
+        return {}
+    entry = build(module.with_function(name, with_magnitudes(function, values)))[name]
+    found: dict[str, np.ndarray] = {}
+    for sample in samples:
+        for value, sizes in zip(values, flat_arrays(entry(*sample)), strict=True):
+            found[value.name_hint] = np.maximum(found.get(value.name_hint, sizes), sizes)
+    return found
+
+
 def calibrated(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) -> dict[str, Range]:
     """What the values that `Quantize` asks for lie in, over all ``samples``.
 
@@ -268,10 +297,14 @@ def choose_precision(
     """
     function = search.module[search.name]
 
+    if samples is not None and precision in ("int8", "auto"):
+        smooth = SmoothOutliers(magnitudes_of(search.module, search.name, samples))
+        search.smoothed = smooth(search.module)
+
     @cache
     def ranges() -> Ranges:
         assert samples is not None
-        return calibrated(search.module, search.name, samples)
+        return calibrated(search.smoothed or search.module, search.name, samples)
 
     listed = candidates(precision, engines, None if samples is None else ranges, has_few_rows=has_few_rows(function))
     rows: list[Attempt] = []

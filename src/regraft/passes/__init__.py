@@ -56,7 +56,7 @@ from .passes import (
     module_pass,
 )
 from .private_functions import InlinePrivateFunctions, RemoveUnusedOutputs, RemoveUnusedParameters
-from .quantize import Quantize, QuantizeDynamic, QuantizeWeights
+from .quantize import Quantize, QuantizeDynamic, QuantizeWeights, SmoothOutliers
 from .recognize_operators import RecognizeOperators
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
 from .reverse_mode import Gradient
@@ -146,6 +146,7 @@ __all__ = [
     "ShardingPlan",
     "ShardingRule",
     "SimplifyTransposes",
+    "SmoothOutliers",
     "SplitProjections",
     "Step",
     "Tape",

@@ -6,6 +6,19 @@ in `weights`. None of them is part of a level: values change by more than roundi
 
 from .blocks import QuantizeWeights
 from .dynamic import QuantizeDynamic
+from .smoothing import Magnitudes, SmoothOutliers, left_sides, with_magnitudes
 from .static import Quantize, Range, Ranges, observed, with_ranges
 
-__all__ = ["Quantize", "QuantizeDynamic", "QuantizeWeights", "Range", "Ranges", "observed", "with_ranges"]
+__all__ = [
+    "Magnitudes",
+    "Quantize",
+    "QuantizeDynamic",
+    "QuantizeWeights",
+    "Range",
+    "Ranges",
+    "SmoothOutliers",
+    "left_sides",
+    "observed",
+    "with_magnitudes",
+    "with_ranges",
+]
