@@ -108,9 +108,6 @@ LEFT_OUT: Final[dict[str, str]] = {
     "Span": "nodes have origins instead: the places in the source model that they came from",
     "FastMathTransform": "changes values beyond rounding",
     "FuseTransposeMatmul": "makes a TensorIR function; engines fuse the two by themselves",
-    "get_valid_counts": "the vocabulary has `all_class_non_max_suppression` of object detection",
-    "multibox_transform_loc": "the vocabulary has `all_class_non_max_suppression` of object detection",
-    "non_max_suppression": "the vocabulary has `all_class_non_max_suppression` of object detection",
 }
 """Names of Relax that are not here, and why."""
 

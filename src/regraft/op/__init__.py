@@ -109,7 +109,14 @@ from .primitive.unary import (
     square,
     trunc,
 )
-from .vision import all_class_non_max_suppression, roi_align, roi_pool
+from .vision import (
+    all_class_non_max_suppression,
+    get_valid_counts,
+    multibox_transform_loc,
+    non_max_suppression,
+    roi_align,
+    roi_pool,
+)
 
 __all__ = [
     "abs",
@@ -171,6 +178,7 @@ __all__ = [
     "full_like",
     "gather_elements",
     "gather_nd",
+    "get_valid_counts",
     "grad",
     "greater",
     "greater_equal",
@@ -208,10 +216,12 @@ __all__ = [
     "min",
     "minimum",
     "mod",
+    "multibox_transform_loc",
     "multinomial_from_uniform",
     "multiply",
     "negative",
     "nn",
+    "non_max_suppression",
     "nonzero",
     "not_equal",
     "null_value",
