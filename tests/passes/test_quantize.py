@@ -147,6 +147,23 @@ def test_weights_in_blocks_take_fewer_bytes_and_run_on_the_engines(bits: int, mo
     np.testing.assert_array_equal(values(from_onnx(model), x), values(done, x))
 
 
+@pytest.mark.parametrize(("bits", "most"), [(8, 0.01), (4, 0.12)])
+def test_blocks_with_a_zero_of_their_own_lose_less_of_weights_of_one_sign(bits: int, most: float) -> None:
+    """A table that words are looked up in, and the product with it."""
+    table = const(np.abs(RNG.standard_normal((72, 96))).astype(np.float32))
+
+    def tied(builder: BlockBuilder, x: Expr) -> Expr:
+        found = builder.emit(R.take(table, const(np.array([3, 70, 3])), axis=0))
+        return R.matmul(R.add(x, found), R.permute_dims(table))
+
+    module, x = module_of((3, 96), tied), arrays(3, 96)
+    expected = values(module, x)
+    plain, shifted = (QuantizeWeights(bits, asymmetric=own)(module) for own in (False, True))
+    assert op_counts(shifted)["com.microsoft.MatMulNBits"] == 1
+    assert error(expected, values(shifted, x)) < 0.8 * error(expected, values(plain, x))
+    assert error(expected, values(shifted, x, target="onnxruntime")) < most
+
+
 @pytest.mark.parametrize("options", [{"bits": 5}, {"block": 24}, {"block": 8}])
 def test_widths_and_blocks_that_do_not_exist_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(PassError, match="QuantizeWeights"):

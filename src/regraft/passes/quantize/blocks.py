@@ -10,7 +10,7 @@ import numpy as np
 from ... import op as ops
 from ...ir.expr import Constant, Expr, Var, const
 from ...ir.module import IRModule
-from ...ir.op import Call
+from ...ir.op import Call, Op
 from ...ir.program import Function
 from ...ir.tensor_data import TensorData
 from ...ir.types import TensorType
@@ -19,7 +19,10 @@ from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ..context import PassContext, PassError
 from ..passes import FunctionPass, Pass
 from .layers import KEPT, PRODUCT, Product, product_of, sources_of
-from .weights import in_blocks
+from .weights import in_asymmetric_blocks, in_blocks, packed
+
+_IN_BYTES: Final = 4
+"""How ``MatMulNBits`` may compute: the other side in bytes too."""
 
 with PatternContext() as _LOOKUP:
     _table, _places = is_const(), wildcard()
@@ -27,10 +30,11 @@ with PatternContext() as _LOOKUP:
 
 
 class _Stored(NamedTuple):
-    """Weights as they are stored: codes (columns, blocks, bytes of a block) and scales (columns, blocks)."""
+    """Weights as they are stored: codes (columns, blocks, bytes of a block), scales and zeros (columns, blocks)."""
 
     codes: Constant
     scales: Constant
+    zeros: np.ndarray | None
 
 
 class _Blocks:
@@ -40,7 +44,8 @@ class _Blocks:
     turned, is stored once.
     """
 
-    def __init__(self, bits: int, block: int, keep: frozenset[str], least: int) -> None:
+    def __init__(self, bits: int, block: int, keep: frozenset[str], least: int, *, asymmetric: bool) -> None:
+        self._asymmetric: Final = asymmetric
         self._bits: Final = bits
         self._block: Final = block
         self._keep: Final = keep
@@ -57,9 +62,10 @@ class _Blocks:
         """``weights`` (rows, columns), which ``constant`` is, or is the transpose of."""
         key = id(constant.data), is_turned
         if key not in self._stored:
-            packed = in_blocks(weights, self._bits, self._block)
-            codes = Constant(TensorData(packed.codes, None, sources_of(constant)))
-            self._stored[key] = _Stored(codes, const(packed.scales))
+            make = in_asymmetric_blocks if self._asymmetric else in_blocks
+            found = make(weights, self._bits, self._block)
+            codes = Constant(TensorData(found.codes, None, sources_of(constant)))
+            self._stored[key] = _Stored(codes, const(found.scales), found.zeros)
         return self._stored[key]
 
     def _product(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
@@ -67,7 +73,13 @@ class _Blocks:
         if not isinstance(layer, Product):
             return layer
         stored = self._store(layer.constant, is_turned=layer.is_turned, weights=layer.weights())
-        return {layer.var: ops.matmul_blocks(layer.data, stored.codes, stored.scales, self._bits, self._block)}
+        if stored.zeros is None:
+            return {layer.var: ops.matmul_blocks(layer.data, stored.codes, stored.scales, self._bits, self._block)}
+        rows, columns = layer.weights().shape
+        sizes = {"K": rows, "N": columns, "bits": self._bits, "block_size": self._block}
+        zeros = const(packed(stored.zeros, self._bits))
+        operator = Op.get("com.microsoft.MatMulNBits")
+        return {layer.var: operator(layer.data, stored.codes, stored.scales, zeros, **sizes, accuracy_level=_IN_BYTES)}
 
     def _lookup(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         var, table, places = matchings[_taken], matchings[_table], matchings[_places]
@@ -92,7 +104,11 @@ class _Blocks:
             codes = ops.stack([ops.floor_mod(codes, sixteen), ops.floor_divide(codes, sixteen)], axis=-1)
         blocks, size = stored.codes.data.shape[1], self._block
         codes = ops.reshape(codes, [*ty.shape, blocks, size])
-        signed = ops.astype(ops.subtract(codes, const(np.int32(2 ** (self._bits - 1)))), "float32")
+        middle: Expr = const(np.int32(2 ** (self._bits - 1)))
+        if stored.zeros is not None:
+            own = Call(call.op, (const(stored.zeros.astype(np.int32)), places), call.attrs)
+            middle = ops.expand_dims(own, [-1])
+        signed = ops.astype(ops.subtract(codes, middle), "float32")
         scaled = ops.multiply(signed, ops.expand_dims(scales, [-1]))
         whole = ops.reshape(scaled, [*ty.shape, blocks * size])
         width = table.data.shape[1]
@@ -101,13 +117,18 @@ class _Blocks:
         return {var: ops.strided_slice(whole, [len(ty.shape)], [0], [width])}
 
 
-def QuantizeWeights(bits: int = 8, block: int = 32, keep: Collection[str] = (), least: int = 4096) -> Pass:
+def QuantizeWeights(
+    bits: int = 8, block: int = 32, keep: Collection[str] = (), least: int = 4096, *, asymmetric: bool = False
+) -> Pass:
     """Store the weights of float32 products, and tables that rows are looked up in, in ``bits`` bits, 8 or 4.
 
     They lie in blocks of ``block`` numbers of a column, with one scale each. ``x @ w`` becomes ``matmul_blocks``; a
     ``take`` of rows takes their codes and scales. A table that is also the last product's weights, turned, is stored
     once for both. With 4 bits the scale of each block is the one, of a few, that errs the least. ``keep`` names
     bindings that stay as they are; those of weights of fewer than ``least`` numbers stay, too.
+
+    ``asymmetric``: each block has a code of its own for 0, so that weights that are mostly of one sign use all codes;
+    ``x @ w`` becomes ONNX Runtime's ``MatMulNBits`` then.
 
     This is for models that wait for memory: a decoder that makes one token after another. On many rows it gains little.
     ONNX Runtime and OpenVINO run it fast. Needs: weights as constants. Guarantees: dtypes and shapes as before. Values
@@ -120,6 +141,6 @@ def QuantizeWeights(bits: int = 8, block: int = 32, keep: Collection[str] = (), 
     kept = frozenset(keep)
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return context.rewrite(function, _Blocks(bits, block, kept, least).rules())
+        return context.rewrite(function, _Blocks(bits, block, kept, least, asymmetric=asymmetric).rules())
 
     return FunctionPass(transform, "QuantizeWeights", keeps_values=False)

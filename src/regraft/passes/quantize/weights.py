@@ -5,6 +5,7 @@ Plain NumPy; what is done with them is the passes' business.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -32,10 +33,14 @@ def per_channel(weights: np.ndarray, axis: int, bits: int = 8) -> PerChannel:
 
 
 class InBlocks(NamedTuple):
-    """``codes``, uint8 of shape (columns, blocks, bytes of a block), and float32 ``scales`` (columns, blocks)."""
+    """``codes``, uint8 of shape (columns, blocks, bytes of a block), and float32 ``scales`` (columns, blocks).
+
+    ``zeros``, uint8 of shape (columns, blocks), are the codes that stand for 0; None for the middle of the codes.
+    """
 
     codes: np.ndarray
     scales: np.ndarray
+    zeros: np.ndarray | None = None
 
 
 _SHARES = (1.0, 0.95, 0.9, 0.85, 0.8)
@@ -70,10 +75,48 @@ def in_blocks(weights: np.ndarray, bits: int, size: int, *, searched: bool = Tru
             least, scales = np.where(better, errors, least), np.where(better, tried, scales)
             best = np.where(better, codes, best)
         full = scales
-    codes = (best + half).astype(np.uint8)
-    if bits == 4:
-        codes = codes[..., 0::2] | (codes[..., 1::2] << 4)
-    return InBlocks(codes, full[..., 0].astype(np.float32))
+    return InBlocks(packed((best + half).astype(np.uint8), bits), full[..., 0].astype(np.float32))
+
+
+def in_asymmetric_blocks(weights: np.ndarray, bits: int, size: int) -> InBlocks:
+    """``weights`` (k, m) as `in_blocks` gives them, with a code of its own for 0 in each block.
+
+    The codes reach from the least to the greatest number of a block, and to 0. Cost: linear, times the scales tried.
+    """
+    rows, columns = weights.shape
+    blocks = -(-rows // size)
+    padded = np.zeros((columns, blocks * size), np.float32)
+    padded[:, :rows] = weights.T
+    values = padded.reshape(columns, blocks, size)
+    most = 2**bits - 1
+    least, greatest = (np.minimum(values.min(axis=2), 0), np.maximum(values.max(axis=2), 0))
+    full = np.where(greatest > least, (greatest - least) / np.float32(most), np.float32(1))[..., None]
+    found: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+    errors = np.full((columns, blocks, 1), np.inf, np.float32)
+    for share in _SHARES if bits < 8 else _SHARES[:1]:
+        scales = (full * np.float32(share)).astype(np.float32)
+        zeros = np.clip(np.rint(-least[..., None] / full), 0, most)
+        codes = np.clip(np.rint(values / scales) + zeros, 0, most)
+        own = np.sum(np.square(values - (codes - zeros) * scales), axis=2, keepdims=True)
+        better = own < errors
+        tried = codes, scales, zeros
+        found = tried if found is None else tuple(map(partial(np.where, better), tried, found))  # type: ignore[assignment]
+        errors = np.where(better, own, errors)
+    assert found is not None
+    codes, scales, zeros = found
+    return InBlocks(packed(codes.astype(np.uint8), bits), scales[..., 0], zeros[..., 0].astype(np.uint8))
+
+
+def packed(codes: np.ndarray, bits: int) -> np.ndarray:
+    """Codes of uint8 with two in a byte along the last axis, if they have 4 bits: the first in the lower half.
+
+    An odd one has a byte of its own.
+    """
+    if bits == 8:
+        return codes
+    if codes.shape[-1] % 2:
+        codes = np.concatenate([codes, np.zeros((*codes.shape[:-1], 1), np.uint8)], axis=-1)
+    return codes[..., 0::2] | (codes[..., 1::2] << 4)
 
 
 def _rounded(values: np.ndarray, scales: np.ndarray, half: int) -> np.ndarray:
