@@ -137,3 +137,11 @@ def test_the_scale_of_a_dequantized_tensor_has_the_gradient_of_finite_difference
     zero = R.const(np.arange(whole.shape[axis], dtype="int8"))
     check_gradient(lambda x, s: R.dequantize(x, s, zero, axis, "float64"), whole, numbers(whole.shape[axis]))
     check_gradient(lambda x, s: R.dequantize(x, s, R.const(3, "int8"), axis, "float64"), whole, numbers())
+
+
+def test_relu6_has_no_gradient_at_its_limits_as_in_pytorch() -> None:
+    x = np.asarray([-1.0, 0.0, 3.0, 6.0, 7.0])
+    tensor = torch.tensor(x, requires_grad=True)
+    (F.relu6(tensor) * torch.tensor(weights(x.shape))).sum().backward()
+    (found,) = gradients(loss_module(R.nn.relu6, [x]), [x])
+    np.testing.assert_array_equal(found, tensor.grad)

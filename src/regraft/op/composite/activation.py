@@ -10,15 +10,16 @@ from typing import Any, Final
 
 from ...ir.dims import dims_equal
 from ...ir.dtypes import is_bool
-from ...ir.expr import Expr
+from ...ir.expr import Expr, PrimValue
 from ...ir.op import Call, Op, Precision, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, Type
 from ..adjoints import collapse_to, known_rank, reshape_like
-from ..primitive.comparison import greater, less_equal
+from ..primitive.comparison import greater, less, less_equal
 from ..primitive.elementary import erf, exp, sigmoid, tanh
+from ..primitive.logical import logical_and
 from ..primitive.reduction import sum
 from ..primitive.reshaping import expand_dims
-from ..primitive.ternary import clip, where
+from ..primitive.ternary import CLIP, clip, where
 from ..rules import (
     OfKinds,
     common_dtype,
@@ -28,7 +29,7 @@ from ..rules import (
     same_type,
     tensor_operand,
 )
-from ..semantics import normalized_exponentials, rounded_once, special_function
+from ..semantics import PROGRAM, apply, normalized_exponentials, rounded_once, special_function
 
 __all__ = [
     "gelu",
@@ -74,12 +75,29 @@ def relu(data: Expr) -> Call:
     return RELU(data)
 
 
-def relu6(data: Expr) -> Call:
-    """``data`` limited to 0 to 6; follows ``torch.nn.functional.relu6``. It is a call of `clip`.
+def _relu6(xp: Any, x: Any) -> Any:
+    limits = (PrimValue(0), PrimValue(6)) if xp.__name__ == PROGRAM else (0, 6)
+    return apply(xp, CLIP, x, *limits)
 
-    Operands: a tensor of numbers. Result: the same shape and dtype. Raises `OpTypeError` for bool.
+
+RELU6 = Op(
+    "relax.nn.relu6",
+    ("data",),
+    infer=OfKinds(same_type, lambda dtype: not is_bool(dtype), "numbers, not bool"),
+    reference=_relu6,
+    traits=(Trait.ELEMENTWISE, Trait.IDEMPOTENT),
+    precision=Precision.FOLLOWS,
+    finite=True,
+)
+
+
+def relu6(data: Expr) -> Call:
+    """``data`` limited to 0 to 6; follows ``torch.nn.functional.relu6``.
+
+    Operands: a tensor of numbers. Result: the same shape and dtype; NaN stays NaN. At 0 and at 6 the gradient is 0, as
+    in PyTorch; that of `clip` is 1 there. Raises `OpTypeError` for bool.
     """
-    return clip(data, 0, 6)
+    return RELU6(data)
 
 
 def _leakyrelu(xp: Any, x: Any, alpha: float) -> Any:
@@ -320,6 +338,11 @@ def log_softmax(data: Expr, axis: int = -1) -> Call:
 def _relu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     # From the output, which is kept anyway: at 0 the gradient is 0, as in PyTorch.
     return [where(less_equal(output, 0.0), 0.0, adjoint)]
+
+
+@RELU6.define_gradient
+def _relu6_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [where(logical_and(greater(output, 0.0), less(output, 6.0)), adjoint, 0.0)]
 
 
 @LEAKYRELU.define_gradient

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ... import op as ops
-from ...ir.expr import Constant, Expr, Tuple, Var, const
+from ...ir.expr import Constant, Expr, PrimValue, Tuple, Var, const
 from ...ir.module import IRModule
 from ...ir.op import Call
 from ...ir.program import Binding, BindingBlock, Function, SeqExpr, VarBinding
@@ -51,7 +51,7 @@ _FOLLOWING: Final = ("relax.add", "relax.multiply", *_POOLS)
 _PASSING: Final = ("relax.nn.max_pool2d", "relax.reshape", "relax.permute_dims", "relax.flatten", "relax.squeeze")
 """What gives elements of its operand, so that these keep their scale."""
 
-_ACTIVATIONS: Final = ("relax.nn.relu", "relax.clip")
+_ACTIVATIONS: Final = ("relax.nn.relu", "relax.nn.relu6", "relax.clip")
 
 with PatternContext() as _CONVOLUTION:
     _data, _weights = wildcard(), is_const()
@@ -70,8 +70,9 @@ with PatternContext() as _COMBINED:
     _combined = is_op("relax.add")(_left, _right) | is_op("relax.multiply")(_left, _right)
 
 _limited, _scale, _zero_point = wildcard(), is_const(), is_const()
-_relu, _clip = is_op("relax.nn.relu")(_limited), is_op("relax.clip")(_limited, wildcard(), wildcard())
-_quantized = is_op("relax.quantize")(_relu | _clip, _scale, _zero_point)
+_relu, _relu6 = is_op("relax.nn.relu")(_limited), is_op("relax.nn.relu6")(_limited)
+_clip = is_op("relax.clip")(_limited, wildcard(), wildcard())
+_quantized = is_op("relax.quantize")(_relu | _relu6 | _clip, _scale, _zero_point)
 
 
 def image_values(function: Function) -> frozenset[Var]:
@@ -194,9 +195,9 @@ def _without_limit(expr: Expr, matchings: dict[Any, Any]) -> Expr | Decline:
     scale, zero_point = (matchings[one].data.numpy() for one in (_scale, _zero_point))
     if expr.attrs.out_dtype != "uint8" or zero_point.any():
         return decline("bytes go below zero, so the limit has an effect")
-    if _clip in matchings:
-        _, least, greatest = matchings[_clip].args
-        low, high = number_of(least), number_of(greatest)
+    if _relu not in matchings:
+        limits = matchings[_clip].args[1:] if _clip in matchings else (PrimValue(0), PrimValue(6))
+        low, high = map(number_of, limits)
         if low != 0 or high is None or high < 254.5 * float(scale.max()):
             return decline("the clip's limits are not those of the bytes")
     return Call(expr.op, (matchings[_limited], *expr.args[1:]), expr.attrs)

@@ -32,7 +32,7 @@ def _gelu(context: Context, x: Expr, *, approximate: str = "none") -> Expr:
 
 @converts("relu6")
 def _relu6(context: Context, x: Expr) -> Expr:
-    return R.clip(x, 0, 6)
+    return R.nn.relu6(x)
 
 
 @converts("leaky_relu")
