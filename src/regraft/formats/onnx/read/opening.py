@@ -23,6 +23,7 @@ STANDARD: Final = ("", "ai.onnx")
 OLDEST_OPSET: Final = 7
 """Models before opset 13 are read as far as their operators mean the same today, and before this one only those
 whose operators ONNX defines as in this one."""
+_LONGEST_REASON: Final = 300
 _FIRST_WITH_DEFAULTS: Final = 4
 """The version of the file format from which on initializers need not be inputs."""
 _LISTED: Final = 10
@@ -83,7 +84,14 @@ def deserialized(
     except ConvertError:
         raise
     except Exception as error:  # onnx-ir raises whatever its parts raise
-        raise ConvertError(f"{where}: the model is damaged: {error}") from error
+        raise ConvertError(f"{where}: the model is damaged, or has what is not read: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong first; the errors around it show the whole model."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error).strip().split("\n")[0][:_LONGEST_REASON] or type(error).__name__
 
 
 def _is_in_order(graph: ir.Graph) -> bool:
