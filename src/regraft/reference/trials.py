@@ -158,12 +158,19 @@ def tolerance(dtype: str) -> float:
 
 
 def difference(
-    expected: Any, actual: Any, *, rtol: float | None = None, atol: float | None = None, place: str = ""
+    expected: Any,
+    actual: Any,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    approximate: float | None = None,
+    place: str = "",
 ) -> Difference | None:
     """Where ``actual`` differs from ``expected`` by more than the tolerance; None if they agree.
 
     Arrays must agree in dtype and shape; NaN agrees with NaN, infinities and whole numbers with themselves only.
-    ``rtol`` is `tolerance` of the dtype, and ``atol`` that times the largest finite value (at least 1), unless given.
+    ``rtol`` is `tolerance` of the dtype, or ``approximate`` if that is more, and ``atol`` that times the largest finite
+    value (at least 1), unless given.
     """
     if isinstance(expected, tuple) and isinstance(actual, tuple):
         fields: tuple[Any, ...] = expected  # pyright: ignore[reportUnknownVariableType]
@@ -171,7 +178,10 @@ def difference(
         if len(fields) != len(others):
             return Difference(place, f"{len(others)} fields instead of {len(fields)}")
         pairs = enumerate(zip(fields, others, strict=True))
-        found = (difference(x, y, rtol=rtol, atol=atol, place=f"{place}[{i}]") for i, (x, y) in pairs)
+        found = (
+            difference(x, y, rtol=rtol, atol=atol, approximate=approximate, place=f"{place}[{i}]")
+            for i, (x, y) in pairs
+        )
         return next((one for one in found if one is not None), None)
     if isinstance(expected, tuple) or isinstance(actual, tuple):
         return Difference(place, f"{_kind(actual)} instead of {_kind(expected)}")
@@ -180,6 +190,8 @@ def difference(
         return Difference(place, f"dtype {got.dtype} instead of {want.dtype}")
     if want.shape != got.shape:
         return Difference(place, f"shape {got.shape} instead of {want.shape}")
+    if rtol is None and approximate is not None:
+        rtol = max(approximate, tolerance(as_dtype(want.dtype)))
     return _array_difference(want, got, rtol, atol, place)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, ShapeExpr, Tuple, TupleGetItem, Var, as_expr
@@ -83,6 +83,10 @@ def rule(
     return form.rule(context if len(outputs) > 1 else outputs[0], approximate)
 
 
+_ANY: Final = TensorType(None, None)
+"""The type of a parameter of which nothing is said."""
+
+
 class _Parameter(NamedTuple):
     """A parameter of ``before``: the variable that stands for it, and the pattern of what it may be."""
 
@@ -102,7 +106,7 @@ def _parameters(name: str, before: Callable[..., Any]) -> list[_Parameter]:
         default: Any = parameter.default
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise RewriteError(f"rule {name!r}: name each parameter of before; {parameter} says none")
-        variable = Var(parameter.name, default if isinstance(default, Type) else TensorType())
+        variable = Var(parameter.name, default if isinstance(default, Type) else _ANY)
         match default:
             case Type():
                 found.append(_Parameter(parameter.name, variable, wildcard().has_ty(default)))

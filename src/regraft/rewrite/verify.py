@@ -155,7 +155,7 @@ class _Check:
                 raise
             except Exception as error:
                 return var, f"the replacement fails where the old value does not: {_told(error)}"
-            found = difference(want, got, rtol=self.approximate)
+            found = difference(want, got, approximate=self.approximate)
             if found is not None:
                 return var, found.text
         return None

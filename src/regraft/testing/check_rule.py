@@ -126,7 +126,7 @@ class _Check:
         self.random = Random(seed)
         self.end = None if seconds is None else perf_counter() + seconds
         self.progress = progress
-        self.rtol = rule.approximate if rtol is None else rtol
+        self.rtol = rtol
         self.atol = atol
         self.report = RuleReport(rule.name)
         self.failures: list[tuple[int, str]] = []
@@ -212,7 +212,14 @@ class _Check:
             return
         if after is not program:
             try:
-                assert_same_values(program, after, rtol=self.rtol, atol=self.atol, seeds=_SEEDS)
+                assert_same_values(
+                    program,
+                    after,
+                    rtol=self.rtol,
+                    atol=self.atol,
+                    approximate=self.rule.approximate,
+                    seeds=_SEEDS,
+                )
                 self.report.programs += 1
             except NotRunnableError:
                 return

@@ -32,14 +32,15 @@ def assert_same_values(
     *,
     rtol: float | None = None,
     atol: float | None = None,
+    approximate: float | None = None,
     seeds: Iterable[int] = range(3),
 ) -> None:
     """Raise `AssertionError` unless both programs compute the same from the same random inputs, once per seed.
 
     Modules must have the same public functions; each is run. Dtypes, shapes and whole numbers must be the same;
-    floats may differ by ``rtol`` relatively (what the dtype allows, if None) and ``atol`` absolutely. The message
-    gives the output, the largest error and both scripts. `NotRunnableError` if ``before`` cannot be built, or runs on
-    no inputs.
+    floats may differ by ``rtol`` relatively (if None, what the dtype allows, or ``approximate`` if that is more) and
+    ``atol`` absolutely. The message gives the output, the largest error and both scripts. `NotRunnableError` if
+    ``before`` cannot be built, or runs on no inputs.
     """
     old, new = _as_module(before), _as_module(after)
     names = [name for name, function in old.items() if not function.is_private or isinstance(before, Function)]
@@ -58,7 +59,7 @@ def assert_same_values(
             )
         for seed in seeds:
             arguments, expected = _run_first(old[name], first[name], seed)
-            problem = _problem(second[name], arguments, expected, rtol, atol)
+            problem = _problem(second[name], arguments, expected, (rtol, atol, approximate))
             if problem is not None:
                 raise AssertionError(
                     f"{name} computes something else after (inputs of seed {seed}): {problem}\n"
@@ -88,13 +89,17 @@ def _run_first(function: Function, run: Callable[..., Any], seed: int) -> tuple[
 
 
 def _problem(
-    run: Callable[..., Any], arguments: list[Any], expected: Any, rtol: float | None, atol: float | None
+    run: Callable[..., Any],
+    arguments: list[Any],
+    expected: Any,
+    allowed: tuple[float | None, float | None, float | None],
 ) -> str | None:
     try:
         actual = run(*arguments)
     except ExecutionError as error:
         return f"it fails: {error}"
-    found = difference(expected, actual, rtol=rtol, atol=atol)
+    rtol, atol, approximate = allowed
+    found = difference(expected, actual, rtol=rtol, atol=atol, approximate=approximate)
     return None if found is None else str(found)
 
 
