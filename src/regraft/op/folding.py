@@ -9,10 +9,12 @@ import numpy as np
 
 from ..ir.dims import SymExpr
 from ..ir.dtypes import itemsize
+from ..ir.errors import OpTypeError
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple
 from ..ir.op import Call, Op, Trait
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType
+from .settle import is_settled
 
 _MOST_ELEMENTS: Final = 4096
 """Constants of more elements are weights, and stay as they are."""
@@ -29,8 +31,8 @@ def folded(call: Call) -> Constant | None:
         return None
     if not call.args or not all(_is_small(arg) for arg in call.args):
         return None
-    if Trait.ELEMENTWISE in op.traits and any(not isinstance(arg, Constant) for arg in call.args):
-        return None  # scalars beside tensors are not settled yet
+    if Trait.ELEMENTWISE in op.traits and not _is_strict(call):
+        return None
     sizes = [size for size in call.ty.shape or () if isinstance(size, int)]
     count = prod(sizes)
     if count > _MOST_ELEMENTS or (count > _MOST_GROWN and _grows(call, count)):
@@ -40,6 +42,13 @@ def folded(call: Call) -> Constant | None:
         operands += [None] * (len(op.operands) - len(operands))
     with np.errstate(all="ignore"):
         return Constant(TensorData(np.asarray(op.reference(np, *operands, **call.attrs))))
+
+
+def _is_strict(call: Call) -> bool:
+    try:
+        return is_settled(call)
+    except OpTypeError:
+        return False  # it has a type and no value, which whoever runs the program says
 
 
 def _grows(call: Call, count: int) -> bool:

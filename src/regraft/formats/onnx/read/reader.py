@@ -476,7 +476,7 @@ class GraphImporter:
             for step in body:
                 step.name = node.name
                 self.node(step)
-            return tuple([inner.get(name) for name in names])
+            return tuple([self.values.get(name) for name in names])
         except UnsupportedNodeError as error:
             raise UnsupportedNodeError(f"{error} (in the function that defines {node.op_type})") from error
         finally:
