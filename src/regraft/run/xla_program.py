@@ -195,6 +195,7 @@ class XlaFunction:
             found = self.compiled.get(signature)
             if found is not None:
                 return found
+            self._check_sizes(signature)
             with self._located():
                 lowered, result = self._lowered(signature)
             if process_count() > 1:
@@ -235,6 +236,12 @@ class XlaFunction:
             collectives_of(compiled.as_text(), self.home.program),
         )
 
+    def _check_sizes(self, signature: Signature) -> None:
+        """Raise `BuildError` where sizes that were open until now do not divide over what cuts them."""
+        names = array_names(signature.template, self._hints)
+        for name, (shape, _) in zip(names, signature.arrays, strict=True):
+            self.home.placement.check_sizes(f"{self.name}: inputs", self._placed.get(name), shape)
+
     def _lowered(self, signature: Signature) -> tuple[Any, Any]:
         placement = self.home.placement
         results: list[Any] = []
@@ -250,7 +257,6 @@ class XlaFunction:
         names = array_names(signature.template, self._hints)
         structures: list[Any] = []
         for name, (shape, dtype) in zip(names, signature.arrays, strict=True):
-            placement.check_sizes(f"{self.name}: inputs", self._placed.get(name), shape)
             structures.append(jax.ShapeDtypeStruct(shape, carrier(dtype), sharding=placement.sharding(name)))
         weights = [
             jax.ShapeDtypeStruct(data.shape, carrier(numpy_dtype(data.dtype)), sharding=placement.sharding(data.name))
