@@ -133,11 +133,11 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.transform.DataflowBlockPass": "made by `dataflowblock_pass`",
     "tvm.relax.transform.FunctionPass": "made by `function_pass`",
     "tvm.relax.dpl.PatternMatchingRewriter": "made by `from_pattern`, `from_module` and `@R.rewriter`",
-    "tvm.relax.build": "takes the engine's name: numpy, onnxruntime, torch, xla, openvino",
+    "tvm.relax.build": "takes the engine's name: numpy, onnxruntime, torch, xla, openvino; `llvm` is numpy",
     "tvm.relax.TensorType": "`shape` is a tuple of dims that reads as a ShapeExpr; there are no devices",
     "tvm.relax.ShapeExpr": "`values` is a tuple of dims: ints and symbolic sizes",
     "tvm.relax.FuncType": "opaque functions have a result type, not a function that derives it",
-    "tvm.relax.VirtualMachine": "runs what `regraft.build` gives; takes and gives arrays",
+    "tvm.relax.VirtualMachine": "runs what `regraft.build` gives; takes and gives arrays; has no `set_instrument`",
     "tvm.relax.training.Trainer": "takes and gives NumPy arrays",
 }
 """Names that are here and mean something else, and what."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..ir.errors import RegraftError
 
 
-class ConvertError(RegraftError):
+class ConvertError(RegraftError, ValueError, RuntimeError):
     """A model that cannot be read, or a program that a format cannot hold; the message says where and why."""
 
 

@@ -19,7 +19,7 @@ from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type, shapes_equal
 from .primitive import broadcast, create, datatype, reduction, reshaping, shape
 
 
-class GradientError(RegraftError, ValueError):
+class GradientError(RegraftError, ValueError, RuntimeError):
     """A gradient that cannot be taken; the message names operator or parameter, the binding, and what to do."""
 
 

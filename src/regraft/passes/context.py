@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Program = TypeVar("Program", Function, IRModule)
 
 
-class PassError(RegraftError):
+class PassError(RegraftError, RuntimeError, ValueError):
     """A pass cannot do what it was asked, or did what it must not; the message names the pass."""
 
 

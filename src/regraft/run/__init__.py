@@ -7,10 +7,11 @@ held.
 
 from ..op.evaluate import provide_program_runner
 from .errors import BuildError, ExecutionError, TypeCheckError
-from .executable import Executable, VirtualMachine
+from .executable import Executable
 from .externs import get_global_func, register_func, remove_global_func
 from .mesh import Mesh
 from .targets import Target, build, register_target, remove_target, runs_on, target_names
+from .virtual_machine import VirtualMachine
 
 __all__ = [
     "BuildError",

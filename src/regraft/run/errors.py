@@ -5,11 +5,11 @@ from __future__ import annotations
 from ..ir.errors import RegraftError
 
 
-class BuildError(RegraftError):
+class BuildError(RegraftError, RuntimeError, ValueError):
     """A module that a target cannot run, or a target that does not exist; nothing has run yet."""
 
 
-class ExecutionError(RegraftError):
+class ExecutionError(RegraftError, RuntimeError):
     """A run that failed: wrong arguments, a failed check, or an error inside an operator or an outside
     function.
 
@@ -18,7 +18,12 @@ class ExecutionError(RegraftError):
     """
 
 
-class TypeCheckError(ExecutionError):
-    """A value that is not of the type that it has to be: an argument, a ``match_cast``, the result of a
-    function.
+class TypeCheckError(ExecutionError, ValueError, TypeError):
+    """A value that is not of the type that it has to be: an argument, a ``match_cast``, the result of a function.
+
+    Relax raises ValueError for some of these and TypeError for others; this is both.
     """
+
+
+class AssertionFailedError(ExecutionError, AssertionError):
+    """A condition of ``R.assert_op`` that does not hold."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ..ir.expr import Expr, ExternFunc
 from ..ir.op import Call, Op
 from ..op.semantics import dtype_name
-from .errors import ExecutionError
+from .errors import AssertionFailedError, ExecutionError
 from .liveness import variables_of
 from .python_source import PythonModule
 
@@ -52,7 +52,8 @@ def located(program: PythonModule, entry: str, error: Exception) -> ExecutionErr
         lines.append(f"  operands: {', '.join(operands[:_MOST_OPERANDS])}{more}")
     if place.var is not None and place.var.origins:
         lines.append(f"  from: {', '.join(map(str, place.var.origins))}")
-    return ExecutionError("\n".join(lines))
+    kind = AssertionFailedError if isinstance(error, AssertionFailedError) else ExecutionError
+    return kind("\n".join(lines))
 
 
 def describe_value(value: Any) -> str:

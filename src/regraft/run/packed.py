@@ -15,7 +15,7 @@ from ..ir.expr import ExternFunc, GlobalVar
 from ..ir.op import Call
 from ..ir.types import TensorType, TupleType, Type
 from .arrays import as_result
-from .errors import BuildError, ExecutionError
+from .errors import AssertionFailedError, BuildError, ExecutionError
 from .externs import get_global_func
 from .loops import write_loop
 from .python_source import Lowering, WriteCall, outside_text
@@ -74,7 +74,7 @@ def assert_holds(condition: Any, *values: Any, form: str) -> tuple[()]:
     """Raise `ExecutionError` unless the boolean scalar ``condition`` holds."""
     if not as_condition(condition):
         message = _message(form, values, ", ")
-        raise ExecutionError(f"the assertion does not hold{': ' if message else ''}{message}")
+        raise AssertionFailedError(f"the assertion does not hold{': ' if message else ''}{message}")
     return ()
 
 

@@ -7,6 +7,7 @@ and imports its framework when it compiles, so a framework that is not used is n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -42,6 +43,9 @@ _targets: Final[dict[str, Target]] = {
 }
 
 
+_RELAX_OPTIONS: Final = ("relax_pipeline", "tir_pipeline", "exec_mode", "system_lib")
+
+
 def register_target(name: str, target: Target) -> None:
     """Let `build` know an engine; raises `BuildError` when the name is taken."""
     if name in _targets:
@@ -64,8 +68,17 @@ def runs_on(target: str, op: Op) -> bool:
     return import_module(_targets[target].module).runs(op)
 
 
-def build(module: IRModule | Function, target: str = DEFAULT_TARGET, **options: Any) -> Executable:
+def build(
+    module: IRModule | Function,
+    target: object = DEFAULT_TARGET,
+    params: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Executable:
     """Make ``module`` ready to run on ``target``.
+
+    A target of TVM's that is the CPU (``"llvm"``, ``"c"``, or an object that prints so) is the reference engine, which
+    runs every program; None is the default. ``params`` are values for parameters of ``main``. Of Relax's other options,
+    ``relax_pipeline``, ``tir_pipeline``, ``exec_mode`` and ``system_lib`` are taken and change nothing.
 
     A function alone is built as a module of it, under its name or ``main``. ``options`` are the engine's own.
     Cost: linear in the bindings. Raises `BuildError` for a target or option that does not exist and for a
@@ -76,6 +89,10 @@ def build(module: IRModule | Function, target: str = DEFAULT_TARGET, **options: 
         module = IRModule.from_expr(module)
     if not isinstance(module, IRModule):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise BuildError(f"build takes a module or a function, not a {type(module).__name__}")
+    target = _engine_name(target)
+    options = {name: value for name, value in options.items() if name not in _RELAX_OPTIONS}
+    if params:
+        module = module.with_function("main", module["main"].bind_params({**params}))
     found = _targets.get(target)
     if found is None:
         raise BuildError(f"there is no target {target!r}; there are: {', '.join(_targets)}")
@@ -91,4 +108,15 @@ def build(module: IRModule | Function, target: str = DEFAULT_TARGET, **options: 
         module = settled(module)
     except OpTypeError as error:
         raise BuildError(f"this call has a type and no value: {error}") from error
-    return compile_module(module, **options)
+    executable: Executable = compile_module(module, **options)
+    executable.parameters = {
+        name: tuple(param.name_hint for param in function.params) for name, function in module.items()
+    }
+    return executable
+
+
+def _engine_name(target: object) -> str:
+    if target is None:
+        return DEFAULT_TARGET
+    name = target if isinstance(target, str) else str(getattr(target, "kind", target))
+    return "numpy" if name.split()[:1] in (["llvm"], ["c"]) else name

@@ -11,8 +11,10 @@ _WIDEST = 160
 """Characters of an offending line that are shown; the rest is cut around the fault."""
 
 
-class ParseError(RegraftError):
+class ParseError(RegraftError, RuntimeError, ValueError, TypeError):
     """A text that is no program, pointing at the place.
+
+    Relax tells faults of a text by RuntimeError, ValueError or TypeError, depending on what finds them; this is each.
 
     ``line`` and ``column`` count from 1, ``source`` names the text (a file name, or ``<text>``),
     ``source_line`` is the offending line, ``reason`` the message without the place. ``__cause__`` is the

@@ -1,0 +1,162 @@
+"""An executable under the name and with the calls that Relax gives it: by name, with kept arguments, saved, timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+from warnings import warn
+
+import numpy as np
+
+from .errors import ExecutionError
+from .executable import Entry, Executable
+
+
+class BenchmarkResult(NamedTuple):
+    """The time of one call of a function, in seconds, as each repetition found it."""
+
+    results: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Their mean."""
+        return float(np.mean(self.results))
+
+    @property
+    def median(self) -> float:
+        """Their median."""
+        return float(np.median(self.results))
+
+    @property
+    def min(self) -> float:
+        """The least."""
+        return min(self.results)
+
+    @property
+    def max(self) -> float:
+        """The greatest."""
+        return max(self.results)
+
+    @property
+    def std(self) -> float:
+        """Their standard deviation."""
+        return float(np.std(self.results))
+
+
+class VirtualMachine:
+    """An executable on a device: ``vm["main"](*arrays)``, as in Relax.
+
+    ``device`` is None, a name such as ``"cpu"``, or any object that prints as one; an executable runs where
+    its target runs, so another device raises `ExecutionError`. ``memory_cfg`` is taken and changes nothing.
+    """
+
+    __slots__ = ("_inputs", "_results", "_saved", "executable")
+    executable: Executable
+
+    def __init__(self, executable: Executable, device: object = None, memory_cfg: object = None) -> None:
+        del memory_cfg
+        several = isinstance(device, list | tuple)
+        devices = cast("Sequence[object]", device) if several else (device,)
+        for one in devices:
+            name = "cpu" if one is None else str(one)
+            if not name.startswith(executable.device_kinds):
+                raise ExecutionError(f"target {executable.target!r} runs on {executable.runs_where}, not on {name!r}")
+        self.executable = executable
+        self._inputs: dict[str, tuple[Any, ...]] = {}
+        self._saved: dict[str, Callable[..., Any]] = {}
+        self._results: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Entry:
+        saved = self._saved.get(name)
+        if saved is not None:
+            return saved
+        entry = self.executable[name]
+        if name not in self._inputs:
+            return entry
+
+        def refuse(*_arguments: Any) -> Any:
+            raise ExecutionError(f"{name!r} has kept arguments: run it with invoke_stateful({name!r})")
+
+        return refuse
+
+    def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+        """Keep the arguments of a function, by position or by name, for `invoke_stateful`."""
+        self._inputs[func_name] = self._arguments(func_name, args, kwargs)
+
+    def invoke_stateful(self, func_name: str) -> None:
+        """Run a function on the arguments that `set_input` kept; `get_outputs` gives what it returns."""
+        if func_name not in self._inputs:
+            raise ExecutionError(f"{func_name!r} has no arguments yet: call set_input({func_name!r}, ...) first")
+        self._results[func_name] = self.executable[func_name](*self._inputs[func_name])
+
+    def get_outputs(self, func_name: str) -> Any:
+        """What the last `invoke_stateful` of a function gave; a tuple of results as a tuple."""
+        if func_name not in self._results:
+            raise ExecutionError(f"{func_name!r} has not run yet: call invoke_stateful({func_name!r}) first")
+        return self._results[func_name]
+
+    def save_function(
+        self, func_name: str, saved_name: str, *args: Any, include_return: bool = True, **kwargs: Any
+    ) -> None:
+        """Make ``vm[saved_name]()`` a call of a function with these arguments; without its result if not wanted.
+
+        Raises `ExecutionError` where the module has a function of that name.
+        """
+        if saved_name in self.executable:
+            raise ExecutionError(f"the module has a function {saved_name!r}; save this one under another name")
+        entry, arguments = self.executable[func_name], self._arguments(func_name, args, kwargs)
+
+        def saved() -> Any:
+            result = entry(*arguments)
+            return result if include_return else None
+
+        self._saved[saved_name] = saved
+
+    def _arguments(self, name: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The arguments of a function in order; those without a name fill the places that are left."""
+        known = self.executable.parameters.get(name, ())
+        for extra in named.keys() - set(known):
+            warn(f"{name!r} has no parameter {extra!r}; it is left out", stacklevel=3)
+        if not named:
+            return args
+        rest = list(args)
+        missing = [param for param in known if param not in named]
+        if len(missing) != len(rest):
+            raise ExecutionError(
+                f"{name}({', '.join(known)}): {len(rest)} arguments for {', '.join(missing) or 'none'}"
+            )
+        return tuple([named[param] if param in named else rest.pop(0) for param in known])
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: object = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
+        **_rest: Any,
+    ) -> Callable[..., BenchmarkResult]:
+        """What times a function: called with its arguments, it runs it once and then ``repeat`` times ``number`` times.
+
+        A repetition takes ``min_repeat_ms`` at least. ``"invoke_stateful"`` is timed with a function's name as its
+        argument. Relax's other options are taken and change nothing.
+        """
+        del dev
+        entry: Callable[..., Any] = self.invoke_stateful if func_name == "invoke_stateful" else self[func_name]
+
+        def evaluate(*args: Any) -> BenchmarkResult:
+            entry(*args)
+            found: list[float] = []
+            for _ in range(repeat):
+                count, start = 0, time.perf_counter()
+                while count < number or (time.perf_counter() - start) * 1e3 < min_repeat_ms:
+                    entry(*args)
+                    count += 1
+                found.append((time.perf_counter() - start) / count)
+            return BenchmarkResult(tuple(found))
+
+        return evaluate
+
+    def __repr__(self) -> str:
+        return f"VirtualMachine({self.executable!r})"
