@@ -40,11 +40,11 @@ _NEAR: Final = 1e-5
 _HEADER: Final = """\
 # Architectures
 
-`python -m bench architectures` writes this page. Each model is made from its configuration at a small size, with all
-kinds of its layers and random weights, by transformers {transformers} and diffusers {diffusers}; exported by PyTorch
-{torch}, read by `from_torch`, optimized at the default level, and run on ONNX Runtime before and after. A difference is
-the largest one of any output from what the model gives in PyTorch, relative to the largest element of that output, in
-float32. {good} of {all} agree within {tolerance:g}, {close} of them within {near:g}.
+`python -m bench architectures` writes this page. transformers {transformers} and diffusers {diffusers} make each model
+from its configuration, at a small size, with all kinds of its layers and random weights. PyTorch {torch} exports it,
+`from_torch` reads it, and ONNX Runtime runs it before and after optimization at the default level. The difference is
+the largest one of any output from PyTorch's output, relative to the largest element of that output, in float32. {good}
+of {all} models agree within {tolerance:g}, {close} of them within {near:g}.
 """
 
 

@@ -70,10 +70,10 @@ def combined() -> Table:
         "Parallel matmuls",
         ("model", "weights", "matmuls", "combined", "groups"),
         tuple(rows),
-        "Full depth and full width; weights are parameters without numbers, of models on PyTorch's meta device. "
-        "Matmuls of linear layers, those inside attention not counted, before and after `CombineParallelMatmul`. "
-        "`EliminateCommonSubexpr` runs before: each block of a UNet applies the same activation to the time embedding, "
-        "and only then do the layers behind it share their left side.",
+        "The models have full depth and full width, with weights on PyTorch's meta device. The table counts the "
+        "matmuls of linear layers, without those inside attention, before and after `CombineParallelMatmul`. "
+        "`EliminateCommonSubexpr` runs first: each block of a UNet applies the same activation to the time embedding, "
+        "and the layers after it share their left side only when these are one.",
     )
 
 
@@ -95,17 +95,15 @@ def fused() -> Table:
         "Attention",
         ("model, attention written out", "softmax before", "fused", "permute_dims before", "after"),
         tuple(rows),
-        'Full depth and narrow, exported with `attn_implementation="eager"`, after `FoldConstant` has computed their '
-        "masks, which takes models with numbers.",
+        'The models have full depth and narrow layers, and are exported with `attn_implementation="eager"`. '
+        "`FoldConstant` computes their masks first; this needs models with numbers.",
     )
 
 
 def main() -> None:
     """Print the page."""
     print("# Models\n")
-    print(
-        "What the passes find in today's models. `python -m bench.model_counts > docs/models.md` makes this page from"
-    )
+    print("This page shows what the passes find in published models. `python -m bench.model_counts` generates it from")
     print("the models, built from their published configurations.\n")
     print("\n".join(table.markdown() for table in (combined(), fused())), end="")
 

@@ -72,8 +72,8 @@ IN_TVM: Final = frozenset(
 _TITLE: Final = """\
 # Operators with a gradient
 
-Here and in TVM 0.27, as `make docs` finds it: {here} operators have a gradient here, {both} of them in TVM as well.
-Operators that stop the gradient, and those that have none, are on the [page of all operators](ops.md).
+`make docs` generates this page. {here} operators have a gradient here, and {both} of them have one in TVM 0.27 as well.
+The [page of all operators](ops.md) also shows the operators that stop the gradient or have none.
 
 | operator | here | TVM 0.27 |
 | --- | --- | --- |

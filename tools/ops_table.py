@@ -24,13 +24,13 @@ NONE: Final = "–"
 _HEADER: Final = """\
 # Operators
 
-Every operator of the vocabulary, as `make docs` finds it in the code. A call is checked by its **type rule**
-when it is built. Its **reference** semantics are written once, over the Python array API standard; where the cell
-says "engine", the operator leaves the program (a call of an outside function, printing), and each engine runs it
-in its own way. Under **gradient**, "stops" means that no gradient passes through. The other columns say which
-engines run it: ONNX Runtime, PyTorch and XLA; "–" is not yet. A consumer of programs has a row of its own for every
-**primitive**; a **composite** it may take as the program of primitives that its reference is. The **precision** says
-whether an operator leads into narrow dtypes, follows where its operands are narrow, or keeps float32.
+This page lists every operator. `make docs` generates it from the code. The **type rule** checks a call when it is
+built. The **reference** semantics are written once, over the Python array API standard. "engine" means that the
+operator leaves the program (a call of an outside function, printing); each engine runs it in its own way. In the
+column **gradient**, "stops" means that no gradient passes through. The next columns name the engines that run the
+operator: ONNX Runtime, PyTorch and XLA; "–" means not yet. Engines, writers and gradients have a rule for every
+**primitive**. They may decompose a **composite** into primitives by its reference. The **precision** says whether an
+operator leads into narrow dtypes, follows narrow operands, or keeps float32.
 """
 
 _TARGETS: Final = {"onnx": "onnxruntime", "torch": "torch", "xla": "xla"}

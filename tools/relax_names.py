@@ -145,7 +145,7 @@ DIFFERS: Final[dict[str, str]] = {
 _HEADER: Final = """\
 # Coming from TVM Relax
 
-A program that was written for `tvm.relax` runs after its imports are changed:
+A program for `tvm.relax` runs here after you change its imports:
 
 | in a program for Relax | here |
 |---|---|
@@ -157,27 +157,26 @@ A program that was written for `tvm.relax` runs after its imports are changed:
 | `tvm.relax.expr_functor`, `tvm.relax.binding_rewrite` | `regraft.expr_functor`, `regraft.binding_rewrite` |
 | `tvm.transform.PassContext`, `Sequential` ... | `regraft.transform.PassContext`, `Sequential` ... |
 
-Errors are `ValueError` and `TypeError` where Relax raises either, and all of them are `regraft.RegraftError`.
+Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of its errors are `regraft.RegraftError`.
 
-## What differs on purpose
+## Deliberate differences
 
-- **Types are exact.** Where Relax gives up a shape (`R.add` of `(2, 3)` and `(m, n)`), the type here says what is
-  known. The shape of a tensor is its sizes, never a variable that holds a shape.
+- **Types are exact.** For some calls Relax gives up the shape (`R.add` of `(2, 3)` and `(m, n)`). Here the type keeps
+  every known size. The shape of a tensor is its sizes, never a variable that holds a shape.
 - **Checks come early.** A wrong call fails where it is written, not when it is normalized. Calls that Relax types and
   never computes (`subtract` of two bools, `bitwise_and` of floats) fail when they are built.
 - **Truth values beside numbers are numbers.** `R.add` of bool and float32 is float32 in either order, as the value is
   there. Logic on numbers gives 0 or 1 in their dtype. A scalar beside a tensor of rank 0 gives rank 0.
 - **Programs never change.** Functions, blocks and expressions are immutable. A module's table may be edited in place.
-- **Two values are in doubt in other tools and are settled here.** The gradient of `relu` at 0 is 0, as in PyTorch.
+- **Two values that differ between tools are fixed here.** The gradient of `relu` at 0 is 0, as in PyTorch.
   `CategoricalCrossEntropyLoss` with `reduction="mean"` divides by the number of samples.
 - **Sizes are at least 0.** A size variable that is a scalar parameter may be negative.
 - **Rewriting terminates or says why.** Rules that undo each other end with an error that shows the loop.
 
 ## Names
 
-`same`: the name is here, with the arguments that it has in Relax. `more`: with these, and with others of its own.
-`differs`: it is here, and the last column says what is different. `left out`: it is not here, and the last column says
-why.
+`same`: the name has the same arguments as in Relax. `more`: it has these arguments and further ones. `differs`: the
+last column describes the difference. `left out`: the name does not exist here, and the last column gives the reason.
 """
 
 

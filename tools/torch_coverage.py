@@ -18,10 +18,10 @@ from regraft.formats.torch.context import HANDLERS
 _HEADER: Final = """\
 # Operators of PyTorch
 
-`regraft.from_torch` reads {handled} overloads of ATen operators. This page lists the {core} that PyTorch {version}
-calls its core set, which every model can be decomposed to, and the others, which are read without being decomposed. An
-operator that is in neither list is first decomposed by PyTorch, by itself; what has no counterpart then is an error
-that lists all such operators with their places.
+`regraft.from_torch` reads {handled} overloads of ATen operators. This page first lists the {core} operators of the
+core set of PyTorch {version}; every model can be decomposed into these. Then it lists the other operators that are read
+directly. PyTorch itself decomposes an operator that is in neither list. If some operators still have no counterpart,
+one error lists all of them with their places.
 
 `python -m tools.torch_coverage` prints this page.
 
