@@ -14,6 +14,7 @@ from regraft.analysis import well_formed
 from regraft.engine import BuildError
 from regraft.ir import IRModule, assert_structural_equal
 from regraft.ir.hashing import structural_hash
+from regraft.passes.pipeline import available_passes
 from regraft.testing import Options, programs, random_inputs, random_module
 from regraft.transform import Legalize, ToMixedPrecision, op_counts
 
@@ -76,3 +77,18 @@ def test_half_precision_around_a_loop_keeps_the_types_inside() -> None:
         narrow = ToMixedPrecision()(module)
         well_formed(narrow)
         _same(_run(narrow), _run(module), 0.2)
+
+
+def test_every_pass_keeps_the_values_of_programs_with_loops() -> None:
+    rounding = {"QuantizeDynamic", "QuantizeWeights", "ToMixedPrecision"}
+    other_form = {"BundleModelParams", "LazyGetInput", "LazySetOutput", "LazyTransformParams", "LiftTransformParams"}
+    for seed in (3, 20, 31, 104):  # 20 writes a function with a loop out in a dataflow block of a loop's body
+        module = random_module(seed, 20, LOOPS)
+        expected = _run(module)
+        for name, make in available_passes().items():
+            if name == "RemovePurityChecking":
+                continue  # it asks for programs without dataflow blocks
+            changed = make()(module)
+            well_formed(changed)
+            if name not in other_form:
+                _same(_run(changed), expected, 0.2 if name in rounding else 1e-3)

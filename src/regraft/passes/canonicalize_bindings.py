@@ -166,8 +166,10 @@ def _planned(function: Function) -> _Plan:
         elif isinstance(value, Constant):
             plan.constants[var] = value
         values.known[var] = value
-    for var, home in homes.items():
-        if home is not None and type(var) is Var and var not in seen_outside:
+    # What a function inside a dataflow block binds is in a block of its own.
+    own = {binding.var for home in set(homes.values()) if home is not None for binding in home}
+    for var in homes:
+        if var in own and type(var) is Var and var not in seen_outside:
             plan.local[var] = DataflowVar(var.name_hint, var.ty, var.origins)
     for var, target in values.aliases.items():
         _settle(plan, var, target)
