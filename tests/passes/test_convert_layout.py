@@ -29,10 +29,10 @@ FOLLOWERS: dict[str, tuple[Callable[..., Expr], list[tuple[int, ...]], int]] = {
     "a sum that keeps axes": (lambda _b, y: R.sum(y, axis=[1, -1], keepdims=True), [], 3),
     "a sum that leaves two axes": (lambda _b, y: R.sum(y, axis=[0, 2]), [], 3),
     "a maximum of all": (lambda _b, y: R.max(y), [], 2),
-    "argmax": (lambda _b, y: R.argmax(y, axis=1), [], 2),
+    "argmax": (lambda _b, y: R.argmax(y, axis=1), [], 3),
     "softmax": (lambda _b, y: R.nn.softmax(y, axis=1), [], 3),
     "concat": (lambda _b, y, b: R.concat([y, b, y], axis=1), [(2, 5, 7, 8)], 4),
-    "split": (lambda b, y: b.emit(R.split(y, 2, axis=1))[1], [], 3),
+    "split": (lambda b, y: b.emit(R.split(y, 2, axis=1))[1], [], 4),
     "split, whole": (lambda _b, y: R.split(y, 2, axis=-1), [], 4),
     "batch norm": (
         lambda b, y, *p: b.emit(R.nn.batch_norm(y, *p, axis=1, training=False))[0],

@@ -18,7 +18,7 @@ from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding
-from ..ir.types import OBJECT, FuncType, PrimType, TupleType, Type
+from ..ir.types import OBJECT, FuncType, PrimType, TupleType, Type, erase_unbound, type_symvars
 from ..ir.visitor import iter_bindings
 from .context import PassContext, PassError
 from .normalize import to_plain_blocks
@@ -178,7 +178,10 @@ def LazyGetInput() -> Pass:
 
         body = _Fetching(function, function.params[count:], fetch).run()
         attrs = {**function.attrs, "num_input": count + 1}
-        return Function([*function.params[:count], getter], body, function.ret_ty, function.is_pure, attrs)
+        inputs = function.params[:count]
+        sizes = {size for param in inputs for size in type_symvars(param.ty)}
+        ret_ty = erase_unbound(function.ret_ty, sizes.__contains__)
+        return Function([*inputs, getter], body, ret_ty, function.is_pure, attrs)
 
     return FunctionPass(transform, "LazyGetInput", keeps_values=False)
 

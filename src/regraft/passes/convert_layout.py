@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import is_
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from ..ir.builder import NameSupply
-from ..ir.expr import DataflowVar, Expr, Tuple, TupleGetItem, Var
+from ..ir.dims import dims_equal
+from ..ir.expr import DataflowVar, Expr, PrimValue, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.op import Call, Op, Trait
-from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import UNKNOWN_NDIM, TensorType
 from ..ir.visitor import iter_bindings
 from ..op import permute_dims
 from ..pattern.matcher.view import leaves_of
+from ..rewrite.session import substitute
 from .context import PassContext, PassError
 from .passes import FunctionPass, Pass
 
@@ -39,7 +41,6 @@ class _Converter:
             self._names.reserve(binding.var.name_hint)
         self._kept: dict[Var, tuple[Var, Permutation]] = {}
         self._tuples: dict[Var, tuple[Var, list[Permutation]]] = {}
-        self._bound: set[Var] = set()
         self._row: list[Binding] = []
 
     def run(self) -> Function:
@@ -53,24 +54,20 @@ class _Converter:
     def _block(self, block: DataflowBlock) -> BindingBlock:
         self._row = []
         for binding in block.bindings:
-            arranged = self._arranged(binding.value) if isinstance(binding, VarBinding) else None
+            is_output = not isinstance(binding.var, DataflowVar)
+            fixed = isinstance(binding, MatchCast) or (is_output and isinstance(binding.value, Tuple | TupleGetItem))
+            arranged = None if fixed else self._arranged(binding.value)
             if arranged is None:
-                for leaf in leaves_of(binding.value):
-                    self._put_back(leaf)
-                self._row.append(binding)
-                self._bound.add(binding.var)
+                self._row.append(self._on_values(binding))
             else:
                 self._keep(binding.var, *arranged)
-        for binding in block.bindings:
-            if not isinstance(binding.var, DataflowVar):
-                self._put_back(binding.var)
         same = len(self._row) == len(block) and all(map(is_, self._row, block.bindings))
         return block if same else DataflowBlock(self._row)
 
     def _keep(self, var: Var, value: Expr, permutation: Permutation | list[Permutation]) -> None:
-        if isinstance(permutation, tuple) and permutation == tuple(range(len(permutation))):
+        orders = permutation if isinstance(permutation, list) else [permutation]
+        if all(order == tuple(range(len(order))) for order in orders):
             self._row.append(VarBinding(var, value))
-            self._bound.add(var)
             return
         new = DataflowVar(self._names.fresh(var.name_hint), value.ty, var.origins)
         self._row.append(VarBinding(new, value))
@@ -78,32 +75,59 @@ class _Converter:
             self._tuples[var] = (new, permutation)
         else:
             self._kept[var] = (new, permutation)
-            if not isinstance(var, DataflowVar):
-                self._put_back(var)
+        if not isinstance(var, DataflowVar):
+            back = self._back(var)
+            assert back is not None
+            self._row.append(VarBinding(var, back))
+            self._kept.pop(var, None)
+            self._tuples.pop(var, None)
 
     def _emit(self, value: Expr) -> Var:
         var = DataflowVar(self._names.fresh("lv"), value.ty)
         self._row.append(VarBinding(var, value))
         return var
 
-    def _put_back(self, leaf: Expr) -> None:
-        """Bind a variable that is kept in another order to its value, where that has not been done."""
-        if not isinstance(leaf, Var) or leaf in self._bound:
-            return
-        if leaf in self._kept:
-            new, permutation = self._kept[leaf]
-            self._row.append(VarBinding(leaf, permute_dims(new, _inverse(permutation))))
-        elif leaf in self._tuples:
-            new, permutations = self._tuples[leaf]
-            fields = [TupleGetItem(new, index) for index in range(len(permutations))]
-            back = [
-                self._emit(f if p == tuple(range(len(p))) else permute_dims(self._emit(f), _inverse(p)))
-                for f, p in zip(fields, permutations, strict=True)
-            ]
-            self._row.append(VarBinding(leaf, Tuple(back)))
+    def _back(self, var: Var) -> Expr | None:
+        """What ``var`` is, made of what is kept for it; None for one that is kept as it is."""
+        if var in self._kept:
+            new, permutation = self._kept[var]
+            return permute_dims(new, _inverse(permutation))
+        if var not in self._tuples:
+            return None
+        new, permutations = self._tuples[var]
+        fields: list[Expr] = []
+        for index, order in enumerate(permutations):
+            field = self._emit(TupleGetItem(new, index))
+            fields.append(
+                field if order == tuple(range(len(order))) else self._emit(permute_dims(field, _inverse(order)))
+            )
+        return Tuple(fields)
+
+    def _on_values(self, binding: Binding) -> Binding:
+        """``binding`` with the axes of what it works on put back, each time that it is used."""
+
+        def put_back(operand: Expr) -> Expr:
+            if isinstance(operand, Tuple):
+                return Tuple([put_back(field) for field in operand.fields])
+            back = self._back(operand) if isinstance(operand, Var) else None
+            return operand if back is None else back if isinstance(back, Tuple) else self._emit(back)
+
+        value = binding.value
+        if not any(leaf in self._kept or leaf in self._tuples for leaf in leaves_of(value)):
+            return binding
+        if isinstance(value, If | Function):
+            table = {leaf: put_back(leaf) for leaf in leaves_of(value) if isinstance(leaf, Var)}
+            new = substitute(value, table)
+        elif isinstance(value, Call):
+            new = value.with_args([put_back(arg) for arg in value.args])
+        elif isinstance(value, TupleGetItem):
+            whole = put_back(value.tuple_value)
+            new = whole.fields[value.index] if isinstance(whole, Tuple) else TupleGetItem(whole, value.index)
         else:
-            return
-        self._bound.add(leaf)
+            new = put_back(value)
+        return (
+            MatchCast(binding.var, new, binding.ty) if isinstance(binding, MatchCast) else VarBinding(binding.var, new)
+        )
 
     # --- what handlers use
 
@@ -129,7 +153,12 @@ class _Converter:
         if isinstance(value, TupleGetItem) and isinstance(value.tuple_value, Var) and value.tuple_value in self._tuples:
             new, permutations = self._tuples[value.tuple_value]
             return TupleGetItem(new, value.index), permutations[value.index]
-        if not isinstance(value, Call) or not isinstance(value.op, Op):
+        if isinstance(value, Tuple) and any(field in self._kept for field in value.fields):
+            orders = [self.order_of(field) for field in value.fields]
+            if all(order is not None for order in orders):
+                fields = [self._kept[field][0] if field in self._kept else field for field in value.fields]  # pyright: ignore[reportArgumentType]
+                return Tuple(fields), cast("list[Permutation]", orders)
+        if not isinstance(value, Call) or not isinstance(value.op, Op) or value.op.name in _STAYS:
             return None
         wanted = self.layouts(value)
         if wanted is not None:
@@ -245,6 +274,57 @@ def _permuted(converter: _Converter, call: Call, order: Permutation) -> Arranged
     return permute_dims(converter.in_order(call.args[0], order), places), tuple(range(len(order)))
 
 
+def _squeezed(converter: _Converter, call: Call, order: Permutation) -> Arranged | None:
+    ty = call.args[0].ty
+    axes = call.attrs.axis
+    if axes is None:
+        shape = ty.shape if isinstance(ty, TensorType) else None
+        if shape is None:
+            return None
+        axes = [axis for axis, size in enumerate(shape) if dims_equal(size, 1) is True]
+    axes = _axes(axes, len(order))
+    places = tuple(sorted(order.index(axis) for axis in axes))
+    left = [axis for axis in order if axis not in axes]
+    new = Call(call.op, [converter.in_order(call.args[0], order)], {**call.attrs, "axis": places})
+    return new, tuple(sorted(left).index(axis) for axis in left)
+
+
+def _expanded(converter: _Converter, call: Call, order: Permutation) -> Arranged:
+    given: Any = call.attrs.axis
+    axes = [given] if isinstance(given, int) else list(given)
+    rank = len(order) + len(axes)
+    added = [axis % rank for axis in axes]
+    places = [axis for axis in range(rank) if axis not in added]
+    moved = iter(order)
+    result = tuple(axis if axis in added else places[next(moved)] for axis in range(rank))
+    return Call(call.op, [converter.in_order(call.args[0], order)], call.attrs), result
+
+
+def _sliced(converter: _Converter, call: Call, order: Permutation) -> Arranged | None:
+    axes = call.args[1]
+    if not isinstance(axes, Tuple) or not all(isinstance(axis, PrimValue) for axis in axes.fields):
+        return None
+    places = [
+        PrimValue(order.index(axis.value % len(order)))
+        for axis in axes.fields
+        if isinstance(axis, PrimValue) and isinstance(axis.value, int)
+    ]
+    if len(places) < len(axes.fields):
+        return None
+    args = [converter.in_order(call.args[0], order), Tuple(places), *call.args[2:]]
+    return Call(call.op, args, call.attrs), order
+
+
+def _grouped(converter: _Converter, call: Call, order: Permutation) -> Arranged:
+    rank = len(order)
+    attrs = {
+        **call.attrs,
+        "channel_axis": order.index(call.attrs.channel_axis % rank),
+        "axes": tuple(order.index(axis % rank) for axis in call.attrs.axes),
+    }
+    return Call(call.op, [converter.in_order(call.args[0], order), *call.args[1:]], attrs), order
+
+
 def _same_order(converter: _Converter, call: Call, order: Permutation) -> Arranged:
     new = Call(call.op, [converter.in_order(call.args[0], order), *call.args[1:]], call.attrs)
     types = getattr(new.ty, "fields", None)
@@ -270,11 +350,8 @@ _FOLLOWS: Final[dict[str, Callable[[_Converter, Call, Permutation], Arranged | N
     **dict.fromkeys(
         (
             "relax.concat",
-            "relax.cumprod",
-            "relax.cumsum",
             "relax.flip",
             "relax.nn.batch_norm",
-            "relax.nn.log_softmax",
             "relax.nn.prelu",
             "relax.nn.softmax",
             "relax.repeat",
@@ -282,12 +359,21 @@ _FOLLOWS: Final[dict[str, Callable[[_Converter, Call, Permutation], Arranged | N
         ),
         _along_axis,
     ),
+    "relax.expand_dims": _expanded,
     "relax.nn.dropout": _same_order,
+    "relax.nn.group_norm": _grouped,
     "relax.nn.layer_norm": _along_axes,
     "relax.nn.rms_norm": _along_axes,
     "relax.permute_dims": _permuted,
+    "relax.squeeze": _squeezed,
+    "relax.strided_slice": _sliced,
 }
 """Operators besides elementwise ones and reductions that can follow the order of their first operand, and how."""
+
+_STAYS: Final = frozenset(
+    f"relax.{name}" for name in ("argmax", "argmin", "clip", "median", "nn.leakyrelu", "nn.softplus", "where")
+)
+"""Operators that Relax computes in the order that they had."""
 
 
 def ConvertLayout(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Literal
 
+from ..analysis import used_vars
 from ..ir.expr import DataflowVar, Expr, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
@@ -43,13 +44,15 @@ class _Extraction(ExprMutator):
 
     def _runs(self, blocks: Sequence[BindingBlock]) -> Iterator[tuple[BindingBlock, bool]]:
         """The blocks, plain ones cut into runs; with each, whether it is to become a dataflow block."""
-        for block in blocks:
-            if isinstance(block, DataflowBlock):
-                yield block, False
-                continue
-            for flows, group in groupby(block, _may_flow):
-                bindings = list(group)
-                yield BindingBlock(bindings), flows and len(bindings) >= self._min_size
+        rows = ((binding, isinstance(block, DataflowBlock)) for block in blocks for binding in block)
+        for flows, group in groupby(rows, lambda row: row[1] or _may_flow(row[0])):
+            row = list(group)
+            bindings = [binding for binding, _ in row]
+            beside = any(inside for _, inside in row)
+            if flows and all(inside for _, inside in row):
+                yield DataflowBlock(bindings), False
+            else:
+                yield BindingBlock(bindings), flows and (beside or len(bindings) >= self._min_size)
 
 
 def _last_uses(blocks: Sequence[BindingBlock], result: Expr) -> dict[Expr, int]:
@@ -85,7 +88,8 @@ def _as_dataflow(block: BindingBlock, index: int, last_use: Mapping[Expr, int]) 
 def ConvertToDataflow(min_size: int = 2) -> Pass:
     """Put runs of at least ``min_size`` bindings without effects and branches into dataflow blocks, branches' too.
 
-    Variables that only their block uses become local to it.
+    A dataflow block takes in what stands beside it, however little that is. Variables that only their
+    block uses become local to it.
 
     Needs: nothing. Guarantees: the same values to the bit, effects in the same order. Cost: linear.
     """
@@ -132,15 +136,16 @@ class _Graph:
 
     def from_inputs(self, rank: Mapping[Var, int], *, depth_first: bool) -> list[int]:
         """Each binding as soon as all that it needs is there, starting from what stands outside, in order of rank."""
+        inputs = sorted({var for variables in self.outside for var in variables}, key=rank.__getitem__)
+        first = len(self.bindings)  # inputs are numbered after the bindings
+        number = {var: first + place for place, var in enumerate(inputs)}
+        users = [*self.users, *([] for _ in inputs)]
         waiting = [len(needs) for needs in self.needs]
-        first_users: dict[Var, list[int]] = {}
         for index, variables in enumerate(self.outside):
             for var in dict.fromkeys(variables):
-                first_users.setdefault(var, []).append(index)
-        order = sorted(first_users, key=lambda var: rank[var])
-        starts = dict.fromkeys(index for var in order for index in first_users.get(var, ()) if not self.needs[index])
-        starts.update((index, None) for index, needs in enumerate(self.needs) if not needs)
-        pending = deque(starts)
+                users[number[var]].append(index)
+                waiting[index] += 1
+        pending = deque([*number.values(), *(index for index, count in enumerate(waiting) if not count)])
         if depth_first:
             pending.reverse()
         done: list[int] = []
@@ -148,18 +153,22 @@ class _Graph:
             index = pending.pop() if depth_first else pending.popleft()
             done.append(index)
             ready: list[int] = []
-            for user in self.users[index]:
+            for user in users[index]:
                 waiting[user] -= 1
                 if not waiting[user]:
                     ready.append(user)
             pending.extend(reversed(ready) if depth_first else ready)
-        return done
+        return [index for index in done if index < first]
 
-    def from_outputs(self, *, depth_first: bool) -> list[int]:
-        """What the last values need, one after the other, just before it; or, breadth first, level by level."""
+    def from_outputs(self, needed: Mapping[Var, int], *, depth_first: bool) -> list[int]:
+        """From the last values backwards: what each needs just before it; or, breadth first, level by level.
+
+        Last values are met in the order in which they are ``needed`` after the block.
+        """
+        last = [index for index, users in enumerate(self.users) if not users]
+        roots = sorted(last, key=lambda index: needed.get(self.bindings[index].var, len(needed)))
         if not depth_first:
-            return self._levels()
-        roots = [index for index, users in enumerate(self.users) if not users]
+            return self._levels(roots)
         done: dict[int, None] = {}
         for root in roots:
             stack = [(root, False)]
@@ -174,18 +183,31 @@ class _Graph:
                 stack.extend((need, False) for need in reversed(self.needs[index]) if need not in done)
         return list(done)
 
-    def _levels(self) -> list[int]:
-        """By the longest way to an output, the farthest first; in block order where that is the same."""
-        distance = [0] * len(self.bindings)
-        for index in reversed(range(len(self.bindings))):
+    def _levels(self, roots: Sequence[int]) -> list[int]:
+        """Each value once all its users have been met, in the order of meeting reversed."""
+        waiting = [len(users) for users in self.users]
+        pending = deque(roots)
+        done: list[int] = []
+        while pending:
+            index = pending.popleft()
+            done.append(index)
             for need in self.needs[index]:
-                distance[need] = max(distance[need], distance[index] + 1)
-        return sorted(range(len(self.bindings)), key=lambda index: -distance[index])
+                waiting[need] -= 1
+                if not waiting[need]:
+                    pending.append(need)
+        return done[::-1]
+
+
+def _first_needs(function: Function) -> dict[Var, int]:
+    """The places at which the variables of ``function`` are first used, in the order of the program."""
+    return {var: place for place, var in enumerate(used_vars(function))}
 
 
 class _Sorting(ExprMutator):
-    def __init__(self, params: Sequence[Var], order: Order, direction: Direction) -> None:
+    def __init__(self, function: Function, order: Order, direction: Direction) -> None:
         super().__init__()
+        params = function.params
+        self._needed = {} if direction == "from-inputs" else _first_needs(function)
         self._rank = {param: place for place, param in enumerate(params)}
         """Where each variable was defined, in the order that the sorted program has."""
         self._depth_first = order == "depth-first"
@@ -200,7 +222,7 @@ class _Sorting(ExprMutator):
         return block
 
     def visit_var_def_(self, var: Var) -> Var:
-        self._rank[var] = len(self._rank)
+        self._rank.setdefault(var, len(self._rank))
         return var
 
     def _sorted(self, block: DataflowBlock) -> DataflowBlock:
@@ -208,7 +230,7 @@ class _Sorting(ExprMutator):
         if self._from_inputs:
             order = graph.from_inputs(self._rank, depth_first=self._depth_first)
         else:
-            order = graph.from_outputs(depth_first=self._depth_first)
+            order = graph.from_outputs(self._needed, depth_first=self._depth_first)
         if order == sorted(order):
             return block
         return DataflowBlock([block.bindings[index] for index in order])
@@ -229,6 +251,6 @@ def TopologicalSort(order: Order = "depth-first", direction: Direction = "from-i
         raise PassError(f'TopologicalSort: direction={direction!r}; expected "from-inputs" or "from-outputs"')
 
     def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
-        return _Sorting(function.params, order, direction).mutate(function)
+        return _Sorting(function, order, direction).mutate(function)
 
     return FunctionPass(transform, "TopologicalSort")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from ..ir.expr import Expr, Tuple, const
+from ..ir.expr import Expr, Tuple, TupleGetItem, const
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op
@@ -75,7 +75,8 @@ def _batch_norm_training(call: Call, emit: Emit) -> Expr:
     def moved(old: Expr, new: Expr) -> Expr:
         return add(multiply(const(1.0 - momentum, dtype), old), multiply(const(momentum, dtype), new))
 
-    return Tuple([result, moved(call.args[3], average), moved(call.args[4], spread)])
+    normalized = emit(TupleGetItem(emit(Tuple([result, average, spread])), 0))
+    return Tuple([normalized, moved(call.args[3], average), moved(call.args[4], spread)])
 
 
 def _layer_norm(call: Call, emit: Emit) -> Expr:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from ..analysis import remove_all_unused
 from ..ir.expr import DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call
 from ..ir.program import Binding, Function, VarBinding
 from ..ir.types import TupleType, Type
+from .canonicalize_bindings import canonical
 from .context import PassContext
 from .passes import FunctionPass, ModulePass, Pass
 from .private_functions import only_called, renewed
@@ -137,4 +139,5 @@ def _expanded(function: Function) -> Function:
         else:
             params.append(param)
     body = _Opening(tuples).mutate(Function([], function.body, function.ret_ty, function.is_pure))
-    return Function(params, body.body, function.ret_ty, function.is_pure, function.attrs)
+    new = Function(params, body.body, function.ret_ty, function.is_pure, function.attrs)
+    return remove_all_unused(canonical(new))
