@@ -94,6 +94,14 @@ def test_a_folder_is_run_from_the_command_and_held_against_float32(tmp_path: Pat
     assert "of 4 choices are those of float32 after the same text" in compared
 
 
+def test_a_file_of_a_decoder_whose_cache_grows_gets_one_that_stays(llama: tuple[Any, IRModule], tmp_path: Path) -> None:
+    model, module = llama
+    rx.to_onnx(module, tmp_path / "growing.onnx")
+    found, _, decoder = generate_text(tmp_path / "growing.onnx", PROMPT, COUNT, threads=1)
+    assert list(found.tokens) == greedy(model)
+    assert decoder.copies is None
+
+
 def test_a_decoder_that_was_written_is_read_back_and_runs(llama: tuple[Any, IRModule], tmp_path: Path) -> None:
     model, module = llama
     decoder = fast_decoder(module, longest=len(PROMPT) + COUNT)

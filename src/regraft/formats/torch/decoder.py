@@ -54,8 +54,12 @@ def step_of(model: Any, past: int = _PAST) -> tuple[torch.nn.Module, tuple[torch
 
     Raises `ConvertError` for a model that keeps no keys and values, or gives no logits.
     """
+    from transformers.cache_utils import DynamicCache
+
     with torch.no_grad():
-        found = model(input_ids=torch.ones(1, max(past, 1), dtype=torch.int64), use_cache=True)
+        # A cache of its own choice may drop what a window does not see; here all layers have one length.
+        ids = torch.ones(1, max(past, 1), dtype=torch.int64)
+        found = model(input_ids=ids, past_key_values=DynamicCache(), use_cache=True)
     layers: Any = getattr(getattr(found, "past_key_values", None), "layers", None)
     if not hasattr(found, "logits") or not layers or not all(map(_keeps_rows, layers)):
         raise ConvertError(f"{type(model).__name__} is no causal language model whose cache is keys and values")

@@ -127,16 +127,28 @@ def visible_keys(bias: Expr, bindings: Mapping[Var, Expr]) -> Span | None:
     if found is None:
         return None
     name, call = found
-    if name == "relax.astype":
+    if name in ("relax.astype", "relax.broadcast_to"):
         return visible_keys(call.args[0], bindings)
     if name != "relax.where":
         return None
+    if _lifts_the_lowest(call, bindings):
+        return visible_keys(call.args[2], bindings)
     kept, hidden = (number_of(resolve(bindings, arg)) for arg in call.args[1:])
     if kept == 0.0 and hidden is not None and hidden <= AS_GOOD_AS_INFINITE:
         return _span(call.args[0], bindings, is_negated=False)
     if hidden == 0.0 and kept is not None and kept <= AS_GOOD_AS_INFINITE:
         return _span(call.args[0], bindings, is_negated=True)
     return None
+
+
+def _lifts_the_lowest(call: Call, bindings: Mapping[Var, Expr]) -> bool:
+    """Whether ``where`` only puts one number that hides in the place of another, as files of ONNX have it."""
+    compared, lifted = _call_of(call.args[0], bindings), number_of(resolve(bindings, call.args[1]))
+    if compared is None or compared[0] != "relax.equal" or lifted is None or lifted > AS_GOOD_AS_INFINITE:
+        return False
+    bias, lowest = (resolve(bindings, arg) for arg in compared[1].args)
+    number = number_of(lowest)
+    return bias is resolve(bindings, call.args[2]) and number is not None and number <= AS_GOOD_AS_INFINITE
 
 
 def _span(condition: Expr, bindings: Mapping[Var, Expr], *, is_negated: bool) -> Span | None:
