@@ -87,3 +87,22 @@ def test_nodes_that_are_many_operators_here_are_one_for_the_passes() -> None:
     assert [one.name for one in written.graph.node] == ["first", "second", "third"]
     inputs = {"x4": np.random.default_rng(4).standard_normal((2, 4, 5, 5)).astype(np.float32)}
     assert_same(run_onnxruntime(written, inputs), run_onnxruntime(model, inputs))
+
+
+def test_scores_of_a_classifier_have_a_row_for_each_row_of_data() -> None:
+    """The model states no shape between its nodes, and taking a column needs to know that there are rows."""
+    classifier = helper.make_node(
+        "LinearClassifier",
+        ["x"],
+        ["label", "scores"],
+        domain=_ML,
+        coefficients=[0.5, -1.0, 0.25, 2.0],
+        intercepts=[0.25, -0.5],
+        classlabels_ints=[0, 1],
+    )
+    column = helper.make_node("ArrayFeatureExtractor", ["scores", "which"], ["y"], domain=_ML)
+    model = _model(classifier, column)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1], "int64"), "which"))
+    inputs = {"x": np.random.default_rng(4).standard_normal((5, 2)).astype(np.float32)}
+    written = rx.optimize(model)
+    assert_same(run_onnxruntime(written, inputs), run_onnxruntime(model, inputs))

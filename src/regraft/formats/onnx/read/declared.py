@@ -143,11 +143,23 @@ def _stated(node: NodeImporter, value: ir.Value) -> Type:
     if dtype is None and node.node.domain == _LEARNING:
         dtype = _defined_dtype(node, value)
     if value.shape is None:
-        return TensorType(None, dtype)
+        return TensorType(None, dtype, _defined_rank(node, value))
     known = node.graph.stated_sizes(value)
     if any(size is None for size in known):
         return TensorType(None, dtype, len(known))
     return TensorType([size for size in known if size is not None], dtype)
+
+
+def _defined_rank(node: NodeImporter, value: ir.Value) -> int:
+    """The rank that ONNX defines for a result of an estimator; -1 where it does not, or for another operator.
+
+    A classifier gives a label for each row, and then a row of scores; a regressor gives a row of targets.
+    """
+    if node.node.domain != _LEARNING:
+        return -1
+    if node.op_type.endswith("Classifier"):
+        return 1 + node.node.outputs.index(value)
+    return 2 if node.op_type.endswith("Regressor") else -1
 
 
 def _defined_dtype(node: NodeImporter, value: ir.Value) -> str | None:
