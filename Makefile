@@ -101,7 +101,7 @@ JAX := $(shell sed -n 's/^xla = \["jax>=\([0-9.]*\),.*/\1/p' pyproject.toml).0
 xla-lowest: $(VENV)/dev.stamp
 	rm -rf build/jax-lowest
 	$(PIP) install --quiet --no-deps --target build/jax-lowest jax==$(JAX) jaxlib==$(JAX)
-	OMP_NUM_THREADS=1 PYTHONPATH=build/jax-lowest $(BIN)/python -m pytest tests/run/test_xla.py tests/run/test_mesh.py tests/run/test_sharding.py tests/training/test_sharded.py
+	OMP_NUM_THREADS=1 PYTHONPATH=build/jax-lowest $(BIN)/python -m pytest tests/op tests/run/test_xla.py tests/run/test_xla_models.py tests/run/test_mesh.py tests/run/test_sharding.py tests/run/test_processes.py tests/training/test_sharded.py tests/training/test_checkpoint.py
 
 clean:
 	rm -rf $(VENV) build dist site docs/ops.md.new .pytest_cache .ruff_cache .hypothesis .import_linter_cache

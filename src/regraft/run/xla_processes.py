@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import secrets
 import time
+import warnings
 from importlib import import_module
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ WAIT_SECONDS: Final = 120
 """How long a process waits for the others where all have to come, before it says that one is missing."""
 
 _WATCH: Final = "regraft/watch"
+_WATCH_SECONDS: Final = 20
+"""How long a process tries to reach the first one for the watch, which runs can do without."""
 _JAX_WAITS: Final = 6
 """How many times as long as the watch JAX waits before it aborts the processes that are left."""
 
@@ -60,7 +63,7 @@ def connect(
         )
         if _state().num_processes > 1:
             _watches.append(_watch(heartbeat_seconds))
-    except (OSError, RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError) as error:
         where = f" at {coordinator}" if coordinator else ""
         raise BuildError(f"the processes{where} do not come together: {str(error).splitlines()[0]}") from error
 
@@ -75,7 +78,14 @@ def _watch(heartbeat_seconds: int) -> ProcessWatch:
     else:
         port, key = _client().blocking_key_value_get(_WATCH, WAIT_SECONDS * 1000).split()
         host = str(state.coordinator_address).rpartition(":")[0].strip("[]")
-        watch.join(host, int(port), key, WAIT_SECONDS)
+        try:
+            watch.join(host, int(port), key, _WATCH_SECONDS)
+        except OSError as error:
+            warnings.warn(
+                f"process {state.process_id} cannot reach process 0 at {host}:{port} ({error}), so that one has ended "
+                f"shows only when JAX misses it, after {_JAX_WAITS * heartbeat_seconds} s",
+                stacklevel=3,
+            )
     watch.report_own_end()
     return watch
 
