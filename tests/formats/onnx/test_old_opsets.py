@@ -37,3 +37,11 @@ def test_old_broadcasts_and_reshapes_mean_what_they_meant(opset: int | None) -> 
     expected = np.maximum(x + bias, 0)
     assert_same(run_here(model, {"x": x}), [expected])
     assert rx.optimize(model).opset_import[0].version == 13
+
+
+@pytest.mark.parametrize("opset", [1, 6])
+def test_old_slopes_stand_for_channels(opset: int) -> None:
+    slope = np.asarray([0.5, -1.0, 2.0], np.float32)
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    model = _model(opset, helper.make_node("PRelu", ["x", "slope"], ["y"]), slope=slope)
+    assert_same(run_here(model, {"x": x}), [np.where(x < 0, slope[:, None] * x, x)])

@@ -24,6 +24,32 @@ def in_readable_opset(proto: onnx.ModelProto, oldest: int) -> onnx.ModelProto:
         model.CopyFrom(proto)
         model.opset_import.add(version=opset)
     try:
-        return version_converter.convert_version(model, oldest)
+        converted = version_converter.convert_version(model, oldest)
     except Exception:  # the converter raises whatever its parts raise
         return proto
+    _align_slopes(converted)
+    return converted
+
+
+def _align_slopes(proto: onnx.ModelProto) -> None:
+    """Let the slopes of each ``PRelu`` stand for its channels, as before opset 7; from then on they are broadcast."""
+    graph = proto.graph
+    if not any(node.op_type == "PRelu" for node in graph.node):
+        return
+    inferred = onnx.shape_inference.infer_shapes(proto).graph
+    ranks = {one.name: len(one.dims) for one in graph.initializer}
+    for value in (*inferred.value_info, *inferred.input):
+        if value.type.tensor_type.HasField("shape"):
+            ranks[value.name] = len(value.type.tensor_type.shape.dim)
+    nodes: list[onnx.NodeProto] = []
+    for place, node in enumerate(graph.node):
+        rank = ranks.get(node.input[0], 0) if node.op_type == "PRelu" else 0
+        if rank > 2 and ranks.get(node.input[1]) == 1:
+            aligned = f"{node.input[1]}_of_channels_{place}"
+            axes = list(range(1, rank - 1))
+            nodes.append(onnx.helper.make_node("Unsqueeze", [node.input[1]], [aligned], axes=axes))
+            node.input[1] = aligned
+        nodes.append(node)
+    kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(kept)
