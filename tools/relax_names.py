@@ -123,7 +123,6 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.transform.Gradient": "covers every differentiable operator; the gradient of relu at 0 is 0",
     "tvm.relax.transform.dataflowblock_pass": "outputs of a block are followed by their names",
     "tvm.relax.op.collapse_sum_like": "sizes that cannot be summed to the target's are refused",
-    "tvm.relax.op.squeeze": "an axis whose size is known not to be 1 is refused",
     "tvm.relax.op.print": "returns the empty tuple",
     "tvm.relax.op.assert_op": "returns the empty tuple",
     "tvm.relax.PyExprMutator": "derives in Python; `@mutator` only checks that a class does",

@@ -10,6 +10,7 @@ import torch
 
 import regraft.op as R
 from regraft.ir import OpTypeError, TensorType, TupleType
+from regraft.op.rules import require_kinds
 from tests.op.harness import check, variable
 from tests.op.samples import FLOATS, INTEGERS, N, in_float64, sample, tensor, transposed, type_of
 
@@ -171,12 +172,6 @@ def test_axes_are_written_as_a_tuple_or_none():
             r"relax\.min: argument x is .*expected real numbers or bool",
         ),
         (
-            lambda: R.mean(tensor((2,), "bool")),
-            r"relax\.mean: argument x is .*expected numbers; convert bool",
-        ),
-        (lambda: R.variance(tensor((2,), "int32")), r"relax\.variance: argument x is .*a floating dtype"),
-        (lambda: R.std(tensor((2,), "int32")), r"relax\.std: argument x is .*expected a floating dtype"),
-        (
             lambda: R.median(tensor((2, 3)), (0, 1)),
             r"relax\.median: axis=.*expected one axis, or None for all",
         ),
@@ -186,3 +181,21 @@ def test_axes_are_written_as_a_tuple_or_none():
 def test_wrong_calls_say_what_was_expected(build, message):
     with pytest.raises(OpTypeError, match=message):
         build()
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "expected"),
+    [
+        ("mean", "bool", "numbers; convert bool"),
+        ("variance", "bool", "real numbers; convert bool"),
+        ("std", "int32", "a floating dtype"),
+    ],
+)
+def test_nothing_is_computed_on_other_dtypes(name, dtype, expected):
+    with pytest.raises(OpTypeError, match=rf"relax\.{name}: argument x is .*expected {expected}"):
+        require_kinds(getattr(R, name)(tensor((2,), dtype)))
+
+
+def test_the_variance_of_integers_rounds_both_means_towards_zero():
+    x = np.array([[1, 2, 6, -8], [5, 5, 5, 6]], np.int32)
+    check(lambda v: R.variance(v, 1), [x], np.array([26, 0], np.int32))

@@ -53,6 +53,7 @@ def is_settled(call: Call) -> bool:
     if type(op) is not Op:
         return True
     if Trait.ELEMENTWISE not in op.traits:
+        require_kinds(call)
         return not call.attrs or not has_blocks(call)
     if op in _LOGIC and not _is_logic_on_truths(call):
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..ir.expr import StringImm as StringImm
 from .annotations import ObjectConstructor
 from .decorators import ir_module as ir_module
 from .intrinsics import module_attrs as module_attrs
@@ -13,4 +14,4 @@ Range = range
 StringType = ObjectConstructor()
 """TVM's type of strings: any value, here."""
 
-__all__ = ["Range", "StringType", "ir_module", "module_attrs", "module_global_infos"]
+__all__ = ["Range", "StringImm", "StringType", "ir_module", "module_attrs", "module_global_infos"]

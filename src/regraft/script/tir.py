@@ -120,6 +120,33 @@ def Not(condition: Any) -> Dim:
     return negation(_size(condition))
 
 
+def const(value: Any, dtype: str = "int32") -> Any:
+    """A number of a dtype: a size where it is an int of 64 bits, else a scalar."""
+    return ScalarConstructor(dtype)(value)
+
+
+def IntImm(dtype: str, value: int) -> Any:
+    """An int of a dtype."""
+    return const(value, dtype)
+
+
+def FloatImm(dtype: str, value: float) -> Any:
+    """A float of a dtype."""
+    return const(value, dtype)
+
+
+def truncdiv(left: Any, right: Any) -> Dim:
+    """The quotient of two sizes rounded towards zero: sizes are not below 0, so it is `floordiv`."""
+    return floordiv(left, right)
+
+
+def truncmod(left: Any, right: Any) -> Dim:
+    """What `truncdiv` leaves: `floormod`, of sizes."""
+    return floormod(left, right)
+
+
+indexdiv, indexmod = floordiv, floormod
+all, any = And, Or
 bool = ScalarConstructor("bool")
 boolean = bool
 int8 = ScalarConstructor("int8")
@@ -143,30 +170,39 @@ __all__ = [
     "LT",
     "NE",
     "And",
+    "FloatImm",
     "FloorDiv",
     "FloorMod",
+    "IntImm",
     "Max",
     "Min",
     "Not",
     "Or",
     "Select",
     "Var",
+    "all",
+    "any",
     "bfloat16",
     "bool",
     "boolean",
     "ceildiv",
+    "const",
     "float16",
     "float32",
     "float64",
     "floordiv",
     "floormod",
     "if_then_else",
+    "indexdiv",
+    "indexmod",
     "int8",
     "int16",
     "int32",
     "int64",
     "max",
     "min",
+    "truncdiv",
+    "truncmod",
     "uint8",
     "uint16",
     "uint32",

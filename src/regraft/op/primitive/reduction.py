@@ -17,7 +17,14 @@ from ...ir.op import Call, Op, Reference, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from .. import adjoints
 from ..row import primitive
-from ..rules import all_axes, as_optional_int_tuple, normalize_axes, require_float, require_ordered, tensor_operand
+from ..rules import (
+    OfKinds,
+    all_axes,
+    as_optional_int_tuple,
+    normalize_axes,
+    require_ordered,
+    tensor_operand,
+)
 from ..semantics import cast, dtype_name, truncated_divide, widened
 from . import comparison, manipulate, reshaping, scan, ternary
 
@@ -69,14 +76,13 @@ def _extreme_type(call: Call) -> Type:
     return reduced_type(call, call.attrs.axis, dtype)
 
 
-def _mean_type(call: Call) -> Type:
-    if is_bool(tensor_operand(call, 0).dtype):
-        raise wrong_operand(call, 0, 'numbers; convert bool first: R.astype(x, "float32")')
-    return _any_type(call)
-
-
-def _spread_type(call: Call) -> Type:
-    return reduced_type(call, call.attrs.axis, require_float(call, 0).dtype)
+_mean_type = OfKinds(_any_type, lambda dtype: not is_bool(dtype), 'numbers; convert bool first: R.astype(x, "float32")')
+_variance_type = OfKinds(
+    _any_type,
+    lambda dtype: is_float(dtype) or is_integer(dtype),
+    'real numbers; convert bool first: R.astype(x, "float32")',
+)
+_std_type = OfKinds(_any_type, is_float, 'a floating dtype; convert it first: R.astype(x, "float32")')
 
 
 def _folding(name: str, of_bool: str) -> Reference:
@@ -236,20 +242,29 @@ def _wide_variance(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool
 
 
 def _variance(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
+    if is_integer(dtype_name(x.dtype)):
+        deviation = xp.subtract(x, _mean(xp, x, axis, True))
+        return _mean(xp, xp.multiply(deviation, deviation), axis, keepdims)
     return cast(xp, _wide_variance(xp, x, axis, keepdims), dtype_name(x.dtype))
 
 
 VARIANCE = Op(
-    "relax.variance", ("x",), _SCHEMA, infer=_spread_type, reference=_variance, traits=_REDUCTION, written_out=all_axes
+    "relax.variance",
+    ("x",),
+    _SCHEMA,
+    infer=_variance_type,
+    reference=_variance,
+    traits=_REDUCTION,
+    written_out=all_axes,
 )
 
 
 def variance(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
     """The mean squared distance from the mean along ``axis``, divided by the count; follows ``numpy.var``.
 
-    Operands: ``x``, a tensor of floating dtype. Attributes: ``axis`` and ``keepdims``. Result: the dtype of
-    ``x``, its shape without the folded axes.
-    Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or one given twice.
+    Operands: ``x``, a tensor of real numbers. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``, its
+    shape without the folded axes. Of integers both means are rounded towards zero, as Relax computes them.
+    Raises `OpTypeError` for an axis that ``x`` lacks, or one given twice.
     """
     return VARIANCE(x, **_attributes("relax.variance", axis, keepdims))
 
@@ -258,7 +273,7 @@ def _std(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
     return cast(xp, xp.asarray(xp.sqrt(_wide_variance(xp, x, axis, keepdims))), dtype_name(x.dtype))
 
 
-STD = Op("relax.std", ("x",), _SCHEMA, infer=_spread_type, reference=_std, traits=_REDUCTION, written_out=all_axes)
+STD = Op("relax.std", ("x",), _SCHEMA, infer=_std_type, reference=_std, traits=_REDUCTION, written_out=all_axes)
 
 
 def std(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:

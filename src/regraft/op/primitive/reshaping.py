@@ -244,11 +244,16 @@ def squeeze(x: Expr, axis: int | Sequence[int] | None = None) -> Call:
     """``x`` without axes of size 1; follows ``numpy.squeeze``.
 
     Operands: ``x``, any tensor. Attributes: ``axis``, the axes to drop (negative ones count from the end);
-    None drops every axis of size 1, and the rank of the result is not known where a size is not. Result:
-    ``x``'s dtype. Raises `OpTypeError` for an axis that ``x`` does not have, one given twice, or one whose
-    size is never 1.
+    None drops every axis of size 1, and the rank of the result is not known where a size is not. An axis
+    whose size is known not to be 1 stays, as in Relax and PyTorch. Result: ``x``'s dtype. Raises `OpTypeError`
+    for an axis that ``x`` does not have, or one given twice.
     """
-    return SQUEEZE(x, axis=as_optional_int_tuple(axis, SQUEEZE.name, "axis"))
+    axes = as_optional_int_tuple(axis, SQUEEZE.name, "axis")
+    ty = x.ty
+    if axes and isinstance(ty, TensorType) and ty.shape is not None and all(-ty.ndim <= a < ty.ndim for a in axes):
+        ones = tuple([place for place in axes if dims_equal(ty.shape[place], 1) is not False])
+        axes = ones if len({place % ty.ndim for place in axes}) == len(axes) else axes
+    return SQUEEZE(x, axis=axes)
 
 
 # --- gradients
