@@ -161,6 +161,8 @@ def _planned(function: Function) -> _Plan:
                 values.aliases[var] = values.aliases.get(value, value)
             continue
         value = values.seen_through(value)
+        if isinstance(value, Var) and (home is None or homes.get(value) is not home):
+            seen_outside.add(value)  # as a field of a tuple, which need not be the variable that was named
         if isinstance(value, Var) and is_subtype(value.ty, var.ty) is True:
             values.aliases[var] = values.aliases.get(value, value)
         elif isinstance(value, Constant):
