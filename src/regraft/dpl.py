@@ -1,8 +1,9 @@
 """Relax's name for the pattern language and for rewriting by it: what `regraft.pattern` and `regraft.rewrite` hold."""
 
-from . import pattern
+import regraft.pattern as _pattern  # by its full name: checkers of types then read what ``__all__`` gets from it
+
 from .pattern import *  # noqa: F403 - a facade has the names of what it stands for
 from .rewrite import PatternMatchingRewriter, explain, rewrite_bindings, rewrite_call
 
 __all__ = ["PatternMatchingRewriter", "explain", "rewrite_bindings", "rewrite_call"]
-__all__ += pattern.__all__
+__all__ += _pattern.__all__

@@ -18,8 +18,8 @@ from .explanation import Explanation, Finding, Match, Miss, Site
 from .from_functions import rule
 from .from_module import rule_from_module
 from .from_program import ProgramPattern, pattern_from
-from .rule import PatternMatchingRewriter, Rule, RuleSet
 from .rule_variables import any_attribute, any_number
+from .rules import PatternMatchingRewriter, Rule, RuleSet
 
 __all__ = [
     "Bindings",

@@ -32,7 +32,7 @@ from ..pattern.pattern import DFPattern
 from .emission import Emission
 from .errors import RewriteError, RewriteWarning, decline
 from .gate import UNCHANGED, Gate
-from .rule import PatternMatchingRewriter, Rule
+from .rules import PatternMatchingRewriter, Rule
 from .session import EditSession
 from .verify import computed_by
 from .walk import FunctionWalk

@@ -43,7 +43,7 @@ from .drive import BlockRun, Event, Plan, vars_of
 from .errors import RewriteError, RewriteScopeError, RewriteTypeError
 from .explanation import Explanation, Finding, Match, Miss, Site
 from .gate import CYCLE, Gate
-from .rule import PatternMatchingRewriter, Rule
+from .rules import PatternMatchingRewriter, Rule
 from .session import EditSession
 from .walk import FunctionWalk
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, ShapeExpr, Tuple, TupleGetItem, Var, as_expr
@@ -20,13 +20,25 @@ from ..pattern.context import PatternContext
 from ..pattern.pattern import CallPattern, DFPattern
 from .errors import Decline, RewriteError, decline
 from .from_program import ProgramPattern
-from .rule import Rule
 from .rule_variables import AnyAttribute, AnyNumber, attribute_places, read_attribute
+from .rules import Rule
+
+Values: TypeAlias = (
+    Callable[[Any], Any]
+    | Callable[[Any, Any], Any]
+    | Callable[[Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any, Any, Any, Any], Any]
+)
+"""A function of values: listed by their number, so that checkers of types know the parameters of a lambda."""
 
 
 def rule(
-    before: Callable[..., Any] | ProgramPattern,
-    after: Callable[..., Any],
+    before: Values | ProgramPattern,
+    after: Values,
     *,
     name: str = "",
     loose: Iterable[str] = (),

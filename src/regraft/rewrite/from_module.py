@@ -37,7 +37,7 @@ from ..script.decorators import read_module
 from ..script.relax import register_name
 from ..script.source import calling_frame
 from .errors import Decline, RewriteError, decline
-from .rule import Rule
+from .rules import Rule
 
 _FUNCTIONS = ("pattern", "replacement")
 

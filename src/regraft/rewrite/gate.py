@@ -20,7 +20,7 @@ from ..ir.program import Function, If, SeqExpr
 from ..ir.types import is_subtype
 from ..pattern.matcher.view import leaves_of
 from .errors import Decline, RewriteError, RewriteLoopError, RewriteScopeError, RewriteTypeError
-from .rule import Rule
+from .rules import Rule
 from .session import EditSession
 from .verify import check_values
 

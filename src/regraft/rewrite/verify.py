@@ -30,7 +30,7 @@ from ..pattern.pattern import (
 )
 from ..reference.trials import WHOLE, NoValueError, Sizes, difference, random_value
 from .errors import RewriteValueError
-from .rule import Rule
+from .rules import Rule
 
 _COMPUTED: Final = (CallPattern, TuplePattern, UnorderedTuplePattern, TupleGetItemPattern, FunctionPattern)
 

@@ -7,6 +7,7 @@ words with `register_name`, since this one does not know them.
 from __future__ import annotations
 
 import builtins
+import typing as _typing
 from difflib import get_close_matches
 
 from .. import op as _ops
@@ -50,6 +51,12 @@ foreign = _Op.foreign
 Callable = CallableConstructor()
 FuncType = Callable
 
+if _typing.TYPE_CHECKING:
+
+    def rewriter(cls: builtins.type, /) -> _typing.Any:
+        """What the room of rewriting registers under this name: the rule that a class of two functions is."""
+
+
 _WORDS = [
     "Any",
     "Callable",
@@ -89,7 +96,7 @@ def register_name(name: builtins.str, value: object) -> None:
     _registered[name] = value
 
 
-def __getattr__(name: builtins.str) -> object:
+def __getattr__(name: builtins.str) -> _typing.Any:
     if name in _registered:
         return _registered[name]
     declared = declared_operator(name)

@@ -12,7 +12,6 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
-from ..ir.expr import Expr
 from ..ir.module import IRModule
 from ..ir.program import Function
 from ..pattern.context import PatternContext
@@ -22,11 +21,16 @@ from .errors import RewriteError
 if TYPE_CHECKING:
     from .drive import Listener
 
-CallRewriter: TypeAlias = (
-    "Callable[[Expr, dict[DFPattern, Any]], Any] | Callable[[Expr, dict[DFPattern, Any], Any], Any]"
-)
-BindingsRewriter: TypeAlias = Callable[[dict[DFPattern, Any], Any], Any]
-_Program = TypeVar("_Program", Function, IRModule)
+CallRewriter: TypeAlias = "Callable[[Any, Any], Any] | Callable[[Any, Any, Any], Any]"
+"""Takes the matched expression, a match and, if it likes, the bindings of the block; gives what takes its place.
+
+What it takes is of type Any here, so that checkers of types take the short functions that rules are made of.
+"""
+
+BindingsRewriter: TypeAlias = Callable[[Any, Any], Any]
+"""Takes a match over a context, and the bindings of the block; gives what takes the place of which variable."""
+
+_Program = TypeVar("_Program", bound=Function | IRModule)
 
 
 class PatternMatchingRewriter:
@@ -54,7 +58,8 @@ class PatternMatchingRewriter:
         """
         from .drive import rewrite
 
-        return rewrite(program, self, share=share, listener=listener, verify=verify)
+        whole: Any = program  # a function or a module: which of them, the caller knows
+        return rewrite(whole, self, share=share, listener=listener, verify=verify)
 
     def __or__(self, other: PatternMatchingRewriter) -> RuleSet:
         return RuleSet((*self.rules(), *other.rules()))
