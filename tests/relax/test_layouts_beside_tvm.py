@@ -49,6 +49,15 @@ def test_what_is_no_layout_is_refused(layout: str) -> None:
         rx.op.nn.max_pool2d(rx.Var("x", rx.TensorType((2, 1, 8, 9, 4))), layout=layout)
 
 
+def test_a_block_is_as_long_as_its_layout_says() -> None:
+    sizes = [rx.SymVar(name) for name in ("n", "c", "h", "w", "places")]
+    n, c, h, w, _ = sizes
+    found = rx.op.nn.max_pool2d(rx.Var("x", rx.TensorType(sizes)), layout="NCHW16c", out_layout="NHWC").ty
+    assert found == rx.TensorType((n, h, w, c * 16))
+    with pytest.raises(rx.OpTypeError, match="blocks of 16 elements"):
+        rx.op.nn.max_pool2d(rx.Var("x", rx.TensorType((2, 1, 8, 9, 4))), layout="NCHW16c")
+
+
 def run(target: str, build: Callable[..., Any], *arrays: np.ndarray) -> np.ndarray:
     builder = rx.BlockBuilder()
     params = [rx.Var(f"p{i}", rx.TensorType(array.shape)) for i, array in enumerate(arrays)]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ..ir.dims import Dim, ceildiv
+from ..ir.dims import Dim, ceildiv, dims_equal
 from ..ir.expr import Expr
 from ..ir.op import Call, wrong_attribute, wrong_operand
 from ..ir.types import UNKNOWN_NDIM, TensorType
@@ -83,8 +83,10 @@ def canonical_dims(
     if order:
         return tuple([ty.shape[place] for place in order])
     sizes: dict[str, Dim] = {}
-    for (letter, _), size in zip(layout_parts(layout) or (), ty.shape, strict=True):
-        sizes[letter] = sizes.get(letter, 1) * size
+    for (letter, block), size in zip(layout_parts(layout) or (), ty.shape, strict=True):
+        if block and dims_equal(size, block) is False:
+            raise wrong_operand(call, index, f"blocks of {block} elements, for {attribute}={layout!r}")
+        sizes[letter] = sizes.get(letter, 1) * (block or size)
     return tuple([sizes[letter] for letter in letters])
 
 
