@@ -101,10 +101,11 @@ def test_a_value_that_is_local_to_another_dataflow_block_cannot_be_used() -> Non
             hidden = R.sin(x)
             seen = R.cos(hidden)
             R.output(seen)
+        between = R.tanh(seen)
         with R.dataflow():
             out = R.exp(seen)
             R.output(out)
-        return out
+        return out, between
 
     hidden = bound_vars(before)["hidden"]
     rule = Rule(is_op("relax.exp")(wildcard()), lambda e, m: R.negative(hidden), "nosy")

@@ -14,7 +14,7 @@ import pytest
 import regraft as rx
 from regraft.analysis import well_formed
 from regraft.dpl import *
-from regraft.ir import DataflowBlock, MatchCast, Origin
+from regraft.ir import BindingBlock, DataflowBlock, MatchCast, Origin
 from regraft.rewrite import Rule, rewrite_bindings
 from regraft.script import ir as I
 from regraft.script import relax as R
@@ -106,14 +106,15 @@ def test_a_match_across_a_block_boundary_uses_what_both_can_see() -> None:
         with R.dataflow():
             a = R.sin(x)
             R.output(a)
+        between = R.tanh(a)
         with R.dataflow():
             out = R.exp(a)
             R.output(out)
-        return out
+        return out, between
 
     after = exp_of_sin()(before)
-    assert op_counts(after) == {"relax.subtract": 1, "relax.cos": 1, "relax.exp": 1, "relax.sin": 1}
-    assert [type(block) for block in after.body.blocks] == [DataflowBlock, DataflowBlock]
+    assert op_counts(after) == {"relax.subtract": 1, "relax.cos": 1, "relax.exp": 1, "relax.sin": 1, "relax.tanh": 1}
+    assert [type(block) for block in after.body.blocks] == [DataflowBlock, BindingBlock, DataflowBlock]
     assert_rewritten(before, after)
 
 
@@ -124,10 +125,11 @@ def test_a_match_does_not_reach_a_value_whose_operands_are_local_to_another_bloc
             hidden = R.cos(x)
             a = R.sin(hidden)
             R.output(a)
+        between = R.tanh(a)
         with R.dataflow():
             out = R.exp(a)
             R.output(out)
-        return out
+        return out, between
 
     assert exp_of_sin()(before) is before
 
