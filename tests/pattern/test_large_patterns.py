@@ -208,3 +208,31 @@ def test_why_a_long_row_of_many_repeats_does_not_match_is_said_in_time() -> None
     runs = [repeat(wildcard()) for _ in range(4)]
     pattern = is_op("relax.concat")(is_tuple([*runs, is_const()]))
     assert "a constant is wanted, but here is x59" in str(explain(pattern, builder.get()["main"]))
+
+
+def test_a_pattern_many_calls_deep_is_prepared_and_matched_in_time_linear_in_its_depth() -> None:
+    def work(depth: int) -> int:
+        pattern: DFPattern = wildcard()
+        for _ in range(depth):
+            pattern = is_op("relax.exp")(pattern)
+        result, definitions = program([], lambda builder: _nested(builder, depth))
+        return calls_of(lambda: pattern.match(result, definitions))
+
+    assert work(800) < 2.2 * work(400)
+
+
+def _nested(builder: BlockBuilder, depth: int) -> Expr:
+    value: Expr = tensor("x")
+    for _ in range(depth):
+        value = builder.emit(op.exp(value))
+    return value
+
+
+def test_a_run_between_thousands_of_single_parts_is_found_at_once() -> None:
+    before, after = ([wildcard() for _ in range(1000)] for _ in range(2))
+    run = repeat(wildcard())
+    value = Tuple([tensor(f"x{i}") for i in range(30_000)])
+    found = is_tuple([*before, run, *after]).extract_matched_expr(value)
+    assert found is not None
+    assert len(found[run]) == 28_000
+    assert (found[before[-1]].name_hint, found[after[0]].name_hint) == ("x999", "x29000")

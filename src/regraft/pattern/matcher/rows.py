@@ -13,26 +13,11 @@ from typing import Any, Final, TypeAlias
 
 from ...ir.expr import Expr
 from .. import reasons
-from ..pattern import (
-    ConstantPattern,
-    DFPattern,
-    ExprPattern,
-    Extent,
-    ExternFuncPattern,
-    GlobalVarPattern,
-    NotPattern,
-    OpPattern,
-    RepeatPattern,
-    ScalarPattern,
-    VarPattern,
-    all_patterns,
-)
+from ..pattern import DFPattern, Extent, NotPattern, PrimArrPattern, RepeatPattern, all_patterns
 from .conditions import leaf_check
 from .machine import FAILED, Goal, Goals, Search, Step
 from .parts import root_ops
 from .view import definition, resolve
-
-_LEAVES = (ConstantPattern, ExprPattern, VarPattern, GlobalVarPattern, ExternFuncPattern, OpPattern, ScalarPattern)
 
 _MOST_TO_EXPLAIN: Final = 1000
 """About so many ways to share a row out that cannot match are tried to say why they do not."""
@@ -125,7 +110,8 @@ class Row:
         self._first = first
         self._allow_rest = allow_rest
         self._split = Step(owner, self._share_out, self._why, apart=frozenset({owner}))
-        self._ops = [root_ops(part) for part in parts]
+        self._units = _units(parts)
+        self._ops = [root_ops(part) if self.is_open else None for part in parts]
         many = len(self.repeats) + allow_rest > 2
         # Whether an element is rejected may be decided by a neighbour, so it cannot be tried alone.
         self._tried = [many and not any(isinstance(p, NotPattern) for p in all_patterns(part)) for part in parts]
@@ -147,12 +133,13 @@ class Row:
             if extents is not search.extents:
                 search.change("extents", extents)
             goals, at = goal[2], sum(lengths)
-            for number, step in self._backwards:
-                if isinstance(self.parts[number], RepeatPattern):
-                    operand, at = values[at - lengths[number] : at], at - lengths[number]
-                else:
-                    operand, at = values[at - 1], at - 1
-                goals = (step, operand, goals, goal, number + self._first)
+            for (first, singles), length in zip(self._units[::-1], lengths[::-1], strict=True):
+                at -= length
+                if not singles:
+                    goals = (self._steps[first], values[at : at + length], goals, goal, first + self._first)
+                for offset in range(singles - 1, -1, -1):
+                    number = first + offset
+                    goals = (self._steps[number], values[at + offset], goals, goal, number + self._first)
             yield goals
 
     def _why(self, search: Search, goal: Goal) -> reasons.Reason:
@@ -160,7 +147,7 @@ class Row:
         return reasons.wrong_run(self.owner, search.bound[self.owner][0], len(goal[1]), self.parts, known)
 
     def _splits(self, search: Search, values: Sequence[Expr]) -> Iterator[tuple[list[int], Mapping[Extent, int]]]:
-        """How many of ``values`` each part takes, and the extents that follow."""
+        """How many of ``values`` each unit takes, and the extents that follow."""
         count, unlimited = len(values), [None] * len(self.parts)
         if len(self.repeats) == 1 and not self._allow_rest:
             return self._shared_out(count, unlimited, search.extents)
@@ -176,7 +163,7 @@ class Row:
         self, count: int, limits: Limits, extents: Mapping[Extent, int]
     ) -> Iterator[tuple[list[int], Mapping[Extent, int]]]:
         for total in range(count, -1, -1) if self._allow_rest else (count,):
-            yield from _shares(self.parts, total, limits, extents)
+            yield from _shares(self.parts, self._units, total, limits, extents)
 
     def _limits(self, search: Search, values: Sequence[Expr]) -> Limits:
         leaves = [resolve(search.definitions, value) for value in values]
@@ -186,7 +173,7 @@ class Row:
         found: list[list[int] | list[bool] | None] = []
         for part, step, ops, is_tried in zip(self.parts, self._steps, self._ops, self._tried, strict=True):
             takes: list[bool] | None = None
-            if isinstance(part, _LEAVES):
+            if not part.children() and not isinstance(part, PrimArrPattern):
                 accepts = leaf_check(part)
                 takes = [accepts(search.definitions, leaf) for leaf in leaves]
             elif ops is not None:
@@ -219,40 +206,58 @@ def _longest(repeat: RepeatPattern, reach: Sequence[int] | None, at: int, total:
     return longest if repeat.max is None else min(longest, repeat.max)
 
 
-def _completable(parts: Sequence[DFPattern], limits: Limits, total: int) -> list[list[bool]]:
-    """For each part, and the end, and each place: whether all parts from there on can take what is left, extents aside.
+Units: TypeAlias = Sequence[tuple[int, int]]
+"""The parts of a row as units: the first part, and how many single parts in a row it begins; 0 for a repeat."""
 
-    Cost: parts * total.
+
+def _units(parts: Sequence[DFPattern]) -> list[tuple[int, int]]:
+    units: list[tuple[int, int]] = []
+    for number, part in enumerate(parts):
+        if isinstance(part, RepeatPattern):
+            units.append((number, 0))
+        elif units and units[-1][1]:
+            units[-1] = (units[-1][0], units[-1][1] + 1)
+        else:
+            units.append((number, 1))
+    return units
+
+
+def _completable(parts: Sequence[DFPattern], units: Units, limits: Limits, total: int) -> list[list[bool]]:
+    """For each unit, and the end, and each place: whether all units from there on can take what is left.
+
+    Extents aside. Cost: units * total, and the single parts of which something is known.
     """
     fits = [[at == total for at in range(total + 1)]]
-    for part, limit in zip(parts[::-1], limits[::-1], strict=True):
-        after, own = fits[-1], [False] * (total + 1)
+    for first, singles in reversed(units):
+        after, own, part = fits[-1], [False] * (total + 1), parts[first]
         if isinstance(part, RepeatPattern):
             sums = list(accumulate(after, initial=0))
             for at in range(total + 1):
-                first, last = at + part.min, at + _longest(part, limit, at, total)
-                own[at] = first <= last and sums[last + 1] > sums[first]
+                least, most = at + part.min, at + _longest(part, limits[first], at, total)
+                own[at] = least <= most and sums[most + 1] > sums[least]
         else:
-            for at in range(total):
-                own[at] = after[at + 1] and (limit is None or bool(limit[at]))
+            known = [(offset, limit) for offset in range(singles) if (limit := limits[first + offset]) is not None]
+            for at in range(total + 1 - singles):
+                own[at] = after[at + singles] and all(limit[at + offset] for offset, limit in known)
         fits.append(own)
     return fits[::-1]
 
 
 def _shares(
-    parts: Sequence[DFPattern], total: int, limits: Limits, known: Mapping[Extent, int]
+    parts: Sequence[DFPattern], units: Units, total: int, limits: Limits, known: Mapping[Extent, int]
 ) -> Iterator[tuple[list[int], Mapping[Extent, int]]]:
-    """The ways to share ``total`` values out between ``parts``; nothing is begun that cannot be completed."""
-    fits = _completable(parts, limits, total)
+    """The ways to share ``total`` values out between ``units``; nothing is begun that cannot be completed."""
+    fits = _completable(parts, units, limits, total)
 
-    def options(number: int, at: int, extents: Mapping[Extent, int]) -> Iterator[tuple[int, int, Mapping[Extent, int]]]:
-        part = parts[number]
+    def options(unit: int, at: int, extents: Mapping[Extent, int]) -> Iterator[tuple[int, int, Mapping[Extent, int]]]:
+        first, singles = units[unit]
+        part = parts[first]
         if not isinstance(part, RepeatPattern):
-            yield 1, at + 1, extents
+            yield singles, at + singles, extents
             return
         wanted = None if part.extent is None else extents.get(part.extent)
-        for length in range(_longest(part, limits[number], at, total), part.min - 1, -1):
-            if fits[number + 1][at + length] and wanted in (None, length):
+        for length in range(_longest(part, limits[first], at, total), part.min - 1, -1):
+            if fits[unit + 1][at + length] and wanted in (None, length):
                 yield length, at + length, extents if part.extent is None else {**extents, part.extent: length}
 
     lengths: list[int] = []
@@ -264,7 +269,7 @@ def _shares(
             ways.pop()
             continue
         lengths.append(length)
-        if len(lengths) == len(parts):
+        if len(lengths) == len(units):
             yield lengths, extents
         else:
             ways.append(options(len(lengths), at, extents))
