@@ -146,7 +146,9 @@ def _write_loop(write: Writer, count: int, depth: int) -> None:
     whole = builder.emit(ops.loop(builder.emit(body, "body"), inside, scanned, steps, condition))
     for place in range(len(starts) + len(rows)):
         bound = LOOP_BOUND if place < len(starts) else write.bound(rows[place - len(starts)])
-        write.add(whole[place], bound)
+        field = whole[place]
+        if 0 not in (getattr(field.ty, "shape", None) or ()):  # a maximum of nothing is refused
+            write.add(field, bound)
 
 
 def _within_bounds(write: Writer, x: Var) -> Var:
