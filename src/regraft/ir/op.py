@@ -16,12 +16,13 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, final
 
 import numpy as np
 
+from .attribute_kinds import wrong_kind
 from .attrs import NO_ATTRS as NO_ATTRS
 from .attrs import Attrs as Attrs
 from .attrs import attribute_key as attribute_key
 from .dims import Dim, SymVar
 from .dtypes import is_bool, is_integer
-from .errors import IRError, OpTypeError
+from .errors import IRError, OpTypeError, RegraftError
 from .expr import Constant, Expr, ExternFunc, Tuple, Var, as_expr, const
 from .node import Node, init_field
 from .onnx_name import OnnxName as OnnxName
@@ -525,7 +526,12 @@ class Call(Expr):
             init_field(self, "attrs", attrs)
             if op.variadic or len(self.args) != len(op.operands):
                 op.check_arity(len(self.args))
-            init_field(self, "ty", op.infer(self))
+            try:
+                init_field(self, "ty", op.infer(self))
+            except (TypeError, ValueError, IndexError, AttributeError) as error:
+                if isinstance(error, RegraftError) or op.is_open or not self.attrs:
+                    raise
+                raise wrong_kind(op, self, error) from error
         else:
             init_field(self, "attrs", attrs if type(attrs) is Attrs else Attrs(attrs) if attrs else NO_ATTRS)
             init_field(self, "ty", _called_type(self))

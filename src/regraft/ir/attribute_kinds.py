@@ -1,0 +1,40 @@
+"""The error for attributes that a type rule cannot even compute with, such as an axis that is a text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .attrs import attribute_key
+from .errors import OpTypeError
+
+if TYPE_CHECKING:
+    from .op import Call, Op
+
+
+def wrong_kind(op: Op, call: Call, error: Exception) -> OpTypeError:
+    """What to raise where the type rule of ``op`` failed on ``call`` with ``error``: it names the attribute.
+
+    An attribute is at fault if the rule works with its default in its place; where none is, those without a default.
+    """
+    blamed = [name for name in call.attrs if _works_without(op, call, name)]
+    if not blamed:
+        blamed = [name for name in call.attrs if not _has_default(op, name)] or list(call.attrs)
+    told = ", ".join(f"{name}={call.attrs[name]!r}" for name in blamed)
+    kinds = " or ".join(dict.fromkeys(type(call.attrs[name]).__name__ for name in blamed))
+    return OpTypeError(f"{op.name}: {told}; it takes no {kinds} there ({error})")
+
+
+def _has_default(op: Op, name: str) -> bool:
+    from .op import REQUIRED
+
+    return op.attributes[name] is not REQUIRED
+
+
+def _works_without(op: Op, call: Call, name: str) -> bool:
+    if not _has_default(op, name) or attribute_key(call.attrs[name]) == attribute_key(op.attributes[name]):
+        return False
+    try:
+        type(call)(op, call.args, {**call.attrs, name: op.attributes[name]}, call.ty_args)
+    except (TypeError, ValueError):
+        return False
+    return True
