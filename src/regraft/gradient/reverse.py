@@ -249,8 +249,7 @@ class ReversePass:
         own = share.var.origins or origins
         so_far = fields.get(share.path)
         if so_far is None:
-            value = share.value
-            fields[share.path] = value if is_leaf(value) else self.emit(value, name, own)
+            fields[share.path] = self.emit(share.value, name, own)
             return
         increment = share.value if is_leaf(share.value) else self.emit(share.value, "lv", origins)
         fields[share.path] = self.emit(add(so_far, increment), name, own)

@@ -401,9 +401,9 @@ def _softplus_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | N
 
 @SOFTMAX.define_gradient
 def _softmax_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [output * (adjoint - sum(adjoint * output, call.attrs.axis, keepdims=True))]
+    return [(adjoint - sum(adjoint * output, call.attrs.axis, keepdims=True)) * output]
 
 
 @LOG_SOFTMAX.define_gradient
 def _log_softmax_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [adjoint - exp(output) * sum(adjoint, call.attrs.axis, keepdims=True)]
+    return [adjoint - sum(adjoint, call.attrs.axis, keepdims=True) * exp(output)]

@@ -216,7 +216,7 @@ def _inverse(order: Sequence[int]) -> list[int]:
 
 @PERMUTE_DIMS.define_gradient
 def _permute_dims_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    order = permutation(call)
+    order = None if call.attrs.axes is None else permutation(call)  # the axes reversed are their own inverse
     return [permute_dims(adjoint, None if order is None else _inverse(order))]
 
 
