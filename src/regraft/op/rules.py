@@ -243,6 +243,8 @@ def broadcast_rule(call: Call) -> Type:
                 return first
             if first.ndim == 0:
                 return second
+            dims, ndim = broadcast_types(call)
+            return TensorType(dims, first.dtype, ndim)
     dtype = _arithmetic_dtype(call)
     if all(isinstance(arg.ty, PrimType) for arg in call.args):
         return PrimType(dtype)

@@ -27,7 +27,7 @@ from .primitive.create import FULL
 from .primitive.datatype import astype
 from .primitive.logical import LOGICAL_AND, LOGICAL_OR, LOGICAL_XOR
 from .primitive.unary import LOGICAL_NOT
-from .rules import OfKinds, require_kinds, verdict_rule
+from .rules import OfKinds, broadcast_rule, require_kinds, verdict_rule
 
 _Program = TypeVar("_Program", IRModule, Function)
 _LOGIC: Final = frozenset({LOGICAL_AND, LOGICAL_NOT, LOGICAL_OR, LOGICAL_XOR})
@@ -52,6 +52,10 @@ def is_settled(call: Call) -> bool:
     op = call.op
     if type(op) is not Op:
         return True
+    if op.infer is broadcast_rule and op not in _LOGIC:
+        left, right = call.args[0].ty, call.args[1].ty
+        if type(left) is TensorType and type(right) is TensorType and left.dtype == right.dtype:
+            return True
     if Trait.ELEMENTWISE not in op.traits:
         require_kinds(call)
         return not call.attrs or not has_blocks(call)
