@@ -240,3 +240,27 @@ def test_traceback_shows_where_wherever_it_stands(tmp_path: Path) -> None:
         assert "no.onnx: there is no such file" in result.stderr
     finished = spawn("", "inspect", "no.onnx", "--traceback", cwd=tmp_path)
     assert "Traceback (most recent call last)" in finished.stderr
+
+
+FAILING_RULE = """
+import regraft as rx
+from regraft.dpl import is_op, wildcard
+
+broken = rx.Rule(is_op("relax.matmul")(wildcard(), wildcard()), lambda expr, found: 1 / 0, "broken")
+"""
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (FAILING_RULE, "ZeroDivisionError: division by zero, in the rewriter of rule 'broken', at "),
+        ("raise SystemExit(1)", "the file of rules fails: SystemExit: 1"),
+    ],
+)
+def test_a_failing_rule_is_no_defect_of_the_command(tmp_path: Path, content: str, message: str) -> None:
+    model, rules = save(projections(), tmp_path / "model.onnx"), tmp_path / "rules.py"
+    rules.write_text(content, encoding="utf-8")
+    result = invoke("optimize", model, "-o", tmp_path / "out.onnx", "--rules", rules)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (tmp_path / "out.onnx").exists()
