@@ -3,7 +3,8 @@
 Each model is made, exported and run in a process of its own, at its published width and depth with random weights; all
 variants of it take turns on one thread. So the errors of int8 are only indications: trained models have channels that
 are much larger than the others. All of it takes hours and 12 GB of memory. What was measured of a model is kept in
-``build/speed``, so that a later run goes on from there; ``SPEED_MODELS="BERT base,ViT-B/16"`` measures these anew.
+``build/speed``, so that a later run goes on from there. ``SPEED_MODELS="BERT base,ViT-B/16"`` measures these anew and
+no others, and ``SPEED_MODELS=none`` only writes the tables.
 
     python -m bench speed
 """
@@ -228,7 +229,8 @@ def run(names: Sequence[str] = ()) -> list[Table]:
             "The limit",
             ("model", *(f"{kind} (ms)" for kind in _KINDS)),
             limits,
-            "What the products and convolutions would take at the rate of a product of 1,024 by 1,024 by 1,024.",
+            "What the products and convolutions would take at the rate that PyTorch reaches in a product of 1,024 by "
+            "1,024 by 1,024. An engine whose own products are faster than that stays below it.",
         ),
     ]
 

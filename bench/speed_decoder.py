@@ -17,7 +17,7 @@ from bench.speed_variants import Ready, Variant
 
 PAST: Final = 512
 LONGEST: Final = 520
-DECODERS: Final = ("Qwen2 0.5B, one step",)
+DECODERS: Final = ("Qwen2 0.5B one step",)
 
 
 def qwen2() -> Any:

@@ -14,6 +14,7 @@ import torch
 import transformers
 
 import regraft as rx
+from regraft.analysis.cost import constant_bytes
 from regraft.ir import BlockBuilder, IRModule, TensorType, Var
 from regraft.model import UsageError
 from regraft.model.decoding import Decoder, fast_decoder, generate, generate_text, read_decoder, roles_of
@@ -135,3 +136,12 @@ def test_a_model_without_a_cache_is_no_decoder(tmp_path: Path) -> None:
     result = invoke("generate", tmp_path / "plain.onnx", "--prompt-ids", "1,2")
     assert result.exit_code == 2
     assert "has no input of keys and values of before" in result.stderr
+
+
+def test_words_and_the_last_product_share_their_table_where_the_model_ties_them() -> None:
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(**SIZES, num_key_value_heads=2, tie_word_embeddings=True)
+    module = read_decoder(transformers.LlamaForCausalLM(config).eval())
+    whole, few = (fast_decoder(module, longest=8, precision=one).module for one in ("float32", "int8-weights"))
+    assert constant_bytes(whole) < constant_bytes(module) * 1.05
+    assert constant_bytes(few) < constant_bytes(module) * 0.33

@@ -130,7 +130,9 @@ def fast_decoder(module: IRModule, *, longest: int, precision: str = "float32") 
     try:
         return Decoder(Sequential([for_engine("onnxruntime", longest), *after])(done), "main")
     except PassError as error:
-        return Decoder(Sequential([CombineParallelMatmul(), FoldConstant(), *after])(done), "main", str(error))
+        return Decoder(
+            Sequential([CombineParallelMatmul(), FoldConstant(keep_named=True), *after])(done), "main", str(error)
+        )
 
 
 @dataclass(frozen=True, slots=True)

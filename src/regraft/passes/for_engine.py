@@ -35,6 +35,6 @@ def for_engine(engine: str, longest: int | None = None) -> Sequential:
         return Sequential([], name=f"for {engine}")
     if longest is None:
         return Sequential([AttendInTiles()], name=f"for {engine}")
-    packed = [CombineParallelMatmul(), FoldConstant()]
+    packed = [CombineParallelMatmul(), FoldConstant(keep_named=True)]
     tidy = [SimplifyTransposes(), RemoveRedundantReshape(), RemoveNoOps(), PackQueryKeyValue(), DeadCodeElimination()]
     return Sequential([*packed, CacheInPlace(longest), *tidy], name=f"for {engine}")
