@@ -17,7 +17,7 @@ from ..ir.expr import Constant, Expr, ExternFunc, GlobalVar, PrimValue, ShapeExp
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op, Trait
-from ..ir.program import Function
+from ..ir.program import Function, If, SeqExpr
 from ..ir.tensor_data import TensorData
 from ..ir.types import PrimType, TensorType
 from ..ir.visitor import iter_bindings
@@ -41,10 +41,24 @@ def settled(program: _Program) -> _Program:
     a microsecond for a binding that stays.
     """
     outside = program.outside if isinstance(program, IRModule) else {}
-    values = (binding.value for binding in iter_bindings(program))
-    if not outside and all(is_settled(value) for value in values if isinstance(value, Call)):
+    if not outside and _all_settled(program):
         return program
     return _Settler(outside).mutate(program)
+
+
+def _all_settled(program: IRModule | Function) -> bool:
+    for function in program.functions.values() if isinstance(program, IRModule) else (program,):
+        for block in function.body.blocks:
+            for binding in block.bindings:
+                value = binding.value
+                if type(value) is Call:
+                    if not is_settled(value):
+                        return False
+                elif isinstance(value, If | Function | SeqExpr):
+                    inner = (nested.value for nested in iter_bindings(value))
+                    if not all(is_settled(call) for call in inner if isinstance(call, Call)):
+                        return False
+    return True
 
 
 def is_settled(call: Call) -> bool:
