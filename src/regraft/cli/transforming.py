@@ -103,6 +103,14 @@ def optimize(
     ] = None,
     seed: Seed = 0,
     function: FunctionName = None,
+    pure: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pure",
+            metavar="DOMAIN[::NAME]",
+            help="Operators of an ONNX model that nobody has declared and that have no effects; may be repeated.",
+        ),
+    ] = None,
     opset: Opset = None,
     ir_version: IrVersion = None,
     safetensors: Safetensors = False,
@@ -142,6 +150,7 @@ def optimize(
             inputs=input or None,
             tolerance=tolerance,
             function=function,
+            pure=pure or (),
             opset=opset,
             ir_version=ir_version,
             safetensors=safetensors,

@@ -77,6 +77,7 @@ def open_model(
     dynamic_shapes: Any = None,
     function: str | None = None,
     fixed: Mapping[str, int] | None = None,
+    pure: Sequence[str] = (),
 ) -> Model:
     """Read a model.
 
@@ -84,11 +85,12 @@ def open_model(
     `torch.nn.Module` with example inputs, a module or function of regraft.
 
     ``args``, ``kwargs`` and ``dynamic_shapes`` are for a `torch.nn.Module`, as `from_torch` takes them. ``function``
-    chooses one of a module with several. ``fixed`` gives symbolic sizes numbers, by name. Raises `UsageError` for
+    chooses one of a module with several. ``fixed`` gives symbolic sizes numbers, by name. ``pure`` are domains or
+    operators of an ONNX model that nobody has declared and that have no effects. Raises `UsageError` for
     anything else, `ConvertError` and `ParseError` for what cannot be read, `MissingDependencyError` where PyTorch is
     not installed. Cost: linear; weights are not read.
     """
-    opened = _opened(source, args, kwargs, dynamic_shapes, function, fixed or {})
+    opened = _opened(source, args, kwargs, dynamic_shapes, function, fixed or {}, pure)
     return replace(opened, is_changed=True) if fixed else opened
 
 
@@ -99,9 +101,10 @@ def _opened(
     dynamic_shapes: Any,
     function: str | None,
     sizes: Mapping[str, int],
+    pure: Sequence[str],
 ) -> Model:
     if isinstance(source, str | os.PathLike):
-        return _from_file(Path(cast("str | os.PathLike[str]", source)), function, sizes)
+        return _from_file(Path(cast("str | os.PathLike[str]", source)), function, sizes, pure)
     if isinstance(source, Function):
         return Model(with_sizes(IRModule({"main": source}), "main", sizes), "main", "relax", source)
     if isinstance(source, IRModule):
@@ -112,7 +115,7 @@ def _opened(
     if onnx is not None and isinstance(source, onnx.ModelProto):
         from ..formats.onnx.read.reader import from_onnx
 
-        return Model(from_onnx(source, dims=sizes), "main", "onnx", source)
+        return Model(from_onnx(source, dims=sizes, pure=pure), "main", "onnx", source)
     if torch is not None and isinstance(source, torch.nn.Module | torch.export.ExportedProgram):
         from ..formats.torch import from_torch
 
@@ -134,7 +137,7 @@ def with_sizes(module: IRModule, name: str, sizes: Mapping[str, int]) -> IRModul
         raise UsageError(f"sizes cannot be set: {error}") from error
 
 
-def _from_file(path: Path, function: str | None, sizes: Mapping[str, int]) -> Model:
+def _from_file(path: Path, function: str | None, sizes: Mapping[str, int], pure: Sequence[str]) -> Model:
     if path.is_dir():
         return _from_folder(path, sizes)
     form = form_of(path)
@@ -150,7 +153,7 @@ def _from_file(path: Path, function: str | None, sizes: Mapping[str, int]) -> Mo
         from ..formats.onnx.external_data import external_files
         from ..formats.onnx.read.reader import from_onnx
 
-        module = from_onnx(path, dims=sizes)
+        module = from_onnx(path, dims=sizes, pure=pure)
         return Model(module, "main", form, path, (path, *external_files(path)))
     if form == "torch":
         from ..formats.torch import from_torch, require_torch

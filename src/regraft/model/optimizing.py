@@ -95,6 +95,7 @@ def optimize(
     tolerance: float | None = None,
     dynamic_shapes: Any = None,
     function: str | None = None,
+    pure: Sequence[str] = (),
     opset: int | None = None,
     ir_version: int | None = None,
     safetensors: bool = False,
@@ -146,6 +147,8 @@ def optimize(
         tolerance: for the verification, the relative difference to allow in place of the dtype's own.
         dynamic_shapes: for a `torch.nn.Module`, as `torch.export` takes it.
         function: the function to work on, in a file or module with several.
+        pure: domains of an ONNX model, or operators (``"domain::Name"``), that nobody has declared and that have no
+            effects, so that their calls may be shared, moved and left out.
         opset: for ONNX, the version of its operators; by default the lowest that the result needs.
         ir_version: for ONNX, the version of its file format.
         safetensors: for an output that ends in ``.relax``, weights beside it in that form, by name.
@@ -163,7 +166,7 @@ def optimize(
     tried_on = TriedOn(seed, dims, ranges, inputs)
     stages = Stages(progress, len(chosen) + 2 + verify + measure + (precision != "float32"))
     with stages.stage("reading"):
-        opened = open_model(model, args, kwargs, dynamic_shapes=dynamic_shapes, function=function, fixed=fix)
+        opened = open_model(model, args, kwargs, dynamic_shapes=dynamic_shapes, function=function, fixed=fix, pure=pure)
     opened = in_versions(opened, opset, ir_version, target)
     reports: list[ReportTo] = (
         [report] if callable(report) or isinstance(report, str | os.PathLike) else list(report or ())
