@@ -144,12 +144,16 @@ class Search:
         self.trail.append((name, getattr(self, name)))
         setattr(self, name, value)
 
-    def forget(self, patterns: Iterable[DFPattern]) -> None:
-        """Let ``patterns`` stand for nothing again."""
+    def forget(self, patterns: Iterable[DFPattern]) -> list[Pair | None]:
+        """Let ``patterns`` stand for nothing again; gives what they stood for."""
+        bound, trail = self.bound, self.trail
+        found: list[Pair | None] = []
         for pattern in patterns:
-            known = self.bound.pop(pattern, None)
+            known = bound.pop(pattern, None)
+            found.append(known)
             if known is not None:
-                self.trail.append((pattern, known))
+                trail.append((pattern, known))
+        return found
 
     def undo(self, mark: int) -> None:
         """Take back all changes since the trail was ``mark`` long."""

@@ -46,8 +46,7 @@ class Run:
     def _next(self, search: Search, goal: Goal) -> Goals:
         values, index, rows, rejections = goal[1]
         if index:
-            row = [search.bound.get(pattern) for pattern in self.own]
-            search.forget(self.own)
+            row = search.forget(self.own)
             rows = (row, rows)
             if search.rejections is not rejections and not self._keep_rejections(search, len(rejections), row):
                 return FAILED
