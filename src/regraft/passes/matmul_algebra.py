@@ -16,7 +16,7 @@ from ..ir.expr import Expr, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Function
-from ..ir.types import TensorType, is_subtype
+from ..ir.types import TensorType, is_subtype, shapes_equal
 from ..op.primitive.manipulate import permutation
 from ..pattern import PatternContext, is_op, wildcard
 from ..pattern.matcher.view import resolve
@@ -40,6 +40,8 @@ def _take_after(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     if not isinstance(ty, TensorType) or ty.ndim < 2:
         return decline("the rank of the weights is not known to be at least 2")
     axis = take.attrs.axis
+    if axis is not None and ty.ndim == 3 and axis % 3 == 0:
+        return _take_stacked(expr, x, weight, indices, take)
     if axis is None or axis % ty.ndim != ty.ndim - 1:
         return decline(f"axis {axis} of the weights is not that of the columns of the product")
     rank = picked.ndim if isinstance(picked, TensorType) else 0
@@ -51,12 +53,29 @@ def _take_after(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     return taken if is_subtype(taken.ty, expr.ty) is True else decline("the shape would be less precisely known")
 
 
+def _take_stacked(expr: Call, x: Expr, weight: Expr, indices: Expr, take: Call) -> Expr | Decline:
+    """One matrix of a stack for each row of a batch: a product with all of them, of which each row takes its own."""
+    shapes = [ty.shape if isinstance(ty := one.ty, TensorType) else None for one in (x, weight, indices)]
+    batch, stack, picked = shapes
+    if batch is None or stack is None or picked is None or len(batch) != 3 or len(picked) != 1:
+        return decline("a shape is not known, or the left side is no batch of matrices")
+    if shapes_equal(batch[:1], picked) is not True:
+        return decline("there is not one index for each matrix of the left side")
+    count, inner, columns = stack
+    side_by_side = ops.reshape(ops.permute_dims(weight, [1, 0, 2]), (inner, count * columns))
+    product = ops.matmul(x, side_by_side, expr.attrs.out_dtype)
+    apart = ops.reshape(product, (batch[0], batch[1], count, columns))
+    taken = ops.einsum([ops.take(apart, indices, 2, take.attrs.mode)], "ijik->ijk")
+    return taken if is_subtype(taken.ty, expr.ty) is True else decline("the shape would be less precisely known")
+
+
 _TAKE: Final = Rule(_of_taken, _take_after, "reorder_take_after_matmul")
 
 
 def ReorderTakeAfterMatmul() -> Pass:
     """Write ``matmul(x, take(weights, indices, axis=last))`` as ``take(matmul(x, weights), indices)``.
 
+    Weights that are picked along the first axis of a stack, one for each matrix of a batch, are written side by side.
     The product no longer waits for the indices, so that it can be combined with others or its weights prepared.
 
     Needs: known ranks. Guarantees: each element is the same sum of products, also where an index is out of range.
@@ -73,7 +92,9 @@ def ReorderTakeAfterMatmul() -> Pass:
 # --- sums
 
 _left, _first, _second = wildcard(), wildcard(), wildcard()
-_of_sum = is_op("relax.matmul")(_left, is_op("relax.add")(_first, _second))
+_sum = is_op("relax.add")(_first, _second)
+_turned = is_op("relax.permute_dims")(_sum)
+_of_sum = is_op("relax.matmul")(_left, _sum) | is_op("relax.matmul")(_left, _turned)
 
 
 def _expansion(known: dict[Var, None]) -> Callable[[Expr, dict[DFPattern, Any]], Expr | Decline]:
@@ -89,13 +110,16 @@ def _expansion(known: dict[Var, None]) -> Callable[[Expr, dict[DFPattern, Any]],
         if dtype is None or expr.ty.dtype != dtype or is_bool(dtype):
             return decline("the sum is computed in another dtype than the product, and would be rounded elsewhere")
         out_dtype = expr.attrs.out_dtype
+        if _turned in matchings:
+            axes = matchings[_turned].attrs.axes
+            first, second = ops.permute_dims(first, axes), ops.permute_dims(second, axes)
         return ops.add(ops.matmul(left, first, out_dtype), ops.matmul(left, second, out_dtype))
 
     return expand
 
 
 def ExpandMatmulOfSum() -> Pass:
-    """Write ``matmul(x, a + b)`` as ``matmul(x, a) + matmul(x, b)``.
+    """Write ``matmul(x, a + b)`` as ``matmul(x, a) + matmul(x, b)``, also where the sum is transposed before.
 
     So ``x @ (w + p @ q)`` becomes ``x @ w + x @ (p @ q)``, which `AdjustMatmulOrder` makes cheap. It is left where
     both terms are weights (parameters after the first ``num_input``) or constants, since then the sum is known before
@@ -171,7 +195,7 @@ def _reordered(
     calls = [call for var in (old, inner[0]) if isinstance(call := bindings[var], Call)]
     types = [call.ty for call in calls] + [operand.ty for operand in chain.operands]
     dtypes = {ty.dtype if isinstance(ty, TensorType) else None for ty in types}
-    if len(dtypes) != 1 or None in dtypes:
+    if len(dtypes) != 1:
         return decline("the dtypes of operands and products differ, so a product would be rounded elsewhere")
     if any(len(bindings.users_of(var)) != 1 or bindings.is_output(var) for var in inner):
         return decline("the inner product is used elsewhere, so it is computed anyway")
