@@ -13,7 +13,7 @@ from tests.model.models import files, projections, save
 HALFWAY = """
 import signal
 from regraft.model import optimizing
-def write_half(module, name, path):
+def write_half(module, name, path, **_options):
     path.write_bytes(b"half of it")
     signal.raise_signal(signal.{name})
     raise AssertionError("the signal did not arrive")
