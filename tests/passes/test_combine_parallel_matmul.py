@@ -42,7 +42,7 @@ def test_the_result_is_a_concat_of_weights_a_matmul_and_a_split_by_indices() -> 
     assert isinstance(product, Call)
     assert isinstance(split, Call)
     assert concat.attrs.axis == 1
-    assert product.attrs.out_dtype is None
+    assert product.attrs.out_dtype == "float32"
     assert split.attrs.indices_or_sections == (4,)
     assert split.attrs.axis == 1
     assert isinstance(first, TupleGetItem)

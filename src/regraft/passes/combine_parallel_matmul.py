@@ -97,10 +97,7 @@ def _groups(branches: Sequence[_Branch], bindings: Bindings) -> list[list[_Branc
 
 
 def _out_dtype(group: Sequence[_Branch]) -> str | None:
-    """The ``out_dtype`` of the one matmul: what all say, else the dtype that all results have anyway."""
-    said = {branch.call.attrs.out_dtype for branch in group}
-    if len(said) == 1:
-        return said.pop()
+    """The ``out_dtype`` of the one matmul: the dtype that all results have, as Relax writes it."""
     result = group[0].call.ty
     assert isinstance(result, TensorType)
     return result.dtype
