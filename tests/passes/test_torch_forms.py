@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 import regraft as rx
+from regraft.ir import Call, IRModule
+from regraft.ir.visitor import iter_bindings
+from regraft.passes.torch_forms import TorchForms
+from regraft.script import relax as R
+
+
+def calls_of(module: IRModule) -> list[Any]:
+    """The calls of a module."""
+    return [binding.value for binding in iter_bindings(module) if isinstance(binding.value, Call)]
 
 
 class _Scaled(nn.Module):
@@ -23,17 +33,6 @@ class _Scaled(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """A product of reshaped rows."""
         return self.layer((x * 1).reshape(-1, 6)).reshape(*x.shape[:-1], 4) + 0 * x[..., :4]
-
-
-class _Shifted(nn.Module):
-    def __init__(self, rank: int, **options: Any) -> None:
-        super().__init__()
-        self.convolution = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[rank - 1](4, 6, 3, bias=False, **options)
-        self.shift = nn.Parameter(torch.randn(6, *[1] * rank))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """A convolution, and one number more for each channel."""
-        return self.convolution(x) + self.shift
 
 
 def _attend(heads: int, causal: bool) -> Any:
@@ -74,9 +73,25 @@ def test_a_linear_layer_that_was_moved_is_one_operator(bias: bool) -> None:
     assert not found["permute"]
 
 
-@pytest.mark.parametrize(("rank", "options"), [(1, {}), (2, {"padding": 1, "groups": 2}), (3, {"dilation": 2})])
-def test_what_is_added_to_each_channel_is_the_bias_of_the_convolution(rank: int, options: dict[str, Any]) -> None:
-    assert _back(_Shifted(rank, **options), torch.randn(2, 4, *[9] * rank)) == {f"conv{rank}d": 1}
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_what_is_added_to_each_channel_is_the_bias_of_the_convolution(rank: int) -> None:
+    rng = np.random.default_rng(rank)
+    x, weight, shift = (
+        rng.standard_normal(shape).astype(np.float32)
+        for shape in ((2, 4, *[9] * rank), (6, 2, *[3] * rank), (6, *[1] * rank))
+    )
+    builder = rx.BlockBuilder()
+    given = rx.Var("x", rx.TensorType(x.shape, "float32"))
+    with builder.function("main", [given]):
+        convolve = getattr(R.nn, f"conv{rank}d")
+        found = convolve(given, rx.const(weight), strides=2, padding=1, dilation=1, groups=2)
+        builder.emit_func_output(builder.emit(R.add(found, rx.const(shift))))
+    module = builder.get()
+    result = TorchForms()(module)
+    assert [call.op.name for call in calls_of(result)] == [f"aten.conv{rank}d"]
+    expected = rx.build(module, target="numpy")["main"](x)
+    for target in ("numpy", "torch"):
+        np.testing.assert_allclose(rx.build(result, target=target)["main"](x), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_norm_behind_a_convolution_leaves_a_bias_and_a_slope_by_channel_stays_one_operator() -> None:

@@ -224,13 +224,20 @@ def write_model(module: IRModule, name: str, path: Path, *, safetensors: bool = 
     elif form == "torch":
         from ..run.torch_out import save_torch, to_torch
 
-        save_torch(to_torch(TorchForms()(module), name, share_memory=True), path)
+        save_torch(to_torch(_for_torch(module), name, share_memory=True), path)
     elif form == "openvino":
         from ..run.openvino_engine import save_openvino
 
         save_openvino(module, name, path)
     else:
         save_script(module, path, safetensors=safetensors)
+
+
+def _for_torch(module: IRModule) -> IRModule:
+    """``module`` with PyTorch's own operators: first those that nothing rewrote, then what is left in its forms."""
+    from ..run.torch_calls import restore_calls
+
+    return TorchForms()(restore_calls(module))
 
 
 def as_source(model: Model, module: IRModule) -> Any:
@@ -243,7 +250,7 @@ def as_source(model: Model, module: IRModule) -> Any:
         from ..run.torch_out import to_torch
 
         torch = sys.modules["torch"]
-        result = to_torch(TorchForms()(module), model.name)
+        result = to_torch(_for_torch(module), model.name)
         if isinstance(model.source, torch.nn.Module):
             return result
         from ..run.torch_export import export_torch
