@@ -111,5 +111,11 @@ def test_attention_is_not_turned_back_and_forth(heads: int, causal: bool) -> Non
 def test_a_bias_that_is_no_bias_of_a_layer_stays_a_sum() -> None:
     weight, other = torch.randn(4, 6), torch.randn(3, 4)
     found = _back(_Of(lambda x: ((x * 1) @ weight.T) + other), torch.randn(3, 6))
-    assert found["linear"] == 1
     assert found["add"] == 1
+
+
+def test_an_operator_of_several_steps_that_nothing_rewrote_is_left_whole() -> None:
+    points = torch.randn(5, 3)
+    found = _back(_Of(lambda x: torch.cdist(x * 1, points).relu().relu()), torch.randn(4, 3))
+    assert found["cdist"] == 1
+    assert not found["linear"]

@@ -234,10 +234,10 @@ def write_model(module: IRModule, name: str, path: Path, *, safetensors: bool = 
 
 
 def _for_torch(module: IRModule) -> IRModule:
-    """``module`` with PyTorch's own operators: first those that nothing rewrote, then what is left in its forms."""
-    from ..run.torch_calls import restore_calls
+    """``module`` in PyTorch's forms, where what was one operator of PyTorch does not come back as that."""
+    from ..run.torch_calls import values_to_restore
 
-    return TorchForms()(restore_calls(module))
+    return TorchForms(values_to_restore(module))(module)
 
 
 def as_source(model: Model, module: IRModule) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable, Set
+from typing import Any, Final, cast
 
 from ..ir.dims import Dim, dims_equal
 from ..ir.expr import Constant, Expr
@@ -14,6 +15,7 @@ from ..op.primitive.manipulate import permutation, permute_dims
 from ..pattern import is_const, is_op, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Decline, Rule, RuleSet, decline
+from ..rewrite.rules import CallRewriter
 from .passes import Pass, RulePass, Sequential
 
 # --- linear layers
@@ -125,23 +127,33 @@ def _rank(expr: Expr) -> int:
     return expr.ty.ndim if isinstance(expr.ty, TensorType) else -1
 
 
-_WITH_BIAS: Final = RuleSet(
-    [Rule(_biased, _linear, "linear_with_bias"), Rule(_shifted, _with_bias, "convolution_with_bias")]
-)
-_OTHERS: Final = RuleSet(
-    [
-        Rule(_product, _linear, "linear"),
-        Rule(_attention | _masked, _by_heads, "attention_by_heads"),
-        Rule(_outside, _at_once, "permuted_once"),
-    ]
-)
-"""Come second: a product that has a bias would no longer be found by it."""
+def _unless(kept: Set[Expr], rewriter: CallRewriter) -> CallRewriter:
+    """``rewriter``, which declines where a part of the match is to stay."""
+
+    def rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+        if any(part in kept for part in (expr, *matchings.values()) if isinstance(part, Expr)):
+            return decline("it comes back as the operator that it was")
+        return cast("Callable[..., Expr | Decline]", rewriter)(expr, matchings)
+
+    return rewrite
 
 
-def TorchForms() -> Pass:
+def TorchForms(kept: Set[Expr] = frozenset()) -> Pass:
     """Products and convolutions together with their bias, and attention, each as PyTorch's own operator.
 
     For programs that go to PyTorch next: only its engine, and the converter to it, have these operators as one.
-    Needs nothing. Guarantees the same values up to rounding. Cost: linear in the program.
+    ``kept`` are bound values that stay as they are. Needs nothing. Guarantees the same values up to rounding. Cost:
+    linear in the program.
     """
-    return Sequential([RulePass(_WITH_BIAS, "with bias"), RulePass(_OTHERS, "others")], name="TorchForms")
+
+    def rules(*rows: tuple[DFPattern, CallRewriter, str]) -> RulePass:
+        return RulePass(RuleSet([Rule(pattern, _unless(kept, rewriter), name) for pattern, rewriter, name in rows]))
+
+    with_bias = rules((_biased, _linear, "linear_with_bias"), (_shifted, _with_bias, "convolution_with_bias"))
+    # A product that has a bias would no longer be found by it.
+    others = rules(
+        (_product, _linear, "linear"),
+        (_attention | _masked, _by_heads, "attention_by_heads"),
+        (_outside, _at_once, "permuted_once"),
+    )
+    return Sequential([with_bias, others], name="TorchForms")

@@ -44,6 +44,28 @@ def restore_calls(module: IRModule) -> IRModule:
     return module.with_functions(functions) if functions else module
 
 
+def values_to_restore(module: IRModule) -> frozenset[Expr]:
+    """The values bound in ``module`` that `restore_calls` would put a call of several steps in the place of."""
+    found: set[Expr] = set()
+    for name in module:
+        function = module[name]
+        sizes = {size for param in function.params for size in type_symvars(param.ty)}
+        pending = [function.body]
+        while pending:
+            body = pending.pop()
+            bindings = [binding for block in body.blocks for binding in block.bindings]
+            for binding in bindings:
+                pending.extend(_bodies_of(binding.value))
+            found |= _Body(bindings, body.body, sizes).values_of_several()
+    return frozenset(found)
+
+
+def _bodies_of(value: Expr) -> list[SeqExpr]:
+    if isinstance(value, Function):
+        return [value.body]
+    return [value.true_branch, value.false_branch] if isinstance(value, If) else []
+
+
 def _restored(body: SeqExpr, sizes: set[SymVar]) -> SeqExpr:
     bindings = [binding for block in body.blocks for binding in block.bindings]
     inner = [_with_branches(binding, sizes) for binding in bindings]
@@ -102,6 +124,11 @@ class _Body:
             if broken is None:
                 return SeqExpr([BindingBlock(emission.bindings)], self._outcome)
             found.remove(broken)
+
+    def values_of_several(self) -> set[Expr]:
+        """The values of all steps of the calls that have several."""
+        groups = [one.match.members for one in self._found()]
+        return {self._definitions[var].value for group in groups if len(group) > 1 for var in group}
 
     # --- finding
 
