@@ -166,7 +166,9 @@ class _Graph:
         Last values are met in the order in which they are ``needed`` after the block.
         """
         last = [index for index, users in enumerate(self.users) if not users]
-        roots = sorted(last, key=lambda index: needed.get(self.bindings[index].var, len(needed)))
+        # What nothing needs keeps its order, also where all of it is turned round in the end.
+        kept = last if depth_first else last[::-1]
+        roots = sorted(kept, key=lambda index: needed.get(self.bindings[index].var, len(needed)))
         if not depth_first:
             return self._levels(roots)
         done: dict[int, None] = {}
