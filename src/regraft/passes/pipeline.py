@@ -8,6 +8,7 @@ from typing import Final
 
 from ..analysis.machine import CPU_CORE, Machine
 from .argument_interface import BundleModelParams, LazyGetInput, LazySetOutput, LazyTransformParams
+from .attend_in_tiles import AttendInTiles
 from .canonicalize_bindings import CanonicalizeBindings
 from .closures import LambdaLift
 from .combine_parallel_matmul import CombineParallelMatmul
@@ -16,6 +17,7 @@ from .common_subexpressions import EliminateCommonSubexpr
 from .context import PassError
 from .dataflow import ConvertToDataflow, TopologicalSort
 from .dead_code import DeadCodeElimination
+from .decoders import PackQueryKeyValue
 from .decompose_operators import DecomposeOpsForInference, DecomposeOpsForTraining
 from .fold_batchnorm import FoldBatchnormToConv2D
 from .fold_constant import FoldConstant
@@ -34,6 +36,7 @@ from .private_functions import InlinePrivateFunctions, RemoveUnusedOutputs, Remo
 from .quantize import QuantizeDynamic, QuantizeWeights
 from .recognize_operators import RecognizeOperators
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
+from .run_codegen import RunCodegen
 from .sharding.join_products import JoinSummedProducts
 from .sharding.split_projections import SplitProjections
 
@@ -45,6 +48,7 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
     for make in (
         AdjustMatmulOrder,
         AttachGlobalSymbol,
+        AttendInTiles,
         BundleModelParams,
         CanonicalizeBindings,
         CombineParallelMatmul,
@@ -69,6 +73,7 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
         MergeCompositeFunctions,
         Normalize,
         NormalizeGlobalVar,
+        PackQueryKeyValue,
         QuantizeDynamic,
         QuantizeWeights,
         RecognizeOperators,
@@ -79,6 +84,7 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
         RemoveUnusedParameters,
         ReorderPermuteDimsAfterConcat,
         ReorderTakeAfterMatmul,
+        RunCodegen,
         SimplifyTransposes,
         SplitProjections,
         ToMixedPrecision,
