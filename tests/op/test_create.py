@@ -126,7 +126,7 @@ def test_one_hot_agrees_with_pytorch(axis, dtype):
     codes = torch.nn.functional.one_hot(torch.from_numpy(indices.astype("int64")), 5).numpy()
     expected = np.moveaxis(codes, -1, axis)
     check(lambda v: R.one_hot(v, 1, 0, 5, axis), [indices], expected)
-    floats = np.where(expected, 2.5, -1).astype("float32")
+    floats = np.where(expected, 2.5, -1)
     check(lambda v: R.one_hot(v, 2.5, -1.0, 5, axis), [indices], floats)
 
 
@@ -138,7 +138,7 @@ def test_one_hot_of_scalars_and_of_indices_out_of_range():
 
 def test_the_dtype_of_a_one_hot_code_is_that_of_its_values():
     indices = tensor((N,), "int32")
-    assert R.one_hot(indices, 1.0, 0.0, 4).ty == TensorType((N, 4), "float32")
+    assert R.one_hot(indices, 1.0, 0.0, 4).ty == TensorType((N, 4), "float64")
     assert R.one_hot(indices, PrimValue(1.0, "float64"), PrimValue(0.0, "float64"), 4, 0).ty == TensorType(
         (4, N), "float64"
     )

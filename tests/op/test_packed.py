@@ -121,8 +121,8 @@ def test_only_an_engine_knows_what_these_calls_do():
     [
         (lambda: call_dps_packed("f", (X,)), r"give the type of the result, once, as out_ty"),
         (lambda: call_dps_packed("f", (X,), F32, out_sinfo=F32), r"once, as out_ty"),
-        (lambda: call_dps_packed("f", (X,), ObjectType()), r"tensors of known shape and dtype"),
-        (lambda: call_dps_packed("f", (X,), TensorType(None, "float32", 2)), r"known shape and dtype"),
+        (lambda: call_dps_packed("f", (X,), ObjectType()), r"tensors of known shape"),
+        (lambda: call_dps_packed("f", (X,), TensorType(None, "float32", 2)), r"tensors of known shape"),
         (lambda: call_dps_packed(X, (X,), F32), r"argument func .* a function"),
         (
             lambda: call_packed("f", X, ty_args=F32, sinfo_args=F32),

@@ -83,6 +83,8 @@ def every_pattern() -> list[tuple[DFPattern, str]]:
         (FunctionPattern([star], is_const()), "function(*) -> const"),
         (repeat(star, min=2, max=4), "repeat(*, 2..4)"),
         (repeat(star), "repeat(*, 1..)"),
+        (is_if(star, is_const(), star), "if(*, const, *)"),
+        (star.users(2), "*: 2 users"),
     ]
 
 

@@ -235,6 +235,9 @@ def write_model(module: IRModule, name: str, path: Path, *, safetensors: bool = 
 
 def _for_torch(module: IRModule) -> IRModule:
     """``module`` in PyTorch's forms, where what was one operator of PyTorch does not come back as that."""
+    from ..formats.torch import require_torch
+
+    require_torch()
     from ..run.torch_calls import values_to_restore
 
     return TorchForms(values_to_restore(module))(module)
