@@ -245,7 +245,8 @@ def TopologicalSort(order: Order = "depth-first", direction: Direction = "from-i
     ``breadth-first`` first with the other values that are ready. ``from-outputs`` writes what an output needs just
     before it (``depth-first``), or values by their distance to the outputs, the farthest first (``breadth-first``).
 
-    Needs: nothing. Guarantees: the same values to the bit; the same order in every run. Cost: linear, but for a sort.
+    Needs: nothing. Guarantees: the same values to the bit; the same order in every run. Cost: linear, but for a sort;
+    from the outputs so much again for each block whose order depends on that of a later one.
     """
     if order not in ("depth-first", "breadth-first"):
         raise PassError(f'TopologicalSort: order={order!r}; expected "depth-first" or "breadth-first"')
@@ -253,6 +254,9 @@ def TopologicalSort(order: Order = "depth-first", direction: Direction = "from-i
         raise PassError(f'TopologicalSort: direction={direction!r}; expected "from-inputs" or "from-outputs"')
 
     def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
-        return _Sorting(function, order, direction).mutate(function)
+        before, after = function, _Sorting(function, order, direction).mutate(function)
+        while after is not before and direction == "from-outputs":
+            before, after = after, _Sorting(after, order, direction).mutate(after)
+        return after
 
     return FunctionPass(transform, "TopologicalSort")
