@@ -8,7 +8,7 @@ back when it is written. In between they stand in an attribute of the module, as
 from __future__ import annotations
 
 from base64 import b85decode, b85encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import onnx
 from onnx import TensorProto
@@ -32,9 +32,10 @@ def without_ends(proto: onnx.ModelProto, with_sequences: bool = False) -> tuple[
     texts = {tensor.name for tensor in graph.initializer if tensor.data_type == TensorProto.STRING}
     if not texts and all(_is_plain(port.type) or (_is_of_tensors(port.type) and not with_sequences) for port in ports):
         return proto, None
-    others = texts | {value.name for value in _typed(proto) if not _is_plain(value.type)}
+    known = {value.name: value for value in _typed(proto)}
+    others = texts | {name for name, value in known.items() if not _is_plain(value.type)}
     first, last = _ends(proto, others)
-    return _middle(proto, first, last, others), _packed(proto, first, last)
+    return _middle(proto, first, last, others, known), _packed(proto, first, last)
 
 
 def with_ends(middle: onnx.ModelProto, carried: str) -> onnx.ModelProto:
@@ -147,12 +148,17 @@ def _ends(proto: onnx.ModelProto, others: set[str]) -> tuple[set[int], set[int]]
     return (set(), set(range(len(nodes)))) if first & last else (first, last)
 
 
-def _middle(proto: onnx.ModelProto, first: set[int], last: set[int], others: set[str]) -> onnx.ModelProto:
+def _middle(
+    proto: onnx.ModelProto,
+    first: set[int],
+    last: set[int],
+    others: set[str],
+    known: Mapping[str, onnx.ValueInfoProto],
+) -> onnx.ModelProto:
     graph, middle = proto.graph, onnx.ModelProto()
     middle.CopyFrom(proto)
     kept = [node for index, node in enumerate(graph.node) if index not in first | last]
     read = {name for node in kept for name in _names(node)}
-    known = {value.name: value for value in _typed(proto)}
     begun = {name for index in sorted(first) for name in graph.node[index].output}
     made = {name for node in kept for name in node.output} | begun | {value.name for value in graph.input}
     asked = {name for index in last for name in _names(graph.node[index])} | {value.name for value in graph.output}

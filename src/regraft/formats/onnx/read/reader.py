@@ -94,29 +94,27 @@ def from_onnx(
     Cost: linear in the nodes, some 100 µs each; weights are not read.
     """
     try:
-        return _read(model, constants or {}, dims or {}, pure, False)
+        return _read(*_opened(model, False), constants or {}, dims or {}, pure)
     except UnsupportedOperatorError as error:
+        opened, carried = _opened(model, True)
+        if carried is None:
+            raise
         try:
-            module = _read(model, constants or {}, dims or {}, pure, True)
+            return _read(opened, carried, constants or {}, dims or {}, pure)
         except ConvertError:
             raise error from None
-        if CARRIED not in module.attrs:
-            raise
-        return module
+
+
+def _opened(model: str | os.PathLike[str] | onnx.ModelProto, with_sequences: bool) -> tuple[ir.Model, str | None]:
+    """The model, and its ends; ``with_sequences``: those that make or take sequences are carried, too."""
+    if isinstance(model, onnx.ModelProto):
+        return deserialized(model, with_sequences=with_sequences)
+    return open_file(os.fspath(model), with_sequences)
 
 
 def _read(
-    model: str | os.PathLike[str] | onnx.ModelProto,
-    constants: Mapping[str, Any],
-    dims: Mapping[str, int],
-    pure: Iterable[str],
-    with_sequences: bool,
+    opened: ir.Model, carried: str | None, constants: Mapping[str, Any], dims: Mapping[str, int], pure: Iterable[str]
 ) -> IRModule:
-    """The module; ``with_sequences``: the nodes at its ends that make or take sequences are carried, too."""
-    is_open = isinstance(model, onnx.ModelProto)
-    opened, carried = (
-        deserialized(model, with_sequences=with_sequences) if is_open else open_file(os.fspath(model), with_sequences)
-    )
     opset = opset_of(opened)
     for key, function in tuple(opened.functions.items()):
         if Op.of_onnx(function.domain, function.name) is not None:
