@@ -22,16 +22,14 @@ from ..ir.tensor_data import TensorData
 from ..ir.types import PrimType, TensorType
 from ..ir.visitor import iter_bindings
 from .layout_blocks import has_blocks, in_whole_axes
-from .primitive.comparison import EQUAL, NOT_EQUAL
+from .primitive.comparison import not_equal
 from .primitive.create import FULL
 from .primitive.datatype import astype
-from .primitive.logical import LOGICAL_AND, LOGICAL_OR, LOGICAL_XOR
-from .primitive.unary import LOGICAL_NOT
 from .rules import OfKinds, broadcast_rule, require_kinds, verdict_rule
 
 _Program = TypeVar("_Program", IRModule, Function)
-_LOGIC: Final = frozenset({LOGICAL_AND, LOGICAL_NOT, LOGICAL_OR, LOGICAL_XOR})
-_COMPARED: Final = frozenset({EQUAL, NOT_EQUAL})
+_LOGIC: Final = frozenset({"relax.logical_and", "relax.logical_not", "relax.logical_or", "relax.logical_xor"})
+_COMPARED: Final = frozenset({"relax.equal", "relax.not_equal"})
 
 
 def settled(program: _Program) -> _Program:
@@ -66,14 +64,14 @@ def is_settled(call: Call) -> bool:
     op = call.op
     if type(op) is not Op:
         return True
-    if op.infer is broadcast_rule and op not in _LOGIC:
+    if op.infer is broadcast_rule and op.name not in _LOGIC:
         left, right = call.args[0].ty, call.args[1].ty
         if type(left) is TensorType and type(right) is TensorType and left.dtype == right.dtype:
             return True
     if Trait.ELEMENTWISE not in op.traits:
         require_kinds(call)
         return not call.attrs or not has_blocks(call)
-    if op in _LOGIC and not _is_logic_on_truths(call):
+    if op.name in _LOGIC and not _is_logic_on_truths(call):
         return False
     require_kinds(call)
     if len(call.args) != 2:
@@ -96,7 +94,7 @@ def _is_logic_on_truths(call: Call) -> bool:
 
 
 def _compares(op: Op) -> bool:
-    return op in _COMPARED or (isinstance(op.infer, OfKinds) and op.infer.rule is verdict_rule)
+    return op.name in _COMPARED or (isinstance(op.infer, OfKinds) and op.infer.rule is verdict_rule)
 
 
 def _joined(call: Call) -> str | None:
@@ -137,7 +135,7 @@ def strict(call: Call) -> Expr:
         return in_whole_axes(call)
     if any(isinstance(arg.ty, TensorType) for arg in args):
         args = [_as_tensor(arg) for arg in args]
-    if op in _LOGIC:
+    if op.name in _LOGIC:
         verdict = Call(op, [_truth(arg) for arg in args])
         dtype = getattr(call.ty, "dtype", None)
         return verdict if dtype is None else astype(verdict, dtype)
@@ -150,7 +148,7 @@ def strict(call: Call) -> Expr:
 def _truth(arg: Expr) -> Expr:
     if not isinstance(arg.ty, TensorType) or arg.ty.dtype is None or is_bool(arg.ty.dtype):
         return arg
-    return NOT_EQUAL(arg, Constant(TensorData(np.zeros((), numpy_dtype(arg.ty.dtype)))))
+    return not_equal(arg, Constant(TensorData(np.zeros((), numpy_dtype(arg.ty.dtype)))))
 
 
 def _as_tensor(arg: Expr) -> Expr:

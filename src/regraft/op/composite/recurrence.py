@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...ir.op import Op
-from ..primitive.elementary import SIGMOID, TANH
 from ..semantics import apply, cast, filled
-from .activation import RELU, SOFTPLUS
 
-ACTIVATIONS: Final[Mapping[str, Op]] = {"sigmoid": SIGMOID, "tanh": TANH, "relu": RELU, "softplus": SOFTPLUS}
-"""The activations by ONNX's names, in lower case."""
+ACTIVATIONS: Final[Mapping[str, str]] = {
+    "sigmoid": "relax.sigmoid",
+    "tanh": "relax.tanh",
+    "relu": "relax.nn.relu",
+    "softplus": "relax.nn.softplus",
+}
+"""The operators of the activations by ONNX's names, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class _Cell:
         bound = self.attrs["clip"]
         if bound is not None:
             x = self.xp.minimum(self.xp.maximum(x, self.xp.full_like(x, -bound)), self.xp.full_like(x, bound))
-        return apply(self.xp, ACTIVATIONS[self.functions[place]], x)
+        return apply(self.xp, Op.get(ACTIVATIONS[self.functions[place]]), x)
 
     def gate(self, x: Any, place: int) -> Any:
         """The part of one gate in a row of all."""

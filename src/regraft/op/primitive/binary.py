@@ -1,20 +1,19 @@
 """Elementwise arithmetic on two tensors, with NumPy's broadcasting.
 
 Both operands have one dtype (the language converts nothing by itself; a Python number takes the dtype of the
-tensor beside it). Each operator is declared whole here: type rule, meaning, traits, and the function people
-call.
+tensor beside it). Each row of the table declares an operator whole, and gives the function that people call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...ir.dtypes import is_bool, is_float, is_integer, is_unsigned
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Precision, Trait
+from ...ir.op import Call, GradientRule, Op, Precision, Reference, Trait, TypeRule
 from ..adjoints import collapse_to, number_of
-from ..row import primitive
+from ..row import BinaryFunction, binary_function, primitive
 from ..rules import OfKinds, broadcast_rule, has_order
 from ..semantics import array_function, cast, dtype_name, rounded_once, standard, truncated_divide
 from . import unary
@@ -40,113 +39,47 @@ __all__ = [
 
 _NUMERIC = OfKinds(broadcast_rule, lambda dtype: not is_bool(dtype), "numbers, not bool")
 _REAL = OfKinds(broadcast_rule, lambda dtype: is_float(dtype) or is_integer(dtype), "real numbers")
-_ORDERED = OfKinds(
-    broadcast_rule,
-    has_order,
-    "real numbers or bool",
-)
+_ORDERED = OfKinds(broadcast_rule, has_order, "real numbers or bool")
 _FLOATING = OfKinds(broadcast_rule, is_float, 'a floating dtype; convert it first: R.astype(x, "float32")')
 _ARITHMETIC = (Trait.ELEMENTWISE,)
 _SYMMETRIC = (Trait.ELEMENTWISE, Trait.COMMUTATIVE, Trait.ASSOCIATIVE)
 _EXTREME = (*_SYMMETRIC, Trait.IDEMPOTENT)
 
-ADD = primitive(
-    "relax.add",
-    ("x1", "x2"),
-    infer=broadcast_rule,
-    reference=standard("add"),
-    traits=_SYMMETRIC,
-    precision=Precision.FOLLOWS,
-    finite=True,
-)
+
+def _declare(
+    name: str,
+    infer: TypeRule,
+    reference: Reference,
+    traits: Sequence[Trait],
+    text: str,
+    *,
+    gradient: GradientRule | None = None,
+    precision: Precision | None = None,
+    finite: bool | None = None,
+    kind: Callable[..., Op] = primitive,
+) -> BinaryFunction:
+    """An operator of this family, and the function that people call."""
+    row = kind(
+        f"relax.{name}",
+        ("x1", "x2"),
+        infer=infer,
+        reference=reference,
+        traits=traits,
+        precision=precision,
+        finite=finite,
+    )
+    if gradient is not None:
+        row.define_gradient(gradient)
+    return binary_function(row, text)
 
 
-def add(x1: Expr | float, x2: Expr | float) -> Call:
-    """``x1 + x2``, elementwise with broadcasting; follows ``numpy.add``.
+# --- meanings
 
-    Operands: tensors of one dtype. Result: that dtype, the broadcast shape. Integers wrap around; on bool it
-    is "or". Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
-    """
-    return ADD(x1, x2)
-
-
-SUBTRACT = primitive(
-    "relax.subtract",
-    ("x1", "x2"),
-    infer=_NUMERIC,
-    reference=standard("subtract"),
-    traits=_ARITHMETIC,
-    precision=Precision.FOLLOWS,
-    finite=True,
-)
-
-
-def subtract(x1: Expr | float, x2: Expr | float) -> Call:
-    """``x1 - x2``, elementwise with broadcasting; follows ``numpy.subtract``.
-
-    Operands: tensors of one dtype. Result: that dtype, the broadcast shape. Integers wrap around.
-    Raises `OpTypeError` for bool, and when dtypes differ or shapes do not broadcast.
-    """
-    return SUBTRACT(x1, x2)
-
-
-MULTIPLY = primitive(
-    "relax.multiply",
-    ("x1", "x2"),
-    infer=broadcast_rule,
-    reference=standard("multiply"),
-    traits=_SYMMETRIC,
-    precision=Precision.FOLLOWS,
-    finite=True,
-)
-
-
-def multiply(x1: Expr | float, x2: Expr | float) -> Call:
-    """``x1 * x2``, elementwise with broadcasting; follows ``numpy.multiply``.
-
-    Operands: tensors of one dtype. Result: that dtype, the broadcast shape. Integers wrap around; on bool it
-    is "and". Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
-    """
-    return MULTIPLY(x1, x2)
-
-
-# --- division
+_float_power = rounded_once(array_function("pow"))
 
 
 def _divide(xp: Any, x1: Any, x2: Any) -> Any:
     return cast(xp, xp.asarray(truncated_divide(xp, x1, x2)), dtype_name(x1.dtype))
-
-
-DIVIDE = primitive("relax.divide", ("x1", "x2"), infer=_NUMERIC, reference=_divide, traits=_ARITHMETIC)
-
-
-def divide(x1: Expr | float, x2: Expr | float) -> Call:
-    """``x1 / x2``, elementwise with broadcasting; integers give the quotient rounded towards zero.
-
-    Follows ONNX ``Div`` and C: ``divide(-7, 2)`` is -3 on integers, whose division by zero has no defined
-    result. Operands: tensors of one dtype. Result: that dtype, the broadcast shape.
-    Raises `OpTypeError` for bool, and when dtypes differ or shapes do not broadcast.
-    """
-    return DIVIDE(x1, x2)
-
-
-FLOOR_DIVIDE = primitive(
-    "relax.floor_divide",
-    ("x1", "x2"),
-    infer=_REAL,
-    reference=standard("floor_divide"),
-    traits=(Trait.ELEMENTWISE, Trait.STOPS_GRADIENT),
-)
-
-
-def floor_divide(x1: Expr | float, x2: Expr | float) -> Call:
-    """The greatest integer not above ``x1 / x2``, elementwise with broadcasting.
-
-    Follows ``numpy.floor_divide``. Operands: tensors of one dtype, of real numbers. Result: that dtype, the
-    broadcast shape. The division of integers by zero has no defined result.
-    Raises `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
-    """
-    return FLOOR_DIVIDE(x1, x2)
 
 
 def _mod(xp: Any, x1: Any, x2: Any) -> Any:
@@ -156,38 +89,6 @@ def _mod(xp: Any, x1: Any, x2: Any) -> Any:
     else:
         remainder = xp.copysign(xp.remainder(xp.abs(x1), xp.abs(x2)), x1)
     return cast(xp, xp.asarray(remainder), name)
-
-
-MOD = Op("relax.mod", ("x1", "x2"), infer=_REAL, reference=_mod, traits=_ARITHMETIC)
-
-
-def mod(x1: Expr | float, x2: Expr | float) -> Call:
-    """What ``x1 / x2`` rounded towards zero leaves over: it has the sign of ``x1``.
-
-    Follows ``numpy.fmod``; `floor_mod` is the one with the sign of ``x2``. Operands: tensors of one dtype, of
-    real numbers. Result: that dtype, the broadcast shape. By zero it is NaN for floats, and not defined for
-    integers.
-    Raises `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
-    """
-    return MOD(x1, x2)
-
-
-FLOOR_MOD = primitive("relax.floor_mod", ("x1", "x2"), infer=_REAL, reference=standard("remainder"), traits=_ARITHMETIC)
-
-
-def floor_mod(x1: Expr | float, x2: Expr | float) -> Call:
-    """What `floor_divide` leaves over: it has the sign of ``x2``; follows ``numpy.remainder``.
-
-    Operands: tensors of one dtype, of real numbers. Result: that dtype, the broadcast shape. By zero it is
-    NaN for floats, and not defined for integers. Raises `OpTypeError` for other dtypes, and when dtypes
-    differ or shapes do not broadcast.
-    """
-    return FLOOR_MOD(x1, x2)
-
-
-# --- powers, angles, extremes
-
-_float_power = rounded_once(array_function("pow"))
 
 
 def _power(xp: Any, x1: Any, x2: Any) -> Any:
@@ -206,122 +107,28 @@ def _power(xp: Any, x1: Any, x2: Any) -> Any:
     return cast(xp, xp.where(xp.less(x2, zero), inverse, whole), name)
 
 
-POWER = primitive("relax.power", ("x1", "x2"), infer=_NUMERIC, reference=_power, traits=_ARITHMETIC)
-
-
-def power(x1: Expr | float, x2: Expr | float) -> Call:
-    """``x1`` to the power of ``x2``, elementwise with broadcasting; follows ``torch.pow``.
-
-    Operands: tensors of one dtype. Result: that dtype, the broadcast shape. A negative float to a fraction is
-    NaN; integers wrap around, and negative exponents give the true power without its fraction (0 for base 0).
-    Raises `OpTypeError` for bool, and when dtypes differ or shapes do not broadcast.
-    """
-    return POWER(x1, x2)
-
-
-ATAN2 = primitive(
-    "relax.atan2",
-    ("x1", "x2"),
-    infer=_FLOATING,
-    reference=rounded_once(array_function("atan2")),
-    traits=_ARITHMETIC,
-)
-
-
-def atan2(x1: Expr | float, x2: Expr | float) -> Call:
-    """The angle in radians, from -π to π, of the point at height ``x1`` and to the right ``x2``.
-
-    Follows ``numpy.atan2``. Operands: tensors of one floating dtype. Result: that dtype, the broadcast shape.
-    Raises `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
-    """
-    return ATAN2(x1, x2)
-
-
-LOG_ADD_EXP = primitive(
-    "relax.log_add_exp",
-    ("x1", "x2"),
-    infer=_FLOATING,
-    reference=rounded_once(array_function("logaddexp")),
-    traits=_SYMMETRIC,
-)
-
-
-def log_add_exp(x1: Expr | float, x2: Expr | float) -> Call:
-    """``log(exp(x1) + exp(x2))`` without overflow on the way; follows ``numpy.logaddexp``.
-
-    Operands: tensors of one floating dtype. Result: that dtype, the broadcast shape.
-    Raises `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
-    """
-    return LOG_ADD_EXP(x1, x2)
-
-
-MAXIMUM = primitive(
-    "relax.maximum",
-    ("x1", "x2"),
-    infer=_ORDERED,
-    reference=standard("maximum"),
-    traits=_EXTREME,
-    precision=Precision.FOLLOWS,
-    finite=True,
-)
-
-
-def maximum(x1: Expr | float, x2: Expr | float) -> Call:
-    """The greater of two elements, NaN if one is; follows ``numpy.maximum``.
-
-    Operands: tensors of one dtype, of real numbers or bool ("or"), which broadcast. Result: that dtype, the
-    broadcast shape. Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
-    """
-    return MAXIMUM(x1, x2)
-
-
-MINIMUM = primitive(
-    "relax.minimum",
-    ("x1", "x2"),
-    infer=_ORDERED,
-    reference=standard("minimum"),
-    traits=_EXTREME,
-    precision=Precision.FOLLOWS,
-    finite=True,
-)
-
-
-def minimum(x1: Expr | float, x2: Expr | float) -> Call:
-    """The smaller of two elements, NaN if one is; follows ``numpy.minimum``.
-
-    Operands: tensors of one dtype, of real numbers or bool ("and"), which broadcast. Result: that dtype, the
-    broadcast shape. Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
-    """
-    return MINIMUM(x1, x2)
-
-
 # --- gradients
 
 
-@ADD.define_gradient
 def _add_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [collapse_to(adjoint, operand) for operand in call.args]
 
 
-@SUBTRACT.define_gradient
 def _subtract_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x1, x2 = call.args
     return [collapse_to(adjoint, x1), -collapse_to(adjoint, x2)]
 
 
-@MULTIPLY.define_gradient
 def _multiply_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x1, x2 = call.args
     return [collapse_to(adjoint * x2, x1), collapse_to(adjoint * x1, x2)]
 
 
-@DIVIDE.define_gradient
 def _divide_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x1, x2 = call.args
     return [collapse_to(adjoint / x2, x1), -collapse_to(adjoint * output / x2, x2)]
 
 
-@MOD.define_gradient
 def _mod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x1, x2 = call.args
     # The quotient that was taken off, from what it left: dividing again could round to the next one.
@@ -329,10 +136,6 @@ def _mod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [collapse_to(adjoint, x1), -collapse_to(adjoint * quotient, x2)]
 
 
-FLOOR_MOD.define_gradient(_mod_gradient)
-
-
-@POWER.define_gradient
 def _power_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     base, exponent = call.args
     known = number_of(exponent)
@@ -350,14 +153,12 @@ def _exponent_share(call: Call, output: Expr, adjoint: Expr) -> Expr:
     return collapse_to(adjoint * (output * log(where(flat, 1.0, base))), exponent)
 
 
-@ATAN2.define_gradient
 def _atan2_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     height, width = call.args
     scaled = adjoint / (height * height + width * width)
     return [collapse_to(scaled * width, height), -collapse_to(scaled * height, width)]
 
 
-@LOG_ADD_EXP.define_gradient
 def _log_add_exp_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x1, x2 = call.args
     return [collapse_to(adjoint * sigmoid(x1 - x2), x1), collapse_to(adjoint * sigmoid(x2 - x1), x2)]
@@ -373,11 +174,181 @@ def _extreme_shares(call: Call, adjoint: Expr, loses: Callable[[Expr, Expr], Exp
     ]
 
 
-@MAXIMUM.define_gradient
 def _maximum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return _extreme_shares(call, adjoint, less)
 
 
-@MINIMUM.define_gradient
 def _minimum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return _extreme_shares(call, adjoint, greater)
+
+
+# --- the operators
+
+add = _declare(
+    "add",
+    broadcast_rule,
+    standard("add"),
+    _SYMMETRIC,
+    """``x1 + x2``, elementwise with broadcasting; follows ``numpy.add``.
+
+    Operands: tensors of one dtype. Result: that dtype, the broadcast shape. Integers wrap around; on bool it
+    is "or". Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
+    """,
+    gradient=_add_gradient,
+    precision=Precision.FOLLOWS,
+    finite=True,
+)
+subtract = _declare(
+    "subtract",
+    _NUMERIC,
+    standard("subtract"),
+    _ARITHMETIC,
+    """``x1 - x2``, elementwise with broadcasting; follows ``numpy.subtract``.
+
+    Operands: tensors of one dtype. Result: that dtype, the broadcast shape. Integers wrap around.
+    Raises `OpTypeError` for bool, and when dtypes differ or shapes do not broadcast.
+    """,
+    gradient=_subtract_gradient,
+    precision=Precision.FOLLOWS,
+    finite=True,
+)
+multiply = _declare(
+    "multiply",
+    broadcast_rule,
+    standard("multiply"),
+    _SYMMETRIC,
+    """``x1 * x2``, elementwise with broadcasting; follows ``numpy.multiply``.
+
+    Operands: tensors of one dtype. Result: that dtype, the broadcast shape. Integers wrap around; on bool it
+    is "and". Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
+    """,
+    gradient=_multiply_gradient,
+    precision=Precision.FOLLOWS,
+    finite=True,
+)
+
+# --- division
+
+
+divide = _declare(
+    "divide",
+    _NUMERIC,
+    _divide,
+    _ARITHMETIC,
+    """``x1 / x2``, elementwise with broadcasting; integers give the quotient rounded towards zero.
+
+    Follows ONNX ``Div`` and C: ``divide(-7, 2)`` is -3 on integers, whose division by zero has no defined
+    result. Operands: tensors of one dtype. Result: that dtype, the broadcast shape.
+    Raises `OpTypeError` for bool, and when dtypes differ or shapes do not broadcast.
+    """,
+    gradient=_divide_gradient,
+)
+floor_divide = _declare(
+    "floor_divide",
+    _REAL,
+    standard("floor_divide"),
+    (Trait.ELEMENTWISE, Trait.STOPS_GRADIENT),
+    """The greatest integer not above ``x1 / x2``, elementwise with broadcasting.
+
+    Follows ``numpy.floor_divide``. Operands: tensors of one dtype, of real numbers. Result: that dtype, the
+    broadcast shape. The division of integers by zero has no defined result.
+    Raises `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
+    """,
+)
+mod = _declare(
+    "mod",
+    _REAL,
+    _mod,
+    _ARITHMETIC,
+    """What ``x1 / x2`` rounded towards zero leaves over: it has the sign of ``x1``.
+
+    Follows ``numpy.fmod``; `floor_mod` is the one with the sign of ``x2``. Operands: tensors of one dtype, of
+    real numbers. Result: that dtype, the broadcast shape. By zero it is NaN for floats, and not defined for
+    integers.
+    Raises `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
+    """,
+    gradient=_mod_gradient,
+    kind=Op,
+)
+floor_mod = _declare(
+    "floor_mod",
+    _REAL,
+    standard("remainder"),
+    _ARITHMETIC,
+    """What `floor_divide` leaves over: it has the sign of ``x2``; follows ``numpy.remainder``.
+
+    Operands: tensors of one dtype, of real numbers. Result: that dtype, the broadcast shape. By zero it is
+    NaN for floats, and not defined for integers. Raises `OpTypeError` for other dtypes, and when dtypes
+    differ or shapes do not broadcast.
+    """,
+    gradient=_mod_gradient,
+)
+
+# --- powers, angles, extremes
+
+
+power = _declare(
+    "power",
+    _NUMERIC,
+    _power,
+    _ARITHMETIC,
+    """``x1`` to the power of ``x2``, elementwise with broadcasting; follows ``torch.pow``.
+
+    Operands: tensors of one dtype. Result: that dtype, the broadcast shape. A negative float to a fraction is
+    NaN; integers wrap around, and negative exponents give the true power without its fraction (0 for base 0).
+    Raises `OpTypeError` for bool, and when dtypes differ or shapes do not broadcast.
+    """,
+    gradient=_power_gradient,
+)
+atan2 = _declare(
+    "atan2",
+    _FLOATING,
+    rounded_once(array_function("atan2")),
+    _ARITHMETIC,
+    """The angle in radians, from -π to π, of the point at height ``x1`` and to the right ``x2``.
+
+    Follows ``numpy.atan2``. Operands: tensors of one floating dtype. Result: that dtype, the broadcast shape.
+    Raises `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
+    """,
+    gradient=_atan2_gradient,
+)
+log_add_exp = _declare(
+    "log_add_exp",
+    _FLOATING,
+    rounded_once(array_function("logaddexp")),
+    _SYMMETRIC,
+    """``log(exp(x1) + exp(x2))`` without overflow on the way; follows ``numpy.logaddexp``.
+
+    Operands: tensors of one floating dtype. Result: that dtype, the broadcast shape.
+    Raises `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
+    """,
+    gradient=_log_add_exp_gradient,
+)
+maximum = _declare(
+    "maximum",
+    _ORDERED,
+    standard("maximum"),
+    _EXTREME,
+    """The greater of two elements, NaN if one is; follows ``numpy.maximum``.
+
+    Operands: tensors of one dtype, of real numbers or bool ("or"), which broadcast. Result: that dtype, the
+    broadcast shape. Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
+    """,
+    gradient=_maximum_gradient,
+    precision=Precision.FOLLOWS,
+    finite=True,
+)
+minimum = _declare(
+    "minimum",
+    _ORDERED,
+    standard("minimum"),
+    _EXTREME,
+    """The smaller of two elements, NaN if one is; follows ``numpy.minimum``.
+
+    Operands: tensors of one dtype, of real numbers or bool ("and"), which broadcast. Result: that dtype, the
+    broadcast shape. Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
+    """,
+    gradient=_minimum_gradient,
+    precision=Precision.FOLLOWS,
+    finite=True,
+)

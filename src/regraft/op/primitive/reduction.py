@@ -1,26 +1,25 @@
 """Folding whole axes of a tensor into one number each: sums, products, extremes, averages.
 
 ``axis`` is one axis, several, or None for all; with ``keepdims`` the folded axes stay, of size 1. Floats
-narrower than float32 are folded in float32 and rounded once. Each operator is declared whole here: type rule,
-meaning, traits, and the function people call.
+narrower than float32 are folded in float32 and rounded once. Each row of the table
+declares an operator whole, and gives the function that people call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...ir.dims import Dim, dims_equal
 from ...ir.dtypes import is_bool, is_float, is_integer
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Reference, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, GradientRule, Op, Reference, Trait, TypeRule, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from .. import adjoints
-from ..row import primitive
+from ..row import ReductionFunction, primitive, reduction_function
 from ..rules import (
     OfKinds,
     all_axes,
-    as_optional_int_tuple,
     normalize_axes,
     require_ordered,
     tensor_operand,
@@ -29,9 +28,6 @@ from ..semantics import cast, dtype_name, truncated_divide, widened
 from . import comparison, manipulate, reshaping, scan, ternary
 
 __all__ = ["max", "mean", "median", "min", "prod", "std", "sum", "variance"]
-
-_SCHEMA: dict[str, Any] = {"axis": None, "keepdims": False}
-_REDUCTION = (Trait.REDUCTION,)
 
 
 def reduced_type(call: Call, axes: Sequence[int] | None, dtype: str | None) -> TensorType:
@@ -100,97 +96,30 @@ def _folding(name: str, of_bool: str) -> Reference:
     return reference
 
 
-def _attributes(op_name: str, axis: int | Sequence[int] | None, keepdims: bool) -> dict[str, Any]:
-    return {"axis": as_optional_int_tuple(axis, op_name, "axis"), "keepdims": bool(keepdims)}
-
-
-# --- sums and extremes
-
-SUM = primitive(
-    "relax.sum",
-    ("x",),
-    _SCHEMA,
-    infer=_any_type,
-    reference=_folding("sum", "any"),
-    traits=_REDUCTION,
-    written_out=all_axes,
-    finite=True,
-)
-
-
-def sum(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
-    """The sum of the elements along ``axis``, 0 of none; follows ``numpy.sum``, but keeps the dtype.
-
-    Operands: ``x``, any tensor. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``, its shape
-    without the folded axes. Integers wrap around (convert them first to count far); on bool it is "any".
-    Raises `OpTypeError` for an axis that ``x`` lacks, or one given twice.
-    """
-    return SUM(x, **_attributes("relax.sum", axis, keepdims))
-
-
-PROD = primitive(
-    "relax.prod",
-    ("x",),
-    _SCHEMA,
-    infer=_any_type,
-    reference=_folding("prod", "all"),
-    traits=_REDUCTION,
-    written_out=all_axes,
-)
-
-
-def prod(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
-    """The product of the elements along ``axis``, 1 of none; follows ``numpy.prod``, but keeps the dtype.
-
-    Operands: ``x``, any tensor. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``, its shape
-    without the folded axes. Integers wrap around; on bool it is "all".
-    Raises `OpTypeError` for an axis that ``x`` lacks, or one given twice.
-    """
-    return PROD(x, **_attributes("relax.prod", axis, keepdims))
-
-
-MAX = primitive(
-    "relax.max",
-    ("x",),
-    _SCHEMA,
-    infer=_extreme_type,
-    reference=_folding("max", "any"),
-    traits=_REDUCTION,
-    written_out=all_axes,
-    finite=True,
-)
-
-
-def max(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
-    """The greatest element along ``axis``, NaN if one is; follows ``numpy.max``.
-
-    Operands: ``x``, a tensor of real numbers or bool ("any"). Attributes: ``axis`` and ``keepdims``. Result:
-    the dtype of ``x``, its shape without the folded axes.
-    Raises `OpTypeError` for an axis that ``x`` lacks, one given twice, or one of no elements.
-    """
-    return MAX(x, **_attributes("relax.max", axis, keepdims))
-
-
-MIN = primitive(
-    "relax.min",
-    ("x",),
-    _SCHEMA,
-    infer=_extreme_type,
-    reference=_folding("min", "all"),
-    traits=_REDUCTION,
-    written_out=all_axes,
-    finite=True,
-)
-
-
-def min(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
-    """The smallest element along ``axis``, NaN if one is; follows ``numpy.min``.
-
-    Operands: ``x``, a tensor of real numbers or bool ("all"). Attributes: ``axis`` and ``keepdims``. Result:
-    the dtype of ``x``, its shape without the folded axes.
-    Raises `OpTypeError` for an axis that ``x`` lacks, one given twice, or one of no elements.
-    """
-    return MIN(x, **_attributes("relax.min", axis, keepdims))
+def _declare(
+    name: str,
+    infer: TypeRule,
+    reference: Reference,
+    text: str,
+    *,
+    gradient: GradientRule | None = None,
+    finite: bool | None = None,
+    kind: Callable[..., Op] = primitive,
+) -> ReductionFunction:
+    """An operator of this family, and the function that people call."""
+    row = kind(
+        f"relax.{name}",
+        ("x",),
+        {"axis": None, "keepdims": False},
+        infer=infer,
+        reference=reference,
+        traits=(Trait.REDUCTION,),
+        written_out=all_axes,
+        finite=finite,
+    )
+    if gradient is not None:
+        row.define_gradient(gradient)
+    return reduction_function(row, text)
 
 
 # --- averages
@@ -213,28 +142,6 @@ def _mean(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
     return cast(xp, xp.asarray(truncated_divide(xp, total, count)), dtype)
 
 
-MEAN = primitive(
-    "relax.mean",
-    ("x",),
-    _SCHEMA,
-    infer=_mean_type,
-    reference=_mean,
-    traits=_REDUCTION,
-    written_out=all_axes,
-    finite=True,
-)
-
-
-def mean(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
-    """The arithmetic mean of the elements along ``axis``; follows ``numpy.mean`` for floats.
-
-    Operands: ``x``, a tensor of numbers. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``,
-    its shape without the folded axes. Of integers it is rounded towards zero, as in ONNX ``ReduceMean``; of
-    no floats at all it is NaN. Raises `OpTypeError` for bool, an axis that ``x`` lacks, or one given twice.
-    """
-    return MEAN(x, **_attributes("relax.mean", axis, keepdims))
-
-
 def _wide_variance(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
     wide = widened(xp, x)
     deviation = xp.subtract(wide, xp.mean(wide, axis=axis, keepdims=True))
@@ -248,42 +155,8 @@ def _variance(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> 
     return cast(xp, _wide_variance(xp, x, axis, keepdims), dtype_name(x.dtype))
 
 
-VARIANCE = Op(
-    "relax.variance",
-    ("x",),
-    _SCHEMA,
-    infer=_variance_type,
-    reference=_variance,
-    traits=_REDUCTION,
-    written_out=all_axes,
-)
-
-
-def variance(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
-    """The mean squared distance from the mean along ``axis``, divided by the count; follows ``numpy.var``.
-
-    Operands: ``x``, a tensor of real numbers. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``, its
-    shape without the folded axes. Of integers both means are rounded towards zero, as Relax computes them.
-    Raises `OpTypeError` for an axis that ``x`` lacks, or one given twice.
-    """
-    return VARIANCE(x, **_attributes("relax.variance", axis, keepdims))
-
-
 def _std(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
     return cast(xp, xp.asarray(xp.sqrt(_wide_variance(xp, x, axis, keepdims))), dtype_name(x.dtype))
-
-
-STD = Op("relax.std", ("x",), _SCHEMA, infer=_std_type, reference=_std, traits=_REDUCTION, written_out=all_axes)
-
-
-def std(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
-    """The standard deviation along ``axis``, the square root of `variance`; follows ``numpy.std``.
-
-    Operands: ``x``, a tensor of floating dtype. Attributes: ``axis`` and ``keepdims``. Result: the dtype of
-    ``x``, its shape without the folded axes.
-    Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or one given twice.
-    """
-    return STD(x, **_attributes("relax.std", axis, keepdims))
 
 
 # --- the middle element
@@ -316,22 +189,6 @@ def _median(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> An
     return (values, places) if keepdims else (xp.squeeze(values, axis=along), xp.squeeze(places, axis=along))
 
 
-MEDIAN = Op(
-    "relax.median", ("x",), _SCHEMA, infer=_median_type, reference=_median, traits=_REDUCTION, written_out=all_axes
-)
-
-
-def median(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
-    """The middle one of the elements in order, the lower of two; NaN if one is; follows ``torch.median``.
-
-    Operands: ``x``, a tensor of real numbers. Attributes: ``axis``, one axis, or None for all, and
-    ``keepdims``. Result: over all axes, a tensor of the dtype of ``x``. Over one axis, the tuple of that and
-    of where it stood along the axis (int64; the first NaN, or the one in the middle of equal ones).
-    Raises `OpTypeError` for other dtypes, several axes, one that ``x`` lacks, or one of no elements.
-    """
-    return MEDIAN(x, **_attributes("relax.median", axis, keepdims))
-
-
 # --- gradients
 
 
@@ -358,12 +215,10 @@ def _per_element(call: Call, folded: Expr) -> Expr:
     return adjoints.converted_like(wide / count, x)
 
 
-@SUM.define_gradient
 def _sum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [adjoints.broadcast_like(kept_axes(call, adjoint), call.args[0])]
 
 
-@MEAN.define_gradient
 def _mean_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [adjoints.broadcast_like(_per_element(call, adjoint), call.args[0])]
 
@@ -373,12 +228,10 @@ def _deviation(call: Call) -> Expr:
     return x - mean(x, call.attrs.axis, keepdims=True)
 
 
-@VARIANCE.define_gradient
 def _variance_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [_per_element(call, adjoint * 2.0) * _deviation(call)]
 
 
-@STD.define_gradient
 def _std_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     # Where all elements are equal the deviation is zero, and so is the gradient, as in PyTorch.
     spread = ternary.where(comparison.equal(output, 0.0), 1.0, output)
@@ -395,17 +248,12 @@ def extreme_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | Non
     return [ternary.where(chosen, adjoints.converted_like(wide / ties, x), 0.0)]
 
 
-MAX.define_gradient(extreme_gradient)
-MIN.define_gradient(extreme_gradient)
-
-
 def _others_product(x: Expr, axis: int) -> Expr:
     """For each element the product of all others along ``axis``: those before it times those after it."""
     before = scan.cumprod(x, axis, exclusive=True)
     return before * manipulate.flip(scan.cumprod(manipulate.flip(x, axis), axis, exclusive=True), axis)
 
 
-@PROD.define_gradient
 def _prod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x = call.args[0]
     axes: tuple[int, ...] | None = call.attrs.axis
@@ -419,3 +267,110 @@ def _prod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]
         share = share * _others_product(rest, axis)
         rest = prod(rest, axis, keepdims=True)
     return [adjoints.broadcast_like(share, x)]
+
+
+# --- the operators
+
+sum = _declare(
+    "sum",
+    _any_type,
+    _folding("sum", "any"),
+    """The sum of the elements along ``axis``, 0 of none; follows ``numpy.sum``, but keeps the dtype.
+
+    Operands: ``x``, any tensor. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``, its shape
+    without the folded axes. Integers wrap around (convert them first to count far); on bool it is "any".
+    Raises `OpTypeError` for an axis that ``x`` lacks, or one given twice.
+    """,
+    gradient=_sum_gradient,
+    finite=True,
+)
+prod = _declare(
+    "prod",
+    _any_type,
+    _folding("prod", "all"),
+    """The product of the elements along ``axis``, 1 of none; follows ``numpy.prod``, but keeps the dtype.
+
+    Operands: ``x``, any tensor. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``, its shape
+    without the folded axes. Integers wrap around; on bool it is "all".
+    Raises `OpTypeError` for an axis that ``x`` lacks, or one given twice.
+    """,
+    gradient=_prod_gradient,
+)
+max = _declare(
+    "max",
+    _extreme_type,
+    _folding("max", "any"),
+    """The greatest element along ``axis``, NaN if one is; follows ``numpy.max``.
+
+    Operands: ``x``, a tensor of real numbers or bool ("any"). Attributes: ``axis`` and ``keepdims``. Result:
+    the dtype of ``x``, its shape without the folded axes.
+    Raises `OpTypeError` for an axis that ``x`` lacks, one given twice, or one of no elements.
+    """,
+    gradient=extreme_gradient,
+    finite=True,
+)
+min = _declare(
+    "min",
+    _extreme_type,
+    _folding("min", "all"),
+    """The smallest element along ``axis``, NaN if one is; follows ``numpy.min``.
+
+    Operands: ``x``, a tensor of real numbers or bool ("all"). Attributes: ``axis`` and ``keepdims``. Result:
+    the dtype of ``x``, its shape without the folded axes.
+    Raises `OpTypeError` for an axis that ``x`` lacks, one given twice, or one of no elements.
+    """,
+    gradient=extreme_gradient,
+    finite=True,
+)
+mean = _declare(
+    "mean",
+    _mean_type,
+    _mean,
+    """The arithmetic mean of the elements along ``axis``; follows ``numpy.mean`` for floats.
+
+    Operands: ``x``, a tensor of numbers. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``,
+    its shape without the folded axes. Of integers it is rounded towards zero, as in ONNX ``ReduceMean``; of
+    no floats at all it is NaN. Raises `OpTypeError` for bool, an axis that ``x`` lacks, or one given twice.
+    """,
+    gradient=_mean_gradient,
+    finite=True,
+)
+variance = _declare(
+    "variance",
+    _variance_type,
+    _variance,
+    """The mean squared distance from the mean along ``axis``, divided by the count; follows ``numpy.var``.
+
+    Operands: ``x``, a tensor of real numbers. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``, its
+    shape without the folded axes. Of integers both means are rounded towards zero, as Relax computes them.
+    Raises `OpTypeError` for an axis that ``x`` lacks, or one given twice.
+    """,
+    gradient=_variance_gradient,
+    kind=Op,
+)
+std = _declare(
+    "std",
+    _std_type,
+    _std,
+    """The standard deviation along ``axis``, the square root of `variance`; follows ``numpy.std``.
+
+    Operands: ``x``, a tensor of floating dtype. Attributes: ``axis`` and ``keepdims``. Result: the dtype of
+    ``x``, its shape without the folded axes.
+    Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or one given twice.
+    """,
+    gradient=_std_gradient,
+    kind=Op,
+)
+median = _declare(
+    "median",
+    _median_type,
+    _median,
+    """The middle one of the elements in order, the lower of two; NaN if one is; follows ``torch.median``.
+
+    Operands: ``x``, a tensor of real numbers. Attributes: ``axis``, one axis, or None for all, and
+    ``keepdims``. Result: over all axes, a tensor of the dtype of ``x``. Over one axis, the tuple of that and
+    of where it stood along the axis (int64; the first NaN, or the one in the middle of equal ones).
+    Raises `OpTypeError` for other dtypes, several axes, one that ``x`` lacks, or one of no elements.
+    """,
+    kind=Op,
+)

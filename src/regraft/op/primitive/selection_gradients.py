@@ -7,16 +7,16 @@ which builds on these. The adjoint of each chosen element goes to where the elem
 from __future__ import annotations
 
 from ...ir.expr import Expr, PrimValue, Tuple
-from ...ir.op import Call
+from ...ir.op import Call, Op
 from ..adjoints import fields_of, reshape_like, zeros_of
 from ..composite.backward import take_backward
-from .reduction import MEDIAN, extreme_gradient, kept_axes
+from .reduction import extreme_gradient, kept_axes
 from .reshaping import flatten
 from .scatter import scatter_elements
 from .sets import UNIQUE, unique
 
 
-@MEDIAN.define_gradient
+@Op.get("relax.median").define_gradient
 def _median_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     axes: tuple[int, ...] | None = call.attrs.axis
     if axes is None:
