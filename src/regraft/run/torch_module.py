@@ -15,11 +15,12 @@ import torch
 
 from ..formats.errors import ConvertError
 from ..formats.torch.signature import VALUE, Nesting, Signature
+from ..formats.torch.tensors import torch_dtype
 from ..ir.builder import NameSupply
 from ..ir.collection import collection_paused
 from ..ir.module import IRModule
 from ..ir.program import Function
-from ..ir.types import Type
+from ..ir.types import TensorType, TupleType, Type
 from .errors import ExecutionError, TypeCheckError
 from .failures import located
 from .function_writer import write_module
@@ -84,6 +85,8 @@ class RegraftModule(torch.nn.Module):
         self.source = program.source
         state = State(self, signature, share_memory)
         self._places = [state.place(data) for data in lifted.taken[name]]
+        for buffer, ty in zip(self._mutated, _result_types(module[name].ret_ty), strict=False):
+            state.place_written(buffer, _zeros(ty))
         state.add_aliases()
         unread = {each for each, _ in signature.tensors} - state.names
         cast(Any, self).register_load_state_dict_pre_hook(_without(unread))
@@ -123,6 +126,16 @@ class RegraftModule(torch.nn.Module):
             raise
         except Exception as error:
             raise self._explain(error) from error
+
+
+def _result_types(ty: Type) -> Sequence[Type]:
+    return ty.fields if isinstance(ty, TupleType) else (ty,)
+
+
+def _zeros(ty: Type) -> torch.Tensor:
+    """The tensor of zeros that a type with a known shape and dtype describes."""
+    assert isinstance(ty, TensorType)
+    return torch.zeros([int(cast(int, size)) for size in ty.shape or ()], dtype=torch_dtype(ty.dtype or ""))
 
 
 def _as_list(result: Any) -> list[Any]:

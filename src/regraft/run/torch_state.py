@@ -55,6 +55,13 @@ class State:
             owner.register_buffer(attribute, tensor, persistent=kind == "buffer")
         return owner, attribute
 
+    def place_written(self, name: str, example: torch.Tensor) -> None:
+        """Register a buffer that the program writes and never reads: zeros, like ``example``."""
+        if name not in self.names:
+            self.names.add(name)
+            owner, attribute = self._owner(name)
+            owner.register_buffer(attribute, example, persistent=self._kinds.get(name) == "buffer")
+
     def _kind(self, data: TensorData) -> Kind:
         if data.name is None:
             return self._kind_made(data)

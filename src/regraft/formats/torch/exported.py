@@ -6,12 +6,15 @@ operators or regions (`no_grad`, autocast) is it made functional.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 import torch
 from torch.export import ExportedProgram
+from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec
 
 from ..errors import ConvertError
 from .quiet import quiet
@@ -67,10 +70,68 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
     if any(_has_effect(node) for node in program.graph.nodes):
         try:
             with torch.no_grad(), quiet():
-                return cast(Any, program).run_decompositions({})
+                return cast(Any, _with_constants_as_buffers(program)).run_decompositions({})
         except Exception as error:
             raise ConvertError(f"PyTorch cannot make the program functional: {_reason(error)}") from error
     return program
+
+
+def _with_constants_as_buffers(program: ExportedProgram) -> ExportedProgram:
+    """``program`` with its constants as buffers, each tensor once.
+
+    PyTorch makes functional what changes buffers, under one name each, and nothing else. A tensor that is neither a
+    parameter nor a buffer is a constant there, and may be changed all the same; so is a buffer that the model also
+    holds in another place, as transformers does with its caches.
+    """
+    constants = [spec for spec in program.graph_signature.input_specs if spec.kind is InputKind.CONSTANT_TENSOR]
+    if not constants:
+        return program
+    module = copy.deepcopy(program.graph_module)
+    nodes = {node.name: node for node in module.graph.nodes if node.op == "placeholder"}
+    owners: dict[tuple[object, ...], InputSpec] = {}
+    specs = list(program.graph_signature.input_specs)
+    # Those with a name in the model come first, so that a constant that is one of them is the one to go.
+    for spec in sorted(specs, key=lambda spec: spec.kind is InputKind.CONSTANT_TENSOR):
+        if spec.kind not in (InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+            continue
+        owner = owners.setdefault(memory_of(state_tensor(program, spec)), spec)
+        if spec.kind is InputKind.CONSTANT_TENSOR and owner is not spec:
+            nodes[spec.arg.name].replace_all_uses_with(nodes[owner.arg.name])
+            module.graph.erase_node(nodes[spec.arg.name])
+            specs.remove(spec)
+    module.recompile()
+    as_buffers = [
+        replace(spec, kind=InputKind.BUFFER, persistent=False) if spec.kind is InputKind.CONSTANT_TENSOR else spec
+        for spec in specs
+    ]
+    return ExportedProgram(
+        root=module,
+        graph=module.graph,
+        graph_signature=ExportGraphSignature(as_buffers, program.graph_signature.output_specs),
+        state_dict=program.state_dict,
+        range_constraints=cast(Any, program).range_constraints,
+        module_call_graph=program.module_call_graph,
+        example_inputs=program.example_inputs,
+        constants=program.constants,
+        verifiers=program.verifiers,
+    )
+
+
+def state_tensor(program: ExportedProgram, spec: InputSpec) -> torch.Tensor:
+    """The tensor of the model's state that an input of the graph stands for."""
+    name = str(spec.target)
+    kept = spec.kind is InputKind.PARAMETER or (spec.kind is InputKind.BUFFER and spec.persistent is not False)
+    tensor = program.state_dict[name] if kept else program.constants.get(name, program.state_dict.get(name))
+    if not isinstance(tensor, torch.Tensor):
+        raise ConvertError(f"the exported program has no tensor for {name}")
+    return tensor
+
+
+def memory_of(tensor: torch.Tensor) -> tuple[object, ...]:
+    """What two names of one tensor share."""
+    if not tensor.numel() or tensor.device.type == "meta" or tensor.layout is not torch.strided:
+        return (id(tensor),)
+    return (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
 
 
 def _has_effect(node: torch.fx.Node) -> bool:

@@ -24,7 +24,7 @@ from . import handlers as handlers
 from .complex_numbers import ComplexPair, handler_of, is_complex_call
 from .context import PARTS, Context, Unsupported, fields_of
 from .expansion import expansion
-from .exported import IGNORED, export, is_operator, prepared
+from .exported import IGNORED, export, is_operator, memory_of, prepared, state_tensor
 from .loops import computed_with_tensors, computes_with_tensors, is_loop, read_loop
 from .origins import origin_of, place_of
 from .outside import declared_for, is_outside, outside_call
@@ -197,7 +197,7 @@ class _Importer:
     def _state_input(self, node: torch.fx.Node, spec: Any) -> None:
         tensor, kind = self._state_tensor(spec)
         name = str(spec.target)
-        first = self._owners.setdefault(_memory(tensor), name)
+        first = self._owners.setdefault(memory_of(tensor), name)
         if first != name and not self._keep:
             self._aliases[name] = first
             self._values[node] = self._constants[first]
@@ -238,16 +238,12 @@ class _Importer:
         return ComplexPair(*values)
 
     def _state_tensor(self, spec: Any) -> tuple[torch.Tensor, Kind]:
-        program, name = self._program, spec.target
+        tensor = state_tensor(self._program, spec)
         if spec.kind is InputKind.PARAMETER:
-            parameter = program.state_dict[name]
-            return parameter, "parameter" if parameter.requires_grad else "frozen"
-        if spec.kind is InputKind.BUFFER and spec.persistent is not False:
-            return program.state_dict[name], "buffer"
-        tensor = program.constants.get(name, program.state_dict.get(name))
-        if not isinstance(tensor, torch.Tensor):
-            raise ConvertError(f"the exported program has no tensor for {name}")
-        return tensor, "temporary" if spec.kind is InputKind.BUFFER else "constant"
+            return tensor, "parameter" if tensor.requires_grad else "frozen"
+        if spec.kind is InputKind.BUFFER:
+            return tensor, "temporary" if spec.persistent is False else "buffer"
+        return tensor, "constant"
 
     # --- nodes
 
@@ -490,7 +486,7 @@ class _Importer:
     def _signature(self) -> Signature:
         spec = self._program.call_spec
         for name, tensor in self._program.state_dict.items():
-            owner = self._owners.get(_memory(tensor), name)
+            owner = self._owners.get(memory_of(tensor), name)
             if owner != name and name not in self._tensors:
                 self._aliases[name] = owner
         return Signature(
@@ -519,13 +515,6 @@ def _is_branch(node: torch.fx.Node) -> bool:
 
 def _is_integer(argument: Any) -> bool:
     return isinstance(argument, torch.fx.Node) and isinstance(argument.meta.get("val"), torch.SymInt)
-
-
-def _memory(tensor: torch.Tensor) -> tuple[object, ...]:
-    """What two names of one tensor share."""
-    if not tensor.numel() or tensor.device.type == "meta" or tensor.layout is not torch.strided:
-        return (id(tensor),)
-    return (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
 
 
 def _is_size(node: torch.fx.Node) -> bool:

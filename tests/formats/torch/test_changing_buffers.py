@@ -1,0 +1,162 @@
+"""Models that change their buffers come back as models that change them: the same results and the same state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import regraft as rx
+
+
+class Ring(torch.nn.Module):
+    """The last rows that it was given, moved up at each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(5, 3))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        old = self.rows.mean(0)
+        self.rows[:-1] = self.rows[1:].clone()
+        self.rows[-1] = x
+        self.calls += 1
+        return self.rows.sum() + old
+
+
+class Table(torch.nn.Module):
+    """Rows written by place, as a cache does, and read afterwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(1, 2, 6, 3))
+        self.register_buffer("marks", torch.zeros(6, dtype=torch.bool), persistent=False)
+
+    def forward(self, x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        self.keys.index_copy_(2, place, x)
+        self.marks[place] = True
+        return torch.where(self.marks[:, None], self.keys, -1.0) @ x.transpose(-1, -2)
+
+
+class Before(torch.nn.Module):
+    """What was there before a write is read after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.arange(12.0).reshape(4, 3))
+
+    def forward(self, x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        before = self.table.clone()
+        self.table.index_copy_(0, place, x)
+        return (self.table - before) * 2
+
+
+class Given(torch.nn.Module):
+    """A buffer that is a result: the caller's copy must not change with the next call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.zeros(4, 3))
+
+    def forward(self, x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        self.table.index_add_(0, place, x)
+        return self.table.clone()
+
+
+class Average(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(3)
+        self.register_buffer("mean", torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+        return self.norm(x) - self.mean
+
+
+class Hidden(torch.nn.Module):
+    """A tensor that is changed though it is no buffer, and a buffer held in a second place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state = [torch.zeros(3)]
+        self.register_buffer("total", torch.zeros(3))
+        self.held = [self.total]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.state[0].add_(x)
+        self.held[0].add_(x * 2)
+        return self.state[0] + self.held[0]
+
+
+class Overwritten(torch.nn.Module):
+    """A buffer whose old value is never read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("last", torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.last.copy_(x)
+        return self.last * 2
+
+
+def _rows(step: int) -> tuple[Any, ...]:
+    return (torch.randn(3),)
+
+
+def _batch(step: int) -> tuple[Any, ...]:
+    return (torch.randn(4, 3),)
+
+
+def _placed(*shape: int) -> Callable[[int], tuple[Any, ...]]:
+    return lambda step: (torch.randn(*shape), torch.tensor([step, step + 1]))
+
+
+CASES: list[tuple[type[torch.nn.Module], Callable[[int], tuple[Any, ...]]]] = [
+    (Ring, _rows),
+    (Table, _placed(1, 2, 2, 3)),
+    (Before, _placed(2, 3)),
+    (Given, _placed(2, 3)),
+    (Average, _batch),
+    (Hidden, _rows),
+    (Overwritten, _rows),
+]
+
+
+@pytest.mark.parametrize(("kind", "inputs"), CASES, ids=[kind.__name__ for kind, _ in CASES])
+def test_buffers_change_as_they_did_call_after_call(
+    kind: type[torch.nn.Module], inputs: Callable[[int], tuple[Any, ...]]
+) -> None:
+    torch.manual_seed(0)
+    program = torch.export.export(kind(), inputs(0), strict=False)
+    result = rx.optimize(program)
+    before, again, module = program.module(), result.module(), rx.to_torch(rx.from_torch(program))
+    given: list[tuple[torch.Tensor, torch.Tensor]] = []
+    with torch.no_grad():
+        for step in range(3):
+            args = inputs(step)
+            found, wanted = again(*args), before(*args)
+            given.append((found, wanted.clone()))
+            torch.testing.assert_close(found, wanted)
+            torch.testing.assert_close(module(*args), wanted)
+    for found, wanted in given:
+        torch.testing.assert_close(found, wanted)
+    for other in (again, module):
+        held = dict(other.named_buffers())
+        for name, value in before.named_buffers():
+            if name in held:
+                torch.testing.assert_close(held[name], value)
+    assert {name for name, _ in result.module().named_buffers()} & {name for name, _ in kind().named_buffers()}
+
+
+def test_what_was_written_in_place_is_written_in_place_again() -> None:
+    inputs = _placed(1, 2, 2, 3)
+    program = torch.export.export(Table(), inputs(0))
+    result = rx.optimize(program)
+    names = [str(node.target) for node in result.graph.nodes]
+    assert "aten.index_copy_.default" in names
+    assert "aten.index_copy.default" not in names
