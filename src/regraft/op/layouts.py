@@ -20,6 +20,8 @@ from .rules import as_shape_expr, tensor_operand
 
 SPATIAL: Final = ("W", "HW", "DHW")
 """The letters of the spatial axes for 1, 2 and 3 spatial dimensions."""
+SPATIAL_NAMES: Final = ("width", "height, width", "depth, height, width")
+"""The names of these axes."""
 _PART: Final = re.compile("(?P<block>[1-9][0-9]{0,3})?(?P<letter>[A-Za-z])")
 
 

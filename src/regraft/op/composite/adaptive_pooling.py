@@ -7,13 +7,14 @@ Each operator is declared whole here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from ...ir.expr import Expr
 from ...ir.op import Call, Op, wrong_operand
 from ...ir.types import Type
-from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
+from ..layouts import SPATIAL_NAMES, arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
 from ..primitive.windows import as_spatial, require_at_least
+from ..row import published
 from ..rules import tensor_operand
 from ..semantics import cast, dtype_name, index_array
 from .pooling import mean_of, summable
@@ -53,65 +54,31 @@ def _adaptive_avg_pool(xp: Any, data: Any, output_size: tuple[int, ...] | None, 
     return from_canonical(xp, cast(xp, mean_of(xp, x, count), dtype_name(data.dtype)), out_layout, letters)
 
 
-def _declare_adaptive(rank: int) -> Op:
-    attributes = {"output_size": None, "layout": data_letters(rank), "out_layout": data_letters(rank)}
-    name = f"relax.nn.adaptive_avg_pool{rank}d"
-    return Op(name, ("data",), attributes, infer=_adaptive_type, reference=_adaptive_avg_pool)
+def _pool_of(rank: int):
+    name, letters = f"relax.nn.adaptive_avg_pool{rank}d", data_letters(rank)
+    attributes = {"output_size": None, "layout": letters, "out_layout": letters}
+    op = Op(name, ("data",), attributes, infer=_adaptive_type, reference=_adaptive_avg_pool)
 
+    def function(
+        data: Expr,
+        output_size: int | Sequence[int] | None = None,
+        layout: str = letters,
+        out_layout: str | None = None,
+    ) -> Call:
+        sizes = None if output_size is None else as_spatial(output_size, rank, name, "output_size")
+        return op(data, output_size=sizes, layout=layout, out_layout=out_layout or layout)
 
-ADAPTIVE_AVG_POOL1D: Final = _declare_adaptive(1)
-ADAPTIVE_AVG_POOL2D: Final = _declare_adaptive(2)
-ADAPTIVE_AVG_POOL3D: Final = _declare_adaptive(3)
-
-
-def _call_adaptive(op: Op, data: Expr, output_size: Any, layout: str, out_layout: str | None) -> Call:
-    if output_size is not None:
-        output_size = as_spatial(output_size, len(op.attributes["layout"]) - 2, op.name, "output_size")
-    return op(data, output_size=output_size, layout=layout, out_layout=out_layout or layout)
-
-
-def adaptive_avg_pool1d(
-    data: Expr,
-    output_size: int | Sequence[int] | None = None,
-    layout: str = "NCW",
-    out_layout: str | None = None,
-) -> Call:
-    """The means of ``output_size`` evenly spread windows; as ``torch.nn.functional.adaptive_avg_pool1d``.
-
-    Operands, attributes, result and errors: see `adaptive_avg_pool2d`, for a layout with that many spatial
-    axes.
-    """
-    return _call_adaptive(ADAPTIVE_AVG_POOL1D, data, output_size, layout, out_layout)
-
-
-def adaptive_avg_pool2d(
-    data: Expr,
-    output_size: int | Sequence[int] | None = None,
-    layout: str = "NCHW",
-    out_layout: str | None = None,
-) -> Call:
-    """The means of ``output_size`` evenly spread windows; as ``torch.nn.functional.adaptive_avg_pool2d``.
+    text = f"""The means of ``output_size`` evenly spread windows; as ``torch.nn.functional.adaptive_avg_pool{rank}d``.
 
     Window i of n covers the elements from ``floor(i * size / n)`` up to, not including, ``ceil((i + 1) * size
     / n)``.
-    Operands: ``data`` (batch, channels, height, width) in ``layout``, numbers; means of integers are rounded
-    towards zero.
+    Operands: ``data`` (batch, channels, {SPATIAL_NAMES[rank - 1]}) in ``layout``, numbers; means of integers are
+    rounded towards zero.
     Attributes: ``output_size``, 1 int or one per spatial axis, None to keep the sizes; ``out_layout``, by
     default ``layout``. Result: ``data``'s dtype, with those spatial sizes. Raises `OpTypeError` for a rank
     that is not the layout's.
     """
-    return _call_adaptive(ADAPTIVE_AVG_POOL2D, data, output_size, layout, out_layout)
+    return published(function, op, text)
 
 
-def adaptive_avg_pool3d(
-    data: Expr,
-    output_size: int | Sequence[int] | None = None,
-    layout: str = "NCDHW",
-    out_layout: str | None = None,
-) -> Call:
-    """The means of ``output_size`` evenly spread windows; as ``torch.nn.functional.adaptive_avg_pool3d``.
-
-    Operands, attributes, result and errors: see `adaptive_avg_pool2d`, for a layout with that many spatial
-    axes.
-    """
-    return _call_adaptive(ADAPTIVE_AVG_POOL3D, data, output_size, layout, out_layout)
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = _pool_of(1), _pool_of(2), _pool_of(3)

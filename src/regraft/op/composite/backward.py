@@ -6,18 +6,19 @@ of the operator itself. Each operator is declared whole here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
 from ...ir.dims import Dim, dim_product
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, wrong_operand
+from ...ir.op import Call, Op, Reference, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from ..layouts import arranged_type, data_letters, from_canonical, to_canonical
 from ..primitive.indexing import TAKE
 from ..primitive.row_updates import fold_into_rows
 from ..primitive.windows import gathered_from_windows
+from ..row import published
 from ..rules import common_dtype, format_dims, require_float, tensor_operand
 from ..semantics import cast, dtype_name, positions, widened
 from .loss import check_nll_loss, target_weights
@@ -109,59 +110,47 @@ def _pool_backward_type(call: Call) -> Type:
     return data
 
 
-def _gathered(xp: Any, pool: PoolWindows, shares: Iterator[Any]) -> Any:
-    """For each element the sum of what windows give it; ``shares`` go by place in the window."""
-    return gathered_from_windows(xp, shares, pool.kernel, pool.strides, pool.dilation, pool.sizes, pool.margins)
-
-
-def _max_pool2d_backward(
-    xp: Any,
-    output_grad: Any,
-    data: Any,
-    pool_size: tuple[int, ...],
-    strides: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    layout: str,
-    out_layout: str,
-) -> Any:
-    letters = data_letters(len(pool_size))
-    x = widened(xp, to_canonical(xp, data, layout, letters))
-    adjoint = widened(xp, to_canonical(xp, output_grad, out_layout, letters))
-    pool = PoolWindows.of(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
-    patches = list(pool.over(xp, x, float("-inf")))
+def _shares_of_greatest(xp: Any, adjoint: Any, data: Any, pool: PoolWindows, count_include_pad: bool) -> Iterator[Any]:
+    patches = list(pool.over(xp, widened(xp, data), float("-inf")))
     greatest, winner = patches[0], xp.zeros_like(adjoint)
     for place, patch in enumerate(patches[1:], 1):
         wins = xp.logical_or(patch > greatest, xp.logical_and(xp.isnan(patch), xp.logical_not(xp.isnan(greatest))))
         greatest = xp.where(wins, patch, greatest)
         winner = xp.where(wins, xp.full_like(winner, float(place)), winner)
     nothing = xp.zeros_like(adjoint)
-    shares = (xp.where(winner == place, adjoint, nothing) for place in range(len(patches)))
-    return from_canonical(xp, cast(xp, _gathered(xp, pool, shares), dtype_name(data.dtype)), layout, letters)
+    return (xp.where(winner == place, adjoint, nothing) for place in range(len(patches)))
 
 
-def _avg_pool2d_backward(
-    xp: Any,
-    output_grad: Any,
-    data: Any,
-    pool_size: tuple[int, ...],
-    strides: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    layout: str,
-    out_layout: str,
-) -> Any:
-    letters = data_letters(len(pool_size))
-    adjoint = widened(xp, to_canonical(xp, output_grad, out_layout, letters))
-    sizes = [data.shape[layout.index(letter)] for letter in letters[2:]]
-    pool = PoolWindows.of(sizes, pool_size, strides, padding, dilation, ceil_mode)
+def _equal_shares(xp: Any, adjoint: Any, data: Any, pool: PoolWindows, count_include_pad: bool) -> Iterator[Any]:
     share = adjoint / cast(xp, pool.divisors(xp, adjoint, count_include_pad), dtype_name(adjoint.dtype))
-    shares = (share for _ in product(*map(range, pool_size)))
-    return from_canonical(xp, cast(xp, _gathered(xp, pool, shares), dtype_name(data.dtype)), layout, letters)
+    return (share for _ in product(*map(range, pool.kernel)))
+
+
+def _pool_backward(shares: Callable[[Any, Any, Any, PoolWindows, bool], Iterator[Any]]) -> Reference:
+    """The meaning of a backward operator: each element gets what ``shares`` gives it, by place in the window."""
+
+    def reference(
+        xp: Any,
+        output_grad: Any,
+        data: Any,
+        pool_size: tuple[int, ...],
+        strides: tuple[int, ...],
+        padding: tuple[int, ...],
+        dilation: tuple[int, ...],
+        ceil_mode: bool,
+        count_include_pad: bool,
+        layout: str,
+        out_layout: str,
+    ) -> Any:
+        letters = data_letters(len(pool_size))
+        x = to_canonical(xp, data, layout, letters)
+        adjoint = widened(xp, to_canonical(xp, output_grad, out_layout, letters))
+        pool = PoolWindows.of(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
+        given = shares(xp, adjoint, x, pool, count_include_pad)
+        total = gathered_from_windows(xp, given, pool.kernel, pool.strides, pool.dilation, pool.sizes, pool.margins)
+        return from_canonical(xp, cast(xp, total, dtype_name(data.dtype)), layout, letters)
+
+    return reference
 
 
 MAX_POOL2D_BACKWARD = Op(
@@ -169,82 +158,68 @@ MAX_POOL2D_BACKWARD = Op(
     ("output_grad", "data"),
     pool_attributes(2, count_include_pad=False),
     infer=_pool_backward_type,
-    reference=_max_pool2d_backward,
+    reference=_pool_backward(_shares_of_greatest),
 )
 AVG_POOL2D_BACKWARD = Op(
     "relax.grad.avg_pool2d_backward",
     ("output_grad", "data"),
     pool_attributes(2, count_include_pad=False),
     infer=_pool_backward_type,
-    reference=_avg_pool2d_backward,
+    reference=_pool_backward(_equal_shares),
 )
 
 
-def max_pool2d_backward(
-    output_grad: Expr,
-    data: Expr,
-    pool_size: int | Sequence[int] = (1, 1),
-    strides: int | Sequence[int] = (1, 1),
-    padding: int | Sequence[int] = (0, 0, 0, 0),
-    dilation: int | Sequence[int] = (1, 1),
-    ceil_mode: bool = False,
-    count_include_pad: bool = False,
-    layout: str = "NCHW",
-    out_layout: str | None = None,
-) -> Call:
+def _backward_function(op: Op, text: str):
+    """The public function of ``op``; ``text`` is its docstring."""
+
+    def function(
+        output_grad: Expr,
+        data: Expr,
+        pool_size: int | Sequence[int] = (1, 1),
+        strides: int | Sequence[int] = (1, 1),
+        padding: int | Sequence[int] = (0, 0, 0, 0),
+        dilation: int | Sequence[int] = (1, 1),
+        ceil_mode: bool = False,
+        count_include_pad: bool = False,
+        layout: str = "NCHW",
+        out_layout: str | None = None,
+    ) -> Call:
+        return call_pool(
+            op,
+            output_grad,
+            data,
+            pool_size=pool_size,
+            strides=strides,
+            padding=padding,
+            dilation=dilation,
+            ceil_mode=ceil_mode,
+            count_include_pad=count_include_pad,
+            layout=layout,
+            out_layout=out_layout,
+        )
+
+    return published(function, op, text)
+
+
+max_pool2d_backward = _backward_function(
+    MAX_POOL2D_BACKWARD,
     """The adjoint of ``data`` of `nn.max_pool2d`, from ``output_grad``, the adjoint of its result.
 
     Each window gives its share to its greatest element, the first one in row-major order where several are
     equal, as in PyTorch. Operands: ``output_grad``, of the result's type; ``data``, floating. Attributes as
     for `nn.max_pool2d`.
     Result: ``data``'s type. Raises `OpTypeError` for dtypes or shapes that do not agree.
-    """
-    return call_pool(
-        MAX_POOL2D_BACKWARD,
-        output_grad,
-        data,
-        pool_size=pool_size,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-        layout=layout,
-        out_layout=out_layout,
-    )
-
-
-def avg_pool2d_backward(
-    output_grad: Expr,
-    data: Expr,
-    pool_size: int | Sequence[int] = (1, 1),
-    strides: int | Sequence[int] = (1, 1),
-    padding: int | Sequence[int] = (0, 0, 0, 0),
-    dilation: int | Sequence[int] = (1, 1),
-    ceil_mode: bool = False,
-    count_include_pad: bool = False,
-    layout: str = "NCHW",
-    out_layout: str | None = None,
-) -> Call:
+    """,
+)
+avg_pool2d_backward = _backward_function(
+    AVG_POOL2D_BACKWARD,
     """The adjoint of ``data`` of `nn.avg_pool2d`, from ``output_grad``, the adjoint of its result.
 
     Operands: ``output_grad``, of the result's type; ``data``, floating, of which only the shape matters.
     Attributes as for `nn.avg_pool2d`. Result: ``data``'s type. Raises `OpTypeError` for dtypes or shapes that
     do not agree.
-    """
-    return call_pool(
-        AVG_POOL2D_BACKWARD,
-        output_grad,
-        data,
-        pool_size=pool_size,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-        layout=layout,
-        out_layout=out_layout,
-    )
+    """,
+)
 
 
 # --- take

@@ -6,16 +6,24 @@ Each operator is declared whole here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from ...ir.dims import Dim
 from ...ir.dtypes import is_float
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Precision, wrong_operand
+from ...ir.op import Call, Op, Precision, Reference, wrong_operand
 from ...ir.types import Type
-from ..layouts import arranged_type, canonical_dims, check_layout, data_letters, from_canonical, to_canonical
+from ..layouts import (
+    SPATIAL_NAMES,
+    arranged_type,
+    canonical_dims,
+    check_layout,
+    data_letters,
+    from_canonical,
+    to_canonical,
+)
 from ..primitive.windows import (
     as_padding,
     as_spatial,
@@ -25,6 +33,7 @@ from ..primitive.windows import (
     window_counts,
     windows,
 )
+from ..row import published
 from ..rules import tensor_operand
 from ..semantics import cast, dtype_name, index_array, pad_constant, truncated_divide, widened
 
@@ -109,7 +118,7 @@ class PoolWindows(NamedTuple):
         return result
 
 
-# --- maximum
+# --- type and meaning
 
 
 def _pool_type(call: Call) -> Type:
@@ -117,28 +126,9 @@ def _pool_type(call: Call) -> Type:
     return arranged_type(call, "out_layout", letters, check_pool(call, 0), tensor_operand(call, 0).dtype, blocks=True)
 
 
-def _max_pool(
-    xp: Any,
-    data: Any,
-    pool_size: tuple[int, ...],
-    strides: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    layout: str,
-    out_layout: str,
-) -> Any:
-    letters = data_letters(len(pool_size))
-    x = widened(xp, to_canonical(xp, data, layout, letters))
-    name = dtype_name(x.dtype)
-    pool = PoolWindows.of(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
-    least = float("-inf") if is_float(name) else xp.iinfo(x.dtype).min
-    greatest = reduce(xp.maximum, pool.over(xp, x, least))
-    return from_canonical(xp, cast(xp, greatest, dtype_name(data.dtype)), out_layout, letters)
-
-
-# --- mean
+def _greatest(xp: Any, x: Any, pool: PoolWindows, count_include_pad: bool) -> Any:
+    least = float("-inf") if is_float(dtype_name(x.dtype)) else xp.iinfo(x.dtype).min
+    return reduce(xp.maximum, pool.over(xp, x, least))
 
 
 def summable(xp: Any, x: Any) -> Any:
@@ -152,24 +142,32 @@ def mean_of(xp: Any, total: Any, count: Any) -> Any:
     return truncated_divide(xp, total, cast(xp, count, dtype_name(total.dtype)))
 
 
-def _avg_pool(
-    xp: Any,
-    data: Any,
-    pool_size: tuple[int, ...],
-    strides: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    layout: str,
-    out_layout: str,
-) -> Any:
-    letters = data_letters(len(pool_size))
-    x = summable(xp, to_canonical(xp, data, layout, letters))
-    pool = PoolWindows.of(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
-    total = reduce(xp.add, pool.over(xp, x, 0))
-    mean = mean_of(xp, total, pool.divisors(xp, x, count_include_pad))
-    return from_canonical(xp, cast(xp, mean, dtype_name(data.dtype)), out_layout, letters)
+def _mean(xp: Any, x: Any, pool: PoolWindows, count_include_pad: bool) -> Any:
+    return mean_of(xp, reduce(xp.add, pool.over(xp, x, 0)), pool.divisors(xp, x, count_include_pad))
+
+
+def _meaning(prepared: Callable[[Any, Any], Any], pooled: Callable[[Any, Any, PoolWindows, bool], Any]) -> Reference:
+    """The meaning of a pooling operator: ``pooled`` of all windows of the data, which ``prepared`` widens."""
+
+    def reference(
+        xp: Any,
+        data: Any,
+        pool_size: tuple[int, ...],
+        strides: tuple[int, ...],
+        padding: tuple[int, ...],
+        dilation: tuple[int, ...],
+        ceil_mode: bool,
+        count_include_pad: bool,
+        layout: str,
+        out_layout: str,
+    ) -> Any:
+        letters = data_letters(len(pool_size))
+        x = prepared(xp, to_canonical(xp, data, layout, letters))
+        pool = PoolWindows.of(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
+        result = pooled(xp, x, pool, count_include_pad)
+        return from_canonical(xp, cast(xp, result, dtype_name(data.dtype)), out_layout, letters)
+
+    return reference
 
 
 # --- the operators
@@ -189,31 +187,6 @@ def pool_attributes(rank: int, *, count_include_pad: bool) -> dict[str, Any]:
     }
 
 
-def _declare_max(rank: int) -> Op:
-    attributes = pool_attributes(rank, count_include_pad=False)
-    return Op(
-        f"relax.nn.max_pool{rank}d",
-        ("data",),
-        attributes,
-        infer=_pool_type,
-        reference=_max_pool,
-        precision=Precision.FOLLOWS,
-    )
-
-
-def _declare_avg(rank: int) -> Op:
-    attributes = pool_attributes(rank, count_include_pad=rank != 2)
-    return Op(f"relax.nn.avg_pool{rank}d", ("data",), attributes, infer=_pool_type, reference=_avg_pool)
-
-
-MAX_POOL1D: Final = _declare_max(1)
-MAX_POOL2D: Final = _declare_max(2)
-MAX_POOL3D: Final = _declare_max(3)
-AVG_POOL1D: Final = _declare_avg(1)
-AVG_POOL2D: Final = _declare_avg(2)
-AVG_POOL3D: Final = _declare_avg(3)
-
-
 def call_pool(op: Op, *operands: Expr, **given: Any) -> Call:
     """A call of a pooling operator with its attributes in canonical form: full tuples, both layouts."""
     rank = len(op.attributes["pool_size"])
@@ -226,50 +199,52 @@ def call_pool(op: Op, *operands: Expr, **given: Any) -> Call:
     return op(*operands, **given)
 
 
-def max_pool1d(
-    data: Expr,
-    pool_size: int | Sequence[int] = (1,),
-    strides: int | Sequence[int] = (1,),
-    padding: int | Sequence[int] = (0, 0),
-    dilation: int | Sequence[int] = (1,),
-    ceil_mode: bool = False,
-    count_include_pad: bool = False,
-    layout: str = "NCW",
-    out_layout: str | None = None,
-) -> Call:
-    """The greatest element of each window of ``data``; follows ``torch.nn.functional.max_pool1d``.
+def _pool_function(op: Op, text: str):
+    """The public function of ``op``; ``text`` is its docstring, but for the axes of its operand."""
+    rank = len(op.attributes["pool_size"])
 
-    Operands: ``data`` (batch, channels, width) in ``layout``, numbers.
-    Attributes, result and errors: see `max_pool2d`; ``padding`` is 1 int or 2 (before, after).
-    """
-    return call_pool(
-        MAX_POOL1D,
-        data,
-        pool_size=pool_size,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-        layout=layout,
-        out_layout=out_layout,
+    def function(
+        data: Expr,
+        pool_size: int | Sequence[int] = (1,) * rank,
+        strides: int | Sequence[int] = (1,) * rank,
+        padding: int | Sequence[int] = (0,) * rank,
+        dilation: int | Sequence[int] = (1,) * rank,
+        ceil_mode: bool = False,
+        count_include_pad: bool = op.attributes["count_include_pad"],
+        layout: str = data_letters(rank),
+        out_layout: str | None = None,
+    ) -> Call:
+        return call_pool(
+            op,
+            data,
+            pool_size=pool_size,
+            strides=strides,
+            padding=padding,
+            dilation=dilation,
+            ceil_mode=ceil_mode,
+            count_include_pad=count_include_pad,
+            layout=layout,
+            out_layout=out_layout,
+        )
+
+    axes = f"(batch, channels, {SPATIAL_NAMES[rank - 1]})"
+    return published(function, op, text.format(rank=rank, axes=axes))
+
+
+def _max_pool_of(rank: int):
+    op = Op(
+        f"relax.nn.max_pool{rank}d",
+        ("data",),
+        pool_attributes(rank, count_include_pad=False),
+        infer=_pool_type,
+        reference=_meaning(widened, _greatest),
+        precision=Precision.FOLLOWS,
     )
+    return _pool_function(
+        op,
+        """The greatest element of each window of ``data``; follows ``torch.nn.functional.max_pool{rank}d``.
 
-
-def max_pool2d(
-    data: Expr,
-    pool_size: int | Sequence[int] = (1, 1),
-    strides: int | Sequence[int] = (1, 1),
-    padding: int | Sequence[int] = (0, 0),
-    dilation: int | Sequence[int] = (1, 1),
-    ceil_mode: bool = False,
-    count_include_pad: bool = False,
-    layout: str = "NCHW",
-    out_layout: str | None = None,
-) -> Call:
-    """The greatest element of each window of ``data``; follows ``torch.nn.functional.max_pool2d``.
-
-    Operands: ``data`` (batch, channels, height, width) in ``layout`` (any order of the letters), numbers.
+    Operands: ``data`` {axes} in ``layout`` (any order of the letters), numbers.
     Attributes: ``pool_size``, ``strides`` and ``dilation``, 1 int or one per spatial axis; ``padding``, 1
     int, one per spatial axis, or all befores and then all afters (top, left, bottom, right), never greater
     than an element; with ``ceil_mode`` a last window may hang over the end, if it starts on an element or on
@@ -277,139 +252,25 @@ def max_pool2d(
     Result: (batch, channels, ``(size + padding - (pool_size - 1) * dilation - 1) // stride + 1`` ...),
     ``data``'s dtype; a window of padding only gives -inf, or the least integer. Raises `OpTypeError` for a
     rank that is not the layout's, or a window that does not fit.
-    """
-    return call_pool(
-        MAX_POOL2D,
-        data,
-        pool_size=pool_size,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-        layout=layout,
-        out_layout=out_layout,
+    """,
     )
 
 
-def max_pool3d(
-    data: Expr,
-    pool_size: int | Sequence[int] = (1, 1, 1),
-    strides: int | Sequence[int] = (1, 1, 1),
-    padding: int | Sequence[int] = (0, 0, 0),
-    dilation: int | Sequence[int] = (1, 1, 1),
-    ceil_mode: bool = False,
-    count_include_pad: bool = False,
-    layout: str = "NCDHW",
-    out_layout: str | None = None,
-) -> Call:
-    """The greatest element of each window of ``data``; follows ``torch.nn.functional.max_pool3d``.
+def _avg_pool_of(rank: int):
+    attributes = pool_attributes(rank, count_include_pad=rank != 2)
+    op = Op(f"relax.nn.avg_pool{rank}d", ("data",), attributes, infer=_pool_type, reference=_meaning(summable, _mean))
+    return _pool_function(
+        op,
+        """The mean of each window of ``data``; follows ``torch.nn.functional.avg_pool{rank}d``.
 
-    Operands: ``data`` (batch, channels, depth, height, width) in ``layout``, numbers.
-    Attributes, result and errors: see `max_pool2d`; ``padding`` is 1, 3 or 6 ints.
-    """
-    return call_pool(
-        MAX_POOL3D,
-        data,
-        pool_size=pool_size,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-        layout=layout,
-        out_layout=out_layout,
-    )
-
-
-def avg_pool1d(
-    data: Expr,
-    pool_size: int | Sequence[int] = (1,),
-    strides: int | Sequence[int] = (1,),
-    padding: int | Sequence[int] = (0, 0),
-    dilation: int | Sequence[int] = (1,),
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    layout: str = "NCW",
-    out_layout: str | None = None,
-) -> Call:
-    """The mean of each window of ``data``; follows ``torch.nn.functional.avg_pool1d``.
-
-    Operands: ``data`` (batch, channels, width) in ``layout``, numbers.
-    Attributes, result and errors: see `avg_pool2d`; ``padding`` is 1 int or 2 (before, after).
-    """
-    return call_pool(
-        AVG_POOL1D,
-        data,
-        pool_size=pool_size,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-        layout=layout,
-        out_layout=out_layout,
-    )
-
-
-def avg_pool2d(
-    data: Expr,
-    pool_size: int | Sequence[int] = (1, 1),
-    strides: int | Sequence[int] = (1, 1),
-    padding: int | Sequence[int] = (0, 0),
-    dilation: int | Sequence[int] = (1, 1),
-    ceil_mode: bool = False,
-    count_include_pad: bool = False,
-    layout: str = "NCHW",
-    out_layout: str | None = None,
-) -> Call:
-    """The mean of each window of ``data``; follows ``torch.nn.functional.avg_pool2d``.
-
-    Operands: ``data`` (batch, channels, height, width) in ``layout``, numbers; means of integers are rounded
+    Operands: ``data`` {axes} in ``layout``, numbers; means of integers are rounded
     towards zero.
-    Attributes: see `max_pool2d`; with ``count_include_pad`` the zeros of ``padding`` count as elements. What
+    Attributes: see `max_pool{rank}d`; with ``count_include_pad`` the zeros of ``padding`` count as elements. What
     a window covers beyond the padding, as with ``ceil_mode``, never counts.
-    Result and errors: see `max_pool2d`; a window without any element gives 0.
-    """
-    return call_pool(
-        AVG_POOL2D,
-        data,
-        pool_size=pool_size,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-        layout=layout,
-        out_layout=out_layout,
+    Result and errors: see `max_pool{rank}d`; a window without any element gives 0.
+    """,
     )
 
 
-def avg_pool3d(
-    data: Expr,
-    pool_size: int | Sequence[int] = (1, 1, 1),
-    strides: int | Sequence[int] = (1, 1, 1),
-    padding: int | Sequence[int] = (0, 0, 0),
-    dilation: int | Sequence[int] = (1, 1, 1),
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    layout: str = "NCDHW",
-    out_layout: str | None = None,
-) -> Call:
-    """The mean of each window of ``data``; follows ``torch.nn.functional.avg_pool3d``.
-
-    Operands: ``data`` (batch, channels, depth, height, width) in ``layout``, numbers.
-    Attributes, result and errors: see `avg_pool2d`; ``padding`` is 1, 3 or 6 ints.
-    """
-    return call_pool(
-        AVG_POOL3D,
-        data,
-        pool_size=pool_size,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-        layout=layout,
-        out_layout=out_layout,
-    )
+max_pool1d, max_pool2d, max_pool3d = _max_pool_of(1), _max_pool_of(2), _max_pool_of(3)
+avg_pool1d, avg_pool2d, avg_pool3d = _avg_pool_of(1), _avg_pool_of(2), _avg_pool_of(3)

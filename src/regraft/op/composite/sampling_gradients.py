@@ -14,7 +14,7 @@ from typing import Any
 
 from ...ir.dims import Dim, dim_product
 from ...ir.expr import Expr, ShapeExpr
-from ...ir.op import Call
+from ...ir.op import Call, Op
 from ..adjoints import converted_like, known_shape, reshape_like, tensor_type, widened
 from ..axis_maps import map_axis, rearranged, settled
 from ..layouts import data_letters
@@ -26,7 +26,7 @@ from ..primitive.reshaping import expand_dims, reshape, squeeze
 from ..primitive.ternary import where
 from ..primitive.unary import isnan, logical_not
 from ..primitive.windows import padding_pairs
-from .adaptive_pooling import ADAPTIVE_AVG_POOL1D, ADAPTIVE_AVG_POOL2D, ADAPTIVE_AVG_POOL3D
+from .adaptive_pooling import adaptive_avg_pool1d
 from .backward import (
     AVG_POOL2D_BACKWARD,
     MAX_POOL2D_BACKWARD,
@@ -35,7 +35,7 @@ from .backward import (
     take_backward,
 )
 from .padding import PAD, pad
-from .pooling import AVG_POOL1D, AVG_POOL2D, AVG_POOL3D, MAX_POOL1D, MAX_POOL2D, MAX_POOL3D, avg_pool2d, max_pool2d
+from .pooling import avg_pool2d, max_pool2d
 
 _Pool = Callable[..., Expr]
 
@@ -56,15 +56,19 @@ def _attributes_over(attrs: Any, axes: Sequence[int | None]) -> dict[str, Any]:
     }
 
 
-def _pool1d_share(call: Call, adjoint: Expr, backward: _Pool) -> Expr:
+def _pool1d_gradient(forward: _Pool, backward: _Pool, call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     attrs = call.attrs
     data = expand_dims(rearranged(call.args[0], attrs.layout, "NCW"), 2)
     adjoint = expand_dims(rearranged(adjoint, attrs.out_layout, "NCW"), 2)
     share = backward(adjoint, data, **_attributes_over(attrs, (None, 0)))
-    return rearranged(squeeze(share, 2), "NCW", attrs.layout)
+    return [rearranged(squeeze(share, 2), "NCW", attrs.layout)]
 
 
-def _pool3d_share(call: Call, adjoint: Expr, forward: _Pool, backward: _Pool) -> Expr:
+def _pool2d_gradient(forward: _Pool, backward: _Pool, call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [backward(adjoint, call.args[0], **call.attrs)]
+
+
+def _pool3d_gradient(forward: _Pool, backward: _Pool, call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     """Over each slice of the volume, then along the depth. The first of equal elements stays the first."""
     attrs = call.attrs
     data = rearranged(call.args[0], attrs.layout, "NCDHW")
@@ -77,37 +81,12 @@ def _pool3d_share(call: Call, adjoint: Expr, forward: _Pool, backward: _Pool) ->
     deep, *rest = known_shape(call, adjoint, "its result")[2:]
     adjoint = reshape(adjoint, [batch, channels, deep, dim_product(rest)])
     share = backward(reshape_like(backward(adjoint, columns, **along), pooled), slices, **across)
-    return rearranged(reshape(share, [batch, channels, depth, *sizes]), "NCDHW", attrs.layout)
+    return [rearranged(reshape(share, [batch, channels, depth, *sizes]), "NCDHW", attrs.layout)]
 
 
-@MAX_POOL1D.define_gradient
-def _max_pool1d_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [_pool1d_share(call, adjoint, max_pool2d_backward)]
-
-
-@MAX_POOL2D.define_gradient
-def _max_pool2d_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [max_pool2d_backward(adjoint, call.args[0], **call.attrs)]
-
-
-@MAX_POOL3D.define_gradient
-def _max_pool3d_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [_pool3d_share(call, adjoint, max_pool2d, max_pool2d_backward)]
-
-
-@AVG_POOL1D.define_gradient
-def _avg_pool1d_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [_pool1d_share(call, adjoint, avg_pool2d_backward)]
-
-
-@AVG_POOL2D.define_gradient
-def _avg_pool2d_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [avg_pool2d_backward(adjoint, call.args[0], **call.attrs)]
-
-
-@AVG_POOL3D.define_gradient
-def _avg_pool3d_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [_pool3d_share(call, adjoint, avg_pool2d, avg_pool2d_backward)]
+for _kind, _forward, _backward in (("max", max_pool2d, max_pool2d_backward), ("avg", avg_pool2d, avg_pool2d_backward)):
+    for _rank, _gradient in enumerate((_pool1d_gradient, _pool2d_gradient, _pool3d_gradient), 1):
+        Op.get(f"relax.nn.{_kind}_pool{_rank}d").define_gradient(partial(_gradient, _forward, _backward))
 
 
 @AVG_POOL2D_BACKWARD.define_gradient
@@ -152,9 +131,7 @@ def _patches(value: Expr, attrs: Any, counts: Sequence[Dim], padding_value: floa
 
 def _means_of_rows(size: Dim, target: int, rows: Expr) -> Expr:
     """The means of ``target`` windows over each row of a matrix of ``size`` columns."""
-    pooled = ADAPTIVE_AVG_POOL1D(
-        reshape(rows, ShapeExpr([1, size, size])), output_size=(target,), layout="NCW", out_layout="NCW"
-    )
+    pooled = adaptive_avg_pool1d(reshape(rows, ShapeExpr([1, size, size])), target)
     return reshape(pooled, ShapeExpr([size, target]))
 
 
@@ -171,8 +148,8 @@ def _adaptive_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | N
     return [rearranged(converted_like(share, data), letters, attrs.layout)]
 
 
-for _op in (ADAPTIVE_AVG_POOL1D, ADAPTIVE_AVG_POOL2D, ADAPTIVE_AVG_POOL3D):
-    _op.define_gradient(_adaptive_gradient)
+for _rank in (1, 2, 3):
+    Op.get(f"relax.nn.adaptive_avg_pool{_rank}d").define_gradient(_adaptive_gradient)
 
 
 # --- padding

@@ -3,7 +3,7 @@
 "Convolution" is the cross-correlation of all deep-learning libraries: the kernel is not flipped. The meaning
 is written once, for any number of spatial dimensions, with batch and channel first; layouts are brought into
 that order and back. float16 and bfloat16 are summed in float32 and rounded once. Each operator is declared
-whole here.
+whole here, once for all ranks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 from math import prod
-from typing import Any, Final
+from typing import Any
 
 from ...ir.dims import Dim, dims_equal, exact_divide
 from ...ir.dtypes import as_optional_dtype
@@ -19,8 +19,17 @@ from ...ir.expr import Expr
 from ...ir.op import Call, Op, Precision, wrong_operand
 from ...ir.types import Type
 from ..costs import convolution_operations
-from ..layouts import SPATIAL, arranged_type, canonical_dims, check_layout, data_letters, from_canonical, to_canonical
-from ..row import primitive
+from ..layouts import (
+    SPATIAL,
+    SPATIAL_NAMES,
+    arranged_type,
+    canonical_dims,
+    check_layout,
+    data_letters,
+    from_canonical,
+    to_canonical,
+)
+from ..row import primitive, published
 from ..rules import common_dtype, tensor_operand
 from ..semantics import accumulator, cast, dtype_name, filled, pad_constant
 from .windows import (
@@ -150,18 +159,19 @@ def _conv(
     return from_canonical(xp, cast(xp, total, result), out_layout, letters)
 
 
-def _declare(rank: int) -> Op:
+def _convolution_of(rank: int):
+    letters, kernel_letters = data_letters(rank), "OI" + SPATIAL[rank - 1]
     attributes: dict[str, Any] = {
         "strides": (1,) * rank,
         "padding": (0,) * (2 * rank),
         "dilation": (1,) * rank,
         "groups": 1,
-        "data_layout": data_letters(rank),
-        "kernel_layout": "OI" + SPATIAL[rank - 1],
-        "out_layout": data_letters(rank),
+        "data_layout": letters,
+        "kernel_layout": kernel_letters,
+        "out_layout": letters,
         "out_dtype": None,
     }
-    return primitive(
+    op = primitive(
         f"relax.nn.conv{rank}d",
         ("data", "weight"),
         attributes,
@@ -172,63 +182,37 @@ def _declare(rank: int) -> Op:
         finite=True,
     )
 
+    def function(
+        data: Expr,
+        weight: Expr,
+        strides: int | Sequence[int] = (1,) * rank,
+        padding: int | Sequence[int] = (0,) * rank,
+        dilation: int | Sequence[int] = (1,) * rank,
+        groups: int = 1,
+        data_layout: str = letters,
+        kernel_layout: str = kernel_letters,
+        out_layout: str | None = None,
+        out_dtype: str | None = None,
+    ) -> Call:
+        return call_convolution(
+            op,
+            data,
+            weight,
+            strides=strides,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+            data_layout=data_layout,
+            kernel_layout=kernel_layout,
+            out_layout=out_layout,
+            out_dtype=out_dtype,
+        )
 
-CONV1D: Final = _declare(1)
-CONV2D: Final = _declare(2)
-CONV3D: Final = _declare(3)
+    sizes = SPATIAL_NAMES[rank - 1]
+    text = f"""``data`` convolved with ``weight`` along {sizes}; follows ``torch.nn.functional.conv{rank}d``.
 
-
-def conv1d(
-    data: Expr,
-    weight: Expr,
-    strides: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-    data_layout: str = "NCW",
-    kernel_layout: str = "OIW",
-    out_layout: str | None = None,
-    out_dtype: str | None = None,
-) -> Call:
-    """``data`` convolved with ``weight`` over one spatial dimension; follows ``torch.nn.functional.conv1d``.
-
-    Operands: ``data`` (batch, channels, width) and ``weight`` (output channels, channels // groups, width),
-    in the order that ``data_layout`` and ``kernel_layout`` give, of one dtype (of any two numeric ones when
-    ``out_dtype`` is given).
-    Attributes: see `conv2d`; ``padding`` is 1 int or 2 (before, after).
-    Result: (batch, output channels, width) in ``out_layout``. Raises `OpTypeError` as `conv2d` does.
-    """
-    return call_convolution(
-        CONV1D,
-        data,
-        weight,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        data_layout=data_layout,
-        kernel_layout=kernel_layout,
-        out_layout=out_layout,
-        out_dtype=out_dtype,
-    )
-
-
-def conv2d(
-    data: Expr,
-    weight: Expr,
-    strides: int | Sequence[int] = (1, 1),
-    padding: int | Sequence[int] = (0, 0),
-    dilation: int | Sequence[int] = (1, 1),
-    groups: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_layout: str | None = None,
-    out_dtype: str | None = None,
-) -> Call:
-    """``data`` convolved with ``weight`` over two spatial dimensions; follows ``torch.nn.functional.conv2d``.
-
-    Operands: ``data`` (batch, channels, height, width) and ``weight`` (output channels, channels // groups,
-    height, width), in the order that ``data_layout`` and ``kernel_layout`` give (any order of the letters),
+    Operands: ``data`` (batch, channels, {sizes}) and ``weight`` (output channels, channels // groups,
+    {sizes}), in the order that ``data_layout`` and ``kernel_layout`` give (any order of the letters),
     of one dtype (of any two numeric ones when ``out_dtype`` is given).
     Attributes: ``strides``, ``dilation``, 1 int or one per spatial axis; ``padding`` with zeros, 1 int, one
     per spatial axis, or all befores and then all afters (top, left, bottom, right); ``groups``, blocks of
@@ -239,52 +223,7 @@ def conv2d(
     channels that ``groups`` does not divide, or a window that does not fit. Cost: that of the matrix products
     it is.
     """
-    return call_convolution(
-        CONV2D,
-        data,
-        weight,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        data_layout=data_layout,
-        kernel_layout=kernel_layout,
-        out_layout=out_layout,
-        out_dtype=out_dtype,
-    )
+    return published(function, op, text)
 
 
-def conv3d(
-    data: Expr,
-    weight: Expr,
-    strides: int | Sequence[int] = (1, 1, 1),
-    padding: int | Sequence[int] = (0, 0, 0),
-    dilation: int | Sequence[int] = (1, 1, 1),
-    groups: int = 1,
-    data_layout: str = "NCDHW",
-    kernel_layout: str = "OIDHW",
-    out_layout: str | None = None,
-    out_dtype: str | None = None,
-) -> Call:
-    """``data`` convolved with ``weight`` over three spatial dimensions; as ``torch.nn.functional.conv3d``.
-
-    Operands: ``data`` (batch, channels, depth, height, width) and ``weight`` (output channels, channels //
-    groups, depth, height, width), in the order that ``data_layout`` and ``kernel_layout`` give, of one dtype
-    (of any two numeric ones when ``out_dtype`` is given). Attributes: see `conv2d`; ``padding`` is 1, 3 or 6
-    ints.
-    Result: (batch, output channels, depth, height, width) in ``out_layout``. Raises `OpTypeError` as `conv2d`
-    does.
-    """
-    return call_convolution(
-        CONV3D,
-        data,
-        weight,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        data_layout=data_layout,
-        kernel_layout=kernel_layout,
-        out_layout=out_layout,
-        out_dtype=out_dtype,
-    )
+conv1d, conv2d, conv3d = _convolution_of(1), _convolution_of(2), _convolution_of(3)

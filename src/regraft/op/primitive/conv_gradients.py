@@ -12,19 +12,17 @@ from typing import Any, Final
 
 from ...ir.dims import Dim, dims_equal
 from ...ir.expr import Expr, ShapeExpr
-from ...ir.op import Call
+from ...ir.op import Call, Op
 from ..adjoints import known_shape, tensor_type
 from ..axis_maps import rearranged
 from ..layouts import SPATIAL
-from .conv import CONV1D, CONV2D, CONV3D
-from .conv_transpose import CONV1D_TRANSPOSE, CONV2D_TRANSPOSE, CONV3D_TRANSPOSE
 from .indexing import strided_slice
 from .manipulate import permute_dims
 from .reshaping import reshape
 from .windows import padding_pairs
 
-_CONVOLUTIONS: Final = (CONV1D, CONV2D, CONV3D)
-_TRANSPOSED: Final = (CONV1D_TRANSPOSE, CONV2D_TRANSPOSE, CONV3D_TRANSPOSE)
+_CONVOLUTIONS: Final = [Op.get(f"relax.nn.conv{rank}d") for rank in (1, 2, 3)]
+_TRANSPOSED: Final = [Op.get(f"relax.nn.conv{rank}d_transpose") for rank in (1, 2, 3)]
 
 
 def _renamed(layout: str, letters: str, others: str) -> str:

@@ -2,21 +2,30 @@
 
 Also known as deconvolutions. The meaning is an ordinary convolution of the input with zeros between its
 elements and the kernel turned around. Layouts and dtypes are handled as in `conv`. Each operator is declared
-whole here.
+whole here, once for all ranks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from ...ir.dims import Dim, dim_at_least, dims_equal
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Precision, wrong_attribute, wrong_operand
+from ...ir.op import Call, Precision, wrong_attribute, wrong_operand
 from ...ir.types import Type
 from ..costs import transposed_operations
-from ..layouts import SPATIAL, arranged_type, canonical_dims, check_layout, data_letters, from_canonical, to_canonical
-from ..row import primitive
+from ..layouts import (
+    SPATIAL,
+    SPATIAL_NAMES,
+    arranged_type,
+    canonical_dims,
+    check_layout,
+    data_letters,
+    from_canonical,
+    to_canonical,
+)
+from ..row import primitive, published
 from ..semantics import accumulator, cast, dtype_name
 from .conv import call_convolution, convolution_dtype, convolve, require_groups
 from .windows import padding_pairs, require_at_least, spread
@@ -98,19 +107,20 @@ def _conv_transpose(
     return from_canonical(xp, cast(xp, total, result), out_layout, letters)
 
 
-def _declare(rank: int) -> Op:
+def _transposed_of(rank: int):
+    letters, kernel_letters = data_letters(rank), "IO" + SPATIAL[rank - 1]
     attributes: dict[str, Any] = {
         "strides": (1,) * rank,
         "padding": (0,) * (2 * rank),
         "output_padding": (0,) * rank,
         "dilation": (1,) * rank,
         "groups": 1,
-        "data_layout": data_letters(rank),
-        "kernel_layout": "IO" + SPATIAL[rank - 1],
-        "out_layout": data_letters(rank),
+        "data_layout": letters,
+        "kernel_layout": kernel_letters,
+        "out_layout": letters,
         "out_dtype": None,
     }
-    return primitive(
+    op = primitive(
         f"relax.nn.conv{rank}d_transpose",
         ("data", "weight"),
         attributes,
@@ -121,117 +131,48 @@ def _declare(rank: int) -> Op:
         finite=True,
     )
 
+    def function(
+        data: Expr,
+        weight: Expr,
+        strides: int | Sequence[int] = (1,) * rank,
+        padding: int | Sequence[int] = (0,) * rank,
+        output_padding: int | Sequence[int] = (0,) * rank,
+        dilation: int | Sequence[int] = (1,) * rank,
+        groups: int = 1,
+        data_layout: str = letters,
+        kernel_layout: str = kernel_letters,
+        out_layout: str | None = None,
+        out_dtype: str | None = None,
+    ) -> Call:
+        return call_convolution(
+            op,
+            data,
+            weight,
+            strides=strides,
+            padding=padding,
+            output_padding=output_padding,
+            dilation=dilation,
+            groups=groups,
+            data_layout=data_layout,
+            kernel_layout=kernel_layout,
+            out_layout=out_layout,
+            out_dtype=out_dtype,
+        )
 
-CONV1D_TRANSPOSE: Final = _declare(1)
-CONV2D_TRANSPOSE: Final = _declare(2)
-CONV3D_TRANSPOSE: Final = _declare(3)
+    sizes = SPATIAL_NAMES[rank - 1]
+    text = f"""The adjoint of `conv{rank}d` over ``data``; follows ``torch.nn.functional.conv_transpose{rank}d``.
 
-
-def conv1d_transpose(
-    data: Expr,
-    weight: Expr,
-    strides: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    output_padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-    data_layout: str = "NCW",
-    kernel_layout: str = "IOW",
-    out_layout: str | None = None,
-    out_dtype: str | None = None,
-) -> Call:
-    """The adjoint of `conv1d` over ``data``; follows ``torch.nn.functional.conv_transpose1d``.
-
-    Operands: ``data`` (batch, channels, width), ``weight`` (channels, output channels // groups, width), in
-    the order that the layouts give. Attributes, result and errors: see `conv2d_transpose`.
-    """
-    return call_convolution(
-        CONV1D_TRANSPOSE,
-        data,
-        weight,
-        strides=strides,
-        padding=padding,
-        output_padding=output_padding,
-        dilation=dilation,
-        groups=groups,
-        data_layout=data_layout,
-        kernel_layout=kernel_layout,
-        out_layout=out_layout,
-        out_dtype=out_dtype,
-    )
-
-
-def conv2d_transpose(
-    data: Expr,
-    weight: Expr,
-    strides: int | Sequence[int] = (1, 1),
-    padding: int | Sequence[int] = (0, 0),
-    output_padding: int | Sequence[int] = (0, 0),
-    dilation: int | Sequence[int] = (1, 1),
-    groups: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "IOHW",
-    out_layout: str | None = None,
-    out_dtype: str | None = None,
-) -> Call:
-    """The adjoint of `conv2d` over ``data``; follows ``torch.nn.functional.conv_transpose2d``.
-
-    Operands: ``data`` (batch, channels, height, width) and ``weight`` (channels, output channels // groups,
-    height, width), in the order that ``data_layout`` and ``kernel_layout`` give, of one dtype (of any two
+    Operands: ``data`` (batch, channels, {sizes}) and ``weight`` (channels, output channels // groups,
+    {sizes}), in the order that ``data_layout`` and ``kernel_layout`` give, of one dtype (of any two
     numeric ones when ``out_dtype`` is given).
-    Attributes: as for `conv2d`, of which this is the adjoint, so ``padding`` takes away from the result;
+    Attributes: as for `conv{rank}d`, of which this is the adjoint, so ``padding`` takes away from the result;
     ``output_padding``, 1 int or one per spatial axis, adds to its end (below the stride of that axis).
     Result: (batch, output channels, ``(size - 1) * stride + (kernel - 1) * dilation + 1 - padding +
     output_padding`` ...).
     Raises `OpTypeError` for ranks that are not those of the layouts, channels that do not agree or that
     ``groups`` does not divide, or an ``output_padding`` that is too large.
     """
-    return call_convolution(
-        CONV2D_TRANSPOSE,
-        data,
-        weight,
-        strides=strides,
-        padding=padding,
-        output_padding=output_padding,
-        dilation=dilation,
-        groups=groups,
-        data_layout=data_layout,
-        kernel_layout=kernel_layout,
-        out_layout=out_layout,
-        out_dtype=out_dtype,
-    )
+    return published(function, op, text)
 
 
-def conv3d_transpose(
-    data: Expr,
-    weight: Expr,
-    strides: int | Sequence[int] = (1, 1, 1),
-    padding: int | Sequence[int] = (0, 0, 0),
-    output_padding: int | Sequence[int] = (0, 0, 0),
-    dilation: int | Sequence[int] = (1, 1, 1),
-    groups: int = 1,
-    data_layout: str = "NCDHW",
-    kernel_layout: str = "IODHW",
-    out_layout: str | None = None,
-    out_dtype: str | None = None,
-) -> Call:
-    """The adjoint of `conv3d` over ``data``; follows ``torch.nn.functional.conv_transpose3d``.
-
-    Operands: ``data`` (batch, channels, depth, height, width), ``weight`` (channels, output channels //
-    groups, depth, height, width), in the order that the layouts give. Attributes, result and errors: see
-    `conv2d_transpose`.
-    """
-    return call_convolution(
-        CONV3D_TRANSPOSE,
-        data,
-        weight,
-        strides=strides,
-        padding=padding,
-        output_padding=output_padding,
-        dilation=dilation,
-        groups=groups,
-        data_layout=data_layout,
-        kernel_layout=kernel_layout,
-        out_layout=out_layout,
-        out_dtype=out_dtype,
-    )
+conv1d_transpose, conv2d_transpose, conv3d_transpose = _transposed_of(1), _transposed_of(2), _transposed_of(3)
