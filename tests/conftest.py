@@ -13,6 +13,9 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# Nothing that was decided on this machine before may decide a test, and tests leave nothing there.
+os.environ["REGRAFT_CACHE"] = ""
+
 # Before any test module can import a library that reads it: models under test are built here, never fetched.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 

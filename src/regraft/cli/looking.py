@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -11,8 +14,6 @@ from . import console, drawing
 from .options import AsJson, FixedSizes, FunctionName, ModelPath, RuleNames, parse_sizes
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ..model.describing import Weight
     from ..rewrite import Explanation
 
@@ -26,6 +27,7 @@ def add_to(app: typer.Typer) -> None:
     app.command()(inspect)
     app.command()(passes)
     app.command()(explain)
+    app.command()(targets)
 
 
 def inspect(
@@ -91,6 +93,31 @@ def _count(number: int | str) -> str:
 
 def _size(number: int | str) -> str:
     return console.bytes_text(number) if isinstance(number, int) else f"{number} bytes"
+
+
+def targets(
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Write this machine, for `optimize --target` elsewhere.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the machines that `optimize --target` knows by name, and this one."""
+    from ..model import check_output, staged
+    from ..model.machines import PROFILES, this_machine
+    from ..run.processor import FEATURES
+
+    own = this_machine()
+    if as_json:
+        console.print_json({"here": own.to_dict(), "targets": [one.to_dict() for one in PROFILES.values()]})
+    else:
+        machines = (*PROFILES.values(), replace(own, name=f"this machine ({own.name})"))
+        rows = [(one.name, one.architecture, ", ".join(FEATURES[name] for name in one.features)) for one in machines]
+        console.print_table("Targets", ("target", "architecture", "computes"), rows)
+    if save is not None:
+        check_output(save, ())
+        with staged(save) as path:
+            path.write_text(json.dumps(own.to_dict(), indent=2) + "\n", encoding="utf-8")
+        console.print_line(f"Wrote {save}")
 
 
 def passes() -> None:

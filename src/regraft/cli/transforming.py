@@ -30,6 +30,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..model import Measurement, OptimizationReport, PrecisionReport
+    from ..model.attempts import Attempt
     from ..passes.instruments import PassReport
 
 
@@ -86,6 +87,17 @@ def optimize(
         list[Path] | None,
         typer.Option(metavar="FILE", help="Samples for int8: .npz files with inputs by name, or a folder of them."),
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE.json", help="The machine that --precision is chosen for; `regraft targets` lists some."
+        ),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where measured decisions are kept; by default the user's for caches."),
+    ] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Measure anew, and keep no decision.")] = False,
     report: Annotated[Path | None, typer.Option(help="Write what was done, and left and why, as JSON.")] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write what was done as a page for a browser, step by step, with why not.")
@@ -142,6 +154,8 @@ def optimize(
             min_cosine=min_cosine,
             min_agreement=min_agreement,
             calibrate=calibrate,
+            target=target,
+            cache=False if no_cache else cache or True,
             report=reports,
             fix=parse_sizes(fix, "--fix"),
             dims=sizes,
@@ -232,12 +246,13 @@ def _show_precision(done: PrecisionReport) -> None:
                 "" if one.error is None else f"{one.error:.2g}",
                 "" if one.cosine is None else f"{one.cosine:.5f}",
                 "" if one.seconds is None else console.seconds_text(one.seconds),
-                "" if one.gain is None else str(one.gain).removesuffix(" times as fast"),
+                _gain_text(one),
                 "kept" if one is done.kept else one.problem or "",
             )
         )
+    where = "" if done.target is None else f" for {done.target}, not this machine"
     console.print_table(
-        f"Precisions within an error of {done.max_error:.3g} ({', '.join(done.features) or 'a processor'})",
+        f"Precisions within an error of {done.max_error:.3g}{where} ({', '.join(done.features) or 'a processor'})",
         ("precision", "engine", "layers", "error", "cosine", "least time", "times as fast", ""),
         rows,
     )
@@ -249,6 +264,18 @@ def _show_precision(done: PrecisionReport) -> None:
             console.print_line(f"{layer.name} stays in float32{alone}")
     if done.kept is None:
         console.print_line("Nothing is written in a lower precision: no attempt holds")
+    _say_decided(done.decided_before)
+
+
+def _gain_text(one: Attempt) -> str:
+    if one.gain is not None:
+        return str(one.gain).removesuffix(" times as fast")
+    return "" if one.expected is None else f"{one.expected:.2f} expected"
+
+
+def _say_decided(file: str | None) -> None:
+    if file is not None:
+        console.print_line(f"Decided in an earlier run, and not measured again (--no-cache does): {file}")
 
 
 def _show_measurement(done: Measurement) -> None:
@@ -264,6 +291,7 @@ def _show_measurement(done: Measurement) -> None:
         ("model", "least time", "times as fast", ""),
         rows,
     )
+    _say_decided(done.decided_before)
 
 
 def _summarize(made: OptimizationReport) -> None:

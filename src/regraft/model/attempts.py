@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,6 +23,11 @@ class Layer:
         """The same as plain data."""
         return {"name": self.name, "precision": self.precision, "error": self.error}
 
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Layer:
+        """What `to_dict` gave."""
+        return cls(facts["name"], facts["precision"], facts["error"])
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -30,7 +35,8 @@ class Attempt:
 
     ``error`` is the largest of all outputs and samples, a part of the largest magnitude of an output; ``cosine`` the
     least, and so is ``agreement``, the part of rows whose largest element is the same one; ``gain`` how many times as
-    fast it is as the model as it was; ``weights`` the bytes of its constants. ``problem`` says why it is out.
+    fast it is as the model as it was; ``weights`` the bytes of its constants. ``expected`` is that gain as it is
+    counted for a machine that is not at hand. ``problem`` says why it is out.
     """
 
     name: str
@@ -43,6 +49,30 @@ class Attempt:
     weights: int | None = None
     layers: tuple[Layer, ...] = ()
     problem: str | None = None
+    expected: float | None = None
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast it is, measured or expected; 0 where neither is known."""
+        return self.gain.ratio if self.gain is not None else self.expected or 0.0
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Attempt:
+        """What `to_dict` gave."""
+        ratio = facts["times_as_fast"]
+        return cls(
+            facts["name"],
+            facts["engine"],
+            facts["error"],
+            facts["cosine"],
+            facts["seconds"],
+            facts["agreement"],
+            None if ratio is None else Gain(ratio, facts["noise"]),
+            facts["weights"],
+            tuple(map(Layer.from_dict, facts["layers"])),
+            facts["problem"],
+            facts["expected_times_as_fast"],
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -58,6 +88,7 @@ class Attempt:
             "weights": self.weights,
             "layers": [layer.to_dict() for layer in self.layers],
             "problem": self.problem,
+            "expected_times_as_fast": self.expected,
         }
 
 
@@ -65,6 +96,8 @@ class Attempt:
 class PrecisionReport:
     """What was tried under ``max_error`` on a processor with ``features``, and which attempt was kept, if any.
 
+    ``target`` names the machine where it is another than this one, whose times are expected ones. ``decided_before`` is
+    the file that the decision was read from, where it was measured in an earlier run.
     ``adds_before_norms``: the program has layer norms of sums, for which ONNX Runtime's own fusion is slower; a file
     cannot switch that off, whoever opens it has to.
     """
@@ -74,6 +107,8 @@ class PrecisionReport:
     attempts: tuple[Attempt, ...]
     kept: Attempt | None
     adds_before_norms: bool = False
+    target: str | None = None
+    decided_before: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -82,6 +117,8 @@ class PrecisionReport:
             "processor": list(self.features),
             "attempts": [one.to_dict() for one in self.attempts],
             "kept": None if self.kept is None else self.kept.name,
+            "target": self.target,
+            "decided_before": self.decided_before,
         }
 
 

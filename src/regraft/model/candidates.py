@@ -18,8 +18,8 @@ from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings
 from ..passes import Pass, Sequential, for_engine
 from ..passes.quantize import Quantize, QuantizeDynamic, QuantizeWeights, Ranges
-from ..run.processor import multiplies_bytes
 from .errors import UsageError
+from .machines import ENGINES, Machine
 
 PRECISIONS: Final = ("float32", "bfloat16", "float16", "int8", "int8-weights", "int4-weights", "auto")
 """What can be asked for."""
@@ -36,9 +36,6 @@ DEFAULT_ERRORS: Final[Mapping[str, float]] = {
 
 MOST_IN_FLOAT32: Final = 1.7
 """How many times as fast as a model already is it becomes in float32 at most: it is that near to its products' time."""
-
-ENGINES: Final = ("onnxruntime", "openvino")
-"""The engines that precisions are tried on."""
 
 _FEW_ROWS: Final = 8
 """Products of more rows wait for arithmetic rather than for weights, so that smaller weights gain nothing."""
@@ -70,14 +67,19 @@ class Refused(NamedTuple):
 
 
 def candidates(
-    precision: str, engines: Sequence[str], ranges: Callable[[], Ranges] | None, *, has_few_rows: bool
+    precision: str,
+    engines: Sequence[str],
+    ranges: Callable[[], Ranges] | None,
+    machine: Machine,
+    *,
+    has_few_rows: bool,
 ) -> list[Candidate | Refused]:
     """What there is to try for a precision, the most promising first; and what there would be, but for a reason.
 
     ``ranges`` finds what values lie in, by samples, when it is first needed; None without samples. ``has_few_rows``:
-    products have so few rows that they wait for their weights.
+    products have so few rows that they wait for their weights. ``machine`` says what its processor computes in.
     """
-    found = sorted(_candidates(precision, engines, ranges, has_few_rows=has_few_rows), key=_place)
+    found = sorted(_candidates(precision, engines, ranges, machine, has_few_rows=has_few_rows), key=_place)
     return [replace(one, rules=for_engine(one.engine)) if isinstance(one, Candidate) else one for one in found]
 
 
@@ -89,13 +91,18 @@ def _place(one: Candidate | Refused) -> int:
 
 
 def _candidates(
-    precision: str, engines: Sequence[str], ranges: Callable[[], Ranges] | None, *, has_few_rows: bool
+    precision: str,
+    engines: Sequence[str],
+    ranges: Callable[[], Ranges] | None,
+    machine: Machine,
+    *,
+    has_few_rows: bool,
 ) -> Iterator[Candidate | Refused]:
     for engine in engines:
         if engine == "openvino":
-            yield from _on_openvino(precision)
+            yield from _on_openvino(precision, machine)
         if precision in ("int8", "auto"):
-            yield from _in_bytes(engine, ranges)
+            yield from _in_bytes(engine, ranges, machine.weight_bits)
         for bits in (8, 4):
             if precision == f"int{bits}-weights" or (precision == "auto" and has_few_rows):
                 yield Candidate(f"int{bits} weights", engine, {}, _weights_in(bits))
@@ -106,7 +113,7 @@ def _candidates(
         yield Refused(precision, ", ".join(engines), problem)
 
 
-def _on_openvino(precision: str) -> Iterator[Candidate | Refused]:
+def _on_openvino(precision: str, machine: Machine) -> Iterator[Candidate | Refused]:
     from ..run.openvino_engine import supported_precisions
 
     supported = supported_precisions()
@@ -114,8 +121,13 @@ def _on_openvino(precision: str) -> Iterator[Candidate | Refused]:
     for one in asked:
         if one not in ("bfloat16", "float16"):
             continue
-        if one in supported:
+        if not machine.is_here and not (one == "bfloat16" and machine.has(one)):
+            yield Refused(one, "openvino", f"the target {machine.name} has no {one}")
+        elif one in supported:
             yield Candidate(one, "openvino", {"precision": one})
+        elif not machine.is_here:
+            problem = f"{machine.name} has {one}, but this processor has none, so the error cannot be measured here"
+            yield Refused(one, "openvino", problem)
         else:
             problem = f"this processor has no {one} for OpenVINO; it has {', '.join(supported)}"
             yield Refused(one, "openvino", problem)
@@ -138,21 +150,28 @@ def has_few_rows(function: Function) -> bool:
     return few > many
 
 
-def _in_bytes(engine: str, ranges: Callable[[], Ranges] | None) -> Iterator[Candidate | Refused]:
+def _in_bytes(engine: str, ranges: Callable[[], Ranges] | None, bits: int) -> Iterator[Candidate | Refused]:
     if engine == "onnxruntime":
-        bits = 8 if multiplies_bytes() else 7
         yield Candidate("int8 dynamic", engine, {}, lambda keep: QuantizeDynamic(keep, bits=bits))
     if ranges is None:
         problem = "without samples no ranges are known: give them by --calibrate"
         yield Refused("int8 static", engine, problem)
     else:
-        yield Candidate("int8 static", engine, {}, lambda keep: Quantize(ranges(), keep))
+        yield Candidate("int8 static", engine, {}, lambda keep: Quantize(ranges(), keep, bits=bits))
 
 
-def installed_engines(asked: str | None) -> tuple[str, ...]:
-    """The engine that was asked for, or those of `ENGINES` that are installed; raises `UsageError` for another."""
-    if asked is None:
-        return tuple(name for name in ENGINES if find_spec(name) is not None)
-    if asked not in ENGINES:
+def installed_engines(asked: str | None, there: Sequence[str] = ()) -> tuple[str, ...]:
+    """The engine that was asked for, or those of `ENGINES` that are installed here, and ``there`` if that says any.
+
+    Raises `UsageError` for another, and where none is left.
+    """
+    if asked is not None and asked not in ENGINES:
         raise UsageError(f"precisions are chosen for {' and '.join(ENGINES)}, not for {asked!r}")
-    return (asked,)
+    wanted = ENGINES if asked is None else (asked,)
+    if there and not set(wanted) & set(there):
+        raise UsageError(f"the target has {', '.join(there)}, not {asked}")
+    wanted = tuple(name for name in wanted if not there or name in there)
+    found = tuple(name for name in wanted if find_spec(name) is not None)
+    if not found and asked is None:
+        raise UsageError(f"the target's {', '.join(wanted)} is not installed here, so that no error can be measured")
+    return found or wanted

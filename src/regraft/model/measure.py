@@ -7,7 +7,7 @@ the model as it was, that is what stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +20,7 @@ from ..passes import Pass, PassInstrument
 from ..run import build
 from ..run.originals import RunOriginal, onnx_original, openvino_original
 from .comparison import compare_outputs, problems_of
+from .decisions import NOWHERE, Decision, Decisions, inputs_key, machine_key, program_key
 from .models import Model, run_as_it_is
 from .timing import Clock, Gain, clock_for, gain, time_in_turns
 from .verification import flat_arrays, names_for
@@ -74,16 +75,27 @@ class Measured:
             "problem": self.problem,
         }
 
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Measured:
+        """What `to_dict` gave."""
+        ratio = facts["times_as_fast"]
+        found = None if ratio is None else Gain(ratio, facts["noise"])
+        return cls(facts["name"], facts["seconds"], found, facts["problem"])
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What the guard measured, on which engine and by which clock; ``kept`` names the state that stays."""
+    """What the guard measured, on which engine and by which clock; ``kept`` names the state that stays.
+
+    ``decided_before`` is the file that this was read from, where it was measured in an earlier run.
+    """
 
     engine: str
     clock: Clock
     before: float
     states: tuple[Measured, ...]
     kept: str
+    decided_before: str | None = None
 
     @property
     def gain(self) -> Gain | None:
@@ -98,17 +110,28 @@ class Measurement:
             "seconds_before": self.before,
             "states": [one.to_dict() for one in self.states],
             "kept": self.kept,
+            "decided_before": self.decided_before,
         }
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any], file: str) -> Measurement:
+        """What `to_dict` gave, and `file` held."""
+        states = tuple(map(Measured.from_dict, facts["states"]))
+        return cls(facts["engine"], facts["clock"], facts["seconds_before"], states, facts["kept"], file)
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Where and how long to measure: an engine, its threads, the clock, and seconds for all of it."""
+    """Where and how long to measure: an engine, its threads, the clock, and seconds for all of it.
+
+    ``decisions`` holds what was measured before.
+    """
 
     engine: str = "onnxruntime"
     threads: int | None = None
     clock: Clock | None = None
     budget: float = 30.0
+    decisions: Decisions = NOWHERE
 
 
 def run_on(model: Model, bench: Bench) -> RunOriginal:
@@ -147,8 +170,9 @@ def fastest_state(
         bench: where and how long to measure.
         allowed: the relative difference of values that is allowed in place of the dtype's own.
 
-    The result is tried first; the others only where it is not faster by more than noise. Raises what the model as it
-    was raises; a state that fails is passed over, with its error in the measurement.
+    What was decided before is not timed again, but its values are held against the model's again. The result is tried
+    first; the others only where it is not faster by more than noise. Raises what the model as it was raises; a state
+    that fails is passed over, with its error in the measurement.
     """
     clock = clock_for(bench.threads, bench.clock)
     before = run_on(opened, bench)
@@ -156,10 +180,21 @@ def fastest_state(
     found: list[Measured] = []
     least = [float("inf")]
 
+    def problem_of(after: RunOriginal) -> str | None:
+        return _problem(opened, expected, after(inputs), allowed)
+
+    decisions = bench.decisions
+    key = _key(opened, states, inputs, bench, allowed) if states and decisions.are_kept else None
+    known = None if key is None else decisions.read(key)
+    if known is not None:
+        decided = _decided(known, states, lambda state: problem_of(run_on(hand_over(state.module), bench)))
+        if decided is not None:
+            return decided
+
     def tried(name: str, state: State, budget: float) -> Measured:
         try:
             after = run_on(hand_over(state.module), bench)
-            problem = _problem(opened, expected, after(inputs), allowed)
+            problem = problem_of(after)
         except RegraftError as error:
             problem = str(error)
             after = None
@@ -181,7 +216,44 @@ def fastest_state(
             faster = [(row, one) for row, one in zip(rows, between, strict=True) if _is_faster(row)]
             chosen = max(faster, key=lambda pair: _ratio(pair[0]))[1] if faster else None
     kept = AS_IT_WAS if chosen is None else RESULT if chosen is states[-1] else chosen.name
-    return chosen, Measurement(bench.engine, clock, min(least), tuple(found), kept)
+    measurement = Measurement(bench.engine, clock, min(least), tuple(found), kept)
+    if key is not None:
+        decisions.write(key, measurement.to_dict())
+    return chosen, measurement
+
+
+def _key(
+    opened: Model, states: Sequence[State], inputs: Sequence[Any], bench: Bench, allowed: float | None
+) -> dict[str, Any]:
+    """Everything that a decision depends on."""
+    return {
+        "what": "states",
+        "program": program_key([opened.module, states[-1].module]),
+        "function": opened.name,
+        "form": opened.form,
+        "states": [state.name for state in states],
+        "inputs": inputs_key([inputs]),
+        "measured": [bench.engine, bench.threads, clock_for(bench.threads, bench.clock), bench.budget, allowed],
+        **machine_key(),
+    }
+
+
+def _decided(
+    known: Decision, states: Sequence[State], problem_of: Callable[[State], str | None]
+) -> tuple[State | None, Measurement] | None:
+    """What was decided before; None where it does not hold any more, or names no state."""
+    try:
+        measurement = Measurement.from_dict(known.facts, str(known.path))
+    except (KeyError, TypeError, ValueError):
+        return None
+    if measurement.kept == AS_IT_WAS:
+        return None, measurement
+    named = (state for state in states[-2::-1] if state.name == measurement.kept)
+    state = states[-1] if measurement.kept == RESULT else next(named, None)
+    try:
+        return None if state is None or problem_of(state) is not None else (state, measurement)
+    except RegraftError:
+        return None
 
 
 def _problem(opened: Model, expected: list[np.ndarray], found: list[np.ndarray], allowed: float | None) -> str | None:

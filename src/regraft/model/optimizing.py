@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -14,9 +15,11 @@ from ..ir.module import IRModule
 from ..passes import Pass, PassContext, PassReport, RulePass, Sequential, Tape, op_counts
 from ..passes import report as report_passes
 from ..passes.pipeline import named_passes, pipeline
+from .decisions import Cache, Decisions
 from .errors import UsageError, VerificationError
 from .files import check_output, companions, sizes_of, sizes_of_files, staged, write_text
 from .inputs import Range
+from .machines import Machine, Target, machine_of, this_machine
 from .measure import Bench, Measurement, States, fastest_state, run_on
 from .models import Model, as_it_is, as_source, form_of, in_versions, open_model, write_as_it_is, write_model
 from .precision import Asked, Choice, check_choice, check_precision, choose
@@ -86,6 +89,8 @@ def optimize(
     min_cosine: float | None = None,
     min_agreement: float | None = None,
     calibrate: Samples | None = None,
+    target: Target | None = None,
+    cache: Cache = True,
     report: ReportTo | Sequence[ReportTo] | None = None,
     fix: Mapping[str, int] | None = None,
     dims: Mapping[str, int] | None = None,
@@ -134,6 +139,12 @@ def optimize(
             between classes or tokens; by default any.
         calibrate: samples, from which ranges for bytes come and by which errors are measured: `.npz` files with the
             inputs by name, a folder of these, or inputs one after another, each by name or in order.
+        target: for a precision, the machine that the model is made for, where that is not this one: a name of
+            `regraft.model.machines.PROFILES` such as ``"amx"``, a JSON file that ``regraft targets --save`` wrote, or
+            what it holds. What its processor computes in is tried; errors are measured here, and gains are counted.
+        cache: where to keep what was measured, so that the same model on the same machine is not timed again: by
+            default in the user's folder for caches (or the folder that ``REGRAFT_CACHE`` names), False for nowhere, or
+            a folder. Values are checked again in any case.
         report: where to write what was done as JSON, or what to call with the `OptimizationReport`; or several such.
             One that is both a path and can be called writes itself there, such as `regraft.view.HtmlReport`.
             Reports come before the output takes its place, so that there is no output where one cannot be written.
@@ -159,20 +170,20 @@ def optimize(
     and writing the format raise. Cost: linear in the model, and what the verification runs.
     """
     chosen = passes_for(level, passes, rules)
-    target = None if output is None else Path(output)
-    if target is not None:
-        form_of(target)
-    check_precision(precision, target)
+    written_to = None if output is None else Path(output)
+    check_precision(precision, written_to)
+    machine = _machine(target, precision, measure=measure)
+    bench = Bench(engine or "", threads, clock, budget, Decisions.of(cache))
     tried_on = TriedOn(seed, dims, ranges, inputs)
     stages = Stages(progress, len(chosen) + 2 + verify + measure + (precision != "float32"))
     with stages.stage("reading"):
         opened = open_model(model, args, kwargs, dynamic_shapes=dynamic_shapes, function=function, fixed=fix, pure=pure)
-    opened = in_versions(opened, opset, ir_version, target)
+    opened = in_versions(opened, opset, ir_version, written_to)
     reports: list[ReportTo] = (
         [report] if callable(report) or isinstance(report, str | os.PathLike) else list(report or ())
     )
-    _check_outputs(target, [Path(os.fspath(one)) for one in reports if isinstance(one, str | os.PathLike)], opened)
-    keeps = passes is None and opened.form != "relax" and (target is None or form_of(target) == opened.form)
+    _check_outputs(written_to, [Path(os.fspath(one)) for one in reports if isinstance(one, str | os.PathLike)], opened)
+    keeps = passes is None and opened.form != "relax" and (written_to is None or form_of(written_to) == opened.form)
     whole, opened_up = _keeping_calls(opened) if keeps else (opened.module, _as_it_is)
     states = States()
     instruments = [*PassContext.current().instruments, stages, *([states] if measure else [])]
@@ -181,23 +192,14 @@ def optimize(
     done = done._replace(module=opened_up(done.module))
     measurement: Measurement | None = None
     if measure and precision == "float32":
-        bench = Bench(engine or ("torch" if opened.form == "torch" else "onnxruntime"), threads, clock, budget)
         with stages.stage("measuring"):
-            done, measurement = _faster(opened, done, states, opened_up, target, bench, tried_on, tolerance)
+            done, measurement = _faster(opened, done, states, opened_up, written_to, bench, tried_on, tolerance)
     lowered: Choice | None = None
     if precision != "float32":
-        asked = Asked(
-            precision,
-            max_error,
-            min_cosine,
-            min_agreement,
-            calibrate,
-            Bench(engine or "", threads, clock, budget),
-            measure,
-            tried_on,
-        )
+        budgets = max_error, min_cosine, min_agreement
+        asked = Asked(precision, *budgets, calibrate, bench, measure, tried_on, machine)
         with stages.stage("choosing a precision"):
-            lowered = choose(opened, done.module, asked, target, stages.detail)
+            lowered = choose(opened, done.module, asked, written_to, stages.detail)
         if lowered.module is not None:
             done, measurement = done._replace(module=lowered.module), None
     stays = measurement is not None and measurement.gain is None and opset is None and ir_version is None
@@ -212,19 +214,19 @@ def optimize(
             return compare(opened, result, seed=seed, dims=dims, ranges=ranges, inputs=inputs, allowed=tolerance)
 
     made = partial(_made, opened, done, measurement, lowered, stages)
-    if target is None:
+    if written_to is None:
         with stages.stage("converting"):
             result = as_it_is(opened) if stays else as_source(opened, done.module)
         _check(compared, Model(done.module, opened.name, opened.form, result), {}, made, reports)
         return result
-    with staged(target) as path:
+    with staged(written_to) as path:
         with stages.stage("writing"):
             if stays:
                 write_as_it_is(opened, path)
             else:
                 write_model(done.module, opened.name, path, safetensors=safetensors)
         _check(compared, written(path, opened, done.module), sizes_of(path), made, reports)
-    return target
+    return written_to
 
 
 def _faster(
@@ -238,6 +240,7 @@ def _faster(
     tolerance: float | None,
 ) -> tuple[Optimized, Measurement]:
     """What is faster than ``opened``, ``opened`` itself if nothing is; and what was measured."""
+    bench = replace(bench, engine=bench.engine or ("torch" if opened.form == "torch" else "onnxruntime"))
     inputs = tried_on.trials(opened.function, run_on(opened, bench))[0].inputs
     with tempfile.TemporaryDirectory(prefix="regraft-measure-") as folder:
 
@@ -251,6 +254,17 @@ def _faster(
 
         state, measurement = fastest_state(opened, states.found, hand_over, inputs, bench, tolerance)
     return done._replace(module=opened.module if state is None else opened_up(state.module)), measurement
+
+
+def _machine(target: Target | None, precision: str, *, measure: bool) -> Machine:
+    """The machine that the model is made for; raises `UsageError` where it is not known, or nothing depends on it."""
+    if target is None:
+        return this_machine()
+    if precision == "float32":
+        raise UsageError("a target decides between precisions; give one, such as auto, beside it")
+    if measure:
+        raise UsageError("times are measured on this machine, and the target is another; leave out one of the two")
+    return machine_of(target)
 
 
 def _as_it_is(module: IRModule) -> IRModule:

@@ -7,6 +7,7 @@ until the budget holds; where it never does, the candidate is dropped and its ne
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -36,7 +37,6 @@ from ..passes.quantize import (
 )
 from ..run import build
 from ..run.originals import RunOriginal, onnx_original, openvino_original
-from ..run.processor import processor_features
 from .attempts import Attempt, Budget, Layer, PrecisionReport, agreement_of, outputs_error
 from .candidates import (
     DEFAULT_ERRORS,
@@ -49,7 +49,10 @@ from .candidates import (
     installed_engines,
 )
 from .comparison import compare_outputs
+from .decisions import Decision, inputs_key, machine_key, program_key
 from .errors import UsageError, VerificationError
+from .expected import expected_seconds
+from .machines import Machine, this_machine
 from .measure import Bench, run_on
 from .models import Model, form_of
 from .samples import Samples, TriedOn, read_samples
@@ -65,6 +68,8 @@ _JUDGE: Final = "onnxruntime"
 """The engine on which the errors of single layers are measured: it opens a model in a fraction of the others' time."""
 
 _MOST_TRIES: Final = 3
+_EXPECTED_NOISE: Final = 1.05
+"""What a counted gain has to be above: counts leave out what engines do beside arithmetic and reading."""
 _GOING_BACK: Final = 1.1
 """How many times as fast as the best a model has to be before layers of it go back to float32, which takes time."""
 
@@ -84,6 +89,7 @@ class Search:
     bench: Bench
     before: RunOriginal
     timed: bool = False
+    machine: Machine = field(default_factory=this_machine)
     smoothed: IRModule | None = None
     """``module`` after `SmoothOutliers`, where samples say what is an outlier."""
     errors_alone: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
@@ -92,8 +98,8 @@ class Search:
     def attempt(self, one: Candidate, best: Attempt | None = None) -> tuple[Attempt, IRModule | None]:
         """What ``one`` comes to beside the ``best`` so far; and the module that it runs, None where it is out."""
         row = Attempt(one.name, one.engine)
-        if one.name == "float32" and best is not None and best.gain is not None and best.gain.ratio > MOST_IN_FLOAT32:
-            problem = f"not tried: float32 does not become {best.gain.ratio:.2f} times as fast, as {_said(best)} is"
+        if one.name == "float32" and best is not None and best.ratio > MOST_IN_FLOAT32:
+            problem = f"not tried: float32 does not become {best.ratio:.2f} times as fast, as {_said(best)} is"
             return replace(row, problem=problem), None
         try:
             return self._within_budget(one, row, best)
@@ -104,8 +110,8 @@ class Search:
         layers = self._layers(one)
         if one.make is not None and not layers:
             return replace(row, problem="there is no layer that it could compute in few bits"), None
-        whole = self._tried(one, ())
-        row = self._timed(whole, row)
+        whole = self.tried(one, ())
+        row = self._timed(one, whole, row)
         row = replace(row, layers=tuple(Layer(name, one.name, None) for name in layers))
         problem = self._missed(whole)
         if problem is None:
@@ -117,16 +123,28 @@ class Search:
             return replace(row, problem=f"{problem}; with fewer layers it would not be faster than {_said(best)}"), None
         return self._narrowed(one, row, layers, problem)
 
-    def _timed(self, tried: Tried, row: Attempt) -> Attempt:
+    def _timed(self, one: Candidate, tried: Tried, row: Attempt) -> Attempt:
         found = {"error": tried.error, "cosine": tried.cosine, "agreement": tried.agreement}
         row = replace(row, **found, weights=constant_bytes(tried.module))
         if not self.timed:
             return row
+        if not self.machine.is_here:
+            return self._counted(one, tried, row)
         inputs, clock = self.inputs[0], clock_for(self.bench.threads, self.bench.clock)
         ways = [lambda: self.before(inputs), lambda: tried.run(inputs)]
         old, new = time_in_turns(ways, clock=clock, budget=max(1.0, self.bench.budget / 10))
         row = replace(row, seconds=new.least, gain=gain(old, new))
         return row if row.gain is not None and row.gain.is_faster else replace(row, problem="it is not faster")
+
+    def _counted(self, one: Candidate, tried: Tried, row: Attempt) -> Attempt:
+        """``row`` with the gain that is expected on a machine that is not at hand."""
+        precision = one.options.get("precision", "float32")
+        old, new = (
+            expected_seconds(module, self.name, self.inputs[0], self.machine, precision=own, threads=self.bench.threads)
+            for module, own in ((self.module, "float32"), (tried.module, precision))
+        )
+        row = replace(row, expected=old / new if new else 1.0)
+        return row if row.ratio > _EXPECTED_NOISE else replace(row, problem="it is not expected to be faster")
 
     def _narrowed(
         self, one: Candidate, row: Attempt, layers: Sequence[str], problem: str
@@ -143,7 +161,7 @@ class Search:
             known = [alone[name] for name in layers if name in alone]
             each = f"; no layer alone errs by less than {min(known):.3g}" if known else ""
             return replace(row, layers=rows, problem=problem + each), None
-        row = replace(self._timed(found, row), layers=rows)
+        row = replace(self._timed(one, found, row), layers=rows)
         return row, None if row.problem else found.module
 
     def _layers(self, one: Candidate) -> list[str]:
@@ -153,7 +171,8 @@ class Search:
         steps = [step for each in done.passes for step in each.rewrote if step.rule in _LAYER_RULES]
         return [step.binding for step in steps if step.function == self.name]
 
-    def _tried(self, one: Candidate, keep: Collection[str]) -> Tried:
+    def tried(self, one: Candidate, keep: Collection[str]) -> Tried:
+        """``one`` with ``keep`` in float32, run on all inputs; raises what building and running raise."""
         module = one.rules(self._read_by(one))
         module = module if one.make is None else one.make(keep)(module)
         entry = build(module, target=one.engine, threads=self.bench.threads, **one.options)[self.name]
@@ -181,7 +200,7 @@ class Search:
 
         Bytes are what they are on any engine, but for roundings.
         """
-        return self._tried(replace(one, engine=_JUDGE, options={}), keep)
+        return self.tried(replace(one, engine=_JUDGE, options={}), keep)
 
     def _alone(self, one: Candidate, layers: Sequence[str]) -> dict[str, float]:
         """The error of the outputs where one layer alone is in few bits, for as many layers as the budget has time."""
@@ -206,12 +225,12 @@ class Search:
 
     def _confirmed(self, one: Candidate, worst_first: Sequence[str], count: int) -> tuple[Tried, Sequence[str]]:
         """``one`` on its own engine, at least ``count`` of the worst layers in float32; more if it errs by more."""
-        found = self._tried(one, worst_first[:count])
+        found = self.tried(one, worst_first[:count])
         for _ in range(_MOST_TRIES):
             if self._missed(found) is None or count >= len(worst_first):
                 break
             count = min(len(worst_first), count + max(1, count // 4))
-            found = self._tried(one, worst_first[:count])
+            found = self.tried(one, worst_first[:count])
         return found, worst_first[:count]
 
 
@@ -227,9 +246,7 @@ class Tried(NamedTuple):
 
 def _may_win(row: Attempt, best: Attempt | None) -> bool:
     """Whether what is timed with all layers in few bits is so much faster than ``best`` that some may go back."""
-    if best is None or best.gain is None or row.gain is None:
-        return True
-    return row.gain.ratio > best.gain.ratio * _GOING_BACK
+    return best is None or not best.ratio or not row.ratio or row.ratio > best.ratio * _GOING_BACK
 
 
 def _said(row: Attempt) -> str:
@@ -291,22 +308,20 @@ def choose_precision(
     """The best of what there is to try for ``precision``: the fastest where it is timed, else the one with the most
     layers in few bits and the least error.
 
-    ``samples`` give the ranges for bytes, None where there are none; ``tell`` hears of each trial as it begins. Nothing
-    is kept that errs by more than the budget, and of what is timed nothing that is not faster than the model as it was
-    by more than noise.
+    ``samples`` give the ranges for bytes, None where there are none; ``tell`` hears of each trial as it begins. What
+    was decided before is not timed again; its error is measured again. Nothing is kept that errs by
+    more than the budget, and of what is timed nothing that is not faster than the model as it was by more than noise.
     """
     function = search.module[search.name]
-
-    if samples is not None and precision in ("int8", "auto"):
-        smooth = SmoothOutliers(magnitudes_of(search.module, search.name, samples))
-        search.smoothed = smooth(search.module)
-
-    @cache
-    def ranges() -> Ranges:
-        assert samples is not None
-        return calibrated(search.smoothed or search.module, search.name, samples)
-
-    listed = candidates(precision, engines, None if samples is None else ranges, has_few_rows=has_few_rows(function))
+    decisions = search.bench.decisions
+    key = _key(search, precision, engines, samples) if search.timed and decisions.are_kept else None
+    listed = _listed(search, precision, engines, samples)
+    known = None if key is None else decisions.read(key)
+    if known is not None:
+        tell("what was decided before")
+        choice = _decided(search, listed, known)
+        if choice is not None:
+            return choice
     rows: list[Attempt] = []
     best: tuple[Attempt, Candidate, IRModule] | None = None
     for number, one in enumerate(listed, 1):
@@ -319,10 +334,93 @@ def choose_precision(
             best = row, one, module
         rows.append(row)
     kept = None if best is None else best[0]
-    report = PrecisionReport(search.budget.error, processor_features(), tuple(rows), kept, _adds_before_norms(function))
+    report = _report(search, rows, kept, _adds_before_norms(function))
+    if key is not None:
+        decisions.write(key, {"attempts": [row.to_dict() for row in rows], "kept": _place_of(kept, rows)})
     if best is None:
         return Choice(None, None, report, search.inputs, search.expected)
-    return Choice(_marked(best[2], best[0]), best[1], report, search.inputs, search.expected)
+    return Choice(_marked(best[2], best[0], search), best[1], report, search.inputs, search.expected)
+
+
+def _listed(
+    search: Search, precision: str, engines: Sequence[str], samples: Sequence[Sequence[Any]] | None
+) -> list[Candidate | Refused]:
+    """What there is to try; bytes begin with what `SmoothOutliers` makes of the module, where there are samples."""
+    if samples is not None and precision in ("int8", "auto"):
+        smooth = SmoothOutliers(magnitudes_of(search.module, search.name, samples))
+        search.smoothed = smooth(search.module)
+
+    @cache
+    def ranges() -> Ranges:
+        assert samples is not None
+        return calibrated(search.smoothed or search.module, search.name, samples)
+
+    few = has_few_rows(search.module[search.name])
+    return candidates(precision, engines, None if samples is None else ranges, search.machine, has_few_rows=few)
+
+
+def _report(
+    search: Search, rows: Sequence[Attempt], kept: Attempt | None, adds_before_norms: bool, file: str | None = None
+) -> PrecisionReport:
+    machine = search.machine
+    target = None if machine.is_here else machine.name
+    return PrecisionReport(
+        search.budget.error, machine.features, tuple(rows), kept, adds_before_norms, target=target, decided_before=file
+    )
+
+
+# --- what was decided before
+
+
+def _key(
+    search: Search, precision: str, engines: Sequence[str], samples: Sequence[Sequence[Any]] | None
+) -> dict[str, Any]:
+    """Everything that a decision depends on."""
+    bench = search.bench
+    return {
+        "what": "precision",
+        "program": program_key([search.module]),
+        "function": search.name,
+        "layers": [var.name_hint for var in left_sides(search.module[search.name])],
+        "precision": precision,
+        "budget": list(search.budget),
+        "measured": [bench.threads, clock_for(bench.threads, bench.clock), bench.budget],
+        "engines": list(engines),
+        "inputs": inputs_key(search.inputs),
+        "samples": None if samples is None else inputs_key(samples),
+        "target": search.machine.to_dict(),
+        **machine_key(),
+    }
+
+
+def _place_of(kept: Attempt | None, rows: Sequence[Attempt]) -> int | None:
+    return next((place for place, row in enumerate(rows) if row is kept), None)
+
+
+def _decided(search: Search, listed: Sequence[Candidate | Refused], known: Decision) -> Choice | None:
+    """What was decided before, made again; None where it does not hold any more, or says nothing that is known."""
+    try:
+        rows = [Attempt.from_dict(facts) for facts in known.facts["attempts"]]
+        place: int | None = known.facts["kept"]
+        kept = None if place is None else rows[place]
+    except (KeyError, IndexError, TypeError):
+        return None
+    adds = _adds_before_norms(search.module[search.name])
+    if kept is None:
+        report = _report(search, rows, None, adds, str(known.path))
+        return Choice(None, None, report, search.inputs, search.expected)
+    found = [one for one in listed if isinstance(one, Candidate)]
+    one = next((one for one in found if (one.name, one.engine) == (kept.name, kept.engine)), None)
+    if one is None:
+        return None
+    try:
+        tried = search.tried(one, [layer.name for layer in kept.layers if layer.precision == "float32"])
+    except RegraftError:
+        return None
+    if search.budget.missed(tried.error, tried.cosine, tried.agreement) is not None:
+        return None
+    report = _report(search, rows, kept, adds, str(known.path))
+    return Choice(_marked(tried.module, kept, search), one, report, search.inputs, search.expected)
 
 
 def _adds_before_norms(function: Function) -> bool:
@@ -333,15 +431,23 @@ def _adds_before_norms(function: Function) -> bool:
 
 def _rank(row: Attempt) -> tuple[float, int, float]:
     few = sum(layer.precision != "float32" for layer in row.layers)
-    return (0.0 if row.gain is None else row.gain.ratio, few, -(row.error or 0.0))
+    return (row.ratio, few, -(row.error or 0.0))
 
 
-def _marked(module: IRModule, row: Attempt) -> IRModule:
-    """``module`` with what was decided among its metadata, which files keep."""
+def _marked(module: IRModule, row: Attempt, search: Search) -> IRModule:
+    """``module`` with what was decided, and where, among its metadata, which files keep."""
     from ..formats.onnx.write.writer import METADATA
 
     said = {"regraft.engine": row.engine, "regraft.precision": row.name, "regraft.error": f"{row.error:.3g}"}
-    old = {key: value for key, value in module.attrs.get(METADATA, ()) if key not in said}
+    if row.ratio:
+        kind = "times_as_fast" if row.gain is not None else "expected_times_as_fast"
+        threads = {} if search.bench.threads is None else {"threads": search.bench.threads}
+        facts = {kind: round(row.ratio, 3), **threads, "machine": search.machine.to_dict()}
+        said["regraft.decision"] = json.dumps(facts)
+    back = [layer.name for layer in row.layers if layer.precision == "float32"]
+    if back:
+        said["regraft.float32"] = ",".join(back)
+    old = {key: value for key, value in module.attrs.get(METADATA, ()) if not key.startswith("regraft.")}
     return module.with_attr(METADATA, tuple({**old, **said}.items()))
 
 
@@ -360,15 +466,17 @@ class Asked:
     bench: Bench
     measure: bool
     tried_on: TriedOn
+    machine: Machine
 
 
 def check_precision(precision: str, target: Path | None) -> None:
-    """Raise `UsageError` for a precision that does not exist, or an output that cannot hold it."""
+    """Raise `UsageError` for a precision that does not exist, or an output of no known form, or that cannot hold it."""
     if precision not in PRECISIONS:
         near = get_close_matches(precision, PRECISIONS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(PRECISIONS)}"
         raise UsageError(f"there is no precision {precision!r}; {hint}")
-    if precision != "float32" and target is not None and form_of(target) == "torch":
+    form = None if target is None else form_of(target)
+    if precision != "float32" and form == "torch":
         raise UsageError(f"{target}: PyTorch's kernels for few bits are not written; give an output that ends in .onnx")
 
 
@@ -385,16 +493,16 @@ def choose(
     """
     if target is None and opened.form == "torch":
         raise UsageError("a module of PyTorch stays one; give an output that ends in .onnx for a lower precision")
-    engines = installed_engines(asked.bench.engine or None)
+    engines = installed_engines(asked.bench.engine or None, asked.machine.engines)
     own = "torch" if opened.form == "torch" else engines[0] if asked.bench.engine else "onnxruntime"
     before = run_on(opened, replace(asked.bench, engine=own))
     samples = None if asked.samples is None else read_samples(opened.function, asked.samples)
     inputs = samples or [trial.inputs for trial in asked.tried_on.trials(opened.function, before)]
     allowed = DEFAULT_ERRORS[asked.precision] if asked.max_error is None else asked.max_error
     expected = [before(one) for one in inputs]
-    timed = asked.measure or asked.precision == "auto"
+    timed = asked.measure or asked.precision == "auto" or not asked.machine.is_here
     budget = Budget(allowed, asked.min_cosine, asked.min_agreement)
-    search = Search(module, opened.name, inputs, expected, budget, asked.bench, before, timed)
+    search = Search(module, opened.name, inputs, expected, budget, asked.bench, before, timed, asked.machine)
     return choose_precision(search, asked.precision, engines, samples, tell)
 
 

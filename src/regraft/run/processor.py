@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import platform
 import subprocess
+from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 FEATURES: Final = {
+    "avx2": "float32 by AVX2",
+    "avx512f": "float32 by AVX-512",
     "amx_bf16": "bfloat16 by AMX",
     "amx_int8": "bytes by AMX",
     "avx512_bf16": "bfloat16 by AVX-512",
@@ -22,6 +25,7 @@ FEATURES: Final = {
 """The features that decide between precisions, by the names that Linux gives them, and what each is good for."""
 
 _BYTES: Final = frozenset({"amx_int8", "avx512_vnni", "avx_vnni", "asimddp", "i8mm"})
+_X86: Final = ("x86_64", "amd64")
 
 
 @lru_cache(maxsize=1)
@@ -34,12 +38,28 @@ def processor_features() -> tuple[str, ...]:
     return tuple(name for name in FEATURES if name in words)
 
 
-def multiplies_bytes() -> bool:
-    """Whether products of bytes are summed in 32 bits at once.
+def multiplies_bytes(features: Collection[str] | None = None, *, is_x86: bool | None = None) -> bool:
+    """Whether products of bytes are summed in 32 bits at once, on a processor of ``features``; by default this one.
 
     Without that, x86 processors sum pairs in 16 bits, which overflow where all bits of both sides are used.
     """
-    return platform.machine().lower() not in ("x86_64", "amd64") or not _BYTES.isdisjoint(processor_features())
+    own = processor_features() if features is None else features
+    return not (is_x86_64() if is_x86 is None else is_x86) or not _BYTES.isdisjoint(own)
+
+
+def is_x86_64() -> bool:
+    """Whether this processor is one of x86."""
+    return platform.machine().lower() in _X86
+
+
+def processor_name() -> str:
+    """What the operating system calls this processor; its architecture where it says no more."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
 
 
 def _described() -> str:

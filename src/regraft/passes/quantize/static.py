@@ -101,11 +101,12 @@ def _operands(call: Call) -> list[Expr]:
 class _Bytes:
     """What a run of the pass knows, and the rewriters of its rules."""
 
-    def __init__(self, function: Function, ranges: Ranges, keep: frozenset[str], least: int) -> None:
+    def __init__(self, function: Function, ranges: Ranges, keep: frozenset[str], least: int, bits: int) -> None:
         self._images = image_values(function)
         self._ranges = ranges
         self._keep = keep
         self._least = least
+        self._bits = bits
 
     def rules(self) -> RuleSet:
         """In order: what computes, what lies between, and what bytes make superfluous."""
@@ -132,7 +133,8 @@ class _Bytes:
         data = self._in_bytes(matchings[_data])
         if isinstance(data, Decline):
             return data
-        kernel = _weights_in_bytes(weights.data.read(), conv.attrs.kernel_layout.index("O"), sources_of(weights))
+        axis = conv.attrs.kernel_layout.index("O")
+        kernel = _weights_in_bytes(weights.data.read(), axis, sources_of(weights), self._bits)
         return {var: Call(conv.op, (data, kernel), conv.attrs)}
 
     def _product(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
@@ -142,7 +144,7 @@ class _Bytes:
         data = self._in_bytes(layer.data)
         if isinstance(data, Decline):
             return data
-        return {layer.var: ops.matmul(data, _weights_in_bytes(layer.weights(), 1, layer.sources))}
+        return {layer.var: ops.matmul(data, _weights_in_bytes(layer.weights(), 1, layer.sources, self._bits))}
 
     def _combination(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         var, operands = matchings[_combined], (matchings[_left], matchings[_right])
@@ -183,8 +185,8 @@ class _Bytes:
         return ops.dequantize(quantized, const(scale), const(zero_point), 0)
 
 
-def _weights_in_bytes(weights: np.ndarray, axis: int, sources: tuple[str, ...]) -> Expr:
-    packed = per_channel(weights, axis)
+def _weights_in_bytes(weights: np.ndarray, axis: int, sources: tuple[str, ...], bits: int) -> Expr:
+    packed = per_channel(weights, axis, bits)
     values = Constant(TensorData(packed.values, None, sources))
     return ops.dequantize(values, const(packed.scales), const(np.zeros(packed.scales.shape, np.int8)), axis)
 
@@ -247,7 +249,7 @@ def with_ranges(function: Function, observed_values: Sequence[Var]) -> Function:
     return Function(function.params, SeqExpr(blocks, Tuple(leaves)), None, function.is_pure, function.attrs)
 
 
-def Quantize(ranges: Ranges, keep: Collection[str] = (), least: int = 256) -> Pass:
+def Quantize(ranges: Ranges, keep: Collection[str] = (), least: int = 256, bits: int = 8) -> Pass:
     """Compute convolutions and products with constant weights on bytes, by ranges that samples gave.
 
     What they read is quantized to uint8 (asymmetric, one scale) and dequantized again, weights to int8 (symmetric, one
@@ -255,7 +257,7 @@ def Quantize(ranges: Ranges, keep: Collection[str] = (), least: int = 256) -> Pa
     runtimes stay in bytes from one to the next. A relu or clip that ends where the bytes do is left out.
     ``ranges`` says what values lie in, by the names of their bindings (`observed` lists those that are asked for);
     a layer whose operand has none stays. ``keep`` names bindings that stay; so do those of fewer than ``least``
-    weights.
+    weights. ``bits``: 7 leaves a bit of the weights unused, as `QuantizeDynamic` does.
 
     Needs: weights as constants, batch norms folded (`FoldBatchnormToConv2D`). Guarantees: dtypes and shapes as before.
     Values change by about 1 to 6 % of the largest, so this is never done by default. Activations are unsigned: ONNX
@@ -264,6 +266,6 @@ def Quantize(ranges: Ranges, keep: Collection[str] = (), least: int = 256) -> Pa
     kept = frozenset(keep)
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return context.rewrite(function, _Bytes(function, ranges, kept, least).rules())
+        return context.rewrite(function, _Bytes(function, ranges, kept, least, bits).rules())
 
     return FunctionPass(transform, "Quantize", keeps_values=False)

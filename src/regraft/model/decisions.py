@@ -1,0 +1,148 @@
+"""Decisions that were measured before: which form of a model was the fastest on this machine, kept from run to run.
+
+One small JSON file holds one decision. It is found again by everything that it depends on: the program with its
+weights, what it was asked for and tried on, the machine, and the versions of the engines.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+import numpy as np
+
+from ..ir.hashing import structural_hash
+from ..ir.module import IRModule
+from .files import staged
+from .machines import this_machine
+
+Cache: TypeAlias = "bool | str | os.PathLike[str]"
+"""Where decisions are kept: True is the user's folder for caches, False nowhere, else a folder."""
+
+VARIABLE: Final = "REGRAFT_CACHE"
+"""The environment's variable that names another folder than the user's; empty where nothing is to be kept."""
+
+_FORMAT: Final = 1
+_PACKAGES: Final = ("regraft", "onnxruntime", "openvino", "torch")
+
+
+class CacheWarning(UserWarning):
+    """A file of decisions cannot be read or written; the decision is measured anew."""
+
+
+class Decision(NamedTuple):
+    """What was decided, and the file that it was read from."""
+
+    facts: Mapping[str, Any]
+    path: Path
+
+
+class Decisions:
+    """The decisions in a folder; None for the folder where none are kept."""
+
+    __slots__ = ("_folder",)
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder: Final = folder
+
+    @classmethod
+    def of(cls, cache: Cache) -> Decisions:
+        """Those that ``cache`` names."""
+        if not isinstance(cache, bool):
+            return cls(Path(cache))
+        return cls(_users_folder() if cache else None)
+
+    @property
+    def are_kept(self) -> bool:
+        """Whether there is a folder."""
+        return self._folder is not None
+
+    def read(self, key: Mapping[str, Any]) -> Decision | None:
+        """What was decided for ``key``; None where nothing was. A file that is damaged is passed over, and said."""
+        if self._folder is None:
+            return None
+        path = self._path(key)
+        try:
+            found: Any = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(found, dict) or found["format"] != _FORMAT or found["key"] != _plain(key):
+                raise ValueError("it holds no decision of this kind")
+            return Decision(cast("Mapping[str, Any]", found["decision"]), path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError, KeyError) as error:
+            _say(f"{path} is passed over, and measured anew: {error}")
+            return None
+
+    def write(self, key: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+        """Keep a decision; where that cannot be done, it is said."""
+        if self._folder is None:
+            return
+        content = {"format": _FORMAT, "key": _plain(key), "decision": facts}
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with staged(self._path(key)) as path:
+                path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            _say(f"the decision is not kept in {self._folder}: {error}")
+
+    def _path(self, key: Mapping[str, Any]) -> Path:
+        assert self._folder is not None
+        digest = blake2b(json.dumps(_plain(key), sort_keys=True).encode(), digest_size=16).hexdigest()
+        return self._folder / f"{digest}.json"
+
+
+NOWHERE: Final = Decisions(None)
+"""No decision is known, and none is kept."""
+
+
+def _say(message: str) -> None:
+    warnings.warn(message, CacheWarning, stacklevel=2)
+
+
+def _plain(key: Mapping[str, Any]) -> Any:
+    """``key`` as JSON gives it back, so that both can be held against each other."""
+    return json.loads(json.dumps(key, sort_keys=True))
+
+
+def _users_folder() -> Path | None:
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return Path(named) if named else None
+    from platformdirs import user_cache_path
+
+    return user_cache_path("regraft", appauthor=False) / "decisions"
+
+
+def program_key(modules: Iterable[IRModule]) -> list[str]:
+    """What names programs with all of their numbers. Cost: linear, and each weight is read once."""
+    return [f"{structural_hash(module):016x}" for module in modules]
+
+
+def inputs_key(samples: Sequence[Sequence[Any]]) -> str:
+    """What names inputs, by their numbers."""
+    digest = blake2b(digest_size=16)
+    for sample in samples:
+        for value in sample:
+            array = np.ascontiguousarray(value)
+            digest.update(f"{array.dtype} {array.shape}".encode())
+            digest.update(array.view(np.uint8).data if array.size and array.ndim else array.tobytes())
+    return digest.hexdigest()
+
+
+def machine_key() -> dict[str, Any]:
+    """This machine, and the versions of what runs models on it."""
+    versions = {name: found for name in _PACKAGES if (found := _version(name)) is not None}
+    return {"machine": this_machine().to_dict(), "versions": versions}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,95 @@
+"""How long a program is expected to take on a machine: counted, not measured.
+
+Each call takes the longer of two: its operations at the rate of what it is computed in, and its bytes at the rate of
+memory. Good for the ratio of two programs that compute the same, on a machine that is not at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ..analysis.cost import call_cost
+from ..ir.dims import SymVar
+from ..ir.errors import RegraftError
+from ..ir.expr import Constant, Expr, Var
+from ..ir.module import IRModule
+from ..ir.op import Call, is_call_of
+from ..ir.program import Function
+from ..ir.types import TensorType
+from ..ir.visitor import iter_bindings
+from ..passes import BindSymbolicVars
+from .machines import Machine
+
+_BYTES: Final = ("int8", "uint8")
+_HALVES: Final = ("bfloat16", "float16")
+_CACHED: Final = 2**20
+"""Bytes of a call up to which they are taken to lie in caches."""
+_CACHES: Final = 4.0
+"""How many times as fast as memory caches are."""
+
+
+def expected_seconds(
+    module: IRModule,
+    name: str,
+    inputs: Sequence[Any],
+    machine: Machine,
+    *,
+    precision: str = "float32",
+    threads: int | None = None,
+) -> float:
+    """The seconds that a run of a function on ``inputs`` is expected to take on ``machine``.
+
+    ``precision`` is what its engine computes float32 in. What lies between a dequantize and what reads it is taken to
+    be computed in bytes, as engines do. Calls whose sizes are not known count for nothing. Cost: linear.
+    """
+    function = _of_these_sizes(module, name, inputs)
+    in_bytes: set[Expr] = set()
+    taken = 0.0
+    for binding in iter_bindings(function):
+        call = binding.value
+        if not isinstance(call, Call):
+            continue
+        if is_call_of(call, "relax.dequantize"):
+            in_bytes.add(binding.var)
+            continue
+        cost = call_cost(call)
+        if not isinstance(cost.operations, int) or not isinstance(cost.bytes, int):
+            continue
+        dtype, share = _computed_in(call, in_bytes, precision)
+        moved = cost.bytes * share / (_CACHES if cost.bytes * share <= _CACHED else 1)
+        taken += max(cost.operations / machine.rate(dtype, threads), moved / machine.rate("memory", threads))
+    return taken
+
+
+def _computed_in(call: Call, in_bytes: set[Expr], precision: str) -> tuple[str, float]:
+    """What a call is computed in, and the part of its bytes in that form."""
+    read = [arg for arg in call.args if isinstance(arg, Var | Constant) and isinstance(arg.ty, TensorType)]
+    dtypes = [arg.ty.dtype for arg in read if isinstance(arg.ty, TensorType)]
+    if dtypes and dtypes[0] in _BYTES:
+        return "int8", 1.0
+    values = [arg for arg in read if isinstance(arg, Var)]
+    if values and all(arg in in_bytes for arg in values):
+        return "int8", 0.25
+    if is_call_of(call, "relax.matmul_blocks"):
+        return "int8", 1.0
+    return ("bfloat16", 0.5) if precision in _HALVES else ("float32", 1.0)
+
+
+def _of_these_sizes(module: IRModule, name: str, inputs: Sequence[Any]) -> Function:
+    function = module[name]
+    sizes: dict[Any, int] = {}
+    for param, given in zip(function.params, inputs, strict=False):
+        shape = param.ty.shape if isinstance(param.ty, TensorType) else None
+        pairs = zip(shape or (), np.shape(given), strict=False)
+        sizes.update((size, found) for size, found in pairs if isinstance(size, SymVar))
+    return _bound(module, name, sizes) if sizes else function
+
+
+def _bound(module: IRModule, name: str, sizes: Mapping[Any, int]) -> Function:
+    try:
+        return BindSymbolicVars(sizes, name)(module)[name]
+    except RegraftError:
+        return module[name]

@@ -1,0 +1,195 @@
+"""Machines that a model is made for: this one, one of a few kinds by name, or one that a JSON file describes.
+
+Of a machine that is not this one only what decides between precisions is known: what its processor computes in, how
+many cores it has, and how fast it is, by a table of such processors or by rates that the file gives.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, TypeAlias, cast
+
+from ..run.processor import FEATURES, is_x86_64, multiplies_bytes, processor_features, processor_name
+from .errors import UsageError
+
+ENGINES: Final = ("onnxruntime", "openvino")
+"""The engines that precisions are tried on."""
+
+RATED: Final = ("float32", "bfloat16", "int8", "memory")
+"""What a file may give a rate of: operations of a dtype, and bytes of memory, in 10⁹ a second and core."""
+
+_ARCHITECTURES: Final = ("x86-64", "arm64")
+
+_FASTEST: Final[Mapping[str, tuple[tuple[str, float], ...]]] = {
+    "float32": (("avx512f", 100.0), ("avx2", 60.0)),
+    "bfloat16": (("amx_bf16", 500.0), ("avx512_bf16", 200.0), ("bf16", 120.0)),
+    "int8": (("amx_int8", 600.0), ("avx512_vnni", 350.0), ("i8mm", 250.0), ("avx_vnni", 200.0), ("asimddp", 150.0)),
+}
+"""10⁹ operations that a core does in a second by its fastest feature, as it was measured in large products."""
+
+_PLAIN: Final = 40.0
+_BYTES_BY_VECTORS: Final = 1.5
+"""How many times as many operations on bytes as on float32 are done without a feature for them."""
+_MEMORY: Final = 10.0
+_MOST_READERS: Final = 4
+"""Cores that read memory at the same time faster than fewer do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine that models run on.
+
+    ``features`` are those of `regraft.run.processor.FEATURES` that its processor has; ``engines`` what runs there,
+    empty for what is installed here; ``rates`` are 10⁹ operations or bytes a second and core by `RATED`, in place of
+    those that such processors have. ``is_here``: it is the one that this program runs on, so that times are measured.
+    """
+
+    name: str
+    architecture: str
+    features: tuple[str, ...]
+    cores: int = 1
+    engines: tuple[str, ...] = ()
+    rates: Mapping[str, float] = field(default_factory=dict[str, float])
+    is_here: bool = False
+
+    @property
+    def weight_bits(self) -> int:
+        """The bits of a weight in bytes of which sums of products cannot overflow."""
+        return 8 if multiplies_bytes(self.features, is_x86=self.architecture == "x86-64") else 7
+
+    def has(self, dtype: str) -> bool:
+        """Whether its processor computes in ``dtype``, one of those of `RATED`, at a rate of its own."""
+        return dtype in ("float32", "int8", *self.rates) or any(name in self.features for name, _ in _FASTEST[dtype])
+
+    def rate(self, dtype: str, threads: int | None = None) -> float:
+        """Operations of ``dtype``, or bytes of ``"memory"``, that it does in a second on ``threads`` cores."""
+        count = self.cores if threads is None else min(threads, self.cores)
+        if dtype == "memory":
+            return self.rates.get(dtype, _MEMORY) * min(count, _MOST_READERS) * 1e9
+        return self._rate_of_a_core(dtype) * count * 1e9
+
+    def _rate_of_a_core(self, dtype: str) -> float:
+        known = [rate for name, rate in _FASTEST[dtype] if name in self.features]
+        if dtype in self.rates or known:
+            return self.rates.get(dtype) or known[0]
+        if dtype == "float32":
+            return _PLAIN
+        return self._rate_of_a_core("float32") * (_BYTES_BY_VECTORS if dtype == "int8" else 1.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data, as a file of it holds it."""
+        facts = {"name": self.name, "architecture": self.architecture, "features": list(self.features)}
+        optional = {"engines": list(self.engines), "rates": dict(self.rates)}
+        return {**facts, "cores": self.cores, **{key: value for key, value in optional.items() if value}}
+
+
+Target: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | Machine"
+"""A machine by name, by a JSON file, or as what such a file holds."""
+
+_AVX512: Final = ("avx2", "avx512f")
+PROFILES: Final[Mapping[str, Machine]] = {
+    one.name: one
+    for one in (
+        Machine("avx2", "x86-64", ("avx2",), 4),
+        Machine("avx-vnni", "x86-64", ("avx2", "avx_vnni"), 4),
+        Machine("avx512", "x86-64", _AVX512, 4),
+        Machine("avx512-vnni", "x86-64", (*_AVX512, "avx512_vnni"), 4),
+        Machine("avx512-bf16", "x86-64", (*_AVX512, "avx512_vnni", "avx512_bf16"), 4),
+        Machine("amx", "x86-64", (*_AVX512, "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8"), 4),
+        Machine("arm", "arm64", ("asimddp",), 4),
+        Machine("arm-bf16", "arm64", ("asimddp", "i8mm", "bf16"), 4),
+    )
+}
+"""Kinds of machines by name, of four cores each."""
+
+
+def this_machine() -> Machine:
+    """The machine at hand."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    architecture = "x86-64" if is_x86_64() else "arm64"
+    return Machine(processor_name(), architecture, processor_features(), count, is_here=True)
+
+
+def machine_of(target: Target) -> Machine:
+    """The machine that ``target`` says; raises `UsageError`, which says what there is, for one that is not known."""
+    if isinstance(target, Machine):
+        return target
+    if isinstance(target, Mapping):
+        return _described(target, "the target")
+    text = os.fspath(target)
+    if text in PROFILES:
+        return PROFILES[text]
+    path = Path(text)
+    if path.suffix == ".json" or path.is_file():
+        return _described(_read(path), text)
+    near = get_close_matches(text, PROFILES, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(PROFILES)}"
+    raise UsageError(f"there is no target {text!r}; {hint} (or a .json file that `regraft targets --save` wrote)")
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        found: Any = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UsageError(f"{path}: there is no such file of a target") from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} holds no target: {error}") from error
+    if not isinstance(found, dict):
+        raise UsageError(f"{path} holds no target: an object with features and cores is expected")
+    return cast("Mapping[str, Any]", found)
+
+
+_KEYS: Final = ("name", "architecture", "features", "cores", "engines", "rates")
+
+
+def _described(given: Mapping[str, Any], place: str) -> Machine:
+    for key in given:
+        if key not in _KEYS:
+            raise UsageError(f"{place}: there is no key {key!r}; there are: {', '.join(_KEYS)}")
+    features = _names(given, "features", FEATURES, place)
+    architecture = given.get("architecture", "arm64" if _is_arm(features) else "x86-64")
+    if architecture not in _ARCHITECTURES:
+        raise UsageError(f"{place}: the architecture {architecture!r} is none of {', '.join(_ARCHITECTURES)}")
+    cores = given.get("cores", 1)
+    if not isinstance(cores, int) or isinstance(cores, bool) or cores < 1:
+        raise UsageError(f"{place}: cores is {cores!r}; expected a whole number of 1 or more")
+    engines = _names(given, "engines", ENGINES, place)
+    name = str(given.get("name", place))
+    return Machine(name, str(architecture), features, cores, engines, _rates(given.get("rates", {}), place))
+
+
+def _is_arm(features: tuple[str, ...]) -> bool:
+    return any(name in ("asimddp", "i8mm", "bf16") for name in features)
+
+
+def _names(
+    given: Mapping[str, Any], key: str, known: Mapping[str, str] | tuple[str, ...], place: str
+) -> tuple[str, ...]:
+    found = given.get(key, [])
+    if not isinstance(found, list | tuple):
+        raise UsageError(f"{place}: {key} is {found!r}; expected a list of names")
+    names = [str(one) for one in cast("list[Any]", found)]
+    for one in names:
+        if one not in known:
+            near = get_close_matches(one, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+            raise UsageError(f"{place}: {one!r} is none of the known {key}; {hint}")
+    return tuple(names)
+
+
+def _rates(given: Any, place: str) -> dict[str, float]:
+    if not isinstance(given, Mapping):
+        raise UsageError(f"{place}: rates is {given!r}; expected numbers by {', '.join(RATED)}")
+    rates: dict[str, float] = {}
+    for key, value in cast("Mapping[Any, Any]", given).items():
+        if key not in RATED:
+            raise UsageError(f"{place}: there is no rate of {key!r}; there are: {', '.join(RATED)}")
+        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+            raise UsageError(f"{place}: the rate of {key} is {value!r}; expected a number above 0")
+        rates[str(key)] = float(value)
+    return rates
