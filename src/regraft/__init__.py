@@ -5,6 +5,7 @@
 ``rx.transform``, ``rx.training`` ...) load when first named.
 """
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -66,10 +67,12 @@ from .ir import (
     structural_equal,
     structural_hash,
 )
-from .ir.node import Shown
+from .ir.node import Node, Shown
 from .op import call_dps_packed, call_pure_packed
 from .op.declare import operator
+from .op.operators import OPERATORS
 from .op.primitive.shape import get_shape_of
+from .reference import programs as _programs
 from .rewrite import (
     DataflowBlockRewrite,
     PatternMatchingRewriter,
@@ -86,8 +89,11 @@ from .rewrite import (
     rewrite_call,
     rule,
 )
+from .rewrite.from_module import rewriter
 from .run import Executable, ExecutionError, Mesh, VirtualMachine, build, get_global_func, register_func
 from .script import ParseError, load_script, parse, save_script
+from .script import relax as _relax
+from .script.printer import print_script
 
 if TYPE_CHECKING:
     from . import op as op
@@ -139,13 +145,22 @@ _ON_DEMAND = {
 """Names whose home imports a framework."""
 
 
+def _run(module: IRModule, name: str, inputs: Sequence[Any]) -> Any:
+    return build(module, target="numpy")[name](*inputs)
+
+
 def _notebook_page(thing: Any) -> str:
     from .view import view
 
     return view(thing)._repr_html_()  # pyright: ignore[reportPrivateUsage] - the name that notebooks ask for
 
 
+# The parts of lower rooms that only higher rooms can give: all of them are set here, and nowhere else.
+Node.text_of = print_script
+Expr.operators = OPERATORS
 Shown._repr_html_ = _notebook_page  # pyright: ignore[reportPrivateUsage]
+_programs.run = _run
+_relax.rewriter = rewriter
 
 
 def __getattr__(name: str) -> Any:

@@ -354,10 +354,6 @@ def test_a_function_of_the_standard_kind_is_a_function() -> None:
     assert doubled_twice.name == "main"
 
 
-def test_registered_names_are_reached_through_r() -> None:
-    from regraft.script import relax
-
-    relax.register_name("a_word_for_this_test", 5)
-    assert R.a_word_for_this_test == 5
+def test_a_name_that_r_lacks_is_answered_with_the_nearest() -> None:
     with pytest.raises(AttributeError, match=r"R\.permute_dim does not exist; did you mean R\.permute_dims"):
         getattr(R, "permute_dim")  # noqa: B009

@@ -17,7 +17,6 @@ from ..ir.equality import defining_symvars
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, DataflowVar, Expr, GlobalVar, Tuple, Var
 from ..ir.module import IRModule
-from ..ir.node import print_node
 from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, is_leaf
 from ..ir.steps import Steps, run_steps
@@ -82,7 +81,7 @@ class _Checker:
             block, _, index = self._rows[-1]
             for i in range(max(index - 1, 0), min(index + 2, len(block.bindings))):
                 mark = ">" if i == index else " "
-                lines.extend(f"  {mark} {line}" for line in print_node(block.bindings[i], elide=True).splitlines())
+                lines.extend(f"  {mark} {line}" for line in repr(block.bindings[i]).splitlines())
         return WellFormedError("\n".join(lines))
 
     # --- functions and bodies

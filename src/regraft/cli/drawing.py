@@ -77,14 +77,13 @@ def _grow(
 
 def _label(value: Expr, values: Mapping[Var, Expr], marks: Mapping[Var, str]) -> Text:
     from ..ir.expr import Constant, TupleGetItem, Var
-    from ..ir.node import print_node
     from ..ir.op import Call, Op
     from ..model.models import type_text
 
     if isinstance(value, Constant) and value.data.size > 1:
         return Text(f"{value.data.name or 'constant'}: {type_text(value.ty)}", style="dim")
     if not isinstance(value, Var):
-        return Text(print_node(value, elide=True)[:80], style="dim")
+        return Text(repr(value)[:80], style="dim")
     bound = values.get(value)
     if bound is None:
         what = "parameter"

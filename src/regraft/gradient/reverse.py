@@ -15,7 +15,6 @@ from typing import Final, NamedTuple, NoReturn, TypeAlias
 
 from ..ir.builder import NameSupply, operands_of, with_operands
 from ..ir.expr import DataflowVar, Expr, ExternFunc, GlobalVar, Tuple, TupleGetItem, Var
-from ..ir.node import print_node
 from ..ir.op import Call, Op, Trait
 from ..ir.origin import Origins
 from ..ir.program import Binding, Function, If, MatchCast, VarBinding, is_leaf
@@ -326,7 +325,7 @@ def described(binding: Binding) -> str:
     """The binding, and where in the source model it came from."""
     origins = ", ".join(map(str, binding.var.origins))
     value = binding.value
-    text = "if ..." if isinstance(value, If) else print_node(value, elide=True)
+    text = "if ..." if isinstance(value, If) else repr(value)
     return f"{binding.var.name_hint} = {text}" + (f" (from {origins})" if origins else "")
 
 

@@ -27,7 +27,7 @@ from .expr import (
     Var,
 )
 from .module import IRModule
-from .node import Node, print_node
+from .node import Node
 from .op import Call, Op, attribute_key
 from .program import BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from .tensor_data import TensorData
@@ -437,7 +437,7 @@ def _describe(value: Any) -> str:
         case Expr() if type(value) in (If, Function, SeqExpr):
             return type(value).__name__
         case Node():
-            text = print_node(value, elide=True).strip()
+            text = repr(value).strip()
         case str():
             text = value
         case _:

@@ -1,7 +1,4 @@
-"""The assertion that two programs are the same, and what it shows when they are not.
-
-The scripts come from the written form, through `node.print_node`.
-"""
+"""The assertion that two programs are the same, and what it shows when they are not."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from .equality import Comparer, as_node
 from .expr import Expr, PrimValue, ShapeExpr, Var
 from .module import IRModule
 from .mutator import ExprMutator
-from .node import Node, print_node
+from .node import Node
 from .types import PrimType, ShapeType, Type, substitute_type
 
 
@@ -36,7 +33,7 @@ def assert_structural_equal(a: Node, b: Node, map_free_vars: bool = False) -> No
 
 
 def _text(node: Node) -> list[str]:
-    return print_node(node, elide=True).splitlines()
+    return repr(node).splitlines()
 
 
 def _first_differing_line(left: Sequence[str], right: Sequence[str]) -> int:

@@ -2,7 +2,7 @@
 
 Calls and operators are in `op`, bindings, blocks and functions in `program`. Each expression carries its type,
 known from the moment it is built. Python's operators on expressions (``x + y``, ``-x``, ``t[0]``) build calls;
-the vocabulary tells this module how, since the language does not know the names of operators.
+`Expr.operators` says which, since the language does not know the names of operators.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar, TypeAlias, cast, final
+from typing import Any, ClassVar, cast, final
 
 import numpy as np
 
@@ -24,8 +24,6 @@ from .origin import Origins
 from .tensor_data import TensorData, as_array
 from .types import OBJECT, ObjectType, PrimType, Shape, ShapeType, TensorType, TupleType, Type, as_dim
 
-OperatorTable: TypeAlias = Mapping[str, Callable[..., "Expr"]]
-
 
 class Expr(Node):
     """Base of all expressions. ``ty`` is the type (``struct_info`` is a second name for it)."""
@@ -33,17 +31,13 @@ class Expr(Node):
     __slots__ = ("ty",)
     ty: Type
 
-    _operators: ClassVar[dict[str, Callable[..., Expr]]] = {}
+    operators: ClassVar[Mapping[str, Callable[..., Expr]]]
+    """The calls that Python's operators build; the package's top module sets them, from the vocabulary."""
 
     @property
     def struct_info(self) -> Type:
         """The type, under the name that Relax gave it first."""
         return self.ty
-
-    @staticmethod
-    def define_operators(table: OperatorTable) -> None:
-        """Tell Python's operators which calls they build; the vocabulary does so once."""
-        Expr._operators.update(table)
 
     def same_as(self, other: object) -> bool:
         """Whether ``other`` is the same object."""
@@ -58,10 +52,7 @@ class Expr(Node):
             compute = _SIZE_ARITHMETIC.get(operator)
             if compute is not None:
                 return PrimValue(compute(*sizes))
-        build = Expr._operators.get(operator)
-        if build is None:
-            raise IRError(f"no operator is defined for {operator!r}: import regraft.op first")
-        return build(*operands)
+        return Expr.operators[operator](*operands)
 
     def __add__(self, other: object) -> Expr:
         return self._operate("+", self, other)

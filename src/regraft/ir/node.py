@@ -15,24 +15,6 @@ init_field: Final[Callable[[Any, str, Any], None]] = object.__setattr__
 
 _KEPT_FOR_SPEED: Final = frozenset({"__weakref__", "_hash"})
 
-_printers: Final[list[Callable[[Any, bool, bool], str]]] = []
-
-
-def register_printer(printer: Callable[[Any, bool, bool], str]) -> None:
-    """Give ``.script()``, ``.show()`` and ``repr`` their text; the written form calls this once.
-
-    ``printer(node, elide, all_types)`` returns the text; ``elide`` shortens large constants, ``all_types`` annotates
-    every binding.
-    """
-    _printers[:] = [printer]
-
-
-def print_node(node: Any, *, elide: bool, all_types: bool = True) -> str:
-    """The script text of ``node``, or its class name when the written form is not loaded."""
-    if not _printers:
-        return f"<{type(node).__name__}>"
-    return _printers[0](node, elide, all_types)
-
 
 @cache
 def slots_of(kind: type) -> tuple[str, ...]:
@@ -44,7 +26,7 @@ def slots_of(kind: type) -> tuple[str, ...]:
 class Shown:
     """Marks what a notebook shows as a page: programs, and what is found out about them.
 
-    The page is another room's; the package's own module, which knows all rooms, gives this class its method.
+    The page is another room's; the package's top module, which knows all rooms, gives this class its method.
     """
 
     __slots__ = ()
@@ -52,9 +34,14 @@ class Shown:
 
 
 class Node:
-    """Base of all immutable objects of the language; equality and hash are identity unless a class says else."""
+    """Base of all immutable objects of the language; equality and hash are identity unless a class says else.
+
+    ``text_of(node, elide, all_types)`` is the printer of the written form. It is another room's; the package's top
+    module sets it. ``elide`` shortens large constants, ``all_types`` annotates every binding.
+    """
 
     __slots__ = ("__weakref__",)
+    text_of: ClassVar[Callable[[Any, bool, bool], str]]
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(
@@ -95,7 +82,7 @@ class Node:
         other options are taken and change nothing. Cost: linear in the size of the program.
         """
         all_types = show_all_ty and bool((extra_config or {}).get("relax.show_all_ty", True))
-        text = print_node(self, elide=not show_meta, all_types=all_types)
+        text = Node.text_of(self, not show_meta, all_types)
         if indent_spaces == 4 and not print_line_numbers:
             return text
         lines: list[str] = []
@@ -107,10 +94,10 @@ class Node:
 
     def show(self, *_relax_arguments: Any, **_relax_options: Any) -> None:
         """Print the text to standard output, highlighted on a terminal, with large constants elided."""
-        show_text(print_node(self, elide=True))
+        show_text(Node.text_of(self, True, True))
 
     def __repr__(self) -> str:
-        return print_node(self, elide=True)
+        return Node.text_of(self, True, True)
 
 
 def show_text(text: str) -> None:

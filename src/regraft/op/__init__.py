@@ -1,11 +1,9 @@
 """The vocabulary: every operator, whole, in the module of its family (`primitive`, `composite`, `extras`).
 
-This namespace holds the functions that people call. It knows the language only. Importing it also tells
-Python's operators on expressions what they mean.
+This namespace holds the functions that people call. It knows the language only.
 """
 
 from . import builtin, grad, image, nn, vision
-from . import operators as operators
 from .composite import loss_gradients as loss_gradients
 from .composite import sampling_gradients as sampling_gradients
 from .composite.matrix import eye, eye_like, tril, triu

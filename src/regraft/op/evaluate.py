@@ -6,9 +6,9 @@ defines (functions of a module or of the outside, branches, effects) is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from ..ir.builder import operands_of
 from ..ir.dims import Condition, Dim, SymExpr, SymVar, evaluate, free_symvars
 from ..ir.errors import OpTypeError, RegraftError
 from ..ir.expr import Constant, DataTypeImm, Expr, PrimValue, ShapeExpr, StringImm, Tuple, TupleGetItem, Var
-from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.types import TensorType
 from .settle import is_settled, strict
@@ -27,27 +26,6 @@ MOST_ELEMENTS: Final = 1 << 22
 
 class EvaluationError(RegraftError):
     """A value cannot be computed here; the message says which and why."""
-
-
-ProgramRunner: TypeAlias = Callable[[IRModule, str, Sequence[Any]], Any]
-"""Runs a function of a module, by name, on inputs."""
-
-_runners: list[ProgramRunner] = []
-
-
-def provide_program_runner(run: ProgramRunner) -> None:
-    """Hand down what runs whole programs; the engines do, which the rooms below them cannot import."""
-    _runners[:] = [run]
-
-
-def run_program(module: IRModule, name: str, inputs: Sequence[Any]) -> Any:
-    """What the function ``name`` of ``module`` gives for ``inputs``, on the reference engine.
-
-    Raises `EvaluationError` where no engine is loaded, and what the engine raises.
-    """
-    if not _runners:
-        raise EvaluationError("whole programs run on an engine, and none is loaded: import regraft.engine")
-    return _runners[0](module, name, inputs)
 
 
 class Evaluator:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Final
+
 from ..ir.expr import Expr
 from .primitive.binary import add, divide, floor_divide, mod, multiply, power, subtract
 from .primitive.comparison import greater, greater_equal, less, less_equal
@@ -9,22 +12,20 @@ from .primitive.datatype import astype
 from .primitive.linear_algebra import matmul
 from .primitive.unary import abs, negative
 
-Expr.define_operators(
-    {
-        "+": add,
-        "-": subtract,
-        "*": multiply,
-        "/": divide,
-        "//": floor_divide,
-        "%": mod,  # as in Relax: the sign of the dividend, unlike Python on ints
-        "**": power,
-        "@": matmul,
-        "<": less,
-        "<=": less_equal,
-        ">": greater,
-        ">=": greater_equal,
-        "neg": negative,
-        "abs": abs,
-        "astype": astype,
-    }
-)
+OPERATORS: Final[Mapping[str, Callable[..., Expr]]] = {
+    "+": add,
+    "-": subtract,
+    "*": multiply,
+    "/": divide,
+    "//": floor_divide,
+    "%": mod,  # as in Relax: the sign of the dividend, unlike Python on ints
+    "**": power,
+    "@": matmul,
+    "<": less,
+    "<=": less_equal,
+    ">": greater,
+    ">=": greater_equal,
+    "neg": negative,
+    "abs": abs,
+    "astype": astype,
+}

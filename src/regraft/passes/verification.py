@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..ir.program import Function
-from ..op.evaluate import run_program
+from ..reference import programs
 from ..reference.trials import Difference, difference, random_arguments
 from .context import PassError
 
@@ -38,11 +38,11 @@ def changed_value(before: Function | IRModule, after: Function | IRModule) -> tu
             continue
         try:
             inputs = random_arguments(function)
-            expected = run_program(old, name, inputs)
+            expected = programs.run(old, name, inputs)
         except RegraftError:
             continue
         try:
-            found = difference(expected, run_program(new, name, inputs))
+            found = difference(expected, programs.run(new, name, inputs))
         except RegraftError as error:
             found = Difference("", f"it fails: {error}")
         if found is not None:

@@ -17,7 +17,6 @@ from typing import Any, Final, final
 
 from ..ir.expr import Expr, Var
 from ..ir.module import IRModule
-from ..ir.node import print_node
 from ..ir.op import Op
 from ..ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr
 from ..pattern.context import PatternContext
@@ -143,7 +142,7 @@ class _Block:
     name: str
 
     def site(self, var: Var) -> Site:
-        value = print_node(self.session.definitions[var], elide=True)
+        value = repr(self.session.definitions[var])
         return Site(self.function, self.name, var, f"{var.name_hint} = {value}", var.origins)
 
 

@@ -15,7 +15,6 @@ from ..ir.dtypes import is_float, is_integer, numpy_dtype
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, ExternFunc, GlobalVar, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
-from ..ir.node import print_node
 from ..ir.op import Call, attribute_key
 from ..ir.program import Function, If, VarBinding
 from ..ir.types import (
@@ -34,7 +33,6 @@ from ..pattern.build import is_const, is_expr, is_shape, is_tuple, is_tuple_get_
 from ..pattern.context import PatternContext
 from ..pattern.pattern import CallPattern, DFPattern, ExternFuncPattern
 from ..script.decorators import read_module
-from ..script.relax import register_name
 from ..script.source import calling_frame
 from .errors import Decline, RewriteError, decline
 from .rules import Rule
@@ -123,7 +121,7 @@ def _check_call(where: str, var: Var, call: Call) -> None:
             f"{where} calls {call.op.name_hint}, a function of the rule's own module, which no program has"
         )
     if not call.is_pure:
-        raise RewriteError(f"{where} has effects: {var.name_hint} = {print_node(call, elide=True)}")
+        raise RewriteError(f"{where} has effects: {var.name_hint} = {call!r}")
 
 
 def _resolved(expr: Expr, bound: Mapping[Var, Expr]) -> Expr:
@@ -243,7 +241,7 @@ class _PatternWriter:
             value = self.side.bound.get(output) if isinstance(output, Var) else None
             if not isinstance(output, Var) or not isinstance(value, Call | TupleGetItem):
                 raise RewriteError(
-                    f"{self.where} returns {print_node(output, elide=True)} as output {index}; "
+                    f"{self.where} returns {output!r} as output {index}; "
                     "a rule replaces what its pattern computes with a call"
                 )
             pattern = self.patterns[output]
@@ -501,6 +499,3 @@ def _attribute(value: Any, given: _Given) -> Any:
     if isinstance(value, str):
         return given.dtypes.get(value, value)
     return substitute(value, given.sizes) if isinstance(value, SymExpr) else value
-
-
-register_name("rewriter", rewriter)

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias
 
 from ..ir.errors import IRError
 from ..ir.expr import Constant, DataflowVar, Expr, Var, as_expr
-from ..ir.node import print_node
 from ..ir.op import Call
 from ..ir.origin import Origin, Origins, merge_origins
 from ..ir.program import Function, If, SeqExpr
@@ -172,8 +171,8 @@ class Gate:
         return (
             f"rule {rule.name!r} replaces {var.name_hint}{where} by a value whose type {what} the old one\n"
             f"  old: {var.ty!r}\n  new: {expr.ty!r}\n"
-            f"  binding: {var.name_hint} = {print_node(self.session.definitions[var], elide=True)}\n"
-            f"  replacement: {print_node(expr, elide=True)}\n"
+            f"  binding: {var.name_hint} = {self.session.definitions[var]!r}\n"
+            f"  replacement: {expr!r}\n"
             "decline where the types differ, or convert the replacement (R.astype, R.reshape)"
         )
 
@@ -283,10 +282,7 @@ class Gate:
             )
 
     def _lines(self, steps: list[_Step]) -> list[str]:
-        return [
-            f"{name}: {var.name_hint} = {print_node(old, elide=True)}  ->  {print_node(new, elide=True)}"
-            for name, var, old, new in steps
-        ]
+        return [f"{name}: {var.name_hint} = {old!r}  ->  {new!r}" for name, var, old, new in steps]
 
 
 def _shortest_loop(steps: list[_Step]) -> list[_Step]:

@@ -16,7 +16,6 @@ import numpy as np
 
 from ..ir.builder import operands_of
 from ..ir.expr import Expr, Var
-from ..ir.node import print_node
 from ..ir.op import Call
 from ..ir.types import TensorType, Type
 from ..op.evaluate import MOST_ELEMENTS, EvaluationError, Evaluator
@@ -89,8 +88,8 @@ def check_values(
     raise RewriteValueError(
         f"rule {rule.name!r} replaces {var.name_hint} by a value that is not the same on random inputs\n"
         f"  {why}\n"
-        f"  binding: {var.name_hint} = {print_node(old[var], elide=True)}\n"
-        f"  replacement: {print_node(written[var], elide=True)}"
+        f"  binding: {var.name_hint} = {old[var]!r}\n"
+        f"  replacement: {written[var]!r}"
     )
 
 

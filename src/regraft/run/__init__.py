@@ -5,7 +5,6 @@ module of its own, imported when it is first asked for; NumPy is the reference, 
 held.
 """
 
-from ..op.evaluate import provide_program_runner
 from .errors import BuildError, ExecutionError, TypeCheckError
 from .executable import Executable
 from .externs import get_global_func, register_func, remove_global_func
@@ -30,5 +29,3 @@ __all__ = [
     "runs_on",
     "target_names",
 ]
-
-provide_program_runner(lambda module, name, inputs: build(module, target="numpy")[name](*inputs))

@@ -2,16 +2,12 @@
 
 ``from regraft.script import relax as R, ir as I, tir as T`` are the names that programs use. `parse` reads a
 text, ``.script()`` and ``.show()`` print one, `save_script` and `load_script` keep a program in files. Knows
-the language and the vocabulary. Importing it gives every node of the language its text.
+the language and the vocabulary.
 """
 
-from ..ir.node import register_printer
 from . import ir, ir_builder, relax, tir
 from .errors import ParseError
 from .files import load_script, save_script
-from .printer import print_script
 from .text import from_source, parse
-
-register_printer(print_script)
 
 __all__ = ["ParseError", "from_source", "ir", "ir_builder", "load_script", "parse", "relax", "save_script", "tir"]

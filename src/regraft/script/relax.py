@@ -1,7 +1,7 @@
 """The ``R`` namespace: every operator of the vocabulary, and the words of the language around them.
 
-The vocabulary's names are those of `regraft.op`. Rooms that are built on the written form add their own
-words with `register_name`, since this one does not know them.
+The vocabulary's names are those of `regraft.op`. ``R.rewriter`` is a word of rewriting, which builds on the written
+form; the package's top module sets it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ FuncType = Callable
 if _typing.TYPE_CHECKING:
 
     def rewriter(cls: builtins.type, /) -> _typing.Any:
-        """What the room of rewriting registers under this name: the rule that a class of two functions is."""
+        """The rule that a class of two functions is: `regraft.rewrite.from_module.rewriter`."""
 
 
 _WORDS = [
@@ -86,23 +86,14 @@ _WORDS = [
     "str",
     "tuple",
 ]
-_registered: builtins.dict[builtins.str, object] = {}
 
 __all__ = sorted({*_WORDS, *_ops.__all__})  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-def register_name(name: builtins.str, value: object) -> None:
-    """Make ``R.<name>`` mean ``value``."""
-    _registered[name] = value
-
-
 def __getattr__(name: builtins.str) -> _typing.Any:
-    if name in _registered:
-        return _registered[name]
     declared = declared_operator(name)
     if declared is not None:
         return declared
-    known: builtins.list[builtins.str] = [*__all__, *_registered]
-    near = get_close_matches(name, known, n=3)
+    near = get_close_matches(name, __all__, n=3)
     hint = f"; did you mean {' or '.join(f'R.{close}' for close in near)}?" if near else ""
     raise AttributeError(f"R.{name} does not exist{hint}")

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 from ..analysis.cost import call_cost
 from ..ir.expr import Constant, Expr, ExternFunc, GlobalVar, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
-from ..ir.node import print_node
 from ..ir.op import Call, Op, Trait
 from ..ir.origin import Origins
 from ..ir.program import Binding, Function, If, MatchCast, SeqExpr, VarBinding
@@ -155,7 +154,7 @@ class Records:
             return self._row(
                 node, var.name_hint, "input", "input", "port", var.ty, "", path, var.origins, (), (), None, -1
             )
-        text = print_node(value, elide=True)
+        text = repr(value)
         if isinstance(value, MatchCast):
             value, op, kind, family = value.value, "match_cast", "cast", "layout"
         else:
