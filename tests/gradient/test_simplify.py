@@ -32,7 +32,7 @@ def backward_lines(module: IRModule) -> dict[str, str]:
     values: dict[str, str] = {}
     for block in after["main_adjoint"].body.blocks:
         for binding in block:
-            text = rx.ir.node.repr(binding.value).replace("R.", "")
+            text = repr(binding.value).replace("R.", "")
             for name in sorted(values, key=len, reverse=True):
                 if values[name].startswith("permute_dims"):
                     text = text.replace(f"({name},", f"({values[name]},").replace(f" {name},", f" {values[name]},")

@@ -13,10 +13,10 @@ import pytest
 
 import regraft as rx
 from regraft import op
+from regraft.analysis.values import same_attribute
 from regraft.dpl import is_op, wildcard
 from regraft.ir import Call, Op
 from regraft.ir.errors import OpTypeError
-from regraft.pattern.matcher.view import same_attribute
 from regraft.reference.trials import random_value
 
 X = rx.Var("x", rx.TensorType((2, 3, 4), "float32"))

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from regraft import op
+from regraft.analysis.values import definition, projections, resolve
 from regraft.dpl import (
     AndPattern,
     CallPattern,
@@ -56,8 +57,7 @@ from regraft.ir import (
 )
 from regraft.ir.builder import operands_of
 from regraft.pattern.derived import duplicate
-from regraft.pattern.matcher.parts import fixed_op, inner_first
-from regraft.pattern.matcher.view import definition, projections, resolve
+from regraft.pattern.parts import fixed_op, inner_first
 from regraft.pattern.pattern import SameShapeConstraint, all_patterns
 
 BINARY = (op.add, op.multiply, op.subtract, op.maximum)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from regraft import op
+from regraft.analysis.values import BlockView
 from regraft.dpl import *
 from regraft.dpl import Extent, PatternContext, PatternError
 from regraft.ir import BlockBuilder, DataflowBlock, Expr
 from regraft.pattern.matcher.context_match import compiled_context
-from regraft.pattern.matcher.view import BlockView
 from tests.pattern.blocks import block_of, calls, chain, named, parallel_matmuls, tensor
 
 

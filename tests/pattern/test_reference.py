@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
+from regraft.analysis.values import BlockView
 from regraft.dpl import DFPattern, PatternContext, PatternError, is_op, wildcard
 from regraft.ir import Constant, Expr, Op
 from regraft.pattern.matcher.context_match import compiled_context
 from regraft.pattern.matcher.match import CompiledPattern, compiled
-from regraft.pattern.matcher.view import BlockView
 from regraft.pattern.pattern import all_patterns
 from regraft.pattern.reference import context_matches, matches
 from tests.pattern.random_patterns import PatternWriter, RandomBlock, random_context, reordered

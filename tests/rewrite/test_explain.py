@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import regraft as rx
 from regraft import Rule, decline, explain
+from regraft.analysis.values import BlockView
 from regraft.dpl import PatternError, is_const, is_op, is_tuple, is_var, repeat, wildcard
 from regraft.pattern import reasons
 from regraft.pattern.matcher.match import compiled
-from regraft.pattern.matcher.view import BlockView
 from regraft.pattern.reasons import KINDS
 from regraft.rewrite import Explanation, RewriteError
 from regraft.script import ir as I

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from regraft import BlockBuilder, DataflowVar, Expr, Function, TensorType, Var
 from regraft.analysis import well_formed
+from regraft.analysis.values import leaves_of
 from regraft.ir import Call, DataflowBlock, SeqExpr, Tuple
 from regraft.ir.builder import NameSupply
-from regraft.pattern.matcher.view import leaves_of
 from regraft.rewrite.emission import Emission
 from regraft.rewrite.session import EditSession
 from regraft.script import relax as R

@@ -8,10 +8,10 @@ computed again together with the outer one.
 
 from __future__ import annotations
 
+from ..analysis.values import leaves_of
 from ..ir.expr import Expr, Var
 from ..ir.op import Call, is_call_of
 from ..ir.program import Function, If
-from ..pattern.matcher.view import leaves_of
 
 START = "relax.grad.start_checkpoint"
 END = "relax.grad.end_checkpoint"

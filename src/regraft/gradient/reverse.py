@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, NoReturn, TypeAlias
 
+from ..analysis.values import leaves_of
 from ..ir.builder import NameSupply, operands_of, with_operands
 from ..ir.expr import DataflowVar, Expr, ExternFunc, GlobalVar, Tuple, TupleGetItem, Var
 from ..ir.op import Call, Op, Trait
@@ -23,7 +24,6 @@ from ..op.adjoints import GradientError, is_differentiable, zeros_of
 from ..op.primitive.binary import add
 from ..op.primitive.create import ones
 from ..op.primitive.loop import LOOP
-from ..pattern.matcher.view import leaves_of
 from .checkpoint import is_marker
 
 Path: TypeAlias = tuple[int, ...]

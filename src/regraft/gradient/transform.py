@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..analysis import remove_all_unused
+from ..analysis.values import leaves_of
 from ..ir.builder import NameSupply
 from ..ir.dtypes import is_float
 from ..ir.expr import DataflowVar, Expr, Tuple, Var
@@ -20,7 +21,6 @@ from ..ir.types import TensorType, TupleType, Type
 from ..ir.visitor import iter_bindings
 from ..op.adjoints import GradientError, is_differentiable
 from ..op.settle import settled
-from ..pattern.matcher.view import leaves_of
 from .checkpoint import values_to_recompute
 from .forward import ForwardCopy
 from .loops import with_tapes

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..analysis.values import leaves_of
 from ..ir.builder import NameSupply
 from ..ir.expr import DataflowVar, Expr, Var
 from ..ir.op import Call, Op
@@ -16,7 +17,6 @@ from ..ir.types import Type, is_subtype
 from ..ir.visitor import iter_bindings
 from ..op.decompose import record
 from ..op.program_xp import DecomposeError
-from ..pattern.matcher.view import leaves_of
 from .reverse import active_values, refuse_operator, stops_gradient
 
 

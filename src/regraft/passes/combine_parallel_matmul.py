@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from .. import op as ops
+from ..analysis.values import resolve
 from ..ir.dims import Dim
 from ..ir.expr import Expr, TupleGetItem, Var
 from ..ir.module import IRModule
@@ -19,7 +20,6 @@ from ..ir.op import Call, Op, Trait, is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType, is_subtype
 from ..pattern import PatternContext, is_op, repeat, wildcard
-from ..pattern.matcher.view import resolve
 from ..rewrite import Bindings, Decline, Rule, decline
 from .common_subexpressions import share_projections
 from .context import PassContext

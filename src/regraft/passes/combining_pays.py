@@ -13,10 +13,10 @@ from typing import Final
 
 from .. import op as ops
 from ..analysis.machine import CPU_CORE, Machine, call_seconds
+from ..analysis.values import leaves_of, resolve
 from ..ir.expr import Constant, Expr, Var
 from ..ir.op import Call
 from ..ir.types import TensorType, type_symvars
-from ..pattern.matcher.view import leaves_of, resolve
 from ..rewrite import Decline, decline
 from .combine_parallel_matmul import Check
 

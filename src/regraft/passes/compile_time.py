@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ..analysis.values import leaves_of
 from ..ir.expr import Expr, Var
 from ..ir.op import Call
 from ..ir.program import Function, If, VarBinding
-from ..pattern.matcher.view import leaves_of
 
 
 def weights_of(function: Function) -> tuple[Var, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import is_
 from typing import Any, Final, TypeAlias, cast
 
+from ..analysis.values import leaves_of
 from ..ir.builder import NameSupply
 from ..ir.dims import dims_equal
 from ..ir.expr import DataflowVar, Expr, PrimValue, Tuple, TupleGetItem, Var
@@ -19,7 +20,6 @@ from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, Mat
 from ..ir.types import UNKNOWN_NDIM, TensorType
 from ..ir.visitor import iter_bindings
 from ..op import permute_dims
-from ..pattern.matcher.view import leaves_of
 from ..rewrite.session import substitute
 from .context import PassContext, PassError
 from .passes import FunctionPass, Pass

@@ -8,13 +8,13 @@ from itertools import groupby
 from typing import Literal
 
 from ..analysis import used_vars
+from ..analysis.values import leaves_of
 from ..ir.expr import DataflowVar, Expr, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, merge_blocks
 from ..ir.types import type_symvars
-from ..pattern.matcher.view import leaves_of
 from .context import PassContext, PassError
 from .passes import FunctionPass, Pass
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from .. import op as ops
+from ..analysis.values import resolve
 from ..ir.dims import Dim
 from ..ir.expr import Expr, Var, const
 from ..ir.module import IRModule
@@ -14,7 +15,6 @@ from ..ir.op import Call
 from ..ir.program import Function
 from ..ir.types import TensorType, is_subtype
 from ..pattern import PatternContext, is_op, is_tuple_get_item, wildcard
-from ..pattern.matcher.view import resolve
 from ..pattern.pattern import DFPattern
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
 from .compile_time import is_known, known_before_inputs

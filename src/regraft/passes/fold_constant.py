@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from ..analysis.values import resolve
 from ..ir.builder import with_operands
 from ..ir.dims import SymVar
 from ..ir.dtypes import itemsize
@@ -18,7 +19,6 @@ from ..ir.program import Function
 from ..ir.tensor_data import TensorData
 from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type, is_subtype
 from ..op.evaluate import EvaluationError, Evaluator
-from ..pattern.matcher.view import resolve
 from ..rewrite.session import EditSession
 from .blocks import SessionWalk
 from .context import PassContext

@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from .. import op as ops
+from ..analysis.values import leaves_of, resolve
 from ..ir.dims import Dim
 from ..ir.dtypes import is_float
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var, const
 from ..ir.op import Call, Op, is_call_of
-from ..pattern.matcher.view import leaves_of, resolve
 from ..rewrite import Bindings
 from .fuse_attention_products import Product, dtype_of, shape_of
 from .fuse_attention_scores import AS_GOOD_AS_INFINITE, HALF, Add, Floor, Hide, Scale, Scores, number_of

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import op as ops
+from ..analysis.values import resolve
 from ..ir.dims import Dim, dim_product, dims_equal
 from ..ir.expr import Expr, Var
 from ..ir.op import Call
 from ..op.primitive.manipulate import permutation
 from ..pattern import is_op, wildcard
-from ..pattern.matcher.view import resolve
 from ..rewrite import Bindings
 from .fuse_attention_products import Operand, matched, same_sizes, shape_of
 from .fuse_attention_scores import without_factors

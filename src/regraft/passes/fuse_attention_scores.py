@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from .. import op as ops
+from ..analysis.values import resolve
 from ..ir.dims import Dim, dim_product
 from ..ir.expr import Constant, Expr, PrimValue, Var, const
 from ..ir.op import Call, Op
 from ..pattern import is_const, is_op, wildcard
-from ..pattern.matcher.view import resolve
 from ..rewrite import Bindings
 from .fuse_attention_products import Product, dtype_of, matched, read_product, same_sizes, shape_of
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from ..analysis import free_symbolic_vars
+from ..analysis.values import leaves_of, resolve
 from ..ir.builder import NameSupply
 from ..ir.equality import structural_equal
 from ..ir.expr import Constant, DataflowVar, Expr, GlobalVar, ShapeExpr, Tuple, TupleGetItem, Var
@@ -16,7 +17,6 @@ from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.types import TupleType, type_symvars
 from ..pattern.matcher.match import match_expr
-from ..pattern.matcher.view import leaves_of, resolve
 from ..pattern.pattern import DFPattern
 from ..rewrite.session import EditSession, substitute
 from .blocks import SessionWalk

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from .. import op as ops
+from ..analysis.values import resolve
 from ..ir.expr import Constant, Expr, Var
 from ..ir.module import IRModule
 from ..ir.op import Call, Op, Trait
@@ -13,7 +14,6 @@ from ..ir.program import Function
 from ..ir.types import UNKNOWN_NDIM, TensorType, is_subtype, shapes_equal
 from ..op.primitive.manipulate import permutation
 from ..pattern import PatternContext, is_op, wildcard
-from ..pattern.matcher.view import resolve
 from ..pattern.pattern import DFPattern
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
 from .context import PassContext

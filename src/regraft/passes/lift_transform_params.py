@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from ..analysis import free_symbolic_vars, remove_all_unused
+from ..analysis.values import leaves_of
 from ..analysis.variables import own_symvars
 from ..ir.binding_values import with_new_variables
 from ..ir.dims import SymVar
@@ -21,7 +22,6 @@ from ..ir.op import Call, attribute_key, is_call_of
 from ..ir.program import Binding, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.types import ShapeType, type_symvars
 from ..ir.visitor import iter_bindings
-from ..pattern.matcher.view import leaves_of
 from .argument_interface import bundled
 from .canonicalize_bindings import canonical
 from .compile_time import known_before_inputs, weights_of

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from .. import op as ops
+from ..analysis.values import resolve
 from ..ir.dims import Dim, dim_less, dim_product
 from ..ir.dtypes import is_bool
 from ..ir.expr import Expr, Var
@@ -19,7 +20,6 @@ from ..ir.program import Function
 from ..ir.types import TensorType, is_subtype, shapes_equal
 from ..op.primitive.manipulate import permutation
 from ..pattern import PatternContext, is_op, wildcard
-from ..pattern.matcher.view import resolve
 from ..pattern.pattern import DFPattern
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
 from .compile_time import is_known, known_before_inputs

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..analysis import all_global_vars
+from ..analysis.values import leaves_of
 from ..ir.binding_values import with_new_variables
 from ..ir.expr import Expr, GlobalVar, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, Function, SeqExpr, VarBinding
-from ..pattern.matcher.view import leaves_of
 from ..rewrite.session import EditSession
 from .blocks import SessionWalk
 from .context import PassContext

@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 
 from .. import op as ops
 from ..analysis import free_vars
+from ..analysis.values import leaves_of
 from ..ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.op import Call, Op, Precision
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import TensorType, TupleType, Type
-from ..pattern.matcher.view import leaves_of
 from ..rewrite.session import substitute
 from .context import PassContext, PassError
 from .passes import FunctionPass, Pass

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..analysis import all_global_vars, free_symbolic_vars, remove_all_unused, used_vars
+from ..analysis.values import leaves_of, resolve
 from ..ir.binding_values import bind_sizes
 from ..ir.dims import Dim, SymVar
 from ..ir.expr import DataflowVar, Expr, GlobalVar, ShapeExpr, Tuple, TupleGetItem, Var
@@ -20,7 +21,6 @@ from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, Mat
 from ..ir.steps import Steps, run_steps
 from ..ir.types import ShapeType, TupleType, bind_type, is_subtype
 from ..ir.visitor import iter_bindings, walk
-from ..pattern.matcher.view import leaves_of, resolve
 from ..rewrite.session import EditSession
 from .blocks import SessionWalk
 from .canonicalize_bindings import canonical

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from .. import op as ops
+from ..analysis.values import resolve
 from ..ir.dims import Dim, dim_product, dims_equal
 from ..ir.dtypes import numpy_dtype
 from ..ir.expr import Constant, Expr, Var
@@ -22,7 +23,6 @@ from ..ir.op import Call
 from ..ir.program import Function
 from ..ir.types import TensorType, is_subtype
 from ..pattern import PatternContext, is_const, is_op, wildcard
-from ..pattern.matcher.view import resolve
 from ..pattern.pattern import DFPattern
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
 from .context import PassContext

@@ -123,8 +123,8 @@ class PatternContext:
         A pattern inside a repeat gives the list of its matches. None if there is no match. Cost: see
         `context_match.CompiledContext`.
         """
+        from ..analysis.values import BlockView
         from .matcher.context_match import compiled_context
-        from .matcher.view import BlockView
 
         view = BlockView(dfb)
         found = next(compiled_context(self).search(view), None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..ir.op import Op
-from .matcher.parts import inner_first
+from .parts import inner_first
 from .pattern import (
     AndPattern,
     AttrPattern,

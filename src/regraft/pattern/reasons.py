@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ..analysis.values import same_attribute
 from ..ir.builder import operands_of
 from ..ir.dims import SymVar
 from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, Tuple, TupleGetItem, Var
@@ -16,7 +17,6 @@ from ..ir.op import Call, Op
 from ..ir.program import Function
 from ..ir.types import ShapeType, TensorType, bind_type
 from .derived import describe
-from .matcher.view import same_attribute
 from .pattern import (
     AttrPattern,
     CallPattern,

@@ -16,14 +16,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from ..analysis import free_vars
-from ..ir.builder import operands_of
-from ..ir.dims import SymVar
-from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, ShapeExpr, Tuple, Var
-from ..ir.op import Call, Op
-from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, VarBinding
-from ..ir.types import ShapeType, TensorType, bind_type, shapes_equal
-from .context import PatternContext, UseConstraint
-from .matcher.view import (
+from ..analysis.values import (
     Definitions,
     definition,
     is_number,
@@ -33,6 +26,13 @@ from .matcher.view import (
     same_attribute,
     same_value,
 )
+from ..ir.builder import operands_of
+from ..ir.dims import SymVar
+from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, ShapeExpr, Tuple, Var
+from ..ir.op import Call, Op
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, VarBinding
+from ..ir.types import ShapeType, TensorType, bind_type, shapes_equal
+from .context import PatternContext, UseConstraint
 from .pattern import (
     AndPattern,
     AttrPattern,

@@ -16,6 +16,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
+from ..analysis.values import leaves_of, resolve
 from ..ir.collection import collection_paused
 from ..ir.errors import OpTypeError
 from ..ir.expr import Expr, Tuple, Var
@@ -27,7 +28,6 @@ from ..pattern.matcher.context_match import CompiledContext, compiled_context
 from ..pattern.matcher.links import values_of
 from ..pattern.matcher.machine import SearchLimitError
 from ..pattern.matcher.match import CompiledPattern, compiled
-from ..pattern.matcher.view import leaves_of, resolve
 from ..pattern.pattern import DFPattern
 from .emission import Emission
 from .errors import RewriteError, RewriteWarning, decline

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..analysis import free_vars
+from ..analysis.values import leaves_of
 from ..ir.builder import operands_of, with_operands
 from ..ir.expr import Expr, Tuple, Var
 from ..ir.op import Call
 from ..ir.program import Binding, Function, If, MatchCast, VarBinding
 from ..ir.types import type_symvars
-from ..pattern.matcher.view import leaves_of
 from .session import EditSession, substitute
 
 

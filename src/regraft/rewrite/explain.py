@@ -15,6 +15,7 @@ from functools import partial
 from heapq import heappush, heappushpop
 from typing import Any, Final, final
 
+from ..analysis.values import resolve
 from ..ir.expr import Expr, Var
 from ..ir.module import IRModule
 from ..ir.op import Op
@@ -24,8 +25,7 @@ from ..pattern.derived import describe
 from ..pattern.matcher.context_match import CompiledContext
 from ..pattern.matcher.machine import Goal, Search, progress
 from ..pattern.matcher.match import CompiledPattern
-from ..pattern.matcher.parts import bindable
-from ..pattern.matcher.view import resolve
+from ..pattern.parts import bindable
 from ..pattern.pattern import (
     AndPattern,
     CallPattern,

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
+from ..analysis.values import leaves_of
 from ..ir.errors import IRError
 from ..ir.expr import Constant, DataflowVar, Expr, Var, as_expr
 from ..ir.op import Call
 from ..ir.origin import Origin, Origins, merge_origins
 from ..ir.program import Function, If, SeqExpr
 from ..ir.types import is_subtype
-from ..pattern.matcher.view import leaves_of
 from .errors import Decline, RewriteError, RewriteLoopError, RewriteScopeError, RewriteTypeError
 from .rules import Rule
 from .session import EditSession

@@ -17,6 +17,7 @@ from heapq import heapify, heappop, heappush
 from math import floor
 from typing import Final
 
+from ..analysis.values import BlockView, leaves_of, resolve
 from ..ir.builder import flatten, operands_of, with_operands
 from ..ir.dims import SymVar
 from ..ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
@@ -25,7 +26,6 @@ from ..ir.op import Call, attribute_key
 from ..ir.origin import Origins
 from ..ir.program import Binding, BindingBlock, DataflowBlock, If, MatchCast, is_leaf
 from ..ir.types import type_symvars
-from ..pattern.matcher.view import BlockView, leaves_of, resolve
 
 Key = tuple[object, ...]
 """What makes two values the same computation: operator, operands, attributes."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from ..analysis.values import leaves_of
 from ..ir.builder import NameSupply
 from ..ir.dims import SymVar
 from ..ir.expr import DataflowVar, Expr, Var
@@ -18,7 +19,6 @@ from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import type_symvars
 from ..ir.visitor import iter_bindings
-from ..pattern.matcher.view import leaves_of
 from .session import substitute
 
 _IN_RESULT: Final = 1 << 62

@@ -27,7 +27,7 @@ from ..ir.types import PrimType, TensorType, TupleType, Type, bind_type, substit
 from ..op.rules import require_kinds
 from ..pattern.context import PatternContext
 from ..pattern.derived import duplicate
-from ..pattern.matcher.parts import shared_throughout
+from ..pattern.parts import shared_throughout
 from ..pattern.pattern import (
     AndPattern,
     AttrPattern,

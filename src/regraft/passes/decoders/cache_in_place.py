@@ -15,6 +15,7 @@ import numpy as np
 
 from ... import op as ops
 from ...analysis import free_symbolic_vars, get_var2val
+from ...analysis.values import leaves_of, resolve
 from ...ir.binding_values import bind_sizes
 from ...ir.dims import Dim, SymVar, dims_equal, free_symvars
 from ...ir.expr import DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var, const
@@ -26,7 +27,6 @@ from ...ir.types import TensorType
 from ...ir.visitor import iter_bindings
 from ...op.extras.microsoft.grouped import group_query_attention
 from ...pattern import PatternContext, is_op, is_tuple, wildcard
-from ...pattern.matcher.view import leaves_of, resolve
 from ...rewrite import Bindings, Decline, Rule, decline
 from ..context import PassContext, PassError
 from ..dead_code import DeadCodeElimination

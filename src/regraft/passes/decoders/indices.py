@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ...analysis.values import resolve
 from ...ir.dims import Dim, dims_equal
 from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Var
 from ...ir.op import Call, Op
-from ...pattern.matcher.view import resolve
 from ..fuse_attention_products import shape_of
 from ..fuse_attention_scores import AS_GOOD_AS_INFINITE, number_of
 

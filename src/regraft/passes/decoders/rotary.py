@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import NamedTuple
 
+from ...analysis.values import resolve
 from ...ir.expr import Expr, PrimValue, Tuple, TupleGetItem, Var
 from ...ir.op import Call, is_call_of
 from ...pattern import is_op, is_tuple, wildcard
-from ...pattern.matcher.view import resolve
 from ..fuse_attention_products import matched, shape_of
 
 

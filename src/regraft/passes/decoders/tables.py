@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...analysis import get_var2val
+from ...analysis.values import leaves_of, resolve
 from ...ir.binding_values import bind_sizes
 from ...ir.dims import SymVar
 from ...ir.expr import Constant, Expr, Var
 from ...ir.module import IRModule
 from ...ir.program import DataflowBlock, Function, SeqExpr, VarBinding
 from ...ir.types import TensorType
-from ...pattern.matcher.view import leaves_of, resolve
 from ..fold_constant import FoldConstant
 
 

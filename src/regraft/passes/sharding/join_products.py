@@ -7,13 +7,13 @@ from functools import reduce
 from typing import Any
 
 from ... import op as ops
+from ...analysis.values import resolve
 from ...ir.expr import Expr, Var
 from ...ir.module import IRModule
 from ...ir.op import Call, is_call_of
 from ...ir.program import Function
 from ...ir.types import TensorType, is_subtype
 from ...pattern import PatternContext, is_op, wildcard
-from ...pattern.matcher.view import resolve
 from ...rewrite import Bindings, Decline, Rule, decline
 from ..context import PassContext
 from ..passes import FunctionPass, Pass

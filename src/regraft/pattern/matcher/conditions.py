@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ...analysis.values import Definitions, definition, is_number, is_single, resolve, same_attribute, same_value
 from ...ir.dims import SymVar
 from ...ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, Var
 from ...ir.op import Call, Op, attribute_key
@@ -32,7 +33,6 @@ from ..pattern import (
 )
 from .links import other_users, view_of
 from .machine import Search
-from .view import Definitions, definition, is_number, is_single, resolve, same_attribute, same_value
 
 
 def leaf_check(pattern: DFPattern) -> Callable[[Definitions, Expr], bool]:

@@ -14,18 +14,18 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple, cast
 
+from ...analysis.values import BlockView, resolve
 from ...ir.expr import Expr, Var
 from ...ir.types import TensorType, shapes_equal
 from .. import reasons
 from ..context import PatternContext, UseConstraint
+from ..parts import bindable, fixed_op, root_ops
 from ..pattern import DFPattern, PatternError, RepeatPattern, SameShapeConstraint, all_patterns
 from .conditions import size_variables
 from .goals import Steps
 from .links import Link, heights_above, other_users, taken_by, uses, values_of, view_of
 from .machine import FAILED, Goal, Goals, Search, Step, Tracer
-from .parts import bindable, fixed_op, root_ops
 from .rows import gather
-from .view import BlockView, resolve
 
 
 class _Open(NamedTuple):

@@ -10,11 +10,13 @@ from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ...analysis.values import Definitions, definition, projections, resolve, same_value
 from ...ir.expr import ShapeExpr, Tuple
 from ...ir.op import Call, Op
 from ...ir.program import Function, If, VarBinding
 from ...ir.types import ShapeType, bind_type
 from .. import reasons
+from ..parts import bindable, fixed_op, inner_first, refuse_two_runs, shared_throughout
 from ..pattern import (
     AndPattern,
     CallPattern,
@@ -36,9 +38,7 @@ from ..pattern import (
 )
 from .conditions import condition, leaf_check, size_variables, users_of
 from .machine import FAILED, Goal, Goals, Rejection, Search, Step
-from .parts import bindable, fixed_op, inner_first, refuse_two_runs, shared_throughout
 from .rows import Row, Run
-from .view import Definitions, definition, projections, resolve, same_value
 
 
 class Steps:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ...analysis.values import BlockView, Definitions, definition, resolve
 from ...ir.builder import operands_of
 from ...ir.expr import Expr, Tuple, Var
 from ...ir.op import Op
 from .. import reasons
+from ..parts import inner_first
 from ..pattern import (
     CallPattern,
     DFPattern,
@@ -22,8 +24,6 @@ from ..pattern import (
     UnorderedTuplePattern,
 )
 from .machine import Search
-from .parts import inner_first
-from .view import BlockView, Definitions, definition, resolve
 
 
 class Link(NamedTuple):

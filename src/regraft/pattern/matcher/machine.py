@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from ...analysis.values import BlockView, Definitions
 from ...ir.dims import SymVar
 from ...ir.expr import Expr
 from ..pattern import DFPattern, Extent, PatternError, RepeatPattern
 from ..reasons import Reason
-from .view import BlockView, Definitions
 
 Goal: TypeAlias = "tuple[Step, Any, Goal | None, Goal | None, int]"
 """A step and its operand; the goals that come after it; and its place: which part it is of the goal that it belongs to.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ...analysis.values import BlockView, Definitions
 from ...ir.expr import Expr, Var
 from ..matchings import Matchings
+from ..parts import inner_first, root_ops
 from ..pattern import (
     AndPattern,
     ConstrainedPattern,
@@ -19,8 +21,6 @@ from ..pattern import (
 )
 from .goals import Steps
 from .machine import Search, Tracer
-from .parts import inner_first, root_ops
-from .view import BlockView, Definitions
 
 
 def depth(pattern: DFPattern) -> int:

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, islice
 from typing import Any, Final, TypeAlias
 
+from ...analysis.values import definition, resolve
 from ...ir.expr import Expr
 from .. import reasons
+from ..parts import root_ops
 from ..pattern import DFPattern, Extent, NotPattern, PrimArrPattern, RepeatPattern, all_patterns
 from .conditions import leaf_check
 from .machine import FAILED, Goal, Goals, Search, Step
-from .parts import root_ops
-from .view import definition, resolve
 
 _MOST_TO_EXPLAIN: Final = 1000
 """About so many ways to share a row out that cannot match are tried to say why they do not."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from ...ir.op import Op
-from ..pattern import (
+from ..ir.op import Op
+from .pattern import (
     AndPattern,
     CallPattern,
     ConstrainedPattern,

@@ -1,4 +1,4 @@
-"""What matching sees of a program: which expression each variable stands for, and who uses it.
+"""The values of a program: which expression each variable stands for, and who uses it.
 
 Aliases are looked through: a variable bound to another variable, to a leaf, or to a field of a tuple that is written
 out, stands for that. `resolve` brings an operand to the one leaf that stands for its value; two operands are the same
@@ -12,14 +12,14 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from ...analysis import free_vars
-from ...ir.builder import operands_of
-from ...ir.dtypes import is_float
-from ...ir.equality import structural_equal
-from ...ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
-from ...ir.op import Call, Op, attribute_key
-from ...ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding
-from ...ir.types import TensorType, Type
+from ..ir.builder import operands_of
+from ..ir.dtypes import is_float
+from ..ir.equality import structural_equal
+from ..ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ..ir.op import Call, Op, attribute_key
+from ..ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding
+from ..ir.types import TensorType, Type
+from .variables import free_vars
 
 Definitions: TypeAlias = Mapping[Var, Expr]
 
