@@ -119,6 +119,39 @@ def test_patterns_and_verified_rules_know_the_operator() -> None:
         wrong(program, verify="values")
 
 
+@rx.operator("declared.top")
+def top(xp: Any, x: Any, *, k: int = 2) -> Any:
+    """The ``k`` greatest elements of each row, and where they stand."""
+    order = xp.argsort(x, axis=-1, descending=True)[..., :k]
+    return xp.take_along_axis(x, order, axis=-1), order
+
+
+@rx.operator("declared.windows")
+def windows(xp: Any, x: Any, *, size: int, step: int = 1) -> Any:
+    """Windows of each row, one above the other: the attributes say the shape."""
+    return xp.stack([x[..., i : i + size] for i in range(0, x.shape[-1] - size + 1, step)], axis=-2)
+
+
+@R.function
+def several_results(x: R.Tensor(("n", 6), "float32")):
+    with R.dataflow():
+        best = R.declared.top(x, k=3)
+        seen = R.declared.windows(best[0], size=2)
+        place = best[1]
+        R.output(seen, place)
+    return seen, place
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch", "onnxruntime"])
+def test_attributes_may_say_the_shape_and_results_be_several(target: str) -> None:
+    x = np.random.default_rng(0).standard_normal((4, 6)).astype("float32")
+    order = np.argsort(-x, axis=-1)[:, :3]
+    best = np.take_along_axis(x, order, axis=-1)
+    found, place = rx.build(several_results, target)["several_results"](x)
+    np.testing.assert_array_equal(np.asarray(found), np.stack([best[:, :2], best[:, 1:]], axis=1))
+    np.testing.assert_array_equal(np.asarray(place), order)
+
+
 def declare_twice(change: str) -> rx.Op:
     factor = 3.0 if change == "captured" else 2.0
     if change == "code":
@@ -169,3 +202,28 @@ def test_the_parameters_of_a_meaning_say_what_is_an_operand() -> None:
 
     with pytest.raises(rx.IRError, match=r"takes the array namespace first"):
         rx.operator("declared.mistaken")(lambda: 0)
+
+
+def test_a_changed_docstring_is_no_other_declaration() -> None:
+    def declared(text: str) -> rx.Op:
+        def negated(xp: Any, x: Any) -> Any:
+            return -x
+
+        negated.__code__ = negated.__code__.replace(co_consts=(text, *negated.__code__.co_consts[1:]))
+        negated.__doc__ = text
+        return rx.operator("declared.negated")(negated)
+
+    assert declared("The opposite.") is declared("What is as far from zero, on the other side.")
+
+
+def test_traits_and_names_of_a_declaration_are_checked() -> None:
+    with pytest.raises(rx.IRError, match=r"'elementwise' is no trait; they are rx.Trait"):
+        rx.operator("declared.wrong", traits=["elementwise"])(lambda xp, x: x)  # type: ignore[list-item]
+    with pytest.raises(rx.IRError, match=r"torch='gelu' names no operator; write \"namespace::name\""):
+        rx.operator("declared.wrong", torch="gelu")(lambda xp, x: x)
+
+
+def test_what_was_pickled_elsewhere_says_which_operator_to_declare() -> None:
+    text = pickle.dumps(program).replace(b"declared.bent", b"declared.bend")
+    with pytest.raises(rx.IRError, match=r"no operator 'declared.bend'"):
+        pickle.loads(text)

@@ -29,6 +29,7 @@ from .onnx_name import OnnxName as OnnxName
 from .redeclaration import difference
 from .traits import Precision as Precision
 from .traits import Trait as Trait
+from .traits import check_declared
 from .types import (
     OBJECT,
     FuncType,
@@ -191,7 +192,8 @@ class Op(Expr):
         version: int = 1,
         torch: str | None = None,
     ) -> None:
-        names = tuple(operands)
+        names, traits = tuple(operands), tuple(traits)
+        check_declared(name, traits, torch)
         schema = dict(attributes or {})
         complete = REQUIRED not in schema.values()
         declared: dict[str, Any] = {
@@ -208,12 +210,12 @@ class Op(Expr):
         moves = not declared["traits"].isdisjoint((Trait.VIEW, Trait.MOVES))
         if name in _registry:
             differs = next((key for key, new in declared.items() if difference(getattr(self, key), new)), None)
-            if differs is not None:
-                raise IRError(
-                    f"operator {name!r} is declared already, and its {differs} differ there; give this one a name of "
-                    "its own, or start anew to change it: programs may hold calls of the old one"
-                )
-            return
+            if differs is None:
+                return
+            raise IRError(
+                f"operator {name!r} is declared already, and its {differs} differ there; give this one a name of "
+                "its own, or start anew to change it: programs may hold calls of the old one"
+            )
         if not all(part.isidentifier() for part in name.split(".")):
             raise IRError(f"operator {name!r}: a name is identifiers with dots between them, such as acme.scaled_add")
         init_field(self, "ty", OBJECT)
@@ -339,7 +341,7 @@ class Op(Expr):
 
         stems = {known.removeprefix("relax."): known for known in _registry}
         near = [stems[stem] for stem in get_close_matches(name.removeprefix("relax."), stems, n=3)]
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        hint = f"; did you mean {' or '.join(near)}?" if near else "; one of your own is declared first, by rx.operator"
         raise IRError(f"there is no operator {name!r}{hint}")
 
     @staticmethod

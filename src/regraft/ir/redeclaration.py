@@ -41,10 +41,16 @@ def _same(one: Any, other: Any, compared: set[tuple[int, int]]) -> bool:
 def _same_function(one: FunctionType, other: FunctionType, compared: set[tuple[int, int]]) -> bool:
     defaults = ((one.__defaults__, other.__defaults__), (one.__kwdefaults__, other.__kwdefaults__))
     cells = [tuple([cell.cell_contents for cell in function.__closure__ or ()]) for function in (one, other)]
-    pairs = ((one.__code__, other.__code__), *defaults, (cells[0], cells[1]))
-    return all(_same(a, b, compared) for a, b in pairs)
+    said = [tuple([const for const in each.__code__.co_consts if const != each.__doc__]) for each in (one, other)]
+    pairs = (*defaults, (cells[0], cells[1]), (said[0], said[1]))
+    return _runs_alike(one.__code__, other.__code__) and all(_same(a, b, compared) for a, b in pairs)
+
+
+def _runs_alike(one: CodeType, other: CodeType) -> bool:
+    """Whether the instructions are the same, apart from the constants that they take."""
+    steps = [(code.co_code, code.co_names, code.co_varnames, code.co_freevars) for code in (one, other)]
+    return steps[0] == steps[1]
 
 
 def _same_code(one: CodeType, other: CodeType, compared: set[tuple[int, int]]) -> bool:
-    said = [(code.co_code, code.co_names, code.co_varnames, code.co_freevars) for code in (one, other)]
-    return said[0] == said[1] and _same(one.co_consts, other.co_consts, compared)
+    return _runs_alike(one, other) and _same(one.co_consts, other.co_consts, compared)

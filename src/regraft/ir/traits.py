@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
+from typing import Any
+
+from .errors import IRError
 
 
 class Trait(Enum):
@@ -27,3 +31,12 @@ class Precision(Enum):
     LEADS = "sums products: narrow operands do little harm where the sums are wide"
     FOLLOWS = "gives elements of its operands, or numbers one rounding away from them: it is as precise as they are"
     KEEPS = "loses more than one rounding in a narrow dtype, or overflows early: its operands stay in float32"
+
+
+def check_declared(name: str, traits: Iterable[Any], torch: str | None) -> None:
+    """Raise `IRError` unless what a declaration of operator ``name`` says are traits, and a name in PyTorch."""
+    for trait in traits:
+        if not isinstance(trait, Trait):
+            raise IRError(f"operator {name!r}: {trait!r} is no trait; they are rx.Trait.ELEMENTWISE and the like")
+    if torch is not None and "::" not in torch:
+        raise IRError(f'operator {name!r}: torch={torch!r} names no operator; write "namespace::name"')

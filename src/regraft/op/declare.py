@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any
 
-from ..ir.errors import IRError, OpTypeError
+from ..ir.errors import IRError, OpTypeError, RegraftError
 from ..ir.op import REQUIRED, Call, GradientRule, Op, Reference, Trait, TypeRule
 from ..ir.types import Type
 
@@ -82,9 +82,13 @@ def _type_of_meaning(call: Call) -> Type:
         return decompose(call).value.ty
     except DecomposeError as error:
         raise OpTypeError(
-            f"{call.op.name}: the type of the result cannot be worked out by the reference: {error}; "
-            "declare the operator with infer="
+            f"{call.op.name}: the type of the result cannot be worked out by the reference: {error}; or declare the "
+            "operator with infer="
         ) from error
+    except RegraftError:
+        raise
+    except Exception as error:  # whatever the function of a user raises
+        raise OpTypeError(f"{call.op.name}: its reference raised {type(error).__name__}: {error}") from error
 
 
 def meaning_of(name: str, xp: Any, *operands: Any, **attributes: Any) -> Any:

@@ -83,11 +83,16 @@ def record(call: Call, recorder: Recorder) -> Expr:
     try:
         return _result(op.reference(ProgramNamespace(recorder), *operands, **call.attrs))
     except (TypeError, AttributeError) as error:
-        types = ", ".join(repr(arg.ty) for arg in call.args)
-        raise DecomposeError(
-            f"{op.name} of ({types}) can be written as other operators only where the sizes it works with are known; "
-            f"give them values with BindSymbolicVars: {error}"
-        ) from error
+        raise DecomposeError(_cannot(op, call, error)) from error
+
+
+def _cannot(op: Op, call: Call, error: Exception) -> str:
+    """Why the meaning of ``call`` could not be run over expressions."""
+    types = ", ".join(repr(arg.ty) for arg in call.args)
+    said = f"{op.name} of ({types}) cannot be written as other operators: {error}"
+    if "symbolic" in str(error) or "Sym" in str(error):
+        return f"{said}; give the size a value with BindSymbolicVars"
+    return said
 
 
 def _operand(arg: Expr, recorder: Recorder) -> Any:

@@ -18,6 +18,7 @@ from ..ir.errors import OpTypeError, RegraftError
 from ..ir.expr import Constant, DataTypeImm, Expr, PrimValue, ShapeExpr, StringImm, Tuple, TupleGetItem, Var
 from ..ir.op import Call, Op
 from ..ir.types import TensorType
+from .semantics import numpy_of
 from .settle import is_settled, strict
 
 MOST_ELEMENTS: Final = 1 << 22
@@ -128,7 +129,7 @@ class Evaluator:
             operands += [None] * (len(op.operands) - len(operands))
         attributes = {name: self._plain(value) for name, value in call.attrs.items()}
         with np.errstate(all="ignore"):
-            return op.reference(np, *operands, **attributes)
+            return op.reference(numpy_of(op), *operands, **attributes)
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, tuple):

@@ -14,6 +14,7 @@ from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple
 from ..ir.op import Call, Op, Trait
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType
+from .semantics import numpy_of
 from .settle import is_settled
 
 _MOST_ELEMENTS: Final = 4096
@@ -41,7 +42,7 @@ def folded(call: Call) -> Constant | None:
     if not op.variadic:
         operands += [None] * (len(op.operands) - len(operands))
     with np.errstate(all="ignore"):
-        return Constant(TensorData(np.asarray(op.reference(np, *operands, **call.attrs))))
+        return Constant(TensorData(np.asarray(op.reference(numpy_of(op), *operands, **call.attrs))))
 
 
 def _is_strict(call: Call) -> bool:

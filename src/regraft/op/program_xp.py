@@ -8,202 +8,25 @@ of a file. Composite operators are not called here, so decomposing what comes ou
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, cast
+from math import e, inf, nan, pi
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import numpy as np
 
 from .. import op as ops
-from ..ir.dims import Dim, SymExpr, SymVar
-from ..ir.dtypes import DTYPES, as_dtype, numpy_dtype
-from ..ir.errors import RegraftError
-from ..ir.expr import Expr, PrimValue, ShapeExpr, Tuple, const
+from ..ir.dims import SymExpr, SymVar
+from ..ir.dtypes import DTYPES, as_dtype, is_bool, is_integer, is_unsigned
+from ..ir.expr import Expr, ShapeExpr, const
 from ..ir.op import Op
-from ..ir.types import ShapeType, TensorType, Type
+from ..ir.types import ShapeType
+from .program_array import DecomposeError as DecomposeError
+from .program_array import ProgramArray as ProgramArray
+from .program_array import Recorder as Recorder
+from .program_functions import FUNCTIONS, LINEAR_ALGEBRA
 from .semantics import PROGRAM as NAME
-
-
-class DecomposeError(RegraftError, ValueError):
-    """A call that cannot be written as a program of primitives; the message says what is not known, or missing."""
-
-
-class Recorder(Protocol):
-    """Where a program is written down, call by call."""
-
-    def emit(self, value: Expr, /) -> Expr:
-        """A leaf that stands for the value of ``value``, a call over leaves."""
-        ...
-
-    def match_cast(self, value: Expr, ty: Type, /) -> Expr:
-        """``value``, which is of type ``ty`` as the program runs; its new size variables may be used from here on."""
-        ...
-
-
-def _alone(function: Callable[..., Expr]) -> Callable[[ProgramArray], ProgramArray]:
-    """The method of an array that is a function of it."""
-    return lambda self: self.made(function(self.expr))
-
-
-def _with_other(function: Callable[..., Expr]) -> Callable[[ProgramArray, Any], ProgramArray]:
-    """The method that is a function of an array and another operand."""
-    return lambda self, other: self.combined(function, other)
-
-
-def _reflected(function: Callable[..., Expr]) -> Callable[[ProgramArray, Any], ProgramArray]:
-    """The method that is a function of another operand, which is no array, and an array."""
-    return lambda self, other: self.made(function(self.beside(other), self.expr))
-
-
-class ProgramArray:
-    """A tensor of the program, with the operators of an array. ``recorder`` writes down what is computed from it."""
-
-    __slots__ = ("expr", "recorder")
-    __array_ufunc__ = None  # NumPy scalars leave the operation to the methods below
-    device: Final = "cpu"
-
-    def __init__(self, recorder: Recorder, expr: Expr) -> None:
-        self.recorder = recorder
-        self.expr = expr
-
-    @property
-    def dtype(self) -> str:
-        """The name of the dtype."""
-        dtype = self._type().dtype
-        if dtype is None:
-            raise DecomposeError(f"the dtype of {self.expr!r} is not known; state it with a match_cast")
-        return dtype
-
-    @property
-    def ndim(self) -> int:
-        """The rank, which must be known."""
-        ndim = self._type().ndim
-        if ndim < 0:
-            raise DecomposeError(f"the rank of {self.expr!r} is not known; state its shape with a match_cast")
-        return ndim
-
-    @property
-    def shape(self) -> tuple[Dim, ...]:
-        """The sizes; those that are not known get names. The rank must be known."""
-        ty = self._type()
-        if ty.shape is not None:
-            return ty.shape
-        sizes = tuple([SymVar(f"size{axis}") for axis in range(self.ndim)])
-        self.expr = self.recorder.match_cast(self.expr, TensorType(sizes, ty.dtype))
-        return sizes
-
-    @property
-    def size(self) -> Dim:
-        """How many elements there are."""
-        count: Dim = 1
-        for size in self.shape:
-            count = count * size
-        return count
-
-    def _type(self) -> TensorType:
-        ty = self.expr.ty
-        if not isinstance(ty, TensorType):
-            raise DecomposeError(f"{self.expr!r} is {ty!r}; it has to be known that it is a tensor: add a match_cast")
-        return ty
-
-    def made(self, value: Expr) -> ProgramArray:
-        """The value of a call, as an array."""
-        return ProgramArray(self.recorder, self.recorder.emit(value))
-
-    def beside(self, other: Any) -> Expr:
-        """``other`` as an operand beside this array: numbers in its dtype."""
-        if isinstance(other, ProgramArray):
-            return other.expr
-        if isinstance(other, SymExpr):
-            size = self.recorder.emit(ops.shape_to_tensor(ShapeExpr([other])))
-            scalar = self.recorder.emit(ops.reshape(size, ShapeExpr(())))
-            return scalar if self.dtype == "int64" else self.recorder.emit(ops.astype(scalar, self.dtype))
-        return const(np.asarray(other), self.dtype)
-
-    def combined(self, function: Callable[..., Expr], other: Any) -> ProgramArray:
-        """A function of this array and another, in the dtype that holds both."""
-        if isinstance(other, ProgramArray) and other.dtype != self.dtype:
-            common = as_dtype(np.result_type(numpy_dtype(self.dtype), numpy_dtype(other.dtype)))
-            left, right = (self.made(ops.astype(x.expr, common)) for x in (self, other))
-            return self.made(function(left.expr, right.expr))
-        return self.made(function(self.expr, self.beside(other)))
-
-    __add__ = _with_other(ops.add)
-    __radd__ = _reflected(ops.add)
-    __sub__ = _with_other(ops.subtract)
-    __rsub__ = _reflected(ops.subtract)
-    __mul__ = _with_other(ops.multiply)
-    __rmul__ = _reflected(ops.multiply)
-    __truediv__ = _with_other(ops.divide)
-    __rtruediv__ = _reflected(ops.divide)
-    __floordiv__ = _with_other(ops.floor_divide)
-    __rfloordiv__ = _reflected(ops.floor_divide)
-    __mod__ = _with_other(ops.floor_mod)
-    __rmod__ = _reflected(ops.floor_mod)
-    __pow__ = _with_other(ops.power)
-    __rpow__ = _reflected(ops.power)
-    __matmul__ = _with_other(ops.matmul)
-    __and__ = _with_other(ops.bitwise_and)
-    __rand__ = _reflected(ops.bitwise_and)
-    __or__ = _with_other(ops.bitwise_or)
-    __ror__ = _reflected(ops.bitwise_or)
-    __xor__ = _with_other(ops.bitwise_xor)
-    __rxor__ = _reflected(ops.bitwise_xor)
-    __lshift__ = _with_other(ops.left_shift)
-    __rshift__ = _with_other(ops.right_shift)
-    __lt__ = _with_other(ops.less)
-    __le__ = _with_other(ops.less_equal)
-    __gt__ = _with_other(ops.greater)
-    __ge__ = _with_other(ops.greater_equal)
-    __neg__ = _alone(ops.negative)
-    __abs__ = _alone(ops.abs)
-    __invert__ = _alone(ops.bitwise_not)
-
-    def __eq__(self, other: Any) -> ProgramArray:  # type: ignore[override]
-        return self.combined(ops.equal, other)
-
-    def __ne__(self, other: Any) -> ProgramArray:  # type: ignore[override]
-        return self.combined(ops.not_equal, other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __getitem__(self, index: Any) -> ProgramArray:
-        items: tuple[Any, ...] = cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,)
-        arrays = [item.expr for item in items if isinstance(item, ProgramArray)]
-        if arrays:
-            return self.made(ops.index_tensor(self.expr, Tuple(arrays)))
-        rank = self.ndim
-        if Ellipsis in [item for item in items if not isinstance(item, slice)]:
-            place = next(i for i, item in enumerate(items) if item is Ellipsis)
-            filler = (slice(None),) * (rank - len(items) + 1)
-            items = (*items[:place], *filler, *items[place + 1 :])
-        result = self
-        axis = 0
-        for item in items:
-            if isinstance(item, slice):
-                result = result._sliced(axis, cast("slice[Any, Any, Any]", item))
-                axis += 1
-            else:
-                taken = PrimValue(operator.index(item))
-                result = result.made(ops.take(result.expr, taken, axis))
-        return result
-
-    def _sliced(self, axis: int, part: slice[Any, Any, Any]) -> ProgramArray:
-        if part == slice(None):
-            return self
-        start, stop, step = part.start or 0, part.stop, part.step or 1
-        end = self.shape[axis] if stop is None else stop
-        return self.made(ops.strided_slice(self.expr, (axis,), (start,), (end,), (step,)))
-
-    def __setitem__(self, rows: ProgramArray, updates: ProgramArray) -> None:
-        """``self[rows] = updates``, for one array of indices into the first axis."""
-        self.put(rows, updates, "update")
-
-    def put(self, rows: ProgramArray, updates: ProgramArray, reduction: Any) -> None:
-        """Fold ``updates`` into the rows of that number."""
-        places = self.made(ops.expand_dims(rows.expr, -1))
-        self.expr = self.made(ops.scatter_nd(self.expr, places.expr, updates.expr, reduction)).expr
 
 
 class _Folding:
@@ -222,14 +45,6 @@ class _Folding:
     def at(self, data: ProgramArray, rows: ProgramArray, updates: ProgramArray) -> None:
         """``data[rows] = function(data[rows], updates)``, every update counting."""
         data.put(rows, updates, self._reduction)
-
-
-class _IntegerLimits:
-    __slots__ = ("max", "min")
-
-    def __init__(self, dtype: str) -> None:
-        limits = np.iinfo(dtype)
-        self.min, self.max = int(limits.min), int(limits.max)
 
 
 _ONE: Final[dict[str, Callable[..., Expr]]] = {
@@ -291,8 +106,6 @@ _TWO: Final[dict[str, Callable[..., Expr]]] = {
 }
 """Functions of two arrays, either of which may be a number."""
 _REDUCTIONS: Final[dict[str, Callable[..., Expr]]] = {
-    "all": ops.min,
-    "any": ops.max,
     "argmax": ops.argmax,
     "argmin": ops.argmin,
     "max": ops.max,
@@ -308,10 +121,18 @@ _FOLDINGS: Final[dict[str, tuple[Callable[..., Expr], str]]] = {
 }
 
 
+def _summed(dtype: str) -> str:
+    """The dtype that a sum over elements of ``dtype`` has by default."""
+    if is_bool(dtype) or (is_integer(dtype) and not is_unsigned(dtype)):
+        return "int64"
+    return "uint64" if is_integer(dtype) else dtype
+
+
 class ProgramNamespace:
-    """The functions of the array API that reference semantics call, over `ProgramArray`."""
+    """The functions of the array API over `ProgramArray`: those that are one operator, and `program_functions`."""
 
     __name__ = NAME
+    e, inf, nan, newaxis, pi = e, inf, nan, None, pi
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder: Final = recorder
@@ -327,7 +148,11 @@ class ProgramNamespace:
             return partial(self._reduced, _REDUCTIONS[name])
         if name in _FOLDINGS:
             return _Folding(self, *_FOLDINGS[name])
-        raise DecomposeError(f"no operator is the array function {name}")
+        if name in FUNCTIONS:
+            return partial(FUNCTIONS[name], self)
+        if name == "linalg":
+            return SimpleNamespace(**{key: partial(function, self) for key, function in LINEAR_ALGEBRA.items()})
+        raise DecomposeError(f"there is no xp.{name} over expressions; use functions of the array API standard")
 
     # --- between arrays and expressions
 
@@ -380,11 +205,15 @@ class ProgramNamespace:
         """A copy, which may be written to."""
         return ProgramArray(self._recorder, x.expr)
 
-    def arange(self, count: Dim, dtype: Any = None, device: Any = None) -> ProgramArray:
-        """The numbers from 0 up to ``count``."""
-        if isinstance(count, int):
-            return self.asarray(np.arange(count), dtype or "int64")
-        return self.emit(ops.arange(count, dtype=dtype or "int64"))
+    def arange(
+        self, start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, device: Any = None
+    ) -> ProgramArray:
+        """The numbers from ``start``, or 0, up to ``stop``."""
+        first, last = (0, start) if stop is None else (start, stop)
+        if not any(isinstance(bound, SymExpr) for bound in (first, last, step)):
+            numbers = cast("Any", np.arange)(first, last, step)
+            return self.asarray(numbers, dtype or ("int64" if numbers.dtype.kind == "i" else None))
+        return self.emit(ops.arange(first, last, step, dtype=dtype or "int64"))
 
     def full(self, shape: Any, value: float, dtype: Any = None, device: Any = None) -> ProgramArray:
         """An array of one number."""
@@ -412,10 +241,6 @@ class ProgramNamespace:
         """Ones of the shape of ``x``."""
         return self.full_like(x, 1, dtype)
 
-    def iinfo(self, dtype: Any) -> _IntegerLimits:
-        """The least and greatest number of an integer dtype."""
-        return _IntegerLimits(dtype)
-
     # --- elementwise
 
     def astype(self, x: ProgramArray, dtype: Any) -> ProgramArray:
@@ -423,13 +248,17 @@ class ProgramNamespace:
         return x if as_dtype(dtype) == x.dtype else self.emit(ops.astype(x.expr, as_dtype(dtype)))
 
     def where(self, condition: ProgramArray, x1: Any, x2: Any) -> ProgramArray:
-        """``x1`` where the condition holds, else ``x2``."""
-        like = x1 if isinstance(x1, ProgramArray) else x2
-        return self.emit(ops.where(condition.expr, like.beside(x1), like.beside(x2)))
+        """``x1`` where the condition holds, else ``x2``; one of them may be a number."""
+        if not isinstance(x1, ProgramArray):
+            if not isinstance(x2, ProgramArray):
+                raise DecomposeError("of what xp.where chooses from, one is an array: xp.full_like(x, number)")
+            return self.emit(ops.where(condition.expr, x2.beside(x1), x2.expr))
+        return x1.combined(partial(ops.where, condition.expr), x2)
 
-    def clip(self, x: ProgramArray, low: Any, high: Any) -> ProgramArray:
-        """``x`` limited to an interval."""
-        return self.minimum(self.maximum(x, low), high)
+    def clip(self, x: ProgramArray, min: Any = None, max: Any = None) -> ProgramArray:
+        """``x`` limited to an interval, either end of which may be open."""
+        x = x if min is None else self.maximum(x, min)
+        return x if max is None else self.minimum(x, max)
 
     def log1p(self, x: ProgramArray) -> ProgramArray:
         """``log(1 + x)``, exact for small ``x`` too: the rounding of ``1 + x`` is divided out."""
@@ -468,7 +297,7 @@ class ProgramNamespace:
 
     def matrix_transpose(self, x: ProgramArray) -> ProgramArray:
         """``x`` with its last two axes swapped."""
-        return self.permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+        return x.mT
 
     def moveaxis(self, x: ProgramArray, source: int, destination: int) -> ProgramArray:
         """``x`` with one axis in another place."""
@@ -503,9 +332,10 @@ class ProgramNamespace:
         """Arrays one after another along a new axis."""
         return self.emit(ops.stack([x.expr for x in arrays], axis))
 
-    def flip(self, x: ProgramArray, axis: int | Sequence[int]) -> ProgramArray:
-        """``x`` in reverse order along axes."""
-        for one in axis if isinstance(axis, Sequence) else (axis,):
+    def flip(self, x: ProgramArray, axis: int | Sequence[int] | None = None) -> ProgramArray:
+        """``x`` in reverse order along axes, or along all."""
+        axes = range(x.ndim) if axis is None else axis
+        for one in axes if isinstance(axes, Sequence) else (axes,):
             x = self.emit(ops.flip(x.expr, one))
         return x
 
@@ -517,8 +347,8 @@ class ProgramNamespace:
         """``x`` several times, along each axis."""
         return self.emit(ops.tile(x.expr, repetitions))
 
-    def take(self, x: ProgramArray, indices: ProgramArray, axis: int = 0) -> ProgramArray:
-        """Elements of ``x`` by number, along an axis."""
+    def take(self, x: ProgramArray, indices: ProgramArray, axis: int | None = None) -> ProgramArray:
+        """Elements of ``x`` by number, along an axis, which may be left out if there is but one."""
         return self.emit(ops.take(x.expr, indices.expr, axis=axis))
 
     def take_along_axis(self, x: ProgramArray, indices: ProgramArray, axis: int = -1) -> ProgramArray:
@@ -528,29 +358,51 @@ class ProgramNamespace:
     # --- folding
 
     def sum(self, x: ProgramArray, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> ProgramArray:
-        """The sum over axes, in the dtype of ``x``, or in ``dtype``."""
-        return self.emit(ops.sum(self.astype(x, dtype or x.dtype).expr, axis, keepdims))
+        """The sum over axes, in ``dtype``, or in that of ``x``, where integers become as wide as there are."""
+        return self.emit(ops.sum(self.astype(x, dtype or _summed(x.dtype)).expr, axis, keepdims))
 
     def prod(self, x: ProgramArray, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> ProgramArray:
-        """The product over axes, in the dtype of ``x``, or in ``dtype``."""
-        return self.emit(ops.prod(self.astype(x, dtype or x.dtype).expr, axis, keepdims))
+        """The product over axes, in ``dtype``, or in that of ``x``, where integers become as wide as there are."""
+        return self.emit(ops.prod(self.astype(x, dtype or _summed(x.dtype)).expr, axis, keepdims))
+
+    def any(self, x: ProgramArray, axis: Any = None, keepdims: bool = False) -> ProgramArray:
+        """Whether an element over axes is other than 0."""
+        return self.emit(ops.max(self.astype(x, "bool").expr, axis, keepdims))
+
+    def all(self, x: ProgramArray, axis: Any = None, keepdims: bool = False) -> ProgramArray:
+        """Whether all elements over axes are other than 0."""
+        return self.emit(ops.min(self.astype(x, "bool").expr, axis, keepdims))
 
     def _reduced(
         self, function: Callable[..., Expr], x: ProgramArray, axis: Any = None, keepdims: bool = False
     ) -> ProgramArray:
         return self.emit(function(x.expr, axis, keepdims))
 
-    def argsort(self, x: ProgramArray, axis: int = -1, stable: bool = True) -> ProgramArray:
+    def argsort(self, x: ProgramArray, axis: int = -1, descending: bool = False, stable: bool = True) -> ProgramArray:
         """Where the elements in order stand."""
-        return self.emit(ops.argsort(x.expr, axis, dtype="int64"))
+        return self.emit(ops.argsort(x.expr, axis, descending, dtype="int64"))
 
-    def cumulative_sum(self, x: ProgramArray, axis: int = 0, dtype: Any = None) -> ProgramArray:
-        """Running sums."""
-        return self.emit(ops.cumsum(x.expr, axis, dtype))
+    def cumulative_sum(
+        self, x: ProgramArray, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    ) -> ProgramArray:
+        """Running sums; the first of them is 0 if the one before all elements is included."""
+        return self._running(ops.cumsum, x, axis, dtype, 0 if include_initial else None)
 
-    def cumulative_prod(self, x: ProgramArray, axis: int = 0, dtype: Any = None) -> ProgramArray:
-        """Running products."""
-        return self.emit(ops.cumprod(x.expr, axis, dtype))
+    def cumulative_prod(
+        self, x: ProgramArray, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    ) -> ProgramArray:
+        """Running products; the first of them is 1 if the one before all elements is included."""
+        return self._running(ops.cumprod, x, axis, dtype, 1 if include_initial else None)
+
+    def _running(
+        self, function: Callable[..., Expr], x: ProgramArray, axis: int | None, dtype: Any, first: int | None
+    ) -> ProgramArray:
+        along = 0 if axis is None else axis % x.ndim
+        found = self.emit(function(self.astype(x, dtype or _summed(x.dtype)).expr, along))
+        if first is None:
+            return found
+        edge = self.full([1 if place == along else size for place, size in enumerate(x.shape)], first, found.dtype)
+        return self.concat([edge, found], axis=along)
 
     def einsum(self, subscripts: str, *arrays: ProgramArray) -> ProgramArray:
         """Einstein's sum."""

@@ -90,7 +90,7 @@ def where_it_runs(module: IRModule) -> str:
     """Where a program runs that does not run here, for messages."""
     values = [binding.value for binding in iter_bindings(module)]
     ops = {value.op for value in values if isinstance(value, Call) and isinstance(value.op, Op)}
-    return ' (target="numpy" runs it)' if all(numpy_engine.runs(op) for op in ops) else ""
+    return ' (target="numpy" runs it)' if ops and all(numpy_engine.runs(op) for op in ops) else ""
 
 
 class _LazyFunction:

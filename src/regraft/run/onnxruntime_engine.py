@@ -164,7 +164,10 @@ def _open_session(lowered: LoweredFunction, name: str, options: _Options, elsewh
     if options.threads is not None:
         settings.intra_op_num_threads = options.threads
     for library in options.libraries:
-        settings.register_custom_ops_library(library)
+        try:
+            settings.register_custom_ops_library(library)
+        except Exception as error:  # as below
+            raise BuildError(f"custom_ops: ONNX Runtime cannot load {library}: {error}") from error
     if options.profile is not None:
         settings.enable_profiling = True
         settings.profile_file_prefix = options.profile[0]

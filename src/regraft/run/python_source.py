@@ -15,6 +15,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
+
 from ..ir.builder import NameSupply
 from ..ir.dtypes import itemsize
 from ..ir.expr import Constant, Expr, ExternFunc, GlobalVar, Var
@@ -22,6 +24,7 @@ from ..ir.kernels import kernels_of
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.tensor_data import TensorData
+from ..op.semantics import numpy_of
 from .checks import NameDtype
 from .errors import BuildError
 from .numpy_kernel import NumpyKernel
@@ -137,7 +140,9 @@ def runner(op: Op, dialect: Dialect) -> Callable[..., Any] | None:
     own = dialect.outside(op)
     if own is not None:
         return own
-    return None if op.reference is None else partial(op.reference, dialect.xp)
+    if op.reference is None:
+        return None
+    return partial(op.reference, numpy_of(op) if dialect.xp is np else dialect.xp)
 
 
 def _with_none(kernel: Callable[..., Any], op: Op) -> Callable[..., Any]:

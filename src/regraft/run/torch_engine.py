@@ -21,6 +21,7 @@ from .failures import located
 from .function_writer import FunctionWriter, write_module
 from .packed import LOWERINGS, helpers
 from .python_source import Dialect, Lowering, PythonModule
+from .torch_meanings import with_meanings
 from .torch_speed import AS_IT_IS, Speed, with_speed
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def compile_program(
     except (RuntimeError, AssertionError) as error:
         raise BuildError(f"PyTorch has no device {device!r}: {str(error).splitlines()[0]}") from None
     with collection_paused():
+        module = with_meanings(module)
         program = write_module(module, dialect(place), f"<regraft torch {next(serial)}>", verify_types=verify_types)
     return program, {name: _entry(program, name, function, place, speed) for name, function in module.items()}
 

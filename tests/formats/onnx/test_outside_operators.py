@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -168,9 +169,20 @@ def test_an_operator_that_no_runtime_at_hand_has_is_computed_by_its_meaning() ->
     x = rx.Var("x", rx.TensorType((3,), "float32"))
     function = rx.Function([x], rx.SeqExpr([], elsewhere(x)))
     np.testing.assert_array_equal(rx.build(function)["main"](np.ones(3, "float32")), np.full(3, 2, "float32"))
-    assert [node.domain for node in rx.to_onnx(function).graph.node] == ["com.elsewhere"]
+    model = rx.to_onnx(function)
+    assert [node.domain for node in model.graph.node] == ["com.elsewhere"]
+    # The file brings the meaning along, for runtimes that lack the operator.
+    [found] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": np.ones(3, "float32")})
+    np.testing.assert_array_equal(found, np.full(3, 2, "float32"))
 
 
 def test_a_library_of_operators_that_is_not_there_is_an_error() -> None:
     with pytest.raises(rx.RegraftError, match=r"there is no library /nowhere/ops\.so"):
         rx.build(program, custom_ops="/nowhere/ops.so")
+
+
+def test_a_library_of_operators_that_cannot_be_loaded_is_an_error(tmp_path: Path) -> None:
+    library = tmp_path / "ops.so"
+    library.write_text("no library")
+    with pytest.raises(rx.RegraftError, match=r"custom_ops: ONNX Runtime cannot load .*ops\.so"):
+        rx.build(program, custom_ops=library)["program"](np.ones((2, 3), "float32"), np.ones(3, "float32"))

@@ -1,8 +1,8 @@
 """Operators without an entry in the table: as the node that others know them by, or as a function of their meaning.
 
 A declared operator that names an operator of ONNX or of a runtime is written as that node. One that does not, or that
-the runtime at hand lacks, becomes an ONNX function whose body is its reference semantics. A foreign operator goes out
-as it came in.
+the runtime at hand may lack, is also an ONNX function of the file, whose body is its reference semantics: runtimes that
+have a kernel take that. A foreign operator goes out as it came in.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ....op.decompose import record
 from ....op.program_xp import DecomposeError
 from ...errors import ConvertError
 from ..attributes import onnx_attribute
-from .lowering import Lowered, Lowering, Outside, lowers_others, onnx_shape
+from .lowering import Lowered, Lowering, Outside, lowers_others, onnx_shape, widely_had
 
 if TYPE_CHECKING:
     from .writer import LoweredFunction
@@ -34,7 +34,7 @@ def _lower_declared(lowering: Lowering, call: Call) -> Lowered:
     op = call.op
     assert isinstance(op, Op)
     if op is lowering.outside.spelled_out:
-        return lowering.value(record(call, lowering))
+        return _spelled_out(lowering, call)
     if op.is_foreign and op.onnx is None:
         raise ConvertError(
             f"{op.name} is an operator of PyTorch, which ONNX does not have; declare it with rx.operator"
@@ -42,7 +42,7 @@ def _lower_declared(lowering: Lowering, call: Call) -> Lowered:
     if op.onnx is not None and (op.reference is None or lowering.outside.runtime_has(op.onnx)):
         return _as_node(lowering, call, op, "")
     if op.reference is not None and not lowering.outside.with_functions:
-        return lowering.value(record(call, lowering))
+        return _spelled_out(lowering, call)
     if op.reference is not None:
         return _as_function(lowering, call, op)
     raise ConvertError(
@@ -120,9 +120,18 @@ def _as_function(lowering: Lowering, call: Call, op: Op) -> Lowered:
             lowered = _body(op, types, call, graph.opset)
         except (ConvertError, DecomposeError, OpTypeError):
             # The sizes of the program at hand may say what those of a function cannot.
-            return lowering.value(record(call, lowering))
+            return _as_node(lowering, call, op, "") if _is_for_others(lowering, op) else _spelled_out(lowering, call)
         overload = graph.overloads[key] = _add_function(lowering, op, call, lowered)
     return _as_node(lowering, call, op, overload)
+
+
+def _is_for_others(lowering: Lowering, op: Op) -> bool:
+    """Whether the file is for whatever runtime has the operator that the declaration names."""
+    return op.onnx is not None and lowering.outside.runtime_has is widely_had
+
+
+def _spelled_out(lowering: Lowering, call: Call) -> Lowered:
+    return lowering.value(record(call, lowering))
 
 
 def _with_own_sizes(ty: Type, sizes: dict[Dim, Dim]) -> Type:

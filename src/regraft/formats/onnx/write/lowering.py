@@ -98,6 +98,15 @@ def nothing(_name: OnnxName) -> bool:
     return False
 
 
+_OF_RUNTIMES: Final = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
+"""Domains whose operators runtimes have, so that a file of them need not say what they compute."""
+
+
+def widely_had(name: OnnxName) -> bool:
+    """Whether a runtime that nobody names has an operator."""
+    return name.domain in _OF_RUNTIMES
+
+
 class Outside(NamedTuple):
     """What becomes of calls of operators that are no part of the vocabulary.
 
@@ -106,7 +115,7 @@ class Outside(NamedTuple):
     ``scans_capture``: whether the body of a `Scan` may read values from around it.
     """
 
-    runtime_has: Callable[[OnnxName], bool] = lambda _name: True
+    runtime_has: Callable[[OnnxName], bool] = widely_had
     with_functions: bool = True
     scans_capture: bool = True
     spelled_out: Op | None = None

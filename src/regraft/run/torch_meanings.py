@@ -1,0 +1,59 @@
+"""Operators of anyone's on PyTorch: their meanings as calls of the vocabulary, which has kernels here.
+
+Meanings follow the array API standard, and PyTorch's tensors do not in all of it: no slice of theirs runs backwards,
+and numbers without a dtype are float32. Written out over expressions, a meaning is the same on every engine.
+"""
+
+from __future__ import annotations
+
+from ..ir.expr import Expr
+from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.op import Call, Op
+from ..ir.types import Type, is_subtype
+from ..ir.visitor import walk
+from ..op.decompose import decompose, record
+
+
+def with_meanings(module: IRModule) -> IRModule:
+    """``module`` with such calls written out, where sizes and dtypes are known and PyTorch has no operator for them.
+
+    All others run by their reference semantics over PyTorch's own functions. Cost: linear in the bindings.
+    """
+    functions = {
+        name: _Writer().mutate(function)
+        for name, function in module.items()
+        if any(_has_meaning_alone(expr) for expr in walk(function))
+    }
+    return module.with_functions(functions) if functions else module
+
+
+class _Writer(ExprMutator):
+    """Writes a function again, and meanings where they are called: it is their recorder."""
+
+    def visit_call_(self, call: Call) -> Expr:
+        if not _has_meaning_alone(call) or not _is_program(call):
+            return call
+        value = record(call, self)
+        return value if is_subtype(value.ty, call.ty) is True else self.emit_match_cast(value, call.ty)
+
+    def match_cast(self, value: Expr, ty: Type) -> Expr:
+        """As a recorder of decompositions does."""
+        return self.emit_match_cast(value, ty)
+
+
+def _has_meaning_alone(expr: Expr) -> bool:
+    """Whether ``expr`` calls an operator of anyone's of which PyTorch knows no more than its reference semantics."""
+    if not isinstance(expr, Call) or not isinstance(expr.op, Op):
+        return False
+    op = expr.op
+    return op.is_open and op.reference is not None and op.torch is None and "torch" not in op.kernels
+
+
+def _is_program(call: Call) -> bool:
+    """Whether the meaning of a call can be written out, which sizes that only the run knows may forbid."""
+    try:
+        decompose(call)
+    except ValueError:
+        return False
+    return True
