@@ -75,8 +75,11 @@ def compile_program(
     return program, {name: _entry(program, name, function, place, speed) for name, function in module.items()}
 
 
-def dialect(device: torch.device | None) -> Dialect:
-    """How programs are written for PyTorch, with constants and new tensors on ``device``."""
+def dialect(device: torch.device | None, *, goes_out: bool = False) -> Dialect:
+    """How programs are written for PyTorch, with constants and new tensors on ``device``.
+
+    ``goes_out``: with the operators that PyTorch's own tools look for, where these differ in the last place.
+    """
     import torch
 
     from ..formats.torch.outside import torch_operator
@@ -84,7 +87,7 @@ def dialect(device: torch.device | None) -> Dialect:
     from . import torch_namespace as xp
     from .torch_arrays import as_constant, over_tensors, tensor_dtype
     from .torch_calls import choose, default_device, is_aten, write_extern
-    from .torch_kernels import KERNELS
+    from .torch_kernels import KERNELS, quantization
     from .torch_loops import loop
 
     def allocate(shape: tuple[int, ...], dtype: str) -> Any:
@@ -93,9 +96,10 @@ def dialect(device: torch.device | None) -> Dialect:
     def constant(data: Any) -> Any:
         return as_constant(data, device)
 
-    names = {name: f"torch_{name.removeprefix('relax.').replace('.', '_')}" for name in KERNELS}
+    table = {**KERNELS, **quantization.KERNELS} if goes_out else KERNELS
+    names = {name: f"torch_{name.removeprefix('relax.').replace('.', '_')}" for name in table}
     lowerings = {name: Lowering(partial(_write_kernel, text)) for name, text in names.items()}
-    kernels = {text: KERNELS[name] for name, text in names.items()}
+    kernels = {text: table[name] for name, text in names.items()}
     tools = {
         **helpers(allocate, torch.clone, loop),
         **kernels,

@@ -70,7 +70,7 @@ class RegraftModule(torch.nn.Module):
         with collection_paused():
             lifted = lift_constants(restore_calls(module))
             filename = f"<regraft torch module {next(serial)}>"
-            program = write_module(lifted.module, dialect(None), filename, verify_types=False)
+            program = write_module(lifted.module, dialect(None, goes_out=True), filename, verify_types=False)
 
         def explain(error: Exception) -> Exception:
             return located(program, name, error)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 import torch.ao.quantization.fx._decomposed  # declares the operators
 
 import regraft as rx
+from regraft.formats.errors import ConvertError
+from regraft.script import relax as R
 
 Q = torch.ops.quantized_decomposed
 
@@ -39,18 +44,86 @@ class Whole(torch.nn.Module):
         return torch._int_mm((x * 40).to(torch.int8), self.weight) * 0.01
 
 
-@pytest.mark.parametrize(("build", "shape"), [(Quantized, (4, 8)), (Whole, (32, 32))])
-def test_a_quantized_layer_is_read_and_comes_back(build: type[torch.nn.Module], shape: tuple[int, int]) -> None:
+class Dynamic(torch.nn.Module):
+    """A linear layer whose activations get the scale that fits them, as PT2E writes it; ``symmetric``: around 0."""
+
+    def __init__(self, symmetric: bool = False) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 5)
+        self.symmetric = symmetric
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        choose = Q.choose_qparams_symmetric.tensor if self.symmetric else Q.choose_qparams.tensor
+        limits = (-127, 127, torch.int8) if self.symmetric else (0, 255, torch.uint8)
+        scale, zero_point = choose(x, *limits[:2], 1e-5, limits[2])
+        q = Q.quantize_per_tensor.tensor(x, scale, zero_point, *limits)
+        return self.linear(Q.dequantize_per_tensor.tensor(q, scale, zero_point, *limits))
+
+
+class Rows(torch.nn.Module):
+    """Activations quantized row by row, by operators that have no meaning here but PyTorch's own."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scales, zero_points = Q.choose_qparams_per_token_asymmetric(x, torch.int8)
+        q = Q.quantize_per_token(x, scales, zero_points, -128, 127, torch.int8)
+        return Q.dequantize_per_token(q, scales, zero_points, -128, 127, torch.int8, torch.float32)
+
+
+def _symmetric() -> Dynamic:
+    return Dynamic(symmetric=True)
+
+
+@pytest.mark.parametrize(
+    ("build", "shape"),
+    [(Quantized, (4, 8)), (Whole, (32, 32)), (Dynamic, (4, 8)), (_symmetric, (4, 8)), (Rows, (4, 8))],
+)
+def test_a_quantized_layer_is_read_and_comes_back(build: Callable[[], torch.nn.Module], shape: tuple[int, int]) -> None:
     torch.manual_seed(0)
     model, x = build().eval(), torch.randn(shape)
     program = torch.export.export(model, (x,))
     module = rx.from_torch(program)
-    for target in ("numpy", "torch"):
-        found = rx.build(module, target=target)["main"](x)
-        np.testing.assert_allclose(found, model(x), rtol=1e-5, atol=1e-5)
+    wanted = model(x).detach()
+    for target in ("numpy", "torch", "onnxruntime"):
+        found = torch.as_tensor(rx.build(module, target=target)["main"](x)).detach()
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
     result = rx.optimize(program)
     torch.testing.assert_close(result.module()(x), model(x))
     before, after = ([str(n.target) for n in p.graph.nodes if n.op == "call_function"] for p in (program, result))
     assert [name for name in after if "quant" in name or "_int_mm" in name] == [
         name for name in before if "quant" in name or "_int_mm" in name
     ]
+
+
+@R.function
+def quantized(x: R.Tensor(("n", 8), "float32"), w: R.Tensor((8, 5), "int8"), s: R.Tensor((5,), "float32")):
+    with R.dataflow():
+        q = R.quantize(x, R.const(0.25, "float32"), R.const(3, "uint8"), out_dtype="uint8")
+        d = R.dequantize(q, R.const(0.25, "float32"), R.const(3, "uint8"))
+        y = R.matmul(d, R.dequantize(w, s, R.const([0, 1, 2, 3, 4], "int8"), axis=1))
+        R.output(y)
+    return y
+
+
+def test_quantized_programs_go_out_in_the_operators_of_pt2e() -> None:
+    from regraft.run.torch_export import export_torch
+
+    x, w, s = torch.randn(6, 8), torch.randint(-128, 128, (8, 5), dtype=torch.int8), torch.rand(5)
+    program = export_torch(rx.to_torch(quantized, "quantized"))
+    names = [str(node.target) for node in program.graph.nodes if "quantized" in str(node.target)]
+    assert names == [
+        "quantized_decomposed.quantize_per_tensor.tensor",
+        "quantized_decomposed.dequantize_per_tensor.tensor",
+        "quantized_decomposed.dequantize_per_channel.default",
+    ]
+    wanted = rx.build(quantized, target="numpy")["quantized"](x.numpy(), w.numpy(), s.numpy())
+    # A quarter is exact, so that dividing by it and multiplying by 4 is the same.
+    np.testing.assert_allclose(program.module()(x, w, s), np.asarray(wanted), rtol=1e-5, atol=1e-5)
+
+
+def test_packed_weights_of_eager_quantization_are_refused_with_what_to_do() -> None:
+    layer = torch.nn.Sequential(torch.nn.Linear(8, 4)).eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        packed = torch.ao.quantization.quantize_dynamic(layer, {torch.nn.Linear}, dtype=torch.qint8)
+    with pytest.raises(ConvertError, match="quantize the model with PT2E or torchao"):
+        rx.from_torch(packed, (torch.randn(2, 8),))

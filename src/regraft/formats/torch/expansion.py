@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import torch
 from torch.utils import _pytree as pytree
@@ -125,4 +125,22 @@ def _tables() -> tuple[Mapping[Any, Callable[..., Any]], Mapping[Any, Callable[.
 def _rule(operator: Any) -> Callable[..., Any] | None:
     single, composite = _tables()
     rule = single.get(operator)
-    return composite[operator] if rule is None and operator in composite else rule
+    if rule is None and operator in composite:
+        return composite[operator]
+    return rule or _rule_of_library(operator)
+
+
+def _rule_of_library(operator: Any) -> Callable[..., Any] | None:
+    """What an operator beside ATen is made of: PyTorch's functions for PT2E, or what the library registered so."""
+    if getattr(operator, "namespace", "aten") == _QUANTIZED:
+        from torch.ao.quantization.fx import _decomposed
+
+        name, _, overload = str(operator).removeprefix(f"{_QUANTIZED}.").partition(".")
+        return getattr(_decomposed, name if overload == "default" else f"{name}_{overload}", None)
+    if isinstance(operator, torch._ops.OpOverload) and operator.namespace not in ("aten", "prim"):  # pyright: ignore[reportPrivateUsage]
+        key = torch._C.DispatchKey.CompositeImplicitAutograd  # pyright: ignore[reportPrivateUsage, reportUnknownVariableType, reportUnknownMemberType, reportAttributeAccessIssue]
+        return cast(Any, operator).decompose if operator.has_kernel_for_dispatch_key(key) else None
+    return None
+
+
+_QUANTIZED: Final = "quantized_decomposed"

@@ -20,6 +20,8 @@ from ..errors import ConvertError
 from .quiet import quiet
 
 _REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
+_PART_OF_SUBCLASS: Final = "export.access_subclass_inner_tensor.default"
+"""What takes a plain tensor out of one of several, such as torchao's quantized weights."""
 IGNORED: Final = dict.fromkeys(
     (
         "aten._assert_async.msg",
@@ -48,6 +50,8 @@ _HINTS: Final = {
     "or promise a bound with torch._check",
     "data-dependent": "control flow depends on the values of tensors; write it with torch.cond or torch.where, or "
     "promise a bound with torch._check",
+    "torch.classes.quantized": "weights that eager quantization has packed cannot be exported; quantize the model with "
+    "PT2E or torchao instead",
     "Constraints violated": "a size was declared dynamic, but the model needs it fixed; leave it out of dynamic_shapes",
 }
 _RAISED_AT: Final = re.compile(r'following call raised this error:\n\s*File "([^"]+)", line (\d+)')
@@ -140,7 +144,7 @@ def _has_effect(node: torch.fx.Node) -> bool:
     schema = getattr(node.target, "_schema", None)
     if getattr(schema, "is_mutable", False):
         return True
-    return getattr(node.target, "__name__", "") in _REGIONS
+    return getattr(node.target, "__name__", "") in _REGIONS or str(node.target) == _PART_OF_SUBCLASS
 
 
 def is_operator(target: Any) -> bool:

@@ -13,6 +13,7 @@ from ...ir.expr import Expr, Tuple
 from ...ir.op import Call, Op
 from ...ir.types import Type
 from .context import Unsupported
+from .tensors import dtype_name, torch_dtype
 
 _PYTORCH: Final = frozenset({"aten", "prim", "prims", "quantized", "inductor", "higher_order", "profiler", "_c10d"})
 """The namespaces of PyTorch's own operators: one without a handler there is unsupported."""
@@ -75,7 +76,9 @@ def _attribute(name: str, value: Any) -> Any:
             return value
         case list() | tuple():
             return tuple([_attribute(name, item) for item in cast("Sequence[Any]", value)])
-        case torch.dtype() | torch.device() | torch.layout() | torch.memory_format():
+        case torch.dtype():
+            return dtype_name(value)
+        case torch.device() | torch.layout() | torch.memory_format():
             raise Unsupported(f"its argument {name} is {value}, which an attribute cannot hold")
         case _:
             raise Unsupported(f"its argument {name} is a {type(value).__name__}, which an attribute cannot hold")
@@ -92,9 +95,13 @@ def torch_operator(op: Op) -> Callable[..., Any] | None:
     except AttributeError:
         return None
     tensors = [argument.name for argument in found._schema.arguments if "Tensor" in str(argument.type)]
+    dtypes = [argument.name for argument in found._schema.arguments if "ScalarType" in str(argument.real_type)]
 
     def run(*operands: Any, **attributes: Any) -> Any:
         given = [*operands, *[None] * (len(tensors) - len(operands))]
+        for name in dtypes:
+            if isinstance(attributes.get(name), str):
+                attributes[name] = torch_dtype(attributes[name])
         return found(**{name: _given(value) for name, value in zip(tensors, given, strict=True)}, **attributes)
 
     return run

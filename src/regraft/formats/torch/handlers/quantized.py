@@ -91,3 +91,32 @@ def _dequantize_channel(
 @converts("_int_mm")
 def _whole_product(context: Context, x: Expr, other: Expr) -> Expr:
     return R.matmul(x, other, out_dtype="int32")
+
+
+@converts("choose_qparams.tensor", namespace=_NAMESPACE)
+def _choose(context: Context, x: Expr, qmin: int, qmax: int, eps: float, dtype: Any) -> tuple[Expr, Expr]:
+    least, greatest = _range(context, x)
+    scale = context.emit(R.maximum((greatest - least) / const(float(qmax - qmin), "float32"), const(eps, "float32")))
+    places = const(float(qmin), "float32") - R.round(least / scale)
+    return _one(scale, "float64"), _one(R.clip(places, float(qmin), float(qmax)), "int64")
+
+
+@converts("choose_qparams_symmetric.tensor", namespace=_NAMESPACE)
+def _choose_symmetric(context: Context, x: Expr, qmin: int, qmax: int, eps: float, dtype: Any) -> tuple[Expr, Expr]:
+    least, greatest = _range(context, x)
+    half = const((qmax - qmin) / 2, "float32")
+    scale = R.maximum(R.maximum(R.negative(least), greatest) / half, const(eps, "float32"))
+    middle = 128 if dtype_name(dtype) == "uint8" else 0
+    return _one(scale, "float64"), const([middle], "int64")
+
+
+def _range(context: Context, x: Expr) -> tuple[Expr, Expr]:
+    """The least and the greatest element, with 0 between them."""
+    zero = const(0.0, "float32")
+    least = R.minimum(cast(R.min(x), "float32"), zero)
+    greatest = R.maximum(cast(R.max(x), "float32"), zero)
+    return context.emit(least), context.emit(greatest)
+
+
+def _one(x: Expr, dtype: str) -> Expr:
+    return cast(R.reshape(x, [1]), dtype)
