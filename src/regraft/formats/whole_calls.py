@@ -12,11 +12,12 @@ from itertools import groupby
 from typing import Final, NamedTuple, TypeAlias
 
 from ..analysis import direct_uses, free_symbolic_vars, used_vars
-from ..ir.expr import Tuple, Var
+from ..ir.expr import ShapeExpr, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding
+from ..ir.types import ShapeType
 from ..passes import CanonicalizeBindings, DeadCodeElimination, InlinePrivateFunctions, Sequential
 
 
@@ -90,12 +91,14 @@ class _Folding:
         operands = list(dict.fromkeys(var for binding in run for var in _used(binding) if var not in own))
         outputs = [binding.var for binding in run if binding.var in used]
         function = _function(run, operands, outputs)
-        if free_symbolic_vars(function):
-            return None
+        sizes = free_symbolic_vars(function)
+        if sizes:  # those that its operands do not show, such as the n of a size of (n + 1) // 2
+            given = Var("sizes", ShapeType(sizes))
+            function = Function([*function.params, given], function.body)
         name = _free_name(self.module, whole.name.replace(".", "_"))
         self.module = self.module.with_function(name, function)
         self.functions[name] = function
-        value = Call(self.module.get_global_var(name), operands)
+        value = Call(self.module.get_global_var(name), [*operands, ShapeExpr(sizes)] if sizes else operands)
         if len(outputs) == 1:
             return [VarBinding(outputs[0], value)]
         parts = type(run[0].var)(name, value.ty, outputs[0].origins)

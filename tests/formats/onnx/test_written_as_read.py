@@ -227,3 +227,98 @@ def test_narrow_weights_stay_narrow(nodes: list[onnx.NodeProto], constants: dict
     written = rx.optimize(model)
     assert written.ByteSize() < 1.2 * model.ByteSize()
     assert [node.op_type for node in written.graph.node] == [node.op_type for node in nodes]
+
+
+def _bytes_of_file(model: onnx.ModelProto, *, optimized: bool) -> int:
+    return (rx.optimize(model) if optimized else to_onnx(from_onnx(model))).ByteSize()
+
+
+@pytest.mark.parametrize("optimized", [False, True])
+def test_a_file_that_stays_as_it_is_does_not_grow(optimized: bool) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"], "first"),
+        helper.make_node("Elu", ["a"], ["b"], "second"),
+        helper.make_node("Sin", ["b"], ["y"], "third"),
+    ]
+    model = _model(nodes, {"x": ["n", 4]}, ["y"], {"w": _floats(4, 4)}, 17)
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4]))
+    assert _bytes_of_file(model, optimized=optimized) <= model.ByteSize()
+    model.graph.value_info.append(helper.make_tensor_value_info("a", TensorProto.FLOAT, ["n", 4]))
+    written = rx.optimize(model)
+    assert {value.name for value in written.graph.value_info} >= {"a"}
+
+
+def test_a_softmax_of_an_old_opset_over_the_last_axis_is_one_node() -> None:
+    node = helper.make_node("Softmax", ["x"], ["y"], "only", axis=2)
+    model = _model([node], {"x": ["n", "m", 5]}, ["y"], {}, 11)
+    written = rx.optimize(model)
+    assert [each.op_type for each in written.graph.node] == ["Softmax"]
+    assert_same(run_onnxruntime(written, {"x": (x := _floats(2, 3, 5))}), run_onnxruntime(model, {"x": x}))
+
+
+def _grid(opset: int, bound: Sequence[onnx.NodeProto], dtype: int) -> onnx.ModelProto:
+    """Places along an axis that come from a range, spread over a shape that depends on how many there are."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "one"], ["size"]),
+        *bound,
+        helper.make_node("Range", ["zero", "bound", "step"], ["places"]),
+        helper.make_node("Shape", ["places"], ["many"]),
+        helper.make_node("Concat", ["three", "many"], ["sizes"], axis=0),
+        helper.make_node("Expand", ["places", "sizes"], ["y"]),
+    ]
+    kind = helper.tensor_dtype_to_np_dtype(dtype)
+    constants = {
+        "one": np.asarray(1),
+        "zero": np.asarray(0, kind),
+        "step": np.asarray(1, kind),
+        "three": np.asarray([3]),
+        "half": np.asarray(0.5, kind),
+    }
+    model = _model(nodes, {"x": ["n", "m"]}, ["y"], constants, opset)
+    model.graph.output[0].type.tensor_type.elem_type = dtype
+    return model
+
+
+@pytest.mark.parametrize(
+    ("bound", "most"),
+    [
+        ([helper.make_node("Cast", ["size"], ["bound"], to=TensorProto.FLOAT)], 7),
+        (
+            [
+                helper.make_node("Cast", ["size"], ["whole"], to=TensorProto.FLOAT),
+                helper.make_node("Add", ["whole", "half"], ["bound"]),
+            ],
+            9,
+        ),
+    ],
+)
+def test_a_range_takes_no_more_nodes_than_it_was(bound: Sequence[onnx.NodeProto], most: int) -> None:
+    model = _grid(14, bound, TensorProto.FLOAT)
+    written = rx.optimize(model)
+    assert len(written.graph.node) <= most, [each.op_type for each in written.graph.node]
+    for columns in (1, 4):
+        feeds = {"x": _floats(2, columns)}
+        assert_same(run_onnxruntime(written, feeds), run_onnxruntime(model, feeds))
+
+
+def test_an_integer_convolution_whose_sizes_are_open_stays_one_node() -> None:
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"]),
+        helper.make_node("ConvInteger", ["q", "w", "zero", "wz"], ["a"], strides=[2, 2], pads=[1] * 4),
+        helper.make_node("Cast", ["a"], ["b"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["b", "scale"], ["c"]),
+        helper.make_node("DynamicQuantizeLinear", ["c"], ["q2", "scale2", "zero2"]),
+        helper.make_node("ConvInteger", ["q2", "w2", "zero2", "wz"], ["d"]),
+        helper.make_node("Cast", ["d"], ["y"], to=TensorProto.FLOAT),
+    ]
+    constants = {
+        "w": _RANDOM.integers(0, 9, (4, 3, 3, 3)).astype(np.uint8),
+        "w2": _RANDOM.integers(0, 9, (5, 4, 1, 1)).astype(np.uint8),
+        "wz": np.asarray(4, np.uint8),
+    }
+    model = _model(nodes, {"x": [1, 3, "h", "w_"]}, ["y"], constants, 14)
+    written = rx.optimize(model)
+    assert sorted(each.op_type for each in written.graph.node) == sorted(each.op_type for each in nodes)
+    feeds = {"x": _floats(1, 3, 9, 6)}
+    assert_same(run_onnxruntime(written, feeds), run_onnxruntime(model, feeds))

@@ -130,7 +130,7 @@ def _variables(expr: Expr) -> Iterable[Var]:
 class StandingNodes:
     """The nodes that still stand in a row of bindings, each at the binding where it is to be written."""
 
-    __slots__ = ("_bindings", "_is_known", "_places", "_users", "at", "within")
+    __slots__ = ("_bindings", "_by_name", "_is_known", "_places", "_users", "at", "within")
     at: dict[Var, Standing]
     """By the first of its outputs."""
     within: set[Var]
@@ -148,7 +148,9 @@ class StandingNodes:
         self._places = {binding.var: place for place, binding in enumerate(bindings)}
         self._is_known = is_known
         self._users: dict[Var, list[Var | None]] = {}
+        self._by_name: dict[str, list[Var]] = {}
         for binding in bindings:
+            self._by_name.setdefault(binding.var.name_hint, []).append(binding.var)
             for var in free_vars(binding.value):
                 self._users.setdefault(var, []).append(binding.var)
         for var in _variables(result):
@@ -175,7 +177,7 @@ class StandingNodes:
         inner = [var for var in match.steps if var not in shown]
         if any(user is None or user not in match.steps for var in inner for user in self._users.get(var, ())):
             return
-        operands = match.operands()
+        operands = tuple([self._now(operand) for operand in match.operands()])
         needed = [var for operand in operands if operand is not None for var in _variables(operand)]
         if not all(self._is_before(first, var) for var in needed):
             return
@@ -183,6 +185,14 @@ class StandingNodes:
         steps = sorted(match.steps, key=self._places.__getitem__)
         standing = Standing(source, operands, outputs, tuple(self._bindings[var] for var in steps))
         self.at[min(shown, key=self._places.__getitem__)] = standing
+
+    def _now(self, operand: Expr | None) -> Expr | None:
+        """An operand that no step reads, one that only sizes come from, under the variable that it is bound to now."""
+        if not isinstance(operand, Var) or operand in self._places or self._is_known(operand):
+            return operand
+        named = self._by_name.get(operand.name_hint, ())
+        same = [var for var in named if set(operand.origins) <= set(var.origins) and _fits(var.ty, operand.ty)]
+        return same[0] if len(same) == len(named) == 1 else operand
 
     def _is_before(self, place: int, var: Var) -> bool:
         own = self._places.get(var)

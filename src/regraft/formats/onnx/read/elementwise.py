@@ -308,6 +308,8 @@ def _softmax(node: NodeImporter) -> Imported:
     if node.opset >= 13:
         return function(node.operand(0), node.attr("axis", -1))
     axis = node.attr("axis", 1) % max(node.rank(), 1)
+    if all(size == 1 for size in node.shape()[axis + 1 :]):  # the rows that it flattens to are those of the axis
+        return function(node.operand(0), axis)
     flat = ops.reshape(node.operand(0), [_product(node, 0, axis), _product(node, axis, node.rank())])
     return ops.reshape(function(flat, -1), list(node.shape()))
 

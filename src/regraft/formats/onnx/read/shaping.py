@@ -238,14 +238,28 @@ def _constant_of_shape(node: NodeImporter) -> Imported:
     return ops.full(node.shape_operand(0), number)
 
 
+def _whole_number(node: NodeImporter, index: int) -> Dim | None:
+    """The number of operand ``index``, if it is a size or a whole number, or a floating one that is cast from such."""
+    found = node.sizes(index)
+    value = node.node.inputs[index]
+    producer = None if value is None else value.producer()
+    if found is None and producer is not None and producer.op_type == "Cast" and producer.inputs[0] is not None:
+        source = node.graph.values.get(producer.inputs[0].name or "")
+        found = source if isinstance(source, Sizes) else None
+    if found is not None:
+        return found.values[0]
+    array = node.array(index)
+    if array is None or array.size != 1 or not array.reshape(-1)[0].is_integer():
+        return None
+    return int(array.reshape(-1)[0])
+
+
 @reads("Range")
 def _range(node: NodeImporter) -> Imported:
-    parts = [node.sizes(index) for index in range(3)]
     dtype = node.dtype()
-    if all(part is not None for part in parts):
-        start, limit, delta = (part.values[0] for part in parts if part is not None)
-        if isinstance(delta, int):
-            return ops.arange(*[PrimValue(value) for value in (start, limit, delta)], dtype=dtype)
+    start, limit, delta = (_whole_number(node, index) for index in range(3))
+    if start is not None and limit is not None and isinstance(delta, int):
+        return ops.arange(*[PrimValue(value) for value in (start, limit, delta)], dtype=dtype)
     arrays = [node.array(index) for index in range(3)]
     if any(array is None for array in arrays):
         return run_time.arange(node)

@@ -346,6 +346,10 @@ class GraphWriter:
         """Whether a value for ``variable`` can be had."""
         return variable in self._readers
 
+    def has_size(self, variable: SymVar) -> bool:
+        """Whether the value of ``variable`` was needed before."""
+        return variable in self._sizes
+
     def size(self, dim: Dim) -> ir.Value:
         """A size as a tensor of shape (1,) and int64. Raises `ConvertError` if one of its variables is unknown."""
         if isinstance(dim, int):

@@ -125,6 +125,7 @@ class Lowering:
     """The state of writing one function: the graph so far, and what each variable became."""
 
     __slots__ = (
+        "_computed",
         "_inlined",
         "_is_kept",
         "functions",
@@ -166,6 +167,7 @@ class Lowering:
         self.reshapes = {}
         self.outside = outside or Outside()
         self._inlined: list[str] = []
+        self._computed: set[SymVar] = set()  # sizes that nodes of their own compute, and no shape of a tensor shows
 
     # --- operands
 
@@ -365,6 +367,7 @@ class Lowering:
         graph.keep(standing.source.node, standing.source.opset, inputs, outputs, id(standing.source))
         self._note_reshape(standing, inputs[0] if inputs else None, outputs)
         for var in shown:
+            self._show_sizes(var.ty, self.values[var])
             self.define_sizes(var.ty, self.values[var])
             self._describe(self.values[var], var.ty)
         return True
@@ -402,12 +405,20 @@ class Lowering:
             if leaf.name is not None and leaf.name.startswith(f"{name}/"):
                 leaf.name = self.graph.names.fresh(name)
 
+    def _show_sizes(self, ty: Type, value: Lowered) -> None:
+        """Let sizes that are computed so far be read off ``value``, which a kept node gives without them."""
+        for dim, read in self._readings(ty, value):
+            if isinstance(dim, SymVar) and dim in self._computed and not self.graph.has_size(dim):
+                self.graph.define_size(dim, read)
+
     def define_sizes(self, ty: Type, value: Lowered) -> None:
         """Let the size variables that ``ty`` is the first to mention be read off ``value``."""
         for dim, read in self._readings(ty, value):
             if isinstance(dim, SymVar):
                 if not self.graph.knows_size(dim):
                     self.graph.define_size(dim, read)
+                    if not isinstance(ty, TensorType):
+                        self._computed.add(dim)
             elif isinstance(dim, SymExpr):
                 self._solve(dim, read)
 
@@ -438,6 +449,8 @@ class Lowering:
                     yield from self._readings(field_type, field)
             return
         match ty:
+            case TensorType(shape=(dim,)):
+                yield dim, lambda: graph.op("Shape", value)
             case TensorType(shape=tuple() as dims):
                 for axis, dim in enumerate(dims):
                     yield dim, lambda axis=axis: graph.op("Shape", value, start=axis, end=axis + 1)

@@ -34,7 +34,10 @@ def versions_of(module: IRModule) -> tuple[int | None, int | None]:
 
 
 class ModelFacts(NamedTuple):
-    """The facts of an ONNX model; ``opset`` and ``ir_version`` are 0 for what was none."""
+    """The facts of an ONNX model; ``opset`` and ``ir_version`` are 0 for what was none.
+
+    ``states_types``: whether it gives types of values inside its graph, which whoever reads it can work out as well.
+    """
 
     opset: int = 0
     ir_version: int = 0
@@ -45,6 +48,7 @@ class ModelFacts(NamedTuple):
     doc_string: str = ""
     graph_name: str = ""
     graph_doc_string: str = ""
+    states_types: bool = True
 
     @classmethod
     def of(cls, module: IRModule) -> ModelFacts:
@@ -65,6 +69,7 @@ class ModelFacts(NamedTuple):
             model.doc_string or "",
             model.graph.name or "",
             model.graph.doc_string or "",
+            _states_types(model.graph),
         )
 
     def as_pairs(self) -> tuple[tuple[str, Any], ...]:
@@ -87,6 +92,11 @@ class ModelFacts(NamedTuple):
         model.doc_string = self.doc_string or None
         model.graph.name = self.graph_name or model.graph.name
         model.graph.doc_string = self.graph_doc_string or None
+
+
+def _states_types(graph: ir.Graph) -> bool:
+    inner = (value for node in graph for value in node.outputs if not value.is_graph_output())
+    return any(value.type is not None for value in inner)
 
 
 def _needed_ir_version(model: ir.Model) -> int:

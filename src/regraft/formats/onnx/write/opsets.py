@@ -184,10 +184,26 @@ def write_down(graph: GraphWriter, opset: int, written_for: int) -> None:
     Kept nodes are left alone. Cost: linear in the nodes.
     """
     found: list[ir.Node] = []
+    shapes: dict[ir.Value | None, ir.Value] = {}
     for node in graph.nodes:
         _write_down_node(graph, node, opset, written_for, found.append)
         found.append(node)
+        if node.op_type == "Slice" and node not in graph.kept:
+            _share_shape(node, found, shapes)
     graph.nodes[:] = found
+
+
+def _share_shape(node: ir.Node, found: list[ir.Node], shapes: dict[ir.Value | None, ir.Value]) -> None:
+    """Let a part of a shape, the last of ``found``, be cut from the shape that an earlier node gives already."""
+    sizes = node.inputs[0]
+    producer = None if sizes is None else sizes.producer()
+    if sizes is None or producer is None or len(found) < 2 or producer is not found[-2] or producer.op_type != "Shape":
+        return
+    known = shapes.setdefault(producer.inputs[0], sizes)
+    if known is not sizes:
+        node.replace_input_with(0, known)
+        producer.replace_input_with(0, None)
+        del found[-2]
 
 
 def _write_down_node(

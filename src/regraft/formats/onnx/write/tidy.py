@@ -33,7 +33,7 @@ def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.V
             tidying.compute_once(node)
     standard = [node for node in graph.nodes if not node.domain]
     for node in standard:
-        if node.op_type in ("Reshape", "Unsqueeze"):
+        if node.op_type in ("Reshape", "Unsqueeze") and len(node.inputs) == 2:
             tidying.arrange(node)
     for node in standard:
         if node.op_type == "Add":
@@ -127,6 +127,8 @@ class _Tidying:
         value = node.inputs[0]
         inner = None if value is None else value.producer()
         if inner is None or inner.op_type != "Unsqueeze" or inner.domain:
+            return
+        if len(inner.inputs) != 2 or len(node.inputs) != 2:  # as they were before opset 13
             return
         first, then = (_numbers(self._graph, each.inputs[1]) for each in (inner, node))
         if first is None or then is None or min(first) < 0 or min(then) < 0:

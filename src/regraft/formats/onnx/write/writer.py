@@ -28,7 +28,7 @@ from ..carried import CARRIED, with_ends
 from ..element_types import to_onnx_dtype
 from ..external_data import as_checked, write_model
 from ..source_nodes import SourceNode
-from .graph import GraphWriter
+from .graph import ORIGIN_KEY, GraphWriter
 from .lowering import LOWERINGS, Lowered, Lowering, Outside, flat, onnx_shape
 from .model_facts import ModelFacts, versions_of
 from .opsets import OLDEST, first_opset, span_of, write_down
@@ -211,7 +211,22 @@ def lower_to_file(module: IRModule, name: str, facts: ModelFacts, opset: int | N
         graph.initializers[value.name or ""] = value
     lowered = _as_graph(name, graph, target, inputs, outputs)
     lowered.graph.inputs.extend(value for value in defaults if value in lowered.graph.initializers.values())
+    _leave_out_what_is_known(lowered.graph, facts)
     return lowered
+
+
+def _leave_out_what_is_known(graph: ir.Graph, facts: ModelFacts) -> None:
+    """Take off what a file need not state: types of constants, those of all inside where its source stated none, and
+    of nodes that have the name of the node that they came from, that they did."""
+    ports = {*graph.inputs, *graph.outputs}
+    nodes = list(_all_nodes(list(graph)))
+    inner = [] if facts.states_types else [value for node in nodes for value in node.outputs]
+    for value in (*graph.initializers.values(), *inner):
+        if value not in ports and not value.is_graph_output():
+            value.type = value.shape = None
+    for node in nodes:
+        if node.metadata_props.get(ORIGIN_KEY) == f"onnx:{node.name}":
+            del node.metadata_props[ORIGIN_KEY]
 
 
 def _no_node(_node: SourceNode) -> bool:
