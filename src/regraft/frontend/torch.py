@@ -45,7 +45,7 @@ def from_exported_program(
             "export the model with torch.library operators, or rewrite the module that is read"
         )
     module = from_torch(exported_program, keep_params_as_input=keep_params_as_input)
-    function = module["main"]
+    function = module["main"].without_attr("torch_signature")  # Relax keeps no record of how PyTorch calls it
     single = not isinstance(function.body.body.ty, TupleType)
     if not (single and unwrap_unit_return_tuple):
         function = _returning_a_tuple(function, bound=not no_bind_return_tuple)
@@ -108,12 +108,25 @@ def _returning_a_tuple(function: Function, *, bound: bool) -> Function:
     fields: Expr = result if isinstance(result.ty, TupleType) else Tuple([result])
     if not bound or isinstance(fields, Var):
         return function.with_body(SeqExpr(function.body.blocks, fields), fields.ty)
+    *blocks, last = function.body.blocks or (BindingBlock([]),)
+    bindings, fields = _without_names_for_results(last, fields)
     names = NameSupply(binding.var.name_hint for binding in iter_bindings(function))
     whole = Var(names.fresh("gv"), fields.ty)
-    *blocks, last = function.body.blocks or (BindingBlock([]),)
-    binding: Binding = VarBinding(whole, fields)
     kind = DataflowBlock if isinstance(last, DataflowBlock) or not last.bindings else BindingBlock
-    return function.with_body(SeqExpr([*blocks, kind([*last.bindings, binding])], whole), fields.ty)
+    return function.with_body(SeqExpr([*blocks, kind([*bindings, VarBinding(whole, fields)])], whole), fields.ty)
+
+
+def _without_names_for_results(block: BindingBlock, results: Expr) -> tuple[list[Binding], Expr]:
+    """The bindings of a block and the results, without variables that only give a result another name."""
+    named = {
+        binding.var: binding.value
+        for binding in block.bindings
+        if isinstance(binding, VarBinding) and isinstance(binding.value, Var)
+    }
+    if not isinstance(results, Tuple):
+        return list(block.bindings), results
+    fields = [named.get(field, field) if isinstance(field, Var) else field for field in results.fields]
+    return [binding for binding in block.bindings if binding.var not in named], Tuple(fields)
 
 
 __all__ = ["from_exported_program", "from_fx"]

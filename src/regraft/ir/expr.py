@@ -22,7 +22,7 @@ from .errors import FieldIndexError, IRError
 from .node import Node, init_field
 from .origin import Origins
 from .tensor_data import TensorData, as_array
-from .types import OBJECT, ObjectType, PrimType, Shape, ShapeType, TensorType, TupleType, Type, as_dim
+from .types import OBJECT, FuncType, ObjectType, PrimType, Shape, ShapeType, TensorType, TupleType, Type, as_dim
 
 
 class Expr(Node):
@@ -346,7 +346,7 @@ class ExternFunc(Expr):
 
     def __init__(self, global_symbol: str, ty: Type | None = None) -> None:
         init_field(self, "global_symbol", global_symbol)
-        init_field(self, "ty", OBJECT if ty is None else ty)
+        init_field(self, "ty", FuncType.opaque_func() if ty is None else ty)
 
     def __bool__(self) -> bool:
         return True

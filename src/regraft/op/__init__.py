@@ -3,7 +3,7 @@
 This namespace holds the functions that people call. It knows the language only.
 """
 
-from . import builtin, grad, image, nn, vision
+from . import builtin, grad, image, memory, nn, vision, vm
 from .composite import loss_gradients as loss_gradients
 from .composite import sampling_gradients as sampling_gradients
 from .composite.matrix import eye, eye_like, tril, triu
@@ -11,6 +11,7 @@ from .composite.quantize import dequantize, dynamic_quantize, quantize
 from .composite.quantized_products import matmul_blocks, matmul_integer
 from .composite.sampling import multinomial_from_uniform
 from .extras import signal
+from .extras.machine import call_builtin_with_ctx
 from .primitive import conv_gradients as conv_gradients
 from .primitive import dist
 from .primitive import indexing_gradients as indexing_gradients
@@ -141,6 +142,7 @@ __all__ = [
     "broadcast_to",
     "bucketize",
     "builtin",
+    "call_builtin_with_ctx",
     "call_dps_packed",
     "call_inplace_packed",
     "call_packed",
@@ -210,6 +212,7 @@ __all__ = [
     "maximum",
     "mean",
     "median",
+    "memory",
     "meshgrid",
     "min",
     "minimum",
@@ -273,6 +276,7 @@ __all__ = [
     "unique",
     "variance",
     "vision",
+    "vm",
     "where",
     "wrap_param",
     "zeros",

@@ -132,6 +132,10 @@ def _reported(name: str) -> WriteCall:
     return write
 
 
+def _call_builtin(writer: FunctionWriter, call: Call) -> str:
+    return f"call_packed({_callee(writer, call)}, *{writer.operand(call.args[1])})"
+
+
 def _null_value(writer: FunctionWriter, call: Call) -> str:
     return "None"
 
@@ -148,6 +152,7 @@ def _invoke_closure(writer: FunctionWriter, call: Call) -> str:
 LOWERINGS: Final = {
     "relax.call_pure_packed": Lowering(_call_packed, untrusted=True),
     "relax.call_inplace_packed": Lowering(_call_inplace_packed, untrusted=True),
+    "relax.call_builtin_with_ctx": Lowering(_call_builtin, untrusted=True),
     "relax.call_dps_packed": Lowering(_call_dps_packed),
     "relax.print": Lowering(_reported("print_values")),
     "relax.assert_op": Lowering(_reported("assert_holds")),

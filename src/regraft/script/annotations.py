@@ -45,7 +45,12 @@ class TypeConstructor:
 
 
 def as_type(value: object, where: str = "a type") -> Type:
-    """``value`` as a type: a type, or the bare name of a kind of type. Raises `IRError` for anything else."""
+    """``value`` as a type: a type, the bare name of a kind of type, or None for that of the empty tuple.
+
+    Raises `IRError` for anything else.
+    """
+    if value is None:
+        return TupleType(())
     if isinstance(value, Type):
         return value
     if isinstance(value, TypeConstructor):

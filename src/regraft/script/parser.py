@@ -216,7 +216,8 @@ class Reader:
         inner = [binding.value for binding in iter_bindings(function) if isinstance(binding.value, Function)]
         types = [*casts, *(param.ty for one in inner for param in one.params)]
         known.update(size for ty in types for size in defining_symvars(ty))
-        for ty in (function.ret_ty, *dict.fromkeys(binding.var.ty for binding in iter_bindings(function))):
+        written = (function.ret_ty, function.body.body.ty)
+        for ty in (*written, *dict.fromkeys(binding.var.ty for binding in iter_bindings(function))):
             for size in type_symvars(ty):
                 if size not in known:
                     raise self.source.error(

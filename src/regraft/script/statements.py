@@ -46,6 +46,11 @@ class _Merge(NamedTuple):
     annotation: Type | None
 
 
+def _is_plain_list(value: object) -> bool:
+    """Whether ``value`` is a list of Python's that holds nothing of the program: such a name is Python's, too."""
+    return isinstance(value, list) and not any(isinstance(item, Expr) for item in cast("list[object]", value))
+
+
 @final
 class _Body:
     """The blocks of one body under construction."""
@@ -201,7 +206,7 @@ class FunctionReader:
         name = target.id
         if isinstance(value, SymVar) and annotation is None:
             self._declare_size(name, value)
-        elif self._is_outer_name(value) and annotation is None:
+        elif annotation is None and (self._is_outer_name(value) or _is_plain_list(value)):
             self.environment.bind(name, value)
         else:
             self._emit(node, name, self.evaluator.guarded(node, as_value, value), annotation)
@@ -224,8 +229,6 @@ class FunctionReader:
         value = self.evaluator.guarded(call, as_value, self.evaluator.evaluate(arguments[0]))
         ty = self.annotation(arguments[1])
         leaf = self._leaf(node, value)
-        if is_subtype(leaf.ty, ty) is False and is_subtype(ty, leaf.ty) is False:
-            raise self.source.error(call, f"a value of type {leaf.ty!r} is never of type {ty!r}")
         declared = self._check_annotation(node, ty, annotation)
         var = self._variable(node, name, declared)
         self._body.bindings.append(MatchCast(var, leaf, ty))

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 from ...ir.dtypes import is_bool
 from ...ir.errors import OpTypeError
-from ...ir.expr import Expr, ExternFunc, GlobalVar, StringImm, Tuple, as_expr
+from ...ir.expr import Expr, ExternFunc, GlobalVar, PrimValue, StringImm, Tuple, as_expr
 from ...ir.op import REQUIRED, Attrs, Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import OBJECT, FuncType, ObjectType, PrimType, TensorType, TupleType, Type, is_subtype
 from ..row import primitive
@@ -38,7 +38,8 @@ Callee: TypeAlias = "str | Expr"
 # --- stated types
 
 
-def _stated_type(call: Call) -> Type:
+def stated_type(call: Call) -> Type:
+    """The type that a call states for its result; without one, any."""
     return call.ty_args[0] if call.ty_args else OBJECT
 
 
@@ -55,7 +56,8 @@ def _as_type(stated: Any, name: str, argument: str) -> Type:
     )
 
 
-def _one_of(name: str, given: Types | None, older: Types | None, argument: str, older_name: str) -> Type:
+def one_of(name: str, given: Types | None, older: Types | None, argument: str, older_name: str) -> Type:
+    """The type of a result, which a call states under one of two names."""
     if (given is None) == (older is None):
         raise OpTypeError(
             f"{name}: give the type of the result, once, as {argument} (or, as it was called, {older_name})"
@@ -63,16 +65,17 @@ def _one_of(name: str, given: Types | None, older: Types | None, argument: str, 
     return _as_type(older if given is None else given, name, argument)
 
 
-def _as_callee(func: Callee) -> Expr:
+def as_callee(func: Callee) -> Expr:
+    """An outside function by its name, or the expression of one."""
     return ExternFunc(func) if isinstance(func, str) else func
 
 
-def _as_tuple(args: Any) -> Expr:
+def as_packed_arguments(args: Any) -> Expr:
     """The arguments of a call as one tuple: an expression that is no tuple is the only one."""
     if isinstance(args, Expr):
         return args if isinstance(args.ty, TupleType | ObjectType) else Tuple([args])
     items: Iterable[Any] = args
-    return Tuple([as_expr(arg) for arg in items])
+    return Tuple([_argument(arg) for arg in items])
 
 
 def _check_callee(call: Call) -> None:
@@ -92,7 +95,7 @@ def _check_tuple(call: Call, index: int) -> None:
 def _call_dps_packed_type(call: Call) -> Type:
     _check_callee(call)
     _check_tuple(call, 1)
-    stated = _stated_type(call)
+    stated = stated_type(call)
     fields = stated.fields if isinstance(stated, TupleType) else (stated,)
     if not all(isinstance(field, TensorType) and field.shape is not None for field in fields):
         raise OpTypeError(
@@ -115,8 +118,8 @@ def call_dps_packed(
     the result: one tensor or, for several types, a tuple. Raises `OpTypeError` when they are not stated, or are no such
     types.
     """
-    ty = _one_of(CALL_DPS_PACKED.name, out_ty, out_sinfo, "out_ty", "out_sinfo")
-    return Call(CALL_DPS_PACKED, (_as_callee(func), _as_tuple(args)), None, (ty,))
+    ty = one_of(CALL_DPS_PACKED.name, out_ty, out_sinfo, "out_ty", "out_sinfo")
+    return Call(CALL_DPS_PACKED, (as_callee(func), as_packed_arguments(args)), None, (ty,))
 
 
 def call_packed(
@@ -129,14 +132,16 @@ def call_packed(
     shared or dropped. Without a type the result may be anything.
     """
     stated = ty_args is not None or sinfo_args is not None
-    ty = _one_of("relax.call_packed", ty_args, sinfo_args, "ty_args", "sinfo_args") if stated else OBJECT
+    ty = one_of("relax.call_packed", ty_args, sinfo_args, "ty_args", "sinfo_args") if stated else OBJECT
     attrs.pop("attrs_type_key", None)  # how TVM prints that there are attributes at all
-    return Call(_as_callee(func), [_argument(arg) for arg in args], _frozen(attrs), (ty,))
+    return Call(as_callee(func), [_argument(arg) for arg in args], _frozen(attrs), (ty,))
 
 
 def _argument(value: Any) -> Expr:
-    """What an outside function is given: strings are values, too."""
-    return StringImm(value) if isinstance(value, str) else as_expr(value)
+    """What an outside function is given: strings are values, too, and Python's numbers are scalars."""
+    if isinstance(value, str):
+        return StringImm(value)
+    return PrimValue(value) if isinstance(value, bool | int | float) else as_expr(value)
 
 
 def _frozen(value: Any) -> Any:
@@ -150,7 +155,7 @@ def _frozen(value: Any) -> Any:
 
 def _call_pure_packed_type(call: Call) -> Type:
     _check_callee(call)
-    return _stated_type(call)
+    return stated_type(call)
 
 
 CALL_PURE_PACKED = primitive("relax.call_pure_packed", ("func", "*args"), infer=_call_pure_packed_type)
@@ -162,13 +167,13 @@ def call_pure_packed(func: Callee, *args: Any, ty_args: Types | None = None, sin
     Operands: ``func``, its registered name or an expression of it, and what it is given. ``ty_args``: the
     type of the result (for several types, a tuple of them). Raises `OpTypeError` when the type is not stated.
     """
-    ty = _one_of(CALL_PURE_PACKED.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
-    return Call(CALL_PURE_PACKED, (_as_callee(func), *map(_argument, args)), None, (ty,))
+    ty = one_of(CALL_PURE_PACKED.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
+    return Call(CALL_PURE_PACKED, (as_callee(func), *map(_argument, args)), None, (ty,))
 
 
 def _call_inplace_packed_type(call: Call) -> Type:
     _check_callee(call)
-    stated = _stated_type(call)
+    stated = stated_type(call)
     fields = stated.fields if isinstance(stated, TupleType) else (stated,)
     places: tuple[int, ...] = call.attrs.inplace_indices
     count = len(call.args) - 1
@@ -213,9 +218,9 @@ def call_inplace_packed(
     when types are not stated, and for indices that do not fit them or the arguments.
     """
     name = CALL_INPLACE_PACKED.name
-    ty = _one_of(name, ty_args, sinfo_args, "ty_args", "sinfo_args")
+    ty = one_of(name, ty_args, sinfo_args, "ty_args", "sinfo_args")
     places = as_int_tuple(inplace_indices, name, "inplace_indices")
-    return Call(CALL_INPLACE_PACKED, (_as_callee(func), *map(as_expr, args)), {"inplace_indices": places}, (ty,))
+    return Call(CALL_INPLACE_PACKED, (as_callee(func), *map(_argument, args)), {"inplace_indices": places}, (ty,))
 
 
 # --- closures
@@ -235,14 +240,14 @@ def make_closure(func: Expr, args: Expr | Sequence[Expr]) -> Call:
 
     Operands: ``func``, a function of the module; ``args``, a tuple of what it captures. Result: an object.
     """
-    return MAKE_CLOSURE(func, _as_tuple(args))
+    return MAKE_CLOSURE(func, as_packed_arguments(args))
 
 
 def _invoke_type(call: Call) -> Type:
     if not isinstance(call.args[0].ty, ObjectType | FuncType):
         raise wrong_operand(call, 0, "a closure, as R.make_closure gives it")
     _check_tuple(call, 1)
-    return _stated_type(call)
+    return stated_type(call)
 
 
 INVOKE_CLOSURE = primitive("relax.invoke_closure", ("closure", "args"), infer=_invoke_type, traits=(Trait.IMPURE,))
@@ -261,8 +266,8 @@ def invoke_closure(
     Operands: ``closure``, what `make_closure` gave; ``args``, a tuple of the arguments that it still lacks.
     ``ty_args``: the type of the result. Raises `OpTypeError` when it is not stated, or there is no closure.
     """
-    ty = _one_of(INVOKE_CLOSURE.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
-    return Call(INVOKE_CLOSURE, (closure, _as_tuple(args)), None, (ty,))
+    ty = one_of(INVOKE_CLOSURE.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
+    return Call(INVOKE_CLOSURE, (closure, as_packed_arguments(args)), None, (ty,))
 
 
 def invoke_pure_closure(
@@ -273,8 +278,8 @@ def invoke_pure_closure(
     sinfo_args: Types | None = None,
 ) -> Call:
     """`invoke_closure` of a closure that has no effects, which whoever writes the call vouches for."""
-    ty = _one_of(INVOKE_PURE_CLOSURE.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
-    return Call(INVOKE_PURE_CLOSURE, (closure, _as_tuple(args)), None, (ty,))
+    ty = one_of(INVOKE_PURE_CLOSURE.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
+    return Call(INVOKE_PURE_CLOSURE, (closure, as_packed_arguments(args)), None, (ty,))
 
 
 # --- what an engine does

@@ -1,0 +1,344 @@
+"""Operators that programs for Relax's virtual machine call: storage, tensors in it, views, the machine's own functions.
+
+Engines here plan memory by themselves. So a storage is so many bytes of its own, each tensor that is allocated is a new
+one, and the end of a value's life changes nothing. Operands that are not there may be written as Relax prints them, as
+the empty tuple or as `null_value`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from math import prod
+from typing import Any
+
+from array_api_compat import is_jax_namespace, is_torch_namespace
+
+from ...ir.dims import Dim
+from ...ir.dtypes import itemsize
+from ...ir.expr import DataTypeImm, Expr, PrimValue, StringImm, Tuple
+from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.types import OBJECT, ObjectType, TupleType, Type
+from ..primitive.packed import Callee, Types, as_callee, as_packed_arguments, one_of, stated_type
+from ..row import primitive
+from ..rules import (
+    as_dtype_attribute,
+    as_int,
+    as_prim_value,
+    as_shape_expr,
+    integer_operand,
+    shape_operand,
+    tensor_of_shape,
+    tensor_operand,
+)
+from ..semantics import namespace_dtype
+
+__all__ = [
+    "alloc_storage",
+    "alloc_tensor",
+    "alloc_tensor_in_storage",
+    "alloc_vm_storage",
+    "alloc_vm_tensor",
+    "call_builtin_with_ctx",
+    "ensure_zero_offset",
+    "kill_object",
+    "kill_storage",
+    "kill_tensor",
+    "view",
+]
+
+_Shape = Expr | Iterable[Any]
+_Index = int | Expr
+
+
+# --- allocation
+
+
+def _storage_type(call: Call) -> Type:
+    shape_operand(call, 0)
+    return OBJECT
+
+
+def _new_tensor_type(call: Call) -> Type:
+    return tensor_of_shape(shape_operand(call, 0), call.attrs.dtype)
+
+
+def _tensor_in_storage_type(call: Call) -> Type:
+    if not isinstance(call.args[0].ty, ObjectType):
+        raise wrong_operand(call, 0, "a storage, as alloc_storage gives it")
+    integer_operand(call, 1)
+    return tensor_of_shape(shape_operand(call, 2), call.attrs.dtype)
+
+
+def _empty(xp: Any, shape: tuple[int, ...], dtype: str, **_place: Any) -> Any:
+    return xp.zeros(shape, dtype=namespace_dtype(xp, dtype))
+
+
+def _empty_in_storage(
+    xp: Any, storage: Any, offset: int, shape: tuple[int, ...], dtype: str, runtime_device_ind: int
+) -> Any:
+    del storage, offset, runtime_device_ind
+    return _empty(xp, shape, dtype)
+
+
+_PLACE = {"dtype": REQUIRED, "runtime_device_index": 0, "storage_scope": "global"}
+_IN_STORAGE = {"dtype": REQUIRED, "runtime_device_ind": 0}
+BUILTIN_ALLOC_TENSOR = Op(
+    "relax.builtin.alloc_tensor", ("shape",), _PLACE, infer=_new_tensor_type, reference=_empty, finite=True
+)
+MEMORY_ALLOC_STORAGE = Op(
+    "relax.memory.alloc_storage",
+    ("size",),
+    {"virtual_device_index": 0, "storage_scope": "global", "dtype": "uint8"},
+    infer=_storage_type,
+    reference=_empty,
+)
+MEMORY_ALLOC_TENSOR = Op(
+    "relax.memory.alloc_tensor",
+    ("storage", "offset", "shape"),
+    _IN_STORAGE,
+    infer=_tensor_in_storage_type,
+    reference=_empty_in_storage,
+    finite=True,
+)
+VM_ALLOC_STORAGE = Op("relax.vm.alloc_storage", ("shape",), _PLACE, infer=_storage_type, reference=_empty)
+VM_ALLOC_TENSOR = Op(
+    "relax.vm.alloc_tensor",
+    ("storage", "offset", "shape"),
+    _IN_STORAGE,
+    infer=_tensor_in_storage_type,
+    reference=_empty_in_storage,
+    finite=True,
+)
+
+
+def _as_text(value: Any) -> Any:
+    return value.value if isinstance(value, StringImm) else value
+
+
+def _as_dtype(value: Any, name: str) -> str | None:
+    return as_dtype_attribute(value.value if isinstance(value, DataTypeImm) else value, name)
+
+
+def _as_index(value: Any, name: str, argument: str) -> int:
+    number: Any = value.value if isinstance(value, PrimValue) else value
+    return as_int(number, name, argument)
+
+
+def alloc_tensor(shape: _Shape, dtype: Any, runtime_device_index: _Index = 0, storage_scope: Any = "global") -> Call:
+    """A new tensor of ``shape`` and ``dtype``; what it holds is not defined (zeros, here).
+
+    Operands: ``shape``, sizes or an expression of a shape. Attributes: ``dtype``; ``runtime_device_index`` and
+    ``storage_scope``, where Relax puts it, which changes nothing. Raises `OpTypeError` for a shape that is none.
+    """
+    name = BUILTIN_ALLOC_TENSOR.name
+    return BUILTIN_ALLOC_TENSOR(
+        as_shape_expr(shape, name),
+        dtype=_as_dtype(dtype, name),
+        runtime_device_index=_as_index(runtime_device_index, name, "runtime_device_index"),
+        storage_scope=_as_text(storage_scope),
+    )
+
+
+def alloc_storage(size: _Shape, virtual_device_index: _Index, storage_scope: Any, dtype: Any) -> Call:
+    """Memory for tensors, of ``size`` elements of ``dtype``.
+
+    Operands: ``size``, a shape. Attributes: ``dtype``; ``virtual_device_index`` and ``storage_scope``, where Relax puts
+    it, which changes nothing. Result: an object. Raises `OpTypeError` for a size that is no shape.
+    """
+    name = MEMORY_ALLOC_STORAGE.name
+    return MEMORY_ALLOC_STORAGE(
+        as_shape_expr(size, name),
+        virtual_device_index=_as_index(virtual_device_index, name, "virtual_device_index"),
+        storage_scope=_as_text(storage_scope),
+        dtype=_as_dtype(dtype, name),
+    )
+
+
+def _in_storage(op: Op, storage: Expr, offset: _Index, shape: _Shape, dtype: Any, device: _Index) -> Call:
+    return op(
+        storage,
+        as_prim_value(offset),
+        as_shape_expr(shape, op.name),
+        dtype=_as_dtype(dtype, op.name),
+        runtime_device_ind=_as_index(device, op.name, "runtime_device_ind"),
+    )
+
+
+def alloc_tensor_in_storage(
+    storage: Expr, offset: _Index, shape: _Shape, dtype: Any, runtime_device_ind: _Index = 0
+) -> Call:
+    """A tensor in a storage; what it holds is not defined (zeros, here).
+
+    Operands: ``storage``, what `alloc_storage` gave; ``offset``, its first byte there, which changes nothing: tensors
+    of one storage never share memory here; ``shape``. Attributes: ``dtype``; ``runtime_device_ind``, which changes
+    nothing either. Raises `OpTypeError` for operands of other kinds.
+    """
+    return _in_storage(MEMORY_ALLOC_TENSOR, storage, offset, shape, dtype, runtime_device_ind)
+
+
+def alloc_vm_storage(shape: _Shape, runtime_device_index: _Index, dtype: Any, storage_scope: Any = "global") -> Call:
+    """Memory for tensors of the machine; `alloc_storage` says what the arguments mean."""
+    name = VM_ALLOC_STORAGE.name
+    return VM_ALLOC_STORAGE(
+        as_shape_expr(shape, name),
+        dtype=_as_dtype(dtype, name),
+        runtime_device_index=_as_index(runtime_device_index, name, "runtime_device_index"),
+        storage_scope=_as_text(storage_scope),
+    )
+
+
+def alloc_vm_tensor(storage: Expr, offset: _Index, shape: _Shape, dtype: Any, runtime_device_ind: _Index = 0) -> Call:
+    """A tensor in a storage of the machine; `alloc_tensor_in_storage` says what the arguments mean."""
+    return _in_storage(VM_ALLOC_TENSOR, storage, offset, shape, dtype, runtime_device_ind)
+
+
+# --- ends of lives
+
+
+def _kill_type(call: Call) -> Type:
+    del call
+    return TupleType(())
+
+
+def _kill(xp: Any, value: Any) -> tuple[()]:
+    del xp, value
+    return ()
+
+
+KILL_STORAGE, KILL_TENSOR, KILL_OBJECT = (
+    Op(name, ("value",), infer=_kill_type, reference=_kill, traits=(Trait.IMPURE,))
+    for name in ("relax.memory.kill_storage", "relax.memory.kill_tensor", "relax.vm.kill_object")
+)
+
+
+def kill_storage(storage: Expr) -> Call:
+    """Says that a storage is not used any more, which changes nothing here. Result: an empty tuple."""
+    return KILL_STORAGE(storage)
+
+
+def kill_tensor(tensor: Expr) -> Call:
+    """Says that a tensor is not used any more, which changes nothing here. Result: an empty tuple."""
+    return KILL_TENSOR(tensor)
+
+
+def kill_object(obj: Expr) -> Call:
+    """Says that a value is not used any more, which changes nothing here. Result: an empty tuple."""
+    return KILL_OBJECT(obj)
+
+
+# --- views
+
+
+def _bytes(dims: tuple[Dim, ...] | None, dtype: str | None) -> int | None:
+    sizes = [size for size in dims or () if isinstance(size, int)]
+    if dims is None or dtype is None or len(sizes) != len(dims):
+        return None
+    return prod(sizes) * itemsize(dtype)
+
+
+def _view_type(call: Call) -> Type:
+    data = tensor_operand(call, 0)
+    dtype: str | None = call.attrs.dtype or data.dtype
+    offset: int = call.attrs.relative_byte_offset
+    if offset < 0:
+        raise wrong_attribute(call, "relative_byte_offset", "a number of bytes, at least 0")
+    result = data.with_dtype(dtype) if len(call.args) == 1 else tensor_of_shape(shape_operand(call, 1), dtype)
+    have, want = _bytes(data.shape, data.dtype), _bytes(result.shape, dtype)
+    if have is not None and want is not None and offset + want > have:
+        raise wrong_operand(call, 0, f"a tensor of at least {offset + want} bytes; it has {have}")
+    return result
+
+
+def _view(
+    xp: Any, data: Any, shape: tuple[int, ...] | None = None, *, dtype: str | None, relative_byte_offset: int
+) -> Any:
+    target = data.dtype if dtype is None else namespace_dtype(xp, dtype)
+    sizes = tuple(data.shape) if shape is None else tuple(shape)
+    flat = xp.reshape(xp.asarray(data, copy=True), (-1,))
+    uint8 = namespace_dtype(xp, "uint8")
+    if is_jax_namespace(xp):
+        convert = import_module("jax.lax").bitcast_convert_type
+        width = xp.zeros((1,), dtype=target).itemsize
+        data_bytes = xp.reshape(convert(flat, uint8), (-1,))
+        taken = data_bytes[relative_byte_offset : relative_byte_offset + prod(sizes) * width]
+        return xp.reshape(convert(xp.reshape(taken, (-1, width)) if width > 1 else taken, target), sizes)
+    width = xp.zeros((1,), dtype=target).itemsize
+    taken = flat.view(uint8)[relative_byte_offset : relative_byte_offset + prod(sizes) * width]
+    taken = taken.clone() if is_torch_namespace(xp) else taken.copy()
+    return xp.reshape(taken.view(target), sizes)
+
+
+VIEW = primitive(
+    "relax.memory.view",
+    ("data", "shape?"),
+    {"dtype": None, "relative_byte_offset": 0},
+    infer=_view_type,
+    reference=_view,
+    traits=(Trait.STOPS_GRADIENT,),
+)
+
+
+def _missing(value: Any) -> bool:
+    """Whether an argument is one of the ways to say that there is none."""
+    if value is None or (isinstance(value, Tuple) and not value.fields):
+        return True
+    return isinstance(value, Expr) and isinstance(value.ty, ObjectType) and not isinstance(value, DataTypeImm)
+
+
+def view(data: Expr, shape: Any = None, dtype: Any = None, relative_byte_offset: Any = None) -> Call:
+    """The bytes of ``data`` from an offset on, read in another shape, another dtype, or both.
+
+    Operands: ``data``, any tensor; ``shape``, that of the result (by default that of ``data``). Attributes: ``dtype``,
+    by default that of ``data``; ``relative_byte_offset``, where the result begins, by default 0. Result: its elements
+    are copied. Raises `OpTypeError` when it reads more bytes than ``data`` has.
+    """
+    name = VIEW.name
+    sizes = () if _missing(shape) else (as_shape_expr(shape, name),)
+    offset = 0 if _missing(relative_byte_offset) else _as_index(relative_byte_offset, name, "relative_byte_offset")
+    return VIEW(data, *sizes, dtype=None if _missing(dtype) else _as_dtype(dtype, name), relative_byte_offset=offset)
+
+
+def _same(xp: Any, data: Any) -> Any:
+    return xp.asarray(data, copy=True)
+
+
+def _same_type(call: Call) -> Type:
+    return tensor_operand(call, 0)
+
+
+ENSURE_ZERO_OFFSET = Op(
+    "relax.memory.ensure_zero_offset", ("data",), infer=_same_type, reference=_same, traits=(Trait.STOPS_GRADIENT,)
+)
+
+
+def ensure_zero_offset(data: Expr) -> Call:
+    """``data``, at the beginning of its memory: the same values, since tensors have no offset here."""
+    return ENSURE_ZERO_OFFSET(data)
+
+
+# --- the machine's own functions
+
+
+def _builtin_type(call: Call) -> Type:
+    if not isinstance(call.args[1].ty, TupleType | ObjectType):
+        raise wrong_operand(call, 1, "a tuple of the arguments")
+    return stated_type(call)
+
+
+CALL_BUILTIN_WITH_CTX = primitive(
+    "relax.call_builtin_with_ctx", ("func", "args"), infer=_builtin_type, traits=(Trait.IMPURE,)
+)
+
+
+def call_builtin_with_ctx(
+    func: Callee, args: Any, *, ty_args: Types | None = None, sinfo_args: Types | None = None
+) -> Call:
+    """A call of an outside function that Relax's machine gives itself as the first argument; here it gets ``args``.
+
+    Operands: ``func``, its registered name; ``args``, a tuple. ``ty_args``: the type of the result, by default any. The
+    call is impure.
+    """
+    stated = ty_args is not None or sinfo_args is not None
+    ty = one_of(CALL_BUILTIN_WITH_CTX.name, ty_args, sinfo_args, "ty_args", "sinfo_args") if stated else OBJECT
+    return Call(CALL_BUILTIN_WITH_CTX, (as_callee(func), as_packed_arguments(args)), None, (ty,))

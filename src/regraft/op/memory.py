@@ -1,0 +1,6 @@
+"""Storage and views of it, for programs that say where memory begins and ends: ``R.memory``."""
+
+from .extras.machine import alloc_storage, ensure_zero_offset, kill_storage, kill_tensor, view
+from .extras.machine import alloc_tensor_in_storage as alloc_tensor
+
+__all__ = ["alloc_storage", "alloc_tensor", "ensure_zero_offset", "kill_storage", "kill_tensor", "view"]

@@ -1,0 +1,47 @@
+"""Programs that were written for Relax do here what they do there, after their imports are changed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from .running import PYTHON_PROGRAMS, loaded, outcome, same
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+TAKEN_HERE: Final = "a form that Relax refuses and that can mean but one thing"
+STRICTER: Final = "a program that cannot run, which Relax types"
+DEVICES: Final = "tensors are not placed on devices"
+DIFFERS: Final = {
+    "parser.t_module_with_attributes": DEVICES,
+    "parser.t_global_infos": DEVICES,
+    "parser.t_annotations_that_are_weaker_than_values": "Relax heeds R.Any on a call, and not on a name",
+    "parser.t_local_function": "a function that takes tensors of one shape is none that takes tensors of any",
+    "parser.t_branch_on_a_vector": STRICTER,
+    "parser.t_branch_on_a_number": STRICTER,
+    "parser.t_empty_tuple": "TVM prints no names of empty tuples",
+    "parser.t_none_return": "TVM prints no names of empty tuples",
+    "parser.t_python_numbers_beside_tensors": TAKEN_HERE,
+    "parser.t_names_of_outside": TAKEN_HERE,
+    "parser.t_types_of_outside": TAKEN_HERE,
+    "parser.t_function_docstring": TAKEN_HERE,
+    "parser.t_global_symbol": TAKEN_HERE,
+    "parser.t_assignment_to_a_size_twice": "a size is written out where it is used, and has no second name",
+}
+"""Programs whose outcomes differ on purpose, and why."""
+
+_PROGRAMS = [
+    pytest.param(here, there, id=f"{path.stem}.{name}")
+    for path in sorted(PYTHON_PROGRAMS.glob("*.py"))
+    for (name, here), there in zip(loaded(path, here=True).items(), loaded(path, here=False).values(), strict=True)
+]
+
+
+@pytest.mark.parametrize(("here", "there"), _PROGRAMS)
+def test_a_program_gives_what_it_gives_in_relax(here, there, request: pytest.FixtureRequest) -> None:
+    found = same(outcome(here), outcome(there))
+    if request.node.callspec.id in DIFFERS:
+        assert found is not None
+    else:
+        assert found is None, found
