@@ -9,7 +9,7 @@ import pytest
 
 from regraft.ir import FuncType, PrimType, ShapeType, SymVar, TensorType, TupleType
 from regraft.ir.dtypes import numpy_dtype
-from regraft.reference.trials import NoValueError, Sizes, difference, random_array, random_value, tolerance
+from regraft.reference.trials import DrawnSizes, NoValueError, difference, random_array, random_value, tolerance
 
 
 def fixed(size: Any) -> int:
@@ -19,10 +19,10 @@ def fixed(size: Any) -> int:
 
 def test_sizes_differ_from_each_other_and_from_those_taken() -> None:
     for seed in range(4):
-        sizes = Sizes({5, 3}, seed)
+        sizes = DrawnSizes({5, 3}, seed)
         drawn = [sizes.draw(SymVar("n")) for _ in range(20)]
         assert len({*drawn, 5, 3}) == 22
-    assert [Sizes(divisible=True).draw(SymVar("n")) % 12] == [0]
+    assert [DrawnSizes(divisible=True).draw(SymVar("n")) % 12] == [0]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "int4", "uint4", "int2", "uint2"])

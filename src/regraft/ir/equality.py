@@ -34,14 +34,14 @@ from .tensor_data import TensorData
 from .types import FuncType, PrimType, Shape, ShapeType, TensorType, TupleType, Type, type_symvars
 
 
-class _Place(NamedTuple):
+class _Path(NamedTuple):
     """Where in the program something stands: a linked path, put into words only when asked for.
 
     ``kind`` is "name" for a function, "row" for a block, binding or branch, "field" for a part of an
     expression.
     """
 
-    parent: _Place | None
+    parent: _Path | None
     label: str
     kind: Literal["name", "row", "field"] = "field"
 
@@ -68,7 +68,7 @@ class Difference(NamedTuple):
         return f"{self.path}: {self.left} on the left, {self.right} on the right"
 
 
-_Pair: TypeAlias = "tuple[Any, Any, _Place | None]"
+_Pair: TypeAlias = "tuple[Any, Any, _Path | None]"
 
 
 class _Definition(NamedTuple):
@@ -102,7 +102,7 @@ class Comparer:
         self._same: set[tuple[int, int]] = set()
         self._stack: list[_Pair] = []
 
-    def run(self, left: Any, right: Any, place: _Place | None = None) -> bool:
+    def run(self, left: Any, right: Any, place: _Path | None = None) -> bool:
         """Whether the two are the same; ``place`` is where they stand in a larger whole."""
         self._stack.append((left, right, place))
         while self._stack:
@@ -112,16 +112,16 @@ class Comparer:
 
     # --- saying no
 
-    def _differ(self, a: Any, b: Any, place: _Place | None) -> bool:
+    def _differ(self, a: Any, b: Any, place: _Path | None) -> bool:
         self.difference = Difference("the root" if place is None else str(place), _describe(a), _describe(b))
         return False
 
-    def _require(self, same: bool, a: Any, b: Any, place: _Place | None, label: str) -> bool:
-        return same or self._differ(a, b, _Place(place, label))
+    def _require(self, same: bool, a: Any, b: Any, place: _Path | None, label: str) -> bool:
+        return same or self._differ(a, b, _Path(place, label))
 
     # --- one pair
 
-    def _step(self, a: Any, b: Any, place: _Place | None) -> bool:
+    def _step(self, a: Any, b: Any, place: _Path | None) -> bool:
         if type(a) is not type(b):
             return self._differ(a, b, place)
         match a:
@@ -141,13 +141,13 @@ class Comparer:
             case BindingBlock():
                 return self._block(a, b, place)
             case SeqExpr():
-                self._stack.append((a.body, b.body, _Place(place, "result")))
+                self._stack.append((a.body, b.body, _Path(place, "result")))
                 self._sequence(a.blocks, b.blocks, place, "block", "row")
                 return True
             case If():
-                self._stack.append((a.false_branch, b.false_branch, _Place(place, "false_branch", "row")))
-                self._stack.append((a.true_branch, b.true_branch, _Place(place, "true_branch", "row")))
-                self._stack.append((a.cond, b.cond, _Place(place, "cond")))
+                self._stack.append((a.false_branch, b.false_branch, _Path(place, "false_branch", "row")))
+                self._stack.append((a.true_branch, b.true_branch, _Path(place, "true_branch", "row")))
+                self._stack.append((a.cond, b.cond, _Path(place, "cond")))
                 return True
             case Function():
                 return self._function(a, b, place)
@@ -158,7 +158,7 @@ class Comparer:
             case _:
                 return self._value(a, b, place)
 
-    def _value(self, a: Any, b: Any, place: _Place | None) -> bool:
+    def _value(self, a: Any, b: Any, place: _Path | None) -> bool:
         """Leaves without variables of the program, attribute values, and the comparer's own counts."""
         match a:
             case Op():
@@ -194,7 +194,7 @@ class Comparer:
         self,
         a: Sequence[Any],
         b: Sequence[Any],
-        place: _Place | None,
+        place: _Path | None,
         label: str,
         kind: Literal["row", "field"] = "field",
     ) -> None:
@@ -204,20 +204,20 @@ class Comparer:
         form = "{}[{}]" if kind == "field" else "{} {}"
         self._stack.extend(
             [
-                (x, y, _Place(place, form.format(label, i), kind))
+                (x, y, _Path(place, form.format(label, i), kind))
                 for i, (x, y) in reversed(list(enumerate(zip(a, b, strict=False))))
             ]
         )
 
-    def _mapping(self, a: Mapping[str, Any], b: Mapping[str, Any], place: _Place | None) -> bool:
+    def _mapping(self, a: Mapping[str, Any], b: Mapping[str, Any], place: _Path | None) -> bool:
         if a.keys() != b.keys():
             return self._differ(dict(a), dict(b), place)
-        self._stack.extend([(a[key], b[key], _Place(place, key)) for key in reversed(list(a))])
+        self._stack.extend([(a[key], b[key], _Path(place, key)) for key in reversed(list(a))])
         return True
 
     # --- expressions
 
-    def _compound(self, a: Call | Tuple | TupleGetItem, b: Any, place: _Place | None) -> bool:
+    def _compound(self, a: Call | Tuple | TupleGetItem, b: Any, place: _Path | None) -> bool:
         key = (id(a), id(b))
         if key in self._same:
             return True
@@ -227,22 +227,22 @@ class Comparer:
             self._sequence(a.fields, b.fields, place, "fields")
             return True
         if isinstance(a, TupleGetItem):
-            self._stack.append((a.tuple_value, b.tuple_value, _Place(place, "tuple_value")))
+            self._stack.append((a.tuple_value, b.tuple_value, _Path(place, "tuple_value")))
             return self._require(a.index == b.index, a.index, b.index, place, "index")
         if a.op is not b.op and (isinstance(a.op, Op) or isinstance(b.op, Op)):
-            return self._differ(a.op, b.op, _Place(place, "op"))
+            return self._differ(a.op, b.op, _Path(place, "op"))
         if a.ty_args or b.ty_args:
             self._sequence(a.ty_args, b.ty_args, place, "ty_args")
         if a.attrs is not b.attrs:
-            self._stack.append((a.attrs, b.attrs, _Place(place, "attrs")))
+            self._stack.append((a.attrs, b.attrs, _Path(place, "attrs")))
         mapped: Callable[[Any], Var | None] = cast("dict[Any, Var]", self._vars).get
         if len(a.args) != len(b.args) or any(mapped(x) is not y for x, y in zip(a.args, b.args, strict=True)):
             self._sequence(a.args, b.args, place, "args")
         if not isinstance(a.op, Op):
-            self._stack.append((a.op, b.op, _Place(place, "op")))
+            self._stack.append((a.op, b.op, _Path(place, "op")))
         return True
 
-    def _use(self, a: Var, b: Var, place: _Place | None) -> bool:
+    def _use(self, a: Var, b: Var, place: _Path | None) -> bool:
         if self._vars.get(a) is b:
             return True
         if a not in self._vars and b not in self._vars_back:
@@ -250,16 +250,16 @@ class Comparer:
                 return True
             if self.map_free_vars:
                 if not self._types(a.ty, b.ty, free=True):
-                    return self._differ(a.ty, b.ty, _Place(place, "ty"))
+                    return self._differ(a.ty, b.ty, _Path(place, "ty"))
                 self._vars[a], self._vars_back[b] = b, a
                 return True
         return self._differ(a, b, place)
 
-    def _define(self, a: Var, b: Var, place: _Place | None) -> bool:
+    def _define(self, a: Var, b: Var, place: _Path | None) -> bool:
         if type(a) is not type(b):
             return self._differ(type(a).__name__, type(b).__name__, place)
         if not self._types(a.ty, b.ty):
-            return self._differ(a.ty, b.ty, _Place(place, "ty"))
+            return self._differ(a.ty, b.ty, _Path(place, "ty"))
         # A function that stands in two places defines its variables twice: the last one holds.
         self._vars.pop(self._vars_back.pop(b, a), None)
         self._vars_back.pop(self._vars.pop(a, b), None)
@@ -269,11 +269,11 @@ class Comparer:
 
     # --- bindings, functions, modules
 
-    def _define_binding(self, a: VarBinding | MatchCast, b: Any, place: _Place | None) -> bool:
+    def _define_binding(self, a: VarBinding | MatchCast, b: Any, place: _Path | None) -> bool:
         if isinstance(a, MatchCast):
             self._define_sizes((a.ty,), (b.ty,))
             if not self._types(a.ty, b.ty):
-                return self._differ(a.ty, b.ty, _Place(place, "ty"))
+                return self._differ(a.ty, b.ty, _Path(place, "ty"))
         elif (
             isinstance(a.value, Function)
             and isinstance(b.value, Function)
@@ -283,44 +283,44 @@ class Comparer:
             self._define_sizes([p.ty for p in a.value.params], [p.ty for p in b.value.params])
         return self._define(a.var, b.var, place)
 
-    def _block(self, a: BindingBlock, b: BindingBlock, place: _Place | None) -> bool:
+    def _block(self, a: BindingBlock, b: BindingBlock, place: _Path | None) -> bool:
         self._stack.append((_Count(len(a), "bindings"), _Count(len(b), "bindings"), place))
         pairs = list(zip(a.bindings, b.bindings, strict=False))
         self._stack.extend(
             [
-                (x, y, _Place(place, f"binding {i} ({x.var.name_hint})", "row"))
+                (x, y, _Path(place, f"binding {i} ({x.var.name_hint})", "row"))
                 for i, (x, y) in zip(reversed(range(len(pairs))), reversed(pairs), strict=True)
             ]
         )
         return True
 
-    def _function(self, a: Function, b: Function, place: _Place | None) -> bool:
-        place = place or _Place(None, a.name or "function", "name")
+    def _function(self, a: Function, b: Function, place: _Path | None) -> bool:
+        place = place or _Path(None, a.name or "function", "name")
         if len(a.params) != len(b.params):
             return self._differ(f"{len(a.params)} parameters", f"{len(b.params)} parameters", place)
         self._define_sizes([p.ty for p in a.params], [p.ty for p in b.params])
         for i, (p, q) in enumerate(zip(a.params, b.params, strict=True)):
-            if not self._define(p, q, _Place(place, f"params[{i}] ({p.name_hint})", "row")):
+            if not self._define(p, q, _Path(place, f"params[{i}] ({p.name_hint})", "row")):
                 return False
         if not self._types(a.ret_ty, b.ret_ty):
-            return self._differ(a.ret_ty, b.ret_ty, _Place(place, "ret_ty"))
+            return self._differ(a.ret_ty, b.ret_ty, _Path(place, "ret_ty"))
         self._stack.append((a.body, b.body, place))
-        self._stack.append((a.attrs, b.attrs, _Place(place, "attrs")))
+        self._stack.append((a.attrs, b.attrs, _Path(place, "attrs")))
         return self._require(a.is_pure == b.is_pure, a.is_pure, b.is_pure, place, "is_pure")
 
     def _module(self, a: IRModule, b: IRModule) -> bool:
         for name, function in a.items():
             if name not in b:
-                return self._differ(f"a function {name!r}", "none of that name", _Place(None, "module", "name"))
+                return self._differ(f"a function {name!r}", "none of that name", _Path(None, "module", "name"))
             inner = Comparer(self.map_free_vars)
             inner.names = self.names
-            if not inner.run(function, b[name], _Place(None, name, "name")):
+            if not inner.run(function, b[name], _Path(None, name, "name")):
                 self.difference = inner.difference
                 return False
         extra = [name for name in b if name not in a]
         if extra:
-            return self._differ("none of that name", f"a function {extra[0]!r}", _Place(None, "module", "name"))
-        self._stack.append((a.attrs, b.attrs, _Place(_Place(None, "module", "name"), "attrs")))
+            return self._differ("none of that name", f"a function {extra[0]!r}", _Path(None, "module", "name"))
+        self._stack.append((a.attrs, b.attrs, _Path(_Path(None, "module", "name"), "attrs")))
         return True
 
     # --- types and sizes

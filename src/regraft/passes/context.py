@@ -111,7 +111,7 @@ def _checked_config(config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(config)
 
 
-class _Place:
+class _Current:
     """Which pass works on which function."""
 
     __slots__ = ("function", "pass_name")
@@ -157,7 +157,7 @@ class PassContext:
         self.instruments: Final = tuple(instruments or ())
         self.verify: Final = verify
         self._left = most_rewrites
-        self._place = _Place()
+        self._place = _Current()
         self._tokens: list[Token[PassContext]] = []
 
     @staticmethod

@@ -31,14 +31,14 @@ class Mask(NamedTuple):
     doubt: str | None
 
 
-Place = Callable[[Expr, Sequence[Dim]], Expr]
+BringMask = Callable[[Expr, Sequence[Dim]], Expr]
 """Brings a mask that broadcasts to scores of a shape to the axes that a bias has."""
 
 _HIDES: Final = -1e4
 """No score of use is that low: the exponential of the difference is 0."""
 
 
-def mask_of(scores: Scores, place: Place, bindings: Bindings, finite: FiniteValues) -> Mask | str:
+def mask_of(scores: Scores, place: BringMask, bindings: Bindings, finite: FiniteValues) -> Mask | str:
     """The steps of ``scores`` as one scale and one bias, or why they are not."""
     scale, bias, causal = 1.0, None, None
     doubts: list[str | None] = []

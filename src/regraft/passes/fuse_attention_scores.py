@@ -104,7 +104,7 @@ class Floor(NamedTuple):
     number: float
 
 
-Step: TypeAlias = Scale | Add | Hide | Floor
+ScoreStep: TypeAlias = Scale | Add | Hide | Floor
 
 
 class Scores(NamedTuple):
@@ -114,7 +114,7 @@ class Scores(NamedTuple):
     """
 
     product: Product
-    steps: tuple[Step, ...]
+    steps: tuple[ScoreStep, ...]
     shapes: tuple[tuple[Dim, ...], ...]
 
 
@@ -122,7 +122,7 @@ class _Pending(NamedTuple):
     """A value that may be the scores one step further in: it should have the shape ``shapes[0]``."""
 
     value: Expr
-    steps: tuple[Step, ...]
+    steps: tuple[ScoreStep, ...]
     shapes: tuple[tuple[Dim, ...], ...]
 
 
@@ -192,7 +192,7 @@ def _inner_steps(found: Mapping[Any, Any], at: _Pending, bindings: Bindings) -> 
     first: Expr = found[_first]
     shape = at.shapes[0]
 
-    def inner(value: Expr, step: Step) -> _Pending:
+    def inner(value: Expr, step: ScoreStep) -> _Pending:
         return _Pending(value, (step, *at.steps), at.shapes)
 
     if _cast in found:

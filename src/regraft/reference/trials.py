@@ -32,7 +32,7 @@ class NoValueError(RegraftError):
     """A type does not say enough to make a value of it."""
 
 
-class Sizes:
+class DrawnSizes:
     """Sizes for size variables, all different from each other and from ``taken``, the same for the same ``seed``.
 
     ``divisible`` draws multiples of 12, for programs that split their axes.
@@ -110,7 +110,7 @@ def random_arguments(
     """
     random = np.random.default_rng(seed)
     fixed = {size for param in function.params for size in _fixed_sizes(param.ty)}
-    sizes = Evaluator({}, _no_input, Sizes(fixed, seed, divisible=divisible).draw)
+    sizes = Evaluator({}, _no_input, DrawnSizes(fixed, seed, divisible=divisible).draw)
     return [random_value(param.ty, sizes.size, random, whole) for param in function.params]
 
 

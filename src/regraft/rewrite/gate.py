@@ -29,7 +29,7 @@ _MOST_LINES: Final = 12
 _NOTHING_KNOWN: Final[dict[int, Var]] = {}
 
 
-_Step: TypeAlias = tuple[str, Var, Expr, Expr]
+_Rewritten: TypeAlias = tuple[str, Var, Expr, Expr]
 """A rewrite that was made: the rule, the variable, its old value and its new one."""
 
 
@@ -67,7 +67,7 @@ class Gate:
         self.limit = max(_LEAST_STEPS, _STEPS_PER_BINDING * size)
         self._rule_origins: dict[Rule, Origins] = {}
         self._states: dict[int, int] = {}
-        self._steps: list[_Step] = []
+        self._steps: list[_Rewritten] = []
 
     def apply_one(
         self, rule: Rule, var: Var, result: Any, known: Mapping[int, Var], matched: tuple[Var, ...]
@@ -281,13 +281,13 @@ class Gate:
                 self._lines(self._steps[-4:]),
             )
 
-    def _lines(self, steps: list[_Step]) -> list[str]:
+    def _lines(self, steps: list[_Rewritten]) -> list[str]:
         return [f"{name}: {var.name_hint} = {old!r}  ->  {new!r}" for name, var, old, new in steps]
 
 
-def _shortest_loop(steps: list[_Step]) -> list[_Step]:
+def _shortest_loop(steps: list[_Rewritten]) -> list[_Rewritten]:
     """The steps of the variable that was rewritten least often on the way round."""
-    by_var: dict[Var, list[_Step]] = {}
+    by_var: dict[Var, list[_Rewritten]] = {}
     for step in steps:
         by_var.setdefault(step[1], []).append(step)
     return min(by_var.values(), key=len)[:_MOST_LINES]

@@ -27,7 +27,7 @@ from ..pattern.pattern import (
     TuplePattern,
     UnorderedTuplePattern,
 )
-from ..reference.trials import WHOLE, NoValueError, Sizes, difference, random_value
+from ..reference.trials import WHOLE, DrawnSizes, NoValueError, difference, random_value
 from .errors import RewriteValueError
 from .rules import Rule
 
@@ -141,7 +141,7 @@ class _Check:
             inputs[var] = random_value(var.ty, before.size, random, trial.whole)
             return inputs[var]
 
-        draw_size = Sizes(self.taken, trial.seed, divisible=trial.divisible).draw
+        draw_size = DrawnSizes(self.taken, trial.seed, divisible=trial.divisible).draw
         before = Evaluator(self.before, draw, draw_size, is_input)
         expected = {var: before.value(var) for var in self.old}
         after = Evaluator(self.after, draw, draw_size)

@@ -15,7 +15,7 @@ from ..ir.dims import Dim, SymExpr, SymVar, evaluate, free_symvars, match_dim, s
 from ..ir.types import UNKNOWN_NDIM, FuncType, PrimType, ShapeType, TensorType, TupleType, Type, type_symvars
 from .errors import TypeCheckError
 
-Sizes: TypeAlias = dict[SymVar, int]
+SizeValues: TypeAlias = dict[SymVar, int]
 NameDtype: TypeAlias = Callable[[Any], str | None]
 """The Relax name of the dtype of an array of the engine; None for what is no array."""
 
@@ -206,7 +206,7 @@ class TypeCheck:
 
     def __call__(self, *arguments: Any) -> tuple[int, ...]:
         """The sizes that values of the types determine, in the order of `defines`."""
-        sizes: Sizes = dict(zip(self._known, arguments[self._count :], strict=True))
+        sizes: SizeValues = dict(zip(self._known, arguments[self._count :], strict=True))
         seen: list[Any] = []
         pending: list[tuple[_Check, int, Dim, int]] = []
         for check in self._checks:
@@ -230,7 +230,7 @@ class TypeCheck:
         source = "" if variable in self._known else f" ({first.position_name} {i} of {first.label})"
         return TypeCheckError(f"{check.size_text(axis, size)}; expected {variable} = {have}{source}")
 
-    def _solve(self, pending: list[tuple[_Check, int, Dim, int]], sizes: Sizes) -> None:
+    def _solve(self, pending: list[tuple[_Check, int, Dim, int]], sizes: SizeValues) -> None:
         """Check the expressions, first those whose variables are known, solving for the others as far as
         possible.
         """
@@ -261,7 +261,7 @@ class TypeCheck:
             pending = waiting
 
 
-def _solve_traced(dim: Dim, size: Any, sizes: Sizes) -> None:
+def _solve_traced(dim: Dim, size: Any, sizes: SizeValues) -> None:
     """Solve for a size that a tracer keeps open: nothing is compared, for that would fix it."""
     unknown = [variable for variable in free_symvars(dim) if variable not in sizes]
     if len(unknown) == 1:
@@ -271,7 +271,7 @@ def _solve_traced(dim: Dim, size: Any, sizes: Sizes) -> None:
             sizes[unknown[0]] = (size - evaluate(rest, sizes)) // factor
 
 
-def _value_of(dim: Dim, sizes: Sizes, check: _Check) -> int:
+def _value_of(dim: Dim, sizes: SizeValues, check: _Check) -> int:
     try:
         return evaluate(dim, sizes)
     except ZeroDivisionError as error:

@@ -37,8 +37,8 @@ WriteCall: TypeAlias = "Callable[[FunctionWriter, Call], str]"
 
 
 @dataclass(frozen=True, slots=True)
-class Lowering:
-    """How an engine runs an operator that has no reference, or that it runs in a better way.
+class CallForm:
+    """The text of a call in an engine, for an operator without reference or one that the engine runs in a better way.
 
     ``untrusted`` says that the value comes from outside, so it is checked against the type that the call
     states.
@@ -73,7 +73,7 @@ class Dialect:
     xp: Any
     constant: Callable[[TensorData], Any]
     name_dtype: NameDtype
-    lowerings: Mapping[str, Lowering]
+    lowerings: Mapping[str, CallForm]
     helpers: Mapping[str, Any]
     traced: bool = False
     write_extern: WriteCall = write_extern_call

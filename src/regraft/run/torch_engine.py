@@ -20,7 +20,7 @@ from .executable import Entry, Executable
 from .failures import located
 from .function_writer import FunctionWriter, write_module
 from .packed import LOWERINGS, helpers
-from .python_source import Dialect, Lowering, PythonModule
+from .python_source import CallForm, Dialect, PythonModule
 from .torch_meanings import with_meanings
 from .torch_speed import AS_IT_IS, Speed, with_speed
 
@@ -98,7 +98,7 @@ def dialect(device: torch.device | None, *, goes_out: bool = False) -> Dialect:
 
     table = {**KERNELS, **quantization.KERNELS} if goes_out else KERNELS
     names = {name: f"torch_{name.removeprefix('relax.').replace('.', '_')}" for name in table}
-    lowerings = {name: Lowering(partial(_write_kernel, text)) for name, text in names.items()}
+    lowerings = {name: CallForm(partial(_write_kernel, text)) for name, text in names.items()}
     kernels = {text: table[name] for name, text in names.items()}
     tools = {
         **helpers(allocate, torch.clone, loop),

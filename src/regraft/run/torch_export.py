@@ -62,7 +62,7 @@ def export_torch(module: RegraftModule) -> ExportedProgram:
     A program with symbolic sizes is run at two more choices of them. Raises `ConvertError` where PyTorch declines the
     program, or fixes a size. Cost: tracing, and a few runs of both programs where there are symbolic sizes.
     """
-    sizes = _Sizes(module)
+    sizes = _InputSizes(module)
     first, *others = sizes.choices()
     program = _traced(module, sizes, first)
     verified = 0
@@ -73,7 +73,7 @@ def export_torch(module: RegraftModule) -> ExportedProgram:
     return program
 
 
-def _traced(module: RegraftModule, sizes: _Sizes, choice: Mapping[SymVar, int]) -> ExportedProgram:
+def _traced(module: RegraftModule, sizes: _InputSizes, choice: Mapping[SymVar, int]) -> ExportedProgram:
     args, kwargs = module.nesting.nested([_example(ty, choice) for ty in module.types])
     program = export(module, args, kwargs, sizes.dynamic_shapes())
     if module.signature.mutated:
@@ -100,7 +100,7 @@ class _Limits:
         return size if self.high is None else min(size, self.high)
 
 
-class _Sizes:
+class _InputSizes:
     """The size variables of a module's inputs."""
 
     def __init__(self, module: RegraftModule) -> None:

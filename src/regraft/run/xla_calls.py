@@ -21,7 +21,7 @@ from .externs import get_global_func
 from .numpy_kernel import NumpyKernel
 from .packed import LOWERINGS as COMMON
 from .packed import assert_holds, call_inplace, close_over, print_values
-from .python_source import Lowering, outside_text
+from .python_source import CallForm, outside_text
 from .xla_library import io_callback, jax, jnp, lax
 from .xla_loops import loop
 from .xla_values import assemble, dissect
@@ -218,8 +218,8 @@ def call_extern(writer: FunctionWriter, call: Call) -> str:
 
 LOWERINGS: Final = {
     **COMMON,
-    "relax.call_pure_packed": Lowering(_call_pure_packed, untrusted=True),
-    "relax.call_inplace_packed": Lowering(_call_inplace_packed, untrusted=True),
+    "relax.call_pure_packed": CallForm(_call_pure_packed, untrusted=True),
+    "relax.call_inplace_packed": CallForm(_call_inplace_packed, untrusted=True),
 }
 
 

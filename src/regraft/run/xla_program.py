@@ -24,7 +24,7 @@ from .errors import BuildError, ExecutionError, TypeCheckError
 from .failures import located
 from .function_writer import FunctionWriter
 from .lifted_constants import Key, constant_key
-from .python_source import Dialect, Lowering, PythonModule
+from .python_source import CallForm, Dialect, PythonModule
 from .sharding_gate import Placed
 from .xla_calls import LOWERINGS, Outside, call_extern, helpers
 from .xla_kernels import KERNELS
@@ -61,14 +61,14 @@ def dialect(module: IRModule, outside: Outside, placement: Placement) -> Dialect
         return f"annotated({operand}, {placement.annotation(f'{writer.name}: {operand}', call, meshes)!r})"
 
     names = {name: f"xla_{name.removeprefix('relax.').replace('.', '_')}" for name in KERNELS}
-    lowerings = {name: Lowering(partial(_write_kernel, text)) for name, text in names.items()}
+    lowerings = {name: CallForm(partial(_write_kernel, text)) for name, text in names.items()}
     kernels = {text: _scoped(KERNELS[name]) for name, text in names.items()}
     return Dialect(
         "xla",
         jnp,
         _known_constant,
         array_dtype,
-        {**LOWERINGS, **lowerings, ANNOTATE_SHARDING.name: Lowering(annotate)},
+        {**LOWERINGS, **lowerings, ANNOTATE_SHARDING.name: CallForm(annotate)},
         {**helpers(outside), **kernels, "annotated": placement.annotated},
         traced=True,
         write_extern=call_extern,

@@ -105,13 +105,13 @@ class _Fields:
 
 
 @dataclass(slots=True, eq=False)
-class _Sizes:
+class _OpenShape:
     """A shape argument whose sizes may still be open."""
 
     dims: tuple[Dim, ...]
 
 
-_Operand: TypeAlias = "Expr | _Hole | _Fields | _Sizes"
+_Operand: TypeAlias = "Expr | _Hole | _Fields | _OpenShape"
 
 
 class Instance:
@@ -269,7 +269,7 @@ class Instance:
                     inner.conditions.append(pattern)
                 return inner
             case PrimArrPattern():
-                return _Sizes(pattern.fields)
+                return _OpenShape(pattern.fields)
             case _:
                 raise UnsupportedPatternError(f"no program can be made for {pattern!r}")
 
@@ -395,7 +395,7 @@ class Instance:
                 return self._filled(operand)
             case _Fields():
                 return Tuple([self._tried(item, trial, sizes, (*beside, *operand.fields)) for item in operand.fields])
-            case _Sizes():
+            case _OpenShape():
                 return ShapeExpr([self._size(dim, sizes) for dim in operand.dims])
             case _:
                 return operand
@@ -518,7 +518,7 @@ class Instance:
             case _Fields():
                 whole = Tuple([self._filled(item) for item in operand.fields])
                 return self._emit(whole) if self._chance(0.2) else whole
-            case _Sizes():
+            case _OpenShape():
                 return ShapeExpr([self._size(dim, self.sizes) for dim in operand.dims])
             case Expr():
                 return operand

@@ -85,7 +85,7 @@ class Optimizer(ABC):
                     [builder.emit(TupleGetItem(operand, index), f"{name}") for index, name in enumerate(names)]
                     for operand, names in zip(operands, self._names(len(states)), strict=True)
                 ]
-                step = _Step(self, builder, fields[0], fields[1], fields[2])
+                step = _Update(self, builder, fields[0], fields[1], fields[2])
                 new_states = self.take_step(step)
                 new_params = builder.emit_output(Tuple(step.new_params), "params_new")
                 new_states = builder.emit_output(Tuple(new_states), "optim_states_new")
@@ -123,11 +123,11 @@ class Optimizer(ABC):
         """The states after the number of steps."""
 
     @abstractmethod
-    def take_step(self, step: _Step) -> list[Expr]:
+    def take_step(self, step: _Update) -> list[Expr]:
         """Give each parameter its new value, with ``step.update``; returns the new states."""
 
 
-class _Step:
+class _Update:
     """One step in the making: what there is, and what becomes of the parameters, in order."""
 
     __slots__ = ("_builder", "_dtype", "grads", "new_params", "num_steps", "params", "states")
@@ -189,7 +189,7 @@ class SGD(Optimizer):
         """The states after the number of steps."""
         return []
 
-    def take_step(self, step: _Step) -> list[Expr]:
+    def take_step(self, step: _Update) -> list[Expr]:
         """What one step does."""
         for param, grad in zip(step.params, step.grads, strict=True):
             step.update(param - _decayed(grad, param, self.weight_decay) * self.lr)
@@ -223,7 +223,7 @@ class MomentumSGD(Optimizer):
         """The states after the number of steps."""
         return self.per_param()
 
-    def take_step(self, step: _Step) -> list[Expr]:
+    def take_step(self, step: _Update) -> list[Expr]:
         """What one step does."""
         velocities: list[Expr] = []
         for param, grad, velocity in zip(step.params, step.grads, step.states, strict=True):
@@ -264,7 +264,7 @@ class Adam(Optimizer):
         power = _State(TensorType((), "float64"), 1.0)
         return [power, power, *self.per_param(), *self.per_param()]
 
-    def take_step(self, step: _Step) -> list[Expr]:
+    def take_step(self, step: _Update) -> list[Expr]:
         """What one step does."""
         powers = [step.emit(step.states[i] * beta) for i, beta in enumerate((self.beta1, self.beta2))]
         # The corrections belong to the step: worked out once, in float64, where 1 - beta ** n keeps its digits.

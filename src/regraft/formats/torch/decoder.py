@@ -28,7 +28,7 @@ _check: Any = getattr(torch, "_check")  # noqa: B009 - public in all but its nam
 """Takes a condition on sizes to hold, which the export then need not prove."""
 
 
-class _Step(torch.nn.Module):
+class _CachedModel(torch.nn.Module):
     """A causal language model of transformers as a function of ids and a cache in one list."""
 
     def __init__(self, model: Any) -> None:
@@ -64,7 +64,7 @@ def step_of(model: Any, past: int = _PAST) -> tuple[torch.nn.Module, tuple[torch
     if not hasattr(found, "logits") or not layers or not all(map(_keeps_rows, layers)):
         raise ConvertError(f"{type(model).__name__} is no causal language model whose cache is keys and values")
     kept = [tensor[:, :, :past].contiguous() for layer in layers for tensor in (layer.keys, layer.values)]
-    return _Step(model).eval(), (torch.ones(1, _COUNT, dtype=torch.int64), *kept)
+    return _CachedModel(model).eval(), (torch.ones(1, _COUNT, dtype=torch.int64), *kept)
 
 
 def _keeps_rows(layer: Any) -> bool:

@@ -51,7 +51,7 @@ Result: TypeAlias = "Pattern | Pair | None"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BindingForm:
     """One binding. ``head`` is the operator of a call, the index of a projection, None for a `MatchCast`."""
 
     head: Op | int | None
@@ -73,7 +73,7 @@ class SourceCall:
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     slots: tuple[Type, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[BindingForm, ...] = ()
     results: tuple[Result, ...] = ()
     is_tuple: bool = False
 
@@ -144,15 +144,15 @@ class _Recorder:
             return self._slot(expr)
         return expr
 
-    def step(self, binding: Binding) -> Step | None:
+    def step(self, binding: Binding) -> BindingForm | None:
         value = binding.value
         if isinstance(binding, MatchCast):
-            return Step(None, (self._pattern(value),), None, binding.ty)
+            return BindingForm(None, (self._pattern(value),), None, binding.ty)
         match value:
             case Call() if isinstance(value.op, Op) and not value.ty_args:
-                return Step(value.op, tuple([self._pattern(arg) for arg in value.args]), value.attrs, value.ty)
+                return BindingForm(value.op, tuple([self._pattern(arg) for arg in value.args]), value.attrs, value.ty)
             case TupleGetItem():
-                return Step(value.index, (self._pattern(value.tuple_value),), None, value.ty)
+                return BindingForm(value.index, (self._pattern(value.tuple_value),), None, value.ty)
             case _:
                 return None
 
