@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import no_type_check
+
 import numpy as np
 import pytest
 
@@ -357,3 +359,18 @@ def test_a_function_of_the_standard_kind_is_a_function() -> None:
 def test_a_name_that_r_lacks_is_answered_with_the_nearest() -> None:
     with pytest.raises(AttributeError, match=r"R\.permute_dim does not exist; did you mean R\.permute_dims"):
         getattr(R, "permute_dim")  # noqa: B009
+
+
+def test_a_program_may_say_that_checkers_of_types_leave_it_alone() -> None:
+    @R.function
+    @no_type_check
+    def main(x: R.Tensor((2,), "float32")):
+        @R.function
+        @no_type_check
+        def inner(y: R.Tensor((2,), "float32")):
+            return R.exp(y)
+
+        return inner(x)
+
+    text = "from typing import no_type_check\n" + main.script().replace("@R.function", "@R.function\n@no_type_check", 1)
+    rx.assert_structural_equal(rx.parse(text), main)

@@ -1,6 +1,6 @@
 """Rules as people write them, with few annotations: Pyright's strict mode takes all of this (`test_strict`)."""
 
-from typing import Any
+from typing import Any, no_type_check
 
 import regraft as rx
 from regraft.dpl import *
@@ -39,17 +39,17 @@ same_weights = rx.Rule(
 )
 
 
-# What `@R.function` decorates is data: checkers of types do not know the types that its parameters state.
-# pyright: reportInvalidTypeForm=false, reportUnknownParameterType=false
 @R.rewriter
 class Twice:
-    @R.function  # pyright: ignore[reportUnknownArgumentType]
-    def pattern(a: R.Tensor):  # pyright: ignore[reportUnknownMemberType]
-        return R.nn.relu(R.nn.relu(a))  # pyright: ignore[reportUnknownArgumentType]
+    @R.function
+    @no_type_check
+    def pattern(a: R.Tensor):
+        return R.nn.relu(R.nn.relu(a))
 
-    @R.function  # pyright: ignore[reportUnknownArgumentType]
-    def replacement(a: R.Tensor):  # pyright: ignore[reportUnknownMemberType]
-        return R.nn.relu(a)  # pyright: ignore[reportUnknownArgumentType]
+    @R.function
+    @no_type_check
+    def replacement(a: R.Tensor):
+        return R.nn.relu(a)
 
 
 rules = turn_products | square | double | Twice

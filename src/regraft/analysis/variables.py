@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from ..ir.dims import SymExpr, SymVar, free_symvars
 from ..ir.equality import defining_symvars
@@ -13,10 +14,11 @@ from ..ir.types import Type, type_symvars
 from ..ir.visitor import ExprVisitor, Visitable, iter_bindings, walk
 
 
-def get_var2val(func: Function) -> dict[Var, Expr]:
+def get_var2val(func: Function) -> dict[Any, Expr]:
     """What each bound variable of ``func`` stands for, in order of evaluation; `MatchCast` ones are left out.
 
-    Includes branches and inner functions. Cost: linear.
+    Includes branches and inner functions. Cost: linear. The keys are of type Any for checkers of types, since what is
+    looked up is often an `Expr` that is known to be a variable, such as a function's result.
     """
     return {binding.var: binding.value for binding in iter_bindings(func) if isinstance(binding, VarBinding)}
 

@@ -224,9 +224,9 @@ class Report(Shown):
     ``tape`` is what they told while they ran, rewrite by rewrite.
     """
 
-    program: Function | IRModule
+    program: Any  # of the kind of ``before``, which whoever asked knows
     passes: tuple[PassReport, ...]
-    before: Function | IRModule
+    before: Any
     tape: Tape = field(repr=False, compare=False)
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
-from ..ir.program import DataflowBlock
+from ..ir.program import BindingBlock
 from .derived import duplicate
 from .matchings import Matchings
 from .pattern import (
@@ -117,7 +117,7 @@ class PatternContext:
         leaves = (WildcardPattern, ConstantPattern, ExprPattern, OpPattern, ScalarPattern, VarPattern)
         return [p for p in self.noted if p not in inner and (p in tied or not isinstance(p, leaves))]
 
-    def match_dfb(self, dfb: DataflowBlock) -> Matchings | None:
+    def match_dfb(self, dfb: BindingBlock) -> Matchings | None:
         """The first match in ``dfb``: from each pattern to its variable (a leaf, where no variable stands for it).
 
         A pattern inside a repeat gives the list of its matches. None if there is no match. Cost: see

@@ -7,7 +7,7 @@ from typing import Any, Final, final
 
 from ..ir.expr import Expr, Var
 from ..ir.node import Shown
-from ..ir.program import DataflowBlock
+from ..ir.program import BindingBlock
 
 
 @final
@@ -21,7 +21,7 @@ class Matchings(dict[Any, Any], Shown):
     __slots__ = ("definitions", "root")
 
     def __init__(
-        self, found: Mapping[Any, Any], root: DataflowBlock | Expr, definitions: Mapping[Var, Expr] | None = None
+        self, found: Mapping[Any, Any], root: BindingBlock | Expr, definitions: Mapping[Var, Expr] | None = None
     ) -> None:
         super().__init__(found)
         self.root: Final = root

@@ -32,7 +32,7 @@ from ..pattern.pattern import DFPattern
 from .emission import Emission
 from .errors import RewriteError, RewriteWarning, decline
 from .gate import UNCHANGED, Gate
-from .rules import PatternMatchingRewriter, Rule
+from .rules import BindingsRewriter, CallRewriter, PatternMatchingRewriter, Rule
 from .session import EditSession
 from .verify import computed_by
 from .walk import FunctionWalk
@@ -521,7 +521,7 @@ def rewrite(
         return _FunctionRun(program, Plan(rules.rules()), share, listener, verify, journal).run()
 
 
-def rewrite_call(pattern: DFPattern, rewriter: Callable[[Expr, dict[DFPattern, Any]], Any], func: _Program) -> _Program:
+def rewrite_call(pattern: DFPattern, rewriter: CallRewriter, func: _Program) -> _Program:
     """Replace each value that ``pattern`` matches by ``rewriter(expr, matchings)``, until nothing changes.
 
     ``expr`` is the matched expression. ``matchings[p]`` is, for a wildcard or variable pattern, the operand as it
@@ -531,9 +531,7 @@ def rewrite_call(pattern: DFPattern, rewriter: Callable[[Expr, dict[DFPattern, A
     return rewrite(func, Rule(pattern, rewriter))
 
 
-def rewrite_bindings(
-    ctx: PatternContext, rewriter: Callable[[dict[DFPattern, Any], Mapping[Any, Expr]], Any], func: _Program
-) -> _Program:
+def rewrite_bindings(ctx: PatternContext, rewriter: BindingsRewriter, func: _Program) -> _Program:
     """Replace several bindings together wherever the context matches, until nothing changes.
 
     ``rewriter(matchings, bindings)`` gets the bound variable of each pattern (a list of them inside a repeat) and what

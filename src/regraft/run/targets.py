@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import Parameter, signature
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from ..ir.errors import MissingDependencyError, OpTypeError
 from ..ir.module import IRModule
@@ -21,6 +21,9 @@ from ..ir.program import Function
 from ..op.settle import settled
 from .errors import BuildError
 from .executable import Executable
+
+if TYPE_CHECKING:
+    from .xla_executable import XlaExecutable
 
 DEFAULT_TARGET: Final = "onnxruntime"
 
@@ -68,6 +71,17 @@ def runs_on(target: str, op: Op) -> bool:
     return import_module(_targets[target].module).runs(op)
 
 
+@overload
+def build(
+    module: IRModule | Function, target: Literal["xla"], params: Mapping[str, Any] | None = None, **options: Any
+) -> XlaExecutable: ...
+@overload
+def build(
+    module: IRModule | Function,
+    target: object = DEFAULT_TARGET,
+    params: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Executable: ...
 def build(
     module: IRModule | Function,
     target: object = DEFAULT_TARGET,

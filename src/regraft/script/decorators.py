@@ -32,11 +32,11 @@ class FunctionOptions(NamedTuple):
 
 
 @overload
-def function(function_or_none: Callable[..., Any], /) -> Function: ...
+def function(function_or_none: Any, /) -> Function: ...  # a script states no type that a checker of types knows
 @overload
 def function(
     *, private: bool = False, pure: bool = True, check_well_formed: bool = True
-) -> Callable[[Callable[..., Any]], Function]: ...
+) -> Callable[[Any], Function]: ...
 def function(
     function_or_none: Callable[..., Any] | None = None,
     /,
@@ -133,6 +133,8 @@ def function_options(evaluator: Evaluator, node: ast.FunctionDef) -> FunctionOpt
     """
     found: FunctionOptions | None = None
     for decorator in node.decorator_list:
+        if isinstance(decorator, ast.Name) and decorator.id == "no_type_check":
+            continue  # `typing`'s word to checkers of types
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         if evaluator.evaluate(called) is not function:
             if evaluator.python is None:

@@ -47,7 +47,7 @@ def _namespaces() -> Mapping[str, Namespace]:
     )
 
 
-def parse(text: str | bytes, name: str = "<text>") -> IRModule | Function:
+def parse(text: str | bytes, name: str = "<text>") -> Any:  # which of the two, the text knows
     """The program that ``text`` holds: a module class under ``@I.ir_module``, or a function under
     ``@R.function``.
 
