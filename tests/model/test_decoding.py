@@ -47,6 +47,33 @@ def made(name: str) -> Any:
     return model
 
 
+class _Masked(torch.nn.Module):
+    """A step that also takes a mask of all tokens and the places of the new ones, as many files do."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, *past: torch.Tensor) -> Any:
+        cache = transformers.cache_utils.DynamicCache()
+        for layer in range(len(past) // 2):
+            cache.update(past[2 * layer], past[2 * layer + 1], layer)
+        options: dict[str, Any] = {"attention_mask": mask, "position_ids": positions, "past_key_values": cache}
+        found = self.model(input_ids=ids, use_cache=True, **options)
+        return (found.logits, *[one for layer in found.past_key_values.layers for one in (layer.keys, layer.values)])
+
+
+def _with_a_mask(model: Any) -> IRModule:
+    from regraft.formats.torch.decoder import step_of
+
+    _, (ids, *past) = step_of(model)
+    before, count = past[0].shape[2], ids.shape[1]
+    given = ids, torch.ones(1, before + count, dtype=torch.int64), torch.arange(before, before + count)[None]
+    axis: Any = torch.export.Dim.DYNAMIC
+    sizes = (*[{1: axis} for _ in given], tuple({2: axis} for _ in past))
+    return rx.from_torch(torch.export.export(_Masked(model).eval(), (*given, *past), dynamic_shapes=sizes))
+
+
 @pytest.fixture(scope="module")
 def llama() -> tuple[Any, IRModule]:
     """A model, and the program that it is read as."""
@@ -72,6 +99,23 @@ def test_the_choices_are_those_of_pytorch_with_the_cache_in_place(name: str) -> 
     assert op_counts(decoder.module)["com.microsoft.GroupQueryAttention"] == 1
     assert decoder.module["main"].params[-1].name_hint == TOTAL
     assert found.tokens_per_second > 0
+
+
+@pytest.mark.parametrize("name", ["Mistral, a window", "GPT-2, places from a table"])
+def test_a_mask_and_places_as_inputs_do_not_make_the_cache_grow_by_copies(name: str) -> None:
+    model = made(name)
+    module = _with_a_mask(model)
+    roles = roles_of(module["main"])
+    assert roles.mask is not None
+    assert roles.positions is not None
+    found, _, decoder = generate_text(module, PROMPT, COUNT, threads=1)
+    assert list(found.tokens) == greedy(model)
+    assert decoder.copies is None
+    named = [param.name_hint for param in decoder.module["main"].params]
+    assert not {"mask", "positions"} & set(named)
+    counts = op_counts(decoder.module)
+    assert counts["com.microsoft.GroupQueryAttention"] == 1
+    assert "relax.concat" not in counts, "no cache is joined, and places are turned inside the operator"
 
 
 def test_a_cache_that_stays_where_it_is_gives_what_one_that_grows_gives(llama: tuple[Any, IRModule]) -> None:

@@ -20,6 +20,7 @@ from regraft import optimize
 from regraft.engine import ExecutionError
 from regraft.ir import BlockBuilder, Expr, const
 from regraft.model import OptimizationReport, UsageError, VerificationError, open_model
+from regraft.model import measure as guard
 from regraft.model import precision as room
 from regraft.model.attempts import agreement_of
 from regraft.model.precision import Candidate, Choice, PrecisionReport, check_choice, outputs_error
@@ -162,6 +163,16 @@ def test_where_no_error_is_small_enough_nothing_is_lowered_and_the_nearest_miss_
     result = invoke("optimize", products, "-o", tmp_path / "again.onnx", "--precision", "int8", "--max-error", "1e-6")
     assert result.exit_code == 0, result.output
     assert "Nothing is written in a lower precision" in result.stdout
+
+
+def test_where_nothing_holds_and_the_rewritten_model_is_slower_the_model_stays_as_it_was(
+    products: Path, tmp_path: Path, times: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times[:] = [1.0] * 40
+    monkeypatch.setattr(guard, "time_in_turns", turns_of(times))
+    _, report = lowered(products, "auto", output=tmp_path / "out.onnx", engine="onnxruntime", passes="FoldConstant")
+    assert report.kept is None
+    assert (tmp_path / "out.onnx").read_bytes() == products.read_bytes()
 
 
 def test_samples_give_the_ranges_of_convolutions(images: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from ..ir.module import IRModule
 from ..ir.program import Function
 from ..ir.types import TensorType, TupleType
 from ..passes import CombineParallelMatmul, FoldConstant, PassError, Sequential, for_engine
-from ..passes.decoders import TOTAL
+from ..passes.decoders import TOTAL, OneText
 from ..passes.quantize import QuantizeWeights
 from ..run.onnxruntime_decoder import DecoderSession, Roles
 from .errors import UsageError
@@ -124,7 +124,7 @@ def fast_decoder(module: IRModule, *, longest: int, precision: str = "float32") 
     roles = roles_of(module["main"])
     if roles.longest is not None:
         return Decoder(module, "main")
-    done = optimize_module(module).module
+    done = optimize_module(_of_one_text(module, roles)).module
     bits = WEIGHTS[precision]
     after = [] if bits is None else [QuantizeWeights(bits)]
     try:
@@ -133,6 +133,15 @@ def fast_decoder(module: IRModule, *, longest: int, precision: str = "float32") 
         return Decoder(
             Sequential([CombineParallelMatmul(), FoldConstant(keep_named=True), *after])(done), "main", str(error)
         )
+
+
+def _of_one_text(module: IRModule, roles: Roles) -> IRModule:
+    """``module`` without a mask and positions as inputs: a session runs one text, without padding."""
+    if roles.mask is None and roles.positions is None:
+        return module
+    names = [param.name_hint for param in module["main"].params]
+    mask, positions = (None if place is None else names[place] for place in (roles.mask, roles.positions))
+    return OneText(names[roles.ids], names[roles.caches[0][0]], mask, positions)(module)
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,22 +186,22 @@ def optimize(
     keeps = passes is None and opened.form != "relax" and (written_to is None or form_of(written_to) == opened.form)
     whole, opened_up = _keeping_calls(opened) if keeps else (opened.module, _as_it_is)
     states = States()
-    instruments = [*PassContext.current().instruments, stages, *([states] if measure else [])]
+    timed = machine.is_here and (measure or precision == "auto")
+    instruments = [*PassContext.current().instruments, stages, *([states] if timed else [])]
     with PassContext(instruments=instruments, verify="values" if verify_rewrites else PassContext.current().verify):
         done = optimize_module(whole, passes=chosen)
     done = done._replace(module=opened_up(done.module))
     measurement: Measurement | None = None
-    if measure and precision == "float32":
-        with stages.stage("measuring"):
-            done, measurement = _faster(opened, done, states, opened_up, written_to, bench, tried_on, tolerance)
     lowered: Choice | None = None
     if precision != "float32":
         budgets = max_error, min_cosine, min_agreement
         asked = Asked(precision, *budgets, calibrate, bench, measure, tried_on, machine)
         with stages.stage("choosing a precision"):
             lowered = choose(opened, done.module, asked, written_to, stages.detail)
-        if lowered.module is not None:
-            done, measurement = done._replace(module=lowered.module), None
+        done = done._replace(module=done.module if lowered.module is None else lowered.module)
+    if timed and (lowered is None or lowered.module is None):
+        with stages.stage("measuring"):
+            done, measurement = _faster(opened, done, states, opened_up, written_to, bench, tried_on, tolerance)
     stays = measurement is not None and measurement.gain is None and opset is None and ir_version is None
 
     def compared(result: Model) -> Verification | None:

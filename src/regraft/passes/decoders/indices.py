@@ -17,6 +17,7 @@ from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Var
 from ...ir.op import Call, Op
 from ..fuse_attention_products import shape_of
 from ..fuse_attention_scores import AS_GOOD_AS_INFINITE, number_of
+from .uniform import uniform_of
 
 
 class Index(NamedTuple):
@@ -123,14 +124,24 @@ def _moved(index: Index | None, call: Call, *, only_unit_axes: bool) -> Index | 
 
 def visible_keys(bias: Expr, bindings: Mapping[Var, Expr]) -> Span | None:
     """What a bias of attention leaves visible, where that follows from places; None if it does anything else."""
+    if uniform_of(bias, bindings) == 0:
+        return Span()
     found = _call_of(bias, bindings)
     if found is None:
         return None
     name, call = found
     if name in ("relax.astype", "relax.broadcast_to"):
         return visible_keys(call.args[0], bindings)
+    if name == "relax.add":
+        left, right = call.args
+        for bias_only, other in ((left, right), (right, left)):
+            if uniform_of(other, bindings) == 0:
+                return visible_keys(bias_only, bindings)
     if name != "relax.where":
         return None
+    chosen = uniform_of(call.args[0], bindings)
+    if chosen is not None:
+        return visible_keys(call.args[1 if chosen else 2], bindings)
     if _lifts_the_lowest(call, bindings):
         return visible_keys(call.args[2], bindings)
     kept, hidden = (number_of(resolve(bindings, arg)) for arg in call.args[1:])
@@ -163,8 +174,9 @@ def _span(condition: Expr, bindings: Mapping[Var, Expr], *, is_negated: bool) ->
 def _ends(condition: Expr, bindings: Mapping[Var, Expr], *, is_negated: bool) -> Iterator[tuple[str, Dim] | None]:
     """The ends of a span, each as the field of `Span` that it is; None for a condition that is something else."""
     leaf = resolve(bindings, condition)
-    if isinstance(leaf, Constant):
-        if bool(np.asarray(leaf.data.numpy()).all()) is is_negated:
+    uniform = uniform_of(leaf, bindings)
+    if uniform is not None:
+        if bool(uniform) is is_negated:
             yield None
         return
     found = _call_of(leaf, bindings)
