@@ -31,43 +31,13 @@ from regraft.ir import (
 from regraft.ir.dtypes import as_dtype
 from regraft.ir.visitor import iter_bindings
 from regraft.transform import Legalize
+from tests.kit import assert_close as assert_close
 from tests.op import on_xla
-
-TOLERANCES = {
-    "float64": 1e-10,
-    "float32": 2e-5,
-    "float16": 4e-3,
-    "bfloat16": 3e-2,
-    "complex64": 2e-5,
-    "complex128": 1e-10,
-}
-"""Relative (and, scaled by the size of the values, absolute) error that a result of each dtype may have."""
 
 
 def variable(array: np.ndarray, name: str = "x") -> Var:
     """A variable of exactly the type of ``array``."""
     return Var(name, TensorType(array.shape, as_dtype(array.dtype)))
-
-
-def assert_close(actual: Any, expected: Any, tolerance: float | None = None) -> None:
-    """Same shape, same dtype, same values up to what the dtype can tell; tuples field by field."""
-    if isinstance(expected, tuple | list):
-        assert isinstance(actual, tuple | list), f"{type(actual)} is no tuple"
-        assert len(actual) == len(expected)
-        for a, e in zip(actual, expected, strict=True):
-            assert_close(a, e, tolerance)
-        return
-    actual, expected = np.asarray(actual), np.asarray(expected)
-    assert actual.shape == expected.shape, f"shape {actual.shape}, expected {expected.shape}"
-    assert actual.dtype == expected.dtype, f"dtype {actual.dtype}, expected {expected.dtype}"
-    bound = tolerance if tolerance is not None else TOLERANCES.get(as_dtype(actual.dtype), 0.0)
-    if bound == 0.0:
-        np.testing.assert_array_equal(actual, expected)
-        return
-    wide = np.complex128 if actual.dtype.kind == "c" else np.float64
-    finite = np.abs(expected.astype(wide)[np.isfinite(expected.astype(wide))])
-    scale = float(finite.max()) if finite.size else 1.0
-    np.testing.assert_allclose(actual.astype(wide), expected.astype(wide), rtol=bound, atol=bound * max(scale, 1e-30))
 
 
 def evaluate(expr: Expr, values: dict[Var, Any], xp: Any = np) -> Any:

@@ -6,15 +6,11 @@ import numpy as np
 
 from regraft.ir import Call, SymVar, TensorType, Var
 from regraft.ir.dtypes import is_bool, is_float, numpy_dtype
+from tests.kit import tensor as tensor
 
 SHAPES = [(2, 3, 5), (), (0, 4), (7,)]
 FLOATS = ["float32", "float64", "float16", "bfloat16"]
 INTEGERS = ["int32", "int64", "int8", "uint8"]
-
-
-def tensor(shape=None, dtype="float32", ndim=-1, name="x"):
-    """A variable of that type, as far as it is given."""
-    return Var(name, TensorType(shape, dtype, ndim))
 
 
 def sample(shape, dtype="float32", low=-4.0, high=4.0, seed=0):

@@ -7,17 +7,11 @@ import torch
 
 from regraft.ir import OpTypeError, ShapeExpr, ShapeType, SymVar, TensorType, Var
 from regraft.op.primitive.broadcast import broadcast_to, collapse_sum_like, collapse_sum_to, repeat, tile
+from tests.kit import counting as numbers
+from tests.kit import tensor
 from tests.op.harness import check
 
 DTYPES = ["float64", "float32", "float16", "int64", "uint8", "bool"]
-
-
-def tensor(shape=None, dtype="float32", ndim=-1):
-    return Var("x", TensorType(shape, dtype, ndim))
-
-
-def numbers(*shape, dtype="float32"):
-    return (np.arange(int(np.prod(shape))).reshape(shape) % 13).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

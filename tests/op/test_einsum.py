@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from regraft.ir import OpTypeError, SymVar, TensorType, Tuple, Var
+from regraft.ir import OpTypeError, SymVar, TensorType, Tuple
 from regraft.op.primitive.einsum import einsum
+from tests.kit import tensor
 from tests.op.harness import check
 
 CASES = [
@@ -24,10 +25,6 @@ CASES = [
     ("ij, ij -> j", [(2, 3), (1, 3)]),
     ("ij,jk->ik", [(2, 0), (0, 4)]),
 ]
-
-
-def tensor(shape=None, dtype="float32", ndim=-1):
-    return Var("x", TensorType(shape, dtype, ndim))
 
 
 def numbers(shape, dtype, seed):

@@ -8,21 +8,15 @@ from onnx.reference import ReferenceEvaluator
 
 from regraft.ir import OpTypeError, SymVar, TensorType, Var
 from regraft.op.primitive.gather import gather_elements, gather_nd, index_tensor
+from tests.kit import counting as numbers
+from tests.kit import tensor
 from tests.op.harness import check
 
 DTYPES = ["float64", "float32", "float16", "int64", "uint8", "bool"]
 
 
-def tensor(shape=None, dtype="float32", ndim=-1):
-    return Var("x", TensorType(shape, dtype, ndim))
-
-
 def indices(shape=None, dtype="int64", ndim=-1):
     return Var("i", TensorType(shape, dtype, ndim))
-
-
-def numbers(*shape, dtype="float32"):
-    return (np.arange(int(np.prod(shape))).reshape(shape) % 97).astype(dtype)
 
 
 def places(shape, size, seed=0):

@@ -7,18 +7,12 @@ from regraft.ir import OpTypeError, PrimValue, SymVar, TensorType, Tuple, TupleT
 from regraft.ir.dims import evaluate
 from regraft.ir.types import PrimType
 from regraft.op.primitive.indexing import dynamic_strided_slice, strided_slice, take
+from tests.kit import counting as numbers
+from tests.kit import tensor
 from tests.op.harness import check
 
 DTYPES = ["float64", "float32", "float16", "int64", "uint8", "bool"]
 BOUNDS = [-9, -4, -1, 0, 1, 3, 5, 9]
-
-
-def tensor(shape=None, dtype="float32", ndim=-1):
-    return Var("x", TensorType(shape, dtype, ndim))
-
-
-def numbers(*shape, dtype="float32"):
-    return (np.arange(int(np.prod(shape))).reshape(shape) % 97).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -6,17 +6,11 @@ import pytest
 from regraft.ir import OpTypeError, PrimValue, SymVar, TensorType, Tuple, TupleType, Var
 from regraft.ir.dims import evaluate
 from regraft.op.primitive.join import concat, meshgrid, split, stack
+from tests.kit import counting as numbers
+from tests.kit import tensor
 from tests.op.harness import check
 
 DTYPES = ["float32", "float16", "int64", "uint8", "bool"]
-
-
-def tensor(shape=None, dtype="float32", ndim=-1):
-    return Var("x", TensorType(shape, dtype, ndim))
-
-
-def numbers(*shape, dtype="float32"):
-    return (np.arange(int(np.prod(shape))).reshape(shape) % 100).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from regraft.ir import OpTypeError, SymVar, TensorType, Var
+from regraft.ir import OpTypeError, SymVar, TensorType
 from regraft.op.primitive.linear_algebra import linear, matmul, outer
+from tests.kit import tensor
 from tests.op.harness import check
 
 SHAPES = [
@@ -23,10 +24,6 @@ SHAPES = [
     ((3, 0), (0, 5)),
     ((0, 3, 4), (1, 4, 5)),
 ]
-
-
-def tensor(shape=None, dtype="float32", ndim=-1):
-    return Var("x", TensorType(shape, dtype, ndim))
 
 
 def numbers(shape, dtype, seed):

@@ -7,19 +7,13 @@ import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from regraft.ir import OpTypeError, SymVar, TensorType, Var
+from regraft.ir import OpTypeError, SymVar, TensorType
 from regraft.op.primitive.manipulate import flip, layout_transform, permutation, permute_dims, reverse_sequence
+from tests.kit import counting as numbers
+from tests.kit import tensor
 from tests.op.harness import check
 
 DTYPES = ["float64", "float32", "float16", "int64", "uint8", "bool"]
-
-
-def tensor(shape=None, dtype="float32", ndim=-1):
-    return Var("x", TensorType(shape, dtype, ndim))
-
-
-def numbers(*shape, dtype="float32"):
-    return (np.arange(int(np.prod(shape))).reshape(shape) % 97).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -5,17 +5,11 @@ import pytest
 
 from regraft.ir import OpTypeError, PrimValue, ShapeExpr, SymVar, TensorType, Var
 from regraft.op.primitive.reshaping import expand_dims, flatten, reshape, squeeze
+from tests.kit import counting as numbers
+from tests.kit import tensor
 from tests.op.harness import check
 
 DTYPES = ["float64", "float32", "float16", "int64", "int8", "uint8", "bool"]
-
-
-def tensor(shape=None, dtype="float32", ndim=-1):
-    return Var("x", TensorType(shape, dtype, ndim))
-
-
-def numbers(*shape, dtype="float32"):
-    return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -8,15 +8,12 @@ import torch
 from regraft.ir import OpTypeError, SymVar, TensorType, Var
 from regraft.op.primitive.row_updates import fold_into_rows
 from regraft.op.primitive.scatter import index_put, scatter_elements, scatter_nd, slice_scatter
+from tests.kit import tensor
 from tests.op.harness import check
 
 NUMBERS = ["float64", "float32", "float16", "int64", "uint8"]
 TORCH_REDUCTIONS = {"add": "sum", "mul": "prod", "mean": "mean", "max": "amax", "min": "amin"}
 UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
-
-
-def tensor(shape=None, dtype="float32", ndim=-1):
-    return Var("x", TensorType(shape, dtype, ndim))
 
 
 def indices(shape=None, dtype="int64", ndim=-1):

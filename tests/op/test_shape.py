@@ -7,11 +7,8 @@ import torch
 
 from regraft.ir import OpTypeError, ShapeExpr, ShapeType, SymVar, TensorType, Var, const
 from regraft.op.primitive.shape import shape_of, shape_to_tensor, size, tensor_to_shape
+from tests.kit import tensor
 from tests.op.harness import check, evaluate
-
-
-def tensor(shape=None, dtype="float32", ndim=-1):
-    return Var("x", TensorType(shape, dtype, ndim))
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (), (4, 0, 5)])

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import regraft as rx
 from regraft.analysis import well_formed
 from regraft.ir import BlockBuilder, Expr, Function, IRModule, TensorType, Var
 from regraft.reference.trials import difference
-from regraft.script.text import parse
 from regraft.testing import assert_same_values
 from regraft.transform import Pass, op_counts
+from tests.kit import program as program
+from tests.kit import run as run
 
 
 def checked(one: Pass, program: Function, *, exact: bool = False, inputs: Sequence[Any] | None = None) -> Function:
@@ -32,13 +32,6 @@ def checked(one: Pass, program: Function, *, exact: bool = False, inputs: Sequen
     return result
 
 
-def run(program: Function | IRModule, inputs: Sequence[Any], name: str = "main") -> Any:
-    """What ``program`` gives for ``inputs`` on the reference engine."""
-    if isinstance(program, Function):
-        program = IRModule({"main": program.with_attr("global_symbol", "main")})
-    return rx.build(program, target="numpy")[name](*inputs)
-
-
 def checked_module(one: Pass, module: IRModule) -> IRModule:
     """As `checked`, for a module whose public functions keep their parameters."""
     result = one(module)
@@ -50,23 +43,6 @@ def checked_module(one: Pass, module: IRModule) -> IRModule:
 def counts(function: Function | IRModule) -> Counter[str]:
     """How often each op is called, without the ``relax.`` of its name."""
     return Counter({name.removeprefix("relax."): count for name, count in op_counts(function).items()})
-
-
-def program(signature: str, body: str, results: str, header: str = "") -> Function:
-    """A function of one dataflow block, from text: ``program("x: R.Tensor((2, 3))", "y = R.exp(x)", "y")``."""
-    lines = [
-        "from regraft.script import relax as R, tir as T",
-        "@R.function",
-        f"def main({signature}):",
-        *(f"    {line}" for line in header.splitlines()),
-        "    with R.dataflow():",
-        *(f"        {line}" for line in body.strip().splitlines()),
-        f"        R.output({results})",
-        f"    return {results}" if "," not in results else f"    return ({results})",
-    ]
-    parsed = parse("\n".join(lines))
-    assert isinstance(parsed, Function)
-    return parsed
 
 
 def module_of(shape: tuple[int, ...], body: Callable[[BlockBuilder, Expr], Expr]) -> IRModule:

@@ -8,19 +8,17 @@ from typing import Any
 
 import numpy as np
 
-import regraft as rx
 from regraft.analysis import well_formed
 from regraft.ir import Call, Function, IRModule, Op, Var
 from regraft.ir.visitor import iter_bindings
 from regraft.reference.trials import difference
 from regraft.testing.random_programs import random_inputs
+from tests import kit
 
 
 def run(program: Function | IRModule, inputs: Sequence[Any], name: str = "main") -> list[np.ndarray]:
     """The tensors that ``program`` computes, tuples opened. A function alone is called whatever its name is."""
-    if isinstance(program, Function):
-        program = IRModule({"main": program.with_attr("global_symbol", "main")})
-    return _flat(rx.build(program, target="numpy")[name](*inputs))
+    return _flat(kit.run(program, inputs, name))
 
 
 def _flat(value: Any) -> list[np.ndarray]:

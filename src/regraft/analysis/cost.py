@@ -1,4 +1,4 @@
-"""What a program costs to run, counted on its types: arithmetic operations, and bytes that are read and written.
+"""The cost of running a program, counted on its types: arithmetic operations, and bytes that are read and written.
 
 A model of the work, not of a machine: an operation is one addition, multiplication, comparison or call of an
 elementary function; a view moves nothing. Good for choosing between two programs that compute the same. Counts are
@@ -54,7 +54,7 @@ def bytes_of(ty: Type) -> Dim | None:
 
 
 def call_cost(call: Call) -> Cost:
-    """What one call costs; a view costs nothing, and a call of no operator cannot be counted.
+    """The cost of one call; a view costs nothing, and a call of no operator cannot be counted.
 
     An operator without a count of its own takes one operation for each element of the result; a reduction, of what it
     reduces; one that only moves elements, none; and a composite what its decomposition takes. Cost: linear in the
@@ -97,7 +97,7 @@ def _operand_types(operands: Iterable[Expr]) -> list[Type]:
 
 
 def estimate_cost(program: Function | IRModule) -> Cost:
-    """What all calls of ``program`` cost together, each once: both sides of branches, and each function of a module.
+    """The cost of all calls of ``program`` together, each once: both sides of branches, and each function of a module.
 
     Cost: linear.
     """

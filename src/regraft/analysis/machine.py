@@ -1,4 +1,4 @@
-"""How long a call takes, estimated: a roofline over what `cost` counts, with the price of making the call at all.
+"""The estimated time of a call: a roofline over what `cost` counts, with the price of making the call at all.
 
 A few numbers stand for a machine and the engine on it. They are good for comparing two ways to compute the same thing,
 and for nothing finer: the estimate of one call may be off by a factor of two.
@@ -65,7 +65,7 @@ def _at(count: Dim, size: int) -> int:
 
 
 def _padding(product: Call, tile: int, size: int) -> float:
-    """How many times as many columns as it has a product computes, for the last tile to be a full one."""
+    """The ratio of columns that a product computes to columns that it has: the last tile is always a full one."""
     right, out = product.args[1].ty, product.ty
     assert isinstance(right, TensorType)
     assert isinstance(out, TensorType)

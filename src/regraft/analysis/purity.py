@@ -37,7 +37,7 @@ def find_impure_call(expr: Expr, own_name: Var | GlobalVar | None = None) -> Cal
 
 
 def contains_impure_call(expr: Expr, own_name: Var | GlobalVar | None = None) -> bool:
-    """Whether evaluating ``expr`` (for a function: calling it) may have effects.
+    """True if evaluating ``expr`` (for a function: calling it) may have effects.
 
     A call of unknown purity counts as impure; functions that are defined inside, and not called, do not
     count. ``own_name`` is the name of a recursive function, whose calls of itself say nothing new. Cost:

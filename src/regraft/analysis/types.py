@@ -28,7 +28,7 @@ from ..ir.types import (
 
 
 class BaseCheckResult(IntEnum):
-    """How a type holds for the values of another.
+    """The ways in which a type can hold for the values of another.
 
     FAIL_L0: for none of them. FAIL_L1: it may, but even the rank or the kind of value has to be checked.
     FAIL_L2: it may, and only sizes have to be checked. PASS: for all of them.
@@ -41,7 +41,7 @@ class BaseCheckResult(IntEnum):
 
 
 def type_base_check(base: Type, derived: Type) -> BaseCheckResult:
-    """Whether values of ``derived`` are values of ``base``, in four grades."""
+    """The grade, of four, in which values of ``derived`` are values of ``base``."""
     verdict = is_subtype(derived, base)
     if verdict is not None:
         return BaseCheckResult.PASS if verdict else BaseCheckResult.FAIL_L0

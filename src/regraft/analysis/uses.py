@@ -16,7 +16,7 @@ from ..ir.visitor import Visitable, iter_bindings
 
 
 class DirectUses(NamedTuple):
-    """What an expression uses itself: ``variables``, in order and with repeats, and nested ``bodies``."""
+    """The uses of an expression itself: ``variables``, in order and with repeats, and nested ``bodies``."""
 
     variables: list[Var]
     bodies: list[SeqExpr | Function]

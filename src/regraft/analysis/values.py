@@ -74,14 +74,14 @@ def projections(definitions: Definitions, operand: Expr) -> Iterator[TupleGetIte
 
 
 def definition(definitions: Definitions, leaf: Expr) -> Expr:
-    """What a resolved leaf is bound to; a parameter, or a leaf that is no variable, stands for itself."""
+    """The value that a resolved leaf is bound to; a parameter, or a leaf that is no variable, stands for itself."""
     if type(leaf) is DataflowVar or type(leaf) is Var:
         return definitions.get(leaf, leaf)
     return leaf
 
 
 def same_value(definitions: Definitions, left: Expr, right: Expr) -> bool:
-    """Whether two resolved leaves are certainly the same value: variables by identity, the rest by content."""
+    """True if two resolved leaves are certainly the same value: variables by identity, the rest by content."""
     if left is right:
         return True
     if type(left) is not type(right):
@@ -105,7 +105,7 @@ def same_value(definitions: Definitions, left: Expr, right: Expr) -> bool:
 
 
 def same_constant(left: Constant, right: Constant) -> bool:
-    """Whether two constants agree in dtype, shape and every bit (so NaN is NaN, and -0.0 is not 0.0)."""
+    """True if two constants agree in dtype, shape and every bit (so NaN is NaN, and -0.0 is not 0.0)."""
     a, b = left.data, right.data
     if a is b:
         return True
@@ -113,7 +113,7 @@ def same_constant(left: Constant, right: Constant) -> bool:
 
 
 def same_attribute(call: Call | Function, name: str, wanted: Any) -> bool:
-    """Whether an attribute has a value, or one that stands for the same in this call.
+    """True if an attribute has a value, or one that stands for the same in this call.
 
     Axes count from either end, and a default is what it stands for; both only where the rank or size is known.
     """
@@ -130,7 +130,7 @@ def same_attribute(call: Call | Function, name: str, wanted: Any) -> bool:
 
 
 def _written_out(call: Call, op: Op, name: str, value: Any) -> Any:
-    """What a value of an attribute of ``call`` stands for, in full."""
+    """The full form of a value of an attribute of ``call``."""
     if op.written_out is not None and attribute_key(value) == attribute_key(op.attributes.get(name)):
         value = op.written_out(call).get(name, value)
     if not name.endswith("axis") and name != "axes":
@@ -143,7 +143,7 @@ def _written_out(call: Call, op: Op, name: str, value: Any) -> Any:
 
 
 def is_number(constant: Constant, value: float, rtol: float) -> bool:
-    """Whether a constant is one number: ``value`` as its dtype holds it, or, with ``rtol``, that part of it away."""
+    """True if a constant is one number: ``value`` as its dtype holds it, or, with ``rtol``, that part of it away."""
     data = constant.data
     if data.size != 1 or data.dtype.startswith("complex"):
         return False
@@ -157,12 +157,12 @@ def is_number(constant: Constant, value: float, rtol: float) -> bool:
 
 
 def is_single(ty: Type) -> bool:
-    """Whether a value of that type is certainly a tensor of one element."""
+    """True if a value of that type is certainly a tensor of one element."""
     return isinstance(ty, TensorType) and (ty.ndim == 0 or (ty.shape is not None and all(d == 1 for d in ty.shape)))
 
 
 def leaves_of(value: Expr) -> Sequence[Expr]:
-    """What a bound value mentions: its operands with tuples among them opened, or what a branch or function uses.
+    """The leaves that a bound value mentions: its operands with tuples opened, or what a branch or function uses.
 
     A value that is itself a leaf mentions itself.
     """
@@ -272,7 +272,7 @@ class BlockView:
         return computing, is_output
 
     def _passes_on(self, var: Var) -> bool:
-        """Whether ``var`` is only another name for values it holds: an alias, a tuple, or a field of one."""
+        """True if ``var`` is only another name for values it holds: an alias, a tuple, or a field of one."""
         value = self.definitions.get(var)
         return value is not None and isinstance(value, Tuple | Var | TupleGetItem)
 

@@ -15,7 +15,7 @@ from ..ir.visitor import ExprVisitor, Visitable, iter_bindings, walk
 
 
 def get_var2val(func: Function) -> dict[Any, Expr]:
-    """What each bound variable of ``func`` stands for, in order of evaluation; `MatchCast` ones are left out.
+    """The value of each bound variable of ``func``, in order of evaluation; `MatchCast` ones are left out.
 
     Includes branches and inner functions. Cost: linear. The keys are of type Any for checkers of types, since what is
     looked up is often an `Expr` that is known to be a variable, such as a function's result.

@@ -1,4 +1,4 @@
-"""Whether a program keeps the rules of the language, and where it does not.
+"""The check of a program against the rules of the language, with the place where it breaks one.
 
 The rules: each variable is bound once and before it is used, where it can be seen; a `DataflowVar` stays in
 its block; a dataflow block has no effects and no branches; operands of bound values are leaves (A-normal
@@ -51,7 +51,7 @@ class _Seen:
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """What is added inside is not seen after."""
+        """Bindings that are added inside are not seen after."""
         before = len(self._added)
         yield
         while len(self._added) > before:
@@ -265,7 +265,7 @@ def well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
 
 
 def check_well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
-    """Whether ``obj`` keeps the rules of the language; `well_formed` says which one it breaks."""
+    """True if ``obj`` keeps the rules of the language; `well_formed` says which one it breaks."""
     try:
         return well_formed(obj, check_ty)
     except WellFormedError:

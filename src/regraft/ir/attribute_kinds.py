@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def wrong_kind(op: Op, call: Call, error: Exception) -> OpTypeError:
-    """What to raise where the type rule of ``op`` failed on ``call`` with ``error``: it names the attribute.
+    """The error to raise where the type rule of ``op`` failed on ``call`` with ``error``: it names the attribute.
 
     An attribute is at fault if the rule works with its default in its place; where none is, those without a default.
     """

@@ -73,7 +73,7 @@ class Attrs(Mapping[str, Any]):
 
 
 def attribute_key(value: object) -> tuple[str, object]:
-    """What makes two attribute values the same: type and value, so that 1, 1.0 and True differ, and NaN is NaN."""
+    """The key by which attribute values are the same: type and value, so 1, 1.0 and True differ, and NaN is NaN."""
     if isinstance(value, tuple):
         items: tuple[object, ...] = value  # pyright: ignore[reportUnknownVariableType]
         return ("tuple", tuple(attribute_key(v) for v in items))

@@ -302,7 +302,7 @@ class BlockBuilder:
 
     @property
     def has_open_block(self) -> bool:
-        """Whether there is a block that takes bindings."""
+        """True if there is a block that takes bindings."""
         return bool(self._scopes)
 
     def reserve_name(self, name: str) -> None:
@@ -329,7 +329,7 @@ class BlockBuilder:
         return self._scopes[-1]
 
     def current_block_is_dataflow(self) -> bool:
-        """Whether a dataflow block is open."""
+        """True if a dataflow block is open."""
         return bool(self._scopes) and self._scopes[-1].in_dataflow
 
     # --- bindings
@@ -388,7 +388,7 @@ class BlockBuilder:
         return self._scope().bindings
 
     def lookup_binding(self, var: Var) -> Expr | None:
-        """What ``var`` was bound to in the current function, if it was."""
+        """The value that ``var`` was bound to in the current function, if any."""
         return self._values.get(var)
 
     def get_unique_name(self, name_prefix: str) -> str:

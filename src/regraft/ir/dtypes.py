@@ -62,22 +62,22 @@ _BY_NUMPY: Final = {dtype: sys.intern(name) for name, dtype in _NUMPY.items()}
 
 
 def is_float(dtype: str | None) -> bool:
-    """Whether ``dtype`` is a floating type (bfloat16 and the 8-bit floats included)."""
+    """True if ``dtype`` is a floating type (bfloat16 and the 8-bit floats included)."""
     return dtype in _FLOATS
 
 
 def is_integer(dtype: str | None) -> bool:
-    """Whether ``dtype`` is a signed or unsigned integer type; ``bool`` is not."""
+    """True if ``dtype`` is a signed or unsigned integer type; ``bool`` is not."""
     return dtype in _SIGNED or dtype in _UNSIGNED
 
 
 def is_unsigned(dtype: str | None) -> bool:
-    """Whether ``dtype`` is an unsigned integer type."""
+    """True if ``dtype`` is an unsigned integer type."""
     return dtype in _UNSIGNED
 
 
 def is_bool(dtype: str | None) -> bool:
-    """Whether ``dtype`` is ``bool``."""
+    """True if ``dtype`` is ``bool``."""
     return dtype == "bool"
 
 

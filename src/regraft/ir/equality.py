@@ -103,7 +103,7 @@ class Comparer:
         self._stack: list[_Pair] = []
 
     def run(self, left: Any, right: Any, place: _Path | None = None) -> bool:
-        """Whether the two are the same; ``place`` is where they stand in a larger whole."""
+        """True if the two are the same; ``place`` is where they stand in a larger whole."""
         self._stack.append((left, right, place))
         while self._stack:
             if not self._step(*self._stack.pop()):
@@ -407,7 +407,7 @@ def defining_symvars(ty: Type) -> list[SymVar | None]:
 
 
 def same_tensor(a: TensorData, b: TensorData) -> bool:
-    """Whether two tensors agree in shape, dtype and every bit: NaN is NaN, and -0.0 is not 0.0."""
+    """True if two tensors agree in shape, dtype and every bit: NaN is NaN, and -0.0 is not 0.0."""
     if a is b:
         return True
     if a.shape != b.shape or a.dtype != b.dtype:
@@ -457,7 +457,7 @@ def first_difference(a: Node, b: Node, map_free_vars: bool = False) -> Differenc
 
 
 def structural_equal(a: Node, b: Node, map_free_vars: bool = False) -> bool:
-    """Whether two expressions, types, blocks, functions or modules are the same up to names of variables.
+    """True if two expressions, types, blocks, functions or modules are the same up to names of variables.
 
     Variables (of the program and of sizes) correspond one to one; those that neither side defines must be the
     same objects, unless ``map_free_vars``. Constants must agree in every bit, attributes in type and value,

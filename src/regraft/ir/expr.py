@@ -40,7 +40,7 @@ class Expr(Node):
         return self.ty
 
     def same_as(self, other: object) -> bool:
-        """Whether ``other`` is the same object."""
+        """True if ``other`` is the same object."""
         return self is other
 
     def as_size(self) -> Dim | None:
@@ -413,7 +413,7 @@ _SIZE_ARITHMETIC: dict[str, Callable[..., Any]] = {
     ">": partial(compare, ">"),
     ">=": partial(compare, ">="),
 }
-"""What Python's operators mean between integer scalars of a program."""
+"""The meaning of Python's operators between integer scalars of a program."""
 
 
 def _sizes(operands: Iterable[object]) -> list[Dim] | None:

@@ -283,11 +283,11 @@ class PyExprMutator(ExprFunctor):
         self._remap[old_var] = new_var
 
     def get_var_remap(self, var: Var) -> Var:
-        """What stands in the place of ``var``: itself where nothing else was set."""
+        """The expression that replaces ``var``: itself where nothing else was set."""
         return self._remap.get(var, var)
 
     def lookup_binding(self, var: Var) -> Expr | None:
-        """What ``var`` was bound to in the new program, if it was."""
+        """The value that ``var`` was bound to in the new program, if any."""
         return self.builder_.lookup_binding(var)
 
     def with_type(self, var: Var, ty: Type) -> Var:
@@ -398,11 +398,11 @@ class PyExprMutator(ExprFunctor):
         return self._block(block, dataflow=True)
 
     def visit_var_def_(self, var: Var) -> Var:
-        """What takes the place of a parameter or bound variable."""
+        """The replacement of a parameter or bound variable."""
         return var
 
     def visit_dataflow_var_def_(self, var: DataflowVar) -> Var:
-        """What takes the place of a variable of a dataflow block."""
+        """The replacement of a variable of a dataflow block."""
         return var
 
     def _block(self, block: BindingBlock, *, dataflow: bool) -> BindingBlock:

@@ -68,7 +68,7 @@ def save_json(node: Node | Shape) -> str:
 
 
 def load_json(json_str: str) -> Any:
-    """What `save_json` was given, anew. Raises `IRError` for a text that is none of its own."""
+    """The program that `save_json` was given, read anew. Raises `IRError` for a text that is none of its own."""
     try:
         content = json.loads(json_str)
     except ValueError as error:

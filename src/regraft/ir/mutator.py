@@ -193,7 +193,7 @@ class ExprMutator:
         return ty
 
     def visit_var_def_(self, var: Var) -> Var:
-        """What takes the place of a parameter or bound variable; by default one of type `visit_type`."""
+        """The replacement of a parameter or bound variable; by default one of type `visit_type`."""
         return _retyped(var, self.visit_type(var.ty))
 
     def visit_var_binding_(self, binding: VarBinding) -> Binding | None:

@@ -1,4 +1,4 @@
-"""What every object of the language has in common: slots, and fields that never change.
+"""The common base of all objects of the language: slots, and fields that never change.
 
 Expressions, types, bindings, blocks, functions and modules are all `Node`. Other rooms may hold on to
 them, share them between programs and use them as keys; to change a program is to build a new one.

@@ -158,7 +158,7 @@ class Op(Expr):
     variadic: bool
     is_commutative: bool
     is_foreign: bool
-    """Whether nobody has declared it: a model calls it by a name that it brings, and says the type of each result."""
+    """True if nobody has declared it: a model calls it by a name that it brings, and says the type of each result."""
     is_pure: bool
     is_primitive: bool
     precision: Precision
@@ -287,7 +287,7 @@ class Op(Expr):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is no part of the vocabulary: somebody else has declared it, or nobody."""
+        """True if it is no part of the vocabulary: somebody else has declared it, or nobody."""
         return not self.name.startswith("relax.")
 
     @property
@@ -325,7 +325,7 @@ class Op(Expr):
 
     @staticmethod
     def has_prefix(prefix: str) -> bool:
-        """Whether names of operators begin with ``prefix`` and a dot."""
+        """True if names of operators begin with ``prefix`` and a dot."""
         start = f"{prefix}."
         return any(name.startswith(start) or name == prefix for name in (*_registry, *_families))
 
@@ -463,7 +463,7 @@ class Op(Expr):
 
     @property
     def arity(self) -> tuple[int, int | None]:
-        """How many arguments a call has at least and at most; None: any number."""
+        """The least and the greatest number of arguments of a call; None: any number."""
         required = [index for index, operand in enumerate(self.operands) if not operand.optional]
         least = (required[-1] + 1 if required else 0) - self.variadic
         return least, None if self.variadic else len(self.operands)
@@ -556,7 +556,7 @@ class Call(Expr):
 
     @property
     def is_pure(self) -> bool:
-        """Whether the call has no effects, as far as its operator or the function's type says."""
+        """True if the call has no effects, as far as its operator or the function's type says."""
         op = self.op
         if type(op) is Op:
             return op.is_pure
@@ -591,7 +591,7 @@ def _called_type(call: Call) -> Type:
 
 
 def is_call_of(expr: Node | None, name: str) -> bool:
-    """Whether ``expr`` is a call of the operator ``name``."""
+    """True if ``expr`` is a call of the operator ``name``."""
     return type(expr) is Call and type(expr.op) is Op and expr.op.name == name
 
 

@@ -1,4 +1,4 @@
-"""How expressions become programs: bindings, blocks, branches, functions.
+"""Programs made of expressions: bindings, blocks, branches, functions.
 
 A function's body is a sequence of blocks, each a row of bindings, and a result. In a `DataflowBlock` nothing has
 effects and nothing branches, which is what lets rewriting reorder it. Programs are in A-normal form: the operands of
@@ -199,7 +199,7 @@ class Function(Expr, Shown):
 
     @property
     def is_private(self) -> bool:
-        """Whether only its own module may call it."""
+        """True if only its own module may call it."""
         return "global_symbol" not in self.attrs
 
     @property
@@ -270,7 +270,7 @@ _LEAVES = frozenset(
 
 
 def is_leaf(expr: Expr) -> bool:
-    """Whether ``expr`` may be an operand as it stands: no call, branch or projection, at any depth of tuples."""
+    """True if ``expr`` may be an operand as it stands: no call, branch or projection, at any depth of tuples."""
     kind = type(expr)
     if kind in _LEAVES:
         return True

@@ -1,4 +1,4 @@
-"""Whether two declarations of an operator say the same, functions by their code.
+"""The comparison of two declarations of an operator, functions by their code.
 
 A notebook cell that runs twice makes new functions of the same text; they count as the same where their code, their
 defaults and what they close over do.
@@ -12,7 +12,7 @@ from typing import Any, cast
 
 
 def difference(one: Any, other: Any) -> bool:
-    """Whether two values of a declaration differ."""
+    """True if two values of a declaration differ."""
     return not _same(one, other, set())
 
 
@@ -47,7 +47,7 @@ def _same_function(one: FunctionType, other: FunctionType, compared: set[tuple[i
 
 
 def _runs_alike(one: CodeType, other: CodeType) -> bool:
-    """Whether the instructions are the same, apart from the constants that they take."""
+    """True if the instructions are the same, apart from the constants that they take."""
     steps = [(code.co_code, code.co_names, code.co_varnames, code.co_freevars) for code in (one, other)]
     return steps[0] == steps[1]
 

@@ -69,7 +69,7 @@ class TensorData:
 
     @property
     def size(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
         count = 1
         for dim in self.shape:
             count *= dim
@@ -82,7 +82,7 @@ class TensorData:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the numbers are at hand without reading a file."""
+        """True if the numbers are at hand without reading a file."""
         return self._array is not None
 
     def numpy(self) -> np.ndarray:
@@ -108,7 +108,7 @@ class TensorData:
         return found if found.flags.aligned else found.copy()
 
     def _loaded(self) -> np.ndarray:
-        """What the loader gives: of a mapped file a view of it, which may begin at any byte."""
+        """The result of the loader: of a mapped file a view of it, which may begin at any byte."""
         assert self._load is not None
         array = self._load()
         if array.shape != self.shape or array.dtype != numpy_dtype(self.dtype):

@@ -26,7 +26,7 @@ class Trait(Enum):
 
 
 class Precision(Enum):
-    """How well an operator bears operands of a narrow dtype, such as float16."""
+    """The way in which an operator bears operands of a narrow dtype, such as float16."""
 
     LEADS = "sums products: narrow operands do little harm where the sums are wide"
     FOLLOWS = "gives elements of its operands, or numbers one rounding away from them: it is as precise as they are"

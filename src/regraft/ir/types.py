@@ -22,7 +22,7 @@ _SEQUENCES: Final = frozenset({tuple, list, type(None)})
 UNKNOWN_NDIM: Final = -1
 """The ``ndim`` of a tensor or shape whose rank is not known."""
 MOST_NESTED: Final = 50
-"""How deep tuples and functions may nest in a type. Each binding says its type, so depth costs its square in print."""
+"""The greatest depth of tuples and functions in a type. Each binding prints its type, so depth costs its square."""
 
 
 class Type(Node):
@@ -35,7 +35,7 @@ class Type(Node):
         raise NotImplementedError
 
     def is_base_of(self, derived: Type) -> bool:
-        """Whether every value of ``derived`` is one of this type, as far as both say."""
+        """True if every value of ``derived`` is one of this type, as far as both say."""
         return is_subtype(derived, self) is True
 
     def __eq__(self, other: object) -> bool:
@@ -91,7 +91,7 @@ class Shape(tuple[Dim, ...]):
         return ShapeType(self)
 
     def same_as(self, other: object) -> bool:
-        """Whether ``other`` is the same object."""
+        """True if ``other`` is the same object."""
         return self is other
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -147,7 +147,7 @@ class TensorType(Type):
 
     @property
     def is_scalar(self) -> bool:
-        """Whether the rank is known to be 0."""
+        """True if the rank is known to be 0."""
         return self.ndim == 0
 
     @property
@@ -161,7 +161,7 @@ class TensorType(Type):
 
 
 def _nesting(parts: Iterable[Type]) -> int:
-    """How deep a type of these parts nests; raises `IRError` where that is more than `MOST_NESTED`."""
+    """The depth of a type of these parts; raises `IRError` where that is more than `MOST_NESTED`."""
     depth = 0
     for part in parts:
         if isinstance(part, TupleType | FuncType) and part.nesting > depth:
@@ -384,14 +384,14 @@ def _all(answers: Iterable[bool | None]) -> bool | None:
 
 
 def shapes_equal(left: Sequence[Dim], right: Sequence[Dim]) -> bool | None:
-    """Whether two shapes are the same: True, False, or None when the sizes cannot tell."""
+    """The equality of two shapes: True, False, or None when the sizes cannot tell."""
     if len(left) != len(right):
         return False
     return _all(dims_equal(a, b) for a, b in zip(left, right, strict=True))
 
 
 def is_subtype(derived: Type, base: Type) -> bool | None:
-    """Whether every value of ``derived`` is a value of ``base``.
+    """True if every value of ``derived`` is a value of ``base``.
 
     True: always. False: some or all values are not, for every choice of the sizes and of what is not known.
     None: it depends on what is not known (a rank, a dtype, a size), so a check at run time can decide.

@@ -33,7 +33,7 @@ from .op import Call, Op
 from .program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 
 Visitable: TypeAlias = Expr | VarBinding | MatchCast | BindingBlock | IRModule
-"""What a visitor may start from."""
+"""The kinds of nodes that a visitor may start from."""
 
 METHODS: Final[dict[type, str]] = {
     Var: "visit_var_",
@@ -140,7 +140,7 @@ def iter_bindings(root: Visitable) -> Iterator[Binding]:
 
 
 def holds_bindings(expr: Expr) -> bool:
-    """Whether blocks are, or may be, among the parts of ``expr``: it is a branch, body or function, or nests.
+    """True if blocks are, or may be, among the parts of ``expr``: it is a branch, body or function, or nests.
 
     A call or tuple over leaves alone has none, and is told at once.
     """

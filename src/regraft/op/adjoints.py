@@ -1,4 +1,4 @@
-"""What the gradient rules of many operators share: bringing an adjoint to the type of the operand it belongs to.
+"""Common parts of gradient rules: bringing an adjoint to the type of the operand it belongs to.
 
 A rule gets the adjoint of a call's result and gives, for each operand, its share of it: an expression of the operand's
 own type, made of operators that have gradients themselves, so that a gradient can be differentiated again.
@@ -34,7 +34,7 @@ def tensor_type(value: Expr) -> TensorType:
 
 
 def is_differentiable(ty: Type) -> bool:
-    """Whether values of type ``ty`` hold floating numbers, so that they can have an adjoint."""
+    """True if values of type ``ty`` hold floating numbers, so that they can have an adjoint."""
     pending = [ty]
     while pending:
         current = pending.pop()
@@ -58,7 +58,7 @@ def known_shape(call: Call, operand: Expr, name: str) -> tuple[Dim, ...]:
 
 
 def known_rank(call: Call, operand: Expr, name: str) -> int:
-    """How many dimensions ``operand`` has, without which the rule cannot say which axes are which."""
+    """The rank of ``operand``, without which the rule cannot say which axes are which."""
     ndim = tensor_type(operand).ndim
     if ndim == UNKNOWN_NDIM:
         assert isinstance(call.op, Op)
@@ -96,7 +96,7 @@ def shape_like(value: Expr) -> Expr:
 
 
 def has_shape_of(share: Expr, operand: Expr) -> bool:
-    """Whether two tensors are known to be of one shape."""
+    """True if two tensors are known to be of one shape."""
     have, want = tensor_type(share).shape, tensor_type(operand).shape
     return have is not None and want is not None and shapes_equal(have, want) is True
 

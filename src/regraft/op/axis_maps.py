@@ -1,4 +1,4 @@
-"""What gradient rules do to single axes: order them by layout, and send them through a matrix.
+"""Single axes in gradient rules: order them by layout, and send them through a matrix.
 
 Resampling along an axis is a matrix of weights, and its gradient is the transposed one. What the operator does to unit
 vectors says which matrix that is, so no rule repeats its operator's arithmetic.

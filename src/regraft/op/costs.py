@@ -1,4 +1,4 @@
-"""How many operations of arithmetic calls take whose results have fewer elements than they take operations.
+"""Counts of arithmetic, for calls that take more operations than their results have elements.
 
 Rules for the ``cost`` of an operator. Counts are dims: symbolic where sizes are, None where these are not known.
 """

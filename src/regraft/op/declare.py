@@ -92,7 +92,7 @@ def _type_of_meaning(call: Call) -> Type:
 
 
 def meaning_of(name: str, xp: Any, *operands: Any, **attributes: Any) -> Any:
-    """What the operator of that name computes of arrays of ``xp``; attributes that are not given have their default."""
+    """The result of the operator of that name on arrays of ``xp``; attributes that are not given have their default."""
     op = Op.get(name)
     assert op.reference is not None, name
     missing = [None] * (0 if op.variadic else len(op.operands) - len(operands))

@@ -1,4 +1,4 @@
-"""What an expression is worth on given inputs, by the reference semantics of its operators over NumPy.
+"""The value of an expression on given inputs, by the reference semantics of its operators over NumPy.
 
 For checks that need a few values of a program, not the program: nothing is compiled, and what no operator here
 defines (functions of a module or of the outside, branches, effects) is refused. Whole programs run on an engine.

@@ -53,7 +53,7 @@ def _is_strict(call: Call) -> bool:
 
 
 def _grows(call: Call, count: int) -> bool:
-    """Whether ``count`` elements of the result take more bytes than the constants that it is made of."""
+    """True if ``count`` elements of the result take more bytes than the constants that it is made of."""
     assert isinstance(call.ty, TensorType)
     given = sum(arg.data.nbytes for arg in call.args if isinstance(arg, Constant))
     return count * itemsize(call.ty.dtype or "float32") > given

@@ -22,7 +22,7 @@ _OPERAND_LAYOUTS: Final = {"data_layout": 0, "kernel_layout": 1, "layout": 0}
 
 
 def has_blocks(call: Call) -> bool:
-    """Whether a layout of the call has blocks."""
+    """True if a layout of the call has blocks."""
     return any("layout" in name and any(map(str.isdigit, value or "")) for name, value in call.attrs.items())
 
 

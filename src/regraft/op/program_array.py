@@ -89,7 +89,7 @@ class ProgramArray:
 
     @property
     def size(self) -> Dim:
-        """How many elements there are."""
+        """The number of elements."""
         count: Dim = 1
         for size in self.shape:
             count = count * size

@@ -33,7 +33,7 @@ def result_type(xp: Any, *arrays: Any) -> str:
 
 
 def can_cast(xp: Any, source: Any, target: Any) -> bool:
-    """Whether every number of one dtype is one of the other."""
+    """True if every number of one dtype is one of the other."""
     return bool(np.can_cast(numpy_dtype(_dtype(source)), numpy_dtype(as_dtype(target))))
 
 
@@ -49,7 +49,7 @@ _KINDS: Final[dict[str, Callable[[str], bool]]] = {
 
 
 def isdtype(xp: Any, dtype: Any, kind: Any) -> bool:
-    """Whether a dtype is one, or of one of the kinds that the standard names."""
+    """True if a dtype is one, or of one of the kinds that the standard names."""
     if isinstance(kind, tuple):
         return any(isdtype(xp, dtype, one) for one in cast("tuple[Any, ...]", kind))
     holds = _KINDS.get(kind)
@@ -154,7 +154,7 @@ def hypot(xp: Any, x1: Any, x2: Any) -> Any:
 
 
 def signbit(xp: Any, x: Any) -> Any:
-    """Whether the sign is negative, that of -0.0 too."""
+    """True where the sign is negative, that of -0.0 too."""
     return xp.copysign(xp.ones_like(x), x) < 0
 
 
@@ -212,7 +212,7 @@ def searchsorted(xp: Any, x1: Any, x2: Any, side: str = "left", sorter: Any = No
 
 
 def count_nonzero(xp: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """How many elements are not 0."""
+    """The number of elements that are not 0."""
     return xp.sum(xp.astype(xp.astype(x, "bool"), "int64"), axis=axis, keepdims=keepdims)
 
 

@@ -276,7 +276,7 @@ class ProgramNamespace:
         return self.where(near, self.where(rest == 0.0, x, rest * x / self.log(inner)), rest)
 
     def erfc(self, x: ProgramArray) -> ProgramArray:
-        """What the error function lacks to 1; of large ``x`` the difference, which cancels."""
+        """The difference of the error function to 1; of large ``x`` the difference, which cancels."""
         return 1.0 - self.one(ops.erf, x)
 
     def copysign(self, x1: ProgramArray, x2: ProgramArray) -> ProgramArray:
@@ -366,11 +366,11 @@ class ProgramNamespace:
         return self.emit(ops.prod(self.astype(x, dtype or _summed(x.dtype)).expr, axis, keepdims))
 
     def any(self, x: ProgramArray, axis: Any = None, keepdims: bool = False) -> ProgramArray:
-        """Whether an element over axes is other than 0."""
+        """True if an element over axes is other than 0."""
         return self.emit(ops.max(self.astype(x, "bool").expr, axis, keepdims))
 
     def all(self, x: ProgramArray, axis: Any = None, keepdims: bool = False) -> ProgramArray:
-        """Whether all elements over axes are other than 0."""
+        """True if all elements over axes are other than 0."""
         return self.emit(ops.min(self.astype(x, "bool").expr, axis, keepdims))
 
     def _reduced(

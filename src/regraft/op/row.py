@@ -1,4 +1,4 @@
-"""What a primitive operator declares, all in one place: its row.
+"""The row of a primitive operator: all that it declares, in one place.
 
 About a hundred operators are primitives. Each consumer of programs (engine, writer of files, gradient, cost model) has
 a row for every one of them. All other operators are composites: functions over an array namespace, declared as `Op`

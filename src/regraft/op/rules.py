@@ -1,4 +1,4 @@
-"""What the type rules of many operators share: reading operands, broadcasting, axes, dtypes.
+"""Common parts of type rules: reading operands, broadcasting, axes, dtypes.
 
 A type rule reads a call's operands through `tensor_operand` and its kin, which raise the operator's error
 when the operand is of another kind, and gives a type that is as precise as the operands allow: unknown in,
@@ -124,7 +124,7 @@ def require_ordered(call: Call, index: int) -> TensorType:
 
 
 def has_order(dtype: str | None) -> bool:
-    """Whether elements of ``dtype`` can be compared: real numbers and bool can."""
+    """True if elements of ``dtype`` can be compared: real numbers and bool can."""
     return is_float(dtype) or is_integer(dtype) or is_bool(dtype)
 
 
@@ -154,7 +154,7 @@ def broadcast_dims(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[Dim, ...]
 
 
 def _outlasts(size: Dim, other: Dim) -> bool:
-    """Whether the broadcast of two sizes is ``size`` wherever there is one."""
+    """True if the broadcast of two sizes is ``size`` wherever there is one."""
     if dims_equal(size, 1) is False:
         return True
     if not isinstance(other, Min) or size not in other.operands:

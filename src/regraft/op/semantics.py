@@ -116,7 +116,7 @@ def product_in_dtype(xp: Any, product: Callable[..., Any], operands: Sequence[An
 
 
 def apply(xp: Any, op: Op, *operands: Any, **attributes: Any) -> Any:
-    """What ``op`` means, as a part of what another operator means: a call of it where ``xp`` writes programs."""
+    """The meaning of ``op`` as a part of that of another operator: a call of it where ``xp`` writes programs."""
     if xp.__name__ == PROGRAM:
         return xp.call(op, *operands, **attributes)
     assert op.reference is not None

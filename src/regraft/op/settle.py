@@ -60,7 +60,7 @@ def _all_settled(program: IRModule | Function) -> bool:
 
 
 def is_settled(call: Call) -> bool:
-    """Whether the call is in its strict form. Raises `OpTypeError` as `settled` does."""
+    """True if the call is in its strict form. Raises `OpTypeError` as `settled` does."""
     op = call.op
     if type(op) is not Op:
         return True

@@ -1,4 +1,4 @@
-"""What Relax's virtual machine allocates and ends: ``R.vm``."""
+"""Operators by which Relax's virtual machine allocates and ends: ``R.vm``."""
 
 from .extras.machine import alloc_vm_storage as alloc_storage
 from .extras.machine import alloc_vm_tensor as alloc_tensor

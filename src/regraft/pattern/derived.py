@@ -1,4 +1,4 @@
-"""What can be made of a pattern: a copy with new identities, and a short text for messages."""
+"""Values made of a pattern: a copy with new identities, and a short text for messages."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _copy(pattern: DFPattern, done: Mapping[DFPattern, DFPattern]) -> DFPattern:
 
 
 _LONGEST_PART: Final = 200
-"""How many characters of a part are shown; parts that stand in many places would make the text grow without limit."""
+"""The number of characters of a part that are shown; parts in many places would make the text grow without limit."""
 
 
 def describe(pattern: DFPattern) -> str:

@@ -44,7 +44,7 @@ def shared_throughout(roots: Iterable[DFPattern]) -> set[DFPattern]:
 
 
 def reached(root: DFPattern, closed: type[DFPattern]) -> list[DFPattern]:
-    """What is reached from ``root`` without looking into patterns of the kind ``closed``."""
+    """The patterns that are reached from ``root`` without looking into patterns of the kind ``closed``."""
     seen: dict[DFPattern, None] = {}
     stack = [root]
     while stack:

@@ -31,7 +31,7 @@ class DFPattern:
 
     __slots__ = ("compiled_form",)
     compiled_form: Any
-    """What the matcher made of this pattern, kept from its first use on."""
+    """The compiled form of this pattern, kept from its first use on."""
 
     def __new__(cls, *_args: Any, **_options: Any) -> Self:
         pattern = super().__new__(cls)
@@ -129,7 +129,7 @@ class DFPattern:
         return duplicate(self, {})
 
     def match(self, expr: Expr, var2val: Mapping[Var, Expr] | None = None) -> bool:
-        """Whether ``expr`` matches; ``var2val`` says what variables are bound to (see `analysis.get_var2val`)."""
+        """True if ``expr`` matches; ``var2val`` says what variables are bound to (see `analysis.get_var2val`)."""
         return self.extract_matched_expr(expr, var2val) is not None
 
     def extract_matched_expr(self, expr: Expr, var2val: Mapping[Var, Expr] | None = None) -> Matchings | None:
@@ -505,7 +505,7 @@ class PrimArrPattern(DFPattern):
 
 @final
 class Extent:
-    """How long a repeat is. Two repeats with one extent have one length; each match decides it anew."""
+    """The length of a repeat. Two repeats with one extent have one length; each match decides it anew."""
 
     __slots__ = ("name",)
 

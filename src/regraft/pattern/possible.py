@@ -1,4 +1,4 @@
-"""What a pattern of a call may ask for at all: a number of operands and names of attributes that its operator has."""
+"""The limits of a pattern of a call: a number of operands and names of attributes that its operator has."""
 
 from __future__ import annotations
 

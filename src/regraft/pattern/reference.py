@@ -79,7 +79,7 @@ class Rejection(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What a match says so far: the leaf of each pattern, and what a rewriter is shown for it; never changed."""
+    """The state of a match: the leaf of each pattern, and what a rewriter is shown for it; never changed."""
 
     leaves: Mapping[DFPattern, Any] = {}
     shown: Mapping[DFPattern, Any] = {}
@@ -98,7 +98,7 @@ class Known(NamedTuple):
 
 
 class World(NamedTuple):
-    """What does not change during a match: what variables are bound to, and which patterns mean one value for all.
+    """The fixed data of a match: what variables are bound to, and which patterns mean one value for all.
 
     ``block`` is the one that is searched; if it is no more than bindings, nothing is seen after it.
     """
@@ -305,7 +305,7 @@ def _in_any_order(parts: Sequence[DFPattern], values: Sequence[Expr], known: Kno
 
 
 def _splits(parts: Sequence[DFPattern], count: int, *, allow_rest: bool) -> Iterator[tuple[int, ...]]:
-    """How many of ``count`` values each part may take: most values in all first, then longer runs first."""
+    """The numbers of ``count`` values that each part may take: most values in all first, then longer runs first."""
     for total in range(count, -1 if allow_rest else count - 1, -1):
         options = [range(total, -1, -1) if isinstance(part, RepeatPattern) else (1,) for part in parts]
         yield from (lengths for lengths in product(*options) if sum(lengths) == total)
@@ -509,7 +509,7 @@ def _use_holds(use: UseConstraint, known: Known, block: BindingBlock, definition
 
 
 def _holds_value(expr: Expr, source: Expr, definitions: Definitions, beside: Expr | None = None) -> bool:
-    """Whether ``expr`` is ``source``, or a tuple written out that holds it; ``beside`` is not looked into."""
+    """True if ``expr`` is ``source``, or a tuple written out that holds it; ``beside`` is not looked into."""
     leaf = resolve(definitions, expr)
     if leaf is beside:
         return False
@@ -520,7 +520,7 @@ def _holds_value(expr: Expr, source: Expr, definitions: Definitions, beside: Exp
 
 
 def _has_other_use(source: Expr, user: Expr, block: BindingBlock, definitions: Definitions) -> bool:
-    """Whether anything but ``user`` computes with ``source``, or hands it out of the block; constants are free."""
+    """True if anything but ``user`` computes with ``source``, or hands it out of the block; constants are free."""
     if not isinstance(source, Var):
         return False
     others = [var for var in _users(source, block, definitions, beside=user) if var is not user]
@@ -528,7 +528,7 @@ def _has_other_use(source: Expr, user: Expr, block: BindingBlock, definitions: D
 
 
 def _is_handed_out(source: Expr, block: BindingBlock, definitions: Definitions, beside: Expr | None = None) -> bool:
-    """Whether the value is seen after the block, by any of its names or in a tuple."""
+    """True if the value is seen after the block, by any of its names or in a tuple."""
     is_dataflow = isinstance(block, DataflowBlock)
     seen = [b.var for b in block if not (is_dataflow and isinstance(b.var, DataflowVar))]
     return any(_holds_value(var, source, definitions, beside) for var in seen)
@@ -552,7 +552,7 @@ def _users(
 
 
 def _user_count(source: Expr, world: World) -> int | None:
-    """How many bindings compute with a value, and one more if it is seen after the block; None if not bound there."""
+    """The number of bindings that compute with a value, plus one if it is seen after the block; None if not bound."""
     if all(source is not binding.var for binding in world.block):
         return None
     count = len(_users(source, world.block, world.definitions))

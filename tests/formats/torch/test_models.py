@@ -14,8 +14,9 @@ import regraft as rx
 from regraft.analysis import check_well_formed
 from regraft.ir import IRModule, is_call_of, iter_bindings
 from tests.formats.torch.models import MODELS, Example, example
+from tests.kit import TOLERANCES
 
-TOLERANCE = 2e-5
+TOLERANCE = TOLERANCES["float32"]
 """Largest difference, relative to the largest element: what float32 loses over some hundred layers."""
 
 

@@ -13,13 +13,10 @@ from torch.nn import functional
 
 from regraft.ir import Call, OpTypeError, SymVar, TensorType, Var
 from regraft.op import grad
+from tests.kit import normal as random
 from tests.op.harness import check
 
 FLOATS = [np.float16, np.float32, np.float64, ml_dtypes.bfloat16]
-
-
-def random(shape: tuple[int, ...], dtype: Any = np.float32, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed + len(shape)).standard_normal(shape).astype(dtype)
 
 
 def adjoint_of(function: Callable[[torch.Tensor], torch.Tensor], x: np.ndarray, output_grad: np.ndarray) -> np.ndarray:

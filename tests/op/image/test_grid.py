@@ -12,11 +12,8 @@ from torch.nn import functional
 
 from regraft.ir import Call, OpTypeError, ShapeExpr, ShapeType, SymVar, TensorType, Var
 from regraft.op import image
+from tests.kit import normal as random
 from tests.op.harness import check
-
-
-def random(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed + len(shape)).standard_normal(shape).astype(np.float32)
 
 
 def torch_sample(x: np.ndarray, grid: np.ndarray, method: str, padding_mode: str, align_corners: bool) -> np.ndarray:

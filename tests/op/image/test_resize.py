@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -15,13 +16,12 @@ from torch.nn import functional
 
 from regraft.ir import Call, OpTypeError, PrimValue, ShapeExpr, ShapeType, SymVar, TensorType, Var
 from regraft.op import image
+from tests.kit import normal
 from tests.op.harness import check
 
+random = partial(normal, scale=10)
+
 ONNX_METHODS = {"nearest_neighbor": "nearest", "linear": "linear", "cubic": "cubic"}
-
-
-def random(shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
-    return (np.random.default_rng(len(shape)).standard_normal(shape) * 10).astype(dtype)
 
 
 def onnx_resize(x: np.ndarray, size: tuple[int, ...], roi: tuple[float, ...] = (), **attributes: Any) -> np.ndarray:

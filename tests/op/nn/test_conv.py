@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -13,7 +14,10 @@ from torch.nn import functional
 
 from regraft.ir import Call, OpTypeError, SymVar, TensorType, Var
 from regraft.op import nn
+from tests.kit import normal
 from tests.op.harness import check
+
+random = partial(normal, scale=3)
 
 CONV = {1: nn.conv1d, 2: nn.conv2d, 3: nn.conv3d}
 TRANSPOSE = {1: nn.conv1d_transpose, 2: nn.conv2d_transpose, 3: nn.conv3d_transpose}
@@ -23,11 +27,6 @@ TORCH_TRANSPOSE: dict[int, Any] = {
     2: functional.conv_transpose2d,
     3: functional.conv_transpose3d,
 }
-
-
-def random(shape: Sequence[int], dtype: Any = np.float32, seed: int = 0) -> np.ndarray:
-    values = np.random.default_rng(seed + len(shape)).standard_normal(shape) * 3
-    return values.astype(dtype)
 
 
 def wide(array: np.ndarray) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -13,13 +14,12 @@ from torch.nn import functional
 
 from regraft.ir import Call, OpTypeError, SymVar, TensorType, TupleType, Var
 from regraft.op import nn
+from tests.kit import normal
 from tests.op.harness import check
 
+random = partial(normal, scale=2, shift=1)
+
 FLOATS = [np.float16, np.float32, np.float64, ml_dtypes.bfloat16]
-
-
-def random(shape: tuple[int, ...], dtype: Any = np.float32, seed: int = 0) -> np.ndarray:
-    return (np.random.default_rng(seed + len(shape)).standard_normal(shape) * 2 + 1).astype(dtype)
 
 
 def wide(array: np.ndarray) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -14,7 +15,10 @@ from torch.nn import functional
 from regraft.ir import Call, OpTypeError, SymVar, TensorType, Var
 from regraft.ir.dims import ceildiv, dim_min
 from regraft.op import nn
+from tests.kit import normal
 from tests.op.harness import check
+
+random = partial(normal, scale=10)
 
 MAX = {1: nn.max_pool1d, 2: nn.max_pool2d, 3: nn.max_pool3d}
 AVG = {1: nn.avg_pool1d, 2: nn.avg_pool2d, 3: nn.avg_pool3d}
@@ -27,10 +31,6 @@ TORCH_ADAPTIVE: dict[int, Any] = {
     3: functional.adaptive_avg_pool3d,
 }
 SHAPES = {1: (2, 3, 11), 2: (2, 3, 9, 11), 3: (1, 2, 6, 9, 8)}
-
-
-def random(shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
-    return (np.random.default_rng(len(shape)).standard_normal(shape) * 10).astype(dtype)
 
 
 def wide(array: np.ndarray) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""What is known of the value of a dim: its least and greatest value, and comparisons that follow from
+"""Facts about the value of a dim: its least and greatest value, and comparisons that follow from
 them."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def bounds(dim: Dim) -> tuple[Limit, Limit]:
 
 
 def dim_at_least(dim: Dim, least: int) -> bool | None:
-    """Whether ``dim >= least``: True for all sizes, False for none, None if that is not known."""
+    """The answer to ``dim >= least``: True for all sizes, False for none, None if that is not known."""
     if isinstance(dim, int):
         return dim >= least
     low, high = bounds(dim)
@@ -53,12 +53,12 @@ def dim_at_least(dim: Dim, least: int) -> bool | None:
 
 
 def dim_less_equal(first: Dim, second: Dim) -> bool | None:
-    """Whether ``first <= second``: True for all sizes, False for none, None if that is not known."""
+    """The answer to ``first <= second``: True for all sizes, False for none, None if that is not known."""
     return dim_at_least(second - first, 0)
 
 
 def dim_less(first: Dim, second: Dim) -> bool | None:
-    """Whether ``first < second``: True for all sizes, False for none, None if that is not known."""
+    """The answer to ``first < second``: True for all sizes, False for none, None if that is not known."""
     return dim_at_least(second - first, 1)
 
 

@@ -18,43 +18,43 @@ def compare(sign: str, left: Dim, right: Dim) -> Dim:
 
 
 def equal(left: Dim, right: Dim) -> Dim:
-    """Whether the two have the same value."""
+    """The condition that two dims have the same value."""
     known = dims_equal(left, right)
     return Equal(left, right) if known is None else known
 
 
 def not_equal(left: Dim, right: Dim) -> Dim:
-    """Whether the two have different values."""
+    """The condition that two dims have different values."""
     known = dims_equal(left, right)
     return NotEqual(left, right) if known is None else not known
 
 
 def less(left: Dim, right: Dim) -> Dim:
-    """Whether ``left`` is less than ``right``."""
+    """The condition that ``left`` is less than ``right``."""
     known = dim_less(left, right)
     return Less(left, right) if known is None else known
 
 
 def less_equal(left: Dim, right: Dim) -> Dim:
-    """Whether ``left`` is at most ``right``."""
+    """The condition that ``left`` is at most ``right``."""
     known = dim_less_equal(left, right)
     return LessEqual(left, right) if known is None else known
 
 
 def greater(left: Dim, right: Dim) -> Dim:
-    """Whether ``left`` is greater than ``right``."""
+    """The condition that ``left`` is greater than ``right``."""
     known = dim_less(right, left)
     return Greater(left, right) if known is None else known
 
 
 def greater_equal(left: Dim, right: Dim) -> Dim:
-    """Whether ``left`` is at least ``right``."""
+    """The condition that ``left`` is at least ``right``."""
     known = dim_less_equal(right, left)
     return GreaterEqual(left, right) if known is None else known
 
 
 def both(left: Dim, right: Dim) -> Dim:
-    """Whether two conditions hold together."""
+    """The condition that two conditions hold together."""
     if not isinstance(left, SymExpr):
         return _truth(right) if left else False
     if not isinstance(right, SymExpr):
@@ -63,7 +63,7 @@ def both(left: Dim, right: Dim) -> Dim:
 
 
 def either(left: Dim, right: Dim) -> Dim:
-    """Whether at least one of two conditions holds."""
+    """The condition that at least one of two conditions holds."""
     if not isinstance(left, SymExpr):
         return True if left else _truth(right)
     if not isinstance(right, SymExpr):
@@ -72,7 +72,7 @@ def either(left: Dim, right: Dim) -> Dim:
 
 
 def negation(condition: Dim) -> Dim:
-    """Whether a condition does not hold."""
+    """The condition that another one does not hold."""
     if not isinstance(condition, SymExpr):
         return not condition
     if isinstance(condition, Negation):

@@ -131,7 +131,7 @@ def divide_by_term(dividend: Dim, atoms: Monomial, coefficient: int, partial: bo
 
 
 def _common_factor(rest: Dim, divisor: Dim) -> Dim:
-    """What divides the divisor and the rest, whose constant does not count where the divisor is known
+    """The factor that divides the divisor and the rest, whose constant does not count where the divisor is known
     positive."""
     monomials = [*terms_of(rest).items(), *terms_of(divisor).items()]
     shared: Monomial = monomials[0][0]

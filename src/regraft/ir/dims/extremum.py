@@ -62,7 +62,7 @@ def _operand_order(dim: Dim) -> tuple[bool, tuple[int, ...]]:
 
 
 def _decides(kind: type[Min] | type[Max], first: Dim, second: Dim) -> bool:
-    """Whether the second operand can be left out because of the first."""
+    """True if the second operand can be left out because of the first."""
     return (dim_less_equal(first, second) if kind is Min else dim_less_equal(second, first)) is True
 
 

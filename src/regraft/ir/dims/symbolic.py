@@ -324,7 +324,7 @@ def _as_dim(value: object) -> Dim | None:
 
 
 def dim_key(dim: Dim) -> tuple[int, ...]:
-    """What orders dims alike in every run."""
+    """A sort key that orders dims alike in every run."""
     return dim.sort_key if isinstance(dim, SymExpr) else (_INTEGER_RANK, dim)
 
 
@@ -338,7 +338,7 @@ def _monomial_key(monomial: Monomial) -> tuple[int, tuple[tuple[int, ...], ...]]
 
 
 def term_key(term: tuple[Monomial, int]) -> tuple[int, tuple[tuple[int, ...], ...]]:
-    """What orders the terms of a sum: greatest degree first, then oldest variable."""
+    """The sort key of the terms of a sum: greatest degree first, then oldest variable."""
     return _monomial_key(term[0])
 
 

@@ -23,7 +23,7 @@ from .symbolic import (
 
 
 def dims_equal(first: Dim, second: Dim) -> bool | None:
-    """Whether two dims have the same value: True for all sizes, False for none, None if that is not known."""
+    """The equality of two dims: True for all sizes, False for none, None if that is not known."""
     if first is second:
         return True
     difference = first - second
@@ -92,7 +92,7 @@ def _value(dim: Dim, mapping: Mapping[SymVar, int]) -> int:
 
 
 def match_dim(pattern: Dim, value: Dim, binding: dict[SymVar, Dim]) -> bool | None:
-    """Whether ``pattern`` has the value ``value`` once its variables stand for what ``binding`` says.
+    """True if ``pattern`` has the value ``value`` once its variables stand for what ``binding`` says.
 
     A pattern that is linear in one unbound variable, such as ``n`` or ``n * 4 + 1``, binds it: ``binding`` is
     extended if and only if the answer is True. A variable never stands for what is known to be negative. The

@@ -420,7 +420,7 @@ class _Standardized(NamedTuple):
 
 
 def _parameter_on_axes(parameter: Expr, axes: Sequence[int], ndim: int) -> Expr:
-    """What `_on_axes` is to arrays: ``parameter`` with its axes where ``axes`` of data are, to broadcast."""
+    """`_on_axes` for expressions: ``parameter`` with its axes where ``axes`` of data are, so that it broadcasts."""
     places = [axis % ndim for axis in axes]
     order = sorted(range(len(places)), key=places.__getitem__)
     ordered = parameter if order == list(range(len(order))) else permute_dims(parameter, order)
@@ -505,7 +505,7 @@ def _batch_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr |
 
 
 def _is_zero(adjoint: Expr) -> bool:
-    """Whether nothing has come for this result: the moving statistics are seldom part of a loss."""
+    """True if nothing has come for this result: the moving statistics are seldom part of a loss."""
     return is_call_of(adjoint, "relax.zeros") or is_call_of(adjoint, "relax.zeros_like")
 
 

@@ -104,7 +104,7 @@ class PoolWindows(NamedTuple):
         return windows(padded, self.kernel, self.strides, self.dilation, self.counts)
 
     def divisors(self, xp: Any, like: Any, count_include_pad: bool) -> Any:
-        """How many elements each window averages over, at least 1; what hangs over never counts."""
+        """The number of elements that each window averages over, at least 1; places beyond the padding never count."""
         result = index_array(xp, [1], like)
         for axis, size in enumerate(self.sizes):
             before, after = self.counted[axis] if count_include_pad else (0, 0)

@@ -31,7 +31,7 @@ class Kind:
 
     @property
     def operands(self) -> int:
-        """How many operands there are."""
+        """The number of operands."""
         return (self.lengths if self.peephole is None else self.peephole) + 1
 
 
@@ -66,12 +66,12 @@ class _Cell:
         return x[..., place * self.size : (place + 1) * self.size]
 
     def entering(self, x: Any) -> Any:
-        """What the input of a step brings to the gates."""
+        """The contribution of the input of a step to the gates."""
         product = self.xp.matmul(x, self.weight)
         return product if self.bias is None else product + self.bias
 
     def carried(self, hidden: Any) -> Any:
-        """What the state brings to the gates."""
+        """The contribution of the state to the gates."""
         product = self.xp.matmul(hidden, self.turned)
         return product if self.recurrent_bias is None else product + self.recurrent_bias
 

@@ -157,7 +157,7 @@ for _rank in (1, 2, 3):
 
 @PAD.define_gradient
 def _pad_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    """What was put on with a constant is cut off, and the other way round; a copy gives its share to its source."""
+    """Padding with a constant is cut off, and a cut is padded; a copy gives its share to its source."""
     data, attrs = call.args[0], call.attrs
     if attrs.pad_mode == "constant":
         return [pad(adjoint, [-width for width in attrs.pad_width])]

@@ -41,7 +41,7 @@ def _check_windows(call: Call) -> int:
 
 
 def _counts(sizes: Sequence[int], attrs: dict[str, Any]) -> tuple[int, ...]:
-    """How many windows there are along each axis."""
+    """The number of windows along each axis."""
     axes = zip(
         sizes, attrs["kernel_size"], attrs["strides"], attrs["dilation"], padding_pairs(attrs["padding"]), strict=True
     )

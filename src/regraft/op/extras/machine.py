@@ -280,7 +280,7 @@ VIEW = primitive(
 
 
 def _missing(value: Any) -> bool:
-    """Whether an argument is one of the ways to say that there is none."""
+    """True if an argument is one of the ways to say that there is none."""
     if value is None or (isinstance(value, Tuple) and not value.fields):
         return True
     return isinstance(value, Expr) and isinstance(value.ty, ObjectType) and not isinstance(value, DataTypeImm)

@@ -63,7 +63,7 @@ def _corners(xp: Any, boxes: Any) -> list[Any]:
 
 
 def _overlaps(xp: Any, corners: list[Any], chosen: list[Any], threshold: Any) -> Any:
-    """Whether the intersection of each box with the chosen one is a greater share of their union than allowed."""
+    """True where the intersection of a box with the chosen one is a greater share of their union than allowed."""
     height, width = (
         xp.minimum(corners[2 + axis], chosen[2 + axis]) - xp.maximum(corners[axis], chosen[axis]) for axis in (0, 1)
     )

@@ -57,7 +57,7 @@ class _Bins(NamedTuple):
 
 
 def _inside(xp: Any, start: Any, end: Any, bins: int, size: int) -> Any:
-    """Whether each element of an axis is in each bin of a region from ``start`` to ``end``, both included."""
+    """True where an element of an axis is in each bin of a region from ``start`` to ``end``, both included."""
 
     def column(x: Any) -> Any:
         return xp.reshape(x, (-1, 1, 1))

@@ -260,7 +260,7 @@ mod = _declare(
     _REAL,
     _mod,
     _ARITHMETIC,
-    """What ``x1 / x2`` rounded towards zero leaves over: it has the sign of ``x1``.
+    """The remainder of ``x1 / x2`` rounded towards zero; it has the sign of ``x1``.
 
     Follows ``numpy.fmod``; `floor_mod` is the one with the sign of ``x2``. Operands: tensors of one dtype, of
     real numbers. Result: that dtype, the broadcast shape. By zero it is NaN for floats, and not defined for
@@ -275,7 +275,7 @@ floor_mod = _declare(
     _REAL,
     standard("remainder"),
     _ARITHMETIC,
-    """What `floor_divide` leaves over: it has the sign of ``x2``; follows ``numpy.remainder``.
+    """The remainder of `floor_divide`; it has the sign of ``x2``; follows ``numpy.remainder``.
 
     Operands: tensors of one dtype, of real numbers. Result: that dtype, the broadcast shape. By zero it is
     NaN for floats, and not defined for integers. Raises `OpTypeError` for other dtypes, and when dtypes

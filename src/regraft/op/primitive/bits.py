@@ -24,7 +24,7 @@ _PACKED = ("int2", "uint2", "int4", "uint4", "float4_e2m1fn")
 
 
 def _is_plain(dtype: str) -> bool:
-    """Whether elements are numbers that fill whole bytes."""
+    """True if elements are numbers that fill whole bytes."""
     return (is_float(dtype) or is_integer(dtype)) and dtype not in _PACKED
 
 

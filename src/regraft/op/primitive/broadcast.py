@@ -33,7 +33,7 @@ _Shaped: TypeAlias = TensorType | ShapeType
 
 
 def may_broadcast(narrow: Sequence[Dim] | None, wide: Sequence[Dim] | None) -> bool:
-    """Whether a tensor of the shape ``narrow`` may broadcast to exactly ``wide``; so if one is not known."""
+    """True if a tensor of the shape ``narrow`` may broadcast to exactly ``wide``, or one of the two is not known."""
     if narrow is None or wide is None:
         return True
     return len(narrow) <= len(wide) and all(

@@ -156,7 +156,7 @@ def _convolution_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr 
 
 
 def _left_over(attrs: Any, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> tuple[int, ...]:
-    """How many elements at the end of each axis no window covers; at most that many where sizes are symbolic."""
+    """The number of elements at the end of each axis that no window covers; an upper limit where sizes are symbolic."""
     counts: list[int] = []
     axes = zip(sizes, kernel, attrs.strides, attrs.dilation, padding_pairs(attrs.padding), strict=True)
     for size, width, stride, step, pads in axes:

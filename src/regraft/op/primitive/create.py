@@ -230,7 +230,7 @@ def ones_like(x: Expr, dtype: Any = None) -> Call:
 
 
 def _steps(start: Any, end: Any, step: Any) -> Dim:
-    """How many of ``start``, ``start + step``, ... come before ``end``, for ``step`` not 0."""
+    """The number of ``start``, ``start + step``, ... that come before ``end``, for ``step`` not 0."""
     if isinstance(start, float) or isinstance(end, float) or isinstance(step, float):
         return max(0, math.ceil((end - start) / step))
     distance: Dim = end - start if step > 0 else start - end

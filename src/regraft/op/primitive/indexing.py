@@ -161,7 +161,7 @@ def _slice_axes(call: Call, axes: Sequence[int], ndim: int) -> list[int]:
 def slice_length(
     extent: Dim, begin: Dim | None, end: Dim | None, stride: Dim | None, inbound: bool = False
 ) -> Dim | None:
-    """How many places ``begin:end:stride`` takes of ``extent`` ones, as Python slices; None if not known.
+    """The number of places that ``begin:end:stride`` takes of ``extent``, as Python slices; None if not known.
 
     With ``inbound`` the bounds of an axis of unknown size are taken not to pass its ends.
     """

@@ -44,7 +44,7 @@ logical_and = _declare(
     broadcast_rule,
     standard("logical_and"),
     _INCLUSIVE,
-    """Whether both elements are true; follows ``numpy.logical_and`` on bool.
+    """True where both elements are true; follows ``numpy.logical_and`` on bool.
 
     Operands: tensors of one dtype; a number counts as true unless it is 0, and the result is 0 or 1. Result: that
     dtype, the broadcast shape. Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
@@ -55,7 +55,7 @@ logical_or = _declare(
     broadcast_rule,
     standard("logical_or"),
     _INCLUSIVE,
-    """Whether at least one of the elements is true; follows ``numpy.logical_or`` on bool.
+    """True where at least one of the elements is true; follows ``numpy.logical_or`` on bool.
 
     Operands: tensors of one dtype; a number counts as true unless it is 0, and the result is 0 or 1. Result: that
     dtype, the broadcast shape. Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
@@ -66,7 +66,7 @@ logical_xor = _declare(
     broadcast_rule,
     standard("logical_xor"),
     _EXCLUSIVE,
-    """Whether exactly one of the elements is true; follows ``numpy.logical_xor`` on bool.
+    """True where exactly one of the elements is true; follows ``numpy.logical_xor`` on bool.
 
     Operands: tensors of one dtype; a number counts as true unless it is 0, and the result is 0 or 1. Result: that
     dtype, the broadcast shape. Raises `OpTypeError` when dtypes differ or shapes do not broadcast.

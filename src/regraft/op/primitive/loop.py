@@ -76,7 +76,7 @@ def loop_parts(call: Call) -> LoopParts:
 
 
 def loop_types(call: Call) -> LoopTypes:
-    """What a call of `loop` gives, from the types of its body and operands. Raises `OpTypeError` for a wrong call.
+    """The type of a call of `loop`, from the types of its body and operands. Raises `OpTypeError` for a wrong call.
 
     A size that is the same in every step stays in the types; what changes from step to step is left out.
     """
@@ -165,7 +165,7 @@ def row_of(stack: TensorType) -> TensorType:
 
 
 class _Fixed(NamedTuple):
-    """What the size variables of a body's parameters, its ``own``, stand for in every step, as far as that is one."""
+    """The sizes that the variables ``own`` of a body's parameters stand for, where they are the same in every step."""
 
     own: set[SymVar]
     sizes: dict[SymVar, Dim]
@@ -207,7 +207,7 @@ def _row(ty: Type) -> TensorType:
 
 
 def _steps(call: Call, parts: LoopParts, scanned: Sequence[TensorType]) -> Dim | None:
-    """How many steps are made, if the call tells it."""
+    """The number of steps, if the call tells it."""
     count = parts.count
     if count is not None and not _is_scalar(count.ty, is_integer):
         raise wrong_operand(call, 3, "an integer, as a scalar tensor: how many steps are made at most")

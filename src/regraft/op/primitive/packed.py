@@ -138,7 +138,7 @@ def call_packed(
 
 
 def _argument(value: Any) -> Expr:
-    """What an outside function is given: strings are values, too, and Python's numbers are scalars."""
+    """The argument that an outside function is given: strings are values, too, and Python's numbers are scalars."""
     if isinstance(value, str):
         return StringImm(value)
     return PrimValue(value) if isinstance(value, bool | int | float) else as_expr(value)

@@ -182,7 +182,7 @@ isfinite = _declare(
     _TEST,
     array_function("isfinite"),
     _VERDICT,
-    f"""Whether each element is neither infinite nor NaN; follows ``numpy.isfinite``.
+    f"""True where an element is neither infinite nor NaN; follows ``numpy.isfinite``.
 {_OF_ANY}""",
 )
 isinf = _declare(
@@ -190,7 +190,7 @@ isinf = _declare(
     _TEST,
     array_function("isinf"),
     _VERDICT,
-    f"""Whether each element is positive or negative infinity; follows ``numpy.isinf``.
+    f"""True where an element is positive or negative infinity; follows ``numpy.isinf``.
 {_OF_ANY}""",
 )
 isnan = _declare(
@@ -198,7 +198,7 @@ isnan = _declare(
     _TEST,
     array_function("isnan"),
     _VERDICT,
-    f"""Whether each element is NaN; follows ``numpy.isnan``.
+    f"""True where an element is NaN; follows ``numpy.isnan``.
 {_OF_ANY}""",
 )
 

@@ -65,7 +65,7 @@ def padding_pairs(padding: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def window_count(size: Dim, extent: Dim, stride: int, pads: tuple[int, int], ceil_mode: bool = False) -> Dim:
-    """How many windows of ``extent`` elements fit on an axis of ``size`` elements and ``pads`` around it.
+    """The number of windows of ``extent`` elements that fit on an axis of ``size`` elements and ``pads`` around it.
 
     With ``ceil_mode`` a last window may hang over the end, if it starts on an element or on padding before
     it.

@@ -96,7 +96,7 @@ def condition(pattern: ConstrainedPattern) -> Callable[[Search, Expr], bool]:
 
 
 def users_of(search: Search, leaf: Expr) -> tuple[list[Var], bool] | None:
-    """What computes with ``leaf``, and whether it is seen after the block; None if the block does not bind it."""
+    """The bindings that compute with ``leaf``, and whether it is seen after the block; None if not bound there."""
     view = view_of(search)
     return other_users(view, leaf) if leaf in view.position else None
 

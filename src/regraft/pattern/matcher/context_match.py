@@ -29,7 +29,7 @@ from .rows import gather
 
 
 class _Open(NamedTuple):
-    """What is left of a context: the roots that are placed, those that wait, and the constraints to be checked."""
+    """The rest of a context: the roots that are placed, those that wait, and the constraints to be checked."""
 
     placed: tuple[DFPattern, ...]
     waiting: tuple[DFPattern, ...]
@@ -191,7 +191,7 @@ class _Planner:
         return [p for p in all_patterns(root) if p in others and p in standing and fixed_op(p) is None]
 
     def _alike(self, first: DFPattern, second: DFPattern) -> bool:
-        """Whether two roots differ only in which parts of their own they bind, and no constraint tells them apart."""
+        """True if two roots differ only in which parts of their own they bind, and no constraint tells them apart."""
         key = (first, second)
         if key not in self._alike_roots:
             tied = {p for use in self.context.uses for p in (use.source, use.user)}
@@ -352,7 +352,7 @@ def _shape_check(constraint: SameShapeConstraint) -> Step:
 
 
 def _reluctance(root: DFPattern) -> tuple[bool, bool, bool]:
-    """How late a root is to be placed: first single ones, best with a known operator, then repeats, best not empty."""
+    """The order in which roots are placed: single ones, best with a known operator, then repeats, best not empty."""
     if isinstance(root, RepeatPattern):
         return True, root.min == 0, False
     return False, False, root_ops(root) is None

@@ -317,7 +317,7 @@ def _inside(owner: DFPattern, result: Step, index: int) -> Step:
 
 
 def _differ(args: Sequence[DFPattern]) -> bool:
-    """Whether two patterns match other operands if these are turned round.
+    """True if two patterns match other operands if these are turned round.
 
     One pattern in both places does if it has a projection, which sees how the first operand is written.
     """

@@ -96,7 +96,7 @@ def _held_below(definitions: Definitions, leaf: Expr) -> list[Expr]:
 
 
 def heights_above(root: DFPattern, part: DFPattern) -> frozenset[int]:
-    """How many uses may lie between the value of ``part`` and that of ``root``.
+    """The numbers of uses that may lie between the value of ``part`` and that of ``root``.
 
     Empty if some match of ``root`` leaves ``part`` out: it stands only in one alternative, or in a run of none.
     """
@@ -126,7 +126,7 @@ def heights_above(root: DFPattern, part: DFPattern) -> frozenset[int]:
 
 
 def uses(view: BlockView, user: Expr, source: Expr, index: int) -> bool:
-    """Whether ``source`` is operand ``index`` (any, if -1) of ``user``, by itself or in a tuple."""
+    """True if ``source`` is operand ``index`` (any, if -1) of ``user``, by itself or in a tuple."""
     operands = operands_of(definition(view.definitions, user))
     if index >= 0:
         operands = operands[index : index + 1]
@@ -134,7 +134,7 @@ def uses(view: BlockView, user: Expr, source: Expr, index: int) -> bool:
 
 
 def holds(definitions: Definitions, expr: Expr, source: Expr, beside: Expr | None = None) -> bool:
-    """Whether ``expr`` is ``source``, or a tuple written out that holds it; ``beside`` is not looked into."""
+    """True if ``expr`` is ``source``, or a tuple written out that holds it; ``beside`` is not looked into."""
     stack = [expr]
     while stack:
         leaf = resolve(definitions, stack.pop())
@@ -149,7 +149,7 @@ def holds(definitions: Definitions, expr: Expr, source: Expr, beside: Expr | Non
 
 
 def other_users(view: BlockView, source: Expr, user: Expr | None = None) -> tuple[list[Var], bool]:
-    """What computes with ``source`` beside ``user``, if any, and whether it is handed out of the block beside it.
+    """The bindings that compute with ``source`` beside ``user``, and whether it is handed out of the block beside it.
 
     Aliases, and tuples that hold it, are not uses by themselves. Cost: linear in the users of its names.
     """

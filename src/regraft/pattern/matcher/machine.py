@@ -25,12 +25,12 @@ The outermost goals belong to none. Those that belong to a context as a whole ar
 """
 
 Goals: TypeAlias = "Goal | None"
-"""What is left to reach: a goal, and those after it; None when all are reached, `FAILED` when one cannot be."""
+"""The goals that are left: a goal, and those after it; None when all are reached, `FAILED` when one cannot be."""
 
 FAILED: Final[Any] = ()
 
 Pair: TypeAlias = "tuple[Any, Any]"
-"""What a pattern stands for: the resolved leaf, and what a rewriter is shown."""
+"""The value of a pattern: the resolved leaf, and what a rewriter is shown."""
 
 MOST_RETRIES: Final = 100_000
 """So many choices a search resumes at one value before it gives up; a few more for each element of a long run."""
@@ -43,7 +43,7 @@ class SearchLimitError(PatternError):
 
 
 class Step:
-    """What is done for a goal: ``run`` gives the goals that are left, or `FAILED`.
+    """The way to reach a goal: ``run`` gives the goals that are left, or `FAILED`.
 
     ``why`` says why it fails, on the search as it was then; a step without it fails only after another one has, which
     says more. For `progress` the patterns ``apart`` do not count as matched, and ``further`` as so many parts more.
@@ -88,7 +88,7 @@ class Tracer(Protocol):
         ...
 
     def seen_before(self) -> None:
-        """What stands at this anchor was tried as a part of an earlier group, and is not tried again."""
+        """The binding at this anchor was tried as a part of an earlier group, and is not tried again."""
         ...
 
 
@@ -214,7 +214,7 @@ class Search:
                 return
 
     def trial(self, start: Goal, read: Sequence[DFPattern] = ()) -> list[Pair | None] | None:
-        """What the patterns ``read`` stand for in the first way to reach ``start``; None if there is none.
+        """The values of the patterns ``read`` in the first way to reach ``start``; None if there is none.
 
         Nothing is changed.
         """
@@ -230,7 +230,7 @@ class Search:
         return found
 
     def rejects(self, rejection: Rejection) -> bool:
-        """Whether the value matches what must not match it, with all that is known."""
+        """True if the value matches what must not match it, with all that is known."""
         mark = len(self.trail)
         self.change("tracer", None)
         self.change("definitions", rejection.definitions)
@@ -248,7 +248,7 @@ class Search:
 
 
 def progress(search: Search, goal: Goal) -> tuple[int, int]:
-    """How far a failure got: how many parts of the pattern had matched, and in which element of a repeat (-1: none)."""
+    """The progress of a failure: the number of parts that had matched, and the element of a repeat (-1: none)."""
     open_parts = {pattern for pattern in goal[0].apart if pattern in search.bound}
     element, place = -1, goal
     while place[3] is not None:

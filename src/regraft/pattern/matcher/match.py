@@ -24,7 +24,7 @@ from .machine import Search, Tracer
 
 
 def depth(pattern: DFPattern) -> int:
-    """How many definitions below the root a match may read: what an edit there can change is no further up."""
+    """The number of definitions below the root that a match may read: an edit there changes nothing further up."""
     same_value = (OrPattern, AndPattern, NotPattern, ConstrainedPattern, RepeatPattern)
     levels: dict[DFPattern, int] = {}
     for part in inner_first(pattern):

@@ -146,7 +146,7 @@ class Row:
         return reasons.wrong_run(self.owner, search.bound[self.owner][0], len(goal[1]), self.parts, known)
 
     def _splits(self, search: Search, values: Sequence[Expr]) -> Iterator[tuple[list[int], Mapping[Extent, int]]]:
-        """How many of ``values`` each unit takes, and the extents that follow."""
+        """The number of ``values`` that each unit takes, and the extents that follow."""
         count, unlimited = len(values), [None] * len(self.parts)
         if len(self.repeats) == 1 and not self._allow_rest:
             return self._shared_out(count, unlimited, search.extents)

@@ -1,4 +1,4 @@
-"""What the declarations of this folder share: the domain, and type rules for results of several tensors."""
+"""Common parts of the declarations of this folder: the domain, and type rules for results of several tensors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def contributed(name: str, infer: TypeRule, **options: Any) -> Callable[[Referen
 
 
 def is_given(call: Call, index: int) -> bool:
-    """Whether the call gives operand ``index``: one that is left out before others is an empty tuple."""
+    """True if the call gives operand ``index``: one that is left out before others is an empty tuple."""
     return index < len(call.args) and isinstance(call.args[index].ty, TensorType)
 
 
