@@ -17,8 +17,7 @@ import pytest
 
 import regraft.op as R
 from regraft import optimize
-from regraft.engine import ExecutionError
-from regraft.ir import BlockBuilder, Expr, const
+from regraft.ir import BlockBuilder, Expr, SymVar, TensorType, Var, const
 from regraft.model import OptimizationReport, UsageError, VerificationError, open_model
 from regraft.model import measure as guard
 from regraft.model import precision as room
@@ -281,9 +280,40 @@ def test_samples_that_do_not_fit_are_named(products: Path, samples: Any, message
         read_samples(open_model(products).function, samples)
 
 
-def test_a_sample_of_another_shape_is_an_error_that_names_the_input(products: Path) -> None:
-    with pytest.raises(ExecutionError, match="invalid dimensions for input: x"):
-        optimize(products, precision="int8", calibrate=[{"x": np.zeros((40, 95), np.float32)}], engine="onnxruntime")
+@pytest.mark.parametrize(
+    ("sample", "message"),
+    [
+        (np.zeros((40, 95), np.float32), r"sample 0: input x has the shape \(40, 95\); the model takes \(40, 96\)"),
+        (np.zeros(96, np.float32), r"sample 0: input x has the shape \(96,\); the model takes \(40, 96\)"),
+        (np.zeros((40, 96)), "sample 0: input x is float64; the model takes float32"),
+    ],
+)
+def test_a_sample_of_another_shape_or_dtype_is_an_error_that_names_the_input(
+    products: Path, sample: np.ndarray, message: str
+) -> None:
+    for given in ({"calibrate": [{"x": sample}]}, {"inputs": [[sample]]}):
+        with pytest.raises(UsageError, match=message):
+            optimize(products, precision="int8", engine="onnxruntime", **given)
+
+
+def test_samples_whose_outputs_are_no_numbers_say_nothing_of_errors(products: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.onnx"
+    with pytest.raises(UsageError, match="NaN or infinities only on sample 0, so the error of a precision cannot be"):
+        optimize(products, output=output, precision="int8", inputs=[{"x": np.full((40, 96), np.nan, np.float32)}])
+    assert not output.exists()
+
+
+def test_a_size_is_the_same_one_in_all_inputs_of_a_sample() -> None:
+    n = SymVar("n")
+    x, y = (Var(name, TensorType((n, 3), "float32")) for name in "xy")
+    builder = BlockBuilder()
+    with builder.function("main", [x, y]):
+        builder.emit_func_output(builder.emit(R.add(x, y)))
+    function = builder.get()["main"]
+    given = [np.zeros((2, 3), np.float32), np.zeros((4, 3), np.float32)]
+    with pytest.raises(UsageError, match=r"sample 0: input y has the shape \(4, 3\); the model takes \(n, 3\)"):
+        read_samples(function, [given])
+    assert len(read_samples(function, [given[:1] * 2])) == 1
 
 
 # --- other budgets

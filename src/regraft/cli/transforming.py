@@ -279,13 +279,14 @@ def _say_decided(file: str | None) -> None:
 
 
 def _show_measurement(done: Measurement) -> None:
-    rows = [("as it was", console.seconds_text(done.before), "", "")]
+    rows = [("as it was", "" if done.before is None else console.seconds_text(done.before), "", "")]
     for one in done.states:
         seconds = "" if one.seconds is None else console.seconds_text(one.seconds)
         faster = "" if one.gain is None else str(one.gain).removesuffix(" times as fast")
         rows.append((one.name, seconds, faster, "kept" if one.name == done.kept else one.problem or "not kept"))
     if done.gain is None:
-        rows[0] = (*rows[0][:3], "kept: nothing is faster by more than noise")
+        unchanged = "kept: nothing was rewritten" if not done.states else "kept: nothing is faster by more than noise"
+        rows[0] = (*rows[0][:3], unchanged)
     console.print_table(
         f"Measured in turns on {done.engine}, by the {done.clock} clock",
         ("model", "least time", "times as fast", ""),

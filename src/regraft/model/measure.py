@@ -87,12 +87,14 @@ class Measured:
 class Measurement:
     """What the guard measured, on which engine and by which clock; ``kept`` names the state that stays.
 
+    ``before`` is the least time of the model as it was, None where there was no other state to be measured beside it.
+
     ``decided_before`` is the file that this was read from, where it was measured in an earlier run.
     """
 
     engine: str
     clock: Clock
-    before: float
+    before: float | None
     states: tuple[Measured, ...]
     kept: str
     decided_before: str | None = None
@@ -178,7 +180,7 @@ def fastest_state(
     before = run_on(opened, bench)
     expected = before(inputs)
     found: list[Measured] = []
-    least = [float("inf")]
+    least: list[float] = []
 
     def problem_of(after: RunOriginal) -> str | None:
         return _problem(opened, expected, after(inputs), allowed)
@@ -216,7 +218,7 @@ def fastest_state(
             faster = [(row, one) for row, one in zip(rows, between, strict=True) if _is_faster(row)]
             chosen = max(faster, key=lambda pair: _ratio(pair[0]))[1] if faster else None
     kept = AS_IT_WAS if chosen is None else RESULT if chosen is states[-1] else chosen.name
-    measurement = Measurement(bench.engine, clock, min(least), tuple(found), kept)
+    measurement = Measurement(bench.engine, clock, min(least, default=None), tuple(found), kept)
     if key is not None:
         decisions.write(key, measurement.to_dict())
     return chosen, measurement

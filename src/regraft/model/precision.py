@@ -500,10 +500,22 @@ def choose(
     inputs = samples or [trial.inputs for trial in asked.tried_on.trials(opened.function, before)]
     allowed = DEFAULT_ERRORS[asked.precision] if asked.max_error is None else asked.max_error
     expected = [before(one) for one in inputs]
+    _check_numbers(expected)
     timed = asked.measure or asked.precision == "auto" or not asked.machine.is_here
     budget = Budget(allowed, asked.min_cosine, asked.min_agreement)
     search = Search(module, opened.name, inputs, expected, budget, asked.bench, before, timed, asked.machine)
     return choose_precision(search, asked.precision, engines, samples, tell)
+
+
+def _check_numbers(expected: Sequence[Sequence[np.ndarray]]) -> None:
+    """Raise `UsageError` where the outputs for a sample are no numbers, of which no error can be told."""
+    for place, outputs in enumerate(expected):
+        found = [one for one in outputs if one.dtype.kind == "f" and one.size]
+        if found and not any(np.isfinite(one).any() for one in found):
+            raise UsageError(
+                f"the model gives NaN or infinities only on sample {place}, so the error of a precision cannot be "
+                "measured; give other samples (--input), or ranges of random inputs (--range name=0:1)"
+            )
 
 
 def check_choice(opened: Model, result: Model, choice: Choice) -> Verification:

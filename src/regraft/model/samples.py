@@ -14,7 +14,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..ir.dims import Dim
+from ..ir.dtypes import numpy_dtype
 from ..ir.program import Function
+from ..ir.types import TensorType
 from .errors import UsageError
 from .inputs import Range, Trial, first_that_runs, names_in, read_inputs
 
@@ -59,8 +62,9 @@ def read_inputs_of_runs(function: Function, given: Samples) -> list[list[Any]]:
 def read_samples(function: Function, given: Samples, most: int = 128, *, finite: bool = True) -> list[list[Any]]:
     """The samples as lists of arrays in the order of the parameters of ``function``; at most ``most``.
 
-    Raises `UsageError`, which names the sample, for inputs that are missing or that the function does not have, for
-    files that cannot be read, for NaN and infinities (unless ``finite`` is False), and where there is no sample at all.
+    Raises `UsageError`, which names the sample, for inputs that are missing or that the function does not have, of
+    another shape or dtype than it takes, for files that cannot be read, for NaN and infinities (unless ``finite`` is
+    False), and where there is no sample at all.
     """
     names = [param.name_hint for param in function.params]
     found: list[list[Any]] = []
@@ -75,14 +79,33 @@ def read_samples(function: Function, given: Samples, most: int = 128, *, finite:
             inputs = list(one)
             if len(inputs) != len(names):
                 raise UsageError(f"{place} has {len(inputs)} inputs; the model has {len(names)}: {', '.join(names)}")
-        for name, value in zip(names, inputs, strict=True):
-            array = np.asarray(value)
-            if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise UsageError(f"{place}: input {name} holds NaN or infinities, which say nothing of ranges")
+        _check(place, function, inputs, finite=finite)
         found.append(inputs)
     if not found:
         raise UsageError("there are no samples: give .npz files with the model's inputs by name, or a folder of them")
     return found
+
+
+def _check(place: str, function: Function, inputs: Sequence[Any], *, finite: bool) -> None:
+    """Raise `UsageError` unless the inputs are what the parameters take."""
+    sizes: dict[Dim, int] = {}
+    for param, value in zip(function.params, inputs, strict=True):
+        name, ty, array = param.name_hint, param.ty, np.asarray(value)
+        if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise UsageError(f"{place}: input {name} holds NaN or infinities, which say nothing of ranges")
+        if not isinstance(ty, TensorType):
+            continue
+        # What NumPy has no name for is saved as plain bytes.
+        if ty.dtype is not None and array.dtype.kind != "V" and array.dtype != numpy_dtype(ty.dtype):
+            raise UsageError(f"{place}: input {name} is {array.dtype}; the model takes {ty.dtype}")
+        if ty.shape is None:
+            continue
+        wrong = len(ty.shape) != array.ndim
+        for size, given in zip(ty.shape, array.shape, strict=False):
+            wrong = wrong or (size if isinstance(size, int) else sizes.setdefault(size, given)) != given
+        if wrong:
+            shape = ", ".join(map(str, ty.shape))
+            raise UsageError(f"{place}: input {name} has the shape {array.shape}; the model takes ({shape})")
 
 
 def _each(given: Samples) -> Iterable[tuple[str, Path | Mapping[str, Any] | Sequence[Any]]]:
