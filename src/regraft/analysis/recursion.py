@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from ..ir.equality import defining_symvars
 from ..ir.expr import GlobalVar, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Function, If, VarBinding
 from .uses import direct_uses
-from .variables import all_global_vars
+from .variables import all_global_vars, free_symbolic_vars
 
 
 def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
@@ -59,13 +60,14 @@ def _connected(edges: dict[str, list[str]]) -> list[list[str]]:
 def computable_at_compile_time(func: Function) -> list[Var]:
     """The weights of ``func``, parameters after the first ``num_input``, and what is made of them and constants alone.
 
-    In order of definition; empty without the attribute ``num_input``. Values with effects, branches and casts are left
-    out, and so is what a branch binds. Cost: linear.
+    In order of definition; empty without the attribute ``num_input``. Values with effects, branches, casts, and sizes
+    that no weight has are left out, and so is what a branch binds. Cost: linear.
     """
     count = func.attrs.get("num_input")
     if not isinstance(count, int):
         return []
     known = dict.fromkeys(func.params[count:])
+    sizes = {size for param in known for size in defining_symvars(param.ty)}
     for block in func.body.blocks:
         for binding in block.bindings:
             value = binding.value
@@ -73,6 +75,8 @@ def computable_at_compile_time(func: Function) -> list[Var]:
                 continue
             if isinstance(value, Call) and not value.is_pure:
                 continue
-            if all(var in known for var in direct_uses(value).variables):
+            if not all(var in known for var in direct_uses(value).variables):
+                continue
+            if sizes.issuperset(free_symbolic_vars(value)):
                 known[binding.var] = None
     return list(known)

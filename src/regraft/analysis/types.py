@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
@@ -41,13 +42,31 @@ class BaseCheckResult(IntEnum):
 
 
 def type_base_check(base: Type, derived: Type) -> BaseCheckResult:
-    """The grade, of four, in which values of ``derived`` are values of ``base``."""
+    """The grade, of four, in which values of ``derived`` are values of ``base``.
+
+    A function's parameter of shape ``(m, n)`` takes every matrix, since a call defines ``m`` and ``n``.
+    """
+    if isinstance(base, FuncType) and isinstance(derived, FuncType):
+        derived = _as_it_is_called(derived)
     verdict = is_subtype(derived, base)
     if verdict is not None:
         return BaseCheckResult.PASS if verdict else BaseCheckResult.FAIL_L0
     if is_subtype(get_static_type(derived), get_static_type(base)) is True:
         return BaseCheckResult.FAIL_L2
     return BaseCheckResult.FAIL_L1
+
+
+def _as_it_is_called(function: FuncType) -> FuncType:
+    """``function`` with shapes left out of parameters that take any: all of their sizes are defined there."""
+    if function.params is None:
+        return function
+    counts = Counter(size for param in function.params for size in defining_symvars(param))
+
+    def takes_any(param: Type) -> bool:
+        return all(size is not None and counts[size] == 1 for size in defining_symvars(param))
+
+    params = [get_static_type(param) if takes_any(param) else param for param in function.params]
+    return FuncType(params, function.ret, function.purity)
 
 
 def type_lca(lhs: Type, rhs: Type) -> Type:
@@ -74,10 +93,18 @@ def erase_to_well_defined(
 ) -> Type:
     """``ty`` with the sizes of ``shape_var_map`` put for size variables; shapes that mention others are dropped.
 
-    ``var_map`` is taken as in Relax and has no effect: types here mention no variables of the program.
+    The type of a function stays: its parameters define its sizes. ``var_map`` is taken as in Relax and has no effect:
+    types here mention no variables of the program.
     """
     del var_map
-    known = dict(shape_var_map or {})
+    return _erased(ty, dict(shape_var_map or {}))
+
+
+def _erased(ty: Type, known: dict[SymVar, Dim]) -> Type:
+    if isinstance(ty, TupleType):
+        return TupleType([_erased(field, known) for field in ty.fields])
+    if isinstance(ty, FuncType):
+        return ty
     return substitute_type(erase_unbound(ty, known.__contains__), known)
 
 
@@ -87,8 +114,12 @@ def tir_vars_in_type(ty: Type) -> list[SymVar]:
 
 
 def definable_tir_vars_in_type(ty: Type) -> list[SymVar]:
-    """The size variables that ``ty`` defines where it is a parameter's: those that stand alone as a dimension."""
-    return list(dict.fromkeys(size for size in defining_symvars(ty) if size is not None))
+    """The size variables that ``ty`` defines where it is a parameter's: those that stand alone as a dimension.
+
+    Of a function's type: those of its parameters and its result.
+    """
+    parts = (*(ty.params or ()), ty.ret) if isinstance(ty, FuncType) else (ty,)
+    return list(dict.fromkeys(size for part in parts for size in defining_symvars(part) if size is not None))
 
 
 def collect_non_negative_expressions(ty: Type) -> list[Dim]:

@@ -15,7 +15,7 @@ import numpy as np
 from ..ir.builder import operands_of
 from ..ir.dtypes import is_float
 from ..ir.equality import structural_equal
-from ..ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.op import Call, Op, attribute_key
 from ..ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding
 from ..ir.types import TensorType, Type
@@ -78,6 +78,15 @@ def definition(definitions: Definitions, leaf: Expr) -> Expr:
     if type(leaf) is DataflowVar or type(leaf) is Var:
         return definitions.get(leaf, leaf)
     return leaf
+
+
+def arguments_of(definitions: Definitions, user: Expr) -> Sequence[Expr]:
+    """The operands of what ``user`` is bound to; where they are packed for an outside function, those one by one."""
+    operands = operands_of(definition(definitions, user))
+    if len(operands) == 2 and type(operands[0]) is ExternFunc:
+        packed = definition(definitions, resolve(definitions, operands[1]))
+        return packed.fields if type(packed) is Tuple else operands
+    return operands
 
 
 def same_value(definitions: Definitions, left: Expr, right: Expr) -> bool:

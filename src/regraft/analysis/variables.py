@@ -109,21 +109,21 @@ def own_symvars(expr: Expr) -> tuple[SymVar, ...]:
             return ()
 
 
-def _stated_types(func: Function) -> Iterator[tuple[Type, bool]]:
-    """The types that ``func`` states, with whether their bare sizes are defined there."""
-    for param in func.params:
-        yield param.ty, True
-    for binding in iter_bindings(func):
+def _stated_types(expr: Expr) -> Iterator[tuple[Type, bool]]:
+    """The types that ``expr`` states, with whether their bare sizes are defined there."""
+    if isinstance(expr, Function):
+        yield from ((param.ty, True) for param in expr.params)
+    for binding in iter_bindings(expr):
         if isinstance(binding.value, Function):
             yield from ((param.ty, True) for param in binding.value.params)
         if isinstance(binding, MatchCast):
             yield binding.ty, True
         yield binding.var.ty, False
-    yield func.ret_ty, False
+    yield expr.ret_ty if isinstance(expr, Function) else expr.ty, False
 
 
-def defined_symbolic_vars(func: Function) -> list[SymVar]:
-    """The size variables that ``func`` defines, in order: sizes of its parameters, and of what it casts.
+def defined_symbolic_vars(func: Expr) -> list[SymVar]:
+    """The size variables that a function or other expression defines, in order: of parameters, and of what it casts.
 
     A size is defined where it stands alone as a dimension: ``(n, 4)`` defines ``n``, ``(2 * n, 4)`` does not.
     """
@@ -134,12 +134,14 @@ def defined_symbolic_vars(func: Function) -> list[SymVar]:
     return list(found)
 
 
-def free_symbolic_vars(func: Function) -> list[SymVar]:
-    """The size variables that ``func`` mentions, in types or expressions, and does not define, in order."""
+def free_symbolic_vars(func: Expr) -> list[SymVar]:
+    """The size variables that a function or other expression mentions, in types too, and does not define, in order."""
     defined = set(defined_symbolic_vars(func))
     found: dict[SymVar, None] = {}
     for ty, _ in _stated_types(func):
         found.update(dict.fromkeys(type_symvars(ty)))
     for expr in walk(func):
         found.update(dict.fromkeys(own_symvars(expr)))
+        if isinstance(expr, Var) and not isinstance(func, Function):
+            found.update(dict.fromkeys(type_symvars(expr.ty)))
     return [size for size in found if size not in defined]

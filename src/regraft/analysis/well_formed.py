@@ -1,7 +1,7 @@
 """The check of a program against the rules of the language, with the place where it breaks one.
 
-The rules: each variable is bound once and before it is used, where it can be seen; a `DataflowVar` stays in
-its block; a dataflow block has no effects and no branches; operands of bound values are leaves (A-normal
+The rules: each variable is bound once in the module and before it is used, where it can be seen; a `DataflowVar`
+stays in its block; a dataflow block has no effects and no branches; operands of bound values are leaves (A-normal
 form); size variables are defined before use, by a parameter or a `MatchCast` in which they stand alone as a
 dimension; a variable's type holds for its value, and a function's return type for its result; a pure function
 has no effects; functions that are mentioned exist, and public ones bear the name they have in the module.
@@ -9,7 +9,7 @@ has no effects; functions that are mentioned exist, and public ones bear the nam
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 
 from ..ir.dims import SymVar
@@ -61,11 +61,14 @@ class _Seen:
 class _Checker:
     """Goes through one function in order of evaluation, knowing what can be seen at each point."""
 
-    def __init__(self, module: IRModule | None, name: str, check_ty: bool) -> None:
+    def __init__(
+        self, module: IRModule | None, name: str, check_ty: bool, elsewhere: Mapping[Var, str] | None = None
+    ) -> None:
         self._module = module
         self._name = name
         self._check_ty = check_ty
-        self._bound: set[Var] = set()
+        self._elsewhere = elsewhere or {}
+        self.bound: set[Var] = set()
         self._seen = _Seen()
         self._rows: list[tuple[BindingBlock, int, int]] = []
         self._pure: list[bool] = []
@@ -88,11 +91,13 @@ class _Checker:
 
     def function(self, function: Function) -> Steps[None]:
         with self._seen.scope():
+            if function.attrs.get("relax.force_pure") and not function.is_pure:
+                raise self.fail("relax.force_pure stands on a function that is not pure; leave out one of the two")
             self._define_sizes(param.ty for param in function.params)
             for param in function.params:
                 if isinstance(param, DataflowVar):
                     raise self.fail(f"parameter {param.name_hint} is a DataflowVar; a parameter is a plain Var")
-                self._require_sizes(type_symvars(param.ty), f"the type of parameter {param.name_hint}")
+                self._require_sizes(_sizes_from_around(param.ty), f"the type of parameter {param.name_hint}")
                 self._bind(param)
             self._require_sizes(type_symvars(function.ret_ty), "the return type")
             self._pure.append(function.is_pure and not function.attrs.get("relax.force_pure"))
@@ -198,7 +203,7 @@ class _Checker:
                     self._require_sizes(own_symvars(current), f"a {type(current).__name__}")
 
     def _unseen(self, var: Var) -> WellFormedError:
-        if var not in self._bound:
+        if var not in self.bound:
             return self.fail(f"{var.name_hint} is used before it is defined")
         if isinstance(var, DataflowVar):
             return self.fail(f"the DataflowVar {var.name_hint} is used outside of its block; make it an output (a Var)")
@@ -215,9 +220,12 @@ class _Checker:
             raise self.fail(f"{var.name_hint} is used as {var.ty!r}, but the function is {declared!r}")
 
     def _bind(self, var: Var) -> None:
-        if var in self._bound:
+        if var in self.bound:
             raise self.fail(f"{var.name_hint} is bound a second time; give this binding a new variable")
-        self._bound.add(var)
+        if var in self._elsewhere:
+            other = self._elsewhere[var]
+            raise self.fail(f"{var.name_hint} is bound in {other}, too; copy one of the two by copy_with_new_vars")
+        self.bound.add(var)
         self._seen.add(var)
 
     def _define_sizes(self, types: Iterable[Type]) -> None:
@@ -253,14 +261,16 @@ def well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
     if isinstance(obj, Function):
         run_steps(_Checker(None, obj.name or "function", check_ty).function(obj))
         return True
-    checked: set[Function] = set()
+    checked: set[Expr] = set()
+    bound: dict[Var, str] = {}
     for name, function in obj.items():
-        checker = _Checker(obj, name, check_ty)
+        checker = _Checker(obj, name, check_ty, bound)
         if function.name not in (None, name):
             raise checker.fail(f"the function's global_symbol is {function.name!r}; the two names must agree")
-        if function not in checked:
+        if function.body not in checked:  # one body may stand under several names
             run_steps(checker.function(function))
-        checked.add(function)
+            bound.update(dict.fromkeys(checker.bound, name))
+        checked.add(function.body)
     return True
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from ..analysis import free_vars
 from ..analysis.values import (
     Definitions,
+    arguments_of,
     definition,
     is_number,
     is_single,
@@ -494,14 +495,14 @@ def _agree(left: Known, right: Known, world: World) -> bool:
 
 
 def _use_holds(use: UseConstraint, known: Known, block: BindingBlock, definitions: Definitions) -> bool:
-    """The source is operand ``index`` (any, if -1) of the user, by itself or in a tuple; no one else's, if ``only``.
+    """The source is argument ``index`` (any, if -1) of the user, by itself or in a tuple; no one else's, if ``only``.
 
     A constraint on a pattern of an alternative that was not taken says nothing.
     """
     if use.source not in known.leaves or use.user not in known.leaves:
         return True
     source, user = known.leaves[use.source], known.leaves[use.user]
-    operands = operands_of(definition(definitions, user))
+    operands = arguments_of(definitions, user)
     operands = operands if use.index < 0 else operands[use.index : use.index + 1]
     if not any(_holds_value(operand, source, definitions) for operand in operands):
         return False

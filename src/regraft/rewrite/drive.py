@@ -32,6 +32,7 @@ from ..pattern.pattern import DFPattern
 from .emission import Emission
 from .errors import RewriteError, RewriteWarning, decline
 from .gate import UNCHANGED, Gate
+from .one_name import tidied
 from .rules import BindingsRewriter, CallRewriter, PatternMatchingRewriter, Rule
 from .session import EditSession
 from .verify import computed_by
@@ -521,6 +522,22 @@ def rewrite(
         return _FunctionRun(program, Plan(rules.rules()), share, listener, verify, journal).run()
 
 
+def rewritten(
+    program: _Program,
+    rules: PatternMatchingRewriter,
+    *,
+    share: bool = True,
+    listener: Listener | None = None,
+    verify: str | None = None,
+) -> _Program:
+    """`rewrite`, with one name for each value in the functions that rules changed; see `tidied`."""
+    new = rewrite(program, rules, share=share, listener=listener, verify=verify)
+    if isinstance(new, IRModule) and isinstance(program, IRModule):
+        changed = {name: tidied(function) for name, function in new.items() if function is not program[name]}
+        return new.with_functions(changed) if changed else new
+    return tidied(new) if isinstance(new, Function) and new is not program else new
+
+
 def rewrite_call(pattern: DFPattern, rewriter: CallRewriter, func: _Program) -> _Program:
     """Replace each value that ``pattern`` matches by ``rewriter(expr, matchings)``, until nothing changes.
 
@@ -528,7 +545,7 @@ def rewrite_call(pattern: DFPattern, rewriter: CallRewriter, func: _Program) -> 
     stands, and for a call, tuple or constant pattern the matched expression. Returning ``expr`` itself (or None, or
     ``decline(reason)``) leaves this match alone; the next way to match, and then the next place, is tried.
     """
-    return rewrite(func, Rule(pattern, rewriter))
+    return rewritten(func, Rule(pattern, rewriter))
 
 
 def rewrite_bindings(ctx: PatternContext, rewriter: BindingsRewriter, func: _Program) -> _Program:
@@ -539,4 +556,4 @@ def rewrite_bindings(ctx: PatternContext, rewriter: BindingsRewriter, func: _Pro
     leave this match alone. Where the pieces stand in the block does not matter: what a replacement needs comes first
     in the result. A replacement that would depend on itself is declined.
     """
-    return rewrite(func, Rule(ctx, rewriter))
+    return rewritten(func, Rule(ctx, rewriter))

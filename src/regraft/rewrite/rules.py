@@ -52,14 +52,15 @@ class PatternMatchingRewriter:
     ) -> _Program:
         """``program`` rewritten until no rule changes it any more; the same object if none did.
 
+        A function that changed has one name for one value: no aliases, no fields of tuples that are written out.
         ``share``: a value that a replacement needs and that the block computes already is used, not computed twice.
         ``listener`` is told of every rewrite and every decline. ``verify="values"`` also computes each replacement
         beside what it replaces, on random inputs; see `rewrite`.
         """
-        from .drive import rewrite
+        from .drive import rewritten
 
         whole: Any = program  # a function or a module: which of them, the caller knows
-        return rewrite(whole, self, share=share, listener=listener, verify=verify)
+        return rewritten(whole, self, share=share, listener=listener, verify=verify)
 
     def __or__(self, other: PatternMatchingRewriter) -> RuleSet:
         return RuleSet((*self.rules(), *other.rules()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ...analysis.values import BlockView, Definitions, definition, resolve
+from ...analysis.values import BlockView, Definitions, arguments_of, definition, resolve
 from ...ir.builder import operands_of
 from ...ir.expr import Expr, Tuple, Var
 from ...ir.op import Op
@@ -126,8 +126,8 @@ def heights_above(root: DFPattern, part: DFPattern) -> frozenset[int]:
 
 
 def uses(view: BlockView, user: Expr, source: Expr, index: int) -> bool:
-    """True if ``source`` is operand ``index`` (any, if -1) of ``user``, by itself or in a tuple."""
-    operands = operands_of(definition(view.definitions, user))
+    """True if ``source`` is argument ``index`` (any, if -1) of ``user``, by itself or in a tuple."""
+    operands = arguments_of(view.definitions, user)
     if index >= 0:
         operands = operands[index : index + 1]
     return any(holds(view.definitions, operand, source) for operand in operands)
