@@ -205,11 +205,11 @@ def tidied(function: Function) -> Function:
 def _has_other_names(function: Function) -> bool:
     tuples: set[Var] = set()
     for binding in iter_bindings(function):
-        kind = type(binding.value)
-        if kind is Var or kind is DataflowVar:
+        value = binding.value
+        if isinstance(value, Var):
             return True
-        if kind is Tuple:
+        if isinstance(value, Tuple):
             tuples.add(binding.var)
-        elif kind is TupleGetItem and binding.value.tuple_value in tuples:
+        elif isinstance(value, TupleGetItem) and value.tuple_value in tuples:
             return True
     return False

@@ -97,7 +97,8 @@ class MSELoss(Loss):
     def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
         """The loss as an expression."""
         self.without_weights(weights)
-        return self.reduced(ops.square(ops.subtract(predictions, targets)))
+        difference = ops.subtract(predictions, targets)
+        return self.reduced(ops.multiply(difference, difference))
 
 
 class NLLLoss(Loss):
@@ -131,7 +132,7 @@ class CrossEntropyLoss(Loss):
 
     def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
         """The loss as an expression."""
-        logarithms = ops.nn.log_softmax(predictions, _class_axis(self, predictions))
+        logarithms = _log_softmax(predictions, _class_axis(self, predictions))
         return ops.nn.nll_loss(logarithms, targets, weights, self.reduction, self.ignore_index)
 
 
@@ -154,7 +155,7 @@ class CategoricalCrossEntropyLoss(Loss):
     def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
         """The loss as an expression."""
         axis = _class_axis(self, predictions)
-        logarithms = ops.nn.log_softmax(predictions, axis)
+        logarithms = _log_softmax(predictions, axis)
         if self.ignore_index >= 0:
             classes = ops.argmax(targets, axis)
             return ops.nn.nll_loss(logarithms, classes, weights, self.reduction, self.ignore_index)
@@ -166,6 +167,13 @@ class CategoricalCrossEntropyLoss(Loss):
             others = list(range(1, ty.ndim - axis))
             losses = ops.multiply(losses, ops.expand_dims(weights, others) if others else weights)
         return self.reduced(ops.sum(losses, axis))
+
+
+def _log_softmax(predictions: Expr, axis: int) -> Expr:
+    """The logarithm of the softmax over the classes; their axis is -1, as in Relax, where it is the last."""
+    ty = predictions.ty
+    assert isinstance(ty, TensorType)
+    return ops.nn.log_softmax(predictions, -1 if axis == ty.ndim - 1 else axis)
 
 
 def _dtype(value: Expr) -> str | None:
