@@ -115,7 +115,7 @@ def _opened(
     if onnx is not None and isinstance(source, onnx.ModelProto):
         from ..formats.onnx.read.reader import from_onnx
 
-        return Model(from_onnx(source, dims=sizes, pure=pure), "main", "onnx", source)
+        return Model(from_onnx(source, dims=sizes, pure=pure, carry=True), "main", "onnx", source)
     if torch is not None and isinstance(source, torch.nn.Module | torch.export.ExportedProgram):
         from ..formats.torch import from_torch
 
@@ -153,7 +153,7 @@ def _from_file(path: Path, function: str | None, sizes: Mapping[str, int], pure:
         from ..formats.onnx.external_data import external_files
         from ..formats.onnx.read.reader import from_onnx
 
-        module = from_onnx(path, dims=sizes, pure=pure)
+        module = from_onnx(path, dims=sizes, pure=pure, carry=True)
         return Model(module, "main", form, path, (path, *external_files(path)))
     if form == "torch":
         from ..formats.torch import from_torch, require_torch

@@ -186,3 +186,98 @@ def test_a_library_of_operators_that_cannot_be_loaded_is_an_error(tmp_path: Path
     library.write_text("no library")
     with pytest.raises(rx.RegraftError, match=r"custom_ops: ONNX Runtime cannot load .*ops\.so"):
         rx.build(program, custom_ops=library)["program"](np.ones((2, 3), "float32"), np.ones(3, "float32"))
+
+
+# --- operators of ONNX that cannot be read
+
+
+def hard_to_read() -> onnx.ModelProto:
+    """A branch whose results differ in rank, a random number, and what follows from them."""
+
+    def body(name: str, *nodes: onnx.NodeProto) -> onnx.GraphProto:
+        return helper.make_graph(list(nodes), name, [], [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)])
+
+    weight = onnx.numpy_helper.from_array(np.arange(12, dtype=np.float32).reshape(3, 4), "w")
+    inner = body("deep", helper.make_node("Neg", ["h"], ["out"]))
+    other = body("deeper", helper.make_node("Add", ["h", "within"], ["out"]))
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Sin", ["x"], ["h"]),
+        helper.make_node("ReduceSum", ["x"], ["total"], keepdims=0),
+        helper.make_node("Greater", ["total", "zero"], ["positive"]),
+        helper.make_node(
+            "If",
+            ["positive"],
+            ["b"],
+            "choice",
+            then_branch=body("then", helper.make_node("MatMul", ["a", "w"], ["out"])),
+            else_branch=body(
+                "else",
+                helper.make_node("Exp", ["a"], ["within"]),
+                helper.make_node("If", ["positive"], ["deep_out"], then_branch=inner, else_branch=other),
+                helper.make_node("ReduceMax", ["deep_out"], ["out"], keepdims=0),
+            ),
+        ),
+        helper.make_node("NonZero", ["b"], ["places"]),
+        helper.make_node("Shape", ["places"], ["shape"]),
+        helper.make_node("ReduceProd", ["shape"], ["count"], keepdims=0),
+        helper.make_node("Abs", ["b"], ["y"]),
+    ]
+    zero = onnx.numpy_helper.from_array(np.float32(0), "zero")
+    count = helper.make_tensor_value_info("count", TensorProto.INT64, [])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "g", [tensor("x", "n", 3)], [y, count], [weight, zero])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("level", [0, "default", 3])
+def test_a_node_that_cannot_be_read_is_carried_with_its_bodies(level: int | str) -> None:
+    model = hard_to_read()
+    written = rx.optimize(model, level=level)
+    again = rx.optimize(written, level=level)
+    for sign in (1.0, -1.0):
+        x = np.asarray(np.random.default_rng(4).standard_normal((2, 3)), np.float32)
+        x = sign * np.abs(x)
+        expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+        for each in (written, again):
+            found = onnxruntime.InferenceSession(each.SerializeToString()).run(None, {"x": x})
+            for ours, theirs in zip(found, expected, strict=True):
+                np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    assert len(again.graph.node) <= len(written.graph.node)
+
+
+def test_a_carried_node_is_shown_and_read_again() -> None:
+    module = rx.from_onnx(hard_to_read(), carry=True)
+    rx.assert_structural_equal(rx.parse(module.script()), module)
+
+
+def noisy_model() -> onnx.ModelProto:
+    nodes = [
+        helper.make_node("RandomNormalLike", ["x"], ["noise"], "noise", seed=3.0),
+        helper.make_node("RandomNormalLike", ["x"], ["other"], "other", seed=3.0),
+        helper.make_node("Add", ["x", "noise"], ["a"]),
+        helper.make_node("Mul", ["a", "other"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "g", [tensor("x", "n", 3)], [tensor("y", "n", 3)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_random_numbers_are_carried_and_drawn_as_often_as_they_were() -> None:
+    written = rx.optimize(noisy_model(), level=3)
+    assert [node.op_type for node in written.graph.node].count("RandomNormalLike") == 2
+    with pytest.raises(rx.RegraftError, match="its values are random"):
+        rx.from_onnx(noisy_model())
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        (helper.make_node("Einsum", ["x"], ["y"]), r"Einsum \(node y\)"),
+        (helper.make_node("Rleu", ["x"], ["y"]), "the operator is not supported"),
+        (helper.make_node("SequenceLength", ["x"], ["y"]), "no sequence"),
+    ],
+)
+def test_a_node_that_is_wrong_is_refused_and_not_carried(node: onnx.NodeProto, message: str) -> None:
+    graph = helper.make_graph([node], "g", [tensor("x", "n", 3)], [tensor("y", "n", 3)])
+    with pytest.raises(rx.RegraftError, match=message):
+        rx.optimize(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))

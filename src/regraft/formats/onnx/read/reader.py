@@ -11,7 +11,7 @@ with names in it.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -37,11 +37,10 @@ from ..element_types import from_onnx_dtype, to_onnx_dtype
 from ..source_nodes import SourceOrigin, source_of
 from ..write.model_facts import FACTS, ModelFacts
 from ..write.writer import DEFAULT_INPUTS, INPUT_NAMES, METADATA, OUTPUT_NAMES
-from . import declared
+from . import declared, whole
 from .function_bodies import function_body
 from .importing import IMPORTERS, REFUSED, Imported, NodeImporter, Read, UnsupportedNodeError, constant_of
 from .opening import (
-    OLDEST_OPSET,
     STANDARD,
     default_inputs,
     deserialized,
@@ -50,6 +49,7 @@ from .opening import (
     opset_of,
 )
 from .sizes import Sizes
+from .unreadable import first_name, place_of, unreadable, with_branches
 
 FAMILIES: Final = importers.FAMILIES
 """The modules of readers; importing them is what fills `IMPORTERS`."""
@@ -66,6 +66,7 @@ def from_onnx(
     constants: Mapping[str, Any] | None = None,
     dims: Mapping[str, int] | None = None,
     pure: Iterable[str] = (),
+    carry: bool = False,
 ) -> IRModule:
     """An ONNX model as a module with one function, ``main``.
 
@@ -87,6 +88,8 @@ def from_onnx(
             as ``x_0``. A model whose ranks depend on sizes can only be read with these known.
         pure: Of operators that nobody has declared, those that have no effects: ``"domain"`` or ``"domain::Name"``.
             Calls of the others stay where they are, and are never shared or left out.
+        carry: Whether nodes of ONNX that cannot be read become calls of foreign operators, ``ai.onnx::Name``, which
+            `to_onnx` writes as the nodes that they were, bodies included. Such a program has a form in ONNX alone.
 
     Operators of other domains are calls of what is declared for them (`regraft.operator`), or foreign calls: with
     their attributes, of the types that the model states, and written as they came. Raises `ConvertError` for what is no
@@ -96,13 +99,17 @@ def from_onnx(
     try:
         return _read(*_opened(model, False), constants or {}, dims or {}, pure)
     except UnsupportedOperatorError as error:
-        opened, carried = _opened(model, True)
-        if carried is None:
-            raise
-        try:
-            return _read(opened, carried, constants or {}, dims or {}, pure)
-        except ConvertError:
-            raise error from None
+        for with_sequences, carries in ((True, False), (False, True), (True, True)):
+            if carries and not carry:
+                break
+            opened, carried = _opened(model, with_sequences)
+            if with_sequences and carried is None:
+                continue
+            try:
+                return _read(opened, carried, constants or {}, dims or {}, pure, carries)
+            except ConvertError:
+                pass
+        raise error
 
 
 def _opened(model: str | os.PathLike[str] | onnx.ModelProto, with_sequences: bool) -> tuple[ir.Model, str | None]:
@@ -113,7 +120,12 @@ def _opened(model: str | os.PathLike[str] | onnx.ModelProto, with_sequences: boo
 
 
 def _read(
-    opened: ir.Model, carried: str | None, constants: Mapping[str, Any], dims: Mapping[str, int], pure: Iterable[str]
+    opened: ir.Model,
+    carried: str | None,
+    constants: Mapping[str, Any],
+    dims: Mapping[str, int],
+    pure: Iterable[str],
+    carries: bool = False,
 ) -> IRModule:
     opset = opset_of(opened)
     for key, function in tuple(opened.functions.items()):
@@ -123,7 +135,7 @@ def _read(
         inline_functions(opened)
 
     def read(defaults: frozenset[str]) -> IRModule:
-        importer = GraphImporter(opset, dict(opened.opset_imports), declared.pure_names(pure), defaults)
+        importer = GraphImporter(opset, dict(opened.opset_imports), declared.pure_names(pure), defaults, carries)
         module = importer.module(opened, constants, dims)
         return module if carried is None else module.with_attr(CARRIED, carried)
 
@@ -145,8 +157,11 @@ class GraphImporter:
         opset_imports: dict[str, int],
         pure: frozenset[str] = frozenset(),
         defaults: frozenset[str] = frozenset(),
+        carries: bool = False,
     ) -> None:
+        """``carries``: whether a node that cannot be read becomes a call that is carried as it is."""
         self.opset: Final = opset
+        self.carries: Final = carries
         self._defaults: Final = defaults
         self._pure: Final = pure
         self.opset_imports: Final = opset_imports
@@ -180,7 +195,7 @@ class GraphImporter:
         if unknown:
             known = ", ".join(self._labels) or "none"
             raise ConvertError(f"there is no symbolic size {unknown[0]!r} to fix; the inputs have: {known}")
-        self._unsupported = _unreadable(graph, self)
+        self._unsupported = unreadable(graph, self.opset, self.opset_imports, self.carries)
         self._refuse_unsupported()
         attrs: dict[str, Any] = {
             INPUT_NAMES: tuple(value.name or "" for value in given),
@@ -191,9 +206,9 @@ class GraphImporter:
         self._constants(graph)
         self._outputs = frozenset(value.name or "" for value in graph.outputs)
         builder = self.builder
-        has_effects = any(self._has_effects(node) for node in _with_branches(graph))
+        has_effects = any(self._has_effects(node) for node in with_branches(graph))
         with builder.function("main", params, attrs, pure=not has_effects):
-            if has_effects or any(node.op_type in _WITH_BODIES for node in _with_branches(graph)):
+            if has_effects or any(node.op_type in _WITH_BODIES for node in with_branches(graph)):
                 self._bind_defaults(graph)
                 self._nodes(graph)
                 outputs = [self.expression(value) for value in graph.outputs]
@@ -217,7 +232,9 @@ class GraphImporter:
     def _parameter(self, value: ir.Value) -> Var:
         name = value.name or "input"
         if value.type is not None and not isinstance(value.type, ir.TensorType):
-            raise ConvertError(f"input {name}: sequences, maps and optionals are not supported, only tensors")
+            raise UnsupportedOperatorError(
+                f"input {name}: sequences, maps and optionals are not supported, only tensors"
+            )
         dtype = None if value.dtype is None else from_onnx_dtype(value.dtype, f"input {name}")
         if value.shape is None:
             ty = TensorType(None, dtype)
@@ -273,7 +290,7 @@ class GraphImporter:
             try:
                 self.node(node)
             except UnsupportedNodeError as error:
-                self._unsupported.append(f"{_place(node)}: {error}")
+                self._unsupported.append(f"{place_of(node)}: {error}")
                 for value in node.outputs:
                     self.values.pop(value.name or "", None)
                 self._refuse_unsupported()
@@ -284,7 +301,7 @@ class GraphImporter:
             self._read(node)
             return
         self._made = 0
-        origin = SourceOrigin("onnx", node.name or f"{node.op_type}:{_first_name(node)}")
+        origin = SourceOrigin("onnx", node.name or f"{node.op_type}:{first_name(node)}")
         first = len(self.builder.open_bindings())
         inputs = [self.values.get(value.name or "") if value is not None else None for value in node.inputs]
         with self.builder.origin(origin):
@@ -311,16 +328,21 @@ class GraphImporter:
         read = IMPORTERS.get((domain, node.op_type))
         if read is None and (declared.has_declaration(node) or declared.is_outside(node)):
             read = self._read_outside
-        if read is None:
-            self._take(node, self.by_function(node))
-            return
         importer = NodeImporter(self, node)
         try:
+            if read is None:
+                self._take(node, self.by_function(node))
+                return
             found = importers.on_sizes(importer) or self._first_reading(read, importer)
-        except (ConvertError, UnsupportedNodeError):
+        except UnsupportedNodeError as error:
+            found = self._carried(importer, error)
+        except ConvertError:
             raise
         except Exception as error:
-            raise ConvertError(f"{_place(node)}: {error}") from error
+            refused = UnsupportedNodeError(str(error))
+            if not self._is_vague(node):
+                raise ConvertError(f"{place_of(node)}: {error}") from error
+            found = self._carried(importer, refused)
         results = found if isinstance(found, tuple) else (found,)
         for value, result in zip(node.outputs, results, strict=False):
             if value.name and result is not None:
@@ -328,6 +350,18 @@ class GraphImporter:
         missing = [value.name for value in node.outputs[len(results) :] if value.name and list(value.uses())]
         if missing:
             raise UnsupportedNodeError(f"its output {missing[0]} is not computed here")
+
+    def _carried(self, node: NodeImporter, error: UnsupportedNodeError) -> tuple[Expr | None, ...]:
+        """The results of a node that cannot be read, carried as it is. Raises ``error`` where none is."""
+        if not self.carries or self._is_within_function:
+            raise error
+        return whole.read_whole(node, error)
+
+    def _is_vague(self, node: ir.Node) -> bool:
+        """Whether it may be for want of types that a node could not be read."""
+        found = [self.values.get(value.name or "") for value in node.inputs if value is not None]
+        tensors = [each.ty for each in found if each is not None and isinstance(each.ty, TensorType)]
+        return self.carries and any(ty.dtype is None or ty.ndim < 0 for ty in tensors)
 
     def _first_reading(self, read: Read, node: NodeImporter) -> Imported | tuple[Imported | None, ...]:
         """What ``read`` gives, or where it declines a node of another domain, the node as it is."""
@@ -343,6 +377,8 @@ class GraphImporter:
 
     def _has_effects(self, node: ir.Node) -> bool:
         """Whether a node is of an operator that may have effects, as far as anybody has said."""
+        if self.carries and whole.is_random(node):
+            return True
         if not declared.is_outside(node) or (node.domain, node.op_type) in IMPORTERS:
             return False
         return not declared.is_pure(node, self._pure)
@@ -357,7 +393,14 @@ class GraphImporter:
         if not isinstance(ty, TensorType):
             return found
         dims = self._named_sizes(node, result, ty, value) if ty.shape is None else self._restated(ty.shape, value)
-        return found if dims is None else self.builder.match_cast(found, TensorType(dims, ty.dtype), value.name or "")
+        dtype = ty.dtype
+        if dtype is None and value.dtype is not None:
+            dtype = from_onnx_dtype(value.dtype, value.name or "a value")
+        if dims is not None:
+            return self.builder.match_cast(found, TensorType(dims, dtype), value.name or "")
+        if dtype != ty.dtype:
+            return self.builder.match_cast(found, TensorType(ty.shape, dtype, ty.ndim), value.name or "")
+        return found
 
     def stated_sizes(self, value: ir.Value) -> list[Dim | None]:
         """The sizes that the model states for a value, None for names that no input has; empty if it states none."""
@@ -459,7 +502,7 @@ class GraphImporter:
 
     def by_function(self, node: ir.Node) -> tuple[Imported | None, ...]:
         """What a node gives by the function that ONNX defines its operator by."""
-        found = function_body(node, self.opset_imports, self._input_types(node))
+        found = function_body(node, self.opset_imports, self.input_types(node))
         if found is None:
             reason = REFUSED.get(("" if node.domain in STANDARD else node.domain, node.op_type))
             raise UnsupportedNodeError(reason or "the operator is not supported")
@@ -486,7 +529,7 @@ class GraphImporter:
             if value.name and result is not None:
                 self.values[value.name] = result
 
-    def _input_types(self, node: ir.Node) -> list[bytes]:
+    def input_types(self, node: ir.Node) -> list[bytes]:
         """The types of a node's inputs as far as they are known, as ONNX reads them."""
         return [_type_text(self.values.get(value.name or "") if value is not None else None) for value in node.inputs]
 
@@ -520,54 +563,3 @@ def _type_text(value: Imported | None) -> bytes:
             if isinstance(size, int):
                 dim.dim_value = size
     return proto.SerializeToString()
-
-
-def _unreadable(graph: ir.Graph, importer: GraphImporter) -> list[str]:
-    """The nodes of operators that are neither in the table nor defined by a function, by name."""
-    lines: list[str] = []
-    for node in _with_branches(graph):
-        domain = "" if node.domain in STANDARD else node.domain
-        reason = REFUSED.get((domain, node.op_type))
-        known = (domain, node.op_type) in IMPORTERS or declared.is_outside(node) or declared.has_declaration(node)
-        if reason is None and not known:
-            reason = None if _has_function(node, importer.opset_imports) else "the operator is not supported"
-        if reason is None and domain == "" and _has_changed(node, importer.opset):
-            reason = (
-                f"it is as of opset {importer.opset}, and means something else today; "
-                f"expected {OLDEST_OPSET} or newer: onnx.version_converter"
-            )
-        if reason is not None:
-            lines.append(f"{_place(node)}: {reason}")
-    return lines
-
-
-def _has_changed(node: ir.Node, opset: int) -> bool:
-    """Whether ONNX has defined a standard operator anew between ``opset`` and the oldest that is read as a whole."""
-    if opset >= OLDEST_OPSET:
-        return False
-    try:
-        then, now = (onnx.defs.get_schema(node.op_type, version, "") for version in (opset, OLDEST_OPSET))
-    except onnx.defs.SchemaError:
-        return True
-    return then.since_version != now.since_version
-
-
-def _has_function(node: ir.Node, opset_imports: dict[str, int]) -> bool:
-    try:
-        schema: Any = onnx.defs.get_schema(node.op_type, opset_imports.get(node.domain, 1), node.domain)
-    except onnx.defs.SchemaError:
-        return False
-    return schema.has_function or schema.has_context_dependent_function
-
-
-def _with_branches(graph: ir.Graph) -> Iterator[ir.Node]:
-    return iter(ir.traversal.RecursiveGraphIterator(graph))
-
-
-def _first_name(node: ir.Node) -> str:
-    return next((value.name for value in node.outputs if value.name), "")
-
-
-def _place(node: ir.Node) -> str:
-    domain = f"{node.domain}." if node.domain not in STANDARD else ""
-    return f"{domain}{node.op_type} (node {node.name or _first_name(node) or 'without a name'})"

@@ -22,8 +22,9 @@ from ....ir.types import ObjectType, PrimType, ShapeType, TensorType, TupleType,
 from ....op.decompose import record
 from ....op.program_xp import DecomposeError
 from ...errors import ConvertError
-from ..attributes import onnx_attribute
+from ..attributes import STANDARD_DOMAIN, onnx_attribute
 from .lowering import Lowered, Lowering, Outside, lowers_others, onnx_shape, widely_had
+from .whole import whole_node
 
 if TYPE_CHECKING:
     from .writer import LoweredFunction
@@ -56,6 +57,12 @@ def _lower_declared(lowering: Lowering, call: Call) -> Lowered:
 def _as_node(lowering: Lowering, call: Call, op: Op, overload: str) -> Lowered:
     graph, name = lowering.graph, op.onnx_name
     inputs = [value for arg in call.args for value in _inputs(lowering, arg)]
+    if name.domain == STANDARD_DOMAIN:
+        outputs, result = _outputs(lowering, call.ty)
+        node = whole_node(graph, call, name, inputs, outputs)
+        if not op.is_pure:
+            graph.effects.add(node)
+        return result
     while inputs and inputs[-1] is None:
         inputs.pop()
     outputs, result = _outputs(lowering, call.ty)

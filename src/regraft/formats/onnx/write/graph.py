@@ -123,6 +123,8 @@ class GraphWriter:
         """The nodes that were read, each with the opset of its domain in which it was."""
         self.kept_from: Final[dict[ir.Node, int]] = {}
         """For each of them the identity of what it was read as."""
+        self.fixed: Final[set[ir.Node]] = set()
+        """The kept nodes that can be written in no other way."""
         self.initializers: dict[str, ir.Value] = {}
         self.domains: Final[dict[str, int]] = {}
         self.functions: Final[dict[tuple[str, str, str], ir.Function]] = {}
@@ -165,7 +167,7 @@ class GraphWriter:
             operands.pop()
         for index, operand in enumerate(operands):
             parameter = signature.inputs[min(index, len(signature.inputs) - 1)]
-            if operand is not None and _fixed_dtype(parameter) is None:
+            if operand is not None and operand.dtype is not None and _fixed_dtype(parameter) is None:
                 bound.setdefault(parameter, dtype_of(operand))
         own = bound.get(signature.main)
         allowed = (
@@ -183,8 +185,10 @@ class GraphWriter:
             parameter = signature.outputs[min(index, len(signature.outputs) - 1)]
             told = bound.get(parameter, parameter)
             element = _fixed_dtype(told) or (dtype if told == parameter else told)
-            if element is None:
-                raise AssertionError(f"{op_type}: give the dtype of output {index}")
+            if element is None:  # that of an operand which nobody has said
+                given.append(ir.Value(name=self.names.fresh(f"{self.hint}/{op_type}")))
+                results.append(given[-1])
+                continue
             narrowed = parameter == signature.main and computed not in (None, own)
             given.append(self.value(computed if narrowed and computed else element, f"{self.hint}/{op_type}"))
             results.append(given[-1])
@@ -263,7 +267,7 @@ class GraphWriter:
 
     def cast(self, value: ir.Value, dtype: str) -> ir.Value:
         """``value`` converted to ``dtype``; itself if it has it."""
-        if dtype_of(value) == dtype:
+        if value.dtype is not None and dtype_of(value) == dtype:
             return value
         result = self.value(dtype, f"{self.hint}/Cast")
         self.add("Cast", [value], [result], to=int(to_onnx_dtype(dtype)))

@@ -201,6 +201,13 @@ def lower_to_file(module: IRModule, name: str, facts: ModelFacts, opset: int | N
                 raise ConvertError(f"{node.op_type} (node {node.name}) is needed, which opset {opset} does not have")
             having = opset  # now with what this opset has
             continue
+        stuck = [node for node in graph.fixed if node in graph.kept and not _holds(node, graph.kept[node], target)]
+        if stuck:
+            own = graph.kept[stuck[0]]
+            raise ConvertError(
+                f"{stuck[0].op_type} (node {stuck[0].name}) is carried as it was in opset {own}, and is another "
+                f"operator in opset {target}, which other nodes need; write the model with opset={own}"
+            )
         gone = {graph.kept_from[node] for node, own in graph.kept.items() if not _holds(node, own, target)}
         if not gone:
             break

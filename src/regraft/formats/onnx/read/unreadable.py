@@ -1,0 +1,70 @@
+"""The nodes of a model that no reader takes, found before it is read, so that one error lists them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+from . import declared, whole
+from .importing import IMPORTERS, REFUSED
+from .opening import OLDEST_OPSET, STANDARD
+
+
+def unreadable(graph: ir.Graph, opset: int, imports: Mapping[str, int], carries: bool) -> list[str]:
+    """The nodes of operators that are neither in the table nor defined by a function, by name.
+
+    ``carries``: whether those of ONNX itself are carried instead.
+    """
+    lines: list[str] = []
+    for node in with_branches(graph):
+        domain = "" if node.domain in STANDARD else node.domain
+        reason = None if carries else REFUSED.get((domain, node.op_type))
+        known = (domain, node.op_type) in IMPORTERS or declared.is_outside(node) or declared.has_declaration(node)
+        if reason is None and not known and not (carries and whole.can_be_whole(node, opset)):
+            reason = None if _has_function(node, imports) else "the operator is not supported"
+        if reason is None and domain == "" and _has_changed(node, opset):
+            reason = (
+                f"it is as of opset {opset}, and means something else today; "
+                f"expected {OLDEST_OPSET} or newer: onnx.version_converter"
+            )
+        if reason is not None:
+            lines.append(f"{place_of(node)}: {reason}")
+    return lines
+
+
+def _has_changed(node: ir.Node, opset: int) -> bool:
+    """Whether ONNX has defined a standard operator anew between ``opset`` and the oldest that is read as a whole."""
+    if opset >= OLDEST_OPSET:
+        return False
+    try:
+        then, now = (onnx.defs.get_schema(node.op_type, version, "") for version in (opset, OLDEST_OPSET))
+    except onnx.defs.SchemaError:
+        return True
+    return then.since_version != now.since_version
+
+
+def _has_function(node: ir.Node, imports: Mapping[str, int]) -> bool:
+    try:
+        schema: Any = onnx.defs.get_schema(node.op_type, imports.get(node.domain, 1), node.domain)
+    except onnx.defs.SchemaError:
+        return False
+    return schema.has_function or schema.has_context_dependent_function
+
+
+def with_branches(graph: ir.Graph) -> Iterator[ir.Node]:
+    """The nodes of a graph and of the bodies in it."""
+    return iter(ir.traversal.RecursiveGraphIterator(graph))
+
+
+def first_name(node: ir.Node) -> str:
+    """The name of the first result that has one."""
+    return next((value.name for value in node.outputs if value.name), "")
+
+
+def place_of(node: ir.Node) -> str:
+    """A node as errors name it."""
+    domain = f"{node.domain}." if node.domain not in STANDARD else ""
+    return f"{domain}{node.op_type} (node {node.name or first_name(node) or 'without a name'})"

@@ -1,0 +1,147 @@
+"""Nodes of ONNX's own operators that cannot be read, carried as they are: foreign calls that only the way back knows.
+
+The type of a result is what the model states or ONNX infers, and may stay unknown. The bodies of a node stand in
+attributes, as the bytes of their graphs; what these read from around them becomes operands of the call.
+"""
+
+from __future__ import annotations
+
+from base64 import b85encode
+from typing import Any, Final
+
+import onnx
+import onnx_ir as ir
+
+from ....ir.expr import Expr
+from ....ir.op import Op
+from ....ir.types import TensorType, TupleType, Type
+from ...errors import ConvertError
+from ..attributes import CAPTURED, GRAPH, STANDARD_DOMAIN, call_attribute
+from ..element_types import from_onnx_dtype
+from .importing import REFUSED, NodeImporter, UnsupportedNodeError
+
+_STANDARD: Final = ("", "ai.onnx")
+_MOST_BYTES: Final = 1 << 22
+"""Bodies of more bytes, with constants of their own, would make programs that nobody can print."""
+
+
+def can_be_whole(node: ir.Node, opset: int) -> bool:
+    """Whether ``node`` is one of ONNX's own domain that is valid, as of ``opset``."""
+    if node.domain not in _STANDARD or not onnx.defs.has(node.op_type, max_inclusive_version=opset):
+        return False
+    context = onnx.checker.DEFAULT_CONTEXT.__class__()
+    context.ir_version, context.opset_imports = onnx.IR_VERSION, {"": opset}
+    if _bodies(node):  # what they read from around them is none of the checker's knowledge
+        return True
+    try:
+        onnx.checker.check_node(ir.to_proto(node), context)
+    except onnx.checker.ValidationError:
+        return False
+    return True
+
+
+def is_random(node: ir.Node) -> bool:
+    """Whether each run of a node, or of one in its bodies, gives other values: then it is not shared or left out."""
+    if node.domain in _STANDARD and (node.op_type == "Dropout" or "random" in REFUSED.get(("", node.op_type), "")):
+        return True
+    return any(is_random(inner) for body in _bodies(node) for inner in body)
+
+
+def read_whole(node: NodeImporter, reason: UnsupportedNodeError) -> tuple[Expr | None, ...]:
+    """The results of a node as a call of its operator. Raises ``reason`` where the node cannot be carried."""
+    if not can_be_whole(node.node, node.opset):
+        raise reason
+    try:
+        attributes = {key: _attribute(attribute) for key, attribute in node.node.attributes.items()}
+        captured = _captured(node.node)
+        operands = [node.optional(index) for index in range(len(node.node.inputs))]
+        while operands and operands[-1] is None and not captured:
+            operands.pop()
+        operands += [node.graph.expression(value) for value in captured.values()]
+        types = _types(node)
+    except ConvertError:
+        raise reason from None
+    if any(isinstance(operand.ty, TupleType) for operand in operands if operand is not None):
+        raise reason
+    if captured:
+        attributes[CAPTURED] = tuple(captured)
+    name = f"{STANDARD_DOMAIN}::{node.op_type}"
+    call = Op.foreign(name, version=node.opset, pure=not is_random(node.node))(*operands, ty_args=types, **attributes)
+    if len(types) == 1:
+        return (call,)
+    found = node.emit(call)
+    return tuple([found[index] if value.name else None for index, value in enumerate(node.node.outputs[: len(types)])])
+
+
+def _bodies(node: ir.Node) -> list[ir.Graph]:
+    return [one.as_graph() for one in node.attributes.values() if one.type == ir.AttributeType.GRAPH]
+
+
+def _attribute(attribute: ir.Attr) -> Any:
+    if attribute.type != ir.AttributeType.GRAPH:
+        return call_attribute(attribute)
+    content = ir.to_proto(attribute.as_graph()).SerializeToString()
+    if len(content) > _MOST_BYTES:
+        raise ConvertError(f"the body {attribute.name} is too large to be carried")
+    return GRAPH, b85encode(content).decode("ascii")
+
+
+def _captured(node: ir.Node) -> dict[str, ir.Value]:
+    """What the bodies of ``node`` read from around it, by name."""
+    found: dict[str, ir.Value] = {}
+    for body in _bodies(node):
+        inside: set[ir.Value] = set()
+        for graph in (body, *(inner for each in ir.traversal.RecursiveGraphIterator(body) for inner in _bodies(each))):
+            inside.update(graph.inputs, graph.initializers.values(), *[each.outputs for each in graph])
+        read = [value for each in ir.traversal.RecursiveGraphIterator(body) for value in each.inputs]
+        for value in (*read, *body.outputs):
+            if value is not None and value.name and value not in inside:
+                found[value.name] = value
+    return found
+
+
+def _types(node: NodeImporter) -> list[Type]:
+    """The types of the results that are asked for: as stated, else as ONNX infers them, else unknown."""
+    outputs = list(node.node.outputs)
+    while outputs and not outputs[-1].name:
+        outputs.pop()
+    inferred = _inferred(node)
+    return [_type(node, value, inferred.get(value.name or "")) for value in outputs]
+
+
+def _type(node: NodeImporter, value: ir.Value, inferred: onnx.TypeProto | None) -> TensorType:
+    for kind in (value.type, inferred):
+        if isinstance(kind, ir.TypeProtocol) and not isinstance(kind, ir.TensorType):
+            raise ConvertError(f"{value.name} is no tensor")
+        if isinstance(kind, onnx.TypeProto) and kind.WhichOneof("value") not in (None, "tensor_type"):
+            raise ConvertError(f"{value.name} is no tensor")
+    told = None if inferred is None or not inferred.tensor_type.elem_type else inferred.tensor_type
+    element = value.dtype if value.dtype is not None else None if told is None else ir.DataType(told.elem_type)
+    dtype = None if element is None else from_onnx_dtype(element, value.name or "a result")
+    if value.shape is not None:
+        sizes = node.graph.stated_sizes(value)
+        if all(size is not None for size in sizes):
+            return TensorType([size for size in sizes if size is not None], dtype)
+        return TensorType(None, dtype, len(sizes))
+    if told is None or not told.HasField("shape"):
+        return TensorType(None, dtype)
+    if all(size.HasField("dim_value") for size in told.shape.dim):
+        return TensorType([size.dim_value for size in told.shape.dim], dtype)
+    return TensorType(None, dtype, len(told.shape.dim))
+
+
+def _inferred(node: NodeImporter) -> dict[str, onnx.TypeProto]:
+    """The types that ONNX infers for the results from those of the operands, as far as it can."""
+    if any(attribute.type == ir.AttributeType.GRAPH for attribute in node.node.attributes.values()):
+        return {}
+    given: dict[str, onnx.TypeProto] = {}
+    for value, text in zip(node.node.inputs, node.graph.input_types(node.node), strict=True):
+        if value is not None and value.name:
+            given[value.name] = onnx.TypeProto.FromString(text)
+    try:
+        schema: Any = onnx.defs.get_schema(node.op_type, node.opset, "")
+        return onnx.shape_inference.infer_node_outputs(schema, ir.to_proto(node.node), given)
+    except Exception as error:  # onnx raises whatever its parts raise
+        if all(kind.tensor_type.elem_type for kind in given.values()):
+            raise ConvertError(f"{node.op_type} does not fit its operands: {error}") from error
+        return {}
