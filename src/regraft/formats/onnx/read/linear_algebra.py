@@ -56,8 +56,8 @@ def _matmul_integer(node: NodeImporter) -> Imported:
 @reads("MatMulNBits", domain="com.microsoft")
 def _matmul_blocks(node: NodeImporter) -> Imported:
     bits, size = node.attr("bits", 4), node.attr("block_size")
-    if any(node.has(index) for index in (3, 4)) or bits not in (4, 8):
-        raise node.refuse("zero points, groups that are ordered otherwise, and other widths than 4 and 8 bits")
+    if any(node.has(index) for index in (3, 4)) or bits not in (4, 8) or node.attr("accuracy_level", 0) != 4:
+        raise node.refuse("zero points, groups that are ordered otherwise, other widths, and another precision")
     scales = node.operand(2)
     blocks = -(-node.attr("K") // size)
     weights = ops.reshape(node.operand(1), [node.attr("N"), blocks, size * bits // 8])

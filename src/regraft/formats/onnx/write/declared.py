@@ -42,13 +42,18 @@ def _lower_declared(lowering: Lowering, call: Call) -> Lowered:
         )
     if op.onnx is not None and (op.reference is None or lowering.outside.runtime_has(op.onnx)):
         return _as_node(lowering, call, op, "")
-    if op.reference is not None and not lowering.outside.with_functions:
+    if op.reference is not None and not (lowering.outside.with_functions and _may_be_defined(op)):
         return _spelled_out(lowering, call)
     if op.reference is not None:
         return _as_function(lowering, call, op)
     raise ConvertError(
         f"{op.name} has no form in ONNX: declare it with onnx='domain::Name', if a runtime has it, or with a reference"
     )
+
+
+def _may_be_defined(op: Op) -> bool:
+    """Whether a function may have the operator's name: what runtimes know by it, they do not look up in the file."""
+    return op.onnx is None or not widely_had(op.onnx)
 
 
 # --- as a node

@@ -6,6 +6,7 @@ by its operator and operands alone. Knows ONNX's operator schemas; nothing of th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -29,6 +30,9 @@ ORIGIN_KEY: Final = "regraft.origin"
 
 _COMPARISONS: Final = {"==": "Equal", "<": "Less", "<=": "LessOrEqual", ">": "Greater", ">=": "GreaterOrEqual"}
 """The node for each comparison of sizes."""
+
+_MADE_BY_A_RUNTIME: Final = re.compile(r"gemm_(in|out)put_shape|(?!kept_).*_token_\d+")
+"""Names that ONNX Runtime gives to constants as it rewrites; where a file has them already, it fails to open it."""
 
 _MOST_SHARED: Final = 4096
 """Constants of at most so many elements are written once, however many nodes read them."""
@@ -322,7 +326,8 @@ class GraphWriter:
         known = self._shared.get(key)
         if known is not None:
             return known
-        name = self.names.fresh(data.name or hint)
+        given = data.name or hint
+        name = self.names.fresh(f"kept_{given}" if _MADE_BY_A_RUNTIME.fullmatch(given) else given)
         element = to_onnx_dtype(data.dtype)
         shape = ir.Shape(data.shape)
         tensor: Any

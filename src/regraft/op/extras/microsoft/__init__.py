@@ -6,10 +6,16 @@ to the list below. They are loaded when the first of them is looked up, as by ``
 
 from . import activation as activation
 from . import attention as attention
+from . import blocked as blocked
+from . import diffusion as diffusion
 from . import elementwise_quantized as elementwise_quantized
 from . import grouped as grouped
 from . import integers as integers
 from . import normalization as normalization
 from . import products as products
+from . import quantized_attention as quantized_attention
+from . import quantized_windows as quantized_windows
+from . import recurrent as recurrent
 from . import rotary as rotary
+from . import stored as stored
 from . import windows as windows

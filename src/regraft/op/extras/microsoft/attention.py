@@ -10,27 +10,28 @@ from typing import Any
 from ....ir.dims import exact_divide
 from ....ir.op import Call, wrong_operand
 from ....ir.types import TupleType, Type
-from ...rules import require_float
+from ...rules import require_float, tensor_operand
 from .declaring import contributed, is_given, product, shaped, sizes_of, total
 from .heads import attended, join_heads, split_heads
 
 
-def _attention_type(call: Call) -> Type:
-    data, heads = require_float(call, 0), call.attrs.num_heads
+def attention_type(call: Call, past_index: int = 4, sums: int = 0) -> Type:
+    """The type of self-attention; operand ``sums`` has the dtype of its results."""
+    data, heads, dtype = tensor_operand(call, 0), call.attrs.num_heads, require_float(call, sums).dtype
     if data.ndim not in (-1, 3):
         raise wrong_operand(call, 0, "a tensor of the axes (batch, sequence, hidden)")
     batch, sequence, _ = sizes_of(call, 0, 3)
     columns = sizes_of(call, 1, 2)[1]
-    parts = call.attrs.qkv_hidden_sizes
+    parts = call.attrs.get("qkv_hidden_sizes")
     third = None if columns is None else exact_divide(columns, 3)
     key_width, value_width = (parts[1], parts[2]) if parts else (third, third)
-    past = sizes_of(call, 4, 5)[3] if is_given(call, 4) else 0
+    past = sizes_of(call, past_index, 5)[3] if is_given(call, past_index) else 0
     size = None if key_width is None else exact_divide(key_width, heads)
-    present = shaped((2, batch, heads, total(past, sequence), size), data.dtype)
-    return TupleType((shaped((batch, sequence, value_width), data.dtype), present))
+    present = shaped((2, batch, heads, total(past, sequence), size), dtype)
+    return TupleType((shaped((batch, sequence, value_width), dtype), present))
 
 
-@contributed("Attention", _attention_type)
+@contributed("Attention", attention_type)
 def attention(
     xp: Any,
     input: Any,
@@ -60,7 +61,34 @@ def attention(
     if do_rotary or past_present_share_buffer:
         raise ValueError("Attention with do_rotary or past_present_share_buffer has no reference semantics here")
     joined = xp.matmul(input, weights)
-    joined = joined if bias is None else joined + bias
+    return self_attended(
+        xp,
+        joined if bias is None else joined + bias,
+        mask_index,
+        past,
+        attention_bias,
+        num_heads=num_heads,
+        mask_filter_value=mask_filter_value,
+        qkv_hidden_sizes=qkv_hidden_sizes,
+        scale=scale,
+        unidirectional=unidirectional,
+    )
+
+
+def self_attended(
+    xp: Any,
+    joined: Any,
+    mask: Any,
+    past: Any,
+    bias: Any,
+    *,
+    num_heads: int,
+    mask_filter_value: float | None,
+    qkv_hidden_sizes: tuple[int, ...] | None,
+    scale: float | None,
+    unidirectional: int,
+) -> Any:
+    """`attention` of queries, keys and values that stand side by side in ``joined``, and all keys and values."""
     width = joined.shape[-1]
     first, second, _ = qkv_hidden_sizes or (width // 3,) * 3
     query = split_heads(xp, joined[..., :first], num_heads)
@@ -76,9 +104,9 @@ def attention(
         key,
         value,
         scale=scale,
-        mask=mask_index,
+        mask=mask,
         filter_value=mask_filter_value,
-        bias=attention_bias,
+        bias=bias,
         past=before if unidirectional else None,
     )
     # With heads of two sizes there is no one tensor for both.

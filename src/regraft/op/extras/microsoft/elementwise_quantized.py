@@ -21,7 +21,8 @@ from .integers import shifted
 _QUANTIZED = (None, "int8", "uint8")
 
 
-def _quantized_operand(call: Call, index: int) -> TensorType:
+def quantized_operand(call: Call, index: int) -> TensorType:
+    """The type of operand ``index``, a tensor of bytes. Raises `OpTypeError` for another dtype."""
     ty = tensor_operand(call, index)
     if ty.dtype not in _QUANTIZED:
         raise wrong_operand(call, index, "a tensor of int8 or uint8")
@@ -29,12 +30,12 @@ def _quantized_operand(call: Call, index: int) -> TensorType:
 
 
 def _like_quantized(call: Call) -> Type:
-    return _quantized_operand(call, 0)
+    return quantized_operand(call, 0)
 
 
 def _pair_type(call: Call) -> Type:
-    dtype = _quantized_operand(call, 0).dtype
-    _quantized_operand(call, 3)
+    dtype = quantized_operand(call, 0).dtype
+    quantized_operand(call, 3)
     return TensorType(*_dims(call, (0, 3), dtype))
 
 
@@ -80,6 +81,44 @@ qlinear_add = contributed("QLinearAdd", _pair_type, operands=_PAIR)(_between(lam
 qlinear_mul = contributed("QLinearMul", _pair_type, operands=_PAIR)(_between(lambda xp, a, b: a * b))
 
 
+# --- from and to floating numbers
+
+
+def _axis_of(xp: Any, x: Any, values: Any, axis: int | None) -> Any:
+    """``values``, one or one for each place on ``axis``, as they broadcast to ``x``."""
+    if values is None or values.ndim == 0 or axis is None:
+        return values
+    return xp.reshape(values, (-1, *(1,) * (x.ndim - axis % x.ndim - 1)))
+
+
+def _quantize_type(call: Call) -> Type:
+    ty = tensor_operand(call, 0)
+    return TensorType(ty.shape, tensor_operand(call, 2).dtype if is_given(call, 2) else "uint8", ty.ndim)
+
+
+@contributed("QuantizeLinear", _quantize_type)
+def quantize_linear(xp: Any, x: Any, y_scale: Any, y_zero_point: Any = None, *, axis: int | None = None) -> Any:
+    """ONNX's QuantizeLinear, which ONNX Runtime also has for 16 bits and for opsets before those have it."""
+    dtype = "uint8" if y_zero_point is None else dtype_name(y_zero_point.dtype)
+    scale, point = (_axis_of(xp, x, part, axis) for part in (y_scale, y_zero_point))
+    return quantized(xp, cast(xp, x, "float32"), cast(xp, scale, "float32"), point, dtype)
+
+
+def _dequantize_type(call: Call) -> Type:
+    ty = tensor_operand(call, 0)
+    return TensorType(ty.shape, tensor_operand(call, 1).dtype, ty.ndim)
+
+
+@contributed("DequantizeLinear", _dequantize_type)
+def dequantize_linear(xp: Any, x: Any, x_scale: Any, x_zero_point: Any = None, *, axis: int | None = None) -> Any:
+    """ONNX's DequantizeLinear, the way back from `quantize_linear`."""
+    scale, point = (_axis_of(xp, x, part, axis) for part in (x_scale, x_zero_point))
+    return cast(xp, dequantized(xp, x, cast(xp, scale, "float32"), point), dtype_name(x_scale.dtype))
+
+
+# --- one operand
+
+
 _ONE = ("x", "x_scale", "x_zero_point?", "y_scale", "y_zero_point?")
 
 
@@ -112,7 +151,7 @@ def qlinear_softmax(
 
 
 def _pooled_type(call: Call) -> Type:
-    ty = _quantized_operand(call, 0)
+    ty = quantized_operand(call, 0)
     if ty.shape is None or ty.ndim < 3:
         return TensorType(None, ty.dtype, ty.ndim)
     first = 1 if call.attrs.channels_last else 2
@@ -150,7 +189,7 @@ def qlinear_concat(xp: Any, y_scale: Any, y_zero_point: Any, *inputs: Any, axis:
 
 
 def _where_type(call: Call) -> Type:
-    dtype = _quantized_operand(call, 1).dtype
+    dtype = quantized_operand(call, 1).dtype
     dims, ndim = broadcast_types(call, (0, 1, 4))
     return TensorType(dims, dtype, ndim)
 
@@ -176,7 +215,7 @@ def qlinear_where(
 
 
 def _gemm_type(call: Call) -> Type:
-    _quantized_operand(call, 0)
+    quantized_operand(call, 0)
     operands: list[Expr] = []
     for index, turned in ((0, call.attrs.transA), (3, call.attrs.transB)):
         operands.append(permute_dims(call.args[index]) if turned else call.args[index])

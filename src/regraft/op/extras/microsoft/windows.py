@@ -13,7 +13,7 @@ from ...rules import require_float
 from ...semantics import cast, dtype_name
 from .declaring import contributed, shaped, sizes_of
 
-_CONVOLUTIONS = {1: ("relax.nn.conv1d", conv1d), 2: ("relax.nn.conv2d", conv2d), 3: ("relax.nn.conv3d", conv3d)}
+CONVOLUTIONS = {1: ("relax.nn.conv1d", conv1d), 2: ("relax.nn.conv2d", conv2d), 3: ("relax.nn.conv3d", conv3d)}
 
 
 def activated(xp: Any, x: Any, activation: str | None, parameters: tuple[float, ...] | None) -> Any:
@@ -39,7 +39,7 @@ def activated(xp: Any, x: Any, activation: str | None, parameters: tuple[float, 
             raise ValueError(f"the activation {activation!r} is not known here")
 
 
-def _arguments(call_attrs: Any, rank: int, data: tuple[Any, ...], kernel: tuple[Any, ...]) -> dict[str, Any]:
+def window_arguments(call_attrs: Any, rank: int, data: tuple[Any, ...], kernel: tuple[Any, ...]) -> dict[str, Any]:
     """Strides, padding, dilation and groups as convolutions here take them."""
     count = rank - 2
     strides = tuple(call_attrs["strides"] or (1,) * count)
@@ -62,13 +62,13 @@ def _fused_type(call: Call) -> Type:
     data, rank = require_float(call, 0), require_float(call, 0).ndim
     if rank < 0 or data.shape is None:
         return TensorType(None, data.dtype, rank)
-    if rank - 2 not in _CONVOLUTIONS:
+    if rank - 2 not in CONVOLUTIONS:
         raise wrong_operand(call, 0, "a tensor of 3 to 5 axes: batch, channels, and those of space")
     weight = sizes_of(call, 1, rank)
     if call.attrs.auto_pad.startswith("SAME") and not all(isinstance(size, int) for size in (*data.shape, *weight)):
         raise wrong_attribute(call, "auto_pad", "NOTSET or VALID where sizes are known at run time only")
-    function: Any = _CONVOLUTIONS[rank - 2][1]
-    found: Expr = function(*call.args[:2], **_arguments(call.attrs, rank, data.shape, weight))
+    function: Any = CONVOLUTIONS[rank - 2][1]
+    found: Expr = function(*call.args[:2], **window_arguments(call.attrs, rank, data.shape, weight))
     return found.ty
 
 
@@ -92,8 +92,8 @@ def fused_conv(
     """A convolution of (batch, channels, *space), plus ``b`` for each channel, plus ``z``, and then an activation."""
     del kernel_shape
     given = {"auto_pad": auto_pad, "dilations": dilations, "group": group, "pads": pads, "strides": strides}
-    name = _CONVOLUTIONS[x.ndim - 2][0]
-    found = meaning_of(name, xp, x, w, **_arguments(given, x.ndim, x.shape, w.shape))
+    name = CONVOLUTIONS[x.ndim - 2][0]
+    found = meaning_of(name, xp, x, w, **window_arguments(given, x.ndim, x.shape, w.shape))
     if b is not None:
         found = found + xp.reshape(b, (1, -1, *(1,) * (x.ndim - 2)))
     return activated(xp, found if z is None else found + z, activation, activation_params)

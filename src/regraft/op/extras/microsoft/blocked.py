@@ -1,0 +1,106 @@
+"""Convolution and pooling over channels in blocks, as ONNX Runtime writes models that it optimized for one processor.
+
+How large the blocks are is up to that processor, and so is the order of the elements in memory, which no reference
+semantics can tell. What is known are the shapes, which are those of (batch, channels, *space), the channels filled up
+to whole blocks. So such a model can be read, rewritten around these calls, and run on ONNX Runtime.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ....ir.op import REQUIRED, Call, Op
+from ....ir.types import TensorType, Type
+from ...nn import avg_pool1d, avg_pool2d, avg_pool3d
+from ...rules import require_float
+from .declaring import shaped, sizes_of
+from .windows import CONVOLUTIONS, window_arguments
+
+DOMAIN: Final = "com.microsoft.nchwc"
+_MOST_IN_A_BLOCK: Final = 16
+_POOLS: Final = {1: avg_pool1d, 2: avg_pool2d, 3: avg_pool3d}
+
+
+def _blocked(name: str, operands: tuple[str, ...], infer: Any, **attributes: Any) -> None:
+    Op(f"{DOMAIN}.{name}", operands, attributes, infer=infer, onnx=f"{DOMAIN}::{name}")
+
+
+def _unknown(call: Call) -> TensorType:
+    data = require_float(call, 0)
+    return TensorType(None, data.dtype, data.ndim)
+
+
+def _conv_type(call: Call) -> Type:
+    data = require_float(call, 0)
+    if data.shape is None or data.ndim - 2 not in CONVOLUTIONS:
+        return _unknown(call)
+    weight = sizes_of(call, 1, data.ndim)
+    arguments = window_arguments(call.attrs, data.ndim, data.shape, weight)
+    function: Any = _POOLS[data.ndim - 2]  # sizes do not depend on the channels, which blocks fill up
+    kernel = tuple(weight[2:])
+    del arguments["groups"]
+    found = function(call.args[0], pool_size=kernel, **arguments).ty
+    return shaped((data.shape[0], weight[0], *found.shape[2:]), data.dtype)
+
+
+def _pool_type(call: Call) -> Type:
+    data = require_float(call, 0)
+    if data.shape is None or data.ndim - 2 not in _POOLS:
+        return _unknown(call)
+    window = tuple(call.attrs.kernel_shape)
+    arguments = window_arguments({**call.attrs, "group": 1}, data.ndim, data.shape, (0, 0, *window))
+    del arguments["groups"]
+    function: Any = _POOLS[data.ndim - 2]
+    return function(call.args[0], pool_size=window, ceil_mode=bool(call.attrs.ceil_mode), **arguments).ty
+
+
+def _global_type(call: Call) -> Type:
+    data = require_float(call, 0)
+    return _unknown(call) if data.shape is None else shaped((*data.shape[:2], *(1,) * (data.ndim - 2)), data.dtype)
+
+
+def _enter_type(call: Call) -> Type:
+    data = require_float(call, 0)
+    if data.shape is None:
+        return _unknown(call)
+    batch, *space, channels = (
+        data.shape if call.attrs.channels_last else (data.shape[0], *data.shape[2:], data.shape[1])
+    )
+    if not isinstance(channels, int) or channels % _MOST_IN_A_BLOCK:
+        return _unknown(call)
+    return TensorType((batch, channels, *space), data.dtype)
+
+
+def _leave_type(call: Call) -> Type:
+    data, channels = require_float(call, 0), call.attrs.channels
+    if data.shape is None:
+        return _unknown(call)
+    batch, _, *space = data.shape
+    return TensorType((batch, *space, channels) if call.attrs.channels_last else (batch, channels, *space), data.dtype)
+
+
+def _upsample_type(call: Call) -> Type:
+    data, scales = require_float(call, 0), call.attrs.scales
+    if data.shape is None or scales is None:
+        return _unknown(call)
+    return TensorType([size * scale for size, scale in zip(data.shape, scales, strict=True)], data.dtype)
+
+
+_WINDOW: Final[dict[str, Any]] = {"auto_pad": "NOTSET", "dilations": None, "pads": None, "strides": None}
+_blocked(
+    "Conv",
+    ("x", "w", "b?", "sum?"),
+    _conv_type,
+    **_WINDOW,
+    activation=None,
+    activation_params=None,
+    group=1,
+    kernel_shape=None,
+)
+_blocked("MaxPool", ("x",), _pool_type, **_WINDOW, ceil_mode=0, kernel_shape=REQUIRED, storage_order=0)
+_blocked("AveragePool", ("x",), _pool_type, **_WINDOW, ceil_mode=0, count_include_pad=0, kernel_shape=REQUIRED)
+_blocked("GlobalMaxPool", ("x",), _global_type)
+_blocked("GlobalAveragePool", ("x",), _global_type)
+_blocked("ReorderInput", ("x",), _enter_type, channels_last=0)
+_blocked("ReorderOutput", ("x",), _leave_type, channels=0, channels_last=0)
+_blocked("Upsample", ("x",), _upsample_type, coordinate_transformation_mode="asymmetric", mode="nearest", scales=None)
