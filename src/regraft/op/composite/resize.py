@@ -20,8 +20,17 @@ from ...ir.types import UNKNOWN_NDIM, Type
 from ..adjoints import converted_like, known_shape
 from ..adjoints import widened as widened_expr
 from ..axis_maps import map_axis, rearranged
-from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, size_operand, to_canonical
+from ..layouts import (
+    SPATIAL_NAMES,
+    arranged_type,
+    canonical_dims,
+    data_letters,
+    from_canonical,
+    size_operand,
+    to_canonical,
+)
 from ..primitive.reshaping import reshape
+from ..row import published
 from ..rules import shape_operand, tensor_operand
 from ..semantics import cast, dtype_name, positions, widened
 
@@ -261,23 +270,42 @@ def _call(op: Op, data: Expr, size: Expr | Dim | Sequence[Dim], roi: Any, **give
     return op(data, size_operand(size, count // 2, op.name), **given)
 
 
-def resize2d(
-    data: Expr,
-    size: int | Dim | Expr | Sequence[Dim],
-    roi: float | Sequence[float] | None = None,
-    layout: str = "NCHW",
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "round",
-    cubic_alpha: float = -0.75,
-    cubic_exclude: int = 0,
-    extrapolation_value: float = 0.0,
-    out_dtype: str | None = None,
-) -> Call:
-    """``data`` (batch, channels, height, width) with other heights and widths; follows ``Resize`` of ONNX.
+def _resize_of(op: Op, rounding: str):
+    rank = len(op.attributes["roi"]) // 2
 
-    Operands: ``data``, in ``layout`` (any order of the letters); ``size``, the two new sizes, or one for
-    both.
+    def function(
+        data: Expr,
+        size: int | Dim | Expr | Sequence[Dim],
+        roi: float | Sequence[float] | None = None,
+        layout: str = data_letters(rank),
+        method: str = "linear",
+        coordinate_transformation_mode: str = "half_pixel",
+        rounding_method: str = rounding,
+        cubic_alpha: float = -0.75,
+        cubic_exclude: int = 0,
+        extrapolation_value: float = 0.0,
+        out_dtype: str | None = None,
+    ) -> Call:
+        return _call(
+            op,
+            data,
+            size,
+            roi,
+            layout=layout,
+            method=method,
+            coordinate_transformation_mode=coordinate_transformation_mode,
+            rounding_method=rounding_method,
+            cubic_alpha=cubic_alpha,
+            cubic_exclude=cubic_exclude,
+            extrapolation_value=extrapolation_value,
+            out_dtype=out_dtype,
+        )
+
+    sizes = SPATIAL_NAMES[rank - 1]
+    text = f"""``data`` (batch, channels, {sizes}) with other spatial sizes; follows ``Resize`` of ONNX.
+
+    Operands: ``data``, in ``layout`` (any order of the letters); ``size``, the {rank} new sizes, or one for
+    all.
     Attributes: ``method``: "nearest_neighbor", "linear" or "cubic" (with Keys' ``cubic_alpha``; with
     ``cubic_exclude`` elements beyond the edge get no weight, else the edge is repeated).
     ``coordinate_transformation_mode``: how a place in the result becomes one in ``data``: "half_pixel",
@@ -289,53 +317,10 @@ def resize2d(
     Result: (batch, channels, ``size``) in ``layout``. Integers are mixed in float64 and rounded towards zero.
     Raises `OpTypeError` for a rank that is not the layout's, another number of sizes, or an unknown name.
     """
-    return _call(
-        RESIZE2D,
-        data,
-        size,
-        roi,
-        layout=layout,
-        method=method,
-        coordinate_transformation_mode=coordinate_transformation_mode,
-        rounding_method=rounding_method,
-        cubic_alpha=cubic_alpha,
-        cubic_exclude=cubic_exclude,
-        extrapolation_value=extrapolation_value,
-        out_dtype=out_dtype,
-    )
+    return published(function, op, text)
 
 
-def resize3d(
-    data: Expr,
-    size: int | Dim | Expr | Sequence[Dim],
-    roi: float | Sequence[float] | None = None,
-    layout: str = "NCDHW",
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "",
-    cubic_alpha: float = -0.75,
-    cubic_exclude: int = 0,
-    extrapolation_value: float = 0.0,
-    out_dtype: str | None = None,
-) -> Call:
-    """``data`` (batch, channels, depth, height, width) with other spatial sizes; follows ``Resize`` of ONNX.
-
-    Operands, attributes, result and errors: see `resize2d`, with three sizes, and six shares in ``roi``.
-    """
-    return _call(
-        RESIZE3D,
-        data,
-        size,
-        roi,
-        layout=layout,
-        method=method,
-        coordinate_transformation_mode=coordinate_transformation_mode,
-        rounding_method=rounding_method,
-        cubic_alpha=cubic_alpha,
-        cubic_exclude=cubic_exclude,
-        extrapolation_value=extrapolation_value,
-        out_dtype=out_dtype,
-    )
+resize2d, resize3d = _resize_of(RESIZE2D, "round"), _resize_of(RESIZE3D, "")
 
 
 # --- gradients

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.op import Reference, Trait, TypeRule
+from ...ir.op import Trait, TypeRule
 from ..row import BinaryFunction, binary_function, primitive
 from ..rules import OfKinds, has_order, verdict_rule
 from ..semantics import array_function
@@ -22,82 +22,44 @@ __all__ = [
     "not_equal",
 ]
 
-_EQUALITY = verdict_rule
 _ORDER = OfKinds(verdict_rule, has_order, "real numbers or bool: complex numbers have no order")
 _ONE_WAY = (Trait.ELEMENTWISE, Trait.STOPS_GRADIENT)
 _BOTH_WAYS = (*_ONE_WAY, Trait.COMMUTATIVE)
 
 
-def _declare(name: str, infer: TypeRule, reference: Reference, traits: Sequence[Trait], text: str) -> BinaryFunction:
-    """An operator of this family, and the function that people call."""
-    return binary_function(
-        primitive(f"relax.{name}", ("x1", "x2"), infer=infer, reference=reference, traits=traits), text
-    )
+def _declare(name: str, sign: str, infer: TypeRule, traits: Sequence[Trait], says: str) -> BinaryFunction:
+    """The operator that means the array API function of its name, and the function that people call."""
+    text = f"""``x1 {sign} x2``: {says}.
 
-
-equal = _declare(
-    "equal",
-    _EQUALITY,
-    array_function("equal"),
-    _BOTH_WAYS,
-    """``x1 == x2``: whether two elements are equal; NaN equals nothing.
-
-    Follows ``numpy.equal``. Operands: tensors or scalars. Result: bool, the broadcast shape.
+    Follows ``numpy.{name}``. Operands: tensors or scalars. Result: bool, the broadcast shape.
     Raises `OpTypeError` when shapes do not broadcast.
-    """,
-)
+    """
+    reference = array_function(name)
+    row = primitive(f"relax.{name}", ("x1", "x2"), infer=infer, reference=reference, traits=traits)
+    return binary_function(row, text)
+
+
+equal = _declare("equal", "==", verdict_rule, _BOTH_WAYS, "true where two elements are equal; NaN equals nothing")
 greater = _declare(
-    "greater",
-    _ORDER,
-    array_function("greater"),
-    _ONE_WAY,
-    """``x1 > x2``: whether the first element is above the second; false when either is NaN.
-
-    Follows ``numpy.greater``. Operands: tensors or scalars. Result: bool, the broadcast shape.
-    Raises `OpTypeError` when shapes do not broadcast.
-    """,
+    "greater", ">", _ORDER, _ONE_WAY, "true where the first element is above the second; false when either is NaN"
 )
 greater_equal = _declare(
     "greater_equal",
+    ">=",
     _ORDER,
-    array_function("greater_equal"),
     _ONE_WAY,
-    """``x1 >= x2``: whether the first element is not below the second; false when either is NaN.
-
-    Follows ``numpy.greater_equal``. Operands: tensors or scalars. Result: bool, the broadcast shape.
-    Raises `OpTypeError` when shapes do not broadcast.
-    """,
+    "true where the first element is not below the second; false when either is NaN",
 )
 less = _declare(
-    "less",
-    _ORDER,
-    array_function("less"),
-    _ONE_WAY,
-    """``x1 < x2``: whether the first element is below the second; false when either is NaN.
-
-    Follows ``numpy.less``. Operands: tensors or scalars. Result: bool, the broadcast shape.
-    Raises `OpTypeError` when shapes do not broadcast.
-    """,
+    "less", "<", _ORDER, _ONE_WAY, "true where the first element is below the second; false when either is NaN"
 )
 less_equal = _declare(
     "less_equal",
+    "<=",
     _ORDER,
-    array_function("less_equal"),
     _ONE_WAY,
-    """``x1 <= x2``: whether the first element is not above the second; false when either is NaN.
-
-    Follows ``numpy.less_equal``. Operands: tensors or scalars. Result: bool, the broadcast shape.
-    Raises `OpTypeError` when shapes do not broadcast.
-    """,
+    "true where the first element is not above the second; false when either is NaN",
 )
 not_equal = _declare(
-    "not_equal",
-    _EQUALITY,
-    array_function("not_equal"),
-    _BOTH_WAYS,
-    """``x1 != x2``: whether two elements differ; NaN differs from everything.
-
-    Follows ``numpy.not_equal``. Operands: tensors or scalars. Result: bool, the broadcast shape.
-    Raises `OpTypeError` when shapes do not broadcast.
-    """,
+    "not_equal", "!=", verdict_rule, _BOTH_WAYS, "true where two elements differ; NaN differs from everything"
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.dtypes import is_bool, is_integer
-from ...ir.op import Reference, Trait, TypeRule
+from ...ir.op import Trait, TypeRule
 from ..row import BinaryFunction, binary_function, primitive
 from ..rules import OfKinds, broadcast_rule
 from ..semantics import standard
@@ -32,100 +32,85 @@ _EXCLUSIVE = (*_SHIFT, Trait.COMMUTATIVE, Trait.ASSOCIATIVE)
 _INCLUSIVE = (*_EXCLUSIVE, Trait.IDEMPOTENT)
 
 
-def _declare(name: str, infer: TypeRule, reference: Reference, traits: Sequence[Trait], text: str) -> BinaryFunction:
-    """An operator of this family, and the function that people call."""
-    return binary_function(
-        primitive(f"relax.{name}", ("x1", "x2"), infer=infer, reference=reference, traits=traits), text
-    )
+_OF_TRUTHS = """
+    Operands: tensors of one dtype; a number counts as true unless it is 0, and the result is 0 or 1. Result: that
+    dtype, the broadcast shape. Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
+    """
+_OF_BITS = """
+    Operands: tensors of one dtype, integers or bool. Result: that dtype, the broadcast shape.
+    Raises `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
+    """
+_OF_INTEGERS = """
+    A negative ``x2``, or one not below the width of the dtype, has no defined result. Operands: tensors of one integer
+    dtype. Result: that dtype, the broadcast shape. Raises `OpTypeError` for other dtypes, and when dtypes differ or
+    shapes do not broadcast.
+    """
+
+
+def _declare(
+    name: str, infer: TypeRule, traits: Sequence[Trait], says: str, rest: str, meaning: str | None = None
+) -> BinaryFunction:
+    """An operator that means the array API function ``meaning``, and the function that people call."""
+    reference = standard(meaning or name)
+    row = primitive(f"relax.{name}", ("x1", "x2"), infer=infer, reference=reference, traits=traits)
+    return binary_function(row, f"{says}\n{rest}")
 
 
 logical_and = _declare(
     "logical_and",
     broadcast_rule,
-    standard("logical_and"),
     _INCLUSIVE,
-    """True where both elements are true; follows ``numpy.logical_and`` on bool.
-
-    Operands: tensors of one dtype; a number counts as true unless it is 0, and the result is 0 or 1. Result: that
-    dtype, the broadcast shape. Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
-    """,
+    "True where both elements are true; follows ``numpy.logical_and`` on bool.",
+    _OF_TRUTHS,
 )
 logical_or = _declare(
     "logical_or",
     broadcast_rule,
-    standard("logical_or"),
     _INCLUSIVE,
-    """True where at least one of the elements is true; follows ``numpy.logical_or`` on bool.
-
-    Operands: tensors of one dtype; a number counts as true unless it is 0, and the result is 0 or 1. Result: that
-    dtype, the broadcast shape. Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
-    """,
+    "True where at least one of the elements is true; follows ``numpy.logical_or`` on bool.",
+    _OF_TRUTHS,
 )
 logical_xor = _declare(
     "logical_xor",
     broadcast_rule,
-    standard("logical_xor"),
     _EXCLUSIVE,
-    """True where exactly one of the elements is true; follows ``numpy.logical_xor`` on bool.
-
-    Operands: tensors of one dtype; a number counts as true unless it is 0, and the result is 0 or 1. Result: that
-    dtype, the broadcast shape. Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
-    """,
+    "True where exactly one of the elements is true; follows ``numpy.logical_xor`` on bool.",
+    _OF_TRUTHS,
 )
 bitwise_and = _declare(
     "bitwise_and",
     _BITS,
-    standard("bitwise_and"),
     _INCLUSIVE,
-    """The bits that both elements have; on bool it is "and"; follows ``numpy.bitwise_and``.
-
-    Operands: tensors of one dtype, integers or bool. Result: that dtype, the broadcast shape.
-    Raises `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
-    """,
+    'The bits that both elements have; on bool it is "and"; follows ``numpy.bitwise_and``.',
+    _OF_BITS,
 )
 bitwise_or = _declare(
     "bitwise_or",
     _BITS,
-    standard("bitwise_or"),
     _INCLUSIVE,
-    """The bits that one of the elements has or both have; on bool it is "or"; follows ``numpy.bitwise_or``.
-
-    Operands: tensors of one dtype, integers or bool. Result: that dtype, the broadcast shape.
-    Raises `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
-    """,
+    'The bits that one of the elements has or both have; on bool it is "or"; follows ``numpy.bitwise_or``.',
+    _OF_BITS,
 )
 bitwise_xor = _declare(
     "bitwise_xor",
     _BITS,
-    standard("bitwise_xor"),
     _EXCLUSIVE,
-    """The bits that exactly one of the elements has; on bool it is ``!=``; follows ``numpy.bitwise_xor``.
-
-    Operands: tensors of one dtype, integers or bool. Result: that dtype, the broadcast shape.
-    Raises `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
-    """,
+    "The bits that exactly one of the elements has; on bool it is ``!=``; follows ``numpy.bitwise_xor``.",
+    _OF_BITS,
 )
 left_shift = _declare(
     "left_shift",
     _INTEGERS,
-    standard("bitwise_left_shift"),
     _SHIFT,
-    """``x1`` with its bits moved up by ``x2`` places; follows ``numpy.left_shift``.
-
-    Bits beyond the width of the dtype are lost. A negative ``x2``, or one not below the width, has no defined
-    result. Operands: tensors of one integer dtype. Result: that dtype, the broadcast shape. Raises
-    `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
-    """,
+    "``x1`` with its bits moved up by ``x2`` places, and lost beyond the width; follows ``numpy.left_shift``.",
+    _OF_INTEGERS,
+    "bitwise_left_shift",
 )
 right_shift = _declare(
     "right_shift",
     _INTEGERS,
-    standard("bitwise_right_shift"),
     _SHIFT,
-    """``x1`` with its bits moved down by ``x2`` places, keeping its sign; follows ``numpy.right_shift``.
-
-    So the result is ``x1 / 2**x2`` rounded down. A negative ``x2``, or one not below the width, has no
-    defined result. Operands: tensors of one integer dtype. Result: that dtype, the broadcast shape. Raises
-    `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
-    """,
+    "``x1 / 2**x2`` rounded down: its bits moved down by ``x2`` places; follows ``numpy.right_shift``.",
+    _OF_INTEGERS,
+    "bitwise_right_shift",
 )

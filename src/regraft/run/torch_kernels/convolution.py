@@ -39,56 +39,33 @@ def _is_covered(data: Any, weight: Any, out_dtype: str | None) -> bool:
     return same and out_dtype in (None, str(data.dtype).removeprefix("torch."))
 
 
-def _convolve(
-    rank: int,
-    data: Any,
-    weight: Any,
-    *,
-    strides: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-    data_layout: str,
-    kernel_layout: str,
-    out_layout: str,
-    out_dtype: str | None,
-) -> Any:
-    if not _is_covered(data, weight, out_dtype):
+def _convolve(rank: int, data: Any, weight: Any, **attrs: Any) -> Any:
+    if not _is_covered(data, weight, attrs["out_dtype"]):
         return NotImplemented
-    letters, kernel_letters = data_letters(rank), "OI" + SPATIAL[rank - 1]
-    x, margin = symmetric_padding(arranged(data, data_layout, letters), padding)
-    kernel = arranged(weight, kernel_layout, kernel_letters)
+    letters = data_letters(rank)
+    x, margin = symmetric_padding(arranged(data, attrs["data_layout"], letters), attrs["padding"])
+    kernel = arranged(weight, attrs["kernel_layout"], "OI" + SPATIAL[rank - 1])
     if 0 in x.shape:
         return NotImplemented
-    result = _CONVOLUTIONS[rank - 1](_arranged_like(kernel, x), kernel, None, strides, margin, dilation, groups)
-    return arranged(result, letters, out_layout)
-
-
-def _convolve_transposed(
-    rank: int,
-    data: Any,
-    weight: Any,
-    *,
-    strides: tuple[int, ...],
-    padding: tuple[int, ...],
-    output_padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-    data_layout: str,
-    kernel_layout: str,
-    out_layout: str,
-    out_dtype: str | None,
-) -> Any:
-    same_sides = padding[:rank] == padding[rank:]
-    smaller = all(extra < stride for extra, stride in zip(output_padding, strides, strict=True))
-    if not _is_covered(data, weight, out_dtype) or not same_sides or not smaller or 0 in data.shape:
-        return NotImplemented
-    letters, kernel_letters = data_letters(rank), "IO" + SPATIAL[rank - 1]
-    x, kernel = arranged(data, data_layout, letters), arranged(weight, kernel_layout, kernel_letters)
-    result = _TRANSPOSES[rank - 1](
-        _arranged_like(kernel, x), kernel, None, strides, list(padding[:rank]), list(output_padding), groups, dilation
+    result = _CONVOLUTIONS[rank - 1](
+        _arranged_like(kernel, x), kernel, None, attrs["strides"], margin, attrs["dilation"], attrs["groups"]
     )
-    return arranged(result, letters, out_layout)
+    return arranged(result, letters, attrs["out_layout"])
+
+
+def _convolve_transposed(rank: int, data: Any, weight: Any, **attrs: Any) -> Any:
+    padding, extra, strides = attrs["padding"], attrs["output_padding"], attrs["strides"]
+    same_sides = padding[:rank] == padding[rank:]
+    smaller = all(more < stride for more, stride in zip(extra, strides, strict=True))
+    if not _is_covered(data, weight, attrs["out_dtype"]) or not same_sides or not smaller or 0 in data.shape:
+        return NotImplemented
+    letters, margin = data_letters(rank), list(padding[:rank])
+    x = arranged(data, attrs["data_layout"], letters)
+    kernel = arranged(weight, attrs["kernel_layout"], "IO" + SPATIAL[rank - 1])
+    result = _TRANSPOSES[rank - 1](
+        _arranged_like(kernel, x), kernel, None, strides, margin, list(extra), attrs["groups"], attrs["dilation"]
+    )
+    return arranged(result, letters, attrs["out_layout"])
 
 
 KERNELS: Final[dict[str, Callable[..., Any]]] = {

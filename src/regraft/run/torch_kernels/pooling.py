@@ -16,53 +16,20 @@ _AVERAGE: Final = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)
 _ADAPTIVE: Final = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)
 
 
-def _is_covered(data: Any, pool_size: tuple[int, ...], padding: tuple[int, ...]) -> bool:
-    """Floats, the same padding before and after, and at most half a window of it."""
-    rank = len(pool_size)
-    halves = all(width <= size // 2 for width, size in zip(padding[:rank], pool_size, strict=True))
-    return data.dtype.is_floating_point and padding[:rank] == padding[rank:] and halves and 0 not in data.shape
-
-
-def _max_pool(
-    rank: int,
-    data: Any,
-    *,
-    pool_size: tuple[int, ...],
-    strides: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    layout: str,
-    out_layout: str,
-) -> Any:
-    if not _is_covered(data, pool_size, padding):
+def _pool(rank: int, is_max: bool, data: Any, **attrs: Any) -> Any:
+    """The layer, for floats, the same padding before and after, and at most half a window of it."""
+    size, strides, padding, dilation = (attrs[name] for name in ("pool_size", "strides", "padding", "dilation"))
+    halves = all(width <= extent // 2 for width, extent in zip(padding[:rank], size, strict=True))
+    is_covered = data.dtype.is_floating_point and padding[:rank] == padding[rank:] and halves and 0 not in data.shape
+    if not is_covered or (not is_max and set(dilation) != {1}):
         return NotImplemented
-    letters = data_letters(rank)
-    x = arranged(data, layout, letters)
-    pooled = _MAX[rank - 1](x, pool_size, strides, list(padding[:rank]), dilation, ceil_mode)
-    return arranged(pooled, letters, out_layout)
-
-
-def _avg_pool(
-    rank: int,
-    data: Any,
-    *,
-    pool_size: tuple[int, ...],
-    strides: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    layout: str,
-    out_layout: str,
-) -> Any:
-    if not _is_covered(data, pool_size, padding) or set(dilation) != {1}:
-        return NotImplemented
-    letters = data_letters(rank)
-    x = arranged(data, layout, letters)
-    pooled = _AVERAGE[rank - 1](x, pool_size, strides, list(padding[:rank]), ceil_mode, count_include_pad)
-    return arranged(pooled, letters, out_layout)
+    letters, margin = data_letters(rank), list(padding[:rank])
+    x = arranged(data, attrs["layout"], letters)
+    if is_max:
+        pooled = _MAX[rank - 1](x, size, strides, margin, dilation, attrs["ceil_mode"])
+    else:
+        pooled = _AVERAGE[rank - 1](x, size, strides, margin, attrs["ceil_mode"], attrs["count_include_pad"])
+    return arranged(pooled, letters, attrs["out_layout"])
 
 
 def _adaptive_avg_pool(
@@ -76,7 +43,7 @@ def _adaptive_avg_pool(
 
 
 KERNELS: Final[dict[str, Callable[..., Any]]] = {
-    **{f"relax.nn.max_pool{rank}d": partial(_max_pool, rank) for rank in (1, 2, 3)},
-    **{f"relax.nn.avg_pool{rank}d": partial(_avg_pool, rank) for rank in (1, 2, 3)},
+    **{f"relax.nn.max_pool{rank}d": partial(_pool, rank, True) for rank in (1, 2, 3)},
+    **{f"relax.nn.avg_pool{rank}d": partial(_pool, rank, False) for rank in (1, 2, 3)},
     **{f"relax.nn.adaptive_avg_pool{rank}d": partial(_adaptive_avg_pool, rank) for rank in (1, 2, 3)},
 }

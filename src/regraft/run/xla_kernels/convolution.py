@@ -5,7 +5,7 @@ The reference unrolls the places of the window, which makes a large program of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ...op.layouts import SPATIAL
@@ -18,71 +18,52 @@ def _pairs(padding: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(padding[:rank], padding[rank:], strict=True))
 
 
-def _convolve(
-    data: Any,
-    weight: Any,
-    *,
-    strides: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-    data_layout: str,
-    kernel_layout: str,
-    out_layout: str,
-    out_dtype: str | None,
-) -> Any:
-    result = out_dtype or dtype_name(data.dtype)
-    work = accumulator(result, dtype_name(data.dtype), dtype_name(weight.dtype))
-    if 0 in data.shape or 0 in weight.shape or result == "bool":
-        return NotImplemented
-    total = lax.conv_general_dilated(
-        data.astype(work),
-        weight.astype(work),
-        strides,
-        _pairs(padding),
-        rhs_dilation=dilation,
-        dimension_numbers=(data_layout, kernel_layout, out_layout),
-        feature_group_count=groups,
-    )
-    return total.astype(result)
+def _convolve(data: Any, weight: Any, **attrs: Any) -> Any:
+    layouts = (attrs["data_layout"], attrs["kernel_layout"], attrs["out_layout"])
+    return _summed(data, weight, weight, attrs, attrs["strides"], _pairs(attrs["padding"]), layouts)
 
 
-def _convolve_transposed(
-    data: Any,
-    weight: Any,
-    *,
-    strides: tuple[int, ...],
-    padding: tuple[int, ...],
-    output_padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-    data_layout: str,
-    kernel_layout: str,
-    out_layout: str,
-    out_dtype: str | None,
-) -> Any:
-    rank = len(strides)
-    result = out_dtype or dtype_name(data.dtype)
-    work = accumulator(result, dtype_name(data.dtype), dtype_name(weight.dtype))
-    if 0 in data.shape or 0 in weight.shape or result == "bool":
-        return NotImplemented
-    kernel = jnp.transpose(weight, [kernel_layout.index(letter) for letter in "IO" + SPATIAL[rank - 1]])
+def _convolve_transposed(data: Any, weight: Any, **attrs: Any) -> Any:
+    strides, dilation, groups = attrs["strides"], attrs["dilation"], attrs["groups"]
+    spatial = SPATIAL[len(strides) - 1]
+    kernel = jnp.transpose(weight, [attrs["kernel_layout"].index(letter) for letter in "IO" + spatial])
     inputs, outputs, *widths = kernel.shape
     kernel = jnp.reshape(kernel, (groups, inputs // groups, outputs, *widths))
     kernel = jnp.reshape(jnp.swapaxes(kernel, 1, 2), (groups * outputs, inputs // groups, *widths))
+    axes = zip(widths, dilation, _pairs(attrs["padding"]), attrs["output_padding"], strict=True)
     margins = [
         ((width - 1) * step - before, (width - 1) * step - after + extra)
-        for width, step, (before, after), extra in zip(widths, dilation, _pairs(padding), output_padding, strict=True)
+        for width, step, (before, after), extra in axes
     ]
+    kernel = jnp.flip(kernel, tuple(range(2, kernel.ndim)))
+    layouts = (attrs["data_layout"], "OI" + spatial, attrs["out_layout"])
+    return _summed(data, weight, kernel, attrs, (1,) * len(strides), margins, layouts, lhs_dilation=strides)
+
+
+def _summed(
+    data: Any,
+    weight: Any,
+    kernel: Any,
+    attrs: Mapping[str, Any],
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    layouts: tuple[str, str, str],
+    **options: Any,
+) -> Any:
+    """The convolution with ``kernel``, made of ``weight``, in the dtype that holds its sums."""
+    result = attrs["out_dtype"] or dtype_name(data.dtype)
+    work = accumulator(result, dtype_name(data.dtype), dtype_name(weight.dtype))
+    if 0 in data.shape or 0 in weight.shape or result == "bool":
+        return NotImplemented
     total = lax.conv_general_dilated(
         data.astype(work),
-        jnp.flip(kernel, tuple(range(2, rank + 2))).astype(work),
-        (1,) * rank,
-        margins,
-        lhs_dilation=strides,
-        rhs_dilation=dilation,
-        dimension_numbers=(data_layout, "OI" + SPATIAL[rank - 1], out_layout),
-        feature_group_count=groups,
+        kernel.astype(work),
+        strides,
+        padding,
+        rhs_dilation=attrs["dilation"],
+        dimension_numbers=layouts,
+        feature_group_count=attrs["groups"],
+        **options,
     )
     return total.astype(result)
 
