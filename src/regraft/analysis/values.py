@@ -52,11 +52,6 @@ def _projected(definitions: Definitions, item: TupleGetItem) -> Expr | None:
     return whole.fields[item.index] if type(whole) is Tuple else None
 
 
-def as_written(_definitions: Definitions, expr: Expr) -> Expr:
-    """``expr`` itself: what takes the place of `resolve` where the way to a leaf matters."""
-    return expr
-
-
 def projections(definitions: Definitions, operand: Expr) -> Iterator[TupleGetItem]:
     """The fields of tuples that ``operand`` is written as on the way to its leaf, the nearest first."""
     while True:

@@ -193,11 +193,6 @@ def size_of(xp: Any, x: Any) -> int:
     return int(x) if named is None else named(x)
 
 
-def constant_array(xp: Any, values: Sequence[float], like: Any) -> Any:
-    """``values`` as an array of one dimension with the dtype and device of ``like``."""
-    return xp.asarray(list(values), dtype=like.dtype, device=device_of(like))
-
-
 def pad_constant(xp: Any, x: Any, widths: Sequence[tuple[int, int]], value: float) -> Any:
     """``x`` with ``widths[axis]`` elements of ``value`` around each axis; negative widths cut off."""
     for axis, (before, after) in enumerate(widths):

@@ -226,22 +226,10 @@ class Sequential(Pass):
 
 
 @final
-class DataflowBlockPass(Pass):
+class DataflowBlockPass(_FromFunction[DataflowBlockTransform]):
     """A pass that looks at one dataflow block at a time, those of branches and inner functions included."""
 
-    __slots__ = ("_function",)
-
-    def __init__(
-        self,
-        function: DataflowBlockTransform,
-        name: str,
-        *,
-        keeps_values: bool = True,
-        opt_level: int = 0,
-        required: Iterable[str] = (),
-    ) -> None:
-        super().__init__(name, keeps_values=keeps_values, opt_level=opt_level, required=required)
-        self._function = function
+    __slots__ = ()
 
     def transform(self, program: Program, context: PassContext) -> Program:
         """The program with each of its dataflow blocks transformed; uses of the blocks' outputs follow them by name."""

@@ -145,7 +145,3 @@ def named_meshes(infos: Any) -> tuple[tuple[str, tuple[DeviceMesh, ...]], ...]:
             )
         named.append((name, tuple(found)))
     return tuple(named)
-
-
-STATEMENTS = (dataflow, output, match_cast, func_attr, func_name)
-"""The names that are statements, not values."""

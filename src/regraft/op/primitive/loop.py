@@ -39,7 +39,6 @@ __all__ = ["loop"]
 
 STEP: Final = TensorType((), "int64")
 """The type of the number of a step, which every body takes first."""
-_TRUTH: Final = TensorType((), "bool")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ depends on what the sizes are; the operator is then read as any other, and compu
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import reduce
 from typing import Any, Final, TypeAlias
 
@@ -32,7 +32,8 @@ from .importing import Imported, NodeImporter
 from .sizes import Sizes
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
-_Arrays: TypeAlias = "Sequence[_Array | None]"
+
+
 _Compute: TypeAlias = "Callable[[NodeImporter, list[_Array]], _Array | list[_Array]]"
 
 MOST_SIZES: Final = 64

@@ -10,8 +10,8 @@ that is no tensor one of rank 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 import onnx_ir as ir
 
@@ -504,11 +504,6 @@ def onnx_shape(dims: Sequence[Dim]) -> ir.Shape:
     """A shape for a value's type: sizes as they are, symbolic ones by their text, those beyond int64 left open."""
     known = [None if isinstance(dim, int) and dim > _MOST_SIZE else dim for dim in dims]
     return ir.Shape([dim if isinstance(dim, int) or dim is None else str(dim) for dim in known])
-
-
-def attributes_of(call: Call) -> Mapping[str, Any]:
-    """The attributes of a call, as Python's keyword arguments."""
-    return dict(call.attrs)
 
 
 def _is_reshape(standing: Standing) -> bool:
