@@ -1,113 +1,79 @@
 """The vocabulary: every operator, whole, in the module of its family (`primitive`, `composite`, `extras`).
 
-This namespace holds the functions that people call. It knows the language only.
+This namespace holds the functions that people call: those that the modules list in their ``__all__``. So an operator
+that joins a family is listed in its own module, and nowhere else. The vocabulary knows the language only.
 """
+
+# ruff: noqa: F403 - a module says which of its names are public
 
 from . import builtin, grad, image, memory, nn, vision, vm
 from .composite import loss_gradients as loss_gradients
+from .composite import matrix as _matrix
+from .composite import quantize as _quantize
+from .composite import quantized_products as _quantized_products
+from .composite import sampling as _sampling
 from .composite import sampling_gradients as sampling_gradients
-from .composite.matrix import eye, eye_like, tril, triu
-from .composite.quantize import dequantize, dynamic_quantize, quantize
-from .composite.quantized_products import matmul_blocks, matmul_integer
-from .composite.sampling import multinomial_from_uniform
+from .composite.matrix import *
+from .composite.quantize import *
+from .composite.quantized_products import *
+from .composite.sampling import *
 from .extras import signal
 from .extras.machine import call_builtin_with_ctx
+from .primitive import binary as _binary
+from .primitive import bits as _bits
+from .primitive import broadcast as _broadcast
+from .primitive import comparison as _comparison
 from .primitive import conv_gradients as conv_gradients
+from .primitive import create as _create
+from .primitive import datatype as _datatype
 from .primitive import dist
+from .primitive import einsum as _einsum
+from .primitive import elementary as _elementary
+from .primitive import gather as _gather
+from .primitive import indexing as _indexing
 from .primitive import indexing_gradients as indexing_gradients
+from .primitive import join as _join
+from .primitive import linear_algebra as _linear_algebra
+from .primitive import logical as _logical
+from .primitive import loop as _loop
+from .primitive import manipulate as _manipulate
+from .primitive import packed as _packed
+from .primitive import reduction as _reduction
+from .primitive import reshaping as _reshaping
+from .primitive import scan as _scan
+from .primitive import scatter as _scatter
+from .primitive import search as _search
 from .primitive import selection_gradients as selection_gradients
-from .primitive.binary import (
-    add,
-    atan2,
-    divide,
-    floor_divide,
-    floor_mod,
-    log_add_exp,
-    maximum,
-    minimum,
-    mod,
-    multiply,
-    power,
-    subtract,
-)
-from .primitive.bits import bitcast
-from .primitive.broadcast import broadcast_to, collapse_sum_like, collapse_sum_to, repeat, tile
-from .primitive.comparison import equal, greater, greater_equal, less, less_equal, not_equal
-from .primitive.create import arange, full, full_like, hamming_window, one_hot, ones, ones_like, zeros, zeros_like
-from .primitive.datatype import astype, wrap_param
-from .primitive.einsum import einsum
-from .primitive.elementary import (
-    acos,
-    acosh,
-    asin,
-    asinh,
-    atan,
-    atanh,
-    cos,
-    cosh,
-    erf,
-    exp,
-    log,
-    rsqrt,
-    sigmoid,
-    sin,
-    sinh,
-    sqrt,
-    tan,
-    tanh,
-)
-from .primitive.gather import gather_elements, gather_nd, index_tensor
-from .primitive.indexing import dynamic_strided_slice, strided_slice, take
-from .primitive.join import concat, meshgrid, split, stack
-from .primitive.linear_algebra import linear, matmul, outer
-from .primitive.logical import (
-    bitwise_and,
-    bitwise_or,
-    bitwise_xor,
-    left_shift,
-    logical_and,
-    logical_or,
-    logical_xor,
-    right_shift,
-)
-from .primitive.loop import loop
-from .primitive.manipulate import flip, layout_transform, permute_dims, reverse_sequence
-from .primitive.packed import (
-    assert_op,
-    call_dps_packed,
-    call_inplace_packed,
-    call_packed,
-    call_pure_packed,
-    invoke_closure,
-    invoke_pure_closure,
-    make_closure,
-    null_value,
-    print,
-)
-from .primitive.reduction import max, mean, median, min, prod, std, sum, variance
-from .primitive.reshaping import expand_dims, flatten, reshape, squeeze
-from .primitive.scan import cumprod, cumsum
-from .primitive.scatter import index_put, scatter_elements, scatter_nd, slice_scatter
-from .primitive.search import argmax, argmin, bucketize
-from .primitive.sets import nonzero, unique
+from .primitive import sets as _sets
+from .primitive import sorting as _sorting
+from .primitive import ternary as _ternary
+from .primitive import unary as _unary
+from .primitive.binary import *
+from .primitive.bits import *
+from .primitive.broadcast import *
+from .primitive.comparison import *
+from .primitive.create import *
+from .primitive.datatype import *
+from .primitive.einsum import *
+from .primitive.elementary import *
+from .primitive.gather import *
+from .primitive.indexing import *
+from .primitive.join import *
+from .primitive.linear_algebra import *
+from .primitive.logical import *
+from .primitive.loop import *
+from .primitive.manipulate import *
+from .primitive.packed import *
+from .primitive.reduction import *
+from .primitive.reshaping import *
+from .primitive.scan import *
+from .primitive.scatter import *
+from .primitive.search import *
+from .primitive.sets import *
 from .primitive.shape import shape_of, shape_to_tensor, size, tensor_to_shape
-from .primitive.sorting import argsort, sort, topk
-from .primitive.ternary import clip, ewise_fma, masked_fill, where
-from .primitive.unary import (
-    abs,
-    bitwise_not,
-    ceil,
-    floor,
-    isfinite,
-    isinf,
-    isnan,
-    logical_not,
-    negative,
-    round,
-    sign,
-    square,
-    trunc,
-)
+from .primitive.sorting import *
+from .primitive.ternary import *
+from .primitive.unary import *
 from .vision import (
     all_class_non_max_suppression,
     get_valid_counts,
@@ -117,168 +83,54 @@ from .vision import (
     roi_pool,
 )
 
-__all__ = [
-    "abs",
-    "acos",
-    "acosh",
-    "add",
+__all__: list[str] = [
     "all_class_non_max_suppression",
-    "arange",
-    "argmax",
-    "argmin",
-    "argsort",
-    "asin",
-    "asinh",
-    "assert_op",
-    "astype",
-    "atan",
-    "atan2",
-    "atanh",
-    "bitcast",
-    "bitwise_and",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_xor",
-    "broadcast_to",
-    "bucketize",
     "builtin",
     "call_builtin_with_ctx",
-    "call_dps_packed",
-    "call_inplace_packed",
-    "call_packed",
-    "call_pure_packed",
-    "ceil",
-    "clip",
-    "collapse_sum_like",
-    "collapse_sum_to",
-    "concat",
-    "cos",
-    "cosh",
-    "cumprod",
-    "cumsum",
-    "dequantize",
     "dist",
-    "divide",
-    "dynamic_quantize",
-    "dynamic_strided_slice",
-    "einsum",
-    "equal",
-    "erf",
-    "ewise_fma",
-    "exp",
-    "expand_dims",
-    "eye",
-    "eye_like",
-    "flatten",
-    "flip",
-    "floor",
-    "floor_divide",
-    "floor_mod",
-    "full",
-    "full_like",
-    "gather_elements",
-    "gather_nd",
     "get_valid_counts",
     "grad",
-    "greater",
-    "greater_equal",
-    "hamming_window",
     "image",
-    "index_put",
-    "index_tensor",
-    "invoke_closure",
-    "invoke_pure_closure",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "layout_transform",
-    "left_shift",
-    "less",
-    "less_equal",
-    "linear",
-    "log",
-    "log_add_exp",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "loop",
-    "make_closure",
-    "masked_fill",
-    "matmul",
-    "matmul_blocks",
-    "matmul_integer",
-    "max",
-    "maximum",
-    "mean",
-    "median",
     "memory",
-    "meshgrid",
-    "min",
-    "minimum",
-    "mod",
     "multibox_transform_loc",
-    "multinomial_from_uniform",
-    "multiply",
-    "negative",
     "nn",
     "non_max_suppression",
-    "nonzero",
-    "not_equal",
-    "null_value",
-    "one_hot",
-    "ones",
-    "ones_like",
-    "outer",
-    "permute_dims",
-    "power",
-    "print",
-    "prod",
-    "quantize",
-    "repeat",
-    "reshape",
-    "reverse_sequence",
-    "right_shift",
     "roi_align",
     "roi_pool",
-    "round",
-    "rsqrt",
-    "scatter_elements",
-    "scatter_nd",
     "shape_of",
     "shape_to_tensor",
-    "sigmoid",
-    "sign",
     "signal",
-    "sin",
-    "sinh",
     "size",
-    "slice_scatter",
-    "sort",
-    "split",
-    "sqrt",
-    "square",
-    "squeeze",
-    "stack",
-    "std",
-    "strided_slice",
-    "subtract",
-    "sum",
-    "take",
-    "tan",
-    "tanh",
     "tensor_to_shape",
-    "tile",
-    "topk",
-    "tril",
-    "triu",
-    "trunc",
-    "unique",
-    "variance",
     "vision",
     "vm",
-    "where",
-    "wrap_param",
-    "zeros",
-    "zeros_like",
 ]
+__all__ += _binary.__all__
+__all__ += _bits.__all__
+__all__ += _broadcast.__all__
+__all__ += _comparison.__all__
+__all__ += _create.__all__
+__all__ += _datatype.__all__
+__all__ += _einsum.__all__
+__all__ += _elementary.__all__
+__all__ += _gather.__all__
+__all__ += _indexing.__all__
+__all__ += _join.__all__
+__all__ += _linear_algebra.__all__
+__all__ += _logical.__all__
+__all__ += _loop.__all__
+__all__ += _manipulate.__all__
+__all__ += _matrix.__all__
+__all__ += _packed.__all__
+__all__ += _quantize.__all__
+__all__ += _quantized_products.__all__
+__all__ += _reduction.__all__
+__all__ += _reshaping.__all__
+__all__ += _sampling.__all__
+__all__ += _scan.__all__
+__all__ += _scatter.__all__
+__all__ += _search.__all__
+__all__ += _sets.__all__
+__all__ += _sorting.__all__
+__all__ += _ternary.__all__
+__all__ += _unary.__all__

@@ -1,82 +1,50 @@
 """Neural-network operators, reached as ``regraft.op.nn`` and, in scripts, as ``R.nn``."""
 
+# ruff: noqa: F403 - a module says which of its names are public
+
 from __future__ import annotations
 
-from .composite.activation import (
-    gelu,
-    gelu_tanh,
-    leakyrelu,
-    log_softmax,
-    prelu,
-    relu,
-    relu6,
-    selu,
-    silu,
-    softmax,
-    softplus,
-)
-from .composite.activation_variants import elu, hardsigmoid, hardswish, mish
-from .composite.adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from .composite.attention import attention, attention_bias, attention_var_len
-from .composite.loss import cross_entropy_with_logits, nll_loss
-from .composite.normalization import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
-from .composite.padding import pad
-from .composite.pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
-from .composite.rearrangement import batch_flatten, pixel_shuffle
-from .composite.recurrent import gru, lstm, rnn
-from .composite.regularization import dropout
-from .composite.unfolding import col2im, im2col
-from .primitive.conv import conv1d, conv2d, conv3d
-from .primitive.conv_transpose import conv1d_transpose, conv2d_transpose, conv3d_transpose
+from .composite import activation as _activation
+from .composite import activation_variants as _activation_variants
+from .composite import adaptive_pooling as _adaptive_pooling
+from .composite import attention as _attention
+from .composite import loss as _loss
+from .composite import normalization as _normalization
+from .composite import padding as _padding
+from .composite import pooling as _pooling
+from .composite import rearrangement as _rearrangement
+from .composite import recurrent as _recurrent
+from .composite import regularization as _regularization
+from .composite import unfolding as _unfolding
+from .composite.activation import *
+from .composite.activation_variants import *
+from .composite.adaptive_pooling import *
+from .composite.attention import *
+from .composite.loss import *
+from .composite.normalization import *
+from .composite.padding import *
+from .composite.pooling import *
+from .composite.rearrangement import *
+from .composite.recurrent import *
+from .composite.regularization import *
+from .composite.unfolding import *
+from .primitive import conv as _conv
+from .primitive import conv_transpose as _conv_transpose
+from .primitive.conv import *
+from .primitive.conv_transpose import *
 
-__all__ = [
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
-    "attention",
-    "attention_bias",
-    "attention_var_len",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
-    "batch_flatten",
-    "batch_norm",
-    "col2im",
-    "conv1d",
-    "conv1d_transpose",
-    "conv2d",
-    "conv2d_transpose",
-    "conv3d",
-    "conv3d_transpose",
-    "cross_entropy_with_logits",
-    "dropout",
-    "elu",
-    "gelu",
-    "gelu_tanh",
-    "group_norm",
-    "gru",
-    "hardsigmoid",
-    "hardswish",
-    "im2col",
-    "instance_norm",
-    "layer_norm",
-    "leakyrelu",
-    "log_softmax",
-    "lstm",
-    "max_pool1d",
-    "max_pool2d",
-    "max_pool3d",
-    "mish",
-    "nll_loss",
-    "pad",
-    "pixel_shuffle",
-    "prelu",
-    "relu",
-    "relu6",
-    "rms_norm",
-    "rnn",
-    "selu",
-    "silu",
-    "softmax",
-    "softplus",
-]
+__all__: list[str] = []
+__all__ += _activation.__all__
+__all__ += _activation_variants.__all__
+__all__ += _adaptive_pooling.__all__
+__all__ += _attention.__all__
+__all__ += _loss.__all__
+__all__ += _normalization.__all__
+__all__ += _padding.__all__
+__all__ += _pooling.__all__
+__all__ += _rearrangement.__all__
+__all__ += _recurrent.__all__
+__all__ += _regularization.__all__
+__all__ += _unfolding.__all__
+__all__ += _conv.__all__
+__all__ += _conv_transpose.__all__
