@@ -125,7 +125,7 @@ def _exports(folder: Path) -> Iterator[tuple[str, Path]]:
             warnings.simplefilter("ignore")
             torch.onnx.export(model.module, model.inputs(), str(path), dynamo=True, verbose=False, external_data=False)
         yield f"torch.onnx: {name}", path
-        if name in ("BERT base", "ViT-B/16", "GPT-2"):
+        if name in ("BERT base", "CLIP text", "GPT-2"):
             smaller = path.with_stem(f"{path.stem}-int8")
             quantize_dynamic(path, smaller)
             yield f"onnxruntime quantizer: {name}", smaller

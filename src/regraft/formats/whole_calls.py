@@ -90,6 +90,8 @@ class _Folding:
         own = {binding.var for binding in run}
         operands = list(dict.fromkeys(var for binding in run for var in _used(binding) if var not in own))
         outputs = [binding.var for binding in run if binding.var in used]
+        if not outputs:
+            return None
         function = _function(run, operands, outputs)
         sizes = free_symbolic_vars(function)
         if sizes:  # those that its operands do not show, such as the n of a size of (n + 1) // 2

@@ -41,8 +41,11 @@ def folded(call: Call) -> Constant | None:
     operands: list[Any] = [_value(arg) for arg in call.args]
     if not op.variadic:
         operands += [None] * (len(op.operands) - len(operands))
-    with np.errstate(all="ignore"):
-        return Constant(TensorData(np.asarray(op.reference(numpy_of(op), *operands, **call.attrs))))
+    try:
+        with np.errstate(all="ignore"):
+            return Constant(TensorData(np.asarray(op.reference(numpy_of(op), *operands, **call.attrs))))
+    except (ArithmeticError, IndexError, ValueError):
+        return None  # an index beyond its axis, say: it has a type and no value, which whoever runs the program says
 
 
 def _is_strict(call: Call) -> bool:

@@ -28,6 +28,9 @@ from .program_array import Recorder as Recorder
 from .program_functions import FUNCTIONS, LINEAR_ALGEBRA
 from .semantics import PROGRAM as NAME
 
+_MOST_LISTED: Final = 1 << 20
+"""A range of more numbers is computed where the program runs: it could take any memory to list it."""
+
 
 class _Folding:
     """A function of two arrays that also folds updates into rows, as NumPy's ``ufunc.at``."""
@@ -210,7 +213,8 @@ class ProgramNamespace:
     ) -> ProgramArray:
         """The numbers from ``start``, or 0, up to ``stop``."""
         first, last = (0, start) if stop is None else (start, stop)
-        if not any(isinstance(bound, SymExpr) for bound in (first, last, step)):
+        bounds = (first, last, step)
+        if not any(isinstance(bound, SymExpr) for bound in bounds) and abs(last - first) <= _MOST_LISTED * abs(step):
             numbers = cast("Any", np.arange)(first, last, step)
             return self.asarray(numbers, dtype or ("int64" if numbers.dtype.kind == "i" else None))
         return self.emit(ops.arange(first, last, step, dtype=dtype or "int64"))

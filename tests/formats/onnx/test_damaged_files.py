@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import regraft as rx
 from regraft.formats import ConvertError, from_onnx
+from regraft.model import describe_model, open_model
 from tests.fuzz.rounds import run
 
 
@@ -102,6 +103,41 @@ def test_a_node_that_is_any_number_of_operators_here_is_refused() -> None:
     apart = helper.make_node("Unsqueeze", ["x", "axes"], ["x4"])
     with pytest.raises(ConvertError, match=r"LRN \(node y\): it is more than 20,000 operators here"):
         from_onnx(_model(apart, node, axes=np.asarray([0, 1])))
+
+
+def test_an_index_beyond_the_end_of_a_constant_is_left_to_the_run() -> None:
+    model = _model(helper.make_node("Gather", ["w", "i"], ["g"]), helper.make_node("Add", ["x", "g"], ["y"]))
+    model.graph.initializer.extend(
+        [numpy_helper.from_array(np.ones(3, np.float32), "w"), numpy_helper.from_array(np.asarray(10**9), "i")]
+    )
+    assert [node.op_type for node in rx.optimize(model).graph.node] == ["Gather", "Add"]
+
+
+def test_a_code_of_a_thousand_million_classes_costs_nothing_to_describe(tmp_path: Path) -> None:
+    nodes = [helper.make_node("OneHot", ["k", "depth", "values"], ["r"]), helper.make_node("ReduceSum", ["r"], ["y"])]
+    model = _model(*nodes)
+    for name, array in {"k": np.zeros(9, np.int64), "depth": np.asarray(10**9), "values": np.float32([0, 1])}.items():
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+    onnx.save(model, tmp_path / "many.onnx")
+    assert describe_model(open_model(tmp_path / "many.onnx")).source_ops
+
+
+def test_two_inputs_of_one_name_are_named() -> None:
+    model = _model(helper.make_node("Relu", ["x"], ["y"]))
+    model.graph.input.append(model.graph.input[0])
+    with pytest.raises(ConvertError, match="two inputs are called x"):
+        from_onnx(model)
+
+
+@pytest.mark.parametrize(("key", "value"), [("offset", "-5"), ("length", "abc")])
+def test_a_place_in_a_file_of_weights_that_is_no_number_is_named(key: str, value: str) -> None:
+    model = _model(helper.make_node("Add", ["x", "w"], ["y"]))
+    tensor = model.graph.initializer.add(name="w", dims=[3], data_type=TensorProto.FLOAT)
+    tensor.data_location = TensorProto.EXTERNAL
+    for each, text in (("location", "w.bin"), (key, value)):
+        tensor.external_data.add(key=each, value=text)
+    with pytest.raises(ConvertError, match=f"constant w: {key} is '{value}', which is no number of bytes"):
+        from_onnx(model)
 
 
 def test_an_equation_that_is_missing_is_named() -> None:

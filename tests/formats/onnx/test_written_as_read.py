@@ -322,3 +322,12 @@ def test_an_integer_convolution_whose_sizes_are_open_stays_one_node() -> None:
     assert sorted(each.op_type for each in written.graph.node) == sorted(each.op_type for each in nodes)
     feeds = {"x": _floats(1, 3, 9, 6)}
     assert_same(run_onnxruntime(written, feeds), run_onnxruntime(model, feeds))
+
+
+def test_a_whole_node_that_nothing_uses_is_no_function() -> None:
+    nodes = [
+        helper.make_node("LRN", ["x"], ["unread"], size=3),
+        helper.make_node("Relu", ["x"], ["y"]),
+    ]
+    model = _model(nodes, {"x": [1, 4, "n", 3]}, ["y"], {}, 17)
+    assert [each.op_type for each in rx.optimize(model).graph.node] == ["Relu"]

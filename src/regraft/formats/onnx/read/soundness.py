@@ -30,6 +30,11 @@ def check_message(proto: onnx.ModelProto, where: str) -> None:
         for tensor in _tensors(scope):
             _check_tensor(tensor, where)
     _check_functions(proto, where)
+    seen: set[str] = set()
+    for port in proto.graph.input:
+        if port.name in seen:
+            raise ConvertError(f"{where}: two inputs are called {port.name}; the model is damaged")
+        seen.add(port.name)
 
 
 def _scopes(proto: onnx.ModelProto) -> Iterator[Any]:
@@ -92,6 +97,9 @@ def _check_tensor(tensor: onnx.TensorProto, where: str) -> None:
     except (ValueError, TypeError) as error:
         raise _damaged(f"{place}: {tensor.data_type} is no type of elements") from error
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        for entry in tensor.external_data:
+            if entry.key in ("offset", "length") and not entry.value.isdecimal():
+                raise _damaged(f"{place}: {entry.key} is {entry.value!r}, which is no number of bytes")
         return
     stated = f"{dtype.name.lower()}{shape}"
     if tensor.HasField("raw_data"):
