@@ -115,6 +115,7 @@ _ROOMS = (
     "convert",
     "dpl",
     "engine",
+    "expr",
     "expr_functor",
     "formats",
     "frontend",
@@ -129,6 +130,7 @@ _ROOMS = (
     "testing",
     "training",
     "transform",
+    "type",
     "view",
 )
 

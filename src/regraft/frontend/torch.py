@@ -11,9 +11,11 @@ from ..formats.torch import from_torch
 from ..ir.builder import NameSupply
 from ..ir.expr import Expr, Tuple, Var
 from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.tensor_data import TensorData
-from ..ir.types import TupleType
+from ..ir.types import TensorType, TupleType
 from ..ir.visitor import iter_bindings
 
 
@@ -33,19 +35,16 @@ def from_exported_program(
             ``num_input`` then counts the inputs, and ``params`` holds the weights; see `detach_params`.
         unwrap_unit_return_tuple: whether a single result is returned as it is.
         no_bind_return_tuple: whether the results are returned as a tuple that no variable is bound to.
-        custom_convert_map: not supported; it has to be empty.
+        custom_convert_map: conversions of operators by the names of their overloads, such as ``"relu.default"``, before
+            those that are here: functions of a `torch.fx.Node` and a `regraft.formats.torch.custom.Conversion`.
         run_ep_decomposition: taken as in Relax; what has to be decomposed is, and nothing else.
 
-    Raises what `regraft.from_torch` raises, and NotImplementedError for a ``custom_convert_map``.
+    Raises what `regraft.from_torch` raises.
     """
     del run_ep_decomposition
-    if custom_convert_map:
-        raise NotImplementedError(
-            "custom_convert_map hands importers of TVM to its functions, which have no counterpart here; "
-            "export the model with torch.library operators, or rewrite the module that is read"
-        )
-    module = from_torch(exported_program, keep_params_as_input=keep_params_as_input)
+    module = from_torch(exported_program, keep_params_as_input=keep_params_as_input, converters=custom_convert_map)
     function = module["main"].without_attr("torch_signature")  # Relax keeps no record of how PyTorch calls it
+    function = _DtypesOfResults().mutate(function)
     single = not isinstance(function.body.body.ty, TupleType)
     if not (single and unwrap_unit_return_tuple):
         function = _returning_a_tuple(function, bound=not no_bind_return_tuple)
@@ -114,6 +113,18 @@ def _returning_a_tuple(function: Function, *, bound: bool) -> Function:
     whole = Var(names.fresh("gv"), fields.ty)
     kind = DataflowBlock if isinstance(last, DataflowBlock) or not last.bindings else BindingBlock
     return function.with_body(SeqExpr([*blocks, kind([*bindings, VarBinding(whole, fields)])], whole), fields.ty)
+
+
+class _DtypesOfResults(ExprMutator):
+    """Writes out the dtype of products and convolutions, as Relax's importers do."""
+
+    def visit_call_(self, call: Call) -> Expr:
+        new = super().visit_call_(call)
+        if not isinstance(new, Call) or not isinstance(new.ty, TensorType) or new.ty.dtype is None:
+            return new
+        if new.attrs.get("out_dtype", "") is not None:
+            return new
+        return Call(new.op, new.args, {**new.attrs, "out_dtype": new.ty.dtype}, new.ty_args)
 
 
 def _without_names_for_results(block: BindingBlock, results: Expr) -> tuple[list[Binding], Expr]:

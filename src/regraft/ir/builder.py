@@ -309,8 +309,8 @@ class BlockBuilder:
         """Mark a name as taken."""
         self._names.reserve(name)
 
-    def end_scope(self, output: Any) -> SeqExpr:
-        """End the innermost nested body with its result."""
+    def end_scope(self, output: Any = ()) -> SeqExpr:
+        """End the innermost nested body with its result, by default the empty tuple."""
         body = self._close_scope(output)
         self._scopes.pop()
         return body
@@ -373,7 +373,21 @@ class BlockBuilder:
 
     def normalize(self, expr: Expr) -> Expr:
         """``expr`` with its nested operands bound to new variables; as it is where no block is open to bind them."""
-        return flatten(expr, self.emit) if self._scopes else expr
+        if not self._scopes:
+            return expr
+        flat = flatten(expr, self.emit)
+        if isinstance(flat, If):
+            sides = [self._branch(side) for side in (flat.true_branch, flat.false_branch)]
+            return If(flat.cond, *sides)
+        return flat
+
+    def _branch(self, side: SeqExpr) -> SeqExpr:
+        """One side of a branch, whose result is bound where it is a call."""
+        if is_leaf(side.body):
+            return side
+        self._scopes.append(_Scope())
+        inner = self.end_scope(side.body)
+        return SeqExpr(merge_blocks([*side.blocks, *inner.blocks]), inner.body)
 
     def normalize_argument(self, expr: Expr) -> Expr:
         """``expr`` as an operand: a leaf, bound to a new variable if it is none."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from .dims import SymVar
 from .equality import Comparer, as_node
+from .errors import StructuralInequalityError
 from .expr import Expr, PrimValue, ShapeExpr, Var
 from .module import IRModule
 from .mutator import ExprMutator
@@ -15,9 +16,10 @@ from .types import PrimType, ShapeType, Type, substitute_type
 
 
 def assert_structural_equal(a: Node, b: Node, map_free_vars: bool = False) -> None:
-    """Raise `AssertionError` unless `structural_equal`; it names the first difference and shows both scripts.
+    """Raise `StructuralInequalityError` unless `structural_equal`.
 
-    The message gives the path (``main: block 0, binding 3 (lv3): args[1]``), what each side has there, and
+    It is an AssertionError and a ValueError. Its message names the first difference, shows both scripts, gives the path
+    (``main: block 0, binding 3 (lv3): args[1]``), what each side has there, and
     the two texts with the first line marked that differs in more than names. Cost: linear.
     """
     a, b = as_node(a), as_node(b)
@@ -26,7 +28,7 @@ def assert_structural_equal(a: Node, b: Node, map_free_vars: bool = False) -> No
         return
     left, right = _text(a), _text(b)
     line = _first_differing_line(left, _text(_renamed(b, comparer.names)))
-    raise AssertionError(
+    raise StructuralInequalityError(
         f"the two programs differ at {comparer.difference}\n"
         f"--- left\n{_marked(left, line)}\n--- right\n{_marked(right, line)}"
     )

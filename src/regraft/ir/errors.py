@@ -33,5 +33,9 @@ class OpTypeError(RegraftError, TypeError, ValueError):
     """
 
 
+class StructuralInequalityError(AssertionError, ValueError):
+    """Two programs differ that were asserted to be the same; Relax raises ValueError there."""
+
+
 class MissingDependencyError(RegraftError, ImportError):
     """An optional package is not installed; the message names the extra that brings it."""

@@ -23,6 +23,7 @@ from ..errors import ConvertError, UnsupportedOperatorError
 from . import handlers as handlers
 from .complex_numbers import ComplexPair, handler_of, is_complex_call
 from .context import PARTS, Context, Unsupported, fields_of
+from .custom import Conversion, Converter, converter_of
 from .expansion import expansion
 from .exported import IGNORED, export, is_operator, memory_of, prepared, state_tensor
 from .loops import computed_with_tensors, computes_with_tensors, is_loop, read_loop
@@ -44,6 +45,7 @@ def from_torch(
     *,
     dynamic_shapes: Any = None,
     keep_params_as_input: bool = False,
+    converters: Mapping[str, Converter] | None = None,
 ) -> IRModule:
     """A PyTorch model as a module whose function ``main`` computes what the model's ``forward`` does.
 
@@ -52,6 +54,9 @@ def from_torch(
             ``kwargs`` with `torch.export`'s ``dynamic_shapes``. Put it in eval mode first.
         keep_params_as_input: whether the tensors of the model's state are parameters of ``main`` after its inputs,
             rather than constants; the attribute ``num_input`` then counts the inputs.
+        converters: conversions of operators by name, ``"aten.relu.default"``, ``"relu.default"`` or ``"relu"``, before
+            those that are here: functions of a `torch.fx.Node` and a `regraft.formats.torch.custom.Conversion` that
+            give what the call becomes, of the shape and dtype that PyTorch says.
 
     Operators stay as the person wrote them: attention, normalizations and convolutions are one operator each, and
     `linear` is ``permute_dims``, ``matmul``, ``add``, as in Relax. Dynamic sizes are symbolic. Every variable knows
@@ -71,7 +76,7 @@ def from_torch(
         if args is not None or kwargs is not None or dynamic_shapes is not None:
             raise ConvertError("an exported program has its inputs and dynamic sizes already; give it alone")
         names, exported = {}, source
-    return _Importer(prepared(exported), names, keep_params_as_input).module()
+    return _Importer(prepared(exported), names, keep_params_as_input, converters or {}).module()
 
 
 def _dim_names(program: ExportedProgram, dynamic_shapes: Any) -> dict[str, str]:
@@ -101,8 +106,15 @@ def _dim_names(program: ExportedProgram, dynamic_shapes: Any) -> dict[str, str]:
 class _Importer:
     """One conversion under way."""
 
-    def __init__(self, program: ExportedProgram, names: Mapping[str, str], keep_params_as_input: bool) -> None:
+    def __init__(
+        self,
+        program: ExportedProgram,
+        names: Mapping[str, str],
+        keep_params_as_input: bool,
+        converters: Mapping[str, Converter],
+    ) -> None:
         self._program: Final = program
+        self._converters: Final = converters
         self.builder: Final = BlockBuilder()
         self._sizes: Final = SizeTable(names)
         self._context: Final = Context(self.builder, self._sizes)
@@ -305,6 +317,9 @@ class _Importer:
 
     def _result(self, node: torch.fx.Node) -> Any:
         """What the handler of an operator makes of a call; for one without, what PyTorch takes it apart into."""
+        given = converter_of(node, self._converters)
+        if given is not None:
+            return given(node, Conversion(self._values, self.builder, self.value))
         handler = handler_of(node)
         if handler is not None:
             self._context.node = node

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from ...ir.builder import BlockBuilder
+from ...ir.dims import SymVar
 from ...ir.errors import IRError
 from ...ir.expr import DataflowVar, Expr, Tuple, Var
 from ...ir.module import IRModule
 from ...ir.mutator import ExprMutator
+from ...ir.node import init_field
 from ...ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr, merge_blocks
 from ...ir.types import Type
 from ..evaluate import as_value
 
 _Frame = TypeVar("_Frame", bound="Frame")
+Named = TypeVar("Named")
 
 _open: Final[list[Frame]] = []
 
@@ -56,6 +60,30 @@ class IRBuilder(Frame):
         if self.result is None:
             raise IRError("nothing was written: open a function or a module inside of the builder")
         return self.result
+
+    @staticmethod
+    def current() -> IRBuilder:
+        """The builder that is open. Raises `IRError` where there is none."""
+        return innermost(IRBuilder, "IRBuilder.current()")
+
+    @staticmethod
+    def is_in_scope() -> bool:
+        """Whether a builder is open."""
+        return any(isinstance(frame, IRBuilder) for frame in _open)
+
+    @staticmethod
+    def name(s: str, v: Named) -> Named:
+        """Give a variable or a size that the open program has just bound the name ``s``; gives ``v`` itself."""
+        if isinstance(v, Var):
+            init_field(v, "name_hint", s)
+        elif isinstance(v, SymVar):
+            init_field(v, "name", s)
+        return v
+
+    @staticmethod
+    def name_many(s: Sequence[str], vs: Sequence[Named]) -> list[Named]:
+        """`name` for several values."""
+        return [IRBuilder.name(one, value) for one, value in zip(s, vs, strict=True)]
 
 
 class ModuleFrame(Frame):
@@ -180,6 +208,23 @@ class IfFrame(Frame):
         hint = getattr(self.sides["Else"].body, "name_hint", "")
         branch = If(self._around.builder.normalize_argument(self.condition), self.sides["Then"], self.sides["Else"])
         self.var = self._around.builder.emit(branch, hint)
+
+
+class SeqFrame(BodyFrame):
+    """Blocks by themselves: what is bound inside of its ``with`` is in ``binding_blocks`` afterwards."""
+
+    def __init__(self) -> None:
+        around = [frame.builder for frame in _open if isinstance(frame, BodyFrame)]
+        super().__init__(around[-1] if around else BlockBuilder())
+
+    @property
+    def binding_blocks(self) -> tuple[BindingBlock, ...]:
+        """The blocks that were written."""
+        return merge_blocks(self.blocks)
+
+    def close(self) -> None:
+        """End the last block."""
+        self.end_row()
 
 
 class SideFrame(BodyFrame):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...ir.errors import IRError
-from ...ir.expr import Var
+from ...ir.expr import DataflowVar, Tuple, Var
+from ...ir.op import Call, Op
 from ...ir.program import MatchCast, VarBinding
 from ...ir.types import Type
 from .. import relax as _names
 from ..annotations import as_type
 from ..intrinsics import freeze
-from .frames import BodyFrame, DataflowFrame, FunctionFrame, IfFrame, SideFrame, as_operand, innermost
+from .frames import BodyFrame, DataflowFrame, FunctionFrame, IfFrame, SeqFrame, SideFrame, as_operand, innermost
 
 
 def function(is_pure: bool = True, is_private: bool = False) -> FunctionFrame:
@@ -64,12 +65,23 @@ def output(*vars: Var) -> None:
 
 
 def emit(value: Any, annotate_ty: Type | None = None) -> Var:
-    """Bind a value to a new variable, which is of its type; ``annotate_ty`` is taken as in Relax."""
-    del annotate_ty
-    return innermost(BodyFrame, "emit").builder.emit(as_operand(value))
+    """Bind a value to a new variable, of type ``annotate_ty`` if it is given, and otherwise of the value's own."""
+    builder = innermost(BodyFrame, "emit").builder
+    if annotate_ty is None:
+        return builder.emit(as_operand(value))
+    flat = builder.normalize(as_operand(value))
+    kind = DataflowVar if builder.current_block_is_dataflow() else Var
+    return emit_var_binding(VarBinding(kind(builder.get_unique_name("gv"), as_type(annotate_ty)), flat))
 
 
-emit_with_type = emit
+def emit_with_type(op: str, args: Any, ty_args: Type | Sequence[Type] | None = None) -> Call:
+    """A call of the operator ``op`` that states the type of its result; `emit` binds it."""
+    types = () if ty_args is None else (ty_args,) if isinstance(ty_args, Type) else tuple(ty_args)
+    operands: Sequence[Any] = args.fields if isinstance(args, Tuple) else args
+    return Call(Op.get(op), [as_operand(value) for value in operands], None, types)
+
+
+emit_with_ty = emit_with_type
 
 
 def emit_match_cast(value: Any, ty: Any) -> Var:
@@ -81,6 +93,11 @@ def emit_var_binding(binding: VarBinding | MatchCast) -> Var:
     """Write a binding as it is."""
     innermost(BodyFrame, "emit_var_binding").builder.emit_normalized(binding)
     return binding.var
+
+
+def SeqExpr() -> SeqFrame:
+    """``with SeqExpr() as seq:`` writes bindings by themselves; ``seq.binding_blocks`` holds them afterwards."""
+    return SeqFrame()
 
 
 def If(condition: Any) -> IfFrame:

@@ -1,0 +1,5 @@
+"""Relax's name for the module of types: what `regraft.ir` holds of them."""
+
+from .ir import AnyType, FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
+
+__all__ = ["AnyType", "FuncType", "ObjectType", "PrimType", "ShapeType", "TensorType", "TupleType", "Type"]
