@@ -15,6 +15,7 @@ from torch.nn import functional as F
 import regraft as rx
 from regraft import op as R
 from regraft.engine import BuildError, ExecutionError, TypeCheckError, build, runs_on
+from regraft.gradient import Gradient
 from regraft.ir import BlockBuilder, Constant, IRModule, Op, SymVar, TensorType, Tuple, Var, walk
 from regraft.run.lifted_constants import lift_constants
 from regraft.testing import random_inputs, random_module
@@ -317,3 +318,64 @@ def test_products_in_a_narrower_dtype_are_coarser_and_results_keep_theirs() -> N
 def test_dtypes_and_compilers_that_do_not_exist_are_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(BuildError, match=message):
         build(_products()[0], target="torch", **options)
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "options"),
+    [
+        ((3, 8, 10, 12), (5, 8, 3, 3), {"padding": 1}),
+        ((2, 6, 9, 11), (4, 6, 3, 2), {"strides": (2, 3), "padding": (1, 0, 1, 0)}),
+        ((2, 4, 12, 10), (6, 4, 3, 3), {"strides": 2, "dilation": (2, 1)}),
+        ((1, 5, 7, 7), (3, 5, 1, 1), {}),
+        ((2, 4, 8, 8), (4, 2, 3, 3), {"groups": 2, "padding": 1}),
+    ],
+)
+def test_gradients_of_kernels_are_those_of_the_reference(
+    size: tuple[int, ...], kernel: tuple[int, ...], options: dict[str, Any]
+) -> None:
+    """PyTorch computes the gradient of a kernel as one operator, whatever convolution it is written as."""
+    random = np.random.default_rng(3)
+    x, w = (Var(name, TensorType(shape, "float64")) for name, shape in (("x", size), ("w", kernel)))
+    builder = BlockBuilder()
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            loss = builder.emit_output(R.sum(builder.emit(R.sin(builder.emit(R.nn.conv2d(x, w, **options))))))
+        builder.emit_func_output(loss)
+    adjoint = Gradient("main")(builder.get())
+    arrays = random.standard_normal(size), random.standard_normal(kernel)
+    _, expected = rx.build(adjoint, target="numpy")["main_adjoint"](*arrays)
+    _, found = rx.build(adjoint, target="torch")["main_adjoint"](*arrays)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=1e-10, atol=1e-10)
+    leaf = torch.from_numpy(arrays[1]).requires_grad_()
+    given = torch.from_numpy(arrays[0])
+    pad = options.get("padding", 0)
+    torch.sin(
+        F.conv2d(
+            given,
+            leaf,
+            None,
+            options.get("strides", 1),
+            pad if isinstance(pad, int) else pad[:2],
+            options.get("dilation", 1),
+            options.get("groups", 1),
+        )
+    ).sum().backward()  # type: ignore[no-untyped-call]
+    assert leaf.grad is not None
+    np.testing.assert_allclose(np.asarray(found[1]), leaf.grad.numpy(), rtol=1e-10, atol=1e-10)
+
+
+def test_the_gradient_of_a_kernel_runs_as_one_operator_of_pytorch() -> None:
+    from torch.profiler import profile
+
+    x, w = (Var(name, TensorType(shape, "float32")) for name, shape in (("x", (2, 8, 9, 9)), ("w", (4, 8, 3, 3))))
+    builder = BlockBuilder()
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            loss = builder.emit_output(R.sum(builder.emit(R.nn.conv2d(x, w, padding=1))))
+        builder.emit_func_output(loss)
+    step = rx.build(Gradient("main")(builder.get()), target="torch")["main_adjoint"]
+    arrays = np.ones((2, 8, 9, 9), np.float32), np.ones((4, 8, 3, 3), np.float32)
+    with profile() as seen:
+        step(*arrays)
+    assert "aten::convolution_backward" in {event.key for event in seen.key_averages()}

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+import torch
 from torch.nn import functional as F
 
 from ...op.layouts import SPATIAL, data_letters
 
 _CONVOLUTIONS: Final = (F.conv1d, F.conv2d, F.conv3d)
+_FEWEST: Final = 2
+"""Channels from which on the gradient of a kernel is faster than a convolution of one long image."""
 _TRANSPOSES: Final = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
 
 
@@ -47,10 +51,50 @@ def _convolve(rank: int, data: Any, weight: Any, **attrs: Any) -> Any:
     kernel = arranged(weight, attrs["kernel_layout"], "OI" + SPATIAL[rank - 1])
     if 0 in x.shape:
         return NotImplemented
+    if rank == 2 and attrs["groups"] == 1:
+        found = _as_share_of_kernel(x, kernel, attrs["strides"], margin, attrs["dilation"])
+        if found is not None:
+            return arranged(found, letters, attrs["out_layout"])
     result = _CONVOLUTIONS[rank - 1](
         _arranged_like(kernel, x), kernel, None, attrs["strides"], margin, attrs["dilation"], attrs["groups"]
     )
     return arranged(result, letters, attrs["out_layout"])
+
+
+def _as_share_of_kernel(
+    x: Any, kernel: Any, strides: Sequence[int], margin: Sequence[int], dilation: Sequence[int]
+) -> Any:
+    """A convolution of one image whose kernel is larger than its result, as PyTorch has it: the gradient of a kernel.
+
+    The last axis of the image is taken apart into places and channels, (1, batch, height, width * channels); steps,
+    margin and result are whole numbers of channels. None where that is not so.
+    """
+    _, batch, height, long = x.shape
+    outs, _, *windows = kernel.shape
+    sizes = [
+        size + 2 * pad - step * (width - 1)
+        for size, pad, step, width in zip((height, long), margin, dilation, windows, strict=True)
+    ]
+    channels = math.gcd(dilation[1], margin[1], long, sizes[1])
+    is_larger = min(sizes) > 0 and math.prod(windows) > math.prod(sizes) // max(channels, 1)
+    if x.shape[0] != 1 or channels < _FEWEST or strides[1] != 1 or not is_larger:
+        return None
+    deep = x.reshape(batch, height, long // channels, channels).permute(0, 3, 1, 2)
+    rows, columns = -(-sizes[0] // strides[0]), sizes[1] // channels
+    share = torch.ops.aten.convolution_backward(
+        kernel.transpose(0, 1),
+        deep,
+        deep.new_empty(outs, channels, rows, columns),
+        None,
+        [dilation[0], dilation[1] // channels],
+        [margin[0], margin[1] // channels],
+        [strides[0], 1],
+        False,
+        [0, 0],
+        1,
+        [False, True, False],
+    )[1]
+    return share.permute(0, 2, 3, 1).reshape(1, outs, rows, columns * channels)
 
 
 def _convolve_transposed(rank: int, data: Any, weight: Any, **attrs: Any) -> Any:

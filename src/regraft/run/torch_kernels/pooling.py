@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+import torch
 from torch.nn import functional as F
 
 from ...op.layouts import data_letters
@@ -16,12 +17,16 @@ _AVERAGE: Final = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)
 _ADAPTIVE: Final = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)
 
 
-def _pool(rank: int, is_max: bool, data: Any, **attrs: Any) -> Any:
-    """The layer, for floats, the same padding before and after, and at most half a window of it."""
-    size, strides, padding, dilation = (attrs[name] for name in ("pool_size", "strides", "padding", "dilation"))
+def _is_covered(data: Any, size: tuple[int, ...], padding: tuple[int, ...]) -> bool:
+    """Floats, the same padding before and after, and at most half a window of it."""
+    rank = len(size)
     halves = all(width <= extent // 2 for width, extent in zip(padding[:rank], size, strict=True))
-    is_covered = data.dtype.is_floating_point and padding[:rank] == padding[rank:] and halves and 0 not in data.shape
-    if not is_covered or (not is_max and set(dilation) != {1}):
+    return data.dtype.is_floating_point and padding[:rank] == padding[rank:] and halves and 0 not in data.shape
+
+
+def _pool(rank: int, is_max: bool, data: Any, **attrs: Any) -> Any:
+    size, strides, padding, dilation = (attrs[name] for name in ("pool_size", "strides", "padding", "dilation"))
+    if not _is_covered(data, size, padding) or (not is_max and set(dilation) != {1}):
         return NotImplemented
     letters, margin = data_letters(rank), list(padding[:rank])
     x = arranged(data, attrs["layout"], letters)
@@ -30,6 +35,17 @@ def _pool(rank: int, is_max: bool, data: Any, **attrs: Any) -> Any:
     else:
         pooled = _AVERAGE[rank - 1](x, size, strides, margin, attrs["ceil_mode"], attrs["count_include_pad"])
     return arranged(pooled, letters, attrs["out_layout"])
+
+
+def _max_pool_backward(output_grad: Any, data: Any, **attrs: Any) -> Any:
+    size, strides, padding, dilation = (attrs[name] for name in ("pool_size", "strides", "padding", "dilation"))
+    if not _is_covered(data, size, padding):
+        return NotImplemented
+    x, adjoint = arranged(data, attrs["layout"], "NCHW"), arranged(output_grad, attrs["out_layout"], "NCHW")
+    windows = list(size), list(strides), list(padding[:2]), list(dilation), attrs["ceil_mode"]
+    _, places = torch.ops.aten.max_pool2d_with_indices(x, *windows)
+    share = torch.ops.aten.max_pool2d_with_indices_backward(adjoint, x, *windows, places)
+    return arranged(share, "NCHW", attrs["layout"])
 
 
 def _adaptive_avg_pool(
@@ -45,5 +61,6 @@ def _adaptive_avg_pool(
 KERNELS: Final[dict[str, Callable[..., Any]]] = {
     **{f"relax.nn.max_pool{rank}d": partial(_pool, rank, True) for rank in (1, 2, 3)},
     **{f"relax.nn.avg_pool{rank}d": partial(_pool, rank, False) for rank in (1, 2, 3)},
+    "relax.grad.max_pool2d_backward": _max_pool_backward,
     **{f"relax.nn.adaptive_avg_pool{rank}d": partial(_adaptive_avg_pool, rank) for rank in (1, 2, 3)},
 }
