@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from ..ir.builder import NameSupply
-from ..ir.dims import Dim, SymExpr, SymVar, free_symvars, substitute
+from ..ir.dims import Dim, Operation, SymExpr, SymVar, free_symvars, substitute
 from ..ir.expr import (
     Constant,
     DataTypeImm,
@@ -31,6 +31,7 @@ from ..ir.program import Function, If, SeqExpr
 from ..ir.types import TensorType, Type, erase_unbound, is_subtype, type_symvars
 from .checks import TypeCheck
 from .errors import BuildError
+from .known_sizes import operation_told, with_known
 from .liveness import Statement, last_reads, statements_of, variables_of
 from .python_source import Dialect, ModuleWriter, Place, PythonModule, identifier
 
@@ -68,6 +69,8 @@ class FunctionWriter:
         self._local_names: Final = NameSupply()
         self._names: Final[dict[Var, str]] = {}
         self._sizes: dict[SymVar, str] = {}
+        self._operations: dict[Operation, Dim] = {}
+        self._held: Final[set[SymVar]] = set()
         self._kept: Final[set[Var]] = set()
         self._moved: Final[list[_MovedBranch]] = []
 
@@ -80,22 +83,25 @@ class FunctionWriter:
             moved = self._moved.pop()
             parameters = [*(self._names[v] for v in moved.variables), *(name for _, name in moved.sizes)]
             self._sizes = dict(moved.sizes)
+            self._operations = {}
             self._line(0, "")
             self._line(0, f"def {moved.name}({', '.join(parameters)}):")
             self._body(moved.body, moved.variables, "return ", 1)
 
     def _function(self, function: Function, python_name: str, indent: int) -> None:
-        outer = len(self._sizes)
+        outer = len(self._sizes), len(self._operations)
         for param in function.params:
             self._declare(param)
         names = [self._names[param] for param in function.params]
         self._line(indent, f"def {python_name}({', '.join(names)}):")
         labels = [f"parameter {param.name_hint}" for param in function.params]
         self._check(f"check_{python_name}", labels, [p.ty for p in function.params], names, indent + 1, function)
+        for param, name in zip(function.params, names, strict=True):
+            self._learn(param.ty, name, indent + 1)
         promised = erase_unbound(function.ret_ty, self._sizes.__contains__)
         checked = promised if is_subtype(function.body.ty, promised) is not True else None
         self._body(function.body, function.params, "return ", indent + 1, checked)
-        self._forget_sizes(outer)
+        self._forget_sizes(*outer)
 
     def _body(
         self, body: SeqExpr, owned: Iterable[Var], result: str, indent: int, promised: Type | None = None
@@ -161,6 +167,8 @@ class FunctionWriter:
                 value,
                 var,
             )
+        if named:
+            self._learn(var.ty, self._names[var], indent)
         self._free(dead if named else [v for v in dead if v is not var], indent)
 
     def _branches(self, value: If | SeqExpr, dead: Sequence[Var], result: str, indent: int) -> None:
@@ -187,7 +195,7 @@ class FunctionWriter:
         self._free(dead, indent)
 
     def _branch(self, body: SeqExpr, dead: Sequence[Var], result: str, indent: int) -> None:
-        outer = len(self._sizes)
+        outer = len(self._sizes), len(self._operations)
         if indent < _MOST_INDENT:
             self._body(body, dead, result, indent)
         else:
@@ -197,7 +205,7 @@ class FunctionWriter:
             arguments = [*(self._names[v] for v in variables), *self._sizes.values()]
             self._line(indent, f"{result}{name}({', '.join(arguments)})")
             self._free(dead, indent)
-        self._forget_sizes(outer)
+        self._forget_sizes(*outer)
 
     # --- lines
 
@@ -251,9 +259,25 @@ class FunctionWriter:
             name = self._names[var] = self._fresh(var.name_hint)
         return name
 
-    def _forget_sizes(self, count: int) -> None:
-        while len(self._sizes) > count:
+    def _learn(self, ty: Type, name: str, indent: int) -> None:
+        """Lines that hold the sizes of a tensor which are computed, where a tracer is to know them by this shape."""
+        if not self.module.dialect.traced or not isinstance(ty, TensorType):
+            return
+        for axis, size in enumerate(ty.shape or ()):
+            if isinstance(size, int | SymVar):
+                continue
+            held = SymVar(self._fresh("size"))
+            told = operation_told(size, held)
+            if told is not None and told[0] not in self._operations:
+                self._operations[told[0]] = told[1]
+                self._held.add(held)
+                self._line(indent, f"{held.name} = {name}.shape[{axis}]")
+
+    def _forget_sizes(self, sizes: int, operations: int) -> None:
+        while len(self._sizes) > sizes:
             self._sizes.popitem()
+        while len(self._operations) > operations:
+            self._operations.popitem()
 
     # --- expressions
 
@@ -324,13 +348,16 @@ class FunctionWriter:
         if isinstance(dim, int):
             return str(dim)
         renamed: dict[SymVar, Dim] = {}
-        for variable in free_symvars(dim):
+        known = with_known(dim, self._operations)
+        for variable in free_symvars(known):
+            if variable in self._held:
+                continue
             name = self._sizes.get(variable)
             if name is None:
                 raise BuildError(f"{self.name}: the size {variable} is used, but nothing before it says what it is")
             if name != variable.name:
                 renamed[variable] = SymVar(name)
-        return str(substitute(dim, renamed))
+        return str(substitute(known, renamed))
 
     def literal(self, value: Any) -> str:
         """The text of an attribute's value; what has no text becomes a global."""

@@ -132,7 +132,7 @@ class _InputSizes:
         if not self.variables:
             return None
         nesting = self._module.nesting
-        args, kwargs = nesting.nested([self._dynamic_axes(ty) for ty in self._module.types])
+        args, kwargs = nesting.nested([self._dynamic_axes(ty) for ty in self._module.types], marks=True)
         return {**dict(zip(nesting.arguments, args, strict=False)), **kwargs}
 
     def _dynamic_axes(self, ty: Type) -> Any:

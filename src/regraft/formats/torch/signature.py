@@ -106,9 +106,12 @@ class Nesting:
                 raise ConvertError(f"an argument is {leaf!r}; the program was exported for {fact!r}")
         return own
 
-    def nested(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The nested call, args and kwargs, out of the function's own arguments."""
-        leaves = [_leaf(kind, fact, values) for kind, fact in self._inputs]
+    def nested(self, values: Sequence[Any], *, marks: bool = False) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The nested call, args and kwargs, out of the function's own arguments.
+
+        ``marks``: these are marks of dynamic axes, of which a value that is part of the program has none.
+        """
+        leaves = [None if marks and kind == CONSTANT else _leaf(kind, fact, values) for kind, fact in self._inputs]
         if self._in_spec is None:
             return tuple(leaves), {}
         return pytree.tree_unflatten(leaves, self._in_spec)

@@ -1,0 +1,43 @@
+"""Sizes that the shapes of tensors tell, so that a written program need not work them out anew.
+
+A size such as ``(n + 1) // 2`` can be written in many ways that are equal. PyTorch's tracer cannot tell whether two of
+them are, so that a size is best said as the shape of a tensor that has it: in PyTorch's own words, and once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..ir.dims import Dim, Operation, SymVar, dim_product
+
+
+def operation_told(size: Dim, name: SymVar) -> tuple[Operation, Dim] | None:
+    """The one operation (a division, a remainder, an extreme) that ``size`` contains, and what it is.
+
+    ``name`` stands for the value of ``size``. None where there is none, or where it cannot be told apart.
+    """
+    if isinstance(size, int | SymVar):
+        return None
+    if isinstance(size, Operation):
+        return size, name
+    found: Operation | None = None
+    for atoms, coefficient in size.terms:
+        if any(isinstance(atom, Operation) for atom in atoms):
+            if found is not None or len(atoms) != 1 or coefficient != 1:
+                return None
+            found = atoms[0] if isinstance(atoms[0], Operation) else None
+    return None if found is None else (found, name - (size - found))
+
+
+def with_known(size: Dim, known: Mapping[Operation, Dim]) -> Dim:
+    """``size`` with each operation that is ``known`` replaced by what it is."""
+    if not known or isinstance(size, int | SymVar):
+        return size
+    if isinstance(size, Operation):
+        told = known.get(size)
+        return size.build(*[with_known(operand, known) for operand in size.operands]) if told is None else told
+    total: Dim = 0
+    for atoms, coefficient in size.terms:
+        factors: list[Dim] = [with_known(atom, known) for atom in atoms]
+        total = total + dim_product([coefficient, *factors])
+    return total
