@@ -32,7 +32,7 @@ def test_the_result_is_one_block_that_predicts_and_then_judges() -> None:
         with R.dataflow():
             out = R.add(x, y)
             lv = R.subtract(out, targets)
-            lv1 = R.square(lv)
+            lv1 = R.multiply(lv, lv)
             gv = R.sum(lv1)
             R.output(gv)
         return gv

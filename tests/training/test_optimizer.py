@@ -54,11 +54,11 @@ def test_gradient_descent_is_the_program_that_one_would_write() -> None:
         optim_states: R.Tuple(R.Tensor((), "int64")),
     ):
         with R.dataflow():
-            x = params[0]
-            x_grad = gradients[0]
             num_steps = optim_states[0]
             num_steps_new = R.add(num_steps, R.const(1, "int64"))
-            lv = R.multiply(x_grad, R.const(0.1, "float32"))
+            x = params[0]
+            x_grad = gradients[0]
+            lv = R.multiply(R.const(0.1, "float32"), x_grad)
             lv1 = R.subtract(x, lv)
             params_new = (lv1,)
             optim_states_new = (num_steps_new,)

@@ -22,6 +22,7 @@ from ..ir.program import Binding, Function, If, MatchCast, VarBinding, is_leaf
 from ..ir.types import FuncType, ObjectType, TensorType, TupleType, Type, is_subtype
 from ..op.adjoints import GradientError, is_differentiable, zeros_of
 from ..op.primitive.binary import add
+from ..op.primitive.broadcast import COLLAPSE_SUM_LIKE, COLLAPSE_SUM_TO
 from ..op.primitive.create import ones
 from ..op.primitive.loop import LOOP
 from .checkpoint import is_marker
@@ -167,9 +168,14 @@ class ReversePass:
         origins = binding.var.origins
         self._recompute([share.value for share in shares])
         memo: dict[int, Expr] = {}
-        flat = [Share(s.var, s.path, self._flattened(s.value, memo, origins)) for s in shares]
-        for share in flat:
-            self._accumulate(share, origins)
+        parts = [self._flattened(_summed(share.value), memo, origins) for share in shares]
+        for share, part in zip(shares, parts, strict=True):
+            value, whole = part, _summed(share.value)
+            if whole is not share.value:  # as Relax writes it: a value just before it is summed to the operand's shape
+                if id(whole) not in memo:
+                    memo[id(whole)] = part if is_leaf(part) else self.emit(part, "lv", origins)
+                value = self._flattened(share.value, memo, origins)
+            self._accumulate(Share(share.var, share.path, value), origins)
 
     def _rule_shares(self, binding: Binding, call: Expr, fields: Mapping[Path, Expr]) -> list[Share]:
         """What the operands that need one get from a call, as its operator's rule says."""
@@ -316,6 +322,13 @@ class ReversePass:
             self.bindings.append(MatchCast(copy, value, binding.ty))
             return copy
         return value if is_leaf(value) else self.emit(value, f"{var.name_hint}_cp", var.origins)
+
+
+def _summed(share: Expr) -> Expr:
+    """What ``share`` sums to the shape of its operand; itself if it does not."""
+    if isinstance(share, Call) and share.op in (COLLAPSE_SUM_TO, COLLAPSE_SUM_LIKE):
+        return share.args[0]
+    return share
 
 
 # --- errors

@@ -9,7 +9,8 @@ step and not to a parameter, such as Adam's bias corrections, are kept in float6
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -81,11 +82,7 @@ class Optimizer(ABC):
         builder = BlockBuilder()
         with builder.function(self.name, operands):
             with builder.dataflow():
-                fields = [
-                    [builder.emit(TupleGetItem(operand, index), f"{name}") for index, name in enumerate(names)]
-                    for operand, names in zip(operands, self._names(len(states)), strict=True)
-                ]
-                step = _Update(self, builder, fields[0], fields[1], fields[2])
+                step = _Update(self, builder, operands)
                 new_states = self.take_step(step)
                 new_params = builder.emit_output(Tuple(step.new_params), "params_new")
                 new_states = builder.emit_output(Tuple(new_states), "optim_states_new")
@@ -104,10 +101,6 @@ class Optimizer(ABC):
                 result = builder.emit_output(Tuple(values))
             builder.emit_func_output(result)
         return builder.get()[f"{self.name}_state"]
-
-    def _names(self, states: int) -> tuple[list[str], list[str], list[str]]:
-        names = [param.name_hint for param in self.param_list]
-        return names, [f"{name}_grad" for name in names], ["num_steps", *[f"state_{i}" for i in range(1, states)]]
 
     def _states(self) -> list[_State]:
         if not self.param_list:
@@ -128,42 +121,49 @@ class Optimizer(ABC):
 
 
 class _Update:
-    """One step in the making: what there is, and what becomes of the parameters, in order."""
+    """One step in the making, in Relax's order and under its names: each parameter is taken out where it is used."""
 
-    __slots__ = ("_builder", "_dtype", "grads", "new_params", "num_steps", "params", "states")
+    __slots__ = ("_builder", "_gradients", "_optimizer", "_params", "_states", "new_params", "num_steps")
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        builder: BlockBuilder,
-        params: Sequence[Expr],
-        grads: Sequence[Expr],
-        states: Sequence[Expr],
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, builder: BlockBuilder, operands: Sequence[Var]) -> None:
         self._builder = builder
-        self._dtype = optimizer.dtype
-        self.params = params
-        self.grads = grads
-        self.num_steps = builder.emit(ops.add(states[0], 1), "num_steps_new")
-        self.states = states[1:]
+        self._optimizer = optimizer
+        self._params, self._gradients, self._states = operands
+        self.num_steps = builder.emit(ops.add(self.state(0, "num_steps"), 1), "num_steps_new")
         self.new_params: list[Expr] = []
 
-    def update(self, param: Expr) -> None:
-        """``param`` is the new value of the next parameter."""
-        self.new_params.append(self.emit(param))
+    def parameters(self) -> Iterator[tuple[str, Expr, Expr]]:
+        """The name of each parameter, its value and its gradient."""
+        for index, param in enumerate(self._optimizer.param_list):
+            name = param.name_hint
+            value = self.emit(TupleGetItem(self._params, index), name)
+            yield name, value, self.emit(TupleGetItem(self._gradients, index), f"{name}_grad")
 
-    def emit(self, value: Expr) -> Expr:
+    def state(self, index: int, name: str) -> Expr:
+        """State number ``index``."""
+        return self.emit(TupleGetItem(self._states, index), name)
+
+    def update(self, name: str, value: Expr) -> None:
+        """``value`` is the new value of the next parameter."""
+        self.new_params.append(self.emit(value, f"{name}_new"))
+
+    def emit(self, value: Expr, name: str = "") -> Expr:
         """``value`` bound to a variable of its own."""
-        return self._builder.emit(value)
+        return self._builder.emit(value, name)
 
     def scalar(self, value: Expr) -> Expr:
         """A float64 scalar in the dtype of the parameters."""
-        return self.emit(value if self._dtype == "float64" else ops.astype(value, self._dtype))
+        dtype = self._optimizer.dtype
+        return self.emit(value if dtype == "float64" else ops.astype(value, dtype))
+
+    def decayed(self, name: str, grad: Expr, param: Expr, weight_decay: float) -> Expr:
+        """The gradient of the loss with the L2 penalty ``weight_decay / 2 * param ** 2``."""
+        return self.emit(weight_decay * param + grad, f"{name}_grad_new") if weight_decay else grad
 
 
-def _decayed(grad: Expr, param: Expr, weight_decay: float) -> Expr:
-    """The gradient of the loss with the L2 penalty ``weight_decay / 2 * param ** 2``."""
-    return ops.add(grad, ops.multiply(param, weight_decay)) if weight_decay else grad
+def _rest(share: float) -> float:
+    """``1 - share`` of the number as it is written: 0.15 for 0.85."""
+    return float(1 - Decimal(str(share)))
 
 
 def _is_static(ty: TensorType) -> bool:
@@ -191,8 +191,8 @@ class SGD(Optimizer):
 
     def take_step(self, step: _Update) -> list[Expr]:
         """What one step does."""
-        for param, grad in zip(step.params, step.grads, strict=True):
-            step.update(param - _decayed(grad, param, self.weight_decay) * self.lr)
+        for name, param, grad in step.parameters():
+            step.update(name, param - self.lr * step.decayed(name, grad, param, self.weight_decay))
         return [step.num_steps]
 
 
@@ -226,12 +226,14 @@ class MomentumSGD(Optimizer):
     def take_step(self, step: _Update) -> list[Expr]:
         """What one step does."""
         velocities: list[Expr] = []
-        for param, grad, velocity in zip(step.params, step.grads, step.states, strict=True):
-            grad = _decayed(grad, param, self.weight_decay)
-            share = grad * (1.0 - self.dampening) if self.dampening else grad
-            velocities.append(step.emit(velocity * self.momentum + share))
-            direction = grad + velocities[-1] * self.momentum if self.nesterov else velocities[-1]
-            step.update(param - direction * self.lr)
+        for index, (name, param, grad) in enumerate(step.parameters(), 1):
+            velocity = step.state(index, f"{name}_v")
+            grad = step.decayed(name, grad, param, self.weight_decay)
+            share = _rest(self.dampening) * grad if self.dampening else grad
+            velocity = step.emit(self.momentum * velocity + share, f"{name}_v_new")
+            velocities.append(velocity)
+            direction = step.emit(grad + self.momentum * velocity, f"{name}_g_nest") if self.nesterov else velocity
+            step.update(name, param - self.lr * direction)
         return [step.num_steps, *velocities]
 
 
@@ -266,22 +268,28 @@ class Adam(Optimizer):
 
     def take_step(self, step: _Update) -> list[Expr]:
         """What one step does."""
-        powers = [step.emit(step.states[i] * beta) for i, beta in enumerate((self.beta1, self.beta2))]
+        betas = (self.beta1, self.beta2)
+        powers = [
+            step.emit(step.state(index, f"beta{index}_power") * beta, f"beta{index}_prod")
+            for index, beta in enumerate(betas, 1)
+        ]
         # The corrections belong to the step: worked out once, in float64, where 1 - beta ** n keeps its digits.
         rate = step.scalar(self.lr / (1.0 - powers[0]))
         root = step.scalar(ops.sqrt(1.0 - powers[1]))
-        count = len(step.params)
-        means, squares = step.states[2 : 2 + count], step.states[2 + count :]
         new_means: list[Expr] = []
         new_squares: list[Expr] = []
-        for param, grad, mean, square in zip(step.params, step.grads, means, squares, strict=True):
+        for index, (name, param, grad) in enumerate(step.parameters(), 3):
+            mean = step.state(index, f"{name}_m")
+            square = step.state(index + len(self.param_list), f"{name}_v")
             if self.decouples_decay:
                 param = param * (1.0 - self.lr * self.weight_decay)
             else:
-                grad = _decayed(grad, param, self.weight_decay)
-            new_means.append(step.emit(mean * self.beta1 + grad * (1.0 - self.beta1)))
-            new_squares.append(step.emit(square * self.beta2 + grad * grad * (1.0 - self.beta2)))
-            step.update(param - new_means[-1] * rate / (ops.sqrt(new_squares[-1]) / root + self.eps))
+                grad = step.decayed(name, grad, param, self.weight_decay)
+            mean = step.emit(self.beta1 * mean + _rest(self.beta1) * grad, f"{name}_m_new")
+            square = step.emit(self.beta2 * square + _rest(self.beta2) * (grad * grad), f"{name}_v_new")
+            step.update(name, param - mean * rate / (ops.sqrt(square) / root + self.eps))
+            new_means.append(mean)
+            new_squares.append(square)
         return [step.num_steps, *powers, *new_means, *new_squares]
 
 

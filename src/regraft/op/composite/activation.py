@@ -390,7 +390,7 @@ def _gelu_tanh_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | 
 def _silu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x = call.args[0]
     gate = sigmoid(x)
-    return [adjoint * gate * (x * (1.0 - gate) + 1.0)]
+    return [adjoint * (gate + output * (1.0 - gate))]
 
 
 @SOFTPLUS.define_gradient

@@ -24,11 +24,11 @@ from .loss import CROSS_ENTROPY_WITH_LOGITS, NLL_LOSS
 @CROSS_ENTROPY_WITH_LOGITS.define_gradient
 def _cross_entropy_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     predictions, labels = call.args
-    share = -adjoint
+    share = adjoint
     if known_rank(call, predictions, "predictions") > 1:
         batch = known_shape(call, predictions, "predictions")[0]
         share = share / count_of([batch], tensor_type(predictions).dtype)
-    return [share * labels, share * predictions]
+    return [-share * labels, -share * predictions]
 
 
 @NLL_LOSS.define_gradient

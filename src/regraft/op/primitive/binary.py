@@ -116,7 +116,7 @@ def _add_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
 
 def _subtract_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x1, x2 = call.args
-    return [collapse_to(adjoint, x1), -collapse_to(adjoint, x2)]
+    return [collapse_to(adjoint, x1), collapse_to(-adjoint, x2)]
 
 
 def _multiply_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
@@ -126,7 +126,7 @@ def _multiply_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | N
 
 def _divide_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x1, x2 = call.args
-    return [collapse_to(adjoint / x2, x1), -collapse_to(adjoint * output / x2, x2)]
+    return [collapse_to(adjoint / x2, x1), collapse_to(-adjoint * output / x2, x2)]
 
 
 def _mod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
@@ -140,8 +140,8 @@ def _power_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None
     base, exponent = call.args
     known = number_of(exponent)
     if known is not None:
-        slope = base * 2.0 if known == 2 else power(base, known - 1.0) * known
-        return [None if known == 0 else collapse_to(adjoint * slope, base), _exponent_share(call, output, adjoint)]
+        share = adjoint * (base * 2.0) if known == 2 else adjoint * exponent * power(base, exponent - 1.0)
+        return [None if known == 0 else collapse_to(share, base), _exponent_share(call, output, adjoint)]
     # x ** 0 is 1 everywhere, and 0 ** y is 0 for every y above 0: neither way is there a slope, nor 0 * inf.
     lower = where(equal(exponent, 0.0), 0.0, exponent - 1.0)
     return [collapse_to(adjoint * (exponent * power(base, lower)), base), _exponent_share(call, output, adjoint)]

@@ -1,7 +1,7 @@
 """The functions of mathematics, elementwise: roots, exponentials, trigonometry and their kin.
 
 All take one tensor of floating dtype and keep its type. Dtypes narrower than float32 are computed in float32 and
-rounded once. The functions are a table: each row declares an operator whole (meaning, slope, finiteness, text).
+rounded once. The functions are a table: each row declares an operator whole (meaning, gradient, finiteness, text).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 def _declare(
     name: str,
-    slope: Callable[[Expr, Expr], Expr],
+    share: Callable[[Expr, Expr, Expr], Expr],
     says: str,
     source: str,
     *,
@@ -50,9 +50,9 @@ def _declare(
 ) -> UnaryFunction:
     """An operator of this family, and the function that people call.
 
-    ``slope(x, output)`` is the derivative at each element. ``says`` and ``source`` make the first sentence of the text,
-    ``outside`` tells of elements outside of the domain. Without ``reference`` the operator means the array API
-    function of its name.
+    ``share(adjoint, x, output)`` is the adjoint times the derivative at each element. ``says`` and ``source`` make the
+    first sentence of the text, ``outside`` tells of elements outside of the domain. Without ``reference`` the operator
+    means the array API function of its name.
     """
     op = primitive(
         f"relax.{name}",
@@ -65,7 +65,7 @@ def _declare(
 
     @op.define_gradient
     def gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-        return [adjoint * slope(call.args[0], output)]
+        return [share(adjoint, call.args[0], output)]
 
     text = f"""{says}; follows ``{source}``.
 
@@ -91,67 +91,73 @@ def _sigmoid(xp: Any, x: Any) -> Any:
 
 acos = _declare(
     "acos",
-    lambda x, output: -rsqrt(1.0 - x * x),
+    lambda adjoint, x, output: adjoint * (-rsqrt(1.0 - x * x)),
     "The angle in radians, from 0 to π, whose cosine is each element",
     "numpy.acos",
     outside="NaN outside of -1 to 1.",
 )
 acosh = _declare(
     "acosh",
-    lambda x, output: rsqrt((x - 1.0) * (x + 1.0)),
+    lambda adjoint, x, output: adjoint * rsqrt((x - 1.0) * (x + 1.0)),
     "The non-negative number whose hyperbolic cosine is each element",
     "numpy.acosh",
     outside="NaN below 1.",
 )
 asin = _declare(
     "asin",
-    lambda x, output: rsqrt(1.0 - x * x),
+    lambda adjoint, x, output: adjoint * rsqrt(1.0 - x * x),
     "The angle in radians, from -π/2 to π/2, whose sine is each element",
     "numpy.asin",
     outside="NaN outside of -1 to 1.",
 )
 asinh = _declare(
     "asinh",
-    lambda x, output: rsqrt(x * x + 1.0),
+    lambda adjoint, x, output: adjoint * rsqrt(x * x + 1.0),
     "The number whose hyperbolic sine is each element",
     "numpy.asinh",
 )
 atan = _declare(
     "atan",
-    lambda x, output: 1.0 / (x * x + 1.0),
+    lambda adjoint, x, output: adjoint * (1.0 / (x * x + 1.0)),
     "The angle in radians, from -π/2 to π/2, whose tangent is each element",
     "numpy.atan",
 )
 atanh = _declare(
     "atanh",
-    lambda x, output: 1.0 / (1.0 - x * x),
+    lambda adjoint, x, output: adjoint * (1.0 / (1.0 - x * x)),
     "The number whose hyperbolic tangent is each element",
     "numpy.atanh",
     outside="Infinite at -1 and 1, NaN beyond.",
 )
 cos: UnaryFunction = _declare(
-    "cos", lambda x, output: -sin(x), "The cosine, in radians, of each element", "numpy.cos", finite=True
+    "cos",
+    lambda adjoint, x, output: -adjoint * sin(x),
+    "The cosine, in radians, of each element",
+    "numpy.cos",
+    finite=True,
 )
-cosh: UnaryFunction = _declare("cosh", lambda x, output: sinh(x), "The hyperbolic cosine of each element", "numpy.cosh")
+cosh: UnaryFunction = _declare(
+    "cosh", lambda adjoint, x, output: adjoint * sinh(x), "The hyperbolic cosine of each element", "numpy.cosh"
+)
 erf = _declare(
     "erf",
-    lambda x, output: exp(-(x * x)) * (2.0 / math.sqrt(math.pi)),
+    lambda adjoint, x, output: adjoint * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi))),
     "The error function ``2/√π · ∫ exp(-t²) dt`` from 0 to each element",
     "scipy.special.erf",
     reference=_erf,
     finite=True,
 )
-exp = _declare("exp", lambda x, output: output, "e to the power of each element", "numpy.exp")
+exp = _declare("exp", lambda adjoint, x, output: adjoint * output, "e to the power of each element", "numpy.exp")
 log = _declare(
     "log",
-    lambda x, output: 1.0 / x,
+    lambda adjoint, x, output: adjoint / x,
     "The natural logarithm of each element",
     "numpy.log",
     outside="-inf at 0, NaN below.",
 )
 rsqrt = _declare(
     "rsqrt",
-    lambda x, output: output * output * output * -0.5,
+    lambda adjoint, x, output: adjoint * (output * output * output * -0.5),
     "One over the square root of each element",
     "torch.rsqrt",
     outside="Infinite at 0, NaN below.",
@@ -159,28 +165,39 @@ rsqrt = _declare(
 )
 sigmoid = _declare(
     "sigmoid",
-    lambda x, output: output * (1.0 - output),
+    lambda adjoint, x, output: adjoint * output * (1.0 - output),
     "The logistic function ``1 / (1 + exp(-x))`` of each element",
     "scipy.special.expit",
     reference=_sigmoid,
     finite=True,
 )
 sin: UnaryFunction = _declare(
-    "sin", lambda x, output: cos(x), "The sine, in radians, of each element", "numpy.sin", finite=True
+    "sin",
+    lambda adjoint, x, output: adjoint * cos(x),
+    "The sine, in radians, of each element",
+    "numpy.sin",
+    finite=True,
 )
-sinh: UnaryFunction = _declare("sinh", lambda x, output: cosh(x), "The hyperbolic sine of each element", "numpy.sinh")
+sinh: UnaryFunction = _declare(
+    "sinh", lambda adjoint, x, output: adjoint * cosh(x), "The hyperbolic sine of each element", "numpy.sinh"
+)
 sqrt = _declare(
     "sqrt",
-    lambda x, output: 0.5 / output,
+    lambda adjoint, x, output: 0.5 * adjoint / output,
     "The square root of each element",
     "numpy.sqrt",
     outside="NaN below 0.",
     finite=True,
 )
-tan = _declare("tan", lambda x, output: output * output + 1.0, "The tangent, in radians, of each element", "numpy.tan")
+tan = _declare(
+    "tan",
+    lambda adjoint, x, output: adjoint * (output * output + 1.0),
+    "The tangent, in radians, of each element",
+    "numpy.tan",
+)
 tanh = _declare(
     "tanh",
-    lambda x, output: 1.0 - output * output,
+    lambda adjoint, x, output: adjoint * (1.0 - output * output),
     "The hyperbolic tangent of each element",
     "numpy.tanh",
     finite=True,

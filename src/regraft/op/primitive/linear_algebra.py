@@ -13,14 +13,14 @@ from ...ir.dtypes import as_optional_dtype
 from ...ir.expr import Expr, ShapeExpr
 from ...ir.op import Call, Op, Precision, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
-from ..adjoints import GradientError, collapse_to, converted_like, reshape_like, tensor_type
+from ..adjoints import GradientError, collapse_to, converted_like, tensor_type
 from ..costs import product_operations
 from ..row import primitive
 from ..rules import broadcast_dims, common_dtype, dtype_of_operands, format_dims, tensor_operand
 from ..semantics import dtype_name, product_in_dtype
 from .binary import add
 from .manipulate import permute_dims
-from .reshaping import expand_dims, reshape
+from .reshaping import expand_dims, reshape, squeeze
 
 __all__ = ["linear", "matmul", "outer"]
 
@@ -154,29 +154,33 @@ def _matmul_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | Non
             "give them with R.match_cast"
         )
     left, right = converted_like(x1, adjoint), converted_like(x2, adjoint)
-    if tensor_type(x2).ndim == 1:
-        right, adjoint = expand_dims(right, -1), expand_dims(adjoint, -1)
-    if tensor_type(x1).ndim == 1:
-        left, adjoint = expand_dims(left, 0), expand_dims(adjoint, -2)
-    shares = [matmul(adjoint, _transposed(right)), _right_share(left, right, adjoint)]
-    return [_product_share(share, side, x) for share, side, x in zip(shares, (left, right), (x1, x2), strict=True)]
+    is_row, is_column = tensor_type(x1).ndim == 1, tensor_type(x2).ndim == 1
+    if is_row and is_column:
+        return [converted_like(adjoint * right, x1), converted_like(adjoint * left, x2)]
+    if is_column:
+        adjoint = expand_dims(adjoint, -1)
+        left_share = matmul(adjoint, expand_dims(right, 0))
+        right_share = squeeze(_right_share(left, 2, adjoint), -1)
+    elif is_row:
+        adjoint = expand_dims(adjoint, -2)
+        left_share = matmul(adjoint, _transposed(right))
+        right_share = matmul(expand_dims(left, 1), adjoint)
+    else:
+        left_share = matmul(adjoint, _transposed(right))
+        right_share = _right_share(left, tensor_type(right).ndim, adjoint)
+    return [converted_like(collapse_to(left_share, x1), x1), converted_like(collapse_to(right_share, x2), x2)]
 
 
-def _right_share(left: Expr, right: Expr, adjoint: Expr) -> Expr:
-    """``left.T @ adjoint``; where one matrix serves a whole batch, as one product over all rows of the batch."""
+def _right_share(left: Expr, rank: int, adjoint: Expr) -> Expr:
+    """``left.T @ adjoint``; where one matrix, of ``rank`` 2, serves a whole batch, as one product over all rows."""
     rows, dims = tensor_type(left), tensor_type(adjoint).shape
-    if rows.shape is not None and dims is not None and rows.ndim > 2 and tensor_type(right).ndim == 2:
+    if rows.shape is not None and dims is not None and rows.ndim > 2 and rank == 2:
         count = dim_product(rows.shape[:-1])
         left, adjoint = (
             reshape(left, ShapeExpr([count, rows.shape[-1]])),
             reshape(adjoint, ShapeExpr([count, dims[-1]])),
         )
     return matmul(_transposed(left), adjoint)
-
-
-def _product_share(share: Expr, side: Expr, x: Expr) -> Expr:
-    """``share`` of the matrix ``side``, summed over the batches it was broadcast to, as one of the operand ``x``."""
-    return converted_like(reshape_like(collapse_to(share, side), x), x)
 
 
 @OUTER.define_gradient

@@ -206,13 +206,13 @@ def _per_element(call: Call, folded: Expr) -> Expr:
     x = call.args[0]
     ty = adjoints.tensor_type(x)
     axes: tuple[int, ...] | None = call.attrs.axis
-    wide = adjoints.widened(kept_axes(call, folded))
+    wide = adjoints.widened(folded)
     if ty.shape is None:
-        count = sum(adjoints.widened(adjoints.ones_of(x)), axes, keepdims=axes is not None)
+        count = sum(adjoints.widened(adjoints.ones_of(x)), axes, keepdims=call.attrs.keepdims)
     else:
         places = range(ty.ndim) if axes is None else axes
         count = adjoints.count_of([ty.shape[place] for place in places], adjoints.tensor_type(wide).dtype)
-    return adjoints.converted_like(wide / count, x)
+    return adjoints.converted_like(kept_axes(call, wide / count), x)
 
 
 def _sum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:

@@ -264,8 +264,13 @@ def _reshape_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | No
     return [adjoints.reshape_like(adjoint, call.args[0]), None]
 
 
-@FLATTEN.define_gradient
 @EXPAND_DIMS.define_gradient
+def _expand_dims_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    is_known = adjoints.tensor_type(adjoint).shape is not None
+    return [squeeze(adjoint, call.attrs.axis) if is_known else adjoints.reshape_like(adjoint, call.args[0])]
+
+
+@FLATTEN.define_gradient
 @SQUEEZE.define_gradient
 def _same_elements_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [adjoints.reshape_like(adjoint, call.args[0])]
