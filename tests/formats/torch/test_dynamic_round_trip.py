@@ -15,7 +15,7 @@ def _speech() -> torch.nn.Module:
     """Strided convolutions over samples, then rows split into heads: sizes that are divisions of divisions."""
     from transformers import HubertConfig, HubertModel
 
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 8}
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 8}
     convolutions = {"conv_dim": (8,) * 7, "num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2}
     return HubertModel(HubertConfig(**sizes, **convolutions))
 
@@ -28,9 +28,9 @@ class Flagged(torch.nn.Module):
         return {"out": -y if negate else y, "sum": y.sum()}
 
 
-LENGTH, HEIGHT = Dim("length", min=800, max=20000), Dim("height", min=2, max=9)
+BATCH, LENGTH, HEIGHT = Dim("batch", max=64), Dim("length", min=800, max=20000), Dim("height", min=2, max=9)
 CASES: list[tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any], Any, tuple[Any, ...]]] = [
-    (_speech(), (torch.randn(2, 1600),), {}, {"input_values": {1: LENGTH}}, (torch.randn(2, 2411),)),
+    (_speech(), (torch.randn(2, 1600),), {}, {"input_values": {0: BATCH, 1: LENGTH}}, (torch.randn(3, 2411),)),
     (
         Flagged(),
         (torch.randn(3, 8),),
