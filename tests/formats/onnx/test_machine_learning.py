@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from regraft.formats import UnsupportedOperatorError, from_onnx
 from tests.formats.onnx.single_node import assert_same, check_node, one_node, run_here, run_onnxruntime
@@ -142,3 +143,85 @@ def test_what_is_above_a_threshold_is_1() -> None:
     x = np.array([[0.5, 1.0, 1.5, np.nan]], np.float32)
     [found] = run_here(one_node("Binarizer", {"x": x}, domain=DOMAIN, threshold=1.0), {"x": x})
     np.testing.assert_array_equal(found, np.array([[0, 0, 1, 0]], np.float32))
+
+
+class _Trees:
+    """Ensembles drawn at random, in the form of opset 5 of ``ai.onnx.ml``."""
+
+    def __init__(self, seed: int, targets: int, dtype: type[np.floating[Any]]) -> None:
+        self.random = np.random.default_rng(seed)
+        self.targets, self.dtype = targets, dtype
+        self.rows: dict[str, list[Any]] = {name: [] for name in ("features", "splits", "modes", "missing")}
+        self.ways: dict[str, list[int]] = {name: [] for name in ("true", "trueleafs", "false", "falseleafs")}
+        self.members: dict[int, list[float]] = {}
+        self.leaves: list[tuple[int, float]] = []
+        self.roots = [self._branch(depth) for depth in (3, 2, 0)]
+
+    def _branch(self, depth: int) -> int:
+        place, draw = len(self.rows["modes"]), self.random
+        mode = int(draw.integers(0, 7))
+        for name, value in zip(
+            self.rows, (draw.integers(3), round(draw.normal(), 1), mode, draw.integers(2)), strict=True
+        ):
+            self.rows[name].append(value)
+        for way in self.ways.values():
+            way.append(0)
+        if mode == 6:
+            self.members[place] = sorted({float(value) for value in draw.integers(1, 5, 3)})
+        for side in ("true", "false"):
+            is_leaf = depth == 0 or draw.random() < 0.3
+            if is_leaf:
+                self.leaves.append((int(draw.integers(self.targets)), float(draw.normal())))
+            self.ways[side][place] = len(self.leaves) - 1 if is_leaf else self._branch(depth - 1)
+            self.ways[f"{side}leafs"][place] = int(is_leaf)
+        return place
+
+    def model(self, aggregate_function: int, with_missing: bool) -> onnx.ModelProto:
+        members = [value for place in sorted(self.members) for value in (*self.members[place], float("nan"))]
+        given = {
+            "n_targets": self.targets,
+            "aggregate_function": aggregate_function,
+            "tree_roots": self.roots,
+            "nodes_featureids": [int(value) for value in self.rows["features"]],
+            "nodes_splits": self._tensor(self.rows["splits"]),
+            "nodes_modes": numpy_helper.from_array(np.asarray(self.rows["modes"], np.uint8)),
+            "nodes_truenodeids": self.ways["true"],
+            "nodes_trueleafs": self.ways["trueleafs"],
+            "nodes_falsenodeids": self.ways["false"],
+            "nodes_falseleafs": self.ways["falseleafs"],
+            "leaf_targetids": [target for target, _ in self.leaves],
+            "leaf_weights": self._tensor([weight for _, weight in self.leaves]),
+        }
+        if members:
+            given["membership_values"] = self._tensor(members)
+        if with_missing:
+            given["nodes_missing_value_tracks_true"] = [int(value) for value in self.rows["missing"]]
+        node = helper.make_node("TreeEnsemble", ["x"], ["y"], domain="ai.onnx.ml", **given)
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype))
+        ports = [
+            helper.make_tensor_value_info(name, kind, ["n", size]) for name, size in (("x", 3), ("y", self.targets))
+        ]
+        graph = helper.make_graph([node], "g", ports[:1], ports[1:])
+        imports = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 5)]
+        return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+    def _tensor(self, values: list[float]) -> onnx.TensorProto:
+        return numpy_helper.from_array(np.asarray(values, self.dtype))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_ensembles_of_trees_give_the_values_of_the_reference_and_of_onnxruntime(seed: int) -> None:
+    targets, dtype = 1 + seed % 3, (np.float32, np.float64)[seed % 2]
+    trees = _Trees(seed, targets, dtype)
+    draw = np.random.default_rng(seed + 100)
+    x = np.round(draw.normal(size=(40, 3)), 1).astype(dtype)
+    x[draw.random(x.shape) < 0.4] = draw.integers(1, 5)
+    x[draw.random(x.shape) < 0.1] = np.nan
+    for aggregate in range(4):
+        model = trees.model(aggregate, seed % 4 > 1)
+        [found] = run_here(model, {"x": x})
+        [runtime] = run_onnxruntime(model, {"x": x})
+        np.testing.assert_allclose(found, runtime, rtol=1e-5, atol=1e-6)
+        if aggregate in (0, 1):
+            [reference] = ReferenceEvaluator(model).run(None, {"x": x})
+            np.testing.assert_allclose(found, reference, rtol=1e-5, atol=1e-6)

@@ -45,3 +45,13 @@ def test_old_slopes_stand_for_channels(opset: int) -> None:
     x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
     model = _model(opset, helper.make_node("PRelu", ["x", "slope"], ["y"]), slope=slope)
     assert_same(run_here(model, {"x": x}), [np.where(x < 0, slope[:, None] * x, x)])
+
+
+def test_a_function_may_be_of_another_opset_than_its_model() -> None:
+    body = [helper.make_node("Relu", ["a"], ["t"]), helper.make_node("Add", ["t", "a"], ["b"])]
+    function = helper.make_function("own", "Twice", ["a"], ["b"], body, [helper.make_opsetid("", 18)])
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Twice", ["x"], ["y"], domain="own")], "g", [x], [y])
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=9, functions=[function])
+    assert [node.op_type for node in rx.optimize(model).graph.node] == ["Relu", "Add"]

@@ -13,6 +13,7 @@ from onnx_ir.passes import common as passes
 from ...errors import ConvertError
 from ..carried import without_ends
 from ..external_data import check_external_data, read_proto
+from ..write.opsets import span_of
 from .old_opsets import in_readable_opset
 from .soundness import check_message
 from .sparse import with_dense_constants
@@ -45,10 +46,22 @@ def default_inputs(model: ir.Model) -> frozenset[str]:
 
 def inline_functions(model: ir.Model) -> None:
     """Write the functions of a model in place. Raises `ConvertError`."""
+    for function in model.functions.values():
+        _bring_to_opsets(function, model)
     try:
         passes.InlinePass()(model)
     except Exception as error:  # onnx-ir raises whatever its parts raise
         raise ConvertError(f"the functions of the model cannot be written in place: {error}") from error
+
+
+def _bring_to_opsets(function: ir.Function, model: ir.Model) -> None:
+    """Let a function be of the opsets of its model, as far as its nodes are the same operators there."""
+    for domain, version in tuple(function.opset_imports.items()):
+        wanted = model.opset_imports.setdefault(domain, version)
+        nodes = [node for node in ir.traversal.RecursiveGraphIterator(function) if node.domain == domain]
+        spans = [span_of(node, version) for node in nodes]
+        if wanted != version and all(span is not None and wanted in span for span in spans):
+            function.opset_imports[domain] = wanted
 
 
 def open_file(path: str, with_sequences: bool = False) -> tuple[ir.Model, str | None]:

@@ -1,8 +1,7 @@
-"""ONNX files that people ship: each through `optimize`, verified, and run on ONNX Runtime before and after.
+"""ONNX files that packages on the Python Package Index carry along: detectors, recognizers, classifiers, speech models.
 
-The files are those that packages on the Python Package Index carry along: detectors, recognizers, classifiers, speech
-models, from four exporters and opsets 9 to 21. They are downloaded into ``build/files`` once (some 350 MB; nothing is
-installed), at the versions named here. A run takes some minutes.
+They are of four exporters and opsets 9 to 21, and are downloaded into ``build/files`` once (some 350 MB; nothing is
+installed), at the versions named here.
 """
 
 from __future__ import annotations
@@ -14,12 +13,9 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple
 
-import regraft as rx
-from bench.bench_files import ROUNDS, nodes_of, times_of
-from bench.table import Table
-from regraft.ir import RegraftError
+import numpy as np
 
 PACKAGES: Final = (
     "basic-pitch==0.4.0",
@@ -51,6 +47,17 @@ FIXED: Final[dict[str, dict[str, int]]] = {
     "plcmos_v2.onnx": {"batch_size": 1},
 }
 """Sizes without which the rank of a value of the model is not known."""
+
+_SOUND: Final = np.random.default_rng(0).standard_normal((1, 16_000), np.float32)
+INPUTS: Final[dict[str, dict[str, np.ndarray]]] = {
+    "silero-vad/silero_vad.onnx": {
+        "input": _SOUND[:, :512],
+        "state": np.zeros((2, 1, 128), np.float32),
+        "sr": np.asarray(16_000),
+    },
+    "swift-f0/model.onnx": {"audio": _SOUND, "fmin": np.float32(50), "fmax": np.float32(900)},
+}
+"""Inputs of the models that take numbers of a meaning: rates and bounds."""
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "build" / "files"
 
@@ -86,32 +93,19 @@ def _models_in(archive: Path) -> Iterator[tuple[str, bytes]]:
                 yield member.name, content.read()
 
 
-def _row(path: Path, folder: Path) -> tuple[str | int | float, ...]:
-    fixed, result = FIXED.get(path.name, {}), folder / path.name
-    nodes, name = nodes_of(path), f"{path.parent.name.partition('==')[0]}: {path.stem}"
-    try:
-        rx.optimize(path, output=result, verify=True, fix=fixed)
-        before, after = times_of(path, result, fixed)
-    except RegraftError as error:
-        return name, f"{nodes:,}", "–", "–", "–", " ".join(str(error).split())[:160]
-    less = f"{(1 - after / before) * 100:+.0f} %"
-    note = ", ".join(f"{size}={number}" for size, number in fixed.items())
-    return name, f"{nodes:,} → {nodes_of(result):,}", before * 1e3, after * 1e3, less, note
+class File(NamedTuple):
+    """A file to optimize: what it is called, where it is, and what is said of its inputs."""
+
+    name: str
+    path: Path
+    fixed: dict[str, int]
+    inputs: dict[str, np.ndarray] | None
 
 
-def run() -> list[Table]:
-    """The table. Raises `OSError` where packages cannot be downloaded."""
-    rows: list[tuple[str | int | float, ...]] = []
-    with TemporaryDirectory() as folder:
-        for package in PACKAGES:
-            rows += [_row(path, Path(folder)) for path in sorted(_downloaded(package).glob("*.onnx"))]
-    return [
-        Table(
-            "ONNX files of packages, before and after optimize",
-            ("file", "nodes", "as shipped (ms)", "optimized (ms)", "less", "sizes fixed, or why not"),
-            tuple(rows),
-            "Each is optimized at the default level and verified: run on ONNX Runtime as it was shipped and as it was "
-            f"written, on the same random inputs. CPU time of one thread, the least of {ROUNDS} rounds in turns; ONNX "
-            "Runtime's own optimizations are on for both.",
-        )
-    ]
+def carried_files() -> Iterator[File]:
+    """The files. Raises `OSError` where packages cannot be downloaded."""
+    for package in PACKAGES:
+        for path in sorted(_downloaded(package).glob("*.onnx")):
+            name = f"{package.partition('==')[0]}: {path.stem}"
+            inputs = INPUTS.get(f"{package.partition('==')[0]}/{path.name}")
+            yield File(name, path, FIXED.get(path.name, {}), inputs)
