@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -45,6 +46,16 @@ from regraft.script import relax as R
 
 def tanh_of(x):
     return lambda _, found: R.nn.gelu_tanh(found[x])
+"""
+
+
+IDLE = """
+@R.function
+def main(x: R.Tensor(("n", 4), "float32")):
+    with R.dataflow():
+        y = R.tanh(x)
+        R.output(y)
+    return y
 """
 
 
@@ -143,3 +154,15 @@ def test_sequences_take_rules_and_functions_as_they_are() -> None:
     )
     with pytest.raises(transform.PassError, match="call the pass's name to make it"):
         transform.Sequential([transform.DeadCodeElimination])
+
+
+def test_a_rule_that_found_nothing_is_in_the_table_and_in_the_report(file: Path, tmp_path: Path) -> None:
+    model, output, report = tmp_path / "model.relax", tmp_path / "out.relax", tmp_path / "report.json"
+    rx.save_script(rx.IRModule({"main": rx.parse(IDLE)}), model)
+    done = invoke("optimize", model, "-o", output, "--rules", file, "--report", report)
+    assert done.exit_code == 0, done.output
+    assert "TwiceRelu" in done.stdout
+    assert "The rules found nothing in the model as it was read" in done.stdout
+    assert json.loads(report.read_text())["rules"] == ["exp of log", "gelu as tanh", "TwiceRelu"]
+    done = invoke("optimize", model, "-o", tmp_path / "other.relax")
+    assert "Rules" not in done.stdout

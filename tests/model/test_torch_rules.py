@@ -131,3 +131,18 @@ def test_functions_that_make_no_rule_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         rx.rule_from_torch(lambda x: x.exp(), after, examples, name="f", **options)
+
+
+def test_a_rule_of_torch_functions_says_how_far_values_may_change() -> None:
+    def exact(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.gelu(x)
+
+    def close(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.gelu(x, approximate="tanh")
+
+    examples = [torch.zeros(3, 5)]
+    rule = rx.rule_from_torch(exact, close, examples, loose=["sizes"], approximate=1e-2)
+    assert rule.approximate == 1e-2
+    assert check_rule(rule, examples=4, near_misses=2).rewrites
+    with pytest.raises(AssertionError, match="rule 'exact' is wrong"):
+        check_rule(rx.rule_from_torch(exact, close, examples, loose=["sizes"]), examples=10, near_misses=2)

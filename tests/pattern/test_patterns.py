@@ -331,15 +331,32 @@ def test_a_projection_pattern_sees_through_fields_of_fields_and_other_names() ->
     assert not matches(is_op("relax.exp")(~outer[0]), result)
 
 
-def test_a_bound_field_is_the_same_value_as_what_it_stands_for() -> None:
+def test_a_field_in_two_places_is_written_as_a_field_in_both_in_whatever_order() -> None:
     x, y = tensor("x"), tensor("y")
     field = is_tuple([wildcard(), wildcard()])[1]
-    assert matches(is_op("relax.subtract")(field, field), program([x, y], lambda b: _difference(b, x, y, y)))
-    assert not matches(is_op("relax.subtract")(field, field), program([x, y], lambda b: _difference(b, x, y, x)))
+    either = field | wildcard()
+
+    def fields(b: BlockBuilder) -> Expr:
+        whole = b.emit(Tuple([x, y]))
+        return op.subtract(b.emit(whole[1]), b.emit(whole[1]))
+
+    for pattern in (field, field.has_dtype("float32"), field & wildcard()):
+        assert matches(is_op("relax.subtract")(pattern, pattern), program([x, y], fields))
+        assert not matches(
+            is_op("relax.subtract")(pattern, pattern), program([x, y], lambda b: _difference(b, x, y, y))
+        )
+        assert not matches(is_op("relax.add")(pattern, pattern), program([x, y], lambda b: op.add(y, _field(b, x, y))))
+        assert not matches(is_op("relax.add")(pattern, pattern), program([x, y], lambda b: op.add(_field(b, x, y), y)))
+    assert matches(is_op("relax.subtract")(either, either), program([x, y], lambda b: _difference(b, x, y, y)))
+    assert matches(is_op("relax.subtract")(either, either), program([x, y], lambda b: op.subtract(y, _field(b, x, y))))
 
 
 def _difference(b: BlockBuilder, x: Var, y: Var, other: Var) -> Expr:
-    return op.subtract(b.emit(b.emit(Tuple([x, y]))[1]), other)
+    return op.subtract(_field(b, x, y), other)
+
+
+def _field(b: BlockBuilder, x: Var, y: Var) -> Expr:
+    return b.emit(b.emit(Tuple([x, y]))[1])
 
 
 # --- combinations and conditions

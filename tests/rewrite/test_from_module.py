@@ -562,3 +562,32 @@ def test_a_wrong_attribute_in_either_function_points_at_its_line() -> None:
             @R.function
             def replacement(x: R.Tensor(ndim=2)):
                 return x
+
+
+def test_a_rewriter_class_says_how_far_values_may_change() -> None:
+    @R.rewriter(approximate=1e-2)
+    class AsTanh:
+        @R.function
+        def pattern(x: R.Tensor):
+            return R.nn.gelu(x)
+
+        @R.function
+        def replacement(x: R.Tensor):
+            return R.nn.gelu_tanh(x)
+
+    assert (AsTanh.name, AsTanh.approximate) == ("AsTanh", 1e-2)
+    assert check_rule(AsTanh, examples=5, near_misses=3).rewrites
+    exact = Rule(AsTanh.pattern, AsTanh.rewriter, "exact")
+    with pytest.raises(AssertionError, match="rule 'exact' is wrong"):
+        check_rule(exact, examples=10, near_misses=3)
+    with pytest.raises(RewriteError, match=r"approximate=-1\.0; expected how far values may change"):
+
+        @R.rewriter(approximate=-1.0)
+        class Closer:
+            @R.function
+            def pattern(x: R.Tensor):
+                return R.nn.gelu(x)
+
+            @R.function
+            def replacement(x: R.Tensor):
+                return R.nn.gelu_tanh(x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import regraft as rx
@@ -233,3 +234,18 @@ def test_an_unknown_kind_of_check_is_refused() -> None:
     rule = Rule(is_op("relax.add")(x, x), lambda e, _: e)
     with pytest.raises(RewriteError, match="verify='types' is not known"):
         rule(squares, verify="types")
+
+
+def test_a_wrong_rule_is_found_where_small_weights_hide_its_error() -> None:
+    wrong = Rule(is_op("relax.nn.gelu")(x), lambda _, m: R.nn.gelu_tanh(m[x]), "gelu_tanh")
+    weights = rx.const(np.random.default_rng(0).normal(0, 0.01, (16, 8)).astype("float32"))
+    builder = rx.BlockBuilder()
+    rows = rx.Var("rows", rx.TensorType((4, 16), "float32"))
+    with builder.function("main", [rows]):
+        with builder.dataflow():
+            out = builder.emit_output(R.nn.gelu(builder.emit(R.matmul(R.tanh(rows), weights))))
+        builder.emit_func_output(out)
+    with pytest.raises(RewriteValueError, match="rule 'gelu_tanh' replaces"):
+        wrong(builder.get()["main"], verify="values")
+    right = Rule(is_op("relax.nn.gelu")(x), lambda _, m: m[x] * (R.erf(m[x] * 0.70710678) + 1.0) * 0.5, "by erf")
+    assert right(builder.get()["main"], verify="values").script().count("erf") == 1

@@ -204,12 +204,14 @@ def _show(made: OptimizationReport) -> None:
     )
     rewrites = Counter([step.rule for one in made.passes for step in one.rewrote])
     left = Counter([step.rule for one in made.passes for step in one.declined])
-    console.print_table(
-        "Rules",
-        ("rule", "rewrites", "left"),
-        [(name, str(rewrites[name]), str(left[name])) for name in dict.fromkeys((*rewrites, *left))],
-        numbers=2,
-    )
+    names = dict.fromkeys((*made.rules, *rewrites, *left))
+    if names:
+        rows = [(name, str(rewrites[name]), str(left[name])) for name in names]
+        console.print_table("Rules", ("rule", "rewrites", "left"), rows, numbers=2)
+    if made.rules and not any(name in rewrites or name in left for name in made.rules):
+        console.print_line(
+            "The rules found nothing in the model as it was read; regraft explain says where they stopped."
+        )
     if made.verification is not None:
         console.print_table(
             f"Verified against {made.verification.against}",

@@ -213,7 +213,7 @@ def optimize(
         with stages.stage("verifying"):
             return compare(opened, result, seed=seed, dims=dims, ranges=ranges, inputs=inputs, allowed=tolerance)
 
-    made = partial(_made, opened, done, measurement, lowered, stages)
+    made = partial(_made, opened, done, measurement, lowered, stages, _rules_first(chosen, rules))
     if written_to is None:
         with stages.stage("converting"):
             result = as_it_is(opened) if stays else as_source(opened, done.module)
@@ -313,12 +313,19 @@ def _check(
     _hand_over(reports, made(verification, sizes))
 
 
+def _rules_first(chosen: Sequential, rules: Rules | None) -> tuple[str, ...]:
+    """The names of the rules that `passes_for` put before the passes."""
+    first = chosen.passes[0] if rules is not None else None
+    return tuple(rule.name for rule in first.rules.rules()) if isinstance(first, RulePass) else ()
+
+
 def _made(
     opened: Model,
     done: Optimized,
     measurement: Measurement | None,
     lowered: Choice | None,
     stages: Stages,
+    rules: tuple[str, ...],
     verification: Verification | None,
     sizes: Mapping[str, int],
 ) -> OptimizationReport:
@@ -337,6 +344,7 @@ def _made(
         bytes_after=sum(sizes.values()) or constant_bytes(done.module),
         measurement=measurement,
         precision=None if lowered is None else lowered.report,
+        rules=rules,
     )
 
 

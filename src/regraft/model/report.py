@@ -25,6 +25,7 @@ class OptimizationReport(Shown):
     long each stage took; ``files`` the bytes of each file that was written, none for a model in memory.
     ``bytes_before`` and ``bytes_after`` are those of the model's files, of its weights for a model in memory;
     ``measurement`` says how fast it became, and ``precision`` in which precision, None where that was not asked for.
+    ``rules`` are the names of the rules that were asked for, whether they found anything or not.
     ``before`` and ``program`` are the model as it was read and as it was made, and ``tape`` what the passes told while
     they ran, rewrite by rewrite; these are no part of the JSON.
     """
@@ -43,6 +44,7 @@ class OptimizationReport(Shown):
     bytes_after: int = 0
     measurement: Measurement | None = None
     precision: PrecisionReport | None = None
+    rules: tuple[str, ...] = ()
 
     @property
     def total_seconds(self) -> float:
@@ -62,6 +64,7 @@ class OptimizationReport(Shown):
             "model": self.model,
             "ops_before": dict(self.ops_before),
             "ops_after": dict(self.ops_after),
+            "rules": list(self.rules),
             "passes": [_pass_to_dict(one) for one in self.passes],
             "verification": None if self.verification is None else _verification_to_dict(self.verification),
             "seconds": dict(self.seconds),

@@ -80,7 +80,7 @@ def _run(path: Path) -> ModuleType:
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
+        lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == module.__file__]
         where = f"{path}:{lines[-1]}" if lines else str(path)
         kind = "" if isinstance(error, RegraftError) else f"{type(error).__name__}: "
         raise UsageError(f"{where}: the file of rules fails: {kind}{error}") from error

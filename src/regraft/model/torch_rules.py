@@ -21,6 +21,7 @@ def rule_from_torch(
     *,
     name: str = "",
     loose: Iterable[str] = (),
+    approximate: float | None = None,
 ) -> Rule:
     """The rule that replaces what ``before`` computes by what ``after`` computes, both functions of tensors.
 
@@ -33,6 +34,7 @@ def rule_from_torch(
         loose: ``"sizes"``: each size of the examples over 1 stands for any size, equal ones where either function
             needs them equal; sizes that the functions compute follow. ``"dtypes"``: each dtype stands for any of its
             kind (floating point, integer), the same throughout.
+        approximate: how far the values may change, as part of the largest; see `Rule`.
 
     A program that was read from PyTorch has the operators that ``before`` becomes; for one of another source, look at
     ``from_torch(before)`` first. Raises `ConvertError` for functions that cannot be exported or read, and
@@ -52,4 +54,6 @@ def rule_from_torch(
             functions[which] = function_from_torch(function, examples, any_size="sizes" in asked)
         except ConvertError as error:
             raise ConvertError(f"rule {called!r}: {which}: {error}") from error
-    return rule_from_module(IRModule(functions), called, any_dtype="dtypes" in asked, may_ask_more=True)
+    return rule_from_module(
+        IRModule(functions), called, any_dtype="dtypes" in asked, may_ask_more=True, approximate=approximate
+    )

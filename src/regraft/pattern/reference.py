@@ -4,7 +4,8 @@ This is the definition of the pattern language. It tries everything, copies ever
 programs only; tests hold the matcher that runs (`matcher`) to give the same matches on random
 programs. It knows patterns, how operands resolve (`view`), and the language; nothing of how the other one works.
 
-A pattern that stands in several places means one value. A pattern inside a repeat means one value for each element,
+A pattern that stands in several places means one value, and where it asks for a field of a tuple, each place is written
+as such a field. A pattern inside a repeat means one value for each element,
 unless it is an operator, is listed in a repeat's ``shared``, or stands outside of repeats as well: then it means the
 same value for all.
 """
@@ -147,7 +148,7 @@ def _nothing_rejected_matches(known: Known, world: World) -> bool:
     for pattern, value, definitions, own in known.rejections:
         inner = world._replace(definitions=definitions)
         leaves = {p: found for p, found in {**known.leaves, **own}.items() if found is not None}
-        start = known._replace(leaves=leaves, rejections=())
+        start = known._replace(leaves=leaves, shown={**leaves, **known.shown}, rejections=())
         if any(_nothing_rejected_matches(found, inner) for found in _ways(pattern, value, start, inner)):
             return False
     return True
@@ -157,7 +158,7 @@ def _ways(pattern: DFPattern, operand: Expr, known: Known, world: World) -> Iter
     """Each way in which ``operand``, as it is written, matches ``pattern`` and agrees with what is known."""
     leaf = resolve(world.definitions, operand)
     if pattern in known.leaves:
-        if same_value(world.definitions, leaf, known.leaves[pattern]):
+        if same_value(world.definitions, leaf, known.leaves[pattern]) and _written_so(pattern, operand, known, world):
             yield known
         return
     bound = definition(world.definitions, leaf)
@@ -213,6 +214,29 @@ def _ways(pattern: DFPattern, operand: Expr, known: Known, world: World) -> Iter
         case _:
             if _is_leaf_of(pattern, leaf, bound, world.definitions):
                 yield known.bind(pattern, leaf, leaf)
+
+
+def _written_so(pattern: DFPattern, operand: Expr, known: Known, world: World) -> bool:
+    """Whether ``operand``, of the value that ``pattern`` stands for, is written as the projections that it asks for."""
+    match pattern:
+        case TupleGetItemPattern():
+            return any(
+                same_value(world.definitions, resolve(world.definitions, item.tuple_value), known.leaves[pattern.tuple])
+                and _written_so(pattern.tuple, item.tuple_value, known, world)
+                for item in projections(world.definitions, operand)
+                if pattern.index in (None, item.index)
+            )
+        case OrPattern():
+            sides = [side for side in (pattern.left, pattern.right) if side in known.leaves]
+            leaf = resolve(world.definitions, operand)
+            taken = [side for side in sides if same_value(world.definitions, leaf, known.leaves[side])]
+            return any(_written_so(side, operand, known, world) for side in taken)
+        case AndPattern():
+            return all(_written_so(side, operand, known, world) for side in (pattern.left, pattern.right))
+        case TypePattern() | ShapePattern() | DataTypePattern() | AttrPattern() | UsersPattern():
+            return _written_so(pattern.pattern, operand, known, world)
+        case _:
+            return True
 
 
 def _is_leaf_of(pattern: DFPattern, leaf: Expr, bound: Expr, definitions: Definitions) -> bool:

@@ -7,8 +7,8 @@ types are those of the program at hand, not those of the annotations. Size varia
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, overload
 
 from ..ir.dims import Dim, SymExpr, SymVar, match_dim, substitute
 from ..ir.dtypes import is_float, is_integer, numpy_dtype
@@ -40,15 +40,34 @@ from .rules import Rule
 _FUNCTIONS = ("pattern", "replacement")
 
 
-def rewriter(cls: type) -> Rule:
+@overload
+def rewriter(cls: type, /) -> Rule: ...
+@overload
+def rewriter(*, approximate: float | None = None) -> Callable[[type], Rule]: ...
+def rewriter(cls: type | None = None, /, *, approximate: float | None = None) -> Rule | Callable[[type], Rule]:
     """``@R.rewriter``: the decorated class, with functions ``pattern`` and ``replacement``, as a rule of its name.
 
-    See `rule_from_module`. Raises `ParseError` and `RewriteError`.
+    ``@R.rewriter(approximate=1e-3)`` also says how far values may change; see `Rule`. See `rule_from_module`. Raises
+    `ParseError` and `RewriteError`.
     """
+
+    def decorate(decorated: type) -> Rule:
+        module = read_module(decorated, calling_frame(0), "@R.rewriter")
+        return rule_from_module(module, decorated.__name__, approximate=approximate)
+
+    if cls is None:
+        return decorate
     return rule_from_module(read_module(cls, calling_frame(0), "@R.rewriter"), cls.__name__)
 
 
-def rule_from_module(mod: IRModule, name: str = "rule", *, any_dtype: bool = False, may_ask_more: bool = False) -> Rule:
+def rule_from_module(
+    mod: IRModule,
+    name: str = "rule",
+    *,
+    any_dtype: bool = False,
+    may_ask_more: bool = False,
+    approximate: float | None = None,
+) -> Rule:
     """The rule that replaces what the function ``pattern`` of ``mod`` computes by what ``replacement`` computes.
 
     Both take the same parameters and return the same number of values. A parameter stands for any value that is
@@ -58,6 +77,7 @@ def rule_from_module(mod: IRModule, name: str = "rule", *, any_dtype: bool = Fal
     match is declined. ``any_dtype``: each dtype of the parameters stands for any of its kind, the same throughout, and
     constants of one number match in every dtype. ``may_ask_more``: the parameters of ``replacement`` may be of narrower
     types than those of ``pattern``; a match whose values are not certainly of these types is declined.
+    ``approximate``: how far values may change, see `Rule`.
 
     Raises `RewriteError` when the two functions make no rule. Cost: linear in the two functions.
     """
@@ -73,8 +93,8 @@ def rule_from_module(mod: IRModule, name: str = "rule", *, any_dtype: bool = Fal
         outputs = writer.outputs()
     form = _Form(pattern, replacement, None if may_ask_more else given, writer, outputs)
     if len(outputs) > 1:
-        return Rule(context, form.rewrite_bindings, name)
-    return Rule(outputs[0], form.rewrite_value, name)
+        return Rule(context, form.rewrite_bindings, name, approximate=approximate)
+    return Rule(outputs[0], form.rewrite_value, name, approximate=approximate)
 
 
 # --- reading the two functions

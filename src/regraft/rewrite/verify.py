@@ -2,14 +2,16 @@
 
 What the match computes is recomputed from what its wildcards stand for, so that what its pattern demands (``t`` is
 ``relu(x)``) holds on the inputs too. Where the two sides disagree, the values are computed once more from the
-parameters on: a rule may know more about its operands than its pattern says.
+parameters on: a rule may know more about its operands than its pattern says. Small weights make small values, on which
+a wrong rule may agree by chance (``gelu`` is nearly its own approximation there), so where the match has one operand,
+which is small and signed, it is made larger for a last comparison. Several operands may be what they are together.
 """
 
 from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from math import prod
+from math import floor, log2, prod
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -71,7 +73,7 @@ def check_values(
     ``written`` are the replacements as the rule gave them, for the message. ``definitions`` are the bindings before
     the edit, with those that it adds; ``computed`` are the variables that the match computes. Returns None when the
     values agreed, or why they could not be compared. Cost: running the match and the replacement, at most twice,
-    over at most some millions of elements.
+    over at most some millions of elements; three times where the sides disagree.
     """
     inside = {*computed, *old}
 
@@ -82,7 +84,7 @@ def check_values(
     found = check.run(outside)
     if not isinstance(found, tuple):
         return found
-    if check.run(lambda _var, _value: False) is None:
+    if check.run(lambda _var, _value: False) is None and not isinstance(check.run_larger(outside), tuple):
         return None
     var, why = found
     raise RewriteValueError(
@@ -105,6 +107,7 @@ class _Check:
     ) -> None:
         self.old = old
         self.approximate = approximate
+        self.computed: list[Evaluator] = []
         bound = cast("MutableMapping[Var, Expr]", definitions)
         self.before = ChainMap(dict(old), bound)
         self.after = ChainMap(dict(new), bound)
@@ -116,6 +119,7 @@ class _Check:
         """None if the sides agree; the variable and how they differ; or why that cannot be said."""
         agreed = 0
         reason = ""
+        self.computed = []
         for trial in _TRIALS:
             try:
                 found = self._try(trial, is_input)
@@ -132,19 +136,56 @@ class _Check:
                 return None
         return None if agreed else reason
 
+    def run_larger(self, is_input: Callable[[Var, Expr], bool]) -> tuple[Var, str] | str | None:
+        """`run` on what the last run computed for the operand, if it is one, made larger where it came out small."""
+        if not self.computed:
+            return None
+        values, sizes = self.computed[0].values, self.computed[0].sizes
+        operands: set[Var] = set()
+
+        def draw(var: Var) -> Any:
+            if var not in self.before:
+                return values[var]
+            operands.add(var)
+            return _larger(values[var])
+
+        try:
+            before = Evaluator(self.before, draw, sizes.__getitem__, is_input)
+            found = self._compare(before, lambda var, value: var in values and is_input(var, value))
+        except Exception as error:
+            return _told(error)
+        return found if len(operands) == 1 else None
+
     def _try(self, trial: _Trial, is_input: Callable[[Var, Expr], bool]) -> tuple[Var, str] | None:
         random = np.random.default_rng(trial.seed)
-        inputs: dict[Var, Any] = {}
 
         def draw(var: Var) -> Any:
             _check_size(var, before)
-            inputs[var] = random_value(var.ty, before.size, random, trial.whole)
-            return inputs[var]
+            return random_value(var.ty, before.size, random, trial.whole)
 
         draw_size = DrawnSizes(self.taken, trial.seed, divisible=trial.divisible).draw
         before = Evaluator(self.before, draw, draw_size, is_input)
+        found = self._compare(before)
+        if found is None:
+            self.computed.append(before)
+        return found
+
+    def _compare(
+        self, before: Evaluator, is_input: Callable[[Var, Expr], bool] = lambda _var, _value: False
+    ) -> tuple[Var, str] | None:
+        """How the sides differ on the inputs that ``before`` draws, which both are given.
+
+        What else the replacement needs is computed, but for what ``is_input`` says.
+        """
+        draw, inputs = before.draw, dict[Var, Any]()
+
+        def kept(var: Var) -> Any:
+            inputs[var] = draw(var)
+            return inputs[var]
+
+        before.draw = kept
         expected = {var: before.value(var) for var in self.old}
-        after = Evaluator(self.after, draw, draw_size)
+        after = Evaluator(self.after, kept, before.draw_size, is_input)
         after.values.update(inputs)
         after.sizes = before.sizes
         for var, want in expected.items():
@@ -158,6 +199,19 @@ class _Check:
             if found is not None:
                 return var, found.text
         return None
+
+
+def _larger(value: Any) -> Any:
+    """``value`` times a power of two that spreads it to about 1, if it is small and of both signs; else as it is."""
+    if isinstance(value, tuple):
+        return tuple([_larger(one) for one in cast("tuple[Any, ...]", value)])
+    array: Any = value
+    if not isinstance(value, np.ndarray) or array.dtype.kind != "f" or not np.isfinite(array).all():
+        return array
+    spread = float(array.std()) if array.size > 1 else 0.0
+    if not 0 < spread < 0.5 or abs(float(array.mean())) > spread:
+        return array
+    return array * array.dtype.type(2.0 ** -floor(log2(spread)))
 
 
 def _check_size(var: Var, sizes: Evaluator) -> None:

@@ -53,7 +53,11 @@ FuncType = Callable
 
 if _typing.TYPE_CHECKING:
 
-    def rewriter(cls: builtins.type, /) -> _typing.Any:
+    @_typing.overload
+    def rewriter(cls: builtins.type, /) -> _typing.Any: ...
+    @_typing.overload
+    def rewriter(*, approximate: float | None = None) -> _typing.Callable[[builtins.type], _typing.Any]: ...
+    def rewriter(cls: builtins.type | None = None, /, *, approximate: float | None = None) -> _typing.Any:
         """The rule that a class of two functions is: `regraft.rewrite.from_module.rewriter`."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ...analysis.values import Definitions, definition, projections, resolve, same_value
-from ...ir.expr import ShapeExpr, Tuple
+from ...ir.expr import Expr, ShapeExpr, Tuple
 from ...ir.op import Call, Op
 from ...ir.program import Function, If, VarBinding
 from ...ir.types import ShapeType, bind_type
@@ -328,13 +328,16 @@ def _differ(args: Sequence[DFPattern]) -> bool:
 def _looked_up(step: Step) -> Step:
     """``step`` of a pattern that may be met again: then the value has to be the same."""
     pattern, first, why_first = step.pattern, step.run, step.why
+    asks_how = _asks_how_it_is_written(pattern)
 
     def run(search: Search, goal: Goal) -> Goals:
         known = search.bound.get(pattern)
         if known is None:
             return first(search, goal)
         leaf = resolve(search.definitions, goal[1])
-        return goal[2] if leaf is known[0] or same_value(search.definitions, leaf, known[0]) else FAILED
+        if leaf is not known[0] and not same_value(search.definitions, leaf, known[0]):
+            return FAILED
+        return FAILED if asks_how and not _is_written_so(pattern, goal[1], search) else goal[2]
 
     def why(search: Search, goal: Goal) -> reasons.Reason:
         known = search.bound.get(pattern)
@@ -344,6 +347,42 @@ def _looked_up(step: Step) -> Step:
         return why_first(search, goal)
 
     return Step(pattern, run, why)
+
+
+def _asks_how_it_is_written(pattern: DFPattern) -> bool:
+    """Whether a value may match in one place and not in another, since it is written as a field of a tuple in one."""
+    match pattern:
+        case TupleGetItemPattern():
+            return True
+        case OrPattern() | AndPattern():
+            return _asks_how_it_is_written(pattern.left) or _asks_how_it_is_written(pattern.right)
+        case ConstrainedPattern():
+            return _asks_how_it_is_written(pattern.pattern)
+        case _:
+            return False
+
+
+def _is_written_so(pattern: DFPattern, operand: Expr, search: Search) -> bool:
+    """Whether ``operand``, of the value that ``pattern`` is bound to, goes by the projections that it asks for."""
+    definitions, bound = search.definitions, search.bound
+
+    def is_bound_to(part: DFPattern, value: Expr) -> bool:
+        return part in bound and same_value(definitions, resolve(definitions, value), bound[part][0])
+
+    match pattern:
+        case TupleGetItemPattern():
+            items = [one for one in projections(definitions, operand) if pattern.index in (None, one.index)]
+            tuples = [one.tuple_value for one in items if is_bound_to(pattern.tuple, one.tuple_value)]
+            return any(_is_written_so(pattern.tuple, one, search) for one in tuples)
+        case OrPattern():
+            sides = [side for side in (pattern.left, pattern.right) if is_bound_to(side, operand)]
+            return any(_is_written_so(side, operand, search) for side in sides)
+        case AndPattern():
+            return all(_is_written_so(side, operand, search) for side in (pattern.left, pattern.right))
+        case ConstrainedPattern():
+            return _is_written_so(pattern.pattern, operand, search)
+        case _:
+            return True
 
 
 def _copy(outer: DFPattern, inner: DFPattern) -> Step:
