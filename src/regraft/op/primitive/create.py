@@ -17,7 +17,7 @@ from ...ir.expr import Expr, PrimValue, const
 from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, PrimType, TensorType, Type
 from .. import adjoints
-from ..row import primitive
+from ..row import primitive, published
 from ..rules import (
     array_operand,
     as_dtype_attribute,
@@ -130,100 +130,62 @@ def _like_type(call: Call) -> Type:
     return x if call.attrs.dtype is None else x.with_dtype(call.attrs.dtype)
 
 
-def _zeros(xp: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    return xp.zeros(shape, dtype=namespace_dtype(xp, dtype))
+def _constant(name: str, number: int):
+    """``zeros`` or ``ones``."""
 
+    def reference(xp: Any, shape: tuple[int, ...], dtype: str) -> Any:
+        return getattr(xp, name)(shape, dtype=namespace_dtype(xp, dtype))
 
-def _zeros_like(xp: Any, x: Any, dtype: str | None) -> Any:
-    return xp.zeros_like(x, dtype=namespace_dtype(xp, dtype or dtype_name(x.dtype)))
+    op = Op(
+        f"relax.{name}",
+        ("shape",),
+        {"dtype": REQUIRED},
+        infer=_shaped_type,
+        reference=reference,
+        traits=(Trait.STOPS_GRADIENT,),
+        finite=True,
+    )
 
+    def function(shape: _Shape, dtype: Any) -> Call:
+        return op(as_shape_expr(shape, op.name), dtype=as_dtype_attribute(dtype, op.name))
 
-def _ones(xp: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    return xp.ones(shape, dtype=namespace_dtype(xp, dtype))
-
-
-def _ones_like(xp: Any, x: Any, dtype: str | None) -> Any:
-    return xp.ones_like(x, dtype=namespace_dtype(xp, dtype or dtype_name(x.dtype)))
-
-
-ZEROS = Op(
-    "relax.zeros",
-    ("shape",),
-    {"dtype": REQUIRED},
-    infer=_shaped_type,
-    reference=_zeros,
-    traits=(Trait.STOPS_GRADIENT,),
-    finite=True,
-)
-
-
-def zeros(shape: _Shape, dtype: Any) -> Call:
-    """A tensor of ``shape`` that holds 0 everywhere; follows ``numpy.zeros``.
+    text = f"""A tensor of ``shape`` that holds {number} everywhere; follows ``numpy.{name}``.
 
     Operands: ``shape``, sizes or an expression of a shape. Attributes: ``dtype``.
     Raises `OpTypeError` for an operand that is no shape, or no dtype.
     """
-    return ZEROS(as_shape_expr(shape, "relax.zeros"), dtype=as_dtype_attribute(dtype, "relax.zeros"))
+    return published(function, op, text)
 
 
-ZEROS_LIKE = Op(
-    "relax.zeros_like",
-    ("x",),
-    {"dtype": None},
-    infer=_like_type,
-    reference=_zeros_like,
-    traits=(Trait.STOPS_GRADIENT,),
-    finite=True,
-)
+def _constant_like(name: str, number: int):
+    """``zeros_like`` or ``ones_like``."""
 
+    def reference(xp: Any, x: Any, dtype: str | None) -> Any:
+        return getattr(xp, name)(x, dtype=namespace_dtype(xp, dtype or dtype_name(x.dtype)))
 
-def zeros_like(x: Expr, dtype: Any = None) -> Call:
-    """A tensor of the shape of ``x`` that holds 0 everywhere; follows ``numpy.zeros_like``.
+    op = Op(
+        f"relax.{name}",
+        ("x",),
+        {"dtype": None},
+        infer=_like_type,
+        reference=reference,
+        traits=(Trait.STOPS_GRADIENT,),
+        finite=True,
+    )
 
-    Operands: ``x``, any tensor. Attributes: ``dtype``; None: that of ``x``. Raises `OpTypeError` for no
-    tensor.
-    """
-    return ZEROS_LIKE(x, dtype=as_dtype_attribute(dtype, "relax.zeros_like"))
+    def function(x: Expr, dtype: Any = None) -> Call:
+        return op(x, dtype=as_dtype_attribute(dtype, op.name))
 
-
-ONES = Op(
-    "relax.ones",
-    ("shape",),
-    {"dtype": REQUIRED},
-    infer=_shaped_type,
-    reference=_ones,
-    traits=(Trait.STOPS_GRADIENT,),
-    finite=True,
-)
-
-
-def ones(shape: _Shape, dtype: Any) -> Call:
-    """A tensor of ``shape`` that holds 1 everywhere; follows ``numpy.ones``.
-
-    Operands: ``shape``, sizes or an expression of a shape. Attributes: ``dtype``.
-    Raises `OpTypeError` for an operand that is no shape, or no dtype.
-    """
-    return ONES(as_shape_expr(shape, "relax.ones"), dtype=as_dtype_attribute(dtype, "relax.ones"))
-
-
-ONES_LIKE = Op(
-    "relax.ones_like",
-    ("x",),
-    {"dtype": None},
-    infer=_like_type,
-    reference=_ones_like,
-    traits=(Trait.STOPS_GRADIENT,),
-    finite=True,
-)
-
-
-def ones_like(x: Expr, dtype: Any = None) -> Call:
-    """A tensor of the shape of ``x`` that holds 1 everywhere; follows ``numpy.ones_like``.
+    text = f"""A tensor of the shape of ``x`` that holds {number} everywhere; follows ``numpy.{name}``.
 
     Operands: ``x``, any tensor. Attributes: ``dtype``; None: that of ``x``. Raises `OpTypeError` for no
     tensor.
     """
-    return ONES_LIKE(x, dtype=as_dtype_attribute(dtype, "relax.ones_like"))
+    return published(function, op, text)
+
+
+zeros, ones = _constant("zeros", 0), _constant("ones", 1)
+zeros_like, ones_like = _constant_like("zeros_like", 0), _constant_like("ones_like", 1)
 
 
 # --- ranges and windows

@@ -10,15 +10,12 @@ from typing import Any
 from ...ir.expr import Expr
 from ...ir.op import Call, Reference, Trait, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, Type
-from ..row import primitive
+from ..row import primitive, published
 from ..rules import as_optional_int, common_dtype, require_ordered, tensor_operand
 from ..semantics import cast, sort_keys
 from .reduction import reduced_type, require_elements
 
 __all__ = ["argmax", "argmin", "bucketize"]
-
-_SCHEMA: dict[str, Any] = {"axis": None, "keepdims": False}
-_TRAITS = (Trait.REDUCTION, Trait.STOPS_GRADIENT)
 
 
 # --- greatest and smallest
@@ -42,34 +39,26 @@ def _place(name: str) -> Reference:
     return reference
 
 
-ARGMAX = primitive("relax.argmax", ("x",), _SCHEMA, infer=_place_type, reference=_place("argmax"), traits=_TRAITS)
+def _search(name: str, which: str):
+    """``argmax`` or ``argmin``."""
+    schema = {"axis": None, "keepdims": False}
+    traits = (Trait.REDUCTION, Trait.STOPS_GRADIENT)
+    op = primitive(f"relax.{name}", ("x",), schema, infer=_place_type, reference=_place(name), traits=traits)
 
+    def function(x: Expr, axis: int | None = None, keepdims: bool = False) -> Call:
+        return op(x, axis=as_optional_int(axis, op.name, "axis"), keepdims=bool(keepdims))
 
-def argmax(x: Expr, axis: int | None = None, keepdims: bool = False) -> Call:
-    """Where the greatest element stands along ``axis``: the first of equal ones, or the first NaN.
+    text = f"""The place of the {which} element along ``axis``: the first of equal ones, or the first NaN.
 
-    Follows ``numpy.argmax``. Operands: ``x``, a tensor of real numbers or bool. Attributes: ``axis``, None:
+    Follows ``numpy.{name}``. Operands: ``x``, a tensor of real numbers or bool. Attributes: ``axis``, None:
     counted over all elements in row-major order; ``keepdims``, whether the axis stays, of size 1. Result:
     int64.
     Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or one of no elements.
     """
-    axis = as_optional_int(axis, "relax.argmax", "axis")
-    return ARGMAX(x, axis=axis, keepdims=bool(keepdims))
+    return published(function, op, text)
 
 
-ARGMIN = primitive("relax.argmin", ("x",), _SCHEMA, infer=_place_type, reference=_place("argmin"), traits=_TRAITS)
-
-
-def argmin(x: Expr, axis: int | None = None, keepdims: bool = False) -> Call:
-    """Where the smallest element stands along ``axis``: the first of equal ones, or the first NaN.
-
-    Follows ``numpy.argmin``. Operands: ``x``, a tensor of real numbers or bool. Attributes: ``axis``, None:
-    counted over all elements in row-major order; ``keepdims``, whether the axis stays, of size 1. Result:
-    int64.
-    Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or one of no elements.
-    """
-    axis = as_optional_int(axis, "relax.argmin", "axis")
-    return ARGMIN(x, axis=axis, keepdims=bool(keepdims))
+argmax, argmin = _search("argmax", "greatest"), _search("argmin", "smallest")
 
 
 # --- among sorted values
