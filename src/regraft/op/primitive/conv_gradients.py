@@ -132,26 +132,33 @@ def _grouped_as_batch(call: Call, value: Expr, layout: str, groups: int, spatial
     return reshape(value, [deep, groups * batch, *sizes])
 
 
-def _convolution_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+def _data_share(call: Call, adjoint: Expr, back: Op, **options: Any) -> Expr:
+    """The share of the data: the adjoint through ``back``, the convolution that goes the other way, and cut to size."""
     (data, weight), attrs = call.args, call.attrs
-    rank = len(attrs.strides)
-    spatial = SPATIAL[rank - 1]
-    sizes = _dims(call, data, "data", attrs.data_layout, spatial)
-    kernel = _dims(call, weight, "weight", attrs.kernel_layout, spatial)
-    share = _TRANSPOSED[rank - 1](
+    spatial = SPATIAL[len(attrs.strides) - 1]
+    share = back(
         adjoint,
         weight,
         strides=attrs.strides,
         padding=attrs.padding,
-        output_padding=_left_over(attrs, sizes, kernel),
         dilation=attrs.dilation,
         groups=attrs.groups,
         data_layout=attrs.out_layout,
         kernel_layout=_renamed(attrs.kernel_layout, "OI", "IO"),
         out_layout=attrs.data_layout,
         out_dtype=_out_dtype(data, adjoint, weight),
+        **options,
     )
-    share = _cut_to(share, attrs.data_layout, dict(zip(spatial, sizes, strict=True)))
+    sizes = _dims(call, data, "data", attrs.data_layout, spatial)
+    return _cut_to(share, attrs.data_layout, dict(zip(spatial, sizes, strict=True)))
+
+
+def _convolution_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    (data, weight), attrs = call.args, call.attrs
+    rank = len(attrs.strides)
+    sizes = _dims(call, data, "data", attrs.data_layout, SPATIAL[rank - 1])
+    kernel = _dims(call, weight, "weight", attrs.kernel_layout, SPATIAL[rank - 1])
+    share = _data_share(call, adjoint, _TRANSPOSED[rank - 1], output_padding=_left_over(attrs, sizes, kernel))
     return [share, _kernel_share(call, data, attrs.data_layout, adjoint, attrs.out_layout, "OI")]
 
 
@@ -166,23 +173,8 @@ def _left_over(attrs: Any, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> tuple
 
 
 def _transposed_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    (data, weight), attrs = call.args, call.attrs
-    rank = len(attrs.strides)
-    spatial = SPATIAL[rank - 1]
-    sizes = _dims(call, data, "data", attrs.data_layout, spatial)
-    share = _CONVOLUTIONS[rank - 1](
-        adjoint,
-        weight,
-        strides=attrs.strides,
-        padding=attrs.padding,
-        dilation=attrs.dilation,
-        groups=attrs.groups,
-        data_layout=attrs.out_layout,
-        kernel_layout=_renamed(attrs.kernel_layout, "OI", "IO"),
-        out_layout=attrs.data_layout,
-        out_dtype=_out_dtype(data, adjoint, weight),
-    )
-    share = _cut_to(share, attrs.data_layout, dict(zip(spatial, sizes, strict=True)))
+    data, attrs = call.args[0], call.attrs
+    share = _data_share(call, adjoint, _CONVOLUTIONS[len(attrs.strides) - 1])
     return [share, _kernel_share(call, adjoint, attrs.out_layout, data, attrs.data_layout, "IO")]
 
 

@@ -1,54 +1,24 @@
 """How each operator of ONNX is read, by family; importing this fills `importing.IMPORTERS`."""
 
-from typing import Final
-
-from . import (
-    bits,
-    control_flow,
-    convolution,
-    deformable,
-    elementwise,
-    indexing,
-    linear_algebra,
-    loops,
-    machine_learning,
-    normalization,
-    optionals,
-    recurrent,
-    reduction,
-    refused,
-    resize,
-    sequences,
-    shaping,
-    signal,
-    trees,
-    vision,
-)
-from .partial_sizes import partial_sizes
-from .size_arithmetic import on_sizes
-
-FAMILIES: Final = (
-    bits,
-    control_flow,
-    convolution,
-    deformable,
-    elementwise,
-    indexing,
-    linear_algebra,
-    loops,
-    machine_learning,
-    normalization,
-    optionals,
-    recurrent,
-    reduction,
-    refused,
-    resize,
-    sequences,
-    shaping,
-    signal,
-    trees,
-    vision,
-)
-"""The modules that hold the readers, and the reasons for which there is none."""
-
-__all__ = ["FAMILIES", "on_sizes", "partial_sizes"]
+from . import bits as bits
+from . import control_flow as control_flow
+from . import convolution as convolution
+from . import deformable as deformable
+from . import elementwise as elementwise
+from . import indexing as indexing
+from . import linear_algebra as linear_algebra
+from . import loops as loops
+from . import machine_learning as machine_learning
+from . import normalization as normalization
+from . import optionals as optionals
+from . import recurrent as recurrent
+from . import reduction as reduction
+from . import refused as refused
+from . import resize as resize
+from . import sequences as sequences
+from . import shaping as shaping
+from . import signal as signal
+from . import trees as trees
+from . import vision as vision
+from .partial_sizes import partial_sizes as partial_sizes
+from .size_arithmetic import on_sizes as on_sizes

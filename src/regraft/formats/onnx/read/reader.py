@@ -51,9 +51,6 @@ from .opening import (
 from .sizes import Sizes
 from .unreadable import first_name, place_of, unreadable, with_branches
 
-FAMILIES: Final = importers.FAMILIES
-"""The modules of readers; importing them is what fills `IMPORTERS`."""
-
 _WITH_BODIES: Final = ("If", "Loop", "Scan")
 """Nodes that are read as bodies of their own, which stand outside of dataflow blocks."""
 _MOST_STEPS: Final = 20_000

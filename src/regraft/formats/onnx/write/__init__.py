@@ -1,40 +1,17 @@
 """How each operator is written as ONNX, by family; importing this fills `lowering.LOWERINGS`."""
 
-from typing import Final
-
-from . import (
-    bits,
-    create,
-    declared,
-    elementwise,
-    linear_algebra,
-    loops,
-    manipulate,
-    nn,
-    quantization,
-    recurrent,
-    reduction,
-    signal,
-    spatial,
-    unfolding,
-    vision,
-)
-
-FAMILIES: Final = (
-    bits,
-    create,
-    declared,
-    elementwise,
-    linear_algebra,
-    loops,
-    manipulate,
-    nn,
-    quantization,
-    recurrent,
-    reduction,
-    signal,
-    spatial,
-    unfolding,
-    vision,
-)
-"""The modules that hold the lowerings."""
+from . import bits as bits
+from . import create as create
+from . import declared as declared
+from . import elementwise as elementwise
+from . import linear_algebra as linear_algebra
+from . import loops as loops
+from . import manipulate as manipulate
+from . import nn as nn
+from . import quantization as quantization
+from . import recurrent as recurrent
+from . import reduction as reduction
+from . import signal as signal
+from . import spatial as spatial
+from . import unfolding as unfolding
+from . import vision as vision

@@ -23,7 +23,6 @@ from ....ir.visitor import iter_bindings
 from ....op.program_xp import DecomposeError
 from ....op.settle import settled
 from ...errors import ConvertError
-from .. import write as exporters
 from ..carried import CARRIED, with_ends
 from ..element_types import to_onnx_dtype
 from ..external_data import as_checked, write_model
@@ -35,9 +34,6 @@ from .opsets import OLDEST, first_opset, span_of, write_down
 from .tidy import tidy
 
 __all__ = ["DEFAULT_OPSET", "LOWERINGS", "LoweredFunction", "Port", "as_model", "lower_function", "to_onnx"]
-
-FAMILIES: Final = exporters.FAMILIES
-"""The modules of lowerings; importing them is what fills `LOWERINGS`."""
 
 OPSETS: Final = range(13, 27)
 """The opsets that can be written; the last is the newest that ONNX Runtime 1.31 supports in full."""

@@ -1,41 +1,19 @@
 """How each ATen operator becomes expressions, by family. Importing this room fills the table of handlers."""
 
-from . import (
-    activation,
-    attention,
-    backward,
-    binary,
-    complex_tensors,
-    creation,
-    indexing,
-    layers,
-    linear_algebra,
-    pooling,
-    quantized,
-    recurrent,
-    reduction,
-    resampling,
-    scattering,
-    unary,
-    views,
-)
-
-__all__ = [
-    "activation",
-    "attention",
-    "backward",
-    "binary",
-    "complex_tensors",
-    "creation",
-    "indexing",
-    "layers",
-    "linear_algebra",
-    "pooling",
-    "quantized",
-    "recurrent",
-    "reduction",
-    "resampling",
-    "scattering",
-    "unary",
-    "views",
-]
+from . import activation as activation
+from . import attention as attention
+from . import backward as backward
+from . import binary as binary
+from . import complex_tensors as complex_tensors
+from . import creation as creation
+from . import indexing as indexing
+from . import layers as layers
+from . import linear_algebra as linear_algebra
+from . import pooling as pooling
+from . import quantized as quantized
+from . import recurrent as recurrent
+from . import reduction as reduction
+from . import resampling as resampling
+from . import scattering as scattering
+from . import unary as unary
+from . import views as views
