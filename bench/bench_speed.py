@@ -2,9 +2,11 @@
 
 Each model is made, exported and run in a process of its own, at its published width and depth with random weights; all
 variants of it take turns on one thread. So the errors of int8 are only indications: trained models have channels that
-are much larger than the others. All of it takes hours and 12 GB of memory. What was measured of a model is kept in
-``build/speed``, so that a later run goes on from there. ``SPEED_MODELS="BERT base,ViT-B/16"`` measures these anew and
-no others, and ``SPEED_MODELS=none`` only writes the tables.
+are much larger than the others. Each model gets about ``SPEED_SECONDS`` (300): variants are made ready in the order in
+which they say most, and those for which no time is left are named. What was measured of a model is kept in
+``build/speed`` after each turn, so that a run that is stopped loses nothing, and a later one goes on from there.
+``SPEED_MODELS="BERT base,ViT-B/16"`` measures these anew and no others, and ``SPEED_MODELS=none`` only writes the
+tables. The largest model takes 12 GB of memory.
 
     python -m bench speed
 """
@@ -14,12 +16,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
 from typing import Any, Final
 
 import numpy as np
@@ -44,6 +48,15 @@ MODELS: Final = (
 )
 SAMPLES: Final = 4
 ROUNDS: Final = 9
+LEAST_ROUNDS: Final = 2
+SHORTEST: Final = 0.05
+MOST: Final = 20
+SECONDS: Final = float(os.environ.get("SPEED_SECONDS", "300"))
+"""What a model may take, its export left out."""
+PREPARING: Final = 0.6
+"""The part of it in which variants are made ready."""
+WEIGHING: Final = 0.3
+"""What measuring memory may take beside it, as a part of it."""
 KEPT: Final = Path("build/speed")
 """Where what was measured is kept, one file for each model."""
 
@@ -69,6 +82,7 @@ class Row:
 
     outcomes: list[Outcome]
     limits: dict[str, float]
+    rounds: int = ROUNDS
 
 
 def measure(name: str) -> Row:
@@ -80,7 +94,7 @@ def measure(name: str) -> Row:
         folder = Path(text)
         source = folder / "model.onnx"
         if name in DECODERS:
-            return _decoder(source, folder)
+            return _decoder(name, source, folder)
         from bench.published import make
 
         model = make(name, wide=True)
@@ -91,47 +105,91 @@ def measure(name: str) -> Row:
         _write_samples(folder / "samples", names, arrays)
         own = Source(source, folder, model.module, name in CONVOLUTIONAL)
         fitting = [variant for variant in VARIANTS if variant.fits(own)]
+        limits = _limits(source)
         inputs = folder / "samples" / "0.npz"
-        return Row(_in_turns(fitting, own, arrays, expected, inputs), _limits(source))
+        return _in_turns(name, fitting, own, arrays, expected, inputs, limits)
 
 
-def _decoder(source: Path, folder: Path) -> Row:
+def _decoder(name: str, source: Path, folder: Path) -> Row:
     from bench.speed_decoder import exported, qwen2, variants
 
     model = qwen2()
     arrays, logits = exported(model, source)
     own = Source(source, folder, model, is_convolutional=False)
-    return Row(_in_turns(variants(model, source, folder, arrays), own, arrays, logits, None), {})
+    inputs = folder / "inputs.npz"
+    np.savez(inputs, *arrays)
+    return _in_turns(name, variants(model, source, folder, arrays), own, arrays, logits, inputs, {})
 
 
 def _in_turns(
-    variants: Sequence[Variant], source: Source, arrays: Sequence[np.ndarray], expected: np.ndarray, inputs: Path | None
-) -> list[Outcome]:
-    from regraft.model.timing import time_in_turns
-
-    ready: list[tuple[Variant, Ready]] = []
+    name: str,
+    variants: Sequence[Variant],
+    source: Source,
+    arrays: Sequence[np.ndarray],
+    expected: np.ndarray,
+    inputs: Path,
+    limits: dict[str, float],
+) -> Row:
+    """All variants that there is time for, in turns; what is known is kept after each turn."""
+    started = perf_counter()
+    ready: list[tuple[Ready, Outcome]] = []
     failed: list[Outcome] = []
     for variant in variants:
+        begun = perf_counter()
+        if ready and begun - started > PREPARING * SECONDS:
+            failed.append(Outcome(variant.name, variant.is_ours, problem="no time was left for it (SPEED_SECONDS)"))
+            continue
         try:
             made = variant.make(source)
-            made.run(arrays)
-            ready.append((variant, made))
+            ready.append((made, _judged(variant, made, arrays, expected)))
         except Exception as error:  # every tool has errors of its own, and the table says that it failed
             problem = (str(error).splitlines() or [type(error).__name__])[0][:80]
             failed.append(Outcome(variant.name, variant.is_ours, problem=problem))
-        print(f"  {variant.name}", file=sys.stderr)
-    turns = time_in_turns([lambda one=one: one.run(arrays) for _, one in ready], clock="cpu", rounds=ROUNDS)
-    found: list[Outcome] = []
-    for (variant, one), own in zip(ready, turns, strict=True):
-        result = np.asarray(one.run(arrays)[0], np.float64).reshape(-1)
-        right = expected.astype(np.float64).reshape(-1)
-        error = float(np.abs(result - right).max() / np.abs(right).max())
-        cosine = float(result @ right / (np.linalg.norm(result) * np.linalg.norm(right)))
-        size = None if one.path is None else size_of(one.path)
-        memory = None if inputs is None else peak_memory(one, inputs)
-        times = own.least * 1e3, own.median * 1e3
-        found.append(Outcome(variant.name, variant.is_ours, *times, error, cosine, size, memory))
-    return [*found, *failed]
+        print(f"  {variant.name}: {perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
+    runs = [lambda one=one: one.run(arrays) for one, _ in ready]
+    taken: list[list[float]] = [[] for _ in ready]
+    row = Row([], limits)
+    for number in range(ROUNDS):
+        if number >= LEAST_ROUNDS and perf_counter() - started > SECONDS:
+            break
+        for place, own in enumerate(time_once(runs, backwards=number % 2 == 1)):
+            taken[place].append(own * 1e3)
+        timed = [
+            replace(known, milliseconds=min(times), median=median(times))
+            for (_, known), times in zip(ready, taken, strict=True)
+        ]
+        row = Row([*timed, *failed], limits, number + 1)
+        _keep(name, row)
+    for place, (made, _) in enumerate(ready):
+        if perf_counter() - started > (1 + WEIGHING) * SECONDS:
+            break
+        row.outcomes[place] = replace(row.outcomes[place], memory=peak_memory(made, inputs))
+        _keep(name, row)
+    return row
+
+
+def _judged(variant: Variant, made: Ready, arrays: Sequence[np.ndarray], expected: np.ndarray) -> Outcome:
+    """The first run of a variant: how far its first output is from PyTorch's, and how large its file is."""
+    result = np.asarray(made.run(arrays)[0], np.float64).reshape(-1)
+    right = expected.astype(np.float64).reshape(-1)
+    error = float(np.abs(result - right).max() / np.abs(right).max())
+    cosine = float(result @ right / (np.linalg.norm(result) * np.linalg.norm(right)))
+    size = None if made.path is None else size_of(made.path)
+    return Outcome(variant.name, variant.is_ours, None, None, error, cosine, size)
+
+
+def time_once(runs: Sequence[Callable[[], Any]], *, backwards: bool) -> list[float]:
+    """The seconds of processor time that each takes, one after another; fast ones several times in a row."""
+    found = [0.0] * len(runs)
+    places = list(range(len(runs)))
+    for place in reversed(places) if backwards else places:
+        runs[place]()
+        begun, count = process_time(), 0
+        while count == 0 or (process_time() - begun < SHORTEST and count < MOST):
+            runs[place]()
+            count += 1
+        found[place] = (process_time() - begun) / count
+    return found
 
 
 def _write_samples(folder: Path, names: Sequence[str], arrays: Sequence[np.ndarray]) -> None:
@@ -184,16 +242,21 @@ def _kept(name: str) -> Row | None:
     if not _file_of(name).exists():
         return None
     found: Any = json.loads(_file_of(name).read_text(encoding="utf-8"))
-    return Row([Outcome(**one) for one in found["outcomes"]], found["limits"])
+    outcomes = [Outcome(**one) for one in found["outcomes"]]
+    return Row(outcomes, found["limits"], found.get("rounds", ROUNDS))
+
+
+def _keep(name: str, row: Row) -> None:
+    KEPT.mkdir(parents=True, exist_ok=True)
+    staged = _file_of(name).with_suffix(".part")
+    staged.write_text(json.dumps(asdict(row), indent=1), encoding="utf-8")
+    staged.replace(_file_of(name))
 
 
 def _measured(name: str) -> Row:
     # A process of its own gives its memory back.
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        row = pool.submit(measure, name).result()
-    KEPT.mkdir(parents=True, exist_ok=True)
-    _file_of(name).write_text(json.dumps(asdict(row), indent=1), encoding="utf-8")
-    return row
+        return pool.submit(measure, name).result()
 
 
 # --- tables
@@ -212,7 +275,7 @@ def run(names: Sequence[str] = ()) -> list[Table]:
             rows[name] = row
     note = (
         "Published widths and depths, random weights, one thread; CPU time, the least of "
-        f"{ROUNDS} turns. Errors are of the first output to PyTorch in float32, parts of its largest magnitude. "
+        f"2 to {ROUNDS} turns. Errors are of the first output to PyTorch in float32, parts of its largest magnitude. "
         "Memory is the most that a process takes which opens the file and runs it."
     )
     if missing:

@@ -6,6 +6,8 @@ it; that of the quantizer of ONNX Runtime is the plain export with its products 
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -67,13 +69,16 @@ def ours(module: Any, precision: str) -> Callable[[Path, Sequence[np.ndarray]], 
         to_onnx(decoder.module, path)
         session = decoder.session(threads=1)
         ids, *cache = arrays
+        rooms = [np.zeros((*one.shape[:2], LONGEST, one.shape[3]), np.float32) for one in cache]
+        inputs = folder / f"decoder-{precision}.npz"
+        np.savez(inputs, ids, *rooms, np.asarray(PAST + 1, np.int32))
         session.fill(cache, PAST)
 
         def run(_: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
             session.length = PAST
             return [session.step([int(ids[0, 0])])[None]]
 
-        return Ready(run, path)
+        return Ready(run, path, "onnxruntime", inputs=inputs)
 
     return make
 
@@ -93,9 +98,57 @@ def in_blocks(source: Path, bits: int) -> Callable[[Path, Sequence[np.ndarray]],
         quantizer.process()
         path = folder / f"ort-{bits}.onnx"
         quantizer.model.save_model_to_file(str(path), use_external_data_format=True)
-        return Ready(open_file(path, "onnxruntime", ""), path)
+        return Ready(open_file(path, "onnxruntime", ""), path, "onnxruntime")
 
     return make
+
+
+def by_genai(model: Any, precision: str) -> Callable[[Path, Sequence[np.ndarray]], Ready]:
+    """The file that the builder of ONNX Runtime GenAI writes, with its cache in memory that it writes into."""
+
+    def make(folder: Path, arrays: Sequence[np.ndarray]) -> Ready:
+        source, output = folder / "transformers", folder / f"genai-{precision}"
+        model.save_pretrained(source)
+        options = ["-i", source, "-o", output, "-p", precision, "-e", "cpu", "-c", folder / "genai-cache"]
+        program = [sys.executable, "-m", "onnxruntime_genai.models.builder", *map(str, options)]
+        subprocess.run(program, capture_output=True, check=True)
+        return _with_bound_cache(output / "model.onnx", folder, arrays)
+
+    return make
+
+
+def _with_bound_cache(path: Path, folder: Path, arrays: Sequence[np.ndarray]) -> Ready:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(path, options)
+    ids, *cache = arrays
+    mask = np.ones((1, PAST + 1), np.int64)
+    feeds = {"input_ids": ids, "attention_mask": mask}
+    # Its inputs are all keys, then all values; ours a key and a value for each layer.
+    for place, tensor in enumerate(cache):
+        kind = "key" if place % 2 == 0 else "value"
+        room = np.zeros((*tensor.shape[:2], LONGEST, tensor.shape[3]), np.float32)
+        room[:, :, :PAST] = tensor
+        feeds[f"past_key_values.{place // 2}.{kind}"] = room
+    binding = session.io_binding()
+    values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in feeds.items()}
+    for port in session.get_inputs():
+        binding.bind_ortvalue_input(port.name, values[port.name])
+    for port in session.get_outputs():
+        if port.name == "logits":
+            binding.bind_output("logits", "cpu")
+        else:
+            binding.bind_ortvalue_output(port.name, values[port.name.replace("present", "past_key_values")])
+    inputs = folder / "genai.npz"
+    np.savez(inputs, *[feeds[port.name] for port in session.get_inputs()])
+
+    def run(_: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        session.run_with_iobinding(binding)
+        return [binding.get_outputs()[0].numpy()]
+
+    return Ready(run, path, "onnxruntime", inputs=inputs)
 
 
 def eager(model: Any) -> Callable[[Path, Sequence[np.ndarray]], Ready]:
@@ -124,12 +177,18 @@ def variants(model: Any, source: Path, folder: Path, arrays: Sequence[np.ndarray
 
     module = decoder_from_torch(model)
     made: list[tuple[str, bool, Callable[[Path, Sequence[np.ndarray]], Ready]]] = [
-        ("ONNX Runtime, as exported", False, lambda *_: Ready(open_file(source, "onnxruntime", ""), source)),
-        ("regraft, float32", True, ours(module, "float32")),
-        ("regraft, 8-bit weights", True, ours(module, "int8-weights")),
+        (
+            "ONNX Runtime, as exported",
+            False,
+            lambda *_: Ready(open_file(source, "onnxruntime", ""), source, "onnxruntime"),
+        ),
         ("regraft, 4-bit weights", True, ours(module, "int4-weights")),
+        ("regraft, 8-bit weights", True, ours(module, "int8-weights")),
+        ("regraft, float32", True, ours(module, "float32")),
         ("ONNX Runtime MatMulNBits, 8 bits", False, in_blocks(source, 8)),
         ("ONNX Runtime MatMulNBits, 4 bits", False, in_blocks(source, 4)),
+        ("ONNX Runtime GenAI builder, 4 bits", False, by_genai(model, "int4")),
+        ("ONNX Runtime GenAI builder, float32", False, by_genai(model, "fp32")),
         ("PyTorch float32", False, eager(model)),
     ]
     return [Variant(name, own, lambda _, make=make: make(folder, arrays)) for name, own, make in made]
