@@ -110,7 +110,9 @@ def test_an_unknown_operator_suggests_near_names() -> None:
     assert Op.get("add") is Op.get("relax.add")
     with pytest.raises(IRError, match=r"there is no operator 'relax.ad'; did you mean .*relax.add"):
         Op.get("relax.ad")
-    with pytest.raises(IRError, match=r"there is no operator 'zzzzzz'$"):
+    with pytest.raises(
+        IRError, match=r"there is no operator 'zzzzzz'; one of your own is declared first, by rx.operator$"
+    ):
         Op.get("zzzzzz")
 
 

@@ -318,7 +318,8 @@ _VARIABLE_RANK, _INTEGER_RANK, _SUM_RANK = 0, 1, 2
 def _as_dim(value: object) -> Dim | None:
     if type(value) is int or isinstance(value, SymExpr):
         return value
-    if hasattr(value, "__index__"):
+    # Arrays that leave operators to themselves, as NumPy's convention has it, are no sizes, whatever they hold.
+    if hasattr(value, "__index__") and getattr(value, "__array_ufunc__", value) is not None:
         return operator.index(cast(int, value))
     return None
 
