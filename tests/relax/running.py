@@ -34,7 +34,11 @@ SUBSTITUTIONS: Final = {
     "from tvm import IRModule\n": "from regraft import IRModule\n",
     "from tvm.": "from regraft.",
     "from regraft.relax": "from regraft",
-    "tvm.script.from_source": "tvm.script.from_source",
+    "tvm.runtime.tensor(": "np.asarray(",
+    "tvm.runtime.ShapeTuple(": "tuple(",
+    "tvm.cpu()": '"cpu"',
+    "tvm.register_global_func": "tvm.register_func",
+    "tvm.compile(": "tvm.build(",
 }
 """What a line of imports becomes; everything else of a program stays."""
 

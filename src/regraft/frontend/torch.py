@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
 
 from ..formats.torch import from_torch
+from ..formats.torch.custom import Conversion, Converter
 from ..ir.builder import NameSupply
 from ..ir.expr import Expr, Tuple, Var
 from ..ir.module import IRModule
@@ -17,6 +18,14 @@ from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType, TupleType
 from ..ir.visitor import iter_bindings
+
+
+def _first_operand(node: torch.fx.Node, conversion: Conversion) -> Any:
+    return conversion.retrieve_args(node)[0]
+
+
+_CONVERTERS: Final[dict[str, Converter]] = {"aten.dropout.default": _first_operand}
+"""What Relax's importers make of operators that `from_torch` refuses: random dropout does nothing."""
 
 
 def from_exported_program(
@@ -39,10 +48,12 @@ def from_exported_program(
             those that are here: functions of a `torch.fx.Node` and a `regraft.formats.torch.custom.Conversion`.
         run_ep_decomposition: taken as in Relax; what has to be decomposed is, and nothing else.
 
-    Raises what `regraft.from_torch` raises.
+    Dropout does nothing, as in Relax, also in a program that was exported for training. Raises what
+    `regraft.from_torch` raises.
     """
     del run_ep_decomposition
-    module = from_torch(exported_program, keep_params_as_input=keep_params_as_input, converters=custom_convert_map)
+    converters = {**_CONVERTERS, **(custom_convert_map or {})}
+    module = from_torch(exported_program, keep_params_as_input=keep_params_as_input, converters=converters)
     function = module["main"].without_attr("torch_signature")  # Relax keeps no record of how PyTorch calls it
     function = _DtypesOfResults().mutate(function)
     single = not isinstance(function.body.body.ty, TupleType)
@@ -77,7 +88,7 @@ def from_fx(
     if default_image_layout != "NCHW":
         raise NotImplementedError(f"default_image_layout={default_image_layout!r}: PyTorch's images are NCHW")
     inputs = tuple(_example(shape, dtype) for shape, dtype in input_info)
-    program = torch.export.export(model.eval() if not model.training else model, inputs)
+    program = torch.export.export(model, inputs)
     results = next(node for node in model.graph.nodes if node.op == "output").args[0]
     module = from_exported_program(
         program,

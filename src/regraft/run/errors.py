@@ -9,7 +9,7 @@ class BuildError(RegraftError, RuntimeError, ValueError):
     """A module that a target cannot run, or a target that does not exist; nothing has run yet."""
 
 
-class ExecutionError(RegraftError, RuntimeError):
+class ExecutionError(RegraftError, RuntimeError, ValueError):
     """A run that failed: wrong arguments, a failed check, or an error inside an operator or an outside
     function.
 
@@ -18,7 +18,7 @@ class ExecutionError(RegraftError, RuntimeError):
     """
 
 
-class TypeCheckError(ExecutionError, ValueError, TypeError):
+class TypeCheckError(ExecutionError, TypeError):
     """A value that is not of the type that it has to be: an argument, a ``match_cast``, the result of a function.
 
     Relax raises ValueError for some of these and TypeError for others; this is both.

@@ -154,14 +154,14 @@ STACK = primitive(
 )
 
 
-def stack(tensors: Expr | Sequence[Expr], axis: int = 0) -> Call:
+def stack(tensors: Expr | Sequence[Expr], axis: int | None = 0) -> Call:
     """``tensors`` along an axis that is new; follows ``numpy.stack``.
 
     Operands: ``tensors``, one or more tensors of one dtype and shape; or an expression of such a tuple.
-    Attributes: ``axis``, where the new axis stands in the result (negative: from its end). Result: that
+    Attributes: ``axis``, where the new axis stands in the result (negative: from its end; None: 0). Result: that
     dtype, with an axis of size ``len(tensors)``. Raises `OpTypeError` when dtypes or shapes never agree.
     """
-    return STACK(tensors, axis=axis)
+    return STACK(tensors, axis=0 if axis is None else axis)
 
 
 # --- split
