@@ -13,24 +13,16 @@ from onnx import TensorProto, helper, numpy_helper
 import regraft as rx
 from regraft.formats import ConvertError, from_onnx
 from regraft.model import describe_model, open_model
+from tests.formats.onnx.writing import onnx_model
 from tests.fuzz.rounds import run
 
 
 def _model(
     *nodes: onnx.NodeProto, functions: list[onnx.FunctionProto] | None = None, **constants: Any
 ) -> onnx.ModelProto:
-    tensors = [
-        numpy_helper.from_array(one, name) if isinstance(one, np.ndarray) else one for name, one in constants.items()
-    ]
-    graph = helper.make_graph(
-        list(nodes),
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        tensors,
+    return onnx_model(
+        nodes, {"x": [2, 3]}, ["y"], constants, ir_version=8, domains={"own": 1}, functions=functions or []
     )
-    imports = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=8, functions=functions or [])
 
 
 _ADD = helper.make_node("Add", ["x", "w"], ["y"])

@@ -14,13 +14,12 @@ import regraft as rx
 import regraft.op as R
 from regraft.formats import ConvertError, UnsupportedOperatorError, from_onnx, to_onnx
 from regraft.ir import Call, ExternFunc, Function, IRModule, ObjectType, RegraftError, TensorType, Var
+from tests.formats.onnx.writing import onnx_model
 
 
 def _model(*nodes: onnx.NodeProto, opset: int = 20, initializers: list[TensorProto] | None = None) -> onnx.ModelProto:
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    graph = helper.make_graph(list(nodes), "g", [x], [y], initializer=initializers or [])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    constants = {one.name: one for one in initializers or []}
+    return onnx_model(nodes, {"x": ["n", 3]}, ["y"], constants, opset=opset)
 
 
 def _outside(location: str, length: int = 12) -> onnx.ModelProto:

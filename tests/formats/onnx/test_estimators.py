@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 import regraft as rx
 from tests.formats.onnx.single_node import assert_same, run_onnxruntime
+from tests.formats.onnx.writing import onnx_model
 
 _ML = "ai.onnx.ml"
 _TREE: dict[str, Any] = {
@@ -30,14 +31,8 @@ _TREE: dict[str, Any] = {
 
 
 def _model(*nodes: onnx.NodeProto, dtype: int = TensorProto.FLOAT, version: int = 1) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        list(nodes),
-        "estimator",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])],
-        [helper.make_tensor_value_info("y", dtype, ["n", None])],
-    )
-    imports = [helper.make_opsetid("", 15), helper.make_opsetid(_ML, version)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+    outputs, domains = {"y": ["n", None]}, {_ML: version}
+    return onnx_model(nodes, {"x": ["n", 2]}, outputs, opset=15, ir_version=8, output_dtype=dtype, domains=domains)
 
 
 def _node(op_type: str, given: str, result: str, **attributes: Any) -> onnx.NodeProto:

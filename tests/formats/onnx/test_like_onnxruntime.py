@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from regraft.formats import ConvertError, from_onnx, to_onnx
 from tests.formats.onnx.single_node import assert_same, one_node, run_here, run_onnxruntime
+from tests.formats.onnx.writing import onnx_model
 
 Arrays = Mapping[str, np.ndarray]
 _RANDOM = np.random.default_rng(7)
@@ -46,14 +47,7 @@ def _model(
     dtype: int = TensorProto.FLOAT,
     opset: int = 20,
 ) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        list(nodes),
-        "g",
-        [helper.make_tensor_value_info(name, dtype, shape) for name, shape in inputs],
-        [helper.make_tensor_value_info(name, dtype, None) for name in outputs],
-        [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    return onnx_model(nodes, dict(inputs), outputs, constants, opset=opset, input_dtype=dtype, output_dtype=dtype)
 
 
 # --- results that no node gives

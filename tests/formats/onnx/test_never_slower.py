@@ -7,11 +7,12 @@ from collections import Counter
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import regraft as rx
 from regraft.formats import from_onnx, to_onnx
 from tests.formats.onnx.single_node import assert_same, run_onnxruntime
+from tests.formats.onnx.writing import onnx_model
 
 _RANDOM = np.random.default_rng(9)
 
@@ -19,14 +20,7 @@ _RANDOM = np.random.default_rng(9)
 def _model(
     nodes: list[onnx.NodeProto], constants: dict[str, np.ndarray], shape: tuple[int, ...], opset: int = 13
 ) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    return onnx_model(nodes, {"x": shape}, ["y"], constants, opset=opset, ir_version=8)
 
 
 def _padded(shape: tuple[int, ...], kernel: tuple[int, ...], pads: list[int], group: int = 1) -> onnx.ModelProto:

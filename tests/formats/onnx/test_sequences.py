@@ -7,24 +7,19 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import regraft as rx
 from regraft.formats import UnsupportedOperatorError, from_onnx
 from tests.formats.onnx.single_node import assert_same, run_here, run_onnxruntime
+from tests.formats.onnx.writing import onnx_model
 
 X = np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32)
 
 
 def model(*nodes: onnx.NodeProto, output: tuple[int, ...] | None = None, **constants: Any) -> onnx.ModelProto:
     """A model of ``x`` (4, 5) that gives ``y``; the keywords are constants."""
-    initializers = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
-    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, (4, 5))]
-    shape = None if output is None else list(output)
-    graph = helper.make_graph(
-        list(nodes), "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)], initializers
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    return onnx_model(nodes, {"x": (4, 5)}, {"y": output}, constants, opset=21)
 
 
 def node(op_type: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto:

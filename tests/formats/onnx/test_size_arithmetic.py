@@ -14,6 +14,7 @@ from regraft.engine import build
 from regraft.formats import from_onnx, to_onnx
 from regraft.ir import IRModule
 from regraft.transform import op_counts
+from tests.formats.onnx.writing import onnx_model
 
 LENGTHS = (1, 2, 5)
 
@@ -24,11 +25,8 @@ def _numbers(name: str, values: Any) -> TensorProto:
 
 def _model(nodes: list[onnx.NodeProto], *, dtype: int = TensorProto.FLOAT, **numbers: Any) -> onnx.ModelProto:
     """A model of ``x`` of shape (n, 6) that gives ``y``; its nodes may use ``numbers`` by name."""
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 6])
-    y = helper.make_tensor_value_info("y", dtype, None)
-    initializers = [_numbers(name, values) for name, values in numbers.items()]
-    graph = helper.make_graph(nodes, "g", [x], [y], initializer=initializers)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    constants = {name: _numbers(name, values) for name, values in numbers.items()}
+    return onnx_model(nodes, {"x": ["n", 6]}, ["y"], constants, ir_version=9, output_dtype=dtype)
 
 
 def _node(op_type: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto:

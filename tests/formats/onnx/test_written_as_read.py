@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import regraft as rx
 from regraft.formats import ConvertError, from_onnx, to_onnx
 from regraft.script import relax as R
 from tests.formats.onnx.single_node import assert_same, run_onnxruntime
+from tests.formats.onnx.writing import onnx_model
 
 _RANDOM = np.random.default_rng(5)
 
@@ -32,15 +33,8 @@ def _model(
     ir_version: int = 8,
     *domains: onnx.OperatorSetIdProto,
 ) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        list(nodes),
-        "g",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
-        [numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )
-    imports = [helper.make_opsetid("", opset), *domains]
-    return helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
+    others = {one.domain: one.version for one in domains}
+    return onnx_model(nodes, inputs, outputs, constants, opset=opset, ir_version=ir_version, domains=others)
 
 
 def _network(opset: int = 14) -> onnx.ModelProto:
