@@ -192,3 +192,19 @@ def test_a_pass_of_the_right_values_has_a_difference_of_zero() -> None:
     found: list[float] = []
     optimize(builder.get(), verify=True, report=lambda made: found.append(made.verification.differences[0].absolute))
     assert found == [0.0]
+
+
+def test_double_precision_that_comes_of_single_is_held_to_single(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"]),
+        helper.make_node("MatMul", ["x", "t"], ["s"]),
+        helper.make_node("Cast", ["s"], ["y"], to=TensorProto.DOUBLE),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])
+    y = helper.make_tensor_value_info("y", TensorProto.DOUBLE, ["n", "n"])
+    graph = helper.make_graph(nodes, "sums", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    source = save(model, tmp_path / "sums.onnx")
+    optimize(source, output=tmp_path / "out.onnx", passes=scaled_by(1 + 1e-6), verify=True)
+    with pytest.raises(VerificationError, match="output y"):
+        optimize(source, output=tmp_path / "other.onnx", passes=scaled_by(1.001), verify=True)

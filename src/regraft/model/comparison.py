@@ -48,16 +48,26 @@ def _plain(number: float) -> float | None:
 
 
 def compare_outputs(
-    names: Sequence[str], before: Sequence[np.ndarray], after: Sequence[np.ndarray], allowed: float | None = None
+    names: Sequence[str],
+    before: Sequence[np.ndarray],
+    after: Sequence[np.ndarray],
+    allowed: float | None = None,
+    in_single: bool = False,
 ) -> tuple[OutputDifference, ...]:
-    """Each output of ``before`` beside that of ``after``; ``allowed`` is the tolerance in place of the dtype's."""
+    """Each output of ``before`` beside that of ``after``; ``allowed`` is the tolerance in place of the dtype's.
+
+    ``in_single``: whether numbers in double precision may come of some in single precision, and are no better.
+    """
     assert len(before) == len(after), "the same model, before and after"
-    return tuple(_compared(*row, allowed) for row in zip(names, before, after, strict=True))
+    return tuple(_compared(*row, allowed, in_single) for row in zip(names, before, after, strict=True))
 
 
-def _compared(name: str, before: np.ndarray, after: np.ndarray, allowed: float | None) -> OutputDifference:
+def _compared(
+    name: str, before: np.ndarray, after: np.ndarray, allowed: float | None, in_single: bool
+) -> OutputDifference:
     dtype = as_dtype(before.dtype)
-    limit = tolerance(dtype) if allowed is None else allowed if tolerance(dtype) else 0.0
+    own = tolerance("float32" if in_single and dtype == "float64" else dtype)
+    limit = own if allowed is None else allowed if own else 0.0
     found = difference(before, after, rtol=limit)
     absolute = relative = float("inf")
     if before.shape == after.shape and before.dtype == after.dtype:

@@ -14,6 +14,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ..ir.module import IRModule
+from ..ir.program import Function
+from ..ir.types import TensorType
+from ..ir.visitor import iter_bindings
 from ..run import BuildError, ExecutionError, build
 from ..run.originals import RunOriginal
 from .comparison import OutputDifference, compare_outputs, problems_of
@@ -93,13 +96,14 @@ def verify(
     if inputs is not None:
         against += f", on {len(trials)} {'sample' if len(trials) == 1 else 'samples'}"
     compared: list[tuple[OutputDifference, ...]] = []
+    in_single = _is_in_single(model.function)
     try:
         after = run_as_it_is(result) or run_program(result.module, result.name)
         for trial in trials:
             # The new values of buffers come first where the form has no buffers to put them into.
             found = after(trial.inputs)[-len(trial.outputs) :]
             names = names_for(model, len(trial.outputs))
-            compared.append(compare_outputs(names, trial.outputs, found, allowed))
+            compared.append(compare_outputs(names, trial.outputs, found, allowed, in_single))
     except (BuildError, ExecutionError) as error:
         raise VerificationError(f"the result does not run: {error}", ()) from error
     differences = tuple(max(rows, key=_how_far) for rows in zip(*compared, strict=True))
@@ -107,6 +111,14 @@ def verify(
     if problems:
         raise VerificationError(f"the result computes something else: {problems}", differences, against)
     return Verification(differences, against)
+
+
+def _is_in_single(function: Function) -> bool:
+    """Whether numbers in double precision that it gives come of some in single precision, as far as its types tell."""
+    taken = [param.ty for param in function.params]
+    made = [binding.var.ty for binding in iter_bindings(function)]
+    is_double = any(isinstance(ty, TensorType) and ty.dtype == "float64" for ty in taken)
+    return not is_double and any(isinstance(ty, TensorType) and ty.dtype == "float32" for ty in made)
 
 
 def _how_far(one: OutputDifference) -> tuple[bool, float]:
