@@ -169,7 +169,23 @@ def test_a_product_that_is_rounded_to_another_dtype_in_between_is_left() -> None
     assert AdjustMatmulOrder()(before) is before
 
 
-def test_batched_right_sides_are_left() -> None:
+def test_stacks_of_matrices_are_multiplied_in_the_cheaper_order() -> None:
     before = program(_signature(a=(64, 3), b=(5, 3, 70), c=(5, 70, 2)), "r = R.matmul(R.matmul(a, b), c)", "r")
+    after = checked(AdjustMatmulOrder(), before)
+    assert after.body.blocks[0].bindings[0].value.ty.shape == (5, 3, 2)
+
+
+def test_a_vector_beside_a_stack_is_left() -> None:
+    before = program(_signature(a=(64, 3), b=(5, 3, 70), c=(70,)), "r = R.matmul(R.matmul(a, b), c)", "r")
     assert AdjustMatmulOrder()(before) is before
-    assert "only matrices are reordered" in str(report(AdjustMatmulOrder(), before))
+    assert "only matrices, stacks of them and vectors beside a matrix" in str(report(AdjustMatmulOrder(), before))
+
+
+def test_sizes_of_a_known_most_are_counted_at_their_most() -> None:
+    header = "n = T.int64()\nr = T.int64()"
+    text = "o = R.matmul(x, R.matmul(a, b))"
+    before = program(_signature(x=("n", 16), a=(16, "r"), b=("r", 32)), text, "o", header)
+    assert AdjustMatmulOrder()(before) is before
+    bounded = before.with_attr("tir_var_upper_bound", {"r": 4})
+    after = checked(AdjustMatmulOrder(), bounded)
+    assert after.body.blocks[0].bindings[0].value.args[0] is after.params[0]

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..analysis import all_global_vars, free_vars
+from ..analysis import all_global_vars, free_symbolic_vars, free_vars
 from ..ir.builder import NameSupply
+from ..ir.dims import SymVar
 from ..ir.equality import defining_symvars
 from ..ir.expr import DataflowVar, Expr, ExternFunc, PrimValue, StringImm, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
@@ -96,27 +97,30 @@ class _Fetching:
         self._fetch = fetch
         self._fetched: dict[Var, Var] = {}
         self._names = _names_of(function)
+        inputs = [param for param in function.params if param not in self._places]
+        self._sizes = {size for param in inputs for size in defining_symvars(param.ty)}
+        self._definers: dict[SymVar, Var] = {}
+        for weight in weights:
+            for size in defining_symvars(weight.ty):
+                if size is not None and size not in self._sizes:
+                    self._definers.setdefault(size, weight)
 
     def run(self) -> SeqExpr:
         """The body with the weights fetched in it."""
         body = self._function.body
         used_in = self._last_blocks(body)
         blocks: list[BindingBlock] = []
-        early: list[Binding] = []
-        for weight in self._sizes_first():
-            self._add(weight, early, Var)
-        if early:
-            blocks.append(BindingBlock(early))
         for number, block in enumerate(body.blocks):
             bindings: list[Binding] = []
             for binding in block.bindings:
-                for weight in self._missing(binding.value):
-                    local = isinstance(block, DataflowBlock) and used_in[weight] == number
+                types = (binding.var.ty, binding.ty) if isinstance(binding, MatchCast) else (binding.var.ty,)
+                for weight in self._missing(binding.value, types):
+                    local = isinstance(block, DataflowBlock) and used_in.get(weight, number) == number
                     self._add(weight, bindings, DataflowVar if local else Var)
                 bindings.append(binding)
             blocks.append(block if len(bindings) == len(block) else type(block)(bindings))
         last: list[Binding] = []
-        for weight in self._missing(body.body):
+        for weight in self._missing(body.body, ()):
             self._add(weight, last, Var)
         if last:
             blocks.append(BindingBlock(last))
@@ -125,9 +129,21 @@ class _Fetching:
             renaming.remap(weight, value)
         return renaming.mutate(SeqExpr(blocks, body.body))
 
-    def _missing(self, value: Expr) -> list[Var]:
-        found = [value] if isinstance(value, Var) else free_vars(value)
-        return [var for var in found if var in self._places and var not in self._fetched]
+    def _missing(self, value: Expr, types: Sequence[Type]) -> list[Var]:
+        """The weights to fetch before ``value`` is bound: those it uses, and those whose types define its sizes."""
+        used = [value] if isinstance(value, Var) else free_vars(value)
+        pending = [var for var in used if var in self._places and var not in self._fetched]
+        told = {size for weight in pending for size in defining_symvars(weight.ty)}
+        mentioned = [*free_symbolic_vars(value), *(size for ty in types for size in type_symvars(ty))]
+        mentioned.extend(size for weight in pending for size in type_symvars(weight.ty))
+        first: dict[Var, None] = {}
+        later: dict[Var, None] = {}
+        for size in mentioned:
+            if size in self._sizes or size in told or size not in self._definers:
+                continue
+            needs_it = any(size in type_symvars(weight.ty) for weight in pending)
+            (first if needs_it else later)[self._definers[size]] = None
+        return list(dict.fromkeys((*first, *pending, *later)))
 
     def _last_blocks(self, body: SeqExpr) -> dict[Var, int]:
         """The number of the last block that uses each weight; one beyond all blocks for the result."""
@@ -139,15 +155,6 @@ class _Fetching:
         last.update((var, len(body.blocks)) for var in result)
         return last
 
-    def _sizes_first(self) -> list[Var]:
-        """The weights whose types alone define a size: something may mention it before the weight is used."""
-        function = self._function
-        inputs = [param for param in function.params if param not in self._places]
-        known = {size for param in inputs for size in defining_symvars(param.ty)}
-        return [
-            w for w in self._places if any(size not in known for size in defining_symvars(w.ty) if size is not None)
-        ]
-
     def _add(self, weight: Var, bindings: list[Binding], kind: type[Var]) -> None:
         steps = self._fetch(self._places[weight], weight, self._names.fresh)
         untyped = kind(steps[0], OBJECT)
@@ -155,6 +162,7 @@ class _Fetching:
         typed = kind(weight.name_hint, weight.ty, weight.origins)
         bindings.append(MatchCast(typed, untyped, weight.ty))
         self._fetched[weight] = typed
+        self._sizes.update(size for size in defining_symvars(weight.ty) if size is not None)
 
 
 def LazyGetInput() -> Pass:
@@ -162,14 +170,18 @@ def LazyGetInput() -> Pass:
 
     The new parameter ``fget_param``, after the inputs, is called with a weight's number and name and gives its value.
 
-    Needs: the attribute ``num_input``; functions without it stay as they are. Guarantees: the same values, if
-    ``fget_param`` gives the weights. Cost: linear.
+    Without the attribute ``num_input`` all parameters are weights; private functions without it stay as they are, and
+    so do those that others call.
+
+    Needs: nothing. Guarantees: the same values, if ``fget_param`` gives the weights. Cost: linear in the module.
     """
 
-    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
+    def transform(function: Function, module: IRModule, _context: PassContext) -> Function:
         count = _count_inputs(function)
         if count is None:
-            return function
+            if function.is_private or _is_called(module, function):
+                return function
+            count = 0
         getter = Var("fget_param", FuncType([_INDEX, OBJECT], OBJECT, True))
 
         def fetch(index: int, weight: Var, fresh: Callable[[str], str]) -> list[Any]:
@@ -184,6 +196,10 @@ def LazyGetInput() -> Pass:
         return Function([*inputs, getter], body, ret_ty, function.is_pure, attrs)
 
     return FunctionPass(transform, "LazyGetInput", keeps_values=False)
+
+
+def _is_called(module: IRModule, function: Function) -> bool:
+    return any(var.name_hint == function.name for other in module.functions.values() for var in all_global_vars(other))
 
 
 # --- values that are handed on when they are there

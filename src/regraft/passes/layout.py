@@ -16,6 +16,7 @@ from ..op.primitive.manipulate import permutation
 from ..pattern import PatternContext, is_op, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
+from ..rewrite.one_name import tidied
 from .context import PassContext
 from .passes import FunctionPass, Pass
 
@@ -150,7 +151,7 @@ def RemoveRedundantReshape() -> Pass:
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return context.rewrite(function, _RESHAPES)
+        return tidied(context.rewrite(function, _RESHAPES))
 
     return FunctionPass(transform, "RemoveRedundantReshape")
 

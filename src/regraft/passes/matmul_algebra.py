@@ -7,11 +7,11 @@ which floats are summed, which their docstrings say; integers stay exact.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from .. import op as ops
 from ..analysis.values import resolve
-from ..ir.dims import Dim, dim_less, dim_product
+from ..ir.dims import Dim, SymVar, dim_less, dim_product, dims_equal, free_symvars, substitute
 from ..ir.dtypes import is_bool
 from ..ir.expr import Expr, Var
 from ..ir.module import IRModule
@@ -176,17 +176,49 @@ def _cost(chain: _Chain) -> tuple[Dim, Dim] | str:
     a, b, c = (ty.shape if isinstance(ty, TensorType) else None for ty in types)
     if a is None or b is None or c is None:
         return "a shape is not known"
-    if not a or len(b) != 2 or len(c) not in (1, 2):
-        return "only matrices are reordered (the first operand may be a stack of them)"
-    rows, k, m = dim_product(a[:-1]), b[0], b[1]
-    n = c[1] if len(c) == 2 else 1
-    left = 0 if chain.known[0] and chain.known[1] else dim_product((rows, k, m))
-    right = 0 if chain.known[1] and chain.known[2] else dim_product((k, m, n))
-    return left + dim_product((rows, m, n)), right + dim_product((rows, k, n))
+    if not a or len(b) < 2 or not c or (len(b) > 2 and 1 in (len(a), len(c))):
+        return "only matrices, stacks of them and vectors beside a matrix are reordered"
+    first, second, third = a[:-2], b[:-2], c[:-2]
+    rows, k, m, n = a[-2] if len(a) > 1 else 1, b[-2], b[-1], c[-1] if len(c) > 1 else 1
+    stack = _broadcast(_broadcast(first, second), third)
+    left = 0 if chain.known[0] and chain.known[1] else dim_product((*_broadcast(first, second), rows, k, m))
+    right = 0 if chain.known[1] and chain.known[2] else dim_product((*_broadcast(second, third), k, m, n))
+    return left + dim_product((*stack, rows, m, n)), right + dim_product((*stack, rows, k, n))
+
+
+def _broadcast(first: Sequence[Dim], second: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The sizes of two stacks together; the product's type rule has found that they fit."""
+    longer, shorter = (first, second) if len(first) >= len(second) else (second, first)
+    ahead = len(longer) - len(shorter)
+    pairs = zip(longer[ahead:], shorter, strict=True)
+    return (*longer[:ahead], *[b if dims_equal(a, 1) is True else a for a, b in pairs])
+
+
+def _is_cheaper(new: Dim, old: Dim, most: Mapping[str, int]) -> bool | None:
+    """True if ``new`` is less than ``old`` for all sizes above 0, False for none, None if that is not known.
+
+    ``most`` says by name how large sizes are. What is linear in such a size is less everywhere if it is so at 1 and at
+    the most.
+    """
+    sizes = dict.fromkeys((*free_symvars(new), *free_symvars(old)))
+    for size in sizes:
+        if size.name in most and all(_is_linear(cost, size) for cost in (new, old)):
+            ends = [
+                _is_cheaper(substitute(new, {size: value}), substitute(old, {size: value}), most)
+                for value in (1, most[size.name])
+            ]
+            return ends[0] if ends[0] == ends[1] else None
+    above: dict[SymVar, Dim] = {size: size + 1 for size in sizes}
+    return dim_less(substitute(new, above), substitute(old, above))
+
+
+def _is_linear(cost: Dim, size: SymVar) -> bool:
+    at = [substitute(cost, {size: value}) for value in (0, 1, 2)]
+    return dims_equal(at[0] + at[2], at[1] * 2) is True
 
 
 def _reordered(
-    old: Var, inner: Sequence[Var], chain: _Chain, bindings: Bindings, *, left: bool
+    old: Var, inner: Sequence[Var], chain: _Chain, bindings: Bindings, most: Mapping[str, int], *, left: bool
 ) -> dict[Var, Expr] | Decline:
     """``old`` multiplied in the other order than now (the left pair first, if ``left``), if that is cheaper.
 
@@ -203,7 +235,7 @@ def _reordered(
     if isinstance(cost, str):
         return decline(cost)
     old_cost, new_cost = cost if left else (cost[1], cost[0])
-    cheaper = dim_less(new_cost, old_cost)
+    cheaper = _is_cheaper(new_cost, old_cost, most)
     if cheaper is not True:
         why = "is not known to be cheaper for all sizes" if cheaper is None else "is not cheaper"
         return decline(f"the other order {why}: {new_cost} multiplications instead of {old_cost}")
@@ -215,14 +247,14 @@ def _reordered(
     return {old: product}
 
 
-def _order_rules(known: dict[Var, None]) -> RuleSet:
+def _order_rules(known: dict[Var, None], most: Mapping[str, int]) -> RuleSet:
     def right_pair(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         chain = _Chain.of(matchings[_a], matchings[_b], matchings[_c], known, bindings)
-        return _reordered(matchings[_ab_c], [matchings[_ab]], chain, bindings, left=True)
+        return _reordered(matchings[_ab_c], [matchings[_ab]], chain, bindings, most, left=True)
 
     def left_pair(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         chain = _Chain.of(matchings[_p], matchings[_q], matchings[_r], known, bindings)
-        return _reordered(matchings[_p_qr], [matchings[_qr]], chain, bindings, left=False)
+        return _reordered(matchings[_p_qr], [matchings[_qr]], chain, bindings, most, left=False)
 
     def left_pair_permuted(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         permuted = bindings[matchings[_tu_permuted]]
@@ -231,7 +263,7 @@ def _order_rules(known: dict[Var, None]) -> RuleSet:
         chain = _Chain.of(matchings[_s], matchings[_u], matchings[_t], known, bindings)
         turned = (chain.operands[0], ops.permute_dims(chain.operands[1]), ops.permute_dims(chain.operands[2]))
         inner = [matchings[_tu], matchings[_tu_permuted]]
-        return _reordered(matchings[_s_ut], inner, chain._replace(operands=turned), bindings, left=False)
+        return _reordered(matchings[_s_ut], inner, chain._replace(operands=turned), bindings, most, left=False)
 
     return RuleSet(
         [
@@ -246,14 +278,15 @@ def AdjustMatmulOrder() -> Pass:
     """Multiply three matrices in the order that takes fewer multiplications: ``(a @ b) @ c`` or ``a @ (b @ c)``.
 
     A product of weights (parameters after the first ``num_input``) and constants counts as free, since it is known
-    before the inputs. The first operand may be a stack of matrices. With symbolic sizes the order changes only
-    if it is cheaper for all of them.
+    before the inputs. Operands may be stacks of matrices. With symbolic sizes the order changes only if it is cheaper
+    for all of them; the function's attribute ``tir_var_upper_bound`` says by name how large they are.
 
     Needs: known shapes, one dtype; an inner product without other users. Guarantees: the same values but for the order
     of float sums; integers are exact. Cost: linear.
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return context.rewrite(function, _order_rules(known_before_inputs(function)))
+        most = cast("Mapping[str, int]", function.attrs.get("tir_var_upper_bound") or {})
+        return context.rewrite(function, _order_rules(known_before_inputs(function), most))
 
     return FunctionPass(transform, "AdjustMatmulOrder")

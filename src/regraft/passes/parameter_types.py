@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ..analysis import remove_all_unused
+from ..analysis import all_global_vars, remove_all_unused
 from ..ir.expr import DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
@@ -104,7 +104,8 @@ def _fields(value: Expr, definitions: Mapping[Expr, Expr]) -> Iterator[Expr]:
 def ExpandTupleArguments() -> Pass:
     """Let private functions take the fields of a tuple one by one, ``t_0``, ``t_1`` ..., where they took the tuple.
 
-    Functions whose name is used for anything but calling it stay as they are.
+    Functions whose name is used for anything but calling it stay as they are. Functions that change are left canonical
+    and without dead values, as Relax's are.
 
     Needs: nothing. Guarantees: the same values to the bit. Cost: linear.
     """
@@ -123,7 +124,11 @@ def ExpandTupleArguments() -> Pass:
 
             return change
 
-        return renewed(module, changed, calls)
+        result = renewed(module, changed, calls)
+        callers = [
+            name for name, function in module.items() if any(v.name_hint in changed for v in all_global_vars(function))
+        ]
+        return result.with_functions({name: remove_all_unused(canonical(result[name])) for name in callers})
 
     return ModulePass(transform, "ExpandTupleArguments")
 

@@ -164,7 +164,7 @@ def RemoveUnusedParameters() -> Pass:
             return module
         for name in kept:
             context.tell("remove_unused_parameters", name, None)
-        shorter = {name: _with_parameters(module[name], params) for name, params in kept.items()}
+        shorter = {name: remove_all_unused(_with_parameters(module[name], params)) for name, params in kept.items()}
 
         def calls(name: str, variable: GlobalVar) -> Callable[[Call], Expr]:
             def change(call: Call) -> Expr:
@@ -353,8 +353,7 @@ class _Inlining:
         """``seq`` with the calls in it written out; itself if there are none."""
         blocks: list[BindingBlock] = []
         for block in seq.blocks:
-            bindings: list[Binding] = []
-            flows = isinstance(block, DataflowBlock)
+            parts = [_Part(isinstance(block, DataflowBlock), [])]
             for binding in block:
                 value = binding.value
                 if isinstance(value, If):
@@ -363,54 +362,100 @@ class _Inlining:
                     if yes is not value.true_branch or no is not value.false_branch:
                         binding = VarBinding(binding.var, If(value.cond, yes, no))
                 name = _callee(value)
-                if name in self._bodies and isinstance(value, Call) and self._fits(self._bodies[name], flows):
-                    bindings.extend(_written_out(self._bodies[name], value, binding, in_dataflow=flows))
+                if name in self._bodies and isinstance(value, Call):
+                    parts.extend(_written_out(self._bodies[name], value, binding, flows=parts[0].flows))
                 else:
-                    bindings.append(binding)
-            same = len(bindings) == len(block) and all(a is b for a, b in zip(bindings, block, strict=True))
-            blocks.append(block if same else type(block)(bindings))
-        if all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
+                    parts.append(_Part(parts[0].flows, [binding]))
+            blocks.extend(_joined(block, parts))
+        if all(a is b for a, b in zip(blocks, seq.blocks, strict=False)) and len(blocks) == len(seq.blocks):
             return seq
-        return SeqExpr(blocks, seq.body)
-
-    def _fits(self, function: Function, flows: bool) -> bool:
-        """Whether the body may stand in the block: branches may not in a dataflow block."""
-        return not flows or not any(isinstance(b.value, If) for block in function.body.blocks for b in block)
+        return _with_outputs(SeqExpr(blocks, seq.body))
 
 
-def _written_out(function: Function, call: Call, binding: Binding, *, in_dataflow: bool) -> list[Binding]:
-    """The bindings of the body of ``function`` on the arguments of ``call``, the last of them ``binding``'s."""
+class _Part(NamedTuple):
+    """Bindings of one kind of block: of a dataflow block, if it ``flows``."""
+
+    flows: bool
+    bindings: list[Binding]
+
+
+def _joined(block: BindingBlock, parts: Iterable[_Part]) -> list[BindingBlock]:
+    """``parts`` as blocks, those of a kind that follow each other as one; ``block`` itself if that is what they are."""
+    rows: list[_Part] = []
+    for part in parts:
+        if not part.bindings:
+            continue
+        if not rows or rows[-1].flows != part.flows:
+            rows.append(_Part(part.flows, []))
+        rows[-1].bindings.extend(part.bindings)
+    if len(rows) == 1 and rows[0].bindings == list(block):
+        return [block]
+    return [(DataflowBlock if row.flows else BindingBlock)(row.bindings) for row in rows]
+
+
+def _with_outputs(seq: SeqExpr) -> SeqExpr:
+    """``seq`` whose dataflow blocks hand out what other blocks use, since calls in them were written out."""
+    home = {b.var: number for number, block in enumerate(seq.blocks) for b in block}
+    seen = dict[Var, Var]()
+    for number, block in enumerate(seq.blocks):
+        for var in (var for binding in block for var in used_vars(binding.value)):
+            if isinstance(var, DataflowVar) and home.get(var, number) != number:
+                seen[var] = Var(var.name_hint, var.ty, var.origins)
+    if not seen:
+        return seq
+    result = _Renaming(seen).mutate(seq)
+    assert isinstance(result, SeqExpr)
+    return result
+
+
+class _Renaming(ExprMutator):
+    """Puts other variables in the place of those of a table."""
+
+    def __init__(self, table: Mapping[Var, Var]) -> None:
+        super().__init__()
+        self._table = table
+
+    def visit_var_def_(self, var: Var) -> Var:
+        return self._table.get(var, var)
+
+
+def _written_out(function: Function, call: Call, binding: Binding, *, flows: bool) -> list[_Part]:
+    """The blocks of ``function`` on the arguments of ``call``; the variable of ``binding`` is bound last, as it was."""
     sizes: dict[SymVar, Dim] = {}
     fits = [bind_type(param.ty, arg.ty, sizes) for param, arg in zip(function.params, call.args, strict=True)]
     function = bind_sizes(function, sizes)
     copy = _Copy()
-    bindings: list[Binding] = []
-    make = DataflowVar if in_dataflow else Var
+    first = _Part(flows, [])
     for param, arg, sure in zip(function.params, call.args, fits, strict=True):
         if sure is True:
             copy.remap(param, arg)
             continue
-        checked = make(param.name_hint, param.ty, param.origins)
-        bindings.append(MatchCast(checked, arg, param.ty))
+        checked = Var(param.name_hint, param.ty, param.origins)
+        first.bindings.append(MatchCast(checked, arg, param.ty))
         copy.remap(param, checked)
-    for inner in (inner for block in function.body.blocks for inner in block):
-        value = copy.mutate(inner.value)
-        cast = isinstance(inner, MatchCast)
-        var = make(inner.var.name_hint, inner.ty if cast else inner.var.ty, inner.var.origins)
-        bindings.append(MatchCast(var, value, inner.ty) if cast else VarBinding(var, value))
-        copy.remap(inner.var, var)
+    parts = [first]
+    for block in function.body.blocks:
+        part = _Part(isinstance(block, DataflowBlock), [])
+        parts.append(part)
+        for inner in block:
+            value = copy.mutate(inner.value)
+            cast = isinstance(inner, MatchCast)
+            kind = type(inner.var) if part.flows else Var
+            var = kind(inner.var.name_hint, inner.ty if cast else inner.var.ty, inner.var.origins)
+            part.bindings.append(MatchCast(var, value, inner.ty) if cast else VarBinding(var, value))
+            copy.remap(inner.var, var)
     result = copy.mutate(function.body.body)
     if isinstance(binding, MatchCast) or is_subtype(result.ty, binding.var.ty) is not True:
         ty = binding.ty if isinstance(binding, MatchCast) else binding.var.ty
-        return [*bindings, MatchCast(binding.var, result, ty)]
-    return [*bindings, VarBinding(binding.var, result)]
+        return [*parts, _Part(flows, [MatchCast(binding.var, result, ty)])]
+    return [*parts, _Part(flows, [VarBinding(binding.var, result)])]
 
 
 def InlinePrivateFunctions() -> Pass:
     """Write the bodies of private functions out where they are called, and take out those that nothing calls any more.
 
     Functions that reach themselves stay, and so do those of backends (attributes ``Composite``, ``Codegen``,
-    ``Primitive``), and calls in dataflow blocks of functions with branches.
+    ``Primitive``). Blocks of a body keep their kind: a dataflow block with a call of a plain one is cut in two.
 
     Functions that bodies were written out in are left canonical and without dead values, as Relax's are.
 
