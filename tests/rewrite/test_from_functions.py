@@ -235,3 +235,25 @@ def test_an_attribute_variable_goes_through_several_outputs() -> None:
         return a, b
 
     assert "R.std" not in both(program, verify="values").script()
+
+
+def test_a_loose_attribute_of_two_calls_stands_for_one_value() -> None:
+    twice = rx.rule(
+        lambda v: R.nn.softmax(R.nn.softmax(v, axis=0), axis=0),
+        lambda v, axis: R.nn.log_softmax(v, axis=axis),
+        name="twice",
+        loose=["axis"],
+    )
+    x = rx.Var("x", rx.TensorType((3, 4), "float32"))
+
+    def program(first: int, second: int) -> rx.Function:
+        builder = rx.BlockBuilder()
+        with builder.function("main", [x]):
+            builder.emit_func_output(builder.emit(R.nn.softmax(builder.emit(R.nn.softmax(x, first)), second)))
+        return builder.get()["main"]
+
+    assert "R.nn.log_softmax(x, axis=1)" in twice(program(1, 1)).script()
+    reasons: list[str | None] = []
+    unchanged = program(0, 1)
+    assert twice(unchanged, listener=lambda event: reasons.append(event.reason)) is unchanged
+    assert reasons == ["the loose attribute axis is 0 in one call and 1 in another"]

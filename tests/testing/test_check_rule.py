@@ -350,3 +350,16 @@ def test_constraints_between_bindings_give_programs_that_match() -> None:
             return {m[target]: keep(value, m)}
 
         assert check_rule(Rule(context, rewriter, "context"), examples=10, near_misses=0).rewrites >= 6
+
+
+def test_programs_are_found_for_operands_of_one_dtype_and_for_sizes_that_the_rule_speaks_of() -> None:
+    swapped = rx.rule(lambda c, a, b: R.where(R.logical_not(c), a, b), lambda c, a, b: R.where(c, b, a), name="swapped")
+    assert check_rule(swapped, examples=3, near_misses=0).rewrites
+    x, y = wildcard(), wildcard()
+
+    def one_batch(_: rx.Expr, found: Any) -> Any:
+        if any(found[one].ty.ndim != 3 or found[one].ty.shape[0] != 1 for one in (x, y)):
+            return rx.decline("more batches")
+        return R.expand_dims(R.matmul(R.squeeze(found[x], [0]), R.squeeze(found[y], [0])), 0)
+
+    assert check_rule(Rule(is_op("relax.matmul")(x, y), one_batch, "one batch"), examples=8, near_misses=0).rewrites

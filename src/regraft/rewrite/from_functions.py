@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, ShapeExpr, Tuple, TupleGetItem, Var, as_expr
-from ..ir.op import Call, Op
+from ..ir.op import Call, Op, attribute_key
 from ..ir.types import TensorType, Type
 from ..pattern.build import is_const, is_expr, is_op, is_scalar, is_shape, is_tuple, is_tuple_get_item, wildcard
 from ..pattern.context import PatternContext
@@ -57,7 +57,8 @@ def rule(
             and may return `decline`.
         name: for messages and reports; by default the name of ``before``.
         approximate: how far values may change, if that is meant: see `Rule`.
-        loose: attributes that may have any value, whatever ``before`` writes. One that ``after`` takes is given to it.
+        loose: attributes that may have any value, whatever ``before`` writes, the same one in each call that has it.
+            One that ``after`` takes is given to it.
 
     Numbers match in any dtype, to the bit (`is_const`); attributes match exactly, unless they are loose. Where
     ``after`` builds a call that does not type-check, the match is declined with that message. Raises `RewriteError` for
@@ -91,7 +92,8 @@ def rule(
         raise RewriteError(f"rule {called!r}: no call of before has the attribute {absent[0]}, which is to be loose")
     operands = {one.name: one.pattern for one in given if one.name not in variables}
     numbers = {one.name for one in given if isinstance(one.kind, AnyNumber)}
-    form = _Form(called, operands, after, reader.attributes, outputs, numbers, variables, reader.places)
+    places = reader.places, reader.agreeing
+    form = _Form(called, operands, after, reader.attributes, outputs, numbers, variables, *places)
     return form.rule(context if len(outputs) > 1 else outputs[0], approximate)
 
 
@@ -152,6 +154,8 @@ class _Reader:
         self.open_attributes: dict[int, dict[str, Any]] = {}
         """For a call, by identity, the attributes that hold variables."""
         self.places: list[tuple[DFPattern, str, Any]] = []
+        self.agreeing: list[tuple[str, DFPattern, DFPattern]] = []
+        """Loose attributes of several calls, which stand for one value: the first call that has it, and another."""
         self._alive: list[Expr] = []
 
     def pattern(self, expr: Expr) -> DFPattern:
@@ -188,9 +192,9 @@ class _Reader:
         self.places.extend((pattern, key, form) for key, form in open_ones.items())
         for key in call.attrs:
             if key in self.loose:
-                if key in self.attributes:
-                    raise RewriteError(f"rule {self.name!r}: two calls of before have the loose attribute {key}")
-                self.attributes[key] = pattern
+                first = self.attributes.setdefault(key, pattern)
+                if first is not pattern:
+                    self.agreeing.append((key, first, pattern))
         return pattern
 
 
@@ -207,12 +211,14 @@ class _Form:
         numbers: Collection[str] = (),
         variables: Collection[str] = (),
         places: Sequence[tuple[DFPattern, str, Any]] = (),
+        agreeing: Sequence[tuple[str, DFPattern, DFPattern]] = (),
     ) -> None:
         self.name = name
         self.after = after
         self.outputs = outputs
         self.places = places
         """Attributes that hold variables: of what pattern, and the form of each."""
+        self.agreeing = agreeing
         wanted = inspect.signature(after).parameters
         unknown = [key for key in wanted if key not in operands and key not in attributes and key not in variables]
         if unknown:
@@ -254,13 +260,20 @@ class _Form:
         values = {key: matchings[pattern] for key, pattern in self.operands.items()}
         for key in self.numbers:
             values[key] = values[key].data.numpy().reshape(()).item()
-        for key, pattern in self.attributes.items():
+
+        def attributes_of(pattern: DFPattern) -> Any:
             call: Any = bindings.get(matchings[pattern], matchings[pattern])
-            values[key] = call.attrs[key]
+            return call.attrs
+
+        for key, first, other in self.agreeing:
+            one, another = attributes_of(first)[key], attributes_of(other)[key]
+            if attribute_key(one) != attribute_key(another):
+                return decline(f"the loose attribute {key} is {one!r} in one call and {another!r} in another")
+        for key, pattern in self.attributes.items():
+            values[key] = attributes_of(pattern)[key]
         found: dict[str, Any] = {}
         for pattern, key, form in self.places:
-            call = bindings.get(matchings[pattern], matchings[pattern])
-            reason = read_attribute(form, call.attrs[key], found)
+            reason = read_attribute(form, attributes_of(pattern)[key], found)
             if reason is not None:
                 return decline(reason)
         values.update((key, found[key]) for key in self.variables)

@@ -25,6 +25,9 @@ from .same_values import NotRunnableError, assert_same_values
 _DRAWS: Final = 40
 """How many programs are drawn for one that contains a match."""
 
+_PLAIN_DRAWS: Final = 10
+"""After so many draws that came to nothing, operands are of any dtype."""
+
 _ENOUGH_FAILURES: Final = 6
 _MOST_REASONS: Final = 12
 _SEEDS: Final = range(2)
@@ -124,6 +127,7 @@ class _Check:
         self.rule = rule
         self.numbers = numbers_of(rule)
         self.random = Random(seed)
+        self.any_dtype = False
         self.end = None if seconds is None else perf_counter() + seconds
         self.progress = progress
         self.rtol = rtol
@@ -185,12 +189,14 @@ class _Check:
         return late
 
     def _draw(self, mutation: Mutation | None) -> Iterator[tuple[int, Function]]:
-        for _ in range(_DRAWS):
+        for attempt in range(_DRAWS):
             if self._is_late():
                 return
             seed = self.random.getrandbits(64)
             with suppress(NoInstanceError):
-                yield seed, Instance(seed, mutation, numbers=self.numbers).write(self.rule.pattern)
+                self.any_dtype = attempt >= _PLAIN_DRAWS
+                instance = Instance(seed, mutation, numbers=self.numbers, any_dtype=self.any_dtype)
+                yield seed, instance.write(self.rule.pattern)
 
     def _try_drawn(self, seed: int, mutation: Mutation | None, program: Function) -> None:
         """`_try`; a failure is tried again with nothing around the match, which is easier to read."""
@@ -198,7 +204,7 @@ class _Check:
         self._try(program)
         if len(self.failures) > failures:
             with suppress(NoInstanceError):
-                plain = Instance(seed, mutation, plain=True, numbers=self.numbers)
+                plain = Instance(seed, mutation, plain=True, numbers=self.numbers, any_dtype=self.any_dtype)
                 self._try(plain.write(self.rule.pattern))
 
     def _try(self, program: Function | IRModule) -> None:

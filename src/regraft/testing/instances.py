@@ -55,7 +55,7 @@ from ..pattern.pattern import (
     all_patterns,
 )
 from ..reference.trials import random_array
-from .open_choices import draw_attributes, draw_operand, draw_shape_argument, draw_tensor_type
+from .open_choices import draw_attributes, draw_operand, draw_shape_argument, draw_tensor_type, of_likely_size, single
 from .rule_facts import core, dtypes_of, is_operator
 
 _TRIES: Final = 150
@@ -119,17 +119,27 @@ class Instance:
 
     A ``plain`` one has nothing around the match: no second one, no further users, no operands computed. With the same
     ``seed`` it has the same match as the other. ``numbers`` are those that the rule's own code speaks of: constants
-    that the pattern leaves open are often one of them.
+    that the pattern leaves open are often one of them, and sizes at times. With ``any_dtype`` operands are of any
+    dtype, not mostly of float32: for patterns that only some dtypes fulfil.
     """
 
     def __init__(
-        self, seed: int, mutation: Mutation | None = None, *, plain: bool = False, numbers: Sequence[float] = ()
+        self,
+        seed: int,
+        mutation: Mutation | None = None,
+        *,
+        plain: bool = False,
+        numbers: Sequence[float] = (),
+        any_dtype: bool = False,
     ) -> None:
         self.random = Random(seed)
         self.around = Random(seed + 1)
+        self.sizing = Random(seed + 2)
+        self.any_dtype = any_dtype
         self.mutation = mutation
         self.plain = plain
         self.numbers = tuple(numbers)
+        self.likely_sizes = [int(number) for number in self.numbers if number in range(1, 9)]
         self.builder = BlockBuilder()
         self.params: list[Var] = []
         self.values: list[Var] = []
@@ -148,7 +158,7 @@ class Instance:
     def write(self, pattern: DFPattern | PatternContext) -> Function:
         """A function ``main`` with one match, or two that overlap. Raises `NoInstanceError`."""
         asked = dtypes_of(pattern)
-        if self.mutation is Mutation.DTYPE:
+        if self.mutation is Mutation.DTYPE or self.any_dtype:
             self.dtype = self.random.choice(self.dtypes)
         elif asked and self.random.random() < 0.8:
             self.dtype = self.random.choice(asked)
@@ -412,14 +422,15 @@ class Instance:
         wanted = [c for c in hole.conditions if isinstance(c, TypePattern)]
         if not hole.is_constant and not hole.is_single and not wanted and self.random.random() < 0.15:
             return self._unusual(known)
-        ty: Type = draw_tensor_type(self.random, known, self.dtype)
+        drawn = draw_tensor_type(self.random, known, self.dtype)
+        ty: Type = drawn if known else of_likely_size(self.sizing, drawn, self.likely_sizes)
         for condition in hole.conditions:
             ty = self._constrained(ty, condition, sizes)
         if isinstance(ty, PrimType):
             return PrimValue(self._size(ty.value, sizes) if ty.value is not None else 1, ty.dtype)  # pyright: ignore[reportArgumentType]
         if hole.is_constant:
             return self._constant(ty, hole.number)
-        return Var("candidate", _single(ty) if hole.is_single else ty)
+        return Var("candidate", single(ty) if hole.is_single else ty)
 
     def _unusual(self, known: Sequence[TensorType]) -> Expr:
         """An operand that is no tensor: a shape, or a tuple of tensors."""
@@ -506,7 +517,7 @@ class Instance:
                 ty: Type = draw_tensor_type(self.random, [], self.dtype)
                 for condition in operand.conditions:
                     ty = self._constrained(ty, condition, self.sizes)
-                ty = _single(ty) if operand.is_single else ty
+                ty = single(ty) if operand.is_single else ty
                 operand.value = (
                     self._constant(ty, operand.number)
                     if operand.is_constant
@@ -584,8 +595,3 @@ def _known_type(operand: _Operand, trial: Mapping[_Hole, Expr]) -> TensorType | 
     if isinstance(operand, _Hole):
         value = trial.get(operand) if operand.value is None else operand.value
     return value.ty if isinstance(value, Expr) and isinstance(value.ty, TensorType) else None
-
-
-def _single(ty: Type) -> Type:
-    """``ty`` with one element."""
-    return TensorType((), ty.dtype) if isinstance(ty, TensorType) else ty

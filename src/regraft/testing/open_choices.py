@@ -13,7 +13,7 @@ from ..ir.dims import Dim, SymVar
 from ..ir.dtypes import is_float
 from ..ir.expr import Expr, PrimValue, ShapeExpr, Tuple, Var
 from ..ir.op import REQUIRED, Op
-from ..ir.types import TensorType
+from ..ir.types import TensorType, Type
 
 _SIZES: Final = (2, 3, 4, 5, 6, 7)
 _OTHER_DTYPES: Final = ("int64", "bool", "float64", "int32", "float16")
@@ -31,6 +31,18 @@ def draw_tensor_type(random: Random, known: Sequence[TensorType], dtype: str) ->
     if beside is None or beside.shape is None or random.random() < 0.15:
         return TensorType(_shape(random), dtype)
     return TensorType(_related_shape(random, list(beside.shape)), dtype)
+
+
+def of_likely_size(random: Random, drawn: TensorType, likely: Sequence[int]) -> TensorType:
+    """``drawn``, at times with one of the sizes ``likely`` in front."""
+    if not likely or not drawn.shape or random.random() > 0.3:
+        return drawn
+    return TensorType([random.choice(likely), *drawn.shape[1:]], drawn.dtype)
+
+
+def single(ty: Type) -> Type:
+    """``ty`` with one element."""
+    return TensorType((), ty.dtype) if isinstance(ty, TensorType) else ty
 
 
 def _shape(random: Random) -> list[Dim]:
