@@ -24,7 +24,17 @@ NAMESPACES: Final = {
     "tvm.relax.op.image": "regraft.op.image",
     "tvm.relax.op.grad": "regraft.op.grad",
     "tvm.relax.op.vision": "regraft.op.vision",
+    "tvm.relax.op.memory": "regraft.op.memory",
+    "tvm.relax.op.vm": "regraft.op.vm",
+    "tvm.relax.op.builtin": "regraft.op.builtin",
+    "tvm.relax.expr": "regraft.expr",
+    "tvm.relax.type": "regraft.type",
+    "tvm.relax.expr_functor": "regraft.expr_functor",
+    "tvm.relax.binding_rewrite": "regraft.binding_rewrite",
     "tvm.relax.frontend": "regraft.frontend",
+    "tvm.relax.frontend.torch": "regraft.frontend.torch",
+    "tvm.relax.frontend.onnx": "regraft.frontend.onnx",
+    "tvm.script.relax": "regraft.script.relax",
 }
 """Relax's namespaces, and where their names are here."""
 
@@ -33,6 +43,8 @@ _VM: Final = "a step of lowering to TVM's virtual machine; `regraft.build` needs
 _DEVICE: Final = "tensors are not placed on devices; `R.dist` places them on a mesh"
 _TUNING: Final = "tunes TensorIR schedules"
 _IMPORTED: Final = "a name that the module imports for itself; it is in `regraft`"
+_BUILT: Final = "a statement of `IRBuilder`; it is in `regraft.script.ir_builder.relax`"
+_DYNAMO: Final = "`torch.compile` backends of TVM; export the model and use `from_exported_program`"
 _CHILD: Final = "a class behind `PatternMatchingRewriter`; use that"
 
 LEFT_OUT: Final[dict[str, str]] = {
@@ -51,7 +63,12 @@ LEFT_OUT: Final[dict[str, str]] = {
             "SpecializePrimFuncBasedOnCallSite",
             "SplitCallTIRByPattern",
             "SplitLayoutRewritePreproc",
+            "TEPlaceholderOp",
+            "TensorLoad",
             "call_tir",
+            "call_tir_dyn",
+            "emit_te",
+            "te_tensor",
             "call_tir_inplace",
             "call_tir_with_grad",
             "has_reshape_pattern",
@@ -75,7 +92,6 @@ LEFT_OUT: Final[dict[str, str]] = {
             "VMExecutable",
             "VMInstrumentReturnKind",
             "VMShapeLower",
-            "call_builtin_with_ctx",
             "call_py_func",
             "estimate_memory_usage",
             "get_default_pipeline",
@@ -93,6 +109,17 @@ LEFT_OUT: Final[dict[str, str]] = {
             "RewriteCUDAGraph",
             "UpdateVDevice",
             "VDevice",
+            "cpu",
+            "cuda",
+            "device",
+            "ext_dev",
+            "hexagon",
+            "metal",
+            "opencl",
+            "rocm",
+            "vpi",
+            "vulkan",
+            "webgpu",
             "hint_on_device",
             "to_vdevice",
         ),
@@ -101,6 +128,26 @@ LEFT_OUT: Final[dict[str, str]] = {
     **dict.fromkeys(("MetaScheduleApplyDatabase", "MetaScheduleTuneIRMod", "MetaScheduleTuneTIR"), _TUNING),
     **dict.fromkeys(("Array", "DataflowBlock", "Expr", "Node", "Object", "Op", "Var"), _IMPORTED),
     **dict.fromkeys(("DFConstraint", "ExprPatternRewriter", "OrRewriter"), _CHILD),
+    **dict.fromkeys(
+        (
+            "Else",
+            "Then",
+            "arg",
+            "emit",
+            "emit_match_cast",
+            "emit_var_binding",
+            "emit_with_ty",
+            "emit_with_type",
+            "func_ret_ty",
+            "func_ret_type",
+            "func_ret_value",
+        ),
+        _BUILT,
+    ),
+    **dict.fromkeys(("dynamo_capture_subgraphs", "relax_dynamo"), _DYNAMO),
+    "make_shape": "a helper of TVM's `ShapeExpr`; use that",
+    "derived_object": "derives classes of TVM from Python's; classes derive as they stand here",
+    "If": _BUILT,
     "make_node": "makes nodes of TVM by name",
     "register_df_node": "registers classes with TVM",
     "register_gradient": "gradients are declared beside their operators; see the page on gradients",
@@ -138,7 +185,21 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.TensorType": "`shape` is a tuple of dims that reads as a ShapeExpr; there are no devices",
     "tvm.relax.ShapeExpr": "`values` is a tuple of dims: ints and symbolic sizes",
     "tvm.relax.FuncType": "opaque functions have a result type, not a function that derives it",
-    "tvm.relax.VirtualMachine": "runs what `regraft.build` gives; takes and gives arrays; has no `set_instrument`",
+    "tvm.relax.VirtualMachine": (
+        "runs what `regraft.build` gives; takes and gives arrays; has no `set_instrument`, since engines compile a "
+        "program as a whole: `regraft bench --profile` says what each operator takes"
+    ),
+    "tvm.relax.op.memory.alloc_storage": "tensors of one storage never share memory, and hold zeros",
+    "tvm.relax.op.memory.view": "copies its bytes; the offset is known when the call is written",
+    "tvm.relax.op.vision.all_class_non_max_suppression": '`output_format` is "onnx" only',
+    "tvm.relax.expr_functor.PyExprMutator": "derives in Python; `@mutator` only checks that a class does",
+    "tvm.relax.expr_functor.PyExprVisitor": "derives in Python; `@visitor` only checks that a class does",
+    "tvm.relax.expr.Expr": "has its type from the moment it is built",
+    "tvm.relax.type.TensorType": "`shape` is a tuple of dims that reads as a ShapeExpr; there are no devices",
+    "tvm.relax.type.FuncType": "opaque functions have a result type, not a function that derives it",
+    "tvm.relax.frontend.torch.from_exported_program": "operators such as `elu` stay whole, where Relax writes them out",
+    "tvm.relax.frontend.torch.from_fx": "the model is exported for such inputs; `default_image_layout` is NCHW",
+    "tvm.script.relax.Callable": "opaque functions have a result type, not a function that derives it",
     "tvm.relax.training.Trainer": "takes and gives NumPy arrays",
 }
 """Names that are here and mean something else, and what."""
@@ -157,6 +218,9 @@ A program for `tvm.relax` runs here after you change its imports:
 | `tvm.relax.frontend.torch`, `tvm.relax.frontend.onnx` | `regraft.frontend.torch`, `regraft.frontend.onnx` |
 | `tvm.relax.expr_functor`, `tvm.relax.binding_rewrite` | `regraft.expr_functor`, `regraft.binding_rewrite` |
 | `tvm.transform.PassContext`, `Sequential` ... | `regraft.transform.PassContext`, `Sequential` ... |
+| `tvm.relax.expr`, `tvm.relax.type` | `regraft.expr`, `regraft.type` |
+| `tvm.runtime.tensor(array)`, `tvm.cpu()`, `tvm.compile` | NumPy's arrays, `"cpu"`, `regraft.build` |
+| `tvm.register_global_func` | `regraft.register_func` |
 
 Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of its errors are `regraft.RegraftError`.
 
@@ -171,6 +235,20 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
 - **Programs never change.** Functions, blocks and expressions are immutable. A module's table may be edited in place.
 - **Two values that differ between tools are fixed here.** The gradient of `relu` at 0 is 0, as in PyTorch.
   `CategoricalCrossEntropyLoss` with `reduction="mean"` divides by the number of samples.
+- **Calls that no machine computes are refused.** `sort`, `argsort` and `topk` of a scalar, more elements of `topk` than
+  there are, windows of a pool that fit nowhere, a branch on a tensor that is no boolean scalar, a `view` of more bytes
+  than there are. Floating operators (`softmax`, `attention`, the losses) refuse integers. `bucketize`, `outer` and
+  `matmul` take operands of one dtype, `median` one axis or all, `prelu` a vector of slopes.
+- **Constants keep their dtype.** `const` of a float64 array is float64; Relax makes float32 of it. Numbers and lists
+  are what they are in Relax.
+- **Names are Python's where they hold nothing of the program.** A list of numbers, a size or an array of the scope
+  around may be used, and a docstring may stand in a function. A size has no second name: `k = n * 2` is written out.
+- **What is bound fits.** `bind_params` refuses an array of another shape or dtype than the parameter's.
+- **Memory is the engine's.** `R.memory` and `R.vm` are typed, printed and run. Each tensor has memory of its own, and
+  the end of a value's life changes nothing.
+- **Models are written in PyTorch.** `tvm.relax.frontend.nn` has no counterpart: write a `torch.nn.Module` and read it
+  with `from_exported_program`. `tvm.relax.utils` has no module here; its names are in `regraft`.
+- **Sizes are no variables.** `all_vars` and its like list variables of the language; `free_symbolic_vars` lists sizes.
 - **Sizes are at least 0.** A size variable that is a scalar parameter may be negative.
 - **Rewriting terminates or says why.** Rules that undo each other end with an error that shows the loop.
 
@@ -216,7 +294,9 @@ def row(namespace: str, name: str) -> Row:
     full = f"{namespace}.{name}"
     here = importlib.import_module(NAMESPACES[namespace])
     if not hasattr(here, name):
-        return Row(full, "left out", LEFT_OUT[name])
+        home = getattr(getattr(importlib.import_module(namespace), name), "__module__", namespace)
+        reason = LEFT_OUT.get(name) or (_IMPORTED if home != namespace else LEFT_OUT[name])
+        return Row(full, "left out", reason)
     if full in DIFFERS:
         return Row(full, "differs", DIFFERS[full])
     theirs = _parameters(getattr(importlib.import_module(namespace), name))

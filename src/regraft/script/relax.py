@@ -17,6 +17,7 @@ from ..ir.expr import TupleGetItem as TupleGetItem
 from ..ir.op import Op as _Op
 from ..ir.program import SeqExpr as SeqExpr
 from ..op import *  # noqa: F403 - the vocabulary is this namespace
+from ..op.builtin import stop_lift_params as stop_lift_params
 from ..op.primitive.dist import device_mesh as device_mesh
 from .annotations import (
     CallableConstructor,
@@ -87,6 +88,7 @@ _WORDS = [
     "output",
     "prim_value",
     "shape",
+    "stop_lift_params",
     "str",
     "tuple",
 ]
