@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import regraft.op as R
 from regraft.engine import build
 from regraft.formats.onnx import from_onnx, to_onnx
-from regraft.ir import BlockBuilder, Expr, IRModule, TensorType, Var, const
+from regraft.ir import BlockBuilder, Constant, Expr, IRModule, TensorType, Var, const, iter_bindings
+from regraft.ir.op import is_call_of
 from regraft.passes import PassError, op_counts, report
 from regraft.passes.quantize import Quantize, QuantizeDynamic, QuantizeWeights, Range, observed, with_ranges
 from regraft.passes.quantize.weights import per_channel
@@ -177,10 +179,58 @@ def test_convolutions_and_what_lies_between_run_on_bytes() -> None:
     counts = op_counts(done)
     # Three layers, the two sides of the sum and the pool read bytes; of these, one value is read twice.
     assert counts["relax.quantize"] == 5
-    assert counts["relax.dequantize"] == 5 + 3
+    assert counts["relax.dequantize"] == 5 + 3 + 1, "values, weights, and the bias"
     expected = values(module, x)
     for target in ("numpy", "onnxruntime", "openvino"):
         assert 1e-4 < error(expected, values(done, x, target=target)) < 0.06, target
+
+
+def biased(builder: BlockBuilder, x: Expr) -> Expr:
+    """A convolution and a classifier, each with a bias."""
+    first = builder.emit(R.nn.relu(R.add(R.nn.conv2d(x, weights(16, 3, 3, 3), padding=1), weights(1, 16, 1, 1))))
+    flat = builder.emit(R.reshape(builder.emit(R.nn.avg_pool2d(first, (5, 6), (5, 6))), (2, 64)))
+    return R.add(builder.emit(R.matmul(flat, weights(64, 32))), weights(32))
+
+
+def test_a_bias_becomes_int32_in_the_steps_of_the_sums_and_comes_back_as_it_is() -> None:
+    module = module_of((2, 3, 10, 12), biased)
+    x = arrays(2, 3, 10, 12)
+    done = Quantize(calibrated(module, x))(module)
+    bytes_of_biases = [
+        call.args[0].data
+        for binding in iter_bindings(done["main"])
+        if is_call_of(call := binding.value, "relax.dequantize") and isinstance(call.args[0], Constant)
+        if call.args[0].data.dtype == "int32"
+    ]
+    assert sorted(data.shape for data in bytes_of_biases) == [(16,), (32,)]
+    for target in ("numpy", "onnxruntime", "openvino"):
+        assert 1e-4 < error(values(module, x), values(done, x, target=target)) < 0.06, target
+    model = to_onnx(done)
+    made = {name: node for node in model.graph.node for name in node.output}
+    for kind in ("Conv", "Gemm"):
+        (layer,) = [node for node in model.graph.node if node.op_type == kind]
+        assert made[layer.input[2]].op_type == "DequantizeLinear", "the bias is an operand of the layer"
+    assert not [node for node in model.graph.node if node.op_type == "Add"]
+    onnx.checker.check_model(model)
+    back = from_onnx(model)
+    assert op_counts(back) == op_counts(done)
+    again = to_onnx(back)
+    assert [node.op_type for node in again.graph.node] == [node.op_type for node in model.graph.node]
+    np.testing.assert_allclose(values(back, x), values(done, x), rtol=1e-6, atol=1e-6)
+
+
+def test_what_is_added_that_is_no_bias_or_does_not_fit_stays_in_float32() -> None:
+    def grid(builder: BlockBuilder, x: Expr) -> Expr:
+        return R.add(builder.emit(R.matmul(builder.emit(R.nn.relu(x)), weights(64, 32))), weights(5, 32))
+
+    module = module_of((5, 64), grid)
+    reasons = declined(Quantize(calibrated(module, arrays(5, 64))), module)
+    assert "what is added is not one number for each channel" in reasons
+    huge = module_of((5, 64), lambda _, x: R.add(R.matmul(R.nn.relu(x), weights(64, 32)), const(np.full(32, 1e9, "f"))))
+    assert "the bias does not fit into int32" in declined(Quantize(calibrated(huge, arrays(5, 64))), huge)
+    deep = module_of((2, 5, 64), lambda _, x: R.add(R.matmul(R.nn.relu(x), weights(64, 32)), weights(32)))
+    left = declined(Quantize(calibrated(deep, arrays(2, 5, 64))), deep)
+    assert any(reason.startswith("a bias in int32 is for products of two matrices") for reason in left)
 
 
 def test_a_limit_that_the_bytes_have_anyway_is_left_out() -> None:

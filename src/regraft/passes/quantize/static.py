@@ -14,7 +14,7 @@ import numpy as np
 from ... import op as ops
 from ...ir.expr import Constant, Expr, PrimValue, Tuple, Var, const
 from ...ir.module import IRModule
-from ...ir.op import Call
+from ...ir.op import Call, is_call_of
 from ...ir.program import Binding, BindingBlock, Function, SeqExpr, VarBinding
 from ...ir.tensor_data import TensorData
 from ...ir.types import TensorType
@@ -69,6 +69,17 @@ with PatternContext() as _COMBINED:
     _left, _right = wildcard(), wildcard()
     _combined = is_op("relax.add")(_left, _right) | is_op("relax.multiply")(_left, _right)
 
+with PatternContext() as _BIASED:
+    _steps, _weight_steps, _bias = is_const(), is_const(), is_const()
+    _operands_of_bytes = [
+        is_op("relax.dequantize")(wildcard(), _steps, wildcard()),
+        is_op("relax.dequantize")(is_const(), _weight_steps, wildcard()),
+    ]
+    _layer = is_op("relax.matmul")(*_operands_of_bytes)
+    for _name in _CONVOLUTIONS:
+        _layer = _layer | is_op(_name)(*_operands_of_bytes)
+    _biased = is_op("relax.add")(_layer, _bias)
+
 _limited, _scale, _zero_point = wildcard(), is_const(), is_const()
 _relu, _relu6 = is_op("relax.nn.relu")(_limited), is_op("relax.nn.relu6")(_limited)
 _clip = is_op("relax.clip")(_limited, wildcard(), wildcard())
@@ -117,6 +128,7 @@ class _Bytes:
                 Rule(_COMBINED, self._combination, "quantize_between_convolutions"),
                 Rule(_POOLED, self._pooling, "quantize_pooling"),
                 Rule(_quantized, _without_limit, "leave_limits_to_bytes"),
+                Rule(_BIASED, _bias_in_sums, "quantize_bias"),
             ]
         )
 
@@ -191,6 +203,30 @@ def _weights_in_bytes(weights: np.ndarray, axis: int, sources: tuple[str, ...], 
     return ops.dequantize(values, const(packed.scales), const(np.zeros(packed.scales.shape, np.int8)), axis)
 
 
+def _bias_in_sums(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+    """A bias in int32, in the steps of the sums that it is added to, so that runtimes add it before they round."""
+    layer, bias = matchings[_layer], matchings[_bias]
+    call, steps, weight_steps = bindings[layer], matchings[_steps].data, matchings[_weight_steps].data
+    assert isinstance(call, Call)
+    assert isinstance(layer.ty, TensorType)
+    rank, sizes = layer.ty.ndim, bias.data.shape
+    is_product = is_call_of(call, "relax.matmul")
+    axis = rank - 1 if is_product else call.attrs.out_layout.index("C")
+    beside = [1] * (len(sizes) - 1)
+    place = axis - rank + len(sizes)
+    if steps.size != 1 or bias.data.dtype != "float32" or (is_product and rank != 2):
+        return decline("a bias in int32 is for products of two matrices and convolutions, with one scale for the data")
+    if place < 0 or [*sizes[:place], *sizes[place + 1 :]] != beside or sizes[place] != weight_steps.size:
+        return decline("what is added is not one number for each channel")
+    scales = (steps.numpy().reshape(()) * weight_steps.numpy()).astype(np.float32)
+    codes = np.rint(bias.data.read().reshape(-1).astype(np.float64) / scales)
+    if not (np.isfinite(codes) & (np.abs(codes) < 2**31 - 128)).all():
+        return decline("the bias does not fit into int32")
+    values = Constant(TensorData(codes.astype(np.int32), None, sources_of(bias)))
+    whole = ops.dequantize(values, const(scales), const(np.zeros(scales.shape, np.int32)), 0)
+    return {matchings[_biased]: ops.add(layer, whole if len(sizes) == 1 else ops.reshape(whole, list(sizes)))}
+
+
 def _without_limit(expr: Expr, matchings: dict[Any, Any]) -> Expr | Decline:
     """Bytes whose zero point is their least end where a relu does; a clip's upper limit must lie at their greatest."""
     assert isinstance(expr, Call)
@@ -254,7 +290,8 @@ def Quantize(ranges: Ranges, keep: Collection[str] = (), least: int = 256, bits:
 
     What they read is quantized to uint8 (asymmetric, one scale) and dequantized again, weights to int8 (symmetric, one
     scale for each output channel). So is what sums, products and average pools between convolutions read, so that
-    runtimes stay in bytes from one to the next. A relu or clip that ends where the bytes do is left out.
+    runtimes stay in bytes from one to the next. A bias becomes int32, in the steps of the sums that it is added to. A
+    relu or clip that ends where the bytes do is left out.
     ``ranges`` says what values lie in, by the names of their bindings (`observed` lists those that are asked for);
     a layer whose operand has none stays. ``keep`` names bindings that stay; so do those of fewer than ``least``
     weights. ``bits``: 7 leaves a bit of the weights unused, as `QuantizeDynamic` does.

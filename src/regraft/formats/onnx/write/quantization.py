@@ -37,6 +37,9 @@ def _quantize(lowering: Lowering, call: Call) -> Lowered | None:
 def _dequantize(lowering: Lowering, call: Call) -> Lowered | None:
     data, scale, zero_point = lowering.tensors(call.args)
     fits = dtype_of(scale) == call.attrs["out_dtype"] == "float32"
+    if fits and dtype_of(data) == "int32" and _is_zero(call.args[2]) and _is_even(call):
+        # Sums, such as a bias: ONNX gives them no zero point.
+        return lowering.graph.op("DequantizeLinear", data, scale, dtype="float32", axis=call.attrs["axis"])
     if not fits or dtype_of(data) not in _QUANTIZED or dtype_of(zero_point) != dtype_of(data) or not _is_even(call):
         return None
     axis = call.attrs["axis"]

@@ -45,12 +45,13 @@ def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.V
     for node in standard:
         if node.op_type == "Transpose":  # last: products transpose their right side themselves
             tidying.arrange(node)
+    tidying.put_later()
     tidying.drop_unread()
     return {value: tidying.now(value) for value in tidying.replaced}
 
 
 class _Tidying:
-    __slots__ = ("_arranged", "_graph", "_known", "_results", "_sources", "replaced")
+    __slots__ = ("_arranged", "_graph", "_known", "_later", "_results", "_sources", "replaced")
     replaced: dict[ir.Value, ir.Value]
 
     def __init__(self, graph: GraphWriter, results: Sequence[ir.Value]) -> None:
@@ -59,6 +60,7 @@ class _Tidying:
         self._arranged: dict[tuple[ir.Value, tuple[int, ...], tuple[int, ...] | None], ir.Value] = {}
         self._sources: dict[ir.Value, ir.Value] = {}
         self._known: dict[tuple[object, ...], ir.Node] = {}
+        self._later: dict[ir.Node, ir.Node] = {}
         self.replaced = {}
 
     def compute_once(self, node: ir.Node) -> None:
@@ -102,25 +104,54 @@ class _Tidying:
     def sum_into_producer(self, node: ir.Node) -> None:
         """Let the convolution or the product of matrices that one summand comes from add the other, a constant."""
         for value, summand in (tuple(node.inputs), tuple(node.inputs[::-1])):
-            data = None if summand is None else self._graph.data_of(summand)
             producer = None if value is None else value.producer()
-            if data is None or producer is None or value is None or summand is None:
+            added = None if summand is None else self._added(summand)
+            if added is None or producer is None or value is None or summand is None:
                 continue
+            row, shape, dtype = added
             if len(value.uses()) != 1 or value in self._results or len(producer.inputs) != 2 or producer.domain:
                 continue
-            if producer.op_type in _CHANNELS and _is_for_channels(producer, data):
-                bias = self._constant(summand, (data.size,), None)
-            elif _is_for_columns(producer, data):
-                bias = summand
+            if producer.op_type in _CHANNELS and _is_for_channels(producer, shape):
+                bias = row if row.producer() is not None else self._constant(summand, (prod(shape),), None)
+            elif _is_for_columns(producer, shape, dtype):
+                bias = row
                 _make_gemm(producer)
             else:
                 continue
+            if row.producer() is not None:
+                self._later[node] = producer
             producer.resize_inputs(3)
             producer.replace_input_with(2, bias)
             value.name, value.shape = node.outputs[0].name, node.outputs[0].shape
             _join_origins(producer, node)
             self._replace(node, node.outputs[0], value)
             return
+
+    def _added(self, summand: ir.Value) -> tuple[ir.Value, tuple[int, ...], str] | None:
+        """A summand that is known before inputs are: its numbers in a row, its own shape, and its dtype.
+
+        That is a constant, which is the row itself, or a row of bytes that are dequantized, perhaps in another shape.
+        """
+        data = self._graph.data_of(summand)
+        if data is not None:
+            return summand, data.shape, data.dtype
+        row, producer = summand, summand.producer()
+        if producer is not None and not producer.domain and producer.op_type in ("Reshape", "Unsqueeze"):
+            row = producer.inputs[0] or summand
+            producer = row.producer()
+        if producer is None or producer.domain or producer.op_type != "DequantizeLinear" or row in self._results:
+            return None
+        codes = None if producer.inputs[0] is None else self._graph.data_of(producer.inputs[0])
+        shape = summand.shape
+        if codes is None or codes.dtype != "int32" or len(codes.shape) != 1 or shape is None or not shape.is_static():
+            return None
+        return row, tuple(shape.numpy()), "float32"
+
+    def put_later(self) -> None:
+        """Put what took in a sum in the place of the sum, after what was added."""
+        moved = set(self._later.values())
+        if moved:
+            self._graph.nodes[:] = [self._later.get(node, node) for node in self._graph.nodes if node not in moved]
 
     def unsqueeze_once(self, node: ir.Node) -> None:
         """Add the axes that the node before adds, too, and read what that reads."""
@@ -283,8 +314,8 @@ def _as_arranged(data: TensorData, shape: tuple[int, ...], order: tuple[int, ...
 _CHANNELS: Final = ("Conv", "ConvTranspose")
 
 
-def _is_for_channels(conv: ir.Node, data: TensorData) -> bool:
-    """Whether ``data`` beside the result of ``conv`` is one number for each of its channels."""
+def _is_for_channels(conv: ir.Node, shape: tuple[int, ...]) -> bool:
+    """Whether what has ``shape`` beside the result of ``conv`` is one number for each of its channels."""
     weight = conv.inputs[1]
     if weight is None or weight.shape is None or not weight.shape.is_static():
         return False
@@ -292,17 +323,17 @@ def _is_for_channels(conv: ir.Node, data: TensorData) -> bool:
     group = conv.attributes.get("group")
     channels = sizes[0] if conv.op_type == "Conv" else sizes[1] * (1 if group is None else group.as_int())
     beside = (channels, *[1] * (len(sizes) - 2))
-    return data.shape == beside or data.shape == (1, *beside)
+    return shape == beside or shape == (1, *beside)
 
 
-def _is_for_columns(product: ir.Node, data: TensorData) -> bool:
-    """Whether ``product`` is one of two matrices, and ``data`` one number for each of its columns."""
-    if product.op_type != "MatMul" or data.dtype == "float16" or not has_kernel("Gemm", data.dtype):
+def _is_for_columns(product: ir.Node, shape: tuple[int, ...], dtype: str) -> bool:
+    """Whether ``product`` is one of two matrices, and what has ``shape`` one number for each of its columns."""
+    if product.op_type != "MatMul" or dtype == "float16" or not has_kernel("Gemm", dtype):
         return False
     left, right = product.inputs
     if left is None or right is None or left.shape is None or right.shape is None:
         return False
-    return len(left.shape) == 2 == len(right.shape) and data.shape == (right.shape[1],)
+    return len(left.shape) == 2 == len(right.shape) and shape == (right.shape[1],)
 
 
 def _make_gemm(product: ir.Node) -> None:
