@@ -20,8 +20,8 @@ _HEADER: Final = """\
 
 `regraft.from_torch` reads {handled} overloads of ATen operators. This page first lists the {core} operators of the
 core set of PyTorch {version}; every model can be decomposed into these. Then it lists the other operators that are read
-directly. PyTorch itself decomposes an operator that is in neither list. If some operators still have no counterpart,
-one error lists all of them with their places.
+directly. PyTorch itself decomposes an operator that is in neither list. What still has no counterpart is carried
+through as it is, and comes back in PyTorch.
 
 `python -m tools.torch_coverage` prints this page.
 

@@ -90,3 +90,26 @@ def test_elsewhere_a_declared_operator_runs_by_its_meaning_and_a_foreign_one_say
         rx.build(rx.from_torch(exported()), "numpy")
     with pytest.raises(rx.RegraftError, match=r"regraft_outside::weigh is an operator of PyTorch, which ONNX does not"):
         rx.to_onnx(rx.from_torch(exported()))
+
+
+class Carried(torch.nn.Module):
+    """Operators of ATen without a counterpart, some with several results, some of sizes that only the data tells."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        q, r = torch.linalg.qr(x.T @ x + torch.eye(4))
+        values, places = torch.unique((x > 0).long(), return_inverse=True)
+        wide = torch.nn.functional.interpolate(x[None, None], (2 * x.shape[0], 7), mode="bicubic", antialias=True)
+        return q @ r, values + 1, places, torch.special.bessel_j0(x), wide, torch.cummax(x, 0).values
+
+
+def test_an_operator_of_pytorch_without_a_counterpart_is_carried_through() -> None:
+    program = torch.export.export(Carried(), (X,), dynamic_shapes=({0: torch.export.Dim("n", min=2, max=90)},))
+    result = rx.optimize(program)
+    for x in (X, torch.randn(5, 4)):
+        for found, wanted in zip(result.module()(x), program.module()(x), strict=True):
+            torch.testing.assert_close(found, wanted)
+    names = [{str(node.target) for node in p.graph.nodes} for p in (program, result)]
+    for name in ("aten.linalg_qr.default", "aten._unique2.default", "aten.special_bessel_j0.default"):
+        assert name in names[0] & names[1]
+    with pytest.raises(rx.RegraftError, match=r"aten::linalg_qr is an operator of PyTorch, which ONNX does not"):
+        rx.to_onnx(rx.from_torch(program))

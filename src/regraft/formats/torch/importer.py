@@ -23,12 +23,13 @@ from ..errors import ConvertError, UnsupportedOperatorError
 from . import handlers as handlers
 from .complex_numbers import ComplexPair, handler_of, is_complex_call
 from .context import PARTS, Context, Unsupported, fields_of
+from .context import cast as as_dtype
 from .custom import Conversion, Converter, converter_of
 from .expansion import expansion
 from .exported import IGNORED, export, is_operator, memory_of, prepared, state_tensor
 from .loops import computed_with_tensors, computes_with_tensors, is_loop, read_loop
 from .origins import origin_of, place_of
-from .outside import declared_for, is_outside, outside_call
+from .outside import can_be_carried, declared_for, is_outside, outside_call
 from .signature import ATTRIBUTE, COMPLEX, NUMBER, VALUE, Kind, Leaf, Signature, constant_leaf, spec_text
 from .sizes import SizeTable
 from .source_calls import SourceCall
@@ -64,7 +65,9 @@ def from_torch(
     names as `TensorData.name`. Buffers that the model changes come first among the results. The attributes
     ``torch_...`` of ``main`` say how the model was called; `regraft.to_torch` uses them to give the same model back.
 
-    Raises `UnsupportedOperatorError`, which lists all operators without counterpart, and `ConvertError` for anything
+    An operator of PyTorch without counterpart is a call of a foreign operator, which only PyTorch runs.
+
+    Raises `UnsupportedOperatorError`, which lists all operators that cannot be read, and `ConvertError` for anything
     else that cannot be read. Cost: linear in the nodes, about 0.1 ms each, besides the export.
     """
     if isinstance(source, torch.nn.Module):
@@ -291,6 +294,10 @@ class _Importer:
         except Unsupported as reason:
             if self._within is not None:
                 raise
+            carried = self._carried(node)
+            if carried is not None:
+                self._values[node] = carried
+                return
             complex_numbers = " of complex numbers" if is_complex_call(node) else ""
             self._note(node, f"{name}: {reason}" if str(reason) else f"{name}{complex_numbers}")
             self._values[node] = self._stand_in(node)
@@ -324,7 +331,9 @@ class _Importer:
         if handler is not None:
             self._context.node = node
             kwargs = {name: self.value(value) for name, value in node.kwargs.items()}
-            return handler(self._context, *[self.value(arg) for arg in node.args], **kwargs)
+            found = handler(self._context, *[self.value(arg) for arg in node.args], **kwargs)
+            # A fraction made of sizes is a number to PyTorch, whose width does not count.
+            return _narrowed(node, found) if any(map(_is_of_sizes, node.all_input_nodes)) else found
         if is_outside(node.target) and declared_for(node.target) is not None:
             return self._outside(node)
         expanded = expansion(node)
@@ -341,10 +350,23 @@ class _Importer:
         several = cast("Sequence[Any]", fakes) if isinstance(fakes, list | tuple) else [fakes]
         if not all(isinstance(fake, torch.Tensor) for fake in several):
             raise Unsupported("it gives something else than tensors")
-        types = [TensorType(self._sizes.shape(fake), dtype_name(fake.dtype)) for fake in several]
+        types = [self._sizes.type_of(fake) for fake in several]
         args = [self.value(arg) for arg in node.args]
         call = outside_call(node.target, args, {name: self.value(value) for name, value in node.kwargs.items()}, types)
         return fields_of(self.builder.emit(call)) if isinstance(fakes, list | tuple) else call
+
+    def _carried(self, node: torch.fx.Node) -> Any:
+        """The call of an operator of ATen that has no counterpart, as it is; None for one that cannot be carried.
+
+        It goes back to PyTorch; other engines say that they do not know it.
+        """
+        if not can_be_carried(node.target):
+            return None
+        try:
+            with self.builder.origin(origin_of(node)):
+                return self._bound(node, self._outside(node))
+        except (Unsupported, ConvertError):
+            return None
 
     def submodule(self, node: Any) -> torch.fx.GraphModule:
         """The graph that a node names."""
@@ -362,7 +384,11 @@ class _Importer:
     def _branch(self, node: torch.fx.Node) -> Any:
         """`torch.cond` as a branch, of which each side is a body of its own."""
         predicate, when_true, when_false, operands = node.args
-        condition = self.value(predicate)
+        try:
+            condition = self.value(predicate)
+        except Unsupported as reason:
+            self._note(node, f"torch.cond: {reason}")
+            return self._stand_in(node)
         if not isinstance(condition, Expr):
             self._note(node, "torch.cond on a condition about sizes")
             return self._stand_in(node)
@@ -392,6 +418,8 @@ class _Importer:
 
     def _number(self, node: torch.fx.Node) -> Any:
         """What a node gives that computes with sizes, or with integers that a loop carries."""
+        if _is_of_sizes(node):
+            return None
         operands = [self.value(arg) for arg in node.args]
         if not computes_with_tensors(operands):
             return self._size(node)
@@ -406,16 +434,16 @@ class _Importer:
             except ConvertError as error:
                 self._note(node, str(error))
                 return None
-        if isinstance(value, torch.SymBool | torch.SymFloat):
-            return None
         return value
 
     def value(self, argument: Any) -> Any:
         """What an argument of a node became."""
         if isinstance(argument, torch.fx.Node):
             value = self._values.get(argument)
-            if value is None and isinstance(argument.meta.get("val"), torch.SymFloat | torch.SymBool):
-                raise Unsupported(f"it computes with {argument.name}, a number made of symbolic sizes")
+            if value is None and _is_of_sizes(argument):
+                # Worked out where it is used: most of these serve checks, and each branch is a scope of its own.
+                operands = [self.value(operand) for operand in argument.args]
+                return self.builder.emit(computed_with_tensors(argument.target, operands), argument.name)
             return value
         if isinstance(argument, tuple | list):
             return [self.value(item) for item in cast("Sequence[Any]", argument)]
@@ -530,6 +558,19 @@ def _is_branch(node: torch.fx.Node) -> bool:
 
 def _is_integer(argument: Any) -> bool:
     return isinstance(argument, torch.fx.Node) and isinstance(argument.meta.get("val"), torch.SymInt)
+
+
+def _narrowed(node: torch.fx.Node, value: Any) -> Any:
+    """``value`` in the dtype that PyTorch says the result of ``node`` has."""
+    fake = node.meta.get("val")
+    return (
+        as_dtype(value, dtype_name(fake.dtype)) if isinstance(fake, torch.Tensor) and isinstance(value, Expr) else value
+    )
+
+
+def _is_of_sizes(node: torch.fx.Node) -> bool:
+    """Whether a node gives a fraction or a truth value that is made of symbolic sizes: no dim can say it."""
+    return isinstance(node.meta.get("val"), torch.SymFloat | torch.SymBool)
 
 
 def _is_size(node: torch.fx.Node) -> bool:

@@ -25,11 +25,12 @@ from .context import Unsupported
 
 _MOST_READINGS: Final = 4
 _TORCH: Final[Any] = torch
+_PYTHON: Final[Any] = operator
 _ARITHMETIC: Final[Mapping[Any, Callable[..., Expr]]] = {
     operator.add: R.add,
     operator.sub: R.subtract,
     operator.mul: R.multiply,
-    cast(Any, operator).floordiv: R.floor_divide,
+    _PYTHON.floordiv: R.floor_divide,
     operator.mod: R.floor_mod,
     operator.neg: R.negative,
     operator.lt: R.less,
@@ -41,7 +42,15 @@ _ARITHMETIC: Final[Mapping[Any, Callable[..., Expr]]] = {
     _TORCH.sym_max: R.maximum,
     _TORCH.sym_min: R.minimum,
     _TORCH.sym_not: R.logical_not,
+    _PYTHON.and_: R.logical_and,
+    _PYTHON.or_: R.logical_or,
+    _PYTHON.truediv: R.divide,
+    _PYTHON.pow: R.power,
+    _TORCH.sym_float: R.astype,
+    _TORCH._sym_sqrt: R.sqrt,
 }
+_FRACTIONS: Final = (_PYTHON.truediv, _PYTHON.pow, _TORCH.sym_float, _TORCH._sym_sqrt)
+"""Operators of which a fraction comes, whatever they are given."""
 
 
 class Reading(Protocol):
@@ -81,11 +90,15 @@ def computes_with_tensors(values: Sequence[Any]) -> bool:
 
 
 def computed_with_tensors(target: Any, values: Sequence[Any]) -> Expr:
-    """What Python's operator ``target`` gives of numbers of which some are tensors."""
+    """What Python's operator ``target`` gives of numbers that are tensors, or sizes; fractions are float64."""
     compute = _ARITHMETIC.get(target)
     if compute is None:
-        raise Unsupported(f"{getattr(target, '__name__', target)} of a number that a loop carries")
-    return compute(*[as_tensor(value) for value in values])
+        raise Unsupported(f"{getattr(target, '__name__', target)} of a number that a tensor or a size gives")
+    numbers = [as_tensor(value) for value in values]
+    dtypes = {cast("TensorType", number.ty).dtype for number in numbers}
+    if target in _FRACTIONS or (len(dtypes) > 1 and "float64" in dtypes):
+        numbers = [R.astype(number, "float64") for number in numbers]
+    return numbers[0] if target is _TORCH.sym_float else compute(*numbers)
 
 
 def as_tensor(value: Any) -> Expr:
@@ -94,6 +107,8 @@ def as_tensor(value: Any) -> Expr:
         return value
     if isinstance(value, bool | int):
         return const(value, "bool" if isinstance(value, bool) else "int64")
+    if isinstance(value, float):
+        return const(value, "float64")
     if isinstance(value, SymExpr):
         return R.reshape(R.shape_to_tensor(ShapeExpr([value])), ())
     raise Unsupported(f"a loop carries {value!r}; expected tensors and integers")

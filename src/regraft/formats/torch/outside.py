@@ -24,6 +24,16 @@ def is_outside(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target.namespace not in _PYTORCH  # pyright: ignore[reportPrivateUsage]
 
 
+def can_be_carried(target: Any) -> bool:
+    """Whether a node's target is an operator of PyTorch's own whose calls may stand in a program as they are.
+
+    Random numbers may not: a program gives the same whenever it runs.
+    """
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":  # pyright: ignore[reportPrivateUsage]
+        return False
+    return torch.Tag.nondeterministic_seeded not in target.tags and not cast(Any, target)._schema.is_mutable
+
+
 def declared_for(target: Any) -> Op | None:
     """The declared operator that names ``target`` as its counterpart."""
     name = _qualified(target).partition(".")[0]

@@ -10,7 +10,9 @@ from functools import reduce
 from typing import Any, Final
 
 from ...ir.dims import Dim, SymVar, ceildiv, dim_max, dim_min, dim_product, floordiv, floormod
+from ...ir.types import TensorType
 from ..errors import ConvertError
+from .tensors import dtype_name
 
 
 def _sum(operands: Sequence[Dim]) -> Dim:
@@ -80,6 +82,13 @@ class SizeTable:
         """The dims of a (fake) tensor."""
         return tuple([self.dim(size) for size in tensor.shape])
 
+    def type_of(self, tensor: Any) -> TensorType:
+        """The type of a (fake) tensor; without a shape where that depends on what tensors hold."""
+        dtype = dtype_name(tensor.dtype)
+        if any(not isinstance(size, int) and size.node.hint is None for size in tensor.shape):
+            return TensorType(ndim=len(tensor.shape), dtype=dtype)
+        return TensorType(self.shape(tensor), dtype)
+
     def expression(self, expression: Any) -> Dim:
         """The dim of a SymPy expression."""
         if expression.is_Symbol:
@@ -97,8 +106,9 @@ class SizeTable:
             name = str(getattr(symbol, "name", ""))
             found = self._variables.get(name)
             if found is not None:
+                low = int(values.lower) if values.lower.is_Integer else 0
                 high = int(values.upper) if values.upper.is_Integer else None
-                yield found.name, int(values.lower), high, self._examples.get(name, int(values.lower))
+                yield found.name, low, high, self._examples.get(name, low)
 
     def _variable(self, symbol: str) -> SymVar:
         found = self._variables.get(symbol)

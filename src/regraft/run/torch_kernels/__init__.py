@@ -18,6 +18,7 @@ from . import (
     pooling,
     products,
     recurrent,
+    sizes,
     splitting,
     unfolding,
 )
@@ -31,6 +32,7 @@ _FAMILIES: Final = (
     pooling,
     products,
     recurrent,
+    sizes,
     splitting,
     unfolding,
 )

@@ -1,0 +1,30 @@
+"""Sizes as tensors and tensors as sizes, where `torch.export` is to keep both open: Python's ``int`` would fix them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
+
+import torch
+
+
+def _shape_to_tensor(sizes: Sequence[Any]) -> Any:
+    if all(type(size) is int for size in sizes):
+        return NotImplemented
+    numbers = [torch.scalar_tensor(size, dtype=torch.int64) for size in sizes]
+    return numbers[0].reshape(1) if len(numbers) == 1 else torch.stack(numbers)
+
+
+def _tensor_to_shape(sizes: Any) -> Any:
+    if not torch.compiler.is_exporting():
+        return NotImplemented
+    numbers = tuple([size.item() for size in sizes.unbind()])
+    for number in numbers:
+        cast(Any, torch)._check(number >= 0)  # how PyTorch is told what no shape says
+    return numbers
+
+
+KERNELS: Final[dict[str, Callable[..., Any]]] = {
+    "relax.shape_to_tensor": _shape_to_tensor,
+    "relax.tensor_to_shape": _tensor_to_shape,
+}
