@@ -1,4 +1,4 @@
-"""What the commands show: tables on standard output, progress on standard error."""
+"""The output of the commands: tables on standard output, progress on standard error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _quiet = False
 
 
 def be_quiet(quiet: bool) -> None:
-    """Whether from now on tables, lines and progress are left out; what is asked for as data is not."""
+    """True if from now on tables, lines and progress are left out; what is asked for as data is not."""
     global _quiet
     _quiet = quiet
 
@@ -82,7 +82,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 
 @contextmanager
 def shown_progress(output: Path | None = None) -> Generator[Progress]:
-    """What shows how far a job has come, on a terminal and if it takes longer than a second.
+    """The display of the progress of a job, on a terminal and if it takes longer than a second.
 
     While a large file is being read, how much of it has been; while ``output`` is being written, how much there is.
     """
@@ -145,7 +145,7 @@ class _Read:
         read = self
 
         class Read(ProgressColumn):
-            """How much has been read; nothing until there is any."""
+            """The part that has been read; nothing until there is any."""
 
             def render(self, task: object) -> Text:
                 return Text(str(read))

@@ -102,7 +102,7 @@ def _label(value: Expr, values: Mapping[Var, Expr], marks: Mapping[Var, str]) ->
 
 
 def _operands(value: Expr) -> list[Expr]:
-    """What a value reads, those tensors that stand in place among it; sizes and other attributes are left out."""
+    """The operands of a value, tensors that stand in place among them; sizes and other attributes are left out."""
     from ..ir.expr import Constant, Tuple, Var
     from ..ir.visitor import parts_of
 

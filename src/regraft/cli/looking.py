@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _LARGEST: Final = 8
-"""How many weights are shown, unless all are asked for."""
+"""The number of weights that are shown, unless all are asked for."""
 
 
 def add_to(app: typer.Typer) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..run.profiling import OperatorTime
 
 _LONGEST = 12
-"""How many operators of a profile are shown."""
+"""The number of operators of a profile that are shown."""
 _SHOWN = 8
 """Outputs of at most so many elements are shown whole."""
 

@@ -298,7 +298,7 @@ def _show_measurement(done: Measurement) -> None:
 
 
 def _summarize(made: OptimizationReport) -> None:
-    """What everyone wants to know, on one line."""
+    """The main facts on one line."""
     counts = [sum(counted.values()) for counted in (made.ops_before, made.ops_after)]
     sizes = [console.bytes_text(size) for size in (made.bytes_before, made.bytes_after)]
     parts = [

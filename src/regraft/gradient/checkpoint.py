@@ -18,7 +18,7 @@ END = "relax.grad.end_checkpoint"
 
 
 def is_marker(value: Expr) -> bool:
-    """Whether ``value`` marks where a stage starts or ends: to all else it is its operand."""
+    """True if ``value`` marks where a stage starts or ends: to all else it is its operand."""
     return is_call_of(value, START) or is_call_of(value, END)
 
 

@@ -104,7 +104,7 @@ def _taped(
 
 
 def _fixed_sizes(body: Function, parts: LoopParts, finals: Sequence[Type]) -> dict[SymVar, Dim] | None:
-    """What the size variables of a body's parameters stand for in every step; None where one changes."""
+    """The sizes that the variables of a body's parameters stand for in every step; None where one changes."""
     assert isinstance(parts.carried.ty, TupleType)
     assert isinstance(parts.scanned.ty, TupleType)
     slices = [row_of(ty) for ty in parts.scanned.ty.fields if isinstance(ty, TensorType)]
@@ -123,7 +123,7 @@ def _fixed_sizes(body: Function, parts: LoopParts, finals: Sequence[Type]) -> di
 
 
 def loop_shares(reverse: ReversePass, binding: Binding, fields: Mapping[Path, Expr]) -> list[Share]:
-    """What the operands of a loop get from the adjoints of its results, by a loop that goes back through its steps."""
+    """The shares of a loop's operands from the adjoints of its results, by a loop that goes back through its steps."""
     return _Backward(reverse, binding, fields).shares()
 
 
@@ -195,7 +195,7 @@ class _Backward:
         return self._reverse.emit(zeros_of(field), "lv", self._origins) if found is None else found
 
     def _scanned(self) -> list[Expr]:
-        """What the backward loop goes along, from the last step to the first: tapes, slices, adjoints of stacks."""
+        """The inputs of the backward loop, from the last step to the first: tapes, slices, adjoints of stacks."""
         forward = self._reverse.refer(self._binding.var)
         tapes = [TupleGetItem(forward, self._count + self._rows + i) for i in range(self._count + _FIRST_TAPE)]
         assert isinstance(self._parts.scanned.ty, TupleType)

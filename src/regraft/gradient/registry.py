@@ -9,7 +9,7 @@ from ..op.primitive.loop import LOOP
 
 
 def has_gradient(op: Op) -> bool:
-    """Whether a gradient passes through ``op``: by a rule of its own, or by those of what it decomposes into.
+    """True if a gradient passes through ``op``: by a rule of its own, or by those of what it decomposes into.
 
     One passes through a loop by those of its body.
     """

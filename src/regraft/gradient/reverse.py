@@ -32,7 +32,7 @@ Path: TypeAlias = tuple[int, ...]
 
 
 class Share(NamedTuple):
-    """What one variable, or one tensor inside it, gets from one binding; not yet written down."""
+    """The share of one variable, or one tensor inside it, from one binding; not yet written down."""
 
     var: Var
     path: Path
@@ -55,12 +55,12 @@ def active_values(function: Function, required: Iterable[Var]) -> set[Var]:
 
 
 def stops_gradient(op: Op) -> bool:
-    """Whether no gradient passes through ``op``; a rule that a user registers for it lets one through."""
+    """True if no gradient passes through ``op``; a rule that a user registers for it lets one through."""
     return Trait.STOPS_GRADIENT in op.traits and op.gradient is None
 
 
 def _may_carry(ty: Type) -> bool:
-    """Whether values of type ``ty`` hold floating numbers, or may do so without saying, as objects and functions."""
+    """True if values of type ``ty`` hold floating numbers, or may do so without saying, as objects and functions."""
     pending = [ty]
     while pending:
         current = pending.pop()
@@ -136,7 +136,7 @@ class ReversePass:
     # --- what the backward part of a loop asks for
 
     def is_active(self, leaf: Expr) -> bool:
-        """Whether a gradient is wanted through a variable."""
+        """True if a gradient is wanted through a variable."""
         return leaf in self._active
 
     def function_of(self, leaf: Expr) -> Function | None:
@@ -178,7 +178,7 @@ class ReversePass:
             self._accumulate(Share(share.var, share.path, value), origins)
 
     def _rule_shares(self, binding: Binding, call: Expr, fields: Mapping[Path, Expr]) -> list[Share]:
-        """What the operands that need one get from a call, as its operator's rule says."""
+        """The shares of the operands that need one from a call, as its operator's rule says."""
         if not (isinstance(call, Call) and type(call.op) is Op):
             _refuse_value(binding)
         rule = call.op.gradient
@@ -262,7 +262,7 @@ class ReversePass:
     # --- writing down what rules return
 
     def refer(self, leaf: Expr) -> Expr:
-        """What stands in the new function for a leaf of the original one."""
+        """The expression in the new function for a leaf of the original one."""
         if not isinstance(leaf, Var):
             return leaf
         again = self._again.get(leaf)
@@ -325,7 +325,7 @@ class ReversePass:
 
 
 def _summed(share: Expr) -> Expr:
-    """What ``share`` sums to the shape of its operand; itself if it does not."""
+    """The operand of ``share`` if that is a sum to the shape of an operand, else ``share`` itself."""
     if isinstance(share, Call) and share.op in (COLLAPSE_SUM_TO, COLLAPSE_SUM_LIKE):
         return share.args[0]
     return share

@@ -1,4 +1,4 @@
-"""What the reverse-mode transform leaves to tidy: transposes around products of matrices.
+"""The simplifier of what the reverse-mode transform leaves: transposes around products of matrices.
 
 A product ``a @ permute_dims(b)`` differentiates to a transpose of a transpose and to a transpose of a product. The
 two rules here, written in the pattern language like any other, bring them to the forms of a person's hand:
@@ -32,7 +32,7 @@ def last_two_swapped(ndim: int) -> tuple[int, ...]:
 
 
 def is_transpose(call: Expr | None) -> bool:
-    """Whether ``call`` is a ``permute_dims`` that swaps the last two axes, and does nothing else."""
+    """True if ``call`` is a ``permute_dims`` that swaps the last two axes, and does nothing else."""
     if not is_call_of(call, "relax.permute_dims"):
         return False
     assert isinstance(call, Call)
@@ -93,7 +93,7 @@ def _transpose_factors() -> Rule:
 
 
 def _same_batches(left: TensorType, right: TensorType) -> bool:
-    """Whether both are matrices, or batches of matrices with the same leading axes."""
+    """True if both are matrices, or batches of matrices with the same leading axes."""
     if left.ndim < 2 or left.ndim != right.ndim:
         return False
     if left.ndim == 2:

@@ -131,7 +131,7 @@ def _from_numbers(value: Any, dtype: str | None, place: str) -> np.ndarray:
 
 
 def _holds(natural: np.ndarray, dtype: str) -> bool:
-    """Whether Python numbers may become ``dtype``: bools bool, ints numbers in range, floats floats."""
+    """True if Python numbers may become ``dtype``: bools bool, ints numbers in range, floats floats."""
     kind = natural.dtype.kind
     if dtype == "bool" or kind == "b":
         return kind == "b" and dtype == "bool"

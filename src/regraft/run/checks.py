@@ -187,7 +187,7 @@ class TypeCheck:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to check."""
+        """True if there is nothing to check."""
         return not self._checks
 
     def _definable(self, types: Sequence[Type]) -> tuple[SymVar, ...]:

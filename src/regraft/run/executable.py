@@ -1,4 +1,4 @@
-"""What every engine gives back: a module that runs, function by function.
+"""The result of every engine: a module that runs, function by function.
 
 An engine makes an `Executable` from its functions; `virtual_machine` drives one as Relax does.
 """
@@ -36,7 +36,7 @@ class Executable:
 
     @property
     def device_kinds(self) -> tuple[str, ...]:
-        """How the names of the devices start that this runs on."""
+        """The prefix of the names of the devices that this runs on."""
         return "cpu", "llvm"
 
     @property
@@ -71,7 +71,7 @@ class Executable:
     as_python = as_text
 
     def stats(self) -> str:
-        """What it holds, in a line."""
+        """A summary in one line."""
         return repr(self)
 
     def __repr__(self) -> str:

@@ -24,7 +24,7 @@ Key: TypeAlias = "tuple[object, ...]"
 
 
 def constant_key(data: TensorData) -> Key:
-    """What makes two constants one tensor: the same handle, or the same number."""
+    """The key by which two constants are one tensor: the same handle, or the same number."""
     if data.shape or data.name is not None:
         return (id(data),)
     return (data.dtype, data.numpy().tobytes())

@@ -50,7 +50,7 @@ class Mesh(Mapping[str, int]):
 
     @property
     def devices(self) -> int:
-        """How many devices the mesh has."""
+        """The number of devices of the mesh."""
         return prod(self._sizes.values())
 
     def ways(self, axes: tuple[str, ...]) -> int:

@@ -40,7 +40,7 @@ DIALECT: Final = Dialect("numpy", np, TensorData.numpy, array_dtype, LOWERINGS, 
 
 
 def runs(op: Op) -> bool:
-    """Whether calls of ``op`` run here."""
+    """True if calls of ``op`` run here."""
     return op.name in LOWERINGS or op.reference is not None or "numpy" in op.kernels
 
 

@@ -20,7 +20,7 @@ class NumpyKernel:
         self.function: Final = function
 
     def __call__(self, *arguments: Any) -> Any:
-        """What the function gives for ``arguments``, of which arrays are laid out row by row in memory."""
+        """The results of the function for ``arguments``, of which arrays are laid out row by row in memory."""
         return self.function(*[_row_by_row(argument) for argument in arguments])
 
     def __repr__(self) -> str:

@@ -47,7 +47,7 @@ OpenSession: TypeAlias = "Callable[[LoweredFunction, str], Session]"
 """Opens the graph of the function of that name; raises `BuildError`."""
 
 RuntimeHas: TypeAlias = Callable[[OnnxName], bool]
-"""Whether a runtime has an operator that ONNX itself does not define."""
+"""True if a runtime has an operator that ONNX itself does not define."""
 
 
 def compile_functions(
@@ -184,7 +184,7 @@ class _CompiledFunction:
 
 
 def _promise(function: Function, name: str, known: tuple[SymVar, ...]) -> TypeCheck | None:
-    """What checks the result, where the body's type alone does not say that the promised type holds."""
+    """The check of the result, where the body's type alone does not say that the promised type holds."""
     promised = erase_unbound(function.ret_ty, set(known).__contains__)
     if is_subtype(function.body.ty, promised) is True:
         return None

@@ -17,7 +17,7 @@ from .onnxruntime_engine import as_ort_value, open_function
 
 
 class Roles(NamedTuple):
-    """What the parameters and the results of a decoder are, by their places.
+    """The parameters and results of a decoder, by their places.
 
     ``caches``: the places of a cache among parameters and among results, and its shape with nothing in it, or with room
     for a longest text. ``total``: an int32 scalar, how many tokens there are after a step; ``mask`` and ``positions``:
@@ -33,7 +33,7 @@ class Roles(NamedTuple):
 
     @property
     def longest(self) -> int | None:
-        """How many tokens there is room for; None where the cache grows."""
+        """The number of tokens that there is room for; None where the cache grows."""
         return self.caches[0][2][2] if self.total is not None and self.caches else None
 
 
@@ -45,7 +45,7 @@ class DecoderSession:
         self._roles: Final = roles
         self._caches: list[Any] = []
         self.length = 0
-        """How many tokens it has seen."""
+        """The number of tokens that it has seen."""
         self.reset()
 
     def reset(self) -> None:

@@ -46,7 +46,7 @@ times as long on a CPU as one for each."""
 
 
 def runs(op: Op) -> bool:
-    """Whether calls of ``op`` run here."""
+    """True if calls of ``op`` run here."""
     from ..formats.onnx.write.writer import LOWERINGS
 
     if op.is_open:
@@ -130,7 +130,7 @@ class _Options:
         self.profile = profile
 
     def has_kernel(self, name: OnnxName) -> bool:
-        """Whether ONNX Runtime, with these providers and libraries, computes an operator that a declaration names."""
+        """True if ONNX Runtime, with these providers and libraries, computes an operator that a declaration names."""
         kernels = _kernels()
         if self.libraries and not any(domain == name.domain for domain, _, _ in kernels):
             return True
@@ -260,7 +260,7 @@ def _share_constants(graph: ir.Graph, settings: Any) -> list[Any]:
 
 
 def _is_list(tensor: Any) -> bool:
-    """Whether a constant may be a list of sizes or axes, which ONNX Runtime has to read before it has the memory."""
+    """True if a constant may be a list of sizes or axes, which ONNX Runtime has to read before it has the memory."""
     import onnx_ir as ir
 
     return tensor.dtype == ir.DataType.INT64 and len(tensor.shape) == 1 and tensor.nbytes <= _MOST_LISTED

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..formats.onnx.write.writer import LoweredFunction
 
 PRECISIONS: Final = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
-"""What can be computed in, and OpenVINO's names for it."""
+"""The dtypes that can be computed in, and OpenVINO's names for them."""
 
 _CAPABILITIES: Final = {"float32": "FP32", "bfloat16": "BF16", "float16": "FP16"}
 _OPSET: Final = 23
@@ -48,11 +48,11 @@ _DIFFERENT: Final = {
     "MaxUnpool": "takes no strides",
     "BitShift": "shifts other bits",
 }
-"""What OpenVINO has under the name, but computes otherwise."""
+"""Operators that OpenVINO has under the name, but computes otherwise."""
 
 
 def runs(op: Op) -> bool:
-    """Whether calls of ``op`` run here."""
+    """True if calls of ``op`` run here."""
     from ..formats.onnx.write.writer import LOWERINGS
 
     return op.name in LOWERINGS or (op.is_open and op.reference is not None)
@@ -289,7 +289,7 @@ def _as_array(tensor: Any) -> np.ndarray:
 
 
 def reason(error: Exception) -> str:
-    """What OpenVINO says, on one line and without the places in its own sources."""
+    """OpenVINO's message, on one line and without the places in its own sources."""
     lines = [line.strip() for line in str(error).splitlines()]
     said = [line for line in lines if line and not line.startswith(("Exception from", "Check '", "While validating"))]
     return " ".join(said)[:500] or type(error).__name__

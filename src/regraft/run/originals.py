@@ -81,7 +81,7 @@ def openvino_original(
 
 
 def _reason(error: Exception) -> str:
-    """What a framework says, on one line and without the frames of its own that follow."""
+    """A framework's message, on one line and without the frames of its own that follow."""
     text, _, _ = str(error).partition("\nStacktrace")
     return " ".join(text.split()) or type(error).__name__
 

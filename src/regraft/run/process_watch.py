@@ -20,10 +20,10 @@ from types import TracebackType
 from typing import Any, Final, NoReturn, final
 
 EXIT_CODE: Final = 75
-"""What a process ends with because another one did: "try again later" of ``sysexits.h``, as from a checkpoint."""
+"""The exit code of a process that ends because another one did: "try again later" of ``sysexits.h``."""
 
 GRACE_SECONDS: Final = 2.0
-"""How long an error waits before it counts as this process's own: the end of another one may be the cause."""
+"""The seconds that an error waits before it counts as this process's own: the end of another one may be the cause."""
 
 _DONE: Final = b"done"
 _FAILED: Final = b"failed "

@@ -1,4 +1,4 @@
-"""What the processor at hand computes fast, beside float32: read from the operating system, once."""
+"""The instructions by which the processor at hand is fast, beside float32: read from the operating system, once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def processor_features() -> tuple[str, ...]:
 
 
 def multiplies_bytes(features: Collection[str] | None = None, *, is_x86: bool | None = None) -> bool:
-    """Whether products of bytes are summed in 32 bits at once, on a processor of ``features``; by default this one.
+    """True if products of bytes are summed in 32 bits at once, on a processor of ``features``; by default this one.
 
     Without that, x86 processors sum pairs in 16 bits, which overflow where all bits of both sides are used.
     """
@@ -48,12 +48,12 @@ def multiplies_bytes(features: Collection[str] | None = None, *, is_x86: bool | 
 
 
 def is_x86_64() -> bool:
-    """Whether this processor is one of x86."""
+    """True if this processor is one of x86."""
     return platform.machine().lower() in _X86
 
 
 def processor_name() -> str:
-    """What the operating system calls this processor; its architecture where it says no more."""
+    """The operating system's name of this processor; its architecture where it says no more."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

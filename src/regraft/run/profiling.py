@@ -1,4 +1,4 @@
-"""How long each operator of a program takes on an engine: ONNX Runtime by its own profile, the others line by line.
+"""The time of each operator of a program on an engine: ONNX Runtime by its own profile, the others line by line.
 
 The programs of the NumPy and torch engines are straight-line Python, a line for each binding; what passes between two
 lines is the time of the first. Tracing adds about a microsecond to each.
@@ -28,7 +28,7 @@ ENGINES: Final = ("onnxruntime", "torch", "numpy")
 
 
 class OperatorTime(NamedTuple):
-    """What the engine calls ``op`` took ``seconds``, the median of all runs, for ``binding`` of the program."""
+    """An operator that the engine calls ``op``: it took ``seconds``, the median of all runs, for ``binding``."""
 
     binding: str
     op: str

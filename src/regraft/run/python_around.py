@@ -105,7 +105,7 @@ class _Parts:
         return self._body(value) if isinstance(value, SeqExpr) else value
 
     def _fits(self, statement: Statement) -> bool:
-        """Whether a graph can hold it."""
+        """True if a graph can hold it."""
         value = statement.value
         if statement.cast is not None or isinstance(value, Function) or not _is_data(statement.var.ty):
             return False
@@ -199,12 +199,12 @@ class _Rows:
 
 
 def _is_only_in_python(expr: Expr) -> bool:
-    """Whether it is a function that lives outside, or an operator that has no meaning but what Python gives it."""
+    """True if it is a function that lives outside, or an operator that has no meaning but what Python gives it."""
     return isinstance(expr, ExternFunc) or (isinstance(expr, Op) and expr.reference is None and expr.name in OF_PYTHON)
 
 
 def _is_data(ty: Type) -> bool:
-    """Whether a graph can take and give a value of type ``ty``."""
+    """True if a graph can take and give a value of type ``ty``."""
     if isinstance(ty, TupleType):
         return all(map(_is_data, ty.fields))
     return isinstance(ty, TensorType | ShapeType | PrimType)

@@ -61,7 +61,7 @@ def outside_text(writer: FunctionWriter, function: ExternFunc) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What is particular to one array library.
+    """The particulars of one array library.
 
     ``xp`` is its array API namespace, ``constant`` brings a constant's numbers into it, ``name_dtype`` names
     the dtype of an array, ``lowerings`` come before reference semantics, and ``helpers`` are what their text
@@ -79,7 +79,7 @@ class Dialect:
     write_extern: WriteCall = write_extern_call
     trusts: Callable[[ExternFunc], bool] = lambda function: False
     outside: Callable[[Op], Callable[..., Any] | None] = lambda op: None
-    """What the library itself has for an operator that somebody has declared, or nobody."""
+    """The library's own function for an operator that somebody has declared, or nobody."""
     bring_in: Callable[[NumpyKernel], Callable[..., Any]] = lambda kernel: kernel
     """A function over NumPy arrays as one over those of the library."""
 
@@ -123,7 +123,7 @@ _TEXT_NAMES: Final = {
     "inf": float("inf"),
     "nan": float("nan"),
 }
-"""What the text of sizes and attribute values may refer to."""
+"""Names that the text of sizes and attribute values may refer to."""
 
 
 def op_global(op: Op) -> str:
@@ -133,7 +133,7 @@ def op_global(op: Op) -> str:
 
 
 def runner(op: Op, dialect: Dialect) -> Callable[..., Any] | None:
-    """What computes ``op`` on an engine: its kernel there, what the library has, or its reference; None without."""
+    """The function that computes ``op`` on an engine: its kernel, the library's, or its reference; None without."""
     kernel = op.kernels.get(dialect.target)
     if kernel is not None:
         return _with_none(kernel, op)
@@ -186,7 +186,7 @@ class ModuleWriter:
         self._kernel_names: Final[dict[str, str]] = {}
 
     def is_taken(self, name: str) -> bool:
-        """Whether ``name`` is a global of the text, or may become one, so that no local may have it."""
+        """True if ``name`` is a global of the text, or may become one, so that no local may have it."""
         return name in self.reserved or _ENGINE_NAMES.fullmatch(name) is not None
 
     def add_global(self, name: str, value: Any) -> str:

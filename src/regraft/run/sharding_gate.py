@@ -1,4 +1,4 @@
-"""What may be asked of a mesh: every sharding of a program is looked at here, before JAX sees it.
+"""The checks of requests to a mesh: every sharding of a program is looked at here, before JAX sees it.
 
 JAX replicates silently what does not divide, ignores names that match nothing, and names neither tensor nor model when
 it refuses. So names, axes and sizes are checked here, and each refusal says which tensor, where it is from, and what

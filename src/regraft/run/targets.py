@@ -67,7 +67,7 @@ def target_names() -> tuple[str, ...]:
 
 
 def runs_on(target: str, op: Op) -> bool:
-    """Whether ``target`` runs calls of ``op``, as far as its declaration tells; the target must be a known one."""
+    """True if ``target`` runs calls of ``op``, as far as its declaration tells; the target must be a known one."""
     return import_module(_targets[target].module).runs(op)
 
 

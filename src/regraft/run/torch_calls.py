@@ -176,7 +176,7 @@ class _Body:
         return place != _OUTCOME and self._bindings[place].var in members
 
     def _is_tagged(self, place: int) -> bool:
-        """Whether the binding at a place may belong to another call, and go with it."""
+        """True if the binding at a place may belong to another call, and go with it."""
         return place != _OUTCOME and bool(_calls_of(self._bindings[place].var))
 
 
@@ -347,7 +347,7 @@ def default_device() -> torch.device:
 
 
 def is_aten(function: ExternFunc) -> bool:
-    """Whether it is an operator of PyTorch that `aten_call` calls."""
+    """True if it is an operator of PyTorch that `aten_call` calls."""
     return function.global_symbol.startswith(_PREFIX)
 
 

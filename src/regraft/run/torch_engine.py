@@ -31,7 +31,7 @@ serial: Final = itertools.count()
 
 
 def runs(op: Op) -> bool:
-    """Whether calls of ``op`` run here."""
+    """True if calls of ``op`` run here."""
     return op.name in LOWERINGS or op.reference is not None or "torch" in op.kernels
 
 
@@ -76,7 +76,7 @@ def compile_program(
 
 
 def dialect(device: torch.device | None, *, goes_out: bool = False) -> Dialect:
-    """How programs are written for PyTorch, with constants and new tensors on ``device``.
+    """The dialect of programs for PyTorch, with constants and new tensors on ``device``.
 
     ``goes_out``: with the operators that PyTorch's own tools look for, where these differ in the last place.
     """

@@ -83,7 +83,7 @@ def _traced(module: RegraftModule, sizes: _InputSizes, choice: Mapping[SymVar, i
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """What is known of one size: the least, the greatest (None: no limit), and that of the model's example."""
+    """Facts about one size: the least, the greatest (None: no limit), and that of the model's example."""
 
     low: int
     high: int | None
@@ -128,7 +128,7 @@ class _InputSizes:
             }
 
     def dynamic_shapes(self) -> Any:
-        """What `torch.export` needs to keep the sizes dynamic; None where there are none."""
+        """The arguments that `torch.export` needs to keep the sizes dynamic; None where there are none."""
         if not self.variables:
             return None
         nesting = self._module.nesting
@@ -177,7 +177,7 @@ def _trial(value: Any) -> Any:
 
 
 def _is_same(module: RegraftModule, program: ExportedProgram, sizes: Mapping[SymVar, int]) -> bool:
-    """Whether the module runs at ``sizes``; the exported program then gives the same, or `ConvertError` is raised."""
+    """True if the module runs at ``sizes``; the exported program then gives the same, or `ConvertError` is raised."""
     given = ", ".join(f"{variable.name} = {size}" for variable, size in sizes.items())
     args, kwargs = module.nesting.nested([_trial(_example(ty, sizes)) for ty in module.types])
     try:

@@ -68,7 +68,7 @@ def _steps(buffer: torch.fx.Node, value: Any) -> list[torch.fx.Node]:
 def _is_read_later(
     buffer: torch.fx.Node, steps: Sequence[torch.fx.Node], copy: torch.fx.Node, position: dict[torch.fx.Node, int]
 ) -> bool:
-    """Whether something reads what ``buffer`` held after ``steps`` began, or the result is given to the caller."""
+    """True if something reads what ``buffer`` held after ``steps`` began, or the result is given to the caller."""
     if any(user.op == "output" for value in _sharing(steps[-1]) for user in value.users):
         return True
     old = _sharing(buffer)
@@ -97,7 +97,7 @@ def _write(
 
 
 def _plain(value: Any) -> Any:
-    """What a `detach` is of: buffers carry no gradient."""
+    """The operand of a `detach`: buffers carry no gradient."""
     while isinstance(value, torch.fx.Node) and value.target is _ATEN.detach.default:
         value = value.args[0]
     return value

@@ -25,7 +25,7 @@ def loop(
     rows: Sequence[Any] = (),
     numbered: bool = True,
 ) -> tuple[Any, ...]:
-    """What a loop gives; the operands are those of the operator. ``numbered``: whether the body reads its number."""
+    """The results of a loop; operands as for the operator. ``numbered``: whether the body reads its number."""
     assert LOOP.reference is not None
     if not (torch.compiler.is_compiling() or torch.compiler.is_exporting()):
         return LOOP.reference(xp, body, carried, scanned, count, condition, rows)
@@ -54,7 +54,7 @@ class _Tracing:
         self._scanned = scanned
 
     def scan(self, steps: Any, numbered: bool) -> tuple[Any, ...]:
-        """What ``steps`` steps give, of which PyTorch's loop makes at least one."""
+        """The results of ``steps`` steps, of which PyTorch's loop makes at least one."""
         from torch._higher_order_ops import scan  # pyright: ignore[reportPrivateImportUsage, reportUnknownVariableType]
         from torch._higher_order_ops.map import map as map_rows  # pyright: ignore[reportUnknownVariableType]
 
@@ -78,7 +78,7 @@ class _Tracing:
         return (*finals, *stacks)
 
     def repeat(self, limit: Any, condition: Any, numbered: bool) -> tuple[Any, ...]:
-        """What the steps give that are made while ``condition`` holds, up to ``limit``."""
+        """The results of the steps that are made while ``condition`` holds, up to ``limit``."""
         from torch._higher_order_ops.while_loop import while_loop  # pyright: ignore[reportUnknownVariableType]
 
         counts = limit is not None or numbered

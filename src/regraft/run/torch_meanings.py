@@ -43,7 +43,7 @@ class _Writer(ExprMutator):
 
 
 def _has_meaning_alone(expr: Expr) -> bool:
-    """Whether ``expr`` calls an operator of anyone's of which PyTorch knows no more than its reference semantics."""
+    """True if ``expr`` calls an operator of anyone's of which PyTorch knows no more than its reference semantics."""
     if not isinstance(expr, Call) or not isinstance(expr.op, Op):
         return False
     op = expr.op
@@ -51,7 +51,7 @@ def _has_meaning_alone(expr: Expr) -> bool:
 
 
 def _is_program(call: Call) -> bool:
-    """Whether the meaning of a call can be written out, which sizes that only the run knows may forbid."""
+    """True if the meaning of a call can be written out, which sizes that only the run knows may forbid."""
     try:
         decompose(call)
     except ValueError:

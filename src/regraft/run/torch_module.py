@@ -92,7 +92,7 @@ class RegraftModule(torch.nn.Module):
         cast(Any, self).register_load_state_dict_pre_hook(_without(unread))
 
     def run_program(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What ``forward`` does, whatever its arguments are called."""
+        """The work of ``forward``, whatever its arguments are called."""
         inputs = self._own_inputs(args, kwargs)
         weights = [getattr(owner, attribute) for owner, attribute in self._places]
         device = next((x.device for x in (*weights, *inputs) if isinstance(x, torch.Tensor)), None)

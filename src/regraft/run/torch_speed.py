@@ -1,4 +1,4 @@
-"""What makes a program faster on PyTorch: its compiler, and products in a narrower dtype.
+"""Ways to make a program faster on PyTorch: its compiler, and products in a narrower dtype.
 
 Both wrap a function of tensors, whatever it was made of; its results keep the dtypes that its type promises.
 """
@@ -15,7 +15,7 @@ DTYPES: Final = ("bfloat16", "float16")
 
 
 class Speed(NamedTuple):
-    """How a program is to be run: compiled or not, a string names the backend; and in which dtype."""
+    """The way in which a program is to be run: compiled or not, a string names the backend; and in which dtype."""
 
     compile: bool | str = False
     dtype: str | None = None

@@ -136,7 +136,7 @@ def _joined(sources: Sequence[str]) -> str | None:
 
 
 def _shared(parts: Sequence[Sequence[str]]) -> int:
-    """How many names all begin with, leaving one of each at least."""
+    """The number of names that all begin with, leaving one of each at least."""
     count = 0
     while count < min(map(len, parts)) - 1 and len({names[count] for names in parts}) == 1:
         count += 1

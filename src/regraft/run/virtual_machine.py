@@ -91,7 +91,7 @@ class VirtualMachine:
         self._results[func_name] = self.executable[func_name](*self._inputs[func_name])
 
     def get_outputs(self, func_name: str) -> Any:
-        """What the last `invoke_stateful` of a function gave; a tuple of results as a tuple."""
+        """The result of the last `invoke_stateful` of a function; a tuple of results as a tuple."""
         if func_name not in self._results:
             raise ExecutionError(f"{func_name!r} has not run yet: call invoke_stateful({func_name!r}) first")
         return self._results[func_name]
@@ -137,7 +137,7 @@ class VirtualMachine:
         min_repeat_ms: int = 0,
         **_rest: Any,
     ) -> Callable[..., BenchmarkResult]:
-        """What times a function: called with its arguments, it runs it once and then ``repeat`` times ``number`` times.
+        """A timer of a function: called with its arguments, it runs it once and then ``repeat`` times ``number`` times.
 
         A repetition takes ``min_repeat_ms`` at least. ``"invoke_stateful"`` is timed with a function's name as its
         argument. Relax's other options are taken and change nothing.

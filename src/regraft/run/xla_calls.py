@@ -1,4 +1,4 @@
-"""What a traced program does besides arithmetic: choose between branches, call functions outside, print, assert.
+"""Effects and choices in a traced program: choose between branches, call functions outside, print, assert.
 
 While JAX traces a program, its tensors have no values. A branch is traced on both sides; a function outside is called
 when the compiled program runs, with NumPy arrays, and its result must be of the type that the call states.
@@ -147,7 +147,7 @@ def _checked(given: Any, slots: Slots, name: str) -> Any:
 
 
 def choose(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-    """What the side gives that ``condition``, a boolean scalar, picks."""
+    """The result of the side that ``condition``, a boolean scalar, picks."""
     if getattr(condition, "shape", ()) != ():
         raise ExecutionError(f"a condition must be a scalar, but this one has shape {tuple(condition.shape)}")
     if not isinstance(condition, jax.core.Tracer):

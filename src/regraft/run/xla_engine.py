@@ -40,12 +40,12 @@ _SIZED_BY_VALUES: Final = {
 
 
 def runs(op: Op) -> bool:
-    """Whether calls of ``op`` run here, at least with constants for the operands that sizes depend on."""
+    """True if calls of ``op`` run here, at least with constants for the operands that sizes depend on."""
     return _SIZED_BY_VALUES.get(op.name, (0,)) != () and (op.name in LOWERINGS or op.reference is not None)
 
 
 def is_known(data: TensorData) -> bool:
-    """Whether a constant is compiled into the program instead of being an argument of it."""
+    """True if a constant is compiled into the program instead of being an argument of it."""
     return data.name is None and data.size <= MOST_KNOWN
 
 

@@ -1,4 +1,4 @@
-"""What `build` gives for target ``"xla"``: functions that compile when called, and a report of what was compiled."""
+"""The result of `build` for target ``"xla"``: functions that compile when called, and a report of what was compiled."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class XlaExecutable(Executable):
 
     @property
     def device_kinds(self) -> tuple[str, ...]:
-        """How the names of the devices start that this runs on."""
+        """The prefix of the names of the devices that this runs on."""
         platform = self._placement.platform
         return (platform, "llvm") if platform == "cpu" else (platform, "cuda" if platform == "gpu" else platform)
 
@@ -85,11 +85,11 @@ class XlaExecutable(Executable):
 
     @property
     def compilations(self) -> dict[str, int]:
-        """How many times each function was compiled: once for each set of sizes that it was called with."""
+        """The number of times that each function was compiled: once for each set of sizes that it was called with."""
         return {name: len(function.compiled) for name, function in self._compiling.items()}
 
     def report(self, function: str | None = None, sizes: Mapping[str, int] | None = None) -> XlaReport:
-        """What is compiled: on each device the weights, arguments and temporaries, and collectives by source layer.
+        """The report on compiled programs: weights, arguments and temporaries by device, collectives by source layer.
 
         ``function`` is the one to report on, by default all. Those that have been called are reported for the sizes of
         the latest call; others are compiled for the sizes of their types, where ``sizes`` gives the open ones by name.

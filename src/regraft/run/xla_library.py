@@ -25,4 +25,4 @@ Array: TypeAlias = Any
 """An array of JAX, with numbers or traced."""
 Device: TypeAlias = Any
 Sharding: TypeAlias = Any
-"""How an array of JAX lies on devices."""
+"""The layout of an array of JAX on devices."""

@@ -23,7 +23,7 @@ def loop(
     rows: Sequence[Any] = (),
     numbered: bool = True,
 ) -> tuple[Any, ...]:
-    """What a loop gives; the operands are those of the operator, an empty tuple or None for one that is left out."""
+    """The results of a loop; operands as for the operator, an empty tuple or None for one that is left out."""
     lengths = sorted({x.shape[0] for x in scanned})
     if len(lengths) > 1:
         raise ExecutionError(f"what a loop scans has {' and '.join(map(str, lengths))} slices; expected one number")
@@ -54,7 +54,7 @@ class _Tracing:
         self._first = [jnp.asarray(array) for array in arrays]
 
     def scan(self, scanned: Sequence[Any], steps: int) -> tuple[Any, ...]:
-        """What ``steps`` steps give."""
+        """The results of ``steps`` steps."""
 
         def run(arrays: list[Any], inputs: Any) -> tuple[list[Any], list[Any]]:
             step, slices = inputs
@@ -65,7 +65,7 @@ class _Tracing:
         return (*self._values(finals), *stacks)
 
     def repeat(self, scanned: Sequence[Any], limit: Any, condition: Any) -> tuple[Any, ...]:
-        """What the steps give that are made while ``condition`` holds, up to ``limit``."""
+        """The results of the steps that are made while ``condition`` holds, up to ``limit``."""
 
         def goes_on(state: Any) -> Any:
             step, holds, _ = state

@@ -60,20 +60,20 @@ class Placement:
 
     @property
     def device_count(self) -> int:
-        """How many devices a program runs on."""
+        """The number of devices that a program runs on."""
         return 1 if self.mesh is None else self.mesh.devices
 
     @property
     def platform(self) -> str:
-        """What JAX calls the kind of its devices: ``"cpu"``, ``"gpu"``, ``"tpu"``."""
+        """JAX's name for the kind of its devices: ``"cpu"``, ``"gpu"``, ``"tpu"``."""
         return next(iter(self.sharding_of(()).device_set)).platform
 
     def sharding(self, name: str | None) -> Sharding:
-        """How the tensor of that name lies; whole on every device unless something is said of it."""
+        """The sharding of the tensor of that name; whole on every device unless something is said of it."""
         return self.sharding_of(self.specs.get(name, ()) if name is not None else ())
 
     def sharding_of(self, spec: CutAxes) -> Sharding:
-        """How a tensor of that spec lies."""
+        """The sharding of a tensor of that spec."""
         if self._bound is None:
             assert self._single is not None
             return self._single
@@ -167,7 +167,7 @@ def _bound(mesh: Mesh, platform: Any) -> Any:
 
 
 def _more_devices(mesh: Mesh, device: Device) -> str:
-    """How there could be more devices, on a CPU."""
+    """The way to more devices, on a CPU."""
     if device.platform != "cpu":
         return ""
     flag = "--xla_force_host_platform_device_count"

@@ -19,13 +19,13 @@ from .process_watch import GRACE_SECONDS, ProcessWatch
 from .xla_library import jax
 
 WAIT_SECONDS: Final = 120
-"""How long a process waits for the others where all have to come, before it says that one is missing."""
+"""The seconds that a process waits for the others where all have to come, before it says that one is missing."""
 
 _WATCH: Final = "regraft/watch"
 _WATCH_SECONDS: Final = 20
-"""How long a process tries to reach the first one for the watch, which runs can do without."""
+"""The seconds for which a process tries to reach the first one for the watch, which runs can do without."""
 _JAX_WAITS: Final = 6
-"""How many times as long as the watch JAX waits before it aborts the processes that are left."""
+"""JAX waits this many times as long as the watch before it aborts the processes that are left."""
 
 _numbers: Final = itertools.count()
 _watches: Final[list[ProcessWatch]] = []
@@ -97,7 +97,7 @@ def await_the_end() -> None:
 
 
 def process_count() -> int:
-    """How many processes there are."""
+    """The number of processes."""
     return jax.process_count()
 
 

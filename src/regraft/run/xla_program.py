@@ -51,7 +51,7 @@ def engine_settings() -> Generator[None]:
 
 
 def dialect(module: IRModule, outside: Outside, placement: Placement) -> Dialect:
-    """How ``module`` is written for XLA."""
+    """The text of ``module`` for XLA."""
     meshes: dict[str, Sequence[DeviceMesh]] = dict(module.attrs.get(MESHES, ()))
 
     def annotate(writer: FunctionWriter, call: Call) -> str:
@@ -99,7 +99,7 @@ def _scoped(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Signature(NamedTuple):
-    """What a function is compiled for: the template of its arguments, and shape and dtype of each array in them."""
+    """The signature of a compiled function: the template of its arguments, and shape and dtype of each array."""
 
     template: Any
     arrays: tuple[tuple[tuple[int, ...], Any], ...]
@@ -114,7 +114,7 @@ class Compiled(NamedTuple):
 
 
 class Home:
-    """What the functions of one module share: its text, its devices, and the weights that have been brought there."""
+    """The common state of the functions of a module: its text, its devices, and the weights that are there."""
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class XlaFunction:
             return found
 
     def signature(self, sizes: Mapping[str, int]) -> Signature:
-        """What the function would be compiled for, from the types of its parameters and ``sizes`` by name.
+        """The signature of the function, from the types of its parameters and ``sizes`` by name.
 
         Raises `BuildError` for a parameter whose type does not tell its sizes, or a name that stands for no size.
         """
@@ -217,7 +217,7 @@ class XlaFunction:
         return Signature(template, tuple(arrays))
 
     def report(self, signature: Signature) -> FunctionReport:
-        """What was compiled for ``signature``; compiles it first if need be, without weights."""
+        """The program compiled for ``signature``; compiles it first if need be, without weights."""
         compiled = self.compile(signature).run
         arguments, temporaries, results, aliased = memory_of(compiled)
         placement = self.home.placement
@@ -273,7 +273,7 @@ class XlaFunction:
         return parts
 
     def _finished(self, compiled: Compiled, arrays: Any, weights: list[Any], *, wait: bool) -> list[Array]:
-        """What a run gives. It is waited for where it may call out, and where it reads memory that is the caller's."""
+        """The results of a run, waited for where it may call out or reads memory that is the caller's."""
         outside = self.home.outside
         with self._located(), _explained():
             found = compiled.run(*arrays, weights)
@@ -320,7 +320,7 @@ _NEEDS_VALUES: Final = (
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
 )
-"""What JAX raises where Python needs a number that a traced array does not have yet."""
+"""The errors that JAX raises where Python needs a number that a traced array does not have yet."""
 
 
 @contextmanager
@@ -373,7 +373,7 @@ def _size(dim: Dim, place: str, sizes: Mapping[str, int]) -> int:
 
 
 def array_names(template: Sequence[Any], hints: Sequence[str]) -> list[str]:
-    """What each array of the arguments' template is called, as `leaves_of` calls it."""
+    """The name of each array of the arguments' template, as `leaves_of` has it."""
     names: list[str] = []
     pending: list[tuple[str, Any]] = list(zip(hints, template, strict=True))[::-1]
     while pending:

@@ -1,4 +1,4 @@
-"""What was compiled: bytes on each device, and the collectives with what they carry, by the layer they come from.
+"""The report on a compiled program: bytes on each device, and collectives with their loads, by source layer.
 
 Read from XLA's compiled text, so it is what will run, not what was planned. Sizes are those of one device.
 """
@@ -59,7 +59,7 @@ class FunctionReport:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many collectives there are of each kind."""
+        """The number of collectives of each kind."""
         return Counter(collective.kind for collective in self.collectives)
 
     @property
@@ -87,12 +87,12 @@ class FunctionReport:
 
 @dataclass(frozen=True, slots=True)
 class XlaReport:
-    """What `XlaExecutable.report` gives; ``print`` shows it."""
+    """The result of `XlaExecutable.report`; ``print`` shows it."""
 
     mesh: Mesh | None
     functions: tuple[FunctionReport, ...]
     compilations: int
-    """How many programs were compiled in all: one for each function and set of sizes."""
+    """The number of programs that were compiled in all: one for each function and set of sizes."""
 
     def __getitem__(self, name: str) -> FunctionReport:
         return next(function for function in self.functions if function.name == name)

@@ -40,7 +40,7 @@ class Known(NamedTuple):
 
 
 def is_array(value: object) -> bool:
-    """Whether ``value`` is an array, traced or with numbers."""
+    """True if ``value`` is an array, traced or with numbers."""
     return isinstance(value, jax.Array | np.ndarray | np.generic)
 
 

@@ -1,4 +1,4 @@
-"""What tests of programs and rules need: same-value checks, rule checks, random programs and inputs for them.
+"""Tools for tests of programs and rules: same-value checks, rule checks, random programs and inputs for them.
 
 Knows the language, the vocabulary, the analyses, rewriting and the engines. Nothing in the library depends on it, and
 it depends on no test framework: a failed check is an `AssertionError`.

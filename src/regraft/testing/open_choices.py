@@ -1,4 +1,4 @@
-"""What a random call may be given where nothing says what: types of operands, shape arguments, attributes.
+"""Operands of a random call where nothing says which: types of operands, shape arguments, attributes.
 
 Draws are guesses that fit often; the type rule of the operator decides.
 """

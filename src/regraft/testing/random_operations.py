@@ -48,7 +48,7 @@ _LIMIT: Final = 5000.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a random program may contain.
+    """The contents that a random program may have.
 
     ``dtypes`` are those of the parameters. ``odd_constants`` adds bindings of values that are hard to write
     down or to compare (NaN, infinities, -0.0, no elements, narrow dtypes), which nothing computes with.
@@ -171,12 +171,12 @@ Operation: TypeAlias = Callable[[Writer], Written]
 
 
 def is_number(ty: TensorType) -> bool:
-    """Whether a tensor holds numbers, not truth values."""
+    """True if a tensor holds numbers, not truth values."""
     return ty.dtype != "bool"
 
 
 def has_axes(ty: TensorType) -> bool:
-    """Whether a tensor is known to be no scalar."""
+    """True if a tensor is known to be no scalar."""
     return ty.ndim > 0
 
 
@@ -458,7 +458,7 @@ OPERATIONS: Final[tuple[tuple[Operation, int], ...]] = (
     (_constant, 1),
     (_call, 2),
 )
-"""What a binding may be, with how often. To add an operator, add an entry."""
+"""The kinds of bindings, with how often each comes. To add an operator, add an entry."""
 
 CHOICES: Final = [operation for operation, _ in OPERATIONS]
 WEIGHTS: Final = [weight for _, weight in OPERATIONS]

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 LOOP_BOUND: Final = 4.0
-"""What a loop carries stays between this and its negative."""
+"""The values that a loop carries stay between this and its negative."""
 
 # --- bindings, branches, functions
 

@@ -1,4 +1,4 @@
-"""What a rule says about the programs it is for: the dtypes of its conditions, the numbers in its code."""
+"""Facts that a rule states about its programs: the dtypes of its conditions, the numbers in its code."""
 
 from __future__ import annotations
 
@@ -73,5 +73,5 @@ def core(pattern: DFPattern) -> DFPattern:
 
 
 def is_operator(pattern: DFPattern) -> bool:
-    """Whether ``pattern`` stands for an operator or another expression that is no constant."""
+    """True if ``pattern`` stands for an operator or another expression that is no constant."""
     return isinstance(pattern, ExprPattern) and not isinstance(pattern.expr, Constant)

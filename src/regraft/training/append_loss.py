@@ -73,7 +73,7 @@ def AppendLoss(
 
 
 def _results(result: Expr) -> list[Expr]:
-    """What a function returns, one by one."""
+    """The results of a function, one by one."""
     if isinstance(result, Tuple):
         return list(result.fields)
     if isinstance(result.ty, TupleType):

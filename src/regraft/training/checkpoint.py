@@ -211,7 +211,7 @@ def _numbered(root: Path) -> list[tuple[int, Path]]:
 
 
 def _is_plain(dtype: str) -> bool:
-    """Whether NumPy has the dtype itself, so that safetensors does, too."""
+    """True if NumPy has the dtype itself, so that safetensors does, too."""
     return bool(numpy_dtype(dtype).isbuiltin) and not dtype.startswith("complex")
 
 
@@ -262,7 +262,7 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def _sync(path: Path) -> None:
-    """What was written to a file, or into a directory, is on disk after this."""
+    """Bring all that was written to a file, or into a directory, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

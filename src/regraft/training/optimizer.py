@@ -32,7 +32,7 @@ class _State(NamedTuple):
 
 
 class Optimizer(ABC):
-    """What all optimizers share: their parameters and states, and the frame of their programs.
+    """The common base of all optimizers: their parameters and states, and the frame of their programs.
 
     After `init`, ``param_list`` and ``dtype`` say what is optimized, and ``state`` is the state to begin with.
     """
@@ -190,7 +190,7 @@ class SGD(Optimizer):
         return []
 
     def take_step(self, step: _Update) -> list[Expr]:
-        """What one step does."""
+        """The expressions of one step."""
         for name, param, grad in step.parameters():
             step.update(name, param - self.lr * step.decayed(name, grad, param, self.weight_decay))
         return [step.num_steps]
@@ -224,7 +224,7 @@ class MomentumSGD(Optimizer):
         return self.per_param()
 
     def take_step(self, step: _Update) -> list[Expr]:
-        """What one step does."""
+        """The expressions of one step."""
         velocities: list[Expr] = []
         for index, (name, param, grad) in enumerate(step.parameters(), 1):
             velocity = step.state(index, f"{name}_v")
@@ -267,7 +267,7 @@ class Adam(Optimizer):
         return [power, power, *self.per_param(), *self.per_param()]
 
     def take_step(self, step: _Update) -> list[Expr]:
-        """What one step does."""
+        """The expressions of one step."""
         betas = (self.beta1, self.beta2)
         powers = [
             step.emit(step.state(index, f"beta{index}_power") * beta, f"beta{index}_prod")

@@ -55,7 +55,7 @@ def load_state(
 
 
 def is_gone(value: Any) -> bool:
-    """Whether the memory of an array of JAX was handed over to a computation."""
+    """True if the memory of an array of JAX was handed over to a computation."""
     return hasattr(value, "is_deleted") and value.is_deleted()
 
 
@@ -78,7 +78,7 @@ def _places(names: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _parts(value: Any, jax: Any, process: int) -> Tensor:
-    """What this process has to write of ``value``: of the copies of a part, the first one is written."""
+    """The parts of ``value`` that this process has to write: of the copies of a part, the first one is written."""
     if not isinstance(value, jax.Array):
         return whole(_numpy(value)) if process == 0 else whole(_numpy(value))._replace(parts=())
     parts: list[Part] = []

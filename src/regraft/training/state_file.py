@@ -56,7 +56,7 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray])
 
 
 def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """What `write_arrays` wrote. Raises `TrainingError` for a file that is missing, damaged or of another kind."""
+    """The arrays that `write_arrays` wrote. Raises `TrainingError` for a missing or damaged file, or another kind."""
     target = Path(path)
     try:
         with np.load(target, allow_pickle=False) as file:

@@ -134,7 +134,7 @@ class Trainer:
 
     @property
     def num_steps(self) -> int:
-        """How many steps have been taken."""
+        """The number of steps that have been taken."""
         self._check_whole()
         return int(np.asarray(self._optimizer_state[0]))
 
@@ -200,7 +200,7 @@ class Trainer:
     # --- running
 
     def predict(self, *input_instances: Any) -> Any:
-        """What the backbone gives for these inputs, without its new states, in the engine's own form."""
+        """The results of the backbone for these inputs, without its new states, in the engine's own form."""
         self._check_count("inputs", len(input_instances), self._input_num)
         self._check_whole()
         result = self.vm[BACKBONE](*input_instances, *self._params.in_order(), *self._states.in_order())
@@ -276,7 +276,7 @@ class Trainer:
         return losses
 
     def _is_lost(self) -> bool:
-        """Whether a step failed after it had begun to update parameters and states in place."""
+        """True if a step failed after it had begun to update parameters and states in place."""
         values = (*self._params.values.values(), *self._states.values.values(), *self._optimizer_state)
         return any(is_gone(value) for value in values)
 
@@ -295,7 +295,7 @@ class Trainer:
 
 
 def _counts(module: IRModule) -> tuple[int, int, int]:
-    """How many inputs, parameters and states the model has."""
+    """The numbers of inputs, parameters and states of the model."""
     inputs, params, states = [module.attrs[name] for name in ("input_num", "param_num", "state_num")]
     return inputs, params, states
 

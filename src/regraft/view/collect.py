@@ -1,4 +1,4 @@
-"""What goes onto a page: `view` gathers it for a program, a model, a report, an explanation or a match."""
+"""The contents of a page: `view` gathers it for a program, a model, a report, an explanation or a match."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..run.xla_executable import XlaExecutable
 
 _MISSES: Final = 8
-"""How many matches and near misses of each rule a page shows, unless it is told."""
+"""The number of matches and near misses of each rule that a page shows by default."""
 
 
 class Gathered:
@@ -195,7 +195,7 @@ def _match_page(match: Matchings, title: str | None) -> Page:
 
 
 def _report_page(report: OptimizationReport | Report, limit: int, title: str | None) -> Page:
-    """What happened while the passes ran, as it was taped."""
+    """The tape of what happened while the passes ran."""
     gathered = Gathered(title or (Path(report.model).name if isinstance(report, OptimizationReport) else "report"))
     recording = gathered.recording
     recording.explain_misses = limit

@@ -1,4 +1,4 @@
-"""What `explain` found, as rows for the page: each pattern as a tree, and the part of it that failed."""
+"""The findings of `explain`, as rows for the page: each pattern as a tree, and the part of it that failed."""
 
 from __future__ import annotations
 

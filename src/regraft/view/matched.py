@@ -41,7 +41,7 @@ def found_in(match: Matchings) -> FoundIn:
 
 
 def _needed(root: Expr, definitions: Mapping[Var, Expr]) -> dict[Var, Expr]:
-    """What ``root`` is computed from, operands first."""
+    """The values that ``root`` is computed from, operands first."""
     found: dict[Var, Expr] = {}
     stack: list[tuple[Expr, bool]] = [(root, False)]
     while stack:

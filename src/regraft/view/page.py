@@ -29,7 +29,7 @@ _OWN_SERVER: Final = "'self'"
 
 
 class Page:
-    """What is to be seen of a program: `write` puts it into a file, and notebooks show it as it stands.
+    """The view of a program: `write` puts it into a file, and notebooks show it as it stands.
 
     ``data`` is what the page's script reads, see ``ui/src/data.ts``.
     """

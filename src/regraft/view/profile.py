@@ -15,7 +15,7 @@ from .records import Records, entries
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How long each operator of a program takes, in seconds for one run, the median of ``runs``.
+    """The time of each operator of a program, in seconds for one run, the median of ``runs``.
 
     ``times`` has for each operator that the engine ran the binding that it is part of, the engine's own name for what
     it did, and the time. ``version`` says which program of a page it belongs to: 0 the first, -1 the last.

@@ -1,4 +1,4 @@
-"""What passes do, as it happens: the program after each pass, each rewrite, and why places were left."""
+"""The recording of passes as they run: the program after each pass, each rewrite, and why places were left."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class Recording(PassInstrument):
         return found
 
     def _goes_by(self, node: int, names: Collection[int]) -> bool:
-        """Whether one of ``names`` is on the way from ``node`` to the value that it stands for."""
+        """True if one of ``names`` is on the way from ``node`` to the value that it stands for."""
         while node >= 0:
             if node in names:
                 return True

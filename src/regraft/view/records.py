@@ -25,7 +25,7 @@ SEPARATOR: Final = "\x1f"
 _LONGEST_TEXT: Final = 600
 _LONGEST_NAME: Final = 2000
 _DEEPEST: Final = 24
-"""How many modules inside each other are told apart."""
+"""The number of modules inside each other that are told apart."""
 _MOST_ORIGINS: Final = 60
 _MOST_WEIGHTS: Final = 60
 
@@ -113,7 +113,7 @@ class Records:
         return found
 
     def edited(self, edit: Mapping[Var, Expr | None]) -> list[int]:
-        """What a rewrite changed, as the page has it: records, and ``-1 - node`` for a node that went.
+        """The changes of a rewrite, as the page has them: records, and ``-1 - node`` for a node that went.
 
         Values that the rewrite added stand where those stand that it gave new values.
         """
@@ -297,7 +297,7 @@ _BINDING: Final = re.compile(r"\s*[^\W\d]\w*: ")
 
 
 def _described(value: Expr) -> tuple[str, str, str]:
-    """What a value is called, its kind and the family that gives it its color."""
+    """The name of a value, its kind and the family that gives it its color."""
     match value:
         case Call(op=Op() as op):
             first = value.args[0] if value.args else None

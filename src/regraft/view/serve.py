@@ -52,7 +52,7 @@ class Served:
 
 
 def _stamp_of(files: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
-    """What changes when one of ``files`` does."""
+    """A digest that changes when one of ``files`` does."""
     found: list[tuple[str, int, int]] = []
     for path in files:
         try:

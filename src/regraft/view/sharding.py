@@ -21,7 +21,7 @@ _WHOLE: Final = "whole on each device"
 def sharding_row(
     executable: XlaExecutable, module: IRModule, records: Records, sizes: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
-    """What ``executable``, made of ``module``, does with its devices, for ``sizes`` of symbolic dims.
+    """The use that ``executable``, made of ``module``, makes of its devices, for ``sizes`` of symbolic dims.
 
     Cost: that of its report, which compiles it.
     """

@@ -13,7 +13,7 @@ from ...op.composite.recurrent import GRU_KIND, LSTM_KIND, RNN_KIND
 _ORDER: Final = {"rnn": (0,), "gru": (1, 0, 2), "lstm": (0, 2, 3, 1)}
 """Which of ONNX's gates is PyTorch's first, second and so on."""
 _WEIGHTS: Final = 3
-"""How many operands there are before the bias."""
+"""The number of operands before the bias."""
 
 
 def _ordered(x: Any, kind: Kind) -> Any:

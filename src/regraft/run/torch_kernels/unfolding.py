@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 
 def _is_covered(data: Any, kernel_size: tuple[int, ...], padding: tuple[int, ...]) -> bool:
-    """Whether PyTorch's functions take the windows: images of floats, padded alike before and after."""
+    """True if PyTorch's functions take the windows: images of floats, padded alike before and after."""
     rank = len(kernel_size)
     return rank == 2 and padding[:rank] == padding[rank:] and data.dtype.is_floating_point and 0 not in data.shape
 
