@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..ir.builder import flatten
 from ..ir.expr import DataflowVar, Expr, Var
-from ..ir.program import DataflowBlock, Function, SeqExpr, VarBinding
+from ..ir.program import BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.visitor import walk
 from ..pattern import Matchings
 
@@ -22,7 +22,7 @@ class FoundIn(NamedTuple):
 def found_in(match: Matchings) -> FoundIn:
     """The block that was matched, or what the matched expression is computed from, as a function. Cost: linear."""
     root = match.root
-    if isinstance(root, DataflowBlock):
+    if isinstance(root, BindingBlock):
         return FoundIn(function_around(root), {id(binding.value): binding.var for binding in root})
     bindings = [VarBinding(var, value) for var, value in _needed(root, match.definitions).items()]
     bound = {id(binding.value): binding.var for binding in bindings}
@@ -59,12 +59,13 @@ def _needed(root: Expr, definitions: Mapping[Var, Expr]) -> dict[Var, Expr]:
     return found
 
 
-def function_around(block: DataflowBlock) -> Function:
+def function_around(block: BindingBlock) -> Function:
     """A function that computes what ``block`` does, last output and all, of what it reads."""
-    return _function(block, block.outputs[-1] if block.outputs else block.bindings[-1].var)
+    outputs = block.outputs if isinstance(block, DataflowBlock) else ()
+    return _function(block, outputs[-1] if outputs else block.bindings[-1].var)
 
 
-def _function(block: DataflowBlock, result: Expr) -> Function:
+def _function(block: BindingBlock, result: Expr) -> Function:
     bound = {binding.var for binding in block}
     free = [node for node in walk(SeqExpr((block,), result)) if isinstance(node, Var) and node not in bound]
     blocks = (block,) if len(block) else ()
