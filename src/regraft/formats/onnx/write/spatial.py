@@ -171,13 +171,15 @@ def _pool(lowering: Lowering, call: Call, op_type: str, extra: dict[str, Any]) -
     x = _arranged(graph, lowering.tensor(call.args[0]), attrs["layout"], letters)
     if op_type == "MaxPool":
         _keep_padding_apart(graph, x, rank + 2)
+    # The average pool on bytes that ONNX Runtime puts in its place knows no dilation, not even one of 1.
+    dilation = attrs["dilation"] if op_type == "MaxPool" or set(attrs["dilation"]) != {1} else None
     found = graph.op(
         op_type,
         x,
         kernel_shape=kernel,
         strides=attrs["strides"],
         pads=padding,
-        dilations=attrs["dilation"],
+        dilations=dilation,
         ceil_mode=int(attrs["ceil_mode"]),
         **extra,
     )
