@@ -132,6 +132,8 @@ def collect_non_negative_expressions(ty: Type) -> list[Dim]:
                 found.update((dim, None) for dim in dims if not isinstance(dim, int))
             case TupleType(fields=fields):
                 stack.extend(reversed(fields))
+            case FuncType(params=params, ret=ret):
+                stack.extend((ret, *reversed(params or ())))
             case _:
                 pass
     return [dim for dim in found if dim_at_least(dim, 0) is not False]

@@ -119,7 +119,8 @@ def _stated_types(expr: Expr) -> Iterator[tuple[Type, bool]]:
         if isinstance(binding, MatchCast):
             yield binding.ty, True
         yield binding.var.ty, False
-    yield expr.ret_ty if isinstance(expr, Function) else expr.ty, False
+    if isinstance(expr, Function):
+        yield expr.ret_ty, False
 
 
 def defined_symbolic_vars(func: Expr) -> list[SymVar]:
@@ -142,6 +143,6 @@ def free_symbolic_vars(func: Expr) -> list[SymVar]:
         found.update(dict.fromkeys(type_symvars(ty)))
     for expr in walk(func):
         found.update(dict.fromkeys(own_symvars(expr)))
-        if isinstance(expr, Var) and not isinstance(func, Function):
+        if isinstance(expr, Call) and not isinstance(func, Function):
             found.update(dict.fromkeys(type_symvars(expr.ty)))
     return [size for size in found if size not in defined]
