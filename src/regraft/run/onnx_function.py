@@ -19,7 +19,7 @@ from ..ir.module import IRModule
 from ..ir.op import Call, OnnxName, Op
 from ..ir.program import Function
 from ..ir.types import PrimType, ShapeType, TupleType, Type, erase_unbound, is_subtype
-from ..ir.visitor import iter_bindings
+from ..ir.visitor import walk
 from . import numpy_engine
 from .arrays import array_dtype, as_argument, as_result
 from .checks import TypeCheck
@@ -88,8 +88,7 @@ def compile_functions(
 
 def where_it_runs(module: IRModule) -> str:
     """Where a program runs that does not run here, for messages."""
-    values = [binding.value for binding in iter_bindings(module)]
-    ops = {value.op for value in values if isinstance(value, Call) and isinstance(value.op, Op)}
+    ops = {node.op for node in walk(module) if isinstance(node, Call) and isinstance(node.op, Op)}
     return ' (target="numpy" runs it)' if ops and all(numpy_engine.runs(op) for op in ops) else ""
 
 

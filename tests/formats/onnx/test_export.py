@@ -36,16 +36,18 @@ from regraft.script import tir as T
 
 UNWRITABLE = {
     "assert_op",
+    "call_builtin_with_ctx",
     "call_dps_packed",
     "call_inplace_packed",
     "call_pure_packed",
     "invoke_closure",
     "invoke_pure_closure",
     "make_closure",
+    "memory.view",
     "null_value",
     "print",
 }
-"""What leaves the program: calls of outside functions, closures, checks and printing."""
+"""What leaves the program: calls of outside functions, closures, checks, printing, and memory read as other types."""
 
 
 def _run(model: onnx.ModelProto, *arrays: np.ndarray) -> list[Any]:
