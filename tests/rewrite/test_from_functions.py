@@ -257,3 +257,8 @@ def test_a_loose_attribute_of_two_calls_stands_for_one_value() -> None:
     unchanged = program(0, 1)
     assert twice(unchanged, listener=lambda event: reasons.append(event.reason)) is unchanged
     assert reasons == ["the loose attribute axis is 0 in one call and 1 in another"]
+
+
+def test_how_far_values_may_change_is_a_number() -> None:
+    with pytest.raises(rx.RewriteError, match="approximate='much'; expected how far values may change, such as 1e-3"):
+        rx.rule(lambda v: R.exp(v), lambda v: R.exp(v), approximate="much")  # pyright: ignore[reportArgumentType]

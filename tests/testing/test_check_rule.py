@@ -17,6 +17,7 @@ from regraft.dpl import (
     is_const,
     is_dfv,
     is_expr,
+    is_if,
     is_op,
     is_shape,
     is_tuple,
@@ -363,3 +364,26 @@ def test_programs_are_found_for_operands_of_one_dtype_and_for_sizes_that_the_rul
         return R.expand_dims(R.matmul(R.squeeze(found[x], [0]), R.squeeze(found[y], [0])), 0)
 
     assert check_rule(Rule(is_op("relax.matmul")(x, y), one_batch, "one batch"), examples=8, near_misses=0).rewrites
+
+
+def test_a_rule_over_branches_is_tried_on_programs_with_branches() -> None:
+    c, x, y = wildcard(), wildcard(), wildcard()
+    same = Rule(is_if(c, x, x), lambda _, found: found[x], "same branches")
+    assert check_rule(same, examples=4, near_misses=2).rewrites
+    with pytest.raises(AssertionError, match=r"rule 'first' is wrong(.|\n)*    if x0:\n"):
+        check_rule(Rule(is_if(c, x, y), lambda _, found: found[x], "first"), examples=4, near_misses=2)
+    outer = is_op("relax.exp")(is_if(c, is_op("relax.nn.relu")(x), y))
+    assert check_rule(
+        Rule(outer, lambda expr, _: R.exp(expr.args[0] * 1.0), "outer"), examples=2, near_misses=0
+    ).rewrites
+
+
+def test_what_a_failed_rewriter_and_a_wrong_argument_say() -> None:
+    x, y = wildcard(), wildcard()
+    absent = Rule(is_op("relax.exp")(x), lambda _, found: found[y], "absent")
+    with pytest.raises(AssertionError, match=r"raises KeyError .*(.|\n)*  the match has no value for"):
+        check_rule(absent)
+    with pytest.raises(TypeError, match="check_rule takes a rule or a set of rules, got <function"):
+        check_rule(lambda v: v)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(AssertionError, match=r"no random program with a match was found \(relax.print has effects\)"):
+        check_rule(Rule(is_op("relax.print")(x), lambda _, found: found[x], "silent"))

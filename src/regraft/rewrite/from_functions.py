@@ -241,7 +241,9 @@ class _Form:
         if isinstance(built, Decline):
             return built
         if len(built) != 1:
-            raise RewriteError(f"after gives {len(built)} values for {expr!r}, for which before gives one")
+            raise RewriteError(
+                f"rule {self.name!r}: after gives {len(built)} values for {expr!r}, for which before gives one"
+            )
         return built[0]
 
     def rewrite_bindings(self, matchings: Mapping[Any, Any], bindings: Mapping[Any, Expr]) -> dict[Var, Expr] | Decline:
@@ -253,7 +255,9 @@ class _Form:
         if isinstance(built, Decline):
             return built
         if len(built) != len(targets):
-            raise RewriteError(f"after gives {len(built)} values, for which before gives {len(targets)}")
+            raise RewriteError(
+                f"rule {self.name!r}: after gives {len(built)} values, for which before gives {len(targets)}"
+            )
         return dict(zip(targets, built, strict=True))
 
     def _build(self, matchings: Mapping[Any, Any], bindings: Mapping[Any, Expr]) -> list[Expr] | Decline:

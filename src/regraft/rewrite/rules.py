@@ -104,7 +104,7 @@ class Rule(PatternMatchingRewriter):
         self.pattern = pattern
         self.rewriter: Callable[..., Any] = rewriter
         self.takes_bindings = isinstance(pattern, DFPattern) and _takes_a_third(rewriter)
-        if approximate is not None and not 0 < approximate < float("inf"):
+        if approximate is not None and not (isinstance(approximate, int | float) and 0 < approximate < float("inf")):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise RewriteError(f"approximate={approximate!r}; expected how far values may change, such as 1e-3")
         self.approximate = approximate
         self.name = name or getattr(rewriter, "__name__", "") or type(rewriter).__name__

@@ -97,6 +97,10 @@ def check_rule(
     the report says that it was cut short; a rule that was not rewritten by then is an error. ``progress(rule, tried,
     of)`` is told after each program. Cost: some 10 ms per example. The same ``seed`` gives the same programs.
     """
+    if not isinstance(rule, PatternMatchingRewriter):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"check_rule takes a rule or a set of rules, got {rule!r}; make one: rx.Rule(pattern, rewriter)"
+        )
     rules = rule.rules()
     if not rules:
         raise AssertionError("there is no rule to check")
@@ -214,7 +218,8 @@ class _Check:
             after: Function | IRModule = cast("Any", self.rule)(program, listener=events.append)
         except Exception as error:
             # Whatever the rewriter raises: the author gets it with the program it came from.
-            self._fail(program, f"raises {type(error).__name__} on a program that contains a match: {error}")
+            notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
+            self._fail(program, f"raises {type(error).__name__} on a program that contains a match: {error}{notes}")
             return
         if after is not program:
             try:

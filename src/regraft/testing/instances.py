@@ -9,10 +9,9 @@ one thing on purpose. That the result matches is not promised: the matcher is as
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from ..ir.dims import Dim, SymVar, free_symvars, substitute
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var, const
 from ..ir.op import Call, Op
-from ..ir.program import Function
+from ..ir.program import Function, If
 from ..ir.types import PrimType, TensorType, TupleType, Type, bind_type, substitute_type, type_symvars
 from ..op.rules import require_kinds
 from ..pattern.context import PatternContext
@@ -39,6 +38,7 @@ from ..pattern.pattern import (
     DFPattern,
     ExprPattern,
     Extent,
+    IfPattern,
     NotPattern,
     OpPattern,
     OrPattern,
@@ -55,7 +55,17 @@ from ..pattern.pattern import (
     all_patterns,
 )
 from ..reference.trials import random_array
-from .open_choices import draw_attributes, draw_operand, draw_shape_argument, draw_tensor_type, of_likely_size, single
+from .open_choices import (
+    draw_attributes,
+    draw_operand,
+    draw_shape_argument,
+    draw_tensor_type,
+    is_known,
+    is_simple,
+    of_likely_size,
+    single,
+)
+from .open_operands import Fields, Hole, OpenShape, Operand, known_type
 from .rule_facts import core, dtypes_of, is_operator
 
 _TRIES: Final = 150
@@ -78,40 +88,6 @@ class NoInstanceError(RegraftError):
 
 class UnsupportedPatternError(RegraftError):
     """The pattern says something that no program made here can fulfil."""
-
-
-@dataclass(slots=True, eq=False)
-class _Hole:
-    """A value that the pattern leaves open, until the first call that uses it says what fits."""
-
-    conditions: list[ConstrainedPattern] = field(default_factory=list[ConstrainedPattern])
-    is_constant: bool = False
-    number: float | None = None
-    is_single: bool = False
-    variable: VarPattern | None = None
-    value: Expr | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether nothing at all is said of it yet."""
-        return self.value is None and not self.conditions and not self.is_constant and not self.is_single
-
-
-@dataclass(slots=True, eq=False)
-class _Fields:
-    """A tuple some of whose fields may be open."""
-
-    fields: list[_Operand]
-
-
-@dataclass(slots=True, eq=False)
-class _OpenShape:
-    """A shape argument whose sizes may still be open."""
-
-    dims: tuple[Dim, ...]
-
-
-_Operand: TypeAlias = "Expr | _Hole | _Fields | _OpenShape"
 
 
 class Instance:
@@ -144,7 +120,7 @@ class Instance:
         self.params: list[Var] = []
         self.values: list[Var] = []
         self.outputs: list[Var] = []
-        self.memo: dict[DFPattern, _Operand] = {}
+        self.memo: dict[DFPattern, Operand] = {}
         self.sizes: dict[SymVar, Dim] = {}
         self.extents: dict[Extent, int] = {}
         self.outside: set[DFPattern] = set()
@@ -162,7 +138,9 @@ class Instance:
             self.dtype = self.random.choice(self.dtypes)
         elif asked and self.random.random() < 0.8:
             self.dtype = self.random.choice(asked)
-        in_dataflow = self.plain or self.around.random() < 0.75
+        roots = [pattern] if isinstance(pattern, DFPattern) else pattern.roots()
+        branches = any(isinstance(part, IfPattern) for root in roots for part in all_patterns(root))
+        in_dataflow = not branches and (self.plain or self.around.random() < 0.75)
         with self.builder.function("main"):
             if in_dataflow:
                 with self.builder.dataflow():
@@ -237,32 +215,32 @@ class Instance:
 
     # --- from patterns to operands
 
-    def _operand(self, pattern: DFPattern, attrs: Mapping[str, Any] | None = None) -> _Operand:
+    def _operand(self, pattern: DFPattern, attrs: Mapping[str, Any] | None = None) -> Operand:
         known = self.memo.get(pattern)
         if known is None:
             known = self._new_operand(pattern, attrs or {})
             self.memo[pattern] = known
         return known
 
-    def _new_operand(self, pattern: DFPattern, attrs: Mapping[str, Any]) -> _Operand:
+    def _new_operand(self, pattern: DFPattern, attrs: Mapping[str, Any]) -> Operand:
         match pattern:
             case VarPattern():
-                return _Hole(variable=pattern)
+                return Hole(variable=pattern)
             case WildcardPattern() | NotPattern():
-                return _Hole()
+                return Hole()
             case ConstantPattern():
-                return _Hole(is_constant=True, number=pattern.value)
+                return Hole(is_constant=True, number=pattern.value)
             case ScalarPattern():
-                return _Hole(is_single=True)
+                return Hole(is_single=True)
             case ExprPattern():
                 return self._exact(pattern)
             case CallPattern():
                 return self._call(pattern, attrs)
             case TuplePattern():
-                return _Fields([self._operand(part) for part in self._parts(pattern.fields)])
+                return Fields([self._operand(part) for part in self._parts(pattern.fields)])
             case UnorderedTuplePattern():
                 fields = self.random.sample(pattern.fields, len(pattern.fields))
-                return _Fields([self._operand(part) for part in fields])
+                return Fields([self._operand(part) for part in fields])
             case TupleGetItemPattern():
                 return self._projection(pattern)
             case OrPattern():
@@ -275,11 +253,13 @@ class Instance:
                 return self._operand(pattern.pattern, {**attrs, **pattern.attrs})
             case ConstrainedPattern():
                 inner = self._operand(pattern.pattern, attrs)
-                if isinstance(inner, _Hole) and inner.value is None:
+                if isinstance(inner, Hole) and inner.value is None:
                     inner.conditions.append(pattern)
                 return inner
             case PrimArrPattern():
-                return _OpenShape(pattern.fields)
+                return OpenShape(pattern.fields)
+            case IfPattern():
+                return self._branch(pattern)
             case _:
                 raise UnsupportedPatternError(f"no program can be made for {pattern!r}")
 
@@ -298,9 +278,22 @@ class Instance:
             return Constant(~array if array.dtype == np.bool_ else array + np.ones((), array.dtype))
         return expr
 
+    def _branch(self, pattern: IfPattern) -> Expr:
+        """A branch between two values of one type that are there already."""
+        cond, then, otherwise = (self._operand(part) for part in pattern.children())
+        if isinstance(cond, Hole) and cond.value is None:
+            cond.value = self._parameter(TensorType((), "bool"))
+        first = self._filled(then)
+        if isinstance(otherwise, Hole) and otherwise.is_open:
+            otherwise.value = self._settled(Var("candidate", first.ty), otherwise.variable)
+        second, holds = self._filled(otherwise), self._filled(cond)
+        if second.ty != first.ty or holds.ty != TensorType((), "bool"):
+            raise NoInstanceError("branches of two types, or no condition")
+        return self._emit(If(holds, first, second))
+
     def _projection(self, pattern: TupleGetItemPattern) -> Expr:
         whole = self._operand(pattern.tuple)
-        if isinstance(whole, _Hole) and whole.value is None:
+        if isinstance(whole, Hole) and whole.value is None:
             ty = TupleType([draw_tensor_type(self.random, [], self.dtype) for _ in range((pattern.index or 0) + 2)])
             whole.value = self._parameter(ty)
         value = self._filled(whole)
@@ -321,10 +314,10 @@ class Instance:
         if pattern.varg_default_wildcard:
             args.extend(self._operand(source) for _, source in extra)
             least = sum(not operand.optional for operand in op.operands) - op.variadic
-            args.extend(_Hole() for _ in range(least - len(args)))
+            args.extend(Hole() for _ in range(least - len(args)))
         return self._emit(self._fit(pattern, op, args, attrs))
 
-    def _place_source(self, index: int, part: DFPattern, extra: list[tuple[int, DFPattern]]) -> _Operand:
+    def _place_source(self, index: int, part: DFPattern, extra: list[tuple[int, DFPattern]]) -> Operand:
         """The operand for one argument; a value that a constraint wants used here takes an open place."""
         for entry in extra:
             if entry[0] in (-1, index) and isinstance(part, WildcardPattern) and part not in self.memo:
@@ -339,8 +332,9 @@ class Instance:
             choice = self.random.choice((choice.left, choice.right))
         if isinstance(choice, ExprPattern) and isinstance(choice.expr, Op):
             op = choice.expr
-            if op.reference is None:
-                raise UnsupportedPatternError(f"{op.name} cannot run without what it calls")
+            if op.reference is None or not op.is_pure:
+                lack = "cannot run without what it calls" if op.is_pure else "has effects"
+                raise UnsupportedPatternError(f"{op.name} {lack}")
             if not self._is_victim(pattern, Mutation.OPERATOR):
                 return op
         elif isinstance(choice, WildcardPattern | NotPattern | OpPattern):
@@ -356,16 +350,16 @@ class Instance:
             raise UnsupportedPatternError(f"no operator of {count} operands is {choice!r}")
         return self.random.choice(fits)
 
-    def _fit(self, pattern: CallPattern, op: Op, args: list[_Operand], attrs: Mapping[str, Any]) -> Call:
+    def _fit(self, pattern: CallPattern, op: Op, args: list[Operand], attrs: Mapping[str, Any]) -> Call:
         """The call, with types for what is still open that its type rule accepts."""
         break_attribute = self._is_victim(pattern, Mutation.ATTRIBUTE)
         for _ in range(_TRIES):
-            trial: dict[_Hole, Expr] = {}
+            trial: dict[Hole, Expr] = {}
             sizes = dict(self.sizes)
             try:
                 filled: list[Expr] = []
                 for index, arg in enumerate(args):
-                    if isinstance(arg, _Hole) and arg.is_open and arg not in trial:
+                    if isinstance(arg, Hole) and arg.is_open and arg not in trial:
                         drawn = draw_operand(self.random, op, index, filled)
                         if drawn is not None and self.random.random() < 0.8:
                             trial[arg] = drawn
@@ -378,7 +372,7 @@ class Instance:
                 require_kinds(call)
             except (RegraftError, ValueError, TypeError, IndexError, ZeroDivisionError):
                 continue  # these types do not go together; others may
-            if _is_known(call.ty):
+            if is_known(call.ty):
                 self.sizes = sizes
                 for hole, value in trial.items():
                     hole.value = self._settled(value, hole.variable)
@@ -394,27 +388,27 @@ class Instance:
         return draw_attributes(self.random, op, operands, wanted, open_rate=0.9 if break_attribute else 0.4)
 
     def _tried(
-        self, operand: _Operand, trial: dict[_Hole, Expr], sizes: dict[SymVar, Dim], beside: Sequence[_Operand]
+        self, operand: Operand, trial: dict[Hole, Expr], sizes: dict[SymVar, Dim], beside: Sequence[Operand]
     ) -> Expr:
         match operand:
-            case _Hole(value=None):
+            case Hole(value=None):
                 if operand not in trial:
                     trial[operand] = self._candidate(operand, trial, sizes, beside)
                 return trial[operand]
-            case _Hole():
+            case Hole():
                 return self._filled(operand)
-            case _Fields():
+            case Fields():
                 return Tuple([self._tried(item, trial, sizes, (*beside, *operand.fields)) for item in operand.fields])
-            case _OpenShape():
+            case OpenShape():
                 return ShapeExpr([self._size(dim, sizes) for dim in operand.dims])
             case _:
                 return operand
 
     def _candidate(
-        self, hole: _Hole, trial: Mapping[_Hole, Expr], sizes: dict[SymVar, Dim], beside: Sequence[_Operand]
+        self, hole: Hole, trial: Mapping[Hole, Expr], sizes: dict[SymVar, Dim], beside: Sequence[Operand]
     ) -> Expr:
         """A stand-in for an open value, of a type that may fit beside what is known of the call."""
-        known = [t for t in (_known_type(item, trial) for item in beside) if t is not None]
+        known = [t for t in (known_type(item, trial) for item in beside) if t is not None]
         if not known and self.params and self.random.random() < 0.6:
             # Parts of a pattern that are alike go together when their operands are alike.
             ty = self.random.choice(self.params).ty
@@ -488,7 +482,7 @@ class Instance:
         return param
 
     def _parameter(self, ty: Type, name: str = "") -> Var:
-        if not _is_simple(ty):
+        if not is_simple(ty):
             raise NoInstanceError("a parameter whose sizes follow from others")
         param = Var(name or f"x{len(self.params)}", ty)
         self.params.append(param)
@@ -511,9 +505,9 @@ class Instance:
             values = np.full(shape, special).astype(values.dtype)
         return Constant(values)
 
-    def _filled(self, operand: _Operand) -> Expr:
+    def _filled(self, operand: Operand) -> Expr:
         match operand:
-            case _Hole(value=None):
+            case Hole(value=None):
                 ty: Type = draw_tensor_type(self.random, [], self.dtype)
                 for condition in operand.conditions:
                     ty = self._constrained(ty, condition, self.sizes)
@@ -524,12 +518,12 @@ class Instance:
                     else self._settled(Var("candidate", ty), operand.variable)
                 )
                 return operand.value
-            case _Hole(value=Expr() as value):
+            case Hole(value=Expr() as value):
                 return value
-            case _Fields():
+            case Fields():
                 whole = Tuple([self._filled(item) for item in operand.fields])
                 return self._emit(whole) if self._chance(0.2) else whole
-            case _OpenShape():
+            case OpenShape():
                 return ShapeExpr([self._size(dim, self.sizes) for dim in operand.dims])
             case Expr():
                 return operand
@@ -574,24 +568,3 @@ class Instance:
         if dtype == "bool":
             return ops.logical_not(value)
         return self.around.choice((ops.negative, ops.abs, ops.square))(value)
-
-
-def _is_simple(ty: Type) -> bool:
-    """Whether each size of ``ty`` is a number or a size variable."""
-    if isinstance(ty, TupleType):
-        return all(map(_is_simple, ty.fields))
-    return not isinstance(ty, TensorType) or all(isinstance(dim, int | SymVar) for dim in ty.shape or ())
-
-
-def _is_known(ty: Type) -> bool:
-    """Whether a value of ``ty`` can be told from another: shapes and dtypes known throughout."""
-    if isinstance(ty, TupleType):
-        return all(map(_is_known, ty.fields))
-    return not isinstance(ty, TensorType) or (ty.shape is not None and ty.dtype is not None)
-
-
-def _known_type(operand: _Operand, trial: Mapping[_Hole, Expr]) -> TensorType | None:
-    value: Any = operand
-    if isinstance(operand, _Hole):
-        value = trial.get(operand) if operand.value is None else operand.value
-    return value.ty if isinstance(value, Expr) and isinstance(value.ty, TensorType) else None

@@ -13,7 +13,7 @@ from ..ir.dims import Dim, SymVar
 from ..ir.dtypes import is_float
 from ..ir.expr import Expr, PrimValue, ShapeExpr, Tuple, Var
 from ..ir.op import REQUIRED, Op
-from ..ir.types import TensorType, Type
+from ..ir.types import TensorType, TupleType, Type
 
 _SIZES: Final = (2, 3, 4, 5, 6, 7)
 _OTHER_DTYPES: Final = ("int64", "bool", "float64", "int32", "float16")
@@ -43,6 +43,20 @@ def of_likely_size(random: Random, drawn: TensorType, likely: Sequence[int]) -> 
 def single(ty: Type) -> Type:
     """``ty`` with one element."""
     return TensorType((), ty.dtype) if isinstance(ty, TensorType) else ty
+
+
+def is_simple(ty: Type) -> bool:
+    """Whether each size of ``ty`` is a number or a size variable."""
+    if isinstance(ty, TupleType):
+        return all(map(is_simple, ty.fields))
+    return not isinstance(ty, TensorType) or all(isinstance(dim, int | SymVar) for dim in ty.shape or ())
+
+
+def is_known(ty: Type) -> bool:
+    """Whether a value of ``ty`` can be told from another: shapes and dtypes known throughout."""
+    if isinstance(ty, TupleType):
+        return all(map(is_known, ty.fields))
+    return not isinstance(ty, TensorType) or (ty.shape is not None and ty.dtype is not None)
 
 
 def _shape(random: Random) -> list[Dim]:

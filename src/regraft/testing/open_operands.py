@@ -1,0 +1,54 @@
+"""Operands of a random call that are not decided yet: values that a pattern leaves open, and what is made of such."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ..ir.dims import Dim
+from ..ir.expr import Expr
+from ..ir.types import TensorType
+from ..pattern.pattern import ConstrainedPattern, VarPattern
+
+
+@dataclass(slots=True, eq=False)
+class Hole:
+    """A value that the pattern leaves open, until the first call that uses it says what fits."""
+
+    conditions: list[ConstrainedPattern] = field(default_factory=list[ConstrainedPattern])
+    is_constant: bool = False
+    number: float | None = None
+    is_single: bool = False
+    variable: VarPattern | None = None
+    value: Expr | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing at all is said of it yet."""
+        return self.value is None and not self.conditions and not self.is_constant and not self.is_single
+
+
+@dataclass(slots=True, eq=False)
+class Fields:
+    """A tuple some of whose fields may be open."""
+
+    fields: list[Operand]
+
+
+@dataclass(slots=True, eq=False)
+class OpenShape:
+    """A shape argument whose sizes may still be open."""
+
+    dims: tuple[Dim, ...]
+
+
+Operand: TypeAlias = "Expr | Hole | Fields | OpenShape"
+
+
+def known_type(operand: Operand, trial: Mapping[Hole, Expr]) -> TensorType | None:
+    """The type of the tensor that ``operand`` is, or is tried as; None where it is none or not known."""
+    value: Any = operand
+    if isinstance(operand, Hole):
+        value = trial.get(operand) if operand.value is None else operand.value
+    return value.ty if isinstance(value, Expr) and isinstance(value.ty, TensorType) else None
