@@ -155,3 +155,4 @@ def test_a_median_gives_the_gradient_to_the_element_that_it_is() -> None:
     check_gradient(build, x, reference=lambda x: torch.median(x, dim=1).values)
     check_gradient(lambda x: R.median(x, 0, keepdims=True)[0], x, reference=lambda x: torch.median(x, 0, True).values)
     check_gradient(R.median, x, reference=torch.median)
+    check_gradient(lambda x: R.median(x, (0, 1)), x, reference=torch.median)

@@ -106,6 +106,13 @@ def test_median_of_distinct_numbers_agrees_with_pytorch(axis):
     check(lambda v: R.median(v, keepdims=True), [x], np.array([[11.0]], "float32"))
 
 
+@pytest.mark.parametrize("axes", [(0, 1), (2, 0), (-1, 1)])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_median_over_several_axes_is_that_of_all_their_elements(axes, keepdims):
+    x = np.random.default_rng(3).permutation(105).reshape(3, 5, 7).astype("float32")
+    check(lambda v: R.median(v, axis=axes, keepdims=keepdims), [x], np.median(x, axes, keepdims=keepdims))
+
+
 def test_median_of_equal_elements_takes_the_middle_one():
     x = np.array([[5, 6, 6], [1, 1, 1]], "float32")
     check(lambda v: R.median(v, axis=1), [x], (np.array([6, 1], "float32"), np.array([1, 1])))
@@ -172,8 +179,8 @@ def test_axes_are_written_as_a_tuple_or_none():
             r"relax\.min: argument x is .*expected real numbers or bool",
         ),
         (
-            lambda: R.median(tensor((2, 3)), (0, 1)),
-            r"relax\.median: axis=.*expected one axis, or None for all",
+            lambda: R.median(tensor((2, 3)), ()),
+            r"relax\.median: axis=.*expected one axis or several, or None for all",
         ),
         (lambda: R.median(tensor((2,), "bool")), r"relax\.median: argument x is .*expected real numbers"),
     ],

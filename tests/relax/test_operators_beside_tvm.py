@@ -28,7 +28,7 @@ STRICTER: Final = {
     "dynamic_strided_slice": _KINDS,
     "einsum": "operands whose ranks contradict the subscripts",
     "gather_elements": _KINDS,
-    "median": "truth values, and several axes at once",
+    "median": "truth values, and no axes at all",
     "meshgrid": "a dtype is not that of the first operand alone",
     "nn.adaptive_avg_pool2d": _KINDS,
     "nn.attention": _KINDS,

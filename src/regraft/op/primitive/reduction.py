@@ -167,17 +167,19 @@ def _median_type(call: Call) -> Type:
     if not (dtype is None or is_float(dtype) or is_integer(dtype)):
         raise wrong_operand(call, 0, "real numbers")
     axes: tuple[int, ...] | None = call.attrs.axis
-    if axes is not None and len(axes) != 1:
-        raise wrong_attribute(call, "axis", "one axis, or None for all; reshape x to fold several")
+    if axes == ():
+        raise wrong_attribute(call, "axis", "one axis or several, or None for all")
     require_elements(call, axes)
     values = reduced_type(call, axes, dtype)
-    return values if axes is None else TupleType([values, values.with_dtype("int64")])
+    return TupleType([values, values.with_dtype("int64")]) if axes is not None and len(axes) == 1 else values
 
 
 def _median(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
     if axis is None:
         shape = (1,) * x.ndim if keepdims else ()
         return xp.reshape(_median(xp, xp.reshape(x, (-1,)), (0,), False)[0], shape)
+    if len(axis) != 1:
+        return _median_of_several(xp, x, sorted(one % x.ndim for one in axis), keepdims)
     along = axis[0] % x.ndim
     keys = widened(xp, x)
     middle = (x.shape[along] - 1) // 2
@@ -187,6 +189,16 @@ def _median(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> An
     places = xp.where(xp.any(missing, axis=along, keepdims=True), first_missing, places)
     values, places = xp.take_along_axis(x, places, axis=along), cast(xp, places, "int64")
     return (values, places) if keepdims else (xp.squeeze(values, axis=along), xp.squeeze(places, axis=along))
+
+
+def _median_of_several(xp: Any, x: Any, axes: list[int], keepdims: bool) -> Any:
+    others = [axis for axis in range(x.ndim) if axis not in axes]
+    rows = xp.permute_dims(x, (*others, *axes))
+    rows = xp.reshape(rows, (*[x.shape[axis] for axis in others], -1))
+    values = _median(xp, rows, (len(others),), False)[0]
+    if not keepdims:
+        return values
+    return xp.reshape(values, tuple(1 if axis in axes else x.shape[axis] for axis in range(x.ndim)))
 
 
 # --- gradients
@@ -367,10 +379,10 @@ median = _declare(
     _median,
     """The middle one of the elements in order, the lower of two; NaN if one is; follows ``torch.median``.
 
-    Operands: ``x``, a tensor of real numbers. Attributes: ``axis``, one axis, or None for all, and
-    ``keepdims``. Result: over all axes, a tensor of the dtype of ``x``. Over one axis, the tuple of that and
-    of where it stood along the axis (int64; the first NaN, or the one in the middle of equal ones).
-    Raises `OpTypeError` for other dtypes, several axes, one that ``x`` lacks, or one of no elements.
+    Operands: ``x``, a tensor of real numbers. Attributes: ``axis``, one axis or several, or None for all, and
+    ``keepdims``. Result: over all axes or several, a tensor of the dtype of ``x``. Over one axis, the tuple of that
+    and of where it stood along the axis (int64; the first NaN, or the one in the middle of equal ones).
+    Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or one of no elements.
     """,
     kind=Op,
 )

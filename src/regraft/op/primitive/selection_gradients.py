@@ -19,7 +19,7 @@ from .sets import UNIQUE, unique
 @Op.get("relax.median").define_gradient
 def _median_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     axes: tuple[int, ...] | None = call.attrs.axis
-    if axes is None:
+    if axes is None or len(axes) != 1:
         return extreme_gradient(call, output, adjoint)
     x, places, share = call.args[0], kept_axes(call, output[1]), kept_axes(call, fields_of(adjoint)[0])
     return [scatter_elements(zeros_of(x), places, share, axes[0])]
