@@ -14,8 +14,8 @@ from ..ir.expr import Expr, TupleGetItem
 from ..ir.op import Call, Op
 from ..pattern import is_op, wildcard
 from ..rewrite import Decline, Rule, decline
-from .fuse_attention_products import dtype_of, shape_of
 from .passes import Pass, RulePass
+from .read_values import dtype_of, shape_of
 
 LEAST_KEYS: Final = 1000
 """From how many keys on tiles are faster."""

@@ -2,43 +2,33 @@
 
 The pattern is the core of all forms, ``softmax(scores) @ values``, with what may stand between the two. What the scores
 are is read by `fuse_attention_scores` and `fuse_attention_masks`, what the products are by `fuse_attention_products`,
-where operands come from by `fuse_attention_operands`; this module decides.
+and what axes mean, and where operands come from, by `fuse_attention_axes`; this module decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import op as ops
-from ..ir.dims import Dim
+from ..analysis.finite_values import FiniteValues
+from ..ir.dims import dims_equal
 from ..ir.expr import Expr, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Function
 from ..ir.types import is_subtype
+from ..op.primitive.manipulate import permutation
 from ..pattern import PatternContext, is_const, is_op, is_tuple, is_tuple_get_item, wildcard
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
 from .compile_time import weights_of
 from .context import PassContext
-from .fuse_attention_masks import FiniteValues, Mask, mask_of
-from .fuse_attention_operands import (
-    Heads,
-    along_keys,
-    heads_of,
-    keys_of,
-    peeled,
-    placed,
-    placed_mask,
-    results,
-    shares_heads,
-    unrepeated,
-    unscaled,
-)
-from .fuse_attention_products import Operand, WeightedSum, dtype_of, read_weighted_sum, same_sizes, shape_of
-from .fuse_attention_scores import Scores, number_of, read_scores
+from .fuse_attention_axes import Axes, Axis, Form, Group, Layout
+from .fuse_attention_masks import Mask, mask_of
+from .fuse_attention_products import WeightedSum, read_weighted_sum
+from .fuse_attention_scores import read_scores
 from .passes import FunctionPass, Pass
+from .read_values import dtype_of, matched, number_of, same_sizes, shape_of
 from .share_heads import SHARE_HEADS
 
 with PatternContext() as _attention:
@@ -94,55 +84,71 @@ def _unreadable(matchings: Mapping[Any, Any], bindings: Bindings) -> str | None:
     return None
 
 
-class _Parts(NamedTuple):
-    """The operands as they stand before the layout of ``nn.attention``, and what they are multiplied by."""
+def _roles(axes: Axes, lead: Sequence[Group], keys: Form) -> tuple[Group, Group]:
+    """Which of the leading axes of scores are the batch, and which heads."""
+    if len(lead) == 1:
+        atoms = axes.atoms(lead[0])
+        return atoms[:1], atoms[1:]
+    own = axes.atoms(axis for group in keys.groups for axis in group)
+    count = 2 if len(lead) == 3 and set(own).issuperset(axes.atoms(lead[2])) else 1
+    batch, heads = (axes.atoms(axis for group in part for axis in group) for part in (lead[:count], lead[count:]))
+    return batch, heads
 
-    query: Operand
-    keys: Operand
-    values: Operand
-    scale: float
-    heads: Heads
 
+def _placed(
+    layout: Layout, paths: Sequence[Sequence[Form]], axes: Sequence[Group], bindings: Bindings
+) -> tuple[list[Expr], float] | str:
+    """Queries, keys and values in the layout of ``nn.attention`` and the number they are multiplied by; or why not.
 
-def _parts(scores: Scores, summed: WeightedSum, weights: Expr, bindings: Bindings) -> _Parts | str:
-    """The operands, or why they do not fit together."""
-    query, from_query = unscaled(scores.product.query, bindings)
-    keys = keys_of(scores.product.keys, bindings)
-    if isinstance(keys, str):
-        return keys
-    values = peeled(summed.values, bindings)
-    operands = (query, keys[0], values)
-    form = heads_of([*scores.shapes, shape_of(weights)], operands, keys[0], bindings)
-    if isinstance(form, str):
-        return form
-    products = shape_of(scores.product.var)
-    own = [shape_of(query.value)[axis] for axis in query.axes[:-2]]
-    fits = same_sizes(own, products[:-2]) and shares_heads(keys[0], products, form)
-    if not fits or not shares_heads(values, shape_of(weights), form):
+    ``paths`` say where they come from, ``axes`` are queries, keys, the size of both, and that of the values. Keys and
+    values are those from before their heads were repeated, if both were, and alike.
+    """
+    rows, columns, size, last = axes
+    query = layout.places(paths[0], rows, size).get(layout.heads)
+    of_rows = [form if form.groups[-1][-1:] == size else None for form in paths[1]]
+    if not any(of_rows):
+        return _not_rows(paths[1], bindings)
+    keys = layout.places(of_rows, columns, size)
+    values = layout.places([form for form in paths[2] if form.factor == 1.0], columns, last)
+    alike = [heads for heads in keys if heads in values]
+    if query is None or not alike:
         return "batch or heads of queries, keys and values are not known to be the same"
-    return _Parts(query, keys[0], values, from_query * keys[1], form)
+    heads = min(alike, key=len)
+    return [query[0], keys[heads][0], values[heads][0]], query[1] * keys[heads][1]
 
 
-def _once_each(parts: _Parts, bindings: Bindings) -> _Parts:
-    """``parts`` with keys and values before their heads were repeated, if both were, and alike."""
-    keys, values = unrepeated(parts.keys, bindings), unrepeated(parts.values, bindings)
-    if keys is None or values is None or not same_sizes([keys[1]], [values[1]]):
-        return parts
-    return parts._replace(keys=keys[0], values=values[0])
+def _not_rows(along: Sequence[Form], bindings: Bindings) -> str:
+    """Why the keys, which come ``along`` these, are no rows."""
+    if matched(is_op("relax.reshape")(wildcard(), wildcard()), along[-1].value, bindings) is not None:
+        return "queries and keys are split into batch and heads differently"
+    turned = is_op("relax.permute_dims")(wildcard())
+    found = matched(turned, along[0].value, bindings)
+    order = None if found is None else permutation(found[turned])
+    how = "not transposed by permute_dims" if order is None else f"permuted by {list(order)}"
+    return f"the keys are {how}; expected their last two axes exchanged, so that each key is a row"
 
 
 def _fused(
-    parts: _Parts, mask: Mask, summed: WeightedSum, product: Var, lead: Sequence[Dim], bindings: Bindings
+    operands: Sequence[Expr],
+    scale: float,
+    mask: Mask,
+    layout: Layout,
+    summed: WeightedSum,
+    product: Var,
+    rows: Group,
+    bindings: Bindings,
 ) -> dict[Var, Expr] | str:
     """The replacements, or why there are none."""
-    query, key, value = (placed(operand, parts.heads, bindings) for operand in (parts.query, parts.keys, parts.values))
+    query, key, value = operands
     if not same_sizes(shape_of(key)[:3], shape_of(value)[:3]):
         return "batch or heads of keys and values are not known to be the same"
     if len({dtype_of(operand) for operand in (query, key, value)}) != 1:
         return "queries, keys and values have different dtypes"
-    bias = None if mask.bias is None else along_keys(mask.bias, shape_of(key)[1])
-    attended = ops.nn.attention(query, key, value, bias, parts.scale * mask.scale, mask.causal)
-    edits = results(attended, product, summed.axes, parts.heads, lead, bindings)
+    bias = mask.bias
+    if bias is not None and dims_equal(shape_of(bias)[3], shape_of(key)[1]) is not True:
+        bias = ops.broadcast_to(bias, [*shape_of(bias)[:3], shape_of(key)[1]])
+    attended = ops.nn.attention(query, key, value, bias, scale * mask.scale, mask.causal)
+    edits = layout.results(Form(attended, layout.wanted(rows, (summed.size,))), product, summed.groups, bindings)
     if any(is_subtype(new.ty, old.ty) is not True for old, new in edits.items()):
         return "the result has another dtype than the operands, or a shape that is less precisely known"
     return edits
@@ -155,21 +161,29 @@ def _rewriter(
         reason = _unreadable(matchings, bindings)
         if reason is not None:
             return decline(reason)
-        scores = read_scores(matchings[_scores], bindings)
+        groups = tuple([(Axis(size),) for size in shape_of(matchings[_softmax])])
+        *lead, rows, columns = groups
+        axes = Axes([axis for group in lead for axis in group])
+        scores = read_scores(matchings[_scores], groups, axes, bindings)
         if isinstance(scores, str):
             return decline(scores)
         product, weights, values = (matchings[pattern] for pattern in (_product, _weights, _values))
-        call = bindings[product]
+        call, weighed = bindings[product], axes.regrouped(groups, shape_of(weights))
         assert isinstance(call, Call)
-        summed = read_weighted_sum(call, weights, values, weights_last=_einsum_turned in matchings)
+        if weighed is None:
+            return decline("the weights are reshaped to other queries and keys")
+        summed = read_weighted_sum(call, weighed, values, weights_last=_einsum_turned in matchings)
         if isinstance(summed, str):
             return decline(summed)
-        parts = _parts(scores, summed, weights, bindings)
-        if isinstance(parts, str):
-            return decline(parts)
-        finite.assume(parts.query.value, bindings)
-        finite.assume(parts.keys.value, bindings)
-        mask = mask_of(scores, partial(placed_mask, form=parts.heads), bindings, finite)
+        product_of = scores.product
+        paths = [axes.path(operand, bindings) for operand in (product_of.query, product_of.keys, summed.values)]
+        for form in (*paths[0], *paths[1]):
+            finite.assume(form.value, bindings)
+        layout = Layout(axes, *_roles(axes, lead, product_of.keys))
+        placed = _placed(layout, paths, (rows, columns, (product_of.size,), (summed.size,)), bindings)
+        if isinstance(placed, str):
+            return decline(placed)
+        mask = mask_of(scores, layout.mask, bindings, finite)
         if isinstance(mask, str):
             return decline(mask)
         if mask.doubt is not None and not every_query_sees_a_key and _guarded not in matchings:
@@ -177,8 +191,7 @@ def _rewriter(
                 f"{mask.doubt}; a query that sees no key gives NaN here and 0 by nn.attention, so say "
                 "every_query_sees_a_key=True if there is none"
             )
-        lead = shape_of(weights)[:-2]
-        edits = _fused(_once_each(parts, bindings), mask, summed, product, lead, bindings)
+        edits = _fused(*placed, mask, layout, summed, product, rows, bindings)
         return decline(edits) if isinstance(edits, str) else edits
 
     return fuse

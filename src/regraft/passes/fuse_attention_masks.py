@@ -6,20 +6,20 @@ zeros; `FiniteValues` says which masks certainly do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from .. import op as ops
-from ..analysis.values import leaves_of, resolve
-from ..ir.dims import Dim
-from ..ir.dtypes import is_float
-from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var, const
-from ..ir.op import Call, Op, is_call_of
+from ..analysis.finite_values import FiniteValues
+from ..analysis.values import resolve
+from ..ir.expr import Constant, Expr, Var, const
 from ..rewrite import Bindings
-from .fuse_attention_products import Product, dtype_of, shape_of
-from .fuse_attention_scores import AS_GOOD_AS_INFINITE, HALF, Add, Floor, Hide, Scale, Scores, number_of
+from .fuse_attention_axes import Group
+from .fuse_attention_products import Product
+from .fuse_attention_scores import AS_GOOD_AS_INFINITE, HALF, Add, Floor, Hide, Scale, Scores
+from .read_values import dtype_of, number_of, shape_of
 
 
 class Mask(NamedTuple):
@@ -31,8 +31,8 @@ class Mask(NamedTuple):
     doubt: str | None
 
 
-BringMask = Callable[[Expr, Sequence[Dim]], Expr]
-"""Brings a mask that broadcasts to scores of a shape to the axes that a bias has."""
+BringMask = Callable[[Expr, Sequence[Group]], Expr]
+"""Brings a mask that broadcasts to scores of these axes to the axes that a bias has."""
 
 _HIDES: Final = -1e4
 """No score of use is that low: the exponential of the difference is 0."""
@@ -68,9 +68,9 @@ def mask_of(scores: Scores, place: BringMask, bindings: Bindings, finite: Finite
             fill = number_of(step.fill)
             if fill is None or not fill <= _HIDES:
                 return f"hidden scores become {fill}, which does not hide them"
-            bias = _chosen_bias(step, place(step.condition, step.scores), bias)
+            bias = _chosen_bias(step, place(step.condition, step.groups), bias)
         else:
-            mask = place(step.mask, step.scores)
+            mask = place(step.mask, step.groups)
             bias = mask if bias is None else ops.add(_in_dtype_of(mask, bias), mask)
         doubts += _doubts(step, bindings, finite)
     named = [doubt for doubt in doubts if doubt is not None]
@@ -170,57 +170,3 @@ def _each_row_sees(visible: np.ndarray[Any, Any]) -> bool:
 
 def _name(expr: Expr) -> str:
     return expr.name_hint if isinstance(expr, Var) else "that is computed in place"
-
-
-# --- finite values
-
-
-class FiniteValues:
-    """Which values are finite numbers, if ``weights`` and what is assumed are; found once for each value."""
-
-    __slots__ = ("_known",)
-
-    def __init__(self, weights: Iterable[Var]) -> None:
-        self._known: dict[Expr, bool] = dict.fromkeys(weights, True)
-
-    def assume(self, value: Expr, bindings: Bindings) -> None:
-        """Take ``value`` to be finite."""
-        self._known[resolve(bindings, value)] = True
-
-    def holds(self, value: Expr, bindings: Bindings) -> bool:
-        """Whether ``value`` holds finite numbers only; cost: the bindings that it is computed from, once for all."""
-        known = self._known
-        root = resolve(bindings, value)
-        pending = [root]
-        while pending:
-            leaf = pending[-1]
-            parts = [] if leaf in known else self._parts(leaf, bindings)
-            waiting = [part for part in parts or () if part not in known]
-            if waiting and all(known.get(part, True) for part in parts or ()):
-                pending.extend(waiting)
-                continue
-            pending.pop()
-            if leaf not in known:
-                known[leaf] = parts is not None and all(known.get(part, False) for part in parts)
-        return known[root]
-
-    def _parts(self, leaf: Expr, bindings: Mapping[Var, Expr]) -> list[Expr] | None:
-        """The leaves that have to be finite for ``leaf`` to be; None if it may not be finite in any case."""
-        if isinstance(leaf, Constant):
-            return [] if np.isfinite(np.asarray(leaf.data.numpy(), dtype="float64")).all() else None
-        dtype = dtype_of(leaf)
-        if (dtype is not None and not is_float(dtype)) or isinstance(leaf, ShapeExpr | PrimValue):
-            return []
-        bound = bindings.get(leaf) if isinstance(leaf, Var) else leaf
-        if isinstance(bound, TupleGetItem | Tuple) or (bound is not None and _keeps_finite(bound, bindings)):
-            return [resolve(bindings, part) for part in leaves_of(bound)]
-        return None
-
-
-def _keeps_finite(value: Expr, bindings: Mapping[Var, Expr]) -> bool:
-    if not isinstance(value, Call) or not isinstance(value.op, Op):
-        return False
-    if is_call_of(value, "relax.divide"):
-        divisor = resolve(bindings, value.args[1])
-        return isinstance(divisor, Constant) and bool(np.all(np.asarray(divisor.data.numpy(), dtype="float64") != 0))
-    return value.op.keeps_finite

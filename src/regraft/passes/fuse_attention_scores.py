@@ -7,7 +7,7 @@ two of the leading axes one or the other way round. What these steps are togethe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -15,48 +15,20 @@ import numpy as np
 
 from .. import op as ops
 from ..analysis.values import resolve
-from ..ir.dims import Dim, dim_product
 from ..ir.expr import Constant, Expr, PrimValue, Var, const
 from ..ir.op import Call, Op
 from ..pattern import is_const, is_op, wildcard
 from ..rewrite import Bindings
-from .fuse_attention_products import Product, dtype_of, matched, read_product, same_sizes, shape_of
+from .fuse_attention_axes import Axes, Group, size_of
+from .fuse_attention_products import ANY_PRODUCT, Product, read_product
+from .read_values import dtype_of, matched, number_of, same_sizes, shape_of, without_factor
 
 HALF: Final = ("float16", "bfloat16")
 
 # --- numbers
 
-_inner, _number = wildcard(), is_const()
-_times = is_op("relax.multiply")(_inner, _number)
-_over = is_op("relax.divide")(_inner, _number)
-_scaled = _times | _over
+_number = is_const()
 _filled = is_op("relax.broadcast_to")(_number, wildcard()) | is_op("relax.full")(wildcard(), _number)
-
-
-def number_of(expr: Expr) -> float | None:
-    """The value of a constant of one element; None for others."""
-    if not isinstance(expr, Constant) or expr.data.size != 1:
-        return None
-    return float(np.asarray(expr.data.numpy(), dtype="float64").reshape(()))
-
-
-def without_factor(expr: Expr, bindings: Bindings) -> tuple[Expr, float] | None:
-    """``expr`` as a tensor of its own type times a number other than 0; None if it is not written so."""
-    found = matched(_scaled, expr, bindings)
-    if found is None or found[_inner].ty != expr.ty:
-        return None
-    number = number_of(found[_number])
-    if number is None or number == 0.0 or not np.isfinite(number):
-        return None
-    return found[_inner], number if _times in found else 1.0 / number
-
-
-def without_factors(expr: Expr, bindings: Bindings) -> tuple[Expr, float]:
-    """``expr`` as a tensor times a number, which is 1 where none is written."""
-    factor = 1.0
-    while (found := without_factor(expr, bindings)) is not None:
-        expr, factor = found[0], factor * found[1]
-    return expr, factor
 
 
 def _fill_of(expr: Expr, bindings: Bindings) -> Constant | None:
@@ -83,19 +55,19 @@ class Scale(NamedTuple):
 
 
 class Add(NamedTuple):
-    """The scores so far, of the shape ``scores``, plus ``mask``."""
+    """The scores so far, whose axes are ``groups``, plus ``mask``."""
 
     mask: Expr
-    scores: tuple[Dim, ...]
+    groups: tuple[Group, ...]
 
 
 class Hide(NamedTuple):
-    """``fill`` where ``condition`` is not ``kept``, the scores so far, of the shape ``scores``, elsewhere."""
+    """``fill`` where ``condition`` is not ``kept``; elsewhere the scores so far, whose axes are ``groups``."""
 
     condition: Expr
     fill: Constant
     kept: bool
-    scores: tuple[Dim, ...]
+    groups: tuple[Group, ...]
 
 
 class Floor(NamedTuple):
@@ -108,22 +80,18 @@ ScoreStep: TypeAlias = Scale | Add | Hide | Floor
 
 
 class Scores(NamedTuple):
-    """The product of queries and keys, and the steps from it to the softmax, first first.
-
-    ``shapes``: those that the scores have on their way, the product's first.
-    """
+    """The product of queries and keys, and the steps from it to the softmax, first first."""
 
     product: Product
     steps: tuple[ScoreStep, ...]
-    shapes: tuple[tuple[Dim, ...], ...]
 
 
 class _Pending(NamedTuple):
-    """A value that may be the scores one step further in: it should have the shape ``shapes[0]``."""
+    """A value that may be the scores one step further in: its axes should be ``groups``."""
 
     value: Expr
     steps: tuple[ScoreStep, ...]
-    shapes: tuple[tuple[Dim, ...], ...]
+    groups: tuple[Group, ...]
 
 
 _first, _second, _third = wildcard(), wildcard(), wildcard()
@@ -140,17 +108,17 @@ AS_GOOD_AS_INFINITE: Final = -1e30
 """A number so low that adding a score to it in float32 gives the number again."""
 
 
-def read_scores(scores: Expr, bindings: Bindings) -> Scores | str:
-    """``scores`` taken apart, or why they cannot be.
+def read_scores(scores: Expr, groups: tuple[Group, ...], axes: Axes, bindings: Bindings) -> Scores | str:
+    """``scores``, whose axes are ``groups``, taken apart, or why they cannot be.
 
     Nothing but the next step may use a step. A sum of two products is read with the first one as the scores.
     Cost: the values that are used by nothing but ``scores``.
     """
-    pending = [_Pending(scores, (), (shape_of(scores),))]
+    pending = [_Pending(scores, (), groups)]
     reasons: list[tuple[int, str]] = []
     while pending:
         at = pending.pop()
-        found = _read(at, bindings, scores)
+        found = _read(at, axes, bindings, scores)
         if isinstance(found, Scores):
             return found
         if isinstance(found, str):
@@ -160,7 +128,7 @@ def read_scores(scores: Expr, bindings: Bindings) -> Scores | str:
     return max(reasons, key=itemgetter(0))[1]
 
 
-def _read(at: _Pending, bindings: Bindings, scores: Expr) -> Scores | list[_Pending] | str:
+def _read(at: _Pending, axes: Axes, bindings: Bindings, scores: Expr) -> Scores | list[_Pending] | str:
     """The scores, if ``at`` is their product; else what may be one step further in, or why nothing can be."""
     leaf = resolve(bindings, at.value)
     if not isinstance(leaf, Var) or leaf not in bindings:
@@ -171,15 +139,14 @@ def _read(at: _Pending, bindings: Bindings, scores: Expr) -> Scores | list[_Pend
     factored = without_factor(leaf, bindings)
     if factored is not None:
         return [at._replace(value=factored[0], steps=(Scale(factored[1]), *at.steps))]
-    product = read_product(leaf, bindings)
-    if isinstance(product, str):
-        return product
-    if product is not None:
-        if not same_sizes(shape_of(leaf), at.shapes[0]) or not _is_precise_enough(leaf, scores):
+    if matched(ANY_PRODUCT, leaf, bindings) is not None:
+        sizes = [size_of(group) for group in at.groups]
+        if not same_sizes(shape_of(leaf), sizes) or not _is_precise_enough(leaf, scores):
             return f"{name} is broadcast by a mask, or its shape is not known"
-        return Scores(product, at.steps, at.shapes)
+        product = read_product(leaf, at.groups, bindings)
+        return product if isinstance(product, str) else Scores(product, at.steps)
     found = matched(_step, leaf, bindings)
-    inner = [] if found is None else _inner_steps(found, at, bindings)
+    inner = [] if found is None else _inner_steps(found, at, axes, bindings)
     if inner:
         return inner
     call = bindings[leaf]
@@ -187,19 +154,21 @@ def _read(at: _Pending, bindings: Bindings, scores: Expr) -> Scores | list[_Pend
     return f"{name}{how} is neither a product of queries and keys nor a scaled or masked one"
 
 
-def _inner_steps(found: Mapping[Any, Any], at: _Pending, bindings: Bindings) -> list[_Pending]:
+def _inner_steps(found: Mapping[Any, Any], at: _Pending, axes: Axes, bindings: Bindings) -> list[_Pending]:
     """The operands that may be the scores one step further in, and that step."""
     first: Expr = found[_first]
-    shape = at.shapes[0]
+    groups = at.groups
 
     def inner(value: Expr, step: ScoreStep) -> _Pending:
-        return _Pending(value, (step, *at.steps), at.shapes)
+        return _Pending(value, (step, *at.steps), groups)
 
     if _cast in found:
         return [at._replace(value=first)] if _is_precise_enough(first, found[_cast]) else []
     if _reshaped in found:
         before = shape_of(first)
-        return [at._replace(value=first, shapes=(before, *at.shapes))] if _is_regrouped(before, shape) else []
+        is_lead = len(before) >= 3 and same_sizes(before[-2:], [size_of(group) for group in groups[-2:]])
+        regrouped = axes.regrouped(groups, before) if is_lead else None
+        return [] if regrouped is None else [at._replace(value=first, groups=regrouped)]
     second: Expr = found[_second]
     if _limited in found:
         low, high = _prim_number(second), _prim_number(found[_third])
@@ -215,29 +184,20 @@ def _inner_steps(found: Mapping[Any, Any], at: _Pending, bindings: Bindings) -> 
     if _chosen in found:
         fill = _fill_of(found[_third], bindings)
         if fill is not None:
-            return [inner(second, Hide(first, fill, True, shape))]
+            return [inner(second, Hide(first, fill, True, groups))]
         fill = _fill_of(second, bindings)
-        return [] if fill is None else [inner(found[_third], Hide(first, fill, False, shape))]
+        return [] if fill is None else [inner(found[_third], Hide(first, fill, False, groups))]
     if resolve(bindings, first) is resolve(bindings, second):
         return []
     if _difference in found:
-        return [inner(first, Add(ops.negative(second), shape))]
-    return [inner(first, Add(second, shape)), inner(second, Add(first, shape))]
+        return [inner(first, Add(ops.negative(second), groups))]
+    return [inner(first, Add(second, groups)), inner(second, Add(first, groups))]
 
 
 def _prim_number(expr: Expr) -> float | None:
     if not isinstance(expr, PrimValue) or not isinstance(expr.value, int | float):
         return None
     return float(expr.value)
-
-
-def _is_regrouped(before: Sequence[Dim], after: Sequence[Dim]) -> bool:
-    """Whether a reshape between these only makes leading axes one, or one several."""
-    return (
-        min(len(before), len(after)) >= 3
-        and same_sizes(before[-2:], after[-2:])
-        and same_sizes([dim_product(before[:-2])], [dim_product(after[:-2])])
-    )
 
 
 def _is_precise_enough(narrow: Expr, wide: Expr) -> bool:

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .. import op as ops
 from ..ir.expr import Expr, Var
 from ..ir.op import Call
 from ..pattern import PatternContext, is_op, wildcard
 from ..rewrite import Bindings, Decline, Rule, decline
-from .fuse_attention_operands import peeled, unrepeated
-from .fuse_attention_products import Operand, same_sizes
-
-_HEADS_FIRST: Final = (0, 2, 1, 3)
-"""Where batch, heads, sequence and size lie in an operand of ``nn.attention``; exchanged with it, it is its own."""
+from .fuse_attention_axes import Axes, Axis, Form, Layout
+from .read_values import same_sizes, shape_of
 
 with PatternContext() as _ATTENTION:
     _query, _key, _value, _bias = wildcard(), wildcard(), wildcard(), wildcard()
@@ -30,20 +26,24 @@ def _shared(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | 
     var = matchings[_attention]
     call = bindings[var]
     assert isinstance(call, Call)
-    found = [unrepeated(peeled(Operand(matchings[one], _HEADS_FIRST), bindings), bindings) for one in (_key, _value)]
-    key, value = found
+    key, value = (_unrepeated(matchings[one], bindings) for one in (_key, _value))
     if key is None or value is None:
         return decline("the heads of keys and values are not repeated")
-    if not same_sizes([key[1]], [value[1]]):
+    if not same_sizes([shape_of(key)[2]], [shape_of(value)[2]]):
         return decline("keys and values are not repeated alike")
-    operands = [_placed(one) for one, _ in (key, value)]
-    return {var: Call(call.op, (call.args[0], *operands, *call.args[3:]), call.attrs)}
+    return {var: Call(call.op, (call.args[0], key, value, *call.args[3:]), call.attrs)}
 
 
-def _placed(operand: Operand) -> Expr:
-    """``operand`` as (batch, sequence, heads, size)."""
-    order = tuple(operand.axes[axis] for axis in _HEADS_FIRST)
-    return operand.value if order == (0, 1, 2, 3) else ops.permute_dims(operand.value, order)
+def _unrepeated(operand: Expr, bindings: Bindings) -> Expr | None:
+    """``operand`` of (batch, sequence, heads, size) before each head was repeated; None if they were not."""
+    if len(shape_of(operand)) != 4:
+        return None
+    batch, sequence, heads, size = (Axis(size) for size in shape_of(operand))
+    layout = Layout(Axes([heads]), (batch,), (heads,))
+    path = layout.axes.path(Form(operand, layout.wanted((sequence,), (size,))), bindings)
+    found = layout.places([form for form in path if form.factor == 1.0], (sequence,), (size,))
+    fewest = min(found, key=len)
+    return None if fewest == layout.axes.atoms((heads,)) else found[fewest][0]
 
 
 SHARE_HEADS: Final = Rule(_ATTENTION, _shared, "share_repeated_heads")

@@ -30,9 +30,9 @@ from ...pattern import PatternContext, is_op, is_tuple, wildcard
 from ...rewrite import Bindings, Decline, Rule, decline
 from ..context import PassContext, PassError
 from ..dead_code import DeadCodeElimination
-from ..fuse_attention_operands import peeled
-from ..fuse_attention_products import Operand, matched, shape_of
+from ..fuse_attention_axes import Axes, Axis, Form
 from ..passes import FunctionPass, Pass, RulePass
+from ..read_values import matched, shape_of
 from .indices import Span, visible_keys
 from .rotary import part_of, rotation_of
 from .tables import Places
@@ -100,8 +100,15 @@ class _Decoder:
         return _Layer(var, call, query, caches[0], caches[1], self._window(var, call, caches[0]))
 
     def _heads_first(self, operand: Expr) -> Expr:
-        found = peeled(Operand(operand, _HEADS_FIRST), self._values)
-        return found.value if found.axes == (0, 1, 2, 3) else ops.permute_dims(found.value, found.axes)
+        first, *rest = (Axis(size) for size in shape_of(operand))
+        batch, sequence, heads, size = ((axis,) for axis in (first, *rest))
+        axes = Axes([first])
+        form = Form(operand, (batch, sequence, heads, size))
+        for inner in axes.path(form, self._values):
+            form = inner if len(inner.groups) == 4 and all(len(group) == 1 for group in inner.groups) else form
+        placed = axes.arranged(form, (batch, heads, sequence, size))
+        assert placed is not None
+        return placed
 
     def _cache(self, joined: Expr) -> _Cache | None:
         found = matched(_joined, joined, self._values)

@@ -15,8 +15,8 @@ from ...analysis.values import resolve
 from ...ir.dims import Dim, dims_equal
 from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Var
 from ...ir.op import Call, Op
-from ..fuse_attention_products import shape_of
-from ..fuse_attention_scores import AS_GOOD_AS_INFINITE, number_of
+from ..fuse_attention_scores import AS_GOOD_AS_INFINITE
+from ..read_values import number_of, shape_of
 from .uniform import uniform_of
 
 

@@ -11,8 +11,8 @@ from ...ir.normal_form import in_normal_form
 from ...ir.program import DataflowBlock, Function, SeqExpr, VarBinding
 from ...ir.types import TensorType
 from ..context import PassContext, PassError
-from ..fuse_attention_products import shape_of
 from ..passes import FunctionPass, Pass
+from ..read_values import shape_of
 
 
 def OneText(ids: str, past: str, mask: str | None = None, positions: str | None = None) -> Pass:

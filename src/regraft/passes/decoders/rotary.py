@@ -10,7 +10,7 @@ from ...analysis.values import resolve
 from ...ir.expr import Expr, PrimValue, Tuple, TupleGetItem, Var
 from ...ir.op import Call, is_call_of
 from ...pattern import is_op, is_tuple, wildcard
-from ..fuse_attention_products import matched, shape_of
+from ..read_values import matched, shape_of
 
 
 class Rotation(NamedTuple):

@@ -11,7 +11,7 @@ from ...analysis.values import resolve
 from ...ir.expr import Constant, Expr, PrimValue, Var
 from ...ir.op import Call, Op
 from ...ir.types import TensorType
-from ..fuse_attention_scores import number_of
+from ..read_values import number_of
 
 _FILLED: Final = {"relax.ones": 1, "relax.zeros": 0}
 _MOVED: Final = (
