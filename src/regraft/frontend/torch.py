@@ -25,7 +25,7 @@ def _first_operand(node: torch.fx.Node, conversion: Conversion) -> Any:
 
 
 _CONVERTERS: Final[dict[str, Converter]] = {"aten.dropout.default": _first_operand}
-"""What Relax's importers make of operators that `from_torch` refuses: random dropout does nothing."""
+"""The form that Relax's importers give operators that `from_torch` refuses: random dropout does nothing."""
 
 
 def from_exported_program(

@@ -1,4 +1,4 @@
-"""What a model could be computed in on this machine: each way an engine, its options, and a pass over the layers.
+"""The ways to compute a model on this machine: each an engine, its options, and a pass over the layers.
 
 The order is that in which they are tried: what this processor is expected to be fastest in comes first, so that what
 cannot be faster is not looked at more closely.
@@ -22,7 +22,7 @@ from .errors import UsageError
 from .machines import ENGINES, Machine
 
 PRECISIONS: Final = ("float32", "bfloat16", "float16", "int8", "int8-weights", "int4-weights", "auto")
-"""What can be asked for."""
+"""The precisions that can be asked for."""
 
 DEFAULT_ERRORS: Final[Mapping[str, float]] = {
     "bfloat16": 0.02,
@@ -35,7 +35,7 @@ DEFAULT_ERRORS: Final[Mapping[str, float]] = {
 """The error that is allowed unless another is asked for, as a part of the largest magnitude of each output."""
 
 MOST_IN_FLOAT32: Final = 1.7
-"""How many times as fast as a model already is it becomes in float32 at most: it is that near to its products' time."""
+"""The greatest gain that a model can have in float32: it is that near to its products' time."""
 
 _FEW_ROWS: Final = 8
 """Products of more rows wait for arithmetic rather than for weights, so that smaller weights gain nothing."""
@@ -74,7 +74,7 @@ def candidates(
     *,
     has_few_rows: bool,
 ) -> list[Candidate | Refused]:
-    """What there is to try for a precision, the most promising first; and what there would be, but for a reason.
+    """The candidates for a precision, the most promising first; and what there would be, but for a reason.
 
     ``ranges`` finds what values lie in, by samples, when it is first needed; None without samples. ``has_few_rows``:
     products have so few rows that they wait for their weights. ``machine`` says what its processor computes in.
@@ -138,7 +138,7 @@ def _weights_in(bits: int) -> PassFor:
 
 
 def has_few_rows(function: Function) -> bool:
-    """Whether most products with constant weights have few rows, symbolic sizes taken to be 1."""
+    """True if most products with constant weights have few rows, symbolic sizes taken to be 1."""
     few = many = 0
     for binding in iter_bindings(function):
         if not is_call_of(binding.value, "relax.matmul") or not isinstance(binding.value, Call):

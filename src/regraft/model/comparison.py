@@ -1,4 +1,4 @@
-"""How far two results of a model are from each other, output by output."""
+"""The distance of two results of a model, output by output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..reference.trials import difference, tolerance
 
 @dataclass(frozen=True, slots=True)
 class OutputDifference:
-    """How far one output is from what it was before.
+    """The distance of one output from what it was before.
 
     ``absolute`` is the largest difference of two elements; ``relative`` is that divided by the output's largest
     magnitude, or by 1 if that is less. ``tolerance`` is what ``relative`` may be. ``problem`` says what is wrong,
@@ -89,5 +89,5 @@ def _largest(before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
 
 
 def problems_of(differences: Iterable[OutputDifference]) -> str:
-    """What is wrong with each output that differs by too much, one after another."""
+    """The problem of each output that differs by too much, one after another."""
     return "; ".join(f"output {one.name}: {one.problem}" for one in differences if one.problem is not None)

@@ -37,7 +37,7 @@ class CacheWarning(UserWarning):
 
 
 class Decision(NamedTuple):
-    """What was decided, and the file that it was read from."""
+    """A decision, and the file that it was read from."""
 
     facts: Mapping[str, Any]
     path: Path
@@ -60,11 +60,11 @@ class Decisions:
 
     @property
     def are_kept(self) -> bool:
-        """Whether there is a folder."""
+        """True if there is a folder."""
         return self._folder is not None
 
     def read(self, key: Mapping[str, Any]) -> Decision | None:
-        """What was decided for ``key``; None where nothing was. A file that is damaged is passed over, and said."""
+        """The decision for ``key``; None where there is none. A file that is damaged is passed over, and said."""
         if self._folder is None:
             return None
         path = self._path(key)
@@ -120,12 +120,12 @@ def _users_folder() -> Path | None:
 
 
 def program_key(modules: Iterable[IRModule]) -> list[str]:
-    """What names programs with all of their numbers. Cost: linear, and each weight is read once."""
+    """A digest that names programs with all of their numbers. Cost: linear, and each weight is read once."""
     return [f"{structural_hash(module):016x}" for module in modules]
 
 
 def inputs_key(samples: Sequence[Sequence[Any]]) -> str:
-    """What names inputs, by their numbers."""
+    """A digest that names inputs by their numbers."""
     digest = blake2b(digest_size=16)
     for sample in samples:
         for value in sample:

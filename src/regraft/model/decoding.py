@@ -33,7 +33,7 @@ WEIGHTS: Final = {"float32": None, "int8-weights": 8, "int4-weights": 4}
 
 
 def roles_of(function: Function) -> Roles:
-    """What the parameters and results of a decoder are; raises `UsageError` for a function that is none."""
+    """The parameters and results of a decoder; raises `UsageError` for a function that is none."""
     ids: int | None = None
     places: dict[str, int] = {}
     caches: list[tuple[int, tuple[int, ...]]] = []

@@ -1,4 +1,4 @@
-"""What there is to say of a model before it is run: signature, weights, operators and arithmetic."""
+"""The description of a model before it is run: signature, weights, operators and arithmetic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Weight(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What `describe_model` says of a model.
+    """The result of `describe_model`.
 
     ``inputs`` and ``outputs`` are names and types, ``dims`` the sizes that may change. ``source_ops`` counts the
     operators under the names that the file has for them, ``ops`` those that they were read as. ``operations`` is the
@@ -88,7 +88,7 @@ def _elements(shape: tuple[int, ...]) -> int:
 
 
 def describe_model(model: Model) -> Description:
-    """What there is to say of a model before it is run. Cost: linear; weights are not read."""
+    """The description of a model before it is run. Cost: linear; weights are not read."""
     from ..formats.onnx.write.writer import METADATA
 
     function = model.function

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class UsageError(RegraftError, ValueError):
-    """What was asked for cannot be done as it was asked: a wrong file, suffix, input or option."""
+    """A request cannot be fulfilled as it was made: a wrong file, suffix, input or option."""
 
 
 class OutputError(RegraftError, OSError):

@@ -1,4 +1,4 @@
-"""How long a program is expected to take on a machine: counted, not measured.
+"""The expected time of a program on a machine: counted, not measured.
 
 Each call takes the longer of two: its operations at the rate of what it is computed in, and its bytes at the rate of
 memory. Good for the ratio of two programs that compute the same, on a machine that is not at hand.
@@ -28,7 +28,7 @@ _HALVES: Final = ("bfloat16", "float16")
 _CACHED: Final = 2**20
 """Bytes of a call up to which they are taken to lie in caches."""
 _CACHES: Final = 4.0
-"""How many times as fast as memory caches are."""
+"""The speed of caches as a multiple of that of memory."""
 
 
 def expected_seconds(
@@ -65,7 +65,7 @@ def expected_seconds(
 
 
 def _computed_in(call: Call, in_bytes: set[Expr], precision: str) -> tuple[str, float]:
-    """What a call is computed in, and the part of its bytes in that form."""
+    """The dtype that a call is computed in, and the part of its bytes in that form."""
     read = [arg for arg in call.args if isinstance(arg, Var | Constant) and isinstance(arg.ty, TensorType)]
     dtypes = [arg.ty.dtype for arg in read if isinstance(arg.ty, TensorType)]
     if dtypes and dtypes[0] in _BYTES:

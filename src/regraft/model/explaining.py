@@ -44,7 +44,7 @@ class Explained(NamedTuple):
 
 
 def explain_model(module: IRModule, level: int | str = "default") -> tuple[Explained, ...]:
-    """What the combining and fusing passes of a level do to ``module``, the most frequent reasons first.
+    """The work of the combining and fusing passes of a level on ``module``, the most frequent reasons first.
 
     Reasons that differ in names of bindings and in numbers only are one. Cost: that of optimizing.
     """

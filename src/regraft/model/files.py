@@ -16,7 +16,7 @@ from ..ir.errors import RegraftError
 from .errors import OutputError, UsageError
 
 _WEIGHT_SUFFIXES: Final = (".data", ".weights", ".safetensors")
-"""What is appended to the name of a model for the file of its weights."""
+"""The suffix of the file of a model's weights."""
 
 
 def companions(output: Path) -> tuple[Path, ...]:
@@ -77,12 +77,12 @@ def staged(output: Path) -> Generator[Path]:
 
 
 def _staging_prefix(output: Path) -> str:
-    """How the names of folders begin in which ``output`` is written; short, however long its own name is."""
+    """The prefix of the names of folders in which ``output`` is written; short, however long its own name is."""
     return f".regraft-{sha256(output.name.encode()).hexdigest()[:12]}-"
 
 
 def bytes_staged(output: Path) -> int:
-    """How much of ``output``, and of the files beside it, has been written so far to where it is put together."""
+    """The number of bytes of ``output``, and of the files beside it, that have been written so far."""
     written = 0
     for path in output.parent.glob(f"{_staging_prefix(output)}*/*"):
         with suppress(OSError):  # it has taken its place since

@@ -41,7 +41,7 @@ class Trial(NamedTuple):
     inputs: list[Any]
     outputs: list[np.ndarray]
     is_finite: bool
-    """Whether all results are numbers: a comparison of NaN with NaN says nothing."""
+    """True if all results are numbers: a comparison of NaN with NaN says nothing."""
 
 
 def candidate_inputs(

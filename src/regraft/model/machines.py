@@ -21,7 +21,7 @@ ENGINES: Final = ("onnxruntime", "openvino")
 """The engines that precisions are tried on."""
 
 RATED: Final = ("float32", "bfloat16", "int8", "memory")
-"""What a file may give a rate of: operations of a dtype, and bytes of memory, in 10⁹ a second and core."""
+"""The rates that a file may give: operations of a dtype, and bytes of memory, in 10⁹ a second and core."""
 
 _ARCHITECTURES: Final = ("x86-64", "arm64")
 
@@ -34,7 +34,7 @@ _FASTEST: Final[Mapping[str, tuple[tuple[str, float], ...]]] = {
 
 _PLAIN: Final = 40.0
 _BYTES_BY_VECTORS: Final = 1.5
-"""How many times as many operations on bytes as on float32 are done without a feature for them."""
+"""The ratio of operations on bytes to those on float32 without a feature for them."""
 _MEMORY: Final = 10.0
 _MOST_READERS: Final = 4
 """Cores that read memory at the same time faster than fewer do."""
@@ -63,7 +63,7 @@ class Machine:
         return 8 if multiplies_bytes(self.features, is_x86=self.architecture == "x86-64") else 7
 
     def has(self, dtype: str) -> bool:
-        """Whether its processor computes in ``dtype``, one of those of `RATED`, at a rate of its own."""
+        """True if its processor computes in ``dtype``, one of those of `RATED`, at a rate of its own."""
         return dtype in ("float32", "int8", *self.rates) or any(name in self.features for name, _ in _FASTEST[dtype])
 
     def rate(self, dtype: str, threads: int | None = None) -> float:

@@ -77,7 +77,7 @@ class Measured:
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Measured:
-        """What `to_dict` gave."""
+        """The object that `to_dict` gave."""
         ratio = facts["times_as_fast"]
         found = None if ratio is None else Gain(ratio, facts["noise"])
         return cls(facts["name"], facts["seconds"], found, facts["problem"])
@@ -85,7 +85,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What the guard measured, on which engine and by which clock; ``kept`` names the state that stays.
+    """The measurement of the guard, on which engine and by which clock; ``kept`` names the state that stays.
 
     ``before`` is the least time of the model as it was, None where there was no other state to be measured beside it.
 
@@ -117,7 +117,7 @@ class Measurement:
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any], file: str) -> Measurement:
-        """What `to_dict` gave, and `file` held."""
+        """The object that `to_dict` gave, and `file` held."""
         states = tuple(map(Measured.from_dict, facts["states"]))
         return cls(facts["engine"], facts["clock"], facts["seconds_before"], states, facts["kept"], file)
 
@@ -243,7 +243,7 @@ def _key(
 def _decided(
     known: Decision, states: Sequence[State], problem_of: Callable[[State], str | None]
 ) -> tuple[State | None, Measurement] | None:
-    """What was decided before; None where it does not hold any more, or names no state."""
+    """The decision of before; None where it does not hold any more, or names no state."""
     try:
         measurement = Measurement.from_dict(known.facts, str(known.path))
     except (KeyError, TypeError, ValueError):

@@ -27,9 +27,9 @@ from .errors import UsageError
 Form: TypeAlias = Literal["onnx", "torch", "relax", "openvino"]
 
 SUFFIXES: Final[Mapping[str, Form]] = {".onnx": "onnx", ".pt2": "torch", ".relax": "relax", ".xml": "openvino"}
-"""What kind of file a suffix promises. OpenVINO's is written and not read."""
+"""The kind of file that a suffix promises. OpenVINO's is written and not read."""
 _RELAX_WEIGHTS: Final = (".weights", ".safetensors")
-"""What stands behind the name of a ``.relax`` file in those of its weights."""
+"""The suffix of the files of weights of a ``.relax`` file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How far a longer job has come, told to whoever shows it."""
+"""The progress of a longer job, told to whoever shows it."""
 
 from __future__ import annotations
 

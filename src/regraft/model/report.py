@@ -1,4 +1,4 @@
-"""What was done to a model, as data: for people as tables, for programs as JSON."""
+"""The report on an optimized model, as data: for people as tables, for programs as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .verification import Verification
 
 @dataclass(frozen=True, slots=True)
 class OptimizationReport(Shown):
-    """What `optimize` did.
+    """The report of `optimize`.
 
     ``ops_before`` and ``ops_after`` say how often each operator occurs; ``passes`` what each pass rewrote, what it left
     and why; ``differences`` how far each output is from before, None where that was not asked for; ``seconds`` how

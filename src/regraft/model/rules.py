@@ -89,7 +89,7 @@ def _run(path: Path) -> ModuleType:
 
 @contextmanager
 def _beside(path: Path):
-    """What lies beside the file can be imported while it is run."""
+    """Modules beside the file can be imported while it runs."""
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
     try:

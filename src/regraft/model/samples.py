@@ -31,7 +31,7 @@ _SUFFIXES = (".npz", ".npy")
 
 @dataclass(frozen=True, slots=True)
 class TriedOn:
-    """What inputs a model is run on: those that are ``given``, or else random ones.
+    """The inputs that a model is run on: those that are ``given``, or else random ones.
 
     ``seed``, ``dims`` and ``ranges`` say how random ones are drawn, as `inputs.candidate_inputs` takes them.
     """

@@ -1,4 +1,4 @@
-"""How long ways to run a model take: each alone on an engine, or several in turns.
+"""The times of ways to run a model: each alone on an engine, or several in turns.
 
 Runs that take turns share whatever else the machine does, so that the ratio of their least times says more than two
 measurements one after the other. How far that ratio can be trusted is measured, too.
@@ -78,14 +78,14 @@ class Turns:
 
 
 class Gain(NamedTuple):
-    """How many times as fast one way is as another, and by how much that is uncertain, as a part of it."""
+    """The speed of one way as a multiple of another's, and the uncertainty as a part of it."""
 
     ratio: float
     noise: float
 
     @property
     def is_faster(self) -> bool:
-        """Whether it is faster by more than the noise."""
+        """True if it is faster by more than the noise."""
         return self.ratio > 1 + self.noise
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ class Gain(NamedTuple):
 
 
 def gain(before: Turns, after: Turns) -> Gain:
-    """How many times as fast ``after`` is as ``before``; both from one call of `time_in_turns`.
+    """The speed of ``after`` as a multiple of that of ``before``; both from one call of `time_in_turns`.
 
     The ratio is that of the least times. Its noise is half of the range of the same ratio over every third turn: what
     three shorter measurements would have differed by; 1 % at least.

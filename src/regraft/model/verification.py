@@ -1,4 +1,4 @@
-"""Whether a model and what became of it give the same values, each run in the form in which people have it.
+"""True if a model and what became of it give the same values, each run in the form in which people have it.
 
 A model that came from ONNX runs on ONNX Runtime, one from PyTorch on PyTorch, unread: reading, rewriting and writing
 are all inside what is compared. Programs of ours run on the default engine, and a model that its framework does not
@@ -68,7 +68,7 @@ def verify(
     inputs: Samples | None = None,
     allowed: float | None = None,
 ) -> Verification:
-    """How far ``result`` is from ``model``, on random inputs or on samples: of each output, the largest difference.
+    """The distance of ``result`` from ``model``, on random inputs or samples: the largest difference by output.
 
     Args:
         model: the model as it was opened; its function says what inputs it takes.
@@ -114,7 +114,7 @@ def verify(
 
 
 def _is_in_single(function: Function) -> bool:
-    """Whether numbers in double precision that it gives come of some in single precision, as far as its types tell."""
+    """True if numbers in double precision that it gives come of some in single precision, as far as its types tell."""
     taken = [param.ty for param in function.params]
     made = [binding.var.ty for binding in iter_bindings(function)]
     is_double = any(isinstance(ty, TensorType) and ty.dtype == "float64" for ty in taken)
@@ -126,7 +126,7 @@ def _how_far(one: OutputDifference) -> tuple[bool, float]:
 
 
 def _reference(model: Model) -> tuple[RunOriginal, str]:
-    """What says which values are right: the model's own framework, if there is one and it opens the model."""
+    """The source of right values: the model's own framework, if there is one and it opens the model."""
     read = "the model as it was read"
     try:
         before = run_as_it_is(model)
@@ -144,7 +144,7 @@ def names_for(model: Model, count: int) -> tuple[str, ...]:
 
 
 def written(path: Path, model: Model, module: IRModule) -> Model:
-    """What was made of ``model``, ``module``, as it stands in the file ``path``, to be verified.
+    """The result for ``model``, ``module``, as it stands in the file ``path``, to be verified.
 
     Programs of ours may take tuples and shapes, which other formats flatten; they are run as programs of ours.
     """

@@ -227,7 +227,7 @@ def _handed_on(function: Function, hand_on: Callable[[int, Expr], Binding], *, d
 
 
 def _written_out(function: Function) -> Expr:
-    """What the function returns; for a variable that is bound to a tuple in a block, that tuple."""
+    """The result of the function; for a variable that is bound to a tuple in a block, that tuple."""
     result = function.body.body
     for block in function.body.blocks:
         for binding in block.bindings:

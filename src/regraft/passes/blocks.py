@@ -35,7 +35,7 @@ class SessionWalk(FunctionWalk):
     def block(
         self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
     ) -> BindingBlock:
-        """What takes the place of ``block``."""
+        """The replacement of ``block``."""
         session = EditSession(block, outer, later, self.fresh_name, sizes=self.sizes)
         changed = self.edit(session, scope)
         bindings = Emission(session, self.renames).run() if changed or self.renames else block.bindings

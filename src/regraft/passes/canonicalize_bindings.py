@@ -15,7 +15,7 @@ from .passes import FunctionPass, Pass
 
 
 def _sizes_known_by_casts(function: Function) -> dict[SymVar, Dim]:
-    """What the size variables that casts define are by the types of the values that are cast.
+    """The meaning of the size variables that casts define, by the types of the values that are cast.
 
     Raises `PassError` where two casts, or two dimensions of one, give one variable values that differ.
     """

@@ -32,7 +32,7 @@ Check: TypeAlias = Callable[[Expr, list[Expr], dict[int, Expr], Mapping[Var, Exp
 """
 
 Layout: TypeAlias = Literal["concat", "stack"]
-"""How matrices are joined: side by side, or along a new axis."""
+"""The way in which matrices are joined: side by side, or along a new axis."""
 
 with PatternContext() as _parallel:
     _left, _right = wildcard(), wildcard()

@@ -101,7 +101,7 @@ def _shown(seconds: float) -> str:
 
 
 def are_constants(values: Iterable[Expr], bindings: Mapping[Var, Expr]) -> bool:
-    """Whether all of ``values`` are computed from constants only, so that joining them costs nothing in a run.
+    """True if all of ``values`` are computed from constants only, so that joining them costs nothing in a run.
 
     Cost: the bindings that they are computed from.
     """

@@ -1,4 +1,4 @@
-"""What a function can compute before it gets its inputs: weights, and what is made of them alone."""
+"""The part of a function that is computed before it gets its inputs: weights, and what is made of them alone."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def known_before_inputs(function: Function) -> dict[Var, None]:
 
 
 def is_known(leaf: Expr, known: dict[Var, None]) -> bool:
-    """Whether ``leaf`` is no variable, or one of ``known``."""
+    """True if ``leaf`` is no variable, or one of ``known``."""
     return not isinstance(leaf, Var) or leaf in known

@@ -1,4 +1,4 @@
-"""What is the same for all passes of a run: instruments, verification, and what the passes report.
+"""The common state of all passes of a run: instruments, verification, and what the passes report.
 
 A `PassContext` is entered with ``with``; passes that run inside find it by themselves. Knows the rewriting engine and
 the vocabulary's reference semantics, and no pass.
@@ -54,7 +54,7 @@ class PassInstrument:
         """The context is left, also after an error."""
 
     def should_run(self, mod: Function | IRModule, info: Pass) -> bool:
-        """Whether the pass runs at all; if not, the program stays as it is."""
+        """True if the pass runs at all; if not, the program stays as it is."""
         return True
 
     def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
@@ -77,12 +77,12 @@ class PassInstrument:
 
     @property
     def wants_edits(self) -> bool:
-        """Whether `rewrote` is to be called; passes run faster where nobody listens."""
+        """True if `rewrote` is to be called; passes run faster where nobody listens."""
         return type(self).rewrote is not PassInstrument.rewrote
 
     @property
     def wants_steps(self) -> bool:
-        """Whether `step` is to be called; passes run faster where nobody listens."""
+        """True if `step` is to be called; passes run faster where nobody listens."""
         return type(self).step is not PassInstrument.step
 
 
@@ -123,7 +123,7 @@ class _Current:
 
 @final
 class PassContext:
-    """How passes run inside ``with PassContext(...)``.
+    """The options of passes inside ``with PassContext(...)``.
 
     ``instruments`` are told of each pass, in order. ``verify="values"`` checks each rewrite by value on random inputs
     where that can be done, and after each pass that promises the same values runs each function that kept its
@@ -204,7 +204,7 @@ class PassContext:
 
     @property
     def left(self) -> int | None:
-        """How many more rewrites may be made; None if any number may."""
+        """The number of further rewrites that may be made; None if any number may."""
         return self._left
 
     def _told(self, event: Event) -> None:
@@ -229,7 +229,7 @@ class PassContext:
     # --- what runs passes
 
     def enables(self, one: Pass) -> bool:
-        """Whether a sequence runs the pass ``one`` here."""
+        """True if a sequence runs the pass ``one`` here."""
         if one.name in self.disabled_pass:
             return False
         return one.name in self.required_pass or one.opt_level <= self.opt_level
@@ -244,7 +244,7 @@ class PassContext:
             self._place.function = before
 
     def run(self, one: Pass, program: Program) -> Program:
-        """What ``one`` makes of ``program``, with the instruments told and the values verified."""
+        """The result of ``one`` for ``program``, with the instruments told and the values verified."""
         if one.name in self.disabled_pass:
             return program
         if not all(instrument.should_run(program, one) for instrument in self.instruments):

@@ -88,7 +88,7 @@ class _Converter:
         return var
 
     def _back(self, var: Var) -> Expr | None:
-        """What ``var`` is, made of what is kept for it; None for one that is kept as it is."""
+        """The value of ``var``, made of what is kept for it; None for one that is kept as it is."""
         if var in self._kept:
             new, permutation = self._kept[var]
             return permute_dims(new, _inverse(permutation))

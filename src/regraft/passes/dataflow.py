@@ -20,7 +20,7 @@ from .passes import FunctionPass, Pass
 
 
 def _may_flow(binding: Binding) -> bool:
-    """Whether ``binding`` may stand in a dataflow block: no effects, no branches, no functions."""
+    """True if ``binding`` may stand in a dataflow block: no effects, no branches, no functions."""
     value = binding.value
     return not isinstance(value, If | Function) and not (isinstance(value, Call) and not value.is_pure)
 

@@ -38,7 +38,7 @@ class _Folding(SessionWalk):
         self._most_grown = most_grown
         self._keep_named = keep_named
         self._views: dict[Var, Constant] = {}
-        """What stays in the program as a view of a named tensor, and is known to what is computed from it."""
+        """A view of a named tensor: it stays in the program, and its value is known to what is computed from it."""
 
     def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
         changed = False
@@ -55,7 +55,7 @@ class _Folding(SessionWalk):
         return changed
 
     def _known(self, session: EditSession, var: Var, value: Expr) -> Expr | None:
-        """What ``var`` is worth, if that is known; None if not, or if it is written down already."""
+        """The value of ``var``, if that is known; None if not, or if it is written down already."""
         if type(value) is TupleGetItem or isinstance(value, Var):
             leaf = resolve(session.definitions, var)
             return leaf if isinstance(leaf, Constant | ShapeExpr | PrimValue) and session.users.get(var) else None
@@ -120,7 +120,7 @@ def _is_view(call: Call) -> bool:
 
 
 def _is_arrangement(call: Call) -> bool:
-    """Whether the result holds the elements of its operands and nothing else, so that computing it cannot fail."""
+    """True if the result holds the elements of its operands and nothing else, so that computing it cannot fail."""
     return _is_view(call) or is_call_of(call, "relax.concat")
 
 
@@ -154,7 +154,7 @@ def _size(ty: Type) -> int | None:
 
 
 def _grows(ty: Type, constants: Sequence[Constant]) -> bool:
-    """Whether a value of that type takes more bytes than the constants that it is made of."""
+    """True if a value of that type takes more bytes than the constants that it is made of."""
     leaves = ty.fields if isinstance(ty, TupleType) else (ty,)
     tensors = [leaf for leaf in leaves if isinstance(leaf, TensorType)]
     made = sum((_size(leaf) or 0) * itemsize(leaf.dtype or "float32") for leaf in tensors)

@@ -26,7 +26,7 @@ from .passes import ModulePass, Pass
 
 @dataclass(frozen=True, slots=True)
 class PatternCheckContext:
-    """What a check may look at to decide whether a match is fused.
+    """The data by which a check decides whether a match is fused.
 
     ``annotated_expr`` are the values of the annotated patterns by name: what a bound variable stands for, a parameter
     itself. ``matched_bindings`` are the bindings that would go into the function, ``var_usages`` who uses each variable
@@ -45,7 +45,7 @@ Check: TypeAlias = Callable[[PatternCheckContext], bool]
 
 @dataclass(frozen=True, slots=True)
 class FusionPattern:
-    """What to fuse: the functions get the attribute ``Composite`` with the value ``name``, ``"backend.operation"``.
+    """A pattern to fuse: the functions get the attribute ``Composite`` of value ``name``, ``"backend.operation"``.
 
     ``annotation_patterns`` name parts of the pattern for ``check``, which may decline a match, and for
     ``attrs_getter``, which gives further attributes of the function.
@@ -77,7 +77,7 @@ class NewFunctions:
         return variable
 
     def same_or_added(self, prefix: str, function: Function, target: str | None = None) -> GlobalVar:
-        """What calls ``function``: a function that was added before and is the same, or else ``function`` itself.
+        """The callee for ``function``: a function that was added before and is the same, or else ``function`` itself.
 
         With a ``target`` it is wrapped for that backend, unless it says itself that it is one's.
         """
@@ -173,7 +173,7 @@ class _Fusing(SessionWalk):
         return changed
 
     def _matches(self, session: EditSession) -> Iterator[_Match]:
-        """What the patterns match, from the end of the block, so that of two matches the larger is met first."""
+        """The matches of the patterns, from the end of the block, so that of two matches the larger is met first."""
         bound = {value: var for var, value in session.definitions.items() if var in session.position}
         taken: set[Var] = set()
         for pattern in self._patterns:

@@ -24,7 +24,7 @@ Show = Callable[[str], None]
 
 
 class PassTime(NamedTuple):
-    """How long one run of a pass took, in seconds."""
+    """The time of one run of a pass, in seconds."""
 
     name: str
     seconds: float
@@ -112,7 +112,7 @@ def pass_instrument(instrument: type[Any] | None = None) -> Any:
 
 
 class PassReport(NamedTuple):
-    """What one run of a pass did: its ``steps``, the time in seconds, and how often each op occurs around it."""
+    """The record of one run of a pass: its ``steps``, the time in seconds, and how often each op occurs around it."""
 
     name: str
     seconds: float
@@ -219,7 +219,7 @@ class Tape(PassInstrument):
 
 @dataclass(frozen=True, slots=True)
 class Report(Shown):
-    """What a sequence of passes did; ``before`` is the program that they began with, ``program`` the result.
+    """The record of a sequence of passes; ``before`` is the program that they began with, ``program`` the result.
 
     ``tape`` is what they told while they ran, rewrite by rewrite.
     """
@@ -245,7 +245,7 @@ def report(one: AsPass, program: Program) -> Report:
 
 
 def op_counts(program: Function | IRModule) -> Counter[str]:
-    """How often each operator is called in ``program``, branches included."""
+    """The count of calls of each operator in ``program``, branches included."""
     values = (binding.value for binding in iter_bindings(program))
     return Counter(value.op.name for value in values if isinstance(value, Call) and isinstance(value.op, Op))
 
@@ -326,7 +326,7 @@ def _bisect(one: Pass, program: Program, after: Program, found: tuple[str, Diffe
 
 
 def _limited(one: Pass, program: Program, most: int | None) -> tuple[Program, list[Step]]:
-    """What ``one`` makes of ``program`` with its first ``most`` rewrites, and those rewrites."""
+    """The result of ``one`` for ``program`` with its first ``most`` rewrites, and those rewrites."""
     steps = _LastStep()
     with PassContext(instruments=[steps], most_rewrites=most):
         return one(program), steps.rewrites

@@ -1,4 +1,4 @@
-"""What only rearranges elements: RemoveRedundantReshape and SimplifyTransposes."""
+"""Rewrites of what only rearranges elements: RemoveRedundantReshape and SimplifyTransposes."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def _without_detour(
 
 
 def _is_same_for_all(leaf: Expr) -> bool:
-    """Whether ``leaf`` is a number, which is the same for all elements."""
+    """True if ``leaf`` is a number, which is the same for all elements."""
     return not isinstance(leaf.ty, TensorType) or (isinstance(leaf, Constant) and leaf.ty.ndim == 0)
 
 
 def _is_inner(leaf: Var, call: Call) -> bool:
-    """Whether ``leaf`` is made element by element, of operands of its rank."""
+    """True if ``leaf`` is made element by element, of operands of its rank."""
     if not isinstance(call.op, Op) or Trait.ELEMENTWISE not in call.op.traits or not call.is_pure:
         return False
     rank = leaf.ty.ndim if isinstance(leaf.ty, TensorType) else UNKNOWN_NDIM
@@ -84,7 +84,7 @@ _inner = (
     | is_op("relax.expand_dims")(_data)
     | is_op("relax.squeeze")(_data)
 )
-"""What keeps the elements in row-major order, whatever the shape."""
+"""Operators that keep the elements in row-major order, whatever the shape."""
 _reshape = is_op("relax.reshape")(_inner, _shape)
 _flatten = is_op("relax.flatten")(_inner)
 _any_reshape = is_op("relax.reshape")(_data, _shape) | is_op("relax.flatten")(_data)

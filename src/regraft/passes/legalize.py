@@ -22,7 +22,7 @@ from .context import PassContext, PassError
 from .passes import FunctionPass, Pass
 
 Takes: TypeAlias = Callable[[Call], bool]
-"""Whether a target takes a call of an operator as it is."""
+"""True if a target takes a call of an operator as it is."""
 
 
 class _Legalizer(ExprMutator):

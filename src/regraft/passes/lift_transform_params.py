@@ -70,7 +70,7 @@ class _Numbering:
 
 
 class _Part(NamedTuple):
-    """What could be lifted out of one function: its bindings in order, and the numbers of all values in reach."""
+    """The part of a function that can be lifted out: its bindings in order, and the numbers of all values in reach."""
 
     function: Function
     bindings: dict[Var, VarBinding]
@@ -134,7 +134,7 @@ def _boundary(part: _Part, lifted: Mapping[Var, object]) -> dict[Var, None]:
 def _runtime(
     part: _Part, lifted: Mapping[Var, object], received: Mapping[_Number, None], sizes: Sequence[SymVar]
 ) -> Function:
-    """What is left of the function, which takes the values of those numbers, and those sizes, after its inputs."""
+    """The rest of the function, which takes the values of those numbers, and those sizes, after its inputs."""
     function = part.function
     inputs = function.params[: len(function.params) - len(weights_of(function))]
     params: dict[_Number, Var] = {}

@@ -78,7 +78,7 @@ class _Merging(SessionWalk):
         return [(group.target, sorted(group.members, key=session.rank)) for group in dict.fromkeys(groups.values())]
 
     def _would_cycle(self, session: EditSession, groups: Mapping[Expr, _Group], user: _Group, operand: _Group) -> bool:
-        """Whether ``user`` also depends on ``operand`` by way of something in neither."""
+        """True if ``user`` also depends on ``operand`` by way of something in neither."""
         read = (leaf for member in user.members for leaf in leaves_of(session.definitions[member]))
         start = [leaf for leaf in read if isinstance(leaf, Var) and groups.get(leaf) not in (user, operand)]
         return bool(start) and _reaches(session, groups, start, operand)
@@ -128,7 +128,7 @@ class _Merging(SessionWalk):
 
 
 def _reaches(session: EditSession, groups: Mapping[Expr, _Group], start: Sequence[Var], goal: _Group) -> bool:
-    """Whether one of ``start`` depends on ``goal``, where each group is taken for one value."""
+    """True if one of ``start`` depends on ``goal``, where each group is taken for one value."""
     first = min(map(session.rank, goal.members))
     seen: set[object] = set()
     pending = [*start]

@@ -146,7 +146,7 @@ def _policy(op: Expr) -> Precision:
 
 
 def _is(ty: Type, *dtypes: str) -> bool:
-    """Whether all tensors of a value have one of those dtypes."""
+    """True if all tensors of a value have one of those dtypes."""
     if isinstance(ty, TupleType):
         return all(_is(item, *dtypes) for item in ty.fields)
     return isinstance(ty, TensorType) and ty.dtype in dtypes
@@ -159,7 +159,7 @@ class _Dtypes(NamedTuple):
     out: str
 
     def leads(self, value: Expr) -> bool:
-        """Whether ``value`` is a product of tensors of single precision, or of half precision."""
+        """True if ``value`` is a product of tensors of single precision, or of half precision."""
         if not isinstance(value, Call) or _policy(value.op) is not Precision.LEADS:
             return False
         if value.attrs.get("out_dtype") == self.out and all(_is(arg.ty, self.low) for arg in value.args):
@@ -227,7 +227,7 @@ class _Block:
         self.bindings.append(binding if value is binding.value else VarBinding(binding.var, value))
 
     def _is_followed(self, binding: Binding) -> bool:
-        """Whether what is bound only passes on what is in half precision, with nothing but constants beside it."""
+        """True if what is bound only passes on what is in half precision, with nothing but constants beside it."""
         value = binding.value
         operands: Sequence[Expr]
         if isinstance(value, TupleGetItem):
@@ -327,7 +327,7 @@ def _tensors(operand: Expr) -> list[Expr]:
 
 
 class _Given(NamedTuple):
-    """What all blocks of a function know."""
+    """The common state of all blocks of a function."""
 
     low: Mapping[Var, Var]
     """The parameters that are given in half precision, by their old variables."""

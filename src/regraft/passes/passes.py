@@ -45,7 +45,7 @@ class Pass:
 
     @property
     def info(self) -> Pass:
-        """What instruments are told of the pass: itself, with its ``name``, ``opt_level`` and ``required``."""
+        """The information on the pass for instruments: itself, with its ``name``, ``opt_level`` and ``required``."""
         return self
 
     def __call__(self, program: Program) -> Program:
@@ -55,7 +55,7 @@ class Pass:
         return PassContext.current().run(self, program)
 
     def transform(self, program: Program, context: PassContext) -> Program:
-        """What the pass does; `PassContext.run` calls it."""
+        """The work of the pass; `PassContext.run` calls it."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -148,7 +148,7 @@ class RulePass(Pass):
 
 
 AsPass: TypeAlias = "Pass | PatternMatchingRewriter | Sequence[PatternMatchingRewriter] | Callable[[Any], Any]"
-"""What stands for a pass: a pass, rules, or a function from a module to a module."""
+"""The forms of a pass: a pass, rules, or a function from a module to a module."""
 
 
 def as_pass(value: AsPass) -> Pass:
@@ -172,7 +172,7 @@ def as_pass(value: AsPass) -> Pass:
 
 
 def _takes_one(function: Callable[[Any], Any]) -> bool:
-    """Whether a function needs an argument, as one of a module does; what makes a pass does not."""
+    """True if a function needs an argument, as one of a module does; what makes a pass does not."""
     parameters = list(signature(function).parameters.values())
     return bool(parameters) and parameters[0].default is Parameter.empty
 

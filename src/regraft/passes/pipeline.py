@@ -1,4 +1,4 @@
-"""What `regraft.optimize` does to a model, by level; and the passes that can be asked for by name. Knows the passes."""
+"""The pipeline of `regraft.optimize`, by level; and the passes that can be asked for by name. Knows the passes."""
 
 from __future__ import annotations
 

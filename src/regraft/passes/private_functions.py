@@ -98,7 +98,7 @@ class _Params(NamedTuple):
 
 
 def _used_parameters(function: Function) -> _Params | None:
-    """What a function needs of its parameters; None if that is all of them."""
+    """The parameters that a function needs; None if that is all of them."""
     used = set(used_vars(function.body))
     kept = [index for index, param in enumerate(function.params) if param in used]
     if len(kept) == len(function.params):

@@ -62,7 +62,7 @@ class _Form(NamedTuple):
 
 
 def _is_number(expr: Expr, number: float) -> bool:
-    """Whether a constant is ``number``, rounded to its dtype, and no more than that."""
+    """True if a constant is ``number``, rounded to its dtype, and no more than that."""
     if not isinstance(expr, Constant) or expr.data.size != 1 or not isinstance(expr.ty, TensorType):
         return False
     return bool(expr.data.numpy().reshape(()) == np.asarray(number, numpy_dtype(expr.data.dtype)))

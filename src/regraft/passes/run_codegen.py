@@ -122,7 +122,7 @@ def RunCodegen(
 
 
 def _is_mentioned(module: IRModule, name: str) -> bool:
-    """Whether another function still refers to the function ``name``, by other means than a call."""
+    """True if another function still refers to the function ``name``, by other means than a call."""
     return any(
         var.name_hint == name
         for other, function in module.items()

@@ -1,4 +1,4 @@
-"""Whether a pass kept the values: each function before and after it, on the same random inputs."""
+"""True if a pass kept the values: each function before and after it, on the same random inputs."""
 
 from __future__ import annotations
 

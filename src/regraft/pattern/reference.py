@@ -217,7 +217,7 @@ def _ways(pattern: DFPattern, operand: Expr, known: Known, world: World) -> Iter
 
 
 def _written_so(pattern: DFPattern, operand: Expr, known: Known, world: World) -> bool:
-    """Whether ``operand``, of the value that ``pattern`` stands for, is written as the projections that it asks for."""
+    """True if ``operand``, of the value that ``pattern`` stands for, is written as the projections that it asks for."""
     match pattern:
         case TupleGetItemPattern():
             return any(

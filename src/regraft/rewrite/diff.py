@@ -1,4 +1,4 @@
-"""What is different between two programs, line by line, as people read them."""
+"""The difference of two programs, line by line, as people read them."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ Listener: TypeAlias = Callable[[Event], None]
 
 
 class Bindings(Mapping[Var, Expr]):
-    """What the variables of the block are bound to, as a rewriter sees it.
+    """The values of the variables of a block, as a rewriter sees them.
 
     Questions about a value take its variable, or, of a match, the expression that it shows.
     """
@@ -96,7 +96,7 @@ class Bindings(Mapping[Var, Expr]):
         return sum(1 for _ in self)
 
     def depends_on(self, value: Expr, others: Iterable[Var]) -> bool:
-        """Whether ``value`` is computed from any of ``others``.
+        """True if ``value`` is computed from any of ``others``.
 
         Cost: the values between the first of ``others`` and ``value`` in the block.
         """
@@ -116,7 +116,7 @@ class Bindings(Mapping[Var, Expr]):
         return tuple(self._session.consumers(self._leaf(value))[0])
 
     def is_output(self, value: Expr) -> bool:
-        """Whether ``value`` is seen after the block."""
+        """True if ``value`` is seen after the block."""
         return self._session.consumers(self._leaf(value))[1]
 
 
@@ -172,7 +172,7 @@ class _Declined:
         self._given_up[rule] = self._given_up.get(rule, 0) + 1
 
     def is_out(self, rule: Rule) -> bool:
-        """Whether ``rule`` is left out of the rest of the block."""
+        """True if ``rule`` is left out of the rest of the block."""
         return bool(self._given_up) and self._given_up.get(rule, 0) >= MOST_GIVEN_UP
 
     def asked(self, rule: Rule, ways: int) -> str | None:
@@ -275,7 +275,7 @@ class BlockRun:
         return False
 
     def _asked_enough(self, rule: Rule, var: Var, ways: int) -> bool:
-        """Whether ``rule`` has declined so many ways at ``var`` that it is left alone; says so, if it is."""
+        """True if ``rule`` has declined so many ways at ``var`` that it is left alone; says so, if it is."""
         reason = self._declined.asked(rule, ways)
         if reason is not None:
             self._give_up(rule, var, reason)
@@ -393,7 +393,7 @@ class BlockRun:
 
 
 def _asked(rule: Rule, var: Var, rewriter: Callable[..., Any], *given: Any) -> Any:
-    """What the rewriter of ``rule`` gives for a match at ``var``: a call that cannot be typed is a no.
+    """The result of the rewriter of ``rule`` for a match at ``var``: a call that cannot be typed is a no.
 
     Any other error reaches the caller as it is, with a note of where it happened.
     """
@@ -423,7 +423,7 @@ def _about_pattern(rule: Rule, error: Exception) -> str:
 
 
 def _is_nothing(result: Any) -> bool:
-    """Whether a rewriter over bindings returned no replacement; an expression, its mistake, has no truth value."""
+    """True if a rewriter over bindings returned no replacement; an expression, its mistake, has no truth value."""
     return result is None or (isinstance(result, Mapping) and not result)
 
 

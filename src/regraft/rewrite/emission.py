@@ -96,7 +96,7 @@ class Emission:
         return found
 
     def _stands_for(self, leaf: Expr) -> Expr:
-        """What is written for ``leaf``: what an edit made it an alias of. Aliases that were there before stay."""
+        """The leaf that is written for ``leaf``: what an edit made it an alias of. Earlier aliases stay."""
         session = self.session
         while leaf in session.aliased:
             leaf = session.definitions[leaf]  # pyright: ignore[reportArgumentType]

@@ -1,4 +1,4 @@
-"""What can go wrong with a rewrite, and how a rule says no."""
+"""The errors of rewriting, and how a rule says no."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ class Decline:
 
 
 def decline(reason: str) -> Decline:
-    """What a rewriter returns to leave a match as it is and say why; `explain` and reports show the reason."""
+    """The result of a rewriter to leave a match as it is and say why; `explain` and reports show the reason."""
     return Decline(reason)

@@ -114,7 +114,7 @@ class _Visit(FunctionWalk):
 
 
 def _block_names(function: Function) -> dict[int, str]:
-    """What to call each block of the function, by its identity."""
+    """The name of each block of the function, by its identity."""
     names: dict[int, str] = {}
     pending: list[tuple[SeqExpr, str]] = [(function.body, "")]
     while pending:
@@ -295,7 +295,7 @@ class _Search:
         return Miss(block.site(var), step.pattern, place, kind, reason, tracer.progress[0], self.parts, root, tried)
 
     def finding(self, occurring: Mapping[str, int]) -> Finding:
-        """What has been found, given how often each operator occurs in the program."""
+        """The findings, given how often each operator occurs in the program."""
         forms = [form.ops for _, form in self.plan.calls] + [form.anchor_ops for _, form in self.plan.contexts]
         wanted = [op.name.removeprefix("relax.") for op in forms[0] or ()]
         absent = () if any(name in occurring for name in wanted) else tuple(wanted)

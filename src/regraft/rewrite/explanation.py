@@ -1,4 +1,4 @@
-"""What `explain` gives back: findings as data, as plain data ready for JSON, and as text."""
+"""The result of `explain`: findings as data, as plain data ready for JSON, and as text."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What there is to say of one pattern, context or rule. ``rule`` is None for what is no rule.
+    """The explanation of one pattern, context or rule. ``rule`` is None for what is no rule.
 
     ``match_count``, ``refused_count`` (of the matches) and ``miss_count`` count all; ``matches`` (refused ones first)
     and ``misses`` (nearest first) are the first few. ``absent`` are the operators that the root must be a call of one
@@ -182,7 +182,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Explanation(Shown):
-    """What `explain` found: one finding for each rule, and how often each operator occurs. ``str`` is a report.
+    """The findings of `explain`: one finding for each rule, and how often each operator occurs. ``str`` is a report.
 
     ``program`` is the program that was looked at.
     """

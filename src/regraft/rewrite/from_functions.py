@@ -110,7 +110,7 @@ class _Parameter(NamedTuple):
     kind: AnyAttribute | AnyNumber | None = None
 
     def example(self, which: int) -> Any:
-        """What ``before`` is called with for it, the first or the second time."""
+        """The argument of ``before`` for it, the first or the second time."""
         return self.kind.examples[which] if isinstance(self.kind, AnyAttribute) else self.variable
 
 

@@ -161,7 +161,7 @@ def _resolved(expr: Expr, bound: Mapping[Var, Expr]) -> Expr:
 
 
 def _check_sides(name: str, pattern: _Side, replacement: _Side, may_ask_more: bool) -> dict[SymVar, Dim]:
-    """What the size variables of the replacement are in terms of those of the pattern; raises if the two differ."""
+    """The size variables of the replacement in terms of those of the pattern; raises if the two differ."""
     where = f"rule {name!r}"
     if len(pattern.params) != len(replacement.params):
         raise RewriteError(
@@ -315,7 +315,7 @@ class _PatternWriter:
         return pattern
 
     def _waits(self, attribute: Any) -> bool:
-        """Whether a match says what the attribute has to be."""
+        """True if a match says what the attribute has to be."""
         return _mentions_sizes(attribute) or (isinstance(attribute, str) and attribute in self.open_dtypes)
 
     def _stand_in(self, dim: Dim) -> Dim:
@@ -355,7 +355,7 @@ def _mentions_sizes(value: Any) -> bool:
 
 
 class _Form:
-    """What both kinds of rewriter do: find the sizes of a match, and build the replacement over its values."""
+    """The base of both kinds of rewriter: find the sizes of a match, and build the replacement over its values."""
 
     def __init__(
         self,
@@ -413,7 +413,7 @@ class _Form:
             return decline(f"the replacement does not type-check here: {error}")
 
     def _found_sizes(self, values: Mapping[Var, Expr]) -> dict[SymVar, Dim] | Decline:
-        """What the size variables of the replacement are for ``values`` of its parameters."""
+        """The size variables of the replacement for ``values`` of its parameters."""
         found: dict[SymVar, Dim] = {}
         wanted = {param: map_type(param.ty, _without_dtype) if self.open_dtypes else param.ty for param in values}
         for param, value in values.items():
@@ -424,7 +424,7 @@ class _Form:
         return found
 
     def _dtypes(self, matchings: Mapping[Any, Any]) -> dict[str, str] | Decline:
-        """What the open dtypes of the rule are here."""
+        """The open dtypes of the rule in this match."""
         found: dict[str, str] = {}
         for param, pattern in zip(self.params, self.operands, strict=True) if self.open_dtypes else ():
             here: Any = getattr(matchings[pattern].ty, "dtype", None)
@@ -437,7 +437,7 @@ class _Form:
 
 
 class _Given(NamedTuple):
-    """What the size variables and dtypes of a rule are in a match."""
+    """The size variables and dtypes of a rule in a match."""
 
     sizes: Mapping[SymVar, Dim]
     dtypes: Mapping[str, str]
@@ -462,7 +462,7 @@ def _without_dtype(ty: Type) -> Type:
 
 
 def _instantiate(side: _Side, values: dict[Var, Expr], given: _Given, targets: list[Var]) -> list[Expr]:
-    """What ``side`` returns, over ``values`` for its parameters, with what else is ``given`` by the match.
+    """The result of ``side``, over ``values`` for its parameters, with what else is ``given`` by the match.
 
     Where one output is computed from another, it uses the variable that the other is bound to (``targets``), so
     that nothing is computed twice.

@@ -1,4 +1,4 @@
-"""What every edit must pass before it is made.
+"""The gate that every edit must pass before it is made.
 
 The replacement must be visible where it goes, of a type that serves wherever the old one did, and not depend on
 itself; and the sequence of edits must not return to where it was. A wrong type is the rule's mistake and an error. A
@@ -34,7 +34,7 @@ _Rewritten: TypeAlias = tuple[str, Var, Expr, Expr]
 
 
 CYCLE: Final = "the replacement would depend on itself"
-"""How the reason begins where a match is left alone because of a cycle."""
+"""The beginning of the reason where a match is left alone because of a cycle."""
 
 
 UNCHANGED: Final = "the replacement is what is there already"
@@ -86,7 +86,7 @@ class Gate:
         )
 
     def _is_plain(self, var: Var, value: Call) -> bool:
-        """Whether ``value`` is a pure call of another operator over operands that the old call has, of the old type.
+        """True if ``value`` is a pure call of another operator over operands that the old call has, of the old type.
 
         Such a value is visible, typed, another one, and cannot depend on itself, so none of the wider checks apply.
         """
@@ -240,7 +240,7 @@ class Gate:
         return True
 
     def _only_old_operands(self, flat: Mapping[Var, Expr]) -> bool:
-        """Whether each edit only uses what its old value used, so that it cannot make a cycle."""
+        """True if each edit only uses what its old value used, so that it cannot make a cycle."""
         for var, value in flat.items():
             before = leaves_of(self.session.definitions[var])
             for leaf in leaves_of(value):

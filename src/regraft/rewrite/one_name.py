@@ -23,7 +23,7 @@ _Home: TypeAlias = DataflowBlock | None
 
 @dataclass(slots=True)
 class _Plan:
-    """What is put for which variable; see `_planned`."""
+    """The replacement of each variable; see `_planned`."""
 
     aliases: dict[Var, Var] = field(default_factory=dict[Var, Var])
     """The variables that go, with those that they are other names for."""
@@ -73,7 +73,7 @@ def _rows(function: Function) -> Iterator[_Row]:
 
 
 class _Values:
-    """What variables are known to be bound to."""
+    """The values that variables are known to be bound to."""
 
     def __init__(self) -> None:
         self.known: dict[Var, Expr] = {}

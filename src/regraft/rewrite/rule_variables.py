@@ -86,7 +86,7 @@ class _Places:
 
 
 def _is_example(value: Any, example: Any) -> bool:
-    """Whether an attribute is an example, as the operator holds it: 1 may have become 1.0, a list a tuple."""
+    """True if an attribute is an example, as the operator holds it: 1 may have become 1.0, a list a tuple."""
     if isinstance(example, list):
         example = tuple(cast("list[Any]", example))
     return isinstance(value, bool) == isinstance(example, bool) and value == example
@@ -138,7 +138,7 @@ def attribute_places(
 
 
 def has_hole(form: Any) -> bool:
-    """Whether there is a `Hole` in the form of an attribute."""
+    """True if there is a `Hole` in the form of an attribute."""
     if isinstance(form, Hole):
         return True
     return isinstance(form, tuple) and any(has_hole(item) for item in cast("tuple[Any, ...]", form))

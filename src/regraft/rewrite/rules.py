@@ -34,7 +34,7 @@ _Program = TypeVar("_Program", bound=Function | IRModule)
 
 
 class PatternMatchingRewriter:
-    """What rewrites a function or a module when called with it; `Rule` and `RuleSet` are the two kinds."""
+    """A rewriter of functions and modules; `Rule` and `RuleSet` are the two kinds."""
 
     __slots__ = ()
 
@@ -118,7 +118,7 @@ class Rule(PatternMatchingRewriter):
 
 
 def _takes_a_third(rewriter: Callable[..., Any]) -> bool:
-    """Whether a rewriter asks for the bindings: by a third parameter without a default, or by that name."""
+    """True if a rewriter asks for the bindings: by a third parameter without a default, or by that name."""
     try:
         parameters = list(inspect.signature(rewriter).parameters.values())
     except (TypeError, ValueError):

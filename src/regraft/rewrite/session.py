@@ -28,7 +28,7 @@ from ..ir.program import Binding, BindingBlock, DataflowBlock, If, MatchCast, is
 from ..ir.types import type_symvars
 
 Key = tuple[object, ...]
-"""What makes two values the same computation: operator, operands, attributes."""
+"""The key by which two values are the same computation: operator, operands, attributes."""
 
 _SERIAL_STEP: Final = 2.0**-32
 _MOST_CROWDED: Final = 64
@@ -82,7 +82,7 @@ class EditSession(BlockView):
         self.added: list[Var] = []
         """Values that edits have added and that have not been looked at yet."""
         self.journal: dict[Var, Expr | None] | None = None
-        """What has been bound since it was last emptied, None for what went; kept where somebody asks for it."""
+        """The variables bound since it was last emptied, None for what went; kept where somebody asks for it."""
         self.recounted: dict[Var, None] | None = None
         """Values whose users edits have changed since it was last emptied; kept where a rule counts users."""
         self.merged_origins: dict[Var, Origins] = {}
@@ -134,17 +134,17 @@ class EditSession(BlockView):
     # --- asking
 
     def is_bound_here(self, var: Expr) -> bool:
-        """Whether ``var`` is bound in this block and alive."""
+        """True if ``var`` is bound in this block and alive."""
         return var in self.position and (var in self.definitions or var in self.original)
 
     def is_dropped(self, var: Var) -> bool:
-        """Whether ``var`` was bound here and is no more."""
+        """True if ``var`` was bound here and is no more."""
         if var in self.definitions or var not in self.position:
             return False
         return type(self.original.get(var)) is not MatchCast
 
     def key(self, value: Expr) -> Key:
-        """What computation ``value`` is; two pure values of one key are the same value."""
+        """The key of the computation of ``value``; two pure values of one key are the same value."""
         return computation_key(value, self._resolved)
 
     def _resolved(self, operand: Expr) -> Expr:
@@ -368,7 +368,7 @@ class EditSession(BlockView):
         return None
 
     def depends_on(self, value: Var, others: Iterable[Var]) -> bool:
-        """Whether ``value`` is computed from any of ``others``; cost as for `find_cycle`."""
+        """True if ``value`` is computed from any of ``others``; cost as for `find_cycle`."""
         targets = {var for var in others if var in self.position}
         if not targets:
             return False
@@ -407,12 +407,12 @@ class EditSession(BlockView):
         return {var: found[var] for var in wanted}
 
     def _after(self, first: float, var: Var) -> list[Var]:
-        """What the binding of ``var`` reads that does not stand before position ``first``."""
+        """The operands of the binding of ``var`` that do not stand before position ``first``."""
         position = self.position
         return [leaf for leaf in self._read_by(var) if isinstance(leaf, Var) and position.get(leaf, -1.0) >= first]
 
     def _read_by(self, var: Var) -> Sequence[Expr]:
-        """What the binding of ``var`` mentions, whether it is a value or a match_cast."""
+        """The operands of the binding of ``var``, whether it is a value or a match_cast."""
         value = self.definitions.get(var)
         if value is None:
             binding = self.original.get(var)
@@ -420,17 +420,17 @@ class EditSession(BlockView):
         return leaves_of(value)
 
     def value_of(self, var: Var) -> Expr:
-        """What ``var`` is bound to, whether by a binding or a match_cast."""
+        """The value of ``var``, whether by a binding or a match_cast."""
         binding = self.original.get(var)
         return binding.value if type(binding) is MatchCast else self.definitions[var]
 
     def is_effect(self, var: Var) -> bool:
-        """Whether ``var`` is bound by the original block to something whose place among the effects counts."""
+        """True if ``var`` is bound by the original block to something whose place among the effects counts."""
         return not self.is_dataflow and var in self.pinned and var in self.original
 
 
 def computation_key(value: Expr, resolved: Callable[[Expr], Expr]) -> Key:
-    """What computation ``value`` is, with variables taken for what ``resolved`` gives; equal for the same one."""
+    """The key of the computation of ``value``, with variables taken for what ``resolved`` gives."""
     if type(value) is Call:
         args = tuple([_operand_key(arg, resolved) for arg in value.args])
         return (value.op, args, value.attrs, value.ty_args)

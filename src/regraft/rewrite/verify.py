@@ -173,7 +173,7 @@ class _Check:
     def _compare(
         self, before: Evaluator, is_input: Callable[[Var, Expr], bool] = lambda _var, _value: False
     ) -> tuple[Var, str] | None:
-        """How the sides differ on the inputs that ``before`` draws, which both are given.
+        """The difference of the sides on the inputs that ``before`` draws, which both are given.
 
         What else the replacement needs is computed, but for what ``is_input`` says.
         """

@@ -41,7 +41,7 @@ class FunctionWalk:
     def block(
         self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
     ) -> BindingBlock:
-        """What takes the place of ``block``.
+        """The replacement of ``block``.
 
         ``outer`` are the definitions from before it that may be looked through (a view opened on them must be
         released), ``scope`` the variables that are visible before it, and ``later`` those it binds that are used
@@ -154,7 +154,7 @@ def _hide(variables: list[Var], outer: dict[Var, Expr], scope: dict[Var, None]) 
 
 
 def _is_closed(value: Expr) -> bool:
-    """Whether ``value`` may be looked through from a later block: pure, and nothing in it is local to its own."""
+    """True if ``value`` may be looked through from a later block: pure, and nothing in it is local to its own."""
     if type(value) is If or (type(value) is Call and not value.is_pure):
         return False
     return not any(type(leaf) is DataflowVar for leaf in leaves_of(value))

@@ -66,7 +66,7 @@ def _special_text(array: np.ndarray, number: float, dtype: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a text says of a constant besides its numbers; see `TensorData`."""
+    """The metadata of a constant in a text; see `TensorData`."""
 
     name: str | None = None
     sources: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class ConstantWriter:
         self._places: dict[int, int] = {}
 
     def text(self, constant: Constant) -> str:
-        """How the constant is said where it is used."""
+        """The text of the constant where it is used."""
         data = constant.data
         told = data.name is not None or data.sources
         inline = inline_text(data) if data.size <= MOST_INLINE and not told else None
@@ -184,7 +184,7 @@ class ConstantTable(Sequence[Constant]):
 
 @final
 class Metadata(Mapping[str, ConstantTable]):
-    """What ``metadata[...]`` means in a text.
+    """The meaning of ``metadata[...]`` in a text.
 
     Tables of constants by name, and the file of weights it names.
     """

@@ -24,7 +24,7 @@ from .source import calling_frame, read_class, read_function
 
 
 class FunctionOptions(NamedTuple):
-    """What stands in the parentheses of ``@R.function(...)``."""
+    """The options in the parentheses of ``@R.function(...)``."""
 
     private: bool = False
     pure: bool = True

@@ -1,4 +1,4 @@
-"""What the names of one function mean while it is being read, with scopes that open and close.
+"""The meaning of the names of one function while it is being read, with scopes that open and close.
 
 A dataflow block and each branch of an `if` is a scope: when it closes, its names mean again what they meant
 before, and the environment remembers where the lost ones were bound, to say so when they are used. Constant
@@ -33,7 +33,7 @@ class Environment:
         self._hidden: dict[str, str] = {}
 
     def get(self, name: str, default: Any) -> Any:
-        """What ``name`` means, or ``default``."""
+        """The meaning of ``name``, or ``default``."""
         found = self._names.get(name, _ABSENT)
         return self._outer.get(name, default) if found is _ABSENT else found
 

@@ -28,7 +28,7 @@ from .sizes import ARITHMETIC, COMPARISON_SIGNS, checked_number, compare_sizes, 
 from .source import Source
 
 MOST_NESTED: Final = 100
-"""How deep the operands of one expression may nest in the source."""
+"""The greatest depth of the operands of one expression in the source."""
 
 _COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.Lt: lambda a, b: a < b,
@@ -41,7 +41,7 @@ _PLAIN: Final = frozenset({int, float, bool, str, type(None)})
 
 
 def as_value(value: Any) -> Expr:
-    """What a name is bound to or a function returns, as an expression.
+    """The expression that a name is bound to or a function returns.
 
     Numbers and sizes are scalars, not tensors.
     """
@@ -62,7 +62,7 @@ def as_value(value: Any) -> Expr:
 
 
 def as_operand(value: Any) -> Any:
-    """What a call of an operator is given, as an operand; numbers stay numbers, for the operator to type."""
+    """The operand that a call of an operator is given; numbers stay numbers, for the operator to type."""
     return value if isinstance(value, bool | int | float) else as_value(value)
 
 

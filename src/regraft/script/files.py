@@ -58,7 +58,7 @@ class _WeightsFile:
         return start
 
     def header(self) -> dict[str, str]:
-        """What the text says of this file: its name, and the digest of what was stored."""
+        """The line of a text for this file: its name, and the digest of what was stored."""
         return {"weights": self.path.name, "digest": self._digest.hexdigest()}
 
     def finish(self) -> None:

@@ -28,7 +28,7 @@ class Reduced(NamedTuple):
     values: dict[str, Any]
 
     def is_whole(self, tree: ast.Module) -> bool:
-        """Whether every name stands in ``tree`` as a name, and not inside a string or a comment."""
+        """True if every name stands in ``tree`` as a name, and not inside a string or a comment."""
         found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         return all(name in found for name in self.values)
 

@@ -52,7 +52,7 @@ class Namespace:
         return cls(name, members)
 
     def lookup(self, member: str) -> object:
-        """What ``member`` means; raises `IRError` with near names."""
+        """The meaning of ``member``; raises `IRError` with near names."""
         found = self.members.get(member)
         if found is None and self.name.partition(".")[0] == "R":
             found = declared_operator(f"{self.name}.{member}".removeprefix("R."))
@@ -76,7 +76,7 @@ class OperatorPath:
         self._prefix = prefix
 
     def lookup(self, member: str) -> object:
-        """What follows under the name ``member``; raises `IRError` with near names."""
+        """The path that follows under the name ``member``; raises `IRError` with near names."""
         name = f"{self._prefix}.{member}"
         found = declared_operator(name)
         return Op.get(name) if found is None else found

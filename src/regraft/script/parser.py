@@ -46,7 +46,7 @@ def _statements_of(node: ast.FunctionDef) -> Iterator[ast.stmt]:
 
 @final
 class _Signature:
-    """What a function says of itself before its body is read."""
+    """The head of a function, before its body is read."""
 
     __slots__ = ("environment", "node", "options", "params", "ret", "sizes")
 
@@ -236,7 +236,7 @@ class _Around(Mapping[str, Any]):
         self._environment = environment
 
     def get(self, key: str, default: Any = None) -> Any:
-        """What ``key`` means in the enclosing function."""
+        """The meaning of ``key`` in the enclosing function."""
         return self._environment.get(key, default)
 
     def __getitem__(self, key: str) -> Any:

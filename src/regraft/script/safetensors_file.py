@@ -32,7 +32,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "float8_e4m3fn": "F8_E4M3",
     "float8_e5m2": "F8_E5M2",
 }
-"""What the format calls each dtype; it has no others."""
+"""The format's name of each dtype; it has no others."""
 _LONGEST_HEADER: Final = 100_000_000
 
 
@@ -63,7 +63,7 @@ class SafetensorsFile:
         return place
 
     def header(self) -> dict[str, str]:
-        """What the text says of this file."""
+        """The line of a text for this file."""
         return {"weights": self.path.name}
 
     def finish(self) -> None:
@@ -98,7 +98,7 @@ def _name_of(place: int, name: str | None) -> str:
 
 
 def open_safetensors(path: Path) -> LoadBytes:
-    """What gives the constants of a program from a file; each is found by its name, and has to have its type.
+    """The reader of a program's constants from a file; each is found by its name, and has to have its type.
 
     Raises `RegraftError` for a file that cannot be read or is damaged, and later for a tensor that is missing or of
     another type.

@@ -24,7 +24,7 @@ from .large_literals import without_large_literals
 Definition: TypeAlias = ast.FunctionDef | ast.ClassDef
 
 MOST_NESTED: Final = 200
-"""How deep brackets may nest in a text; TVM's and regraft's printers stay under ten."""
+"""The greatest depth of brackets in a text; TVM's and regraft's printers stay under ten."""
 
 # Every alternative that begins also ends (with the line or text, if the closing quote is missing) and
 # gives nothing back, which keeps the scan linear in any text.

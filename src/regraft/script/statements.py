@@ -39,7 +39,7 @@ _NO_NAMES: Final[frozenset[str]] = frozenset()
 
 
 class _Merge(NamedTuple):
-    """What a branch binds last: the name, the value, and the type that the name is annotated with."""
+    """The last binding of a branch: the name, the value, and the type that the name is annotated with."""
 
     name: str
     value: Expr
@@ -47,7 +47,7 @@ class _Merge(NamedTuple):
 
 
 def _is_plain_list(value: object) -> bool:
-    """Whether ``value`` is a list of Python's that holds nothing of the program: such a name is Python's, too."""
+    """True if ``value`` is a list of Python's that holds nothing of the program: such a name is Python's, too."""
     return isinstance(value, list) and not any(isinstance(item, Expr) for item in cast("list[object]", value))
 
 
@@ -212,7 +212,7 @@ class FunctionReader:
             self._emit(node, name, self.evaluator.guarded(node, as_value, value), annotation)
 
     def _is_outer_name(self, value: object) -> bool:
-        """Whether ``value`` is what a module's own name means, as in ``cls = Module``."""
+        """True if ``value`` is what a module's own name means, as in ``cls = Module``."""
         return value is not None and value is self.environment.get("cls", None)
 
     def _declare_size(self, name: str, value: SymVar) -> None:
@@ -257,7 +257,7 @@ class FunctionReader:
     # --- macros
 
     def _expanded(self, node: ast.Call, macro: Macro, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """What a macro returns, with its statements read as if they stood here."""
+        """The result of a macro, with its statements read as if they stood here."""
         values = self.evaluator.guarded(node, macro.bound, args, keywords)
         outer = (
             self.source,

@@ -116,7 +116,7 @@ GE = _on_sizes(partial(compare, ">="), "Whether the first size is greater or equ
 
 
 def Not(condition: Any) -> Dim:
-    """Whether a condition on sizes does not hold."""
+    """True if a condition on sizes does not hold."""
     return negation(_size(condition))
 
 
@@ -141,7 +141,7 @@ def truncdiv(left: Any, right: Any) -> Dim:
 
 
 def truncmod(left: Any, right: Any) -> Dim:
-    """What `truncdiv` leaves: `floormod`, of sizes."""
+    """The remainder of `truncdiv`: `floormod`, of sizes."""
     return floormod(left, right)
 
 

@@ -23,7 +23,7 @@ from .rule_facts import numbers_of
 from .same_values import NotRunnableError, assert_same_values
 
 _DRAWS: Final = 40
-"""How many programs are drawn for one that contains a match."""
+"""The number of programs that are drawn for one that contains a match."""
 
 _PLAIN_DRAWS: Final = 10
 """After so many draws that came to nothing, operands are of any dtype."""
@@ -35,7 +35,7 @@ _SEEDS: Final = range(2)
 
 @dataclass(slots=True)
 class RuleReport:
-    """What `check_rule` exercised.
+    """The report of what `check_rule` exercised.
 
     ``matches`` were offered to the rewriter, of which ``rewrites`` were made and ``declines`` left alone, for
     ``reasons``. ``near_misses`` are programs with one thing changed, of which ``near_miss_rewrites`` were
@@ -187,7 +187,7 @@ class _Check:
             self.progress(self.rule.name, tried, self.wanted)
 
     def _is_late(self) -> bool:
-        """Whether the time is up, which the report then says."""
+        """True if the time is up, which the report then says."""
         late = self.end is not None and perf_counter() > self.end
         self.report.cut_short = self.report.cut_short or late
         return late

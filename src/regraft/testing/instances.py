@@ -73,7 +73,7 @@ _LONGEST_REPEAT: Final = 3
 
 
 class Mutation(Enum):
-    """What a near miss does differently from the pattern."""
+    """The difference of a near miss from the pattern."""
 
     OPERATOR = "another operator"
     ATTRIBUTE = "another attribute"
@@ -168,7 +168,7 @@ class Instance:
             self._use(self.values[-1])
 
     def _chance(self, rate: float) -> bool:
-        """Whether to add something around the match."""
+        """True if to add something around the match."""
         return not self.plain and self.around.random() < rate
 
     # --- roots

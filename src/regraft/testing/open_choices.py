@@ -46,14 +46,14 @@ def single(ty: Type) -> Type:
 
 
 def is_simple(ty: Type) -> bool:
-    """Whether each size of ``ty`` is a number or a size variable."""
+    """True if each size of ``ty`` is a number or a size variable."""
     if isinstance(ty, TupleType):
         return all(map(is_simple, ty.fields))
     return not isinstance(ty, TensorType) or all(isinstance(dim, int | SymVar) for dim in ty.shape or ())
 
 
 def is_known(ty: Type) -> bool:
-    """Whether a value of ``ty`` can be told from another: shapes and dtypes known throughout."""
+    """True if a value of ``ty`` can be told from another: shapes and dtypes known throughout."""
     if isinstance(ty, TupleType):
         return all(map(is_known, ty.fields))
     return not isinstance(ty, TensorType) or (ty.shape is not None and ty.dtype is not None)

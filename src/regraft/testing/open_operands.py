@@ -25,7 +25,7 @@ class Hole:
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing at all is said of it yet."""
+        """True if nothing at all is said of it yet."""
         return self.value is None and not self.conditions and not self.is_constant and not self.is_single
 
 

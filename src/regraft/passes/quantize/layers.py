@@ -69,7 +69,7 @@ def _turns(permuted: Expr) -> bool:
 
 
 def is_float32(expr: Expr) -> bool:
-    """Whether ``expr`` is a tensor of float32."""
+    """True if ``expr`` is a tensor of float32."""
     return isinstance(expr.ty, TensorType) and expr.ty.dtype == "float32"
 
 

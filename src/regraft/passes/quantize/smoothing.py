@@ -30,7 +30,7 @@ Magnitudes = Mapping[str, np.ndarray]
 """The largest magnitude of each channel, which is the last axis, by the names of bindings."""
 
 _SPREAD: Final = 6.0
-"""How many times as large as the median the largest channel is at least, where there is something to smooth."""
+"""The least ratio of the largest channel to the median, where there is something to smooth."""
 _LEAST: Final = 1e-5
 
 with PatternContext() as _SCALED_NORM:
@@ -42,7 +42,7 @@ with PatternContext() as _SCALED_NORM:
 
 
 class _Smoothing:
-    """What a run of the pass knows, and the rewriters of its rules."""
+    """The state of a run of the pass, and the rewriters of its rules."""
 
     def __init__(self, magnitudes: Magnitudes, strength: float, least: int) -> None:
         self._magnitudes: Final = magnitudes
@@ -70,7 +70,7 @@ class _Smoothing:
         return {layer.var: ops.matmul(smaller, Constant(weights))}
 
     def _factors_of(self, data: Var, weights: np.ndarray, bindings: Bindings) -> np.ndarray | None:
-        """What each channel of ``data`` is divided by, for all products that read it; None if it need not be."""
+        """The divisor of each channel of ``data``, for all products that read it; None if it need not be."""
         sizes = np.asarray(self._magnitudes[data.name_hint], np.float64)
         if sizes.shape != (len(weights),) or not np.isfinite(sizes).all():
             return None

@@ -37,19 +37,19 @@ class Range(NamedTuple):
     greatest: float
 
     def joined(self, other: Range) -> Range:
-        """What holds the values of both."""
+        """The range that holds the values of both."""
         return Range(min(self.least, other.least), max(self.greatest, other.greatest))
 
 
 Ranges = Mapping[str, Range]
-"""What values of a function lie in, by the names of their bindings."""
+"""The ranges of values of a function, by the names of their bindings."""
 
 _POOLS: Final = ("relax.nn.avg_pool2d", "relax.nn.adaptive_avg_pool2d", "relax.mean")
 _FOLLOWING: Final = ("relax.add", "relax.multiply", *_POOLS)
-"""What is computed in bytes between convolutions, where all that it reads comes from them."""
+"""Values that are computed in bytes between convolutions, where all that it reads comes from them."""
 
 _PASSING: Final = ("relax.nn.max_pool2d", "relax.reshape", "relax.permute_dims", "relax.flatten", "relax.squeeze")
-"""What gives elements of its operand, so that these keep their scale."""
+"""Operators that give elements of their operand, so that these keep their scale."""
 
 _ACTIVATIONS: Final = ("relax.nn.relu", "relax.nn.relu6", "relax.clip")
 
@@ -110,7 +110,7 @@ def _operands(call: Call) -> list[Expr]:
 
 
 class _Bytes:
-    """What a run of the pass knows, and the rewriters of its rules."""
+    """The state of a run of the pass, and the rewriters of its rules."""
 
     def __init__(self, function: Function, ranges: Ranges, keep: frozenset[str], least: int, bits: int) -> None:
         self._images = image_values(function)

@@ -16,7 +16,7 @@ from .plan import ShardingPlan
 
 
 def axis_size(axis: str, mesh: Mapping[str, int] | None) -> int:
-    """How many devices ``axis`` has; 1 where there is no mesh yet. Raises `PassError` when the mesh lacks it."""
+    """The number of devices of ``axis``; 1 where there is no mesh yet. Raises `PassError` when the mesh lacks it."""
     if mesh is None:
         return 1
     if axis not in mesh:

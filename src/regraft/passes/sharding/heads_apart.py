@@ -50,7 +50,7 @@ def _shape(value: Expr) -> tuple[Dim, ...] | None:
 
 
 def _merge(reshaped: Call) -> _Merge | None:
-    """What a ``reshape`` merges; None where it does something else."""
+    """The axes that a ``reshape`` merges; None where it does something else."""
     before, after = _shape(reshaped.args[0]), _shape(reshaped)
     if before is None or after is None or len(before) != len(after) + 1 or len(after) < 2:
         return None

@@ -23,7 +23,7 @@ with PatternContext() as _sums:
 
 
 def _is_part_of_sum(var: Var, bindings: Bindings) -> bool:
-    """Whether ``var`` is only ever added to something of its own type."""
+    """True if ``var`` is only ever added to something of its own type."""
     users = bindings.users_of(var)
     if len(users) != 1 or bindings.is_output(var):
         return False
@@ -32,7 +32,7 @@ def _is_part_of_sum(var: Var, bindings: Bindings) -> bool:
 
 
 def _terms(var: Var, bindings: Bindings) -> list[Expr]:
-    """What is added up in ``var``, from left to right."""
+    """The terms that are added up in ``var``, from left to right."""
     terms: list[Expr] = []
     pending: list[Expr] = [var]
     while pending:

@@ -57,7 +57,7 @@ class _Cut(NamedTuple):
 
 
 def _cut(call: Call) -> _Cut | None:
-    """What ``call`` takes from its first operand; None where that is no run of places of one axis."""
+    """The places that ``call`` takes from its first operand; None where that is no run of places of one axis."""
     ty = call.args[0].ty
     if not isinstance(ty, TensorType) or ty.shape is None:
         return None

@@ -350,7 +350,7 @@ def _looked_up(step: Step) -> Step:
 
 
 def _asks_how_it_is_written(pattern: DFPattern) -> bool:
-    """Whether a value may match in one place and not in another, since it is written as a field of a tuple in one."""
+    """True if a value may match in one place and not in another, since it is written as a field of a tuple in one."""
     match pattern:
         case TupleGetItemPattern():
             return True
@@ -363,7 +363,7 @@ def _asks_how_it_is_written(pattern: DFPattern) -> bool:
 
 
 def _is_written_so(pattern: DFPattern, operand: Expr, search: Search) -> bool:
-    """Whether ``operand``, of the value that ``pattern`` is bound to, goes by the projections that it asks for."""
+    """True if ``operand``, of the value that ``pattern`` is bound to, goes by the projections that it asks for."""
     definitions, bound = search.definitions, search.bound
 
     def is_bound_to(part: DFPattern, value: Expr) -> bool:

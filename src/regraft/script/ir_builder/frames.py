@@ -1,4 +1,4 @@
-"""What is open while a program is written: the program, its module, a function, a block, a branch."""
+"""The frames that are open while a program is written: the program, its module, a function, a block, a branch."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class IRBuilder(Frame):
 
     @staticmethod
     def is_in_scope() -> bool:
-        """Whether a builder is open."""
+        """True if a builder is open."""
         return any(isinstance(frame, IRBuilder) for frame in _open)
 
     @staticmethod
@@ -245,5 +245,5 @@ class SideFrame(BodyFrame):
 
 
 def as_operand(value: Any) -> Expr:
-    """What a statement is given, as an expression."""
+    """The operand of a statement, as an expression."""
     return as_value(value)

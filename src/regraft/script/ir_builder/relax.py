@@ -1,4 +1,4 @@
-"""What stands inside of an `IRBuilder`: functions, blocks and bindings. The operators of ``R`` are here, too."""
+"""The contents of an `IRBuilder`: functions, blocks and bindings. The operators of ``R`` are here, too."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ func_ret_ty = func_ret_type
 
 
 def func_ret_value(value: Any) -> None:
-    """What the function returns. Raises `IRError` the second time."""
+    """The result of the function. Raises `IRError` the second time."""
     frame = innermost(FunctionFrame, "func_ret_value")
     if frame.output is not None:
         raise IRError(f"function {frame.name or ''} has its result already: func_ret_value is called once")

@@ -1,4 +1,4 @@
-"""What ONNX Runtime's optimizer writes into the UNet of a diffusion model, with the channels last."""
+"""Operators that ONNX Runtime's optimizer writes into the UNet of a diffusion model, with the channels last."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def qlinear_conv(
 
 
 def _pool_arguments(attrs: Any, data: tuple[Any, ...]) -> dict[str, Any]:
-    """How `window_arguments` puts it, as pooling takes it."""
+    """The form of `window_arguments` that pooling takes."""
     window = tuple(attrs["kernel_shape"])
     given = window_arguments({**attrs, "group": 1}, len(data), data, (0, 0, *window))
     del given["groups"]
