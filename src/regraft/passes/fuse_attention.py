@@ -201,8 +201,9 @@ def FuseAttention(every_query_sees_a_key: bool = False) -> Pass:
     """Write ``softmax(query @ keyᵀ * scale + mask) @ value`` as one ``nn.attention``.
 
     Read are products by ``matmul`` or ``einsum``, over (batch, heads, sequence, size), over (batch * heads, sequence,
-    size), also where the two are joined and split on the way, and over five axes; keys with each key as a row of what
-    is transposed; any constant scale, which is passed on exactly, on the queries, the keys, or the scores, before or
+    size), also where the two are joined and split on the way, and over five axes; operands in any layout from which
+    permutations, reshapes and broadcasts make these, keys with each key as a row somewhere on that way; any constant
+    scale, which is passed on exactly, on the queries, the keys, or the scores, before or
     after masks; masks that are added, or that put a very low number in the place of scores; a floor of the lowest
     number under them; no-op dropout; softmax in float32 of half-precision scores. A constant mask that is exactly
     triangular becomes ``causal_mask``, other masks a bias. Keys and values that were repeated for several heads each,
