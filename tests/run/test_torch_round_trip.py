@@ -100,6 +100,16 @@ def test_operators_that_nothing_rewrote_come_back_as_they_were(name: str, level:
     assert_same(result.module()(*inputs), model(*inputs))
 
 
+def test_complex_inputs_and_results_are_not_taken_apart() -> None:
+    waves = torch.randn(3, 8, dtype=torch.complex64)
+    model = Of(lambda _, x: (torch.fft.ifft(torch.fft.fft(x) * x, dim=0), x.abs()))
+    program = torch.export.export(model, (waves,))
+    result = rx.optimize(program)
+    assert_same(result.module()(waves), model(waves))
+    assert {"aten.fft_fft.default", "aten.fft_ifft.default"} <= set(operators(result))
+    assert len(operators(result)) == len(operators(program))
+
+
 def test_an_operator_that_a_rule_rewrote_does_not_come_back() -> None:
     program = torch.export.export(Of(lambda _, x: torch.relu(torch.sinh(x))), (torch.randn(3),))
     from regraft.dpl import is_op, rewrite_call, wildcard

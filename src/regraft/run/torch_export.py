@@ -21,6 +21,7 @@ from ..formats.torch.tensors import torch_dtype
 from ..ir.dims import Dim, SymVar, evaluate, free_symvars, substitute
 from ..ir.types import PrimType, TensorType, Type, type_symvars
 from .errors import ExecutionError
+from .torch_complex import keep_complex_whole
 from .torch_in_place import write_in_place
 from .torch_module import RegraftModule
 from .torch_state import kept_buffers
@@ -76,6 +77,7 @@ def export_torch(module: RegraftModule) -> ExportedProgram:
 def _traced(module: RegraftModule, sizes: _InputSizes, choice: Mapping[SymVar, int]) -> ExportedProgram:
     args, kwargs = module.nesting.nested([_example(ty, choice) for ty in module.types])
     program = export(module, args, kwargs, sizes.dynamic_shapes())
+    keep_complex_whole(program)
     if module.signature.mutated:
         write_in_place(program)
     return program

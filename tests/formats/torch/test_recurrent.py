@@ -105,6 +105,6 @@ def test_the_gradient_over_steps_that_are_not_known_says_what_to_do() -> None:
     x = Var("x", TensorType((SymVar("steps"), BATCH, SIZE), "float64"))
     weights = [Var(name, TensorType((1, 4 * HIDDEN, size), "float64")) for name, size in (("w", SIZE), ("r", HIDDEN))]
     program = IRModule({"main": Function([x, *weights], ops.sum(nn.lstm(x, *weights)[0]))})
-    with pytest.raises(rx.RegraftError, match=r"BindSymbolicVars: steps is a symbolic size"):
+    with pytest.raises(rx.RegraftError, match=r"steps is a symbolic size .*BindSymbolicVars"):
         Gradient("main")(program)
     assert "main_adjoint" in Gradient("main")(BindSymbolicVars({"steps": 6})(program))

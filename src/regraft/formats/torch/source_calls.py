@@ -90,7 +90,7 @@ class SourceCall:
         recorder = _Recorder(bindings)
         kept = {name: value for name, value in kwargs.items() if name not in _STORAGE}
         given = recorder.template(args), {name: recorder.template(value) for name, value in kept.items()}
-        steps = [recorder.step(binding) for binding in bindings]
+        steps = [recorder.step(binding) for binding in bindings if not _is_alias(binding)]
         if None in steps:
             return
         self.args, self.kwargs = tuple(given[0]), given[1]
@@ -115,7 +115,9 @@ class _Recorder:
     """Puts slots in place of what was there before the call, so that no weight is kept alive by it."""
 
     def __init__(self, bindings: Sequence[Binding]) -> None:
-        self._steps: Final = {binding.var: Inner(index) for index, binding in enumerate(bindings)}
+        self._aliases: Final = {binding.var: binding.value for binding in bindings if _is_alias(binding)}
+        made = [binding for binding in bindings if not _is_alias(binding)]
+        self._steps: Final = {binding.var: Inner(index) for index, binding in enumerate(made)}
         self._index: Final[dict[int, Slot]] = {}
         self.slots: Final[list[Expr]] = []
 
@@ -129,13 +131,21 @@ class _Recorder:
         return Here.DEVICE if isinstance(value, torch.device) else value
 
     def _slot(self, leaf: Expr) -> Slot:
+        leaf = self._meant(leaf)
         found = self._index.get(id(leaf))
         if found is None:
             found = self._index[id(leaf)] = Slot(len(self.slots))
             self.slots.append(leaf)
         return found
 
+    def _meant(self, expr: Expr) -> Expr:
+        """What an alias that the call made stands for."""
+        while isinstance(expr, Var) and expr in self._aliases:
+            expr = self._aliases[expr]
+        return expr
+
     def _pattern(self, expr: Expr) -> Pattern:
+        expr = self._meant(expr)
         if isinstance(expr, Tuple):
             return tuple([self._pattern(item) for item in expr.fields])
         if isinstance(expr, Var):
@@ -160,6 +170,10 @@ class _Recorder:
         if isinstance(value, ComplexPair):
             return Pair(self._pattern(value.real), self._pattern(value.imag))
         return self._pattern(value) if isinstance(value, Expr) else None
+
+
+def _is_alias(binding: Binding) -> bool:
+    return not isinstance(binding, MatchCast) and isinstance(binding.value, Var | Constant)
 
 
 class Match:
@@ -273,7 +287,7 @@ class Match:
         """What an alias stands for."""
         while isinstance(leaf, Var):
             binding = self._definitions.get(leaf)
-            if binding is None or isinstance(binding, MatchCast) or not isinstance(binding.value, Var | Constant):
+            if binding is None or not _is_alias(binding):
                 return leaf
             leaf = binding.value
         return leaf
