@@ -97,6 +97,10 @@ def optimize(
         Path | None,
         typer.Option(metavar="FOLDER", help="Where measured decisions are kept; by default the user's for caches."),
     ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="What --precision may take, such as 8GB; by default what is free."),
+    ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Measure anew, and keep no decision.")] = False,
     report: Annotated[Path | None, typer.Option(help="Write what was done, and left and why, as JSON.")] = None,
     html: Annotated[
@@ -130,6 +134,7 @@ def optimize(
     """Rewrite a model and write it to OUT: the main job."""
     sizes = parse_sizes(dim)
     from ..model import optimize as run
+    from ..model.memory import parse_memory
     from ..view import HtmlReport
 
     made: list[OptimizationReport] = []
@@ -155,6 +160,7 @@ def optimize(
             min_agreement=min_agreement,
             calibrate=calibrate,
             target=target,
+            memory=None if memory is None else parse_memory(memory),
             cache=False if no_cache else cache or True,
             report=reports,
             fix=parse_sizes(fix, "--fix"),
@@ -266,6 +272,8 @@ def _show_precision(done: PrecisionReport) -> None:
             console.print_line(f"{layer.name} stays in float32{alone}")
     if done.kept is None:
         console.print_line("Nothing is written in a lower precision: no attempt holds")
+    if done.by_layer:
+        console.print_line("The model does not fit into memory to be run: errors are those of each layer alone")
     _say_decided(done.decided_before)
 
 

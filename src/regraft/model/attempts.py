@@ -97,7 +97,8 @@ class PrecisionReport:
     """What was tried under ``max_error`` on a processor with ``features``, and which attempt was kept, if any.
 
     ``target`` names the machine where it is another than this one, whose times are expected ones. ``decided_before`` is
-    the file that the decision was read from, where it was measured in an earlier run.
+    the file that the decision was read from, where it was measured in an earlier run. ``by_layer``: errors are those of
+    layers alone, since the model did not fit into memory to be run.
     ``adds_before_norms``: the program has layer norms of sums, for which ONNX Runtime's own fusion is slower; a file
     cannot switch that off, whoever opens it has to.
     """
@@ -109,6 +110,7 @@ class PrecisionReport:
     adds_before_norms: bool = False
     target: str | None = None
     decided_before: str | None = None
+    by_layer: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -119,6 +121,7 @@ class PrecisionReport:
             "kept": None if self.kept is None else self.kept.name,
             "target": self.target,
             "decided_before": self.decided_before,
+            "by_layer": self.by_layer,
         }
 
 

@@ -91,6 +91,7 @@ def optimize(
     calibrate: Samples | None = None,
     target: Target | None = None,
     cache: Cache = True,
+    memory: int | None = None,
     report: ReportTo | Sequence[ReportTo] | None = None,
     fix: Mapping[str, int] | None = None,
     dims: Mapping[str, int] | None = None,
@@ -145,6 +146,9 @@ def optimize(
         cache: where to keep what was measured, so that the same model on the same machine is not timed again: by
             default in the user's folder for caches (or the folder that ``REGRAFT_CACHE`` names), False for nowhere, or
             a folder. Values are checked again in any case.
+        memory: for a precision, the bytes that it may take; by default what is free. Where the model beside its other
+            form needs more, ``"int8-weights"`` and ``"int4-weights"`` are done layer by layer without running it, with
+            the error of each layer alone; other precisions are refused.
         report: where to write what was done as JSON, or what to call with the `OptimizationReport`; or several such.
             One that is both a path and can be called writes itself there, such as `regraft.view.HtmlReport`.
             Reports come before the output takes its place, so that there is no output where one cannot be written.
@@ -195,7 +199,7 @@ def optimize(
     lowered: Choice | None = None
     if precision != "float32":
         budgets = max_error, min_cosine, min_agreement
-        asked = Asked(precision, *budgets, calibrate, bench, measure, tried_on, machine)
+        asked = Asked(precision, *budgets, calibrate, bench, measure, tried_on, machine, memory)
         with stages.stage("choosing a precision"):
             lowered = choose(opened, done.module, asked, written_to, stages.detail)
         done = done._replace(module=done.module if lowered.module is None else lowered.module)
@@ -205,7 +209,7 @@ def optimize(
     stays = measurement is not None and measurement.gain is None and opset is None and ir_version is None
 
     def compared(result: Model) -> Verification | None:
-        if lowered is not None and lowered.module is not None:
+        if lowered is not None and lowered.module is not None and lowered.candidate is not None:
             with stages.stage("verifying"):
                 return check_choice(opened, result, lowered)
         if not verify:

@@ -38,6 +38,7 @@ from ..passes.quantize import (
 from ..run import build
 from ..run.originals import RunOriginal, onnx_original, openvino_original
 from .attempts import Attempt, Budget, Layer, PrecisionReport, agreement_of, outputs_error
+from .by_layer import refuse_or_stream, weights_by_layer
 from .candidates import (
     DEFAULT_ERRORS,
     MOST_IN_FLOAT32,
@@ -54,6 +55,7 @@ from .errors import UsageError, VerificationError
 from .expected import expected_seconds
 from .machines import Machine, this_machine
 from .measure import Bench, run_on
+from .memory import free_memory, needed_to_run
 from .models import Model, form_of
 from .samples import Samples, TriedOn, read_samples
 from .timing import clock_for, gain, time_in_turns
@@ -288,6 +290,7 @@ def calibrated(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) ->
 class Choice(NamedTuple):
     """What is kept: the module and what runs it, None for the model without a lower precision; and the report.
 
+    ``candidate`` is None, too, for a module that was made layer by layer and not run.
     ``inputs`` and ``expected`` are what the error was measured on.
     """
 
@@ -467,6 +470,7 @@ class Asked:
     measure: bool
     tried_on: TriedOn
     machine: Machine
+    memory: int | None = None
 
 
 def check_precision(precision: str, target: Path | None) -> None:
@@ -494,11 +498,17 @@ def choose(
     if target is None and opened.form == "torch":
         raise UsageError("a module of PyTorch stays one; give an output that ends in .onnx for a lower precision")
     engines = installed_engines(asked.bench.engine or None, asked.machine.engines)
+    allowed = DEFAULT_ERRORS[asked.precision] if asked.max_error is None else asked.max_error
+    needed, free = needed_to_run(constant_bytes(opened.module)), asked.memory or free_memory()
+    if free is not None and needed > free:
+        refuse_or_stream(asked.precision, needed, free)
+        tell("layer by layer")
+        found, report = weights_by_layer(module, opened.name, asked.precision, allowed, asked.machine)
+        return Choice(found, None, report, [], [])
     own = "torch" if opened.form == "torch" else engines[0] if asked.bench.engine else "onnxruntime"
     before = run_on(opened, replace(asked.bench, engine=own))
     samples = None if asked.samples is None else read_samples(opened.function, asked.samples)
     inputs = samples or [trial.inputs for trial in asked.tried_on.trials(opened.function, before)]
-    allowed = DEFAULT_ERRORS[asked.precision] if asked.max_error is None else asked.max_error
     expected = [before(one) for one in inputs]
     _check_numbers(expected)
     timed = asked.measure or asked.precision == "auto" or not asked.machine.is_here

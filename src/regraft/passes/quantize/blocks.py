@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, MutableMapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ..context import PassContext, PassError
 from ..passes import FunctionPass, Pass
 from .layers import KEPT, PRODUCT, Product, product_of, sources_of
-from .weights import in_asymmetric_blocks, in_blocks, packed
+from .weights import block_error, in_asymmetric_blocks, in_blocks, packed
 
 _IN_BYTES: Final = 4
 """How ``MatMulNBits`` may compute: the other side in bytes too."""
@@ -44,7 +44,19 @@ class _Blocks:
     turned, is stored once.
     """
 
-    def __init__(self, bits: int, block: int, keep: frozenset[str], least: int, *, asymmetric: bool) -> None:
+    def __init__(
+        self,
+        bits: int,
+        block: int,
+        keep: frozenset[str],
+        least: int,
+        most_error: float | None,
+        errors: MutableMapping[str, float],
+        *,
+        asymmetric: bool,
+    ) -> None:
+        self._most_error: Final = most_error
+        self._errors: Final = errors
         self._asymmetric: Final = asymmetric
         self._bits: Final = bits
         self._block: Final = block
@@ -73,6 +85,10 @@ class _Blocks:
         if not isinstance(layer, Product):
             return layer
         stored = self._store(layer.constant, is_turned=layer.is_turned, weights=layer.weights())
+        errs = self._too_far(layer.var, layer.weights(), stored)
+        if errs is not None:
+            self._stored.pop((id(layer.constant.data), layer.is_turned))
+            return errs
         if stored.zeros is None:
             return {layer.var: ops.matmul_blocks(layer.data, stored.codes, stored.scales, self._bits, self._block)}
         rows, columns = layer.weights().shape
@@ -80,6 +96,16 @@ class _Blocks:
         zeros = const(packed(stored.zeros, self._bits))
         operator = Op.get("com.microsoft.MatMulNBits")
         return {layer.var: operator(layer.data, stored.codes, stored.scales, zeros, **sizes, accuracy_level=_IN_BYTES)}
+
+    def _too_far(self, var: Var, weights: np.ndarray, stored: _Stored) -> Decline | None:
+        """Why the layer is left, where its own error is to be looked at and is too large."""
+        if self._most_error is None:
+            return None
+        error = block_error(weights, stored.codes.data.numpy(), stored.scales.data.numpy(), stored.zeros, self._bits)
+        self._errors[var.name_hint] = error
+        if error <= self._most_error:
+            return None
+        return decline(f"alone it errs by {error:.3g}, where {self._most_error:.3g} is allowed")
 
     def _lookup(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         var, table, places = matchings[_taken], matchings[_table], matchings[_places]
@@ -96,6 +122,10 @@ class _Blocks:
         if not isinstance(ty, TensorType) or ty.shape is None:
             return decline("the sizes of what is looked up are not known")
         stored = self._store(table, is_turned=True, weights=table.data.read().T)
+        errs = self._too_far(var, table.data.read().T, stored)
+        if errs is not None:
+            self._stored.pop((id(table.data), True))
+            return errs
         rows = Call(call.op, (stored.codes, places), call.attrs)
         scales = Call(call.op, (stored.scales, places), call.attrs)
         codes: Expr = ops.astype(rows, "int32")
@@ -118,7 +148,14 @@ class _Blocks:
 
 
 def QuantizeWeights(
-    bits: int = 8, block: int = 32, keep: Collection[str] = (), least: int = 4096, *, asymmetric: bool = False
+    bits: int = 8,
+    block: int = 32,
+    keep: Collection[str] = (),
+    least: int = 4096,
+    *,
+    asymmetric: bool = False,
+    most_error: float | None = None,
+    errors: MutableMapping[str, float] | None = None,
 ) -> Pass:
     """Store the weights of float32 products, and tables that rows are looked up in, in ``bits`` bits, 8 or 4.
 
@@ -130,6 +167,9 @@ def QuantizeWeights(
     ``asymmetric``: each block has a code of its own for 0, so that weights that are mostly of one sign use all codes;
     ``x @ w`` becomes ONNX Runtime's ``MatMulNBits`` then.
 
+    ``most_error``: a product stays whose result, on a random left side, errs by more, as a part of its largest
+    magnitude; ``errors`` takes what was found, by the names of bindings. So a model is judged that cannot be run.
+
     This is for models that wait for memory: a decoder that makes one token after another. On many rows it gains little.
     ONNX Runtime and OpenVINO run it fast. Needs: weights as constants. Guarantees: dtypes and shapes as before. Values
     change by less than 1 % (8 bits) or some percent (4 bits). Cost: linear in the weights, each of which is read once.
@@ -139,8 +179,11 @@ def QuantizeWeights(
     if block < 16 or block & (block - 1):
         raise PassError(f"QuantizeWeights: block={block}; expected a power of 2, of 16 or more")
     kept = frozenset(keep)
+    found: MutableMapping[str, float] = {} if errors is None else errors
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return context.rewrite(function, _Blocks(bits, block, kept, least, asymmetric=asymmetric).rules())
+        return context.rewrite(
+            function, _Blocks(bits, block, kept, least, most_error, found, asymmetric=asymmetric).rules()
+        )
 
     return FunctionPass(transform, "QuantizeWeights", keeps_values=False)

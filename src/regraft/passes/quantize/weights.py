@@ -43,6 +43,9 @@ class InBlocks(NamedTuple):
     zeros: np.ndarray | None = None
 
 
+_ROWS, _COLUMNS = 16, 4096
+"""The rows of a random left side, and the columns of weights that are looked at together."""
+
 _SHARES = (1.0, 0.95, 0.9, 0.85, 0.8)
 """Parts of the full range to try: rounding all numbers finer may cost less than what cutting off the largest does."""
 
@@ -105,6 +108,35 @@ def in_asymmetric_blocks(weights: np.ndarray, bits: int, size: int) -> InBlocks:
     assert found is not None
     codes, scales, zeros = found
     return InBlocks(packed(codes.astype(np.uint8), bits), scales[..., 0], zeros[..., 0].astype(np.uint8))
+
+
+def block_error(
+    weights: np.ndarray, codes: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None, bits: int
+) -> float:
+    """How far ``x @ weights`` (k, m) is from what blocks give, as a part of its largest magnitude; ``x`` is random.
+
+    Cost: linear in the weights, a few columns at a time.
+    """
+    rows, columns = weights.shape
+    x = np.random.default_rng(0).standard_normal((_ROWS, rows)).astype(np.float32)
+    largest = difference = 0.0
+    for first in range(0, columns, _COLUMNS):
+        part = slice(first, first + _COLUMNS)
+        own = unpacked(codes[part], bits, scales.shape[1]).astype(np.float32)
+        middle = np.float32(2 ** (bits - 1)) if zeros is None else zeros[part][..., None].astype(np.float32)
+        stored = ((own - middle) * scales[part][..., None]).reshape(len(own), -1)[:, :rows]
+        whole = x @ weights[:, part]
+        largest = max(largest, float(np.abs(whole).max()))
+        difference = max(difference, float(np.abs(whole - x @ stored.T).max()))
+    return difference / largest if largest else difference
+
+
+def unpacked(codes: np.ndarray, bits: int, blocks: int) -> np.ndarray:
+    """The codes that `packed` put into bytes, of shape (columns, blocks, size)."""
+    if bits == 8:
+        return codes.reshape(len(codes), blocks, -1)
+    halves = np.stack([codes & 15, codes >> 4], axis=-1)
+    return halves.reshape(len(codes), blocks, -1)
 
 
 def packed(codes: np.ndarray, bits: int) -> np.ndarray:

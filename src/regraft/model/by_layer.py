@@ -1,0 +1,61 @@
+"""Weights in few bits for a model that does not fit into memory: layer by layer, without running the model.
+
+Each layer's weights are read once, put into blocks and let go again. Its error is measured alone, on a random left
+side; the layers that err by more than is allowed keep their weights.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..analysis import constant_bytes
+from ..ir.module import IRModule
+from ..passes.quantize import QuantizeWeights
+from .attempts import Attempt, Layer, PrecisionReport
+from .errors import UsageError
+from .machines import Machine
+from .memory import in_gigabytes
+
+BITS: Final = {"int8-weights": 8, "int4-weights": 4}
+"""The precisions that need no run of the model, and their bits."""
+
+
+def refuse_or_stream(precision: str, needed: int, allowed: int) -> None:
+    """Raise `UsageError` for a precision that takes a run of the model, where there is no memory for that."""
+    if precision not in BITS:
+        raise UsageError(
+            f"comparing the model in {precision} with itself takes about {in_gigabytes(needed)} of memory, and "
+            f"{in_gigabytes(allowed)} are there; {' and '.join(BITS)} are done layer by layer and need no run, or "
+            "allow more (--memory)"
+        )
+
+
+def weights_by_layer(
+    module: IRModule, name: str, precision: str, most_error: float, machine: Machine
+) -> tuple[IRModule | None, PrecisionReport]:
+    """``module`` with the weights in blocks of layers that alone err by ``most_error`` or less; None if there are none.
+
+    The error in the report is the largest of a layer's own, measured where the layer stands, not at the outputs. Cost:
+    linear in the weights; memory for the codes of all layers and the weights of one.
+    """
+    errors: dict[str, float] = {}
+    bits = BITS[precision]
+    done = QuantizeWeights(bits, most_error=most_error, errors=errors)(module)
+    layers = tuple(
+        Layer(layer, f"int{bits} weights" if error <= most_error else "float32", error)
+        for layer, error in errors.items()
+    )
+    within = [error for error in errors.values() if error <= most_error]
+    problem = None if within else _problem(errors, most_error)
+    row = Attempt(f"int{bits} weights", "onnxruntime", max(within, default=None), layers=layers, problem=problem)
+    if problem is None:
+        row = Attempt(row.name, row.engine, row.error, weights=constant_bytes(done), layers=layers)
+    kept = row if problem is None else None
+    report = PrecisionReport(most_error, machine.features, (row,), kept, by_layer=True)
+    return (None if kept is None else done), report
+
+
+def _problem(errors: dict[str, float], most_error: float) -> str:
+    if not errors:
+        return "there is no layer that it could compute in few bits"
+    return f"each layer alone errs by {min(errors.values()):.3g} or more, where {most_error:.3g} is allowed"
