@@ -26,7 +26,7 @@ class FiniteValues:
         self._known[resolve(bindings, value)] = True
 
     def holds(self, value: Expr, bindings: Mapping[Var, Expr]) -> bool:
-        """Whether ``value`` holds finite numbers only; cost: the bindings that it is computed from, once for all."""
+        """True if ``value`` holds finite numbers only; cost: the bindings that it is computed from, once for all."""
         known = self._known
         root = resolve(bindings, value)
         pending = [root]

@@ -1,4 +1,4 @@
-"""How many bytes of a large file have been read, told to whoever waits for it.
+"""The number of bytes of a large file that have been read, told to whoever waits for it.
 
 Inside `telling` the readers of files say how far they are; outside they count for nobody.
 """

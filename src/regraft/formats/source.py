@@ -1,4 +1,4 @@
-"""What a model says of itself in its own terms, before it is read as a program."""
+"""The description of a model in its own terms, before it is read as a program."""
 
 from __future__ import annotations
 

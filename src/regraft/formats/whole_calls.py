@@ -22,7 +22,7 @@ from ..passes import CanonicalizeBindings, DeadCodeElimination, InlinePrivateFun
 
 
 class Whole(NamedTuple):
-    """What was read as several bindings: what tells it from others, a name, and how many bindings it is."""
+    """A call that was read as several bindings: what tells it from others, a name, and how many bindings it is."""
 
     key: object
     name: str

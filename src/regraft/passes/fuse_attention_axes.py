@@ -50,12 +50,12 @@ class Form(NamedTuple):
 
 
 def is_one(size: Dim) -> bool:
-    """Whether a size is certainly 1."""
+    """True if a size is certainly 1."""
     return dims_equal(size, 1) is True
 
 
 def aligned(shape: Sequence[Dim], groups: Sequence[Group]) -> tuple[Group, ...]:
-    """What axes of the sizes ``shape`` are, which broadcast to ``groups``; of their own where that is not certain."""
+    """The axes of the sizes ``shape``, which broadcast to ``groups``; of their own where that is not certain."""
 
     def one(size: Dim, group: Group) -> Group:
         if is_one(size):
@@ -210,7 +210,7 @@ def size_of(group: Iterable[Axis]) -> Dim:
 
 
 def _steps(made: Expr, source: Expr) -> int:
-    """How many calls ``made`` is, that `Axes.arranged` made of ``source``."""
+    """The number of calls that ``made`` is, which `Axes.arranged` made of ``source``."""
     count = 0
     while made is not source:
         assert isinstance(made, Call)
@@ -291,12 +291,12 @@ class Layout(NamedTuple):
         return edits
 
     def _is_near(self, attended: Form, form: Form) -> bool:
-        """Whether ``form`` is ``attended`` but for a reshape."""
+        """True if ``form`` is ``attended`` but for a reshape."""
         own, other = ([axis for group in one.groups for axis in self.axes.atoms(group)] for one in (attended, form))
         return own == other
 
     def _onward(self, user: Var, groups: Sequence[Group], bindings: Bindings) -> tuple[Group, ...] | None:
-        """What the axes of ``user`` are, if it is a permutation or a reshape of a value of the axes ``groups``."""
+        """The axes of ``user``, if it is a permutation or a reshape of a value of the axes ``groups``."""
         found = matched(_permuted | _reshaped, user, bindings)
         if found is None:
             return None

@@ -1,4 +1,4 @@
-"""What the steps around a product of queries and keys are together: one scale, one bias, a causal mask.
+"""The sum of the steps around a product of queries and keys: one scale, one bias, a causal mask.
 
 A mask that may hide all keys from a query is in doubt, since a written-out softmax gives NaN there and ``nn.attention``
 zeros; `FiniteValues` says which masks certainly do not.

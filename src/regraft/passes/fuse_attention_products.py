@@ -31,7 +31,7 @@ _first, _second = wildcard(), wildcard()
 _matmul = is_op("relax.matmul")(_first, _second)
 _einsum = is_op("relax.einsum")(is_tuple([_first, _second]))
 ANY_PRODUCT = _matmul | _einsum
-"""What scores may be made by."""
+"""The products that may make scores."""
 
 
 def _operand(value: Expr, groups: Sequence[Group]) -> Form:

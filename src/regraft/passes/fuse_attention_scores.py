@@ -201,6 +201,6 @@ def _prim_number(expr: Expr) -> float | None:
 
 
 def _is_precise_enough(narrow: Expr, wide: Expr) -> bool:
-    """Whether the dtype of ``narrow`` is that of ``wide``, or half precision where that is float32."""
+    """True if the dtype of ``narrow`` is that of ``wide``, or half precision where that is float32."""
     before, after = dtype_of(narrow), dtype_of(wide)
     return before is not None and (before == after or (before in HALF and after == "float32"))

@@ -1,4 +1,4 @@
-"""What recognizers read off a value: a match, its shape and dtype, one number, a factor."""
+"""Facts that recognizers read off a value: a match, its shape and dtype, one number, a factor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def dtype_of(tensor: Expr) -> str | None:
 
 
 def same_sizes(ours: Sequence[Dim], theirs: Sequence[Dim]) -> bool:
-    """Whether the sizes are certainly the same."""
+    """True if the sizes are certainly the same."""
     return len(ours) == len(theirs) and all(dims_equal(a, b) is True for a, b in zip(ours, theirs, strict=True))
 
 

@@ -22,7 +22,7 @@ GRAPH: Final = "graph"
 CAPTURED: Final = "captured"
 """The attribute of a call with the names under which bodies read the last operands, where there are such."""
 STANDARD_DOMAIN: Final = "ai.onnx"
-"""What ONNX's own domain is called in the names of foreign operators."""
+"""The name of ONNX's own domain in the names of foreign operators."""
 
 _READ: Final = frozenset(
     {

@@ -67,7 +67,7 @@ def source_of(
     outputs: Sequence[Expr | None],
     bindings: Iterable[Binding],
 ) -> SourceNode | None:
-    """What to remember of a node; None where its steps cannot be told from those of others.
+    """The record of a node; None where its steps cannot be told from those of others.
 
     ``bindings`` are those that were made while it was read, among which may be some that later nodes share.
     """
@@ -228,7 +228,7 @@ class _Match:
         self.steps: set[Var] = set()
 
     def equates(self, then: Expr, now: Expr) -> bool:
-        """Whether ``now`` is what ``then`` was, but for the operands of the node."""
+        """True if ``now`` is what ``then`` was, but for the operands of the node."""
         pending = [(then, now)]
         while pending:
             mine, theirs = pending.pop()
@@ -267,7 +267,7 @@ class _Match:
         return step.value, binding.value
 
     def operands(self) -> tuple[Expr | None, ...]:
-        """What the inputs of the node are now."""
+        """The inputs of the node as they are now."""
         known = self._known
         return tuple([None if operand is None else known.get(id(operand), operand) for operand in self._source.inputs])
 
@@ -305,7 +305,7 @@ def _is_same_constant(then: Constant, now: Constant) -> bool:
 
 
 def _may_replace(then: Expr, now: Expr) -> bool:
-    """Whether an operand may be another now. Integers may have been read for their numbers: axes, sizes, counts."""
+    """True if an operand may be another now. Integers may have been read for their numbers: axes, sizes, counts."""
     if not _fits(now.ty, then.ty):
         return False
     if not isinstance(then, Constant) or not is_integer(then.data.dtype) or then.data.size > _MOST_COMPARED:
@@ -314,7 +314,7 @@ def _may_replace(then: Expr, now: Expr) -> bool:
 
 
 def _fits(now: Type, then: Type) -> bool:
-    """Whether an operand of type ``now`` may stand where one of type ``then`` was read."""
+    """True if an operand of type ``now`` may stand where one of type ``then`` was read."""
     if not isinstance(now, TensorType) or not isinstance(then, TensorType):
         return now == then
     if now.dtype != then.dtype or now.ndim != then.ndim:

@@ -29,7 +29,7 @@ _GRAPH: Final = onnx.ModelProto.GRAPH_FIELD_NUMBER
 _INITIALIZER: Final = onnx.GraphProto.INITIALIZER_FIELD_NUMBER
 _RAW_DATA: Final = onnx.TensorProto.RAW_DATA_FIELD_NUMBER
 _VARINT, _EIGHT_BYTES, _LENGTH, _FOUR_BYTES = 0, 1, 2, 5
-"""How the content of a field is written, as its tag says."""
+"""The encoding of the content of a field, as its tag says."""
 
 
 class _Field(NamedTuple):
@@ -156,7 +156,7 @@ def write_model(model: ir.Model, path: Path) -> None:
 
 
 def _heading(value: ir.Value) -> bytes:
-    """What stands before the bytes of an initializer."""
+    """The header before the bytes of an initializer."""
     tensor = value.const_value
     assert tensor is not None
     facts = onnx.TensorProto(name=value.name, data_type=int(tensor.dtype), dims=tensor.shape.numpy())
@@ -169,7 +169,7 @@ def _nested(number: int, content: bytes) -> bytes:
 
 
 def _nesting(number: int, size: int) -> bytes:
-    """What stands before the ``size`` bytes of such a field."""
+    """The header before the ``size`` bytes of such a field."""
     return _varint_bytes(number << 3 | _LENGTH) + _varint_bytes(size)
 
 

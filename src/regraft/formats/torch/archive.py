@@ -1,4 +1,4 @@
-"""What a ``.pt2`` file would make PyTorch do besides reading numbers, found before PyTorch reads it.
+"""The inspection of a ``.pt2`` file for what PyTorch would do besides reading numbers, found before PyTorch reads it.
 
 PyTorch unpickles what an archive holds, evaluates the texts of sizes as Python, and calls whatever functions of its
 own the nodes name. A program that was exported needs little of that: its tensors are plain bytes, its sizes arithmetic,
@@ -24,7 +24,7 @@ _FUNCTIONS: Final = dict.fromkeys(("abs", "ceiling", "cos", "exp", "floor", "log
 """Of the functions in the text of a size those that begin with a small letter; the others are SymPy's classes."""
 
 _RESOLVED: Final = ("torch", "_operator", "math")
-"""What the target of a node begins with for PyTorch to look for a function of that name."""
+"""The prefix of a node's target by which PyTorch looks for a function of that name."""
 _OPERATOR: Final = re.compile(
     r"torch\.ops\.(?!load_library)\w+\.\w+(\.\w+)?|_operator\.\w+|math\.\w+|#.*"
     r"|torch\.(_?sym_\w+|_check\w*|amp\.\w+\.\w+|_C\._set_grad_enabled|autograd\.grad_mode\.\w+"
@@ -38,7 +38,7 @@ _FORCE: Final = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 def code_in(path: Path) -> str | None:
-    """What in an archive would be run as code when it is loaded; None if nothing. Cost: reading its texts.
+    """The part of an archive that would be run as code when it is loaded; None if nothing. Cost: reading its texts.
 
     Raises what `zipfile` and `json` raise for a file that is damaged.
     """
@@ -77,7 +77,7 @@ def _is_operator(target: str) -> bool:
 
 
 def _is_arithmetic(text: str) -> bool:
-    """Whether the text of a size computes with sizes and numbers and does nothing else."""
+    """True if the text of a size computes with sizes and numbers and does nothing else."""
     text = _NAME.sub("0", text)
     if not _ARITHMETIC.fullmatch(text) or "__" in text or _ATTRIBUTE.search(text):
         return False

@@ -64,13 +64,13 @@ def _named_side(values: Mapping[str, Any], index: int) -> dict[str, Any]:
 
 
 def is_complex(value: Any) -> bool:
-    """Whether a (fake) tensor, or one of several, holds complex numbers."""
+    """True if a (fake) tensor, or one of several, holds complex numbers."""
     if isinstance(value, list | tuple):
         return any(is_complex(item) for item in cast("Sequence[Any]", value))
     return isinstance(value, torch.Tensor) and value.is_complex()
 
 
 def is_complex_call(node: torch.fx.Node) -> bool:
-    """Whether an operator has complex operands or results."""
+    """True if an operator has complex operands or results."""
     operands: Iterable[torch.fx.Node] = node.all_input_nodes
     return is_complex(node.meta.get("val")) or any(is_complex(operand.meta.get("val")) for operand in operands)

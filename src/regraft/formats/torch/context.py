@@ -1,4 +1,4 @@
-"""What the handlers of ATen operators work with: the operator at hand, what PyTorch says of its result, and helpers.
+"""The surroundings of handlers of ATen operators: the operator at hand, what PyTorch says of its result, and helpers.
 
 A handler is a function ``handler(context, *args, **kwargs)`` that takes an operator's arguments under the names of its
 ATen schema, with tensors as expressions and sizes as dims, and gives the expression that the result becomes (a tuple
@@ -68,7 +68,7 @@ class Context:
     # --- what PyTorch says of the result
 
     def results(self) -> tuple[Any, ...]:
-        """What stands for the results of the call: fake tensors, which know shape and dtype."""
+        """The stand-ins for the results of the call: fake tensors, which know shape and dtype."""
         value: Any = self.node.meta.get("val")
         return tuple(cast_to("Sequence[Any]", value)) if isinstance(value, list | tuple) else (value,)
 
@@ -82,11 +82,11 @@ class Context:
         return PARTS.get(name, name)
 
     def uses(self, index: int) -> bool:
-        """Whether the model uses one of several results."""
+        """True if the model uses one of several results."""
         return any(user.args[1] == index and user.users for user in self.node.users)
 
     def is_contiguous(self, index: int) -> bool:
-        """Whether the tensor that is argument ``index`` lies in memory row by row."""
+        """True if the tensor that is argument ``index`` lies in memory row by row."""
         operand = self.node.args[index]
         return isinstance(operand, torch.fx.Node) and bool(operand.meta["val"].is_contiguous())
 

@@ -24,7 +24,7 @@ class Conversion:
 
     __slots__ = ("block_builder", "env", "_value")
     env: Mapping[torch.fx.Node, Any]
-    """What each node became: an expression, a size, or a plain Python value."""
+    """The value that each node became: an expression, a size, or a plain Python value."""
     block_builder: BlockBuilder
     """The builder that the program is written with."""
 
@@ -34,7 +34,7 @@ class Conversion:
         self._value: Final = value
 
     def retrieve_args(self, node: torch.fx.Node) -> list[Any]:
-        """What the positional arguments of ``node`` became."""
+        """The values that the positional arguments of ``node`` became."""
         return [self._value(argument) for argument in node.args]
 
     @staticmethod

@@ -68,7 +68,7 @@ def step_of(model: Any, past: int = _PAST) -> tuple[torch.nn.Module, tuple[torch
 
 
 def _keeps_rows(layer: Any) -> bool:
-    """Whether the layer of a cache holds a key and a value for each token."""
+    """True if the layer of a cache holds a key and a value for each token."""
     kept = [getattr(layer, name, None) for name in ("keys", "values")]
     return all(isinstance(one, torch.Tensor) and one.ndim == 4 for one in kept)
 

@@ -26,7 +26,7 @@ class Expansion(NamedTuple):
 
 
 def expansion(node: torch.fx.Node) -> Expansion | None:
-    """What PyTorch takes the call of ``node`` apart into; None where it does not.
+    """The program that PyTorch takes the call of ``node`` apart into; None where it does not.
 
     Raises `Unsupported` where it would fix a symbolic size.
     """
@@ -131,7 +131,7 @@ def _rule(operator: Any) -> Callable[..., Any] | None:
 
 
 def _rule_of_library(operator: Any) -> Callable[..., Any] | None:
-    """What an operator beside ATen is made of: PyTorch's functions for PT2E, or what the library registered so."""
+    """The parts of an operator beside ATen: PyTorch's functions for PT2E, or what the library registered so."""
     if getattr(operator, "namespace", "aten") == _QUANTIZED:
         from torch.ao.quantization.fx import _decomposed
 

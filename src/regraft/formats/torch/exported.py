@@ -21,7 +21,7 @@ from .quiet import quiet
 
 _REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 _PART_OF_SUBCLASS: Final = "export.access_subclass_inner_tensor.default"
-"""What takes a plain tensor out of one of several, such as torchao's quantized weights."""
+"""The operators that take a plain tensor out of one of several, such as torchao's quantized weights."""
 IGNORED: Final = dict.fromkeys(
     (
         "aten._assert_async.msg",
@@ -132,7 +132,7 @@ def state_tensor(program: ExportedProgram, spec: InputSpec) -> torch.Tensor:
 
 
 def memory_of(tensor: torch.Tensor) -> tuple[object, ...]:
-    """What two names of one tensor share."""
+    """The identity that two names of one tensor share."""
     if not tensor.numel() or tensor.device.type == "meta" or tensor.layout is not torch.strided:
         return (id(tensor),)
     return (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
@@ -148,5 +148,5 @@ def _has_effect(node: torch.fx.Node) -> bool:
 
 
 def is_operator(target: Any) -> bool:
-    """Whether what a node calls is one of PyTorch's operators, rather than Python's or a region."""
+    """True if what a node calls is one of PyTorch's operators, rather than Python's or a region."""
     return hasattr(target, "_schema") and hasattr(target, "overloadpacket")

@@ -307,7 +307,7 @@ class _Importer:
             raise ConvertError(f"{name} cannot be converted, at {place_of(node)}: {error}") from error
 
     def _read(self, node: torch.fx.Node) -> Any:
-        """What the call of an operator gives; the variables that are made for it remember the call."""
+        """The result of the call of an operator; the variables that are made for it remember the call."""
         if self._within is not None:
             return self._bound(node, self._result(node))
         args, kwargs = [self.value(arg) for arg in node.args], {k: self.value(v) for k, v in node.kwargs.items()}
@@ -323,7 +323,7 @@ class _Importer:
         return value
 
     def _result(self, node: torch.fx.Node) -> Any:
-        """What the handler of an operator makes of a call; for one without, what PyTorch takes it apart into."""
+        """The result of the handler of an operator for a call; for one without, what PyTorch takes it apart into."""
         given = converter_of(node, self._converters)
         if given is not None:
             return given(node, Conversion(self._values, self.builder, self.value))
@@ -374,7 +374,7 @@ class _Importer:
         return cast(torch.fx.GraphModule, around.get_submodule(str(node.target)))
 
     def inlined(self, graph: torch.fx.Graph, operands: Sequence[Any]) -> Any:
-        """What a graph gives for operands."""
+        """The results of a graph for operands."""
         nodes = list(graph.nodes)
         self._values.update(zip([node for node in nodes if node.op == "placeholder"], operands, strict=True))
         self._nodes(graph)
@@ -417,7 +417,7 @@ class _Importer:
             return self._stand_in(node)
 
     def _number(self, node: torch.fx.Node) -> Any:
-        """What a node gives that computes with sizes, or with integers that a loop carries."""
+        """The result of a node that computes with sizes, or with integers that a loop carries."""
         if _is_of_sizes(node):
             return None
         operands = [self.value(arg) for arg in node.args]
@@ -426,7 +426,7 @@ class _Importer:
         return self.builder.emit(computed_with_tensors(node.target, operands), node.name)
 
     def _size(self, node: torch.fx.Node) -> Any:
-        """What a node that computes with sizes gives."""
+        """The result of a node that computes with sizes."""
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt):
             try:
@@ -437,7 +437,7 @@ class _Importer:
         return value
 
     def value(self, argument: Any) -> Any:
-        """What an argument of a node became."""
+        """The value that an argument of a node became."""
         if isinstance(argument, torch.fx.Node):
             value = self._values.get(argument)
             if value is None and _is_of_sizes(argument):
@@ -569,12 +569,12 @@ def _narrowed(node: torch.fx.Node, value: Any) -> Any:
 
 
 def _is_of_sizes(node: torch.fx.Node) -> bool:
-    """Whether a node gives a fraction or a truth value that is made of symbolic sizes: no dim can say it."""
+    """True if a node gives a fraction or a truth value that is made of symbolic sizes: no dim can say it."""
     return isinstance(node.meta.get("val"), torch.SymFloat | torch.SymBool)
 
 
 def _is_size(node: torch.fx.Node) -> bool:
-    """Whether a node computes with sizes only, so that PyTorch's own symbols say what it gives."""
+    """True if a node computes with sizes only, so that PyTorch's own symbols say what it gives."""
     if is_operator(node.target):
         return False
     value = node.meta.get("val")

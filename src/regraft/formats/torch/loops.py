@@ -58,11 +58,11 @@ class Reading(Protocol):
 
     @property
     def builder(self) -> BlockBuilder:
-        """What bindings are emitted to."""
+        """The receiver of bindings."""
         ...
 
     def value(self, argument: Any) -> Any:
-        """What an argument of a node became."""
+        """The value that an argument of a node became."""
         ...
 
     def submodule(self, node: Any) -> torch.fx.GraphModule:
@@ -70,27 +70,27 @@ class Reading(Protocol):
         ...
 
     def inlined(self, graph: torch.fx.Graph, operands: Sequence[Any]) -> Any:
-        """What a graph gives for operands."""
+        """The results of a graph for operands."""
         ...
 
 
 def is_loop(node: torch.fx.Node) -> bool:
-    """Whether a node is a loop of PyTorch."""
+    """True if a node is a loop of PyTorch."""
     return node.target in _READERS
 
 
 def read_loop(reading: Reading, node: torch.fx.Node) -> tuple[Expr, ...]:
-    """What a loop gives. Raises `Unsupported` for one that carries what is no tensor or integer."""
+    """The results of a loop. Raises `Unsupported` for one that carries what is no tensor or integer."""
     return _READERS[node.target](reading, node)
 
 
 def computes_with_tensors(values: Sequence[Any]) -> bool:
-    """Whether integers of PyTorch are tensors here: those that a loop carries."""
+    """True if integers of PyTorch are tensors here: those that a loop carries."""
     return any(isinstance(value, Expr) for value in values)
 
 
 def computed_with_tensors(target: Any, values: Sequence[Any]) -> Expr:
-    """What Python's operator ``target`` gives of numbers that are tensors, or sizes; fractions are float64."""
+    """The result of Python's operator ``target`` on numbers that are tensors, or sizes; fractions are float64."""
     compute = _ARITHMETIC.get(target)
     if compute is None:
         raise Unsupported(f"{getattr(target, '__name__', target)} of a number that a tensor or a size gives")
@@ -182,7 +182,7 @@ def _truth(value: Any) -> Expr:
 
 
 def _tensors(reading: Reading, given: Any) -> list[Expr]:
-    """What a graph gives, as operands: several values, or the only one."""
+    """The results of a graph, as operands: several values, or the only one."""
     values = cast("Sequence[Any]", given) if isinstance(given, tuple | list) else [given]
     return [reading.builder.normalize_argument(as_tensor(value)) for value in values]
 
@@ -195,7 +195,7 @@ def _looped(
     step: Callable[[Sequence[Var]], list[Expr]],
     condition: Expr | None = None,
 ) -> tuple[Expr, ...]:
-    """What a loop gives whose body ``step`` writes, for the carried values and the slices."""
+    """The results of a loop whose body ``step`` writes, for the carried values and the slices."""
     builder = reading.builder
     names = [f"{node.name}_carried{place}" for place in range(len(starts))]
     slices = [Var(builder.get_unique_name(f"{node.name}_row"), _slice_of(x)) for x in scanned]

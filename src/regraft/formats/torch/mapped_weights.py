@@ -98,7 +98,7 @@ def without_weights(path: Path) -> WithoutWeights | None:
 
 
 def _is_plain(entry: Mapping[str, Any]) -> bool:
-    """Whether a weight is elements in memory of the CPU, and not pickled."""
+    """True if a weight is elements in memory of the CPU, and not pickled."""
     return not entry["use_pickle"] and entry["tensor_meta"]["device"]["type"] == "cpu"
 
 

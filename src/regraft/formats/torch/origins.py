@@ -8,7 +8,7 @@ from typing import Any, Final
 from ...ir.origin import Origin
 
 _REPEATED: Final = re.compile(r"@\d+")
-"""What PyTorch adds to the path of a module that is called again."""
+"""The mark that PyTorch adds to the path of a module that is called again."""
 
 
 def module_path(node: Any) -> str:

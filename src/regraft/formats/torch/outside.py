@@ -20,12 +20,12 @@ _PYTORCH: Final = frozenset({"aten", "prim", "prims", "quantized", "inductor", "
 
 
 def is_outside(target: Any) -> bool:
-    """Whether a node's target is an operator that some library other than PyTorch has registered."""
+    """True if a node's target is an operator that some library other than PyTorch has registered."""
     return isinstance(target, torch._ops.OpOverload) and target.namespace not in _PYTORCH  # pyright: ignore[reportPrivateUsage]
 
 
 def can_be_carried(target: Any) -> bool:
-    """Whether a node's target is an operator of PyTorch's own whose calls may stand in a program as they are.
+    """True if a node's target is an operator of PyTorch's own whose calls may stand in a program as they are.
 
     Random numbers may not: a program gives the same whenever it runs.
     """
@@ -95,7 +95,7 @@ def _attribute(name: str, value: Any) -> Any:
 
 
 def torch_operator(op: Op) -> Callable[..., Any] | None:
-    """What PyTorch has registered under the name that ``op`` gives, as the text of a program calls it."""
+    """PyTorch's operator that is registered under the name that ``op`` gives, as the text of a program calls it."""
     if op.torch is None:
         return None
     namespace, _, rest = op.torch.partition("::")

@@ -1,4 +1,4 @@
-"""How a program from PyTorch is called: the nesting of its inputs and outputs, and the names of its tensors.
+"""The signature of a program from PyTorch: the nesting of its inputs and outputs, and the names of its tensors.
 
 The facts travel as one attribute of the function, a JSON text, so they survive rewriting and the written form;
 `Signature` reads and writes it.
@@ -173,7 +173,7 @@ def _as_tuples(value: Any) -> Any:
 
 
 def _counts(spec: pytree.TreeSpec | None, leaves: int) -> tuple[int, tuple[str, ...]]:
-    """How many arguments a call gives in order, and the names of those that it gives by name."""
+    """The number of arguments that a call gives in order, and the names of those that it gives by name."""
     if spec is None:
         return leaves, ()
     in_order, by_name = spec.children()

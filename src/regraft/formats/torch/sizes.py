@@ -53,7 +53,7 @@ _MEANINGS: Final[dict[str, Callable[[Sequence[Dim]], Dim]]] = {
     "Min": _fold(dim_min),
     "Identity": lambda operands: operands[0],
 }
-"""What each SymPy function of sizes means; divisions and remainders round down, as in Python."""
+"""The meaning of each SymPy function of sizes; divisions and remainders round down, as in Python."""
 
 
 class SizeTable:

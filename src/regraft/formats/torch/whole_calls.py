@@ -19,7 +19,7 @@ _OPEN: Final = frozenset(
         *("nn.conv1d", "nn.conv2d", "nn.conv3d"),
     )
 )
-"""What `linear`, convolutions, attention and the like are read as, on which the passes of a level work. An operator of
+"""The forms of `linear`, convolutions, attention and the like on which the passes of a level work. An operator of
 several bindings is kept whole where it has others, or more than `_MOST_STEPS`.
 """
 

@@ -124,7 +124,7 @@ class _Decoder:
         return _Cache(past, found[_new], var) if is_known and isinstance(shape[3], int) else None
 
     def _window(self, var: Var, call: Call, keys: _Cache) -> int | None:
-        """How many keys each query sees, None for all up to its own; raises `PassError` for another mask."""
+        """The number of keys that each query sees, None for all up to its own; raises `PassError` for another mask."""
         past, count = shape_of(keys.past)[2], shape_of(call.args[0])[1]
         span = Span()
         if call.attrs.causal_mask == "BottomRight":
@@ -211,7 +211,7 @@ class _Turn(NamedTuple):
 
 
 class _Lengths:
-    """How many places there are, which a parameter says once the cache has room for more."""
+    """The number of places, which a parameter says once the cache has room for more."""
 
     def __init__(self, past: SymVar, count: Dim, batch: Dim) -> None:
         self.total: Final = Var(TOTAL, TensorType((), "int32"))

@@ -123,7 +123,7 @@ def _moved(index: Index | None, call: Call, *, only_unit_axes: bool) -> Index | 
 
 
 def visible_keys(bias: Expr, bindings: Mapping[Var, Expr]) -> Span | None:
-    """What a bias of attention leaves visible, where that follows from places; None if it does anything else."""
+    """The keys that a bias of attention leaves visible, where places decide that; None if it does anything else."""
     if uniform_of(bias, bindings) == 0:
         return Span()
     found = _call_of(bias, bindings)
@@ -153,7 +153,7 @@ def visible_keys(bias: Expr, bindings: Mapping[Var, Expr]) -> Span | None:
 
 
 def _lifts_the_lowest(call: Call, bindings: Mapping[Var, Expr]) -> bool:
-    """Whether ``where`` only puts one number that hides in the place of another, as files of ONNX have it."""
+    """True if ``where`` only puts one number that hides in the place of another, as files of ONNX have it."""
     compared, lifted = _call_of(call.args[0], bindings), number_of(resolve(bindings, call.args[1]))
     if compared is None or compared[0] != "relax.equal" or lifted is None or lifted > AS_GOOD_AS_INFINITE:
         return False

@@ -1,4 +1,4 @@
-"""How each operator of ONNX is read, by family; importing this fills `importing.IMPORTERS`."""
+"""The readers of operators of ONNX, by family; importing this fills `importing.IMPORTERS`."""
 
 from . import bits as bits
 from . import control_flow as control_flow

@@ -33,17 +33,17 @@ _LEARNING: Final = "ai.onnx.ml"
 
 
 def is_outside(node: ir.Node) -> bool:
-    """Whether a node is of an operator that ONNX does not define, or of an estimator, so that it is read as it is."""
+    """True if a node is of an operator that ONNX does not define, or of an estimator, so that it is read as it is."""
     return node.domain not in _OWN or (node.domain == _LEARNING and (_LEARNING, node.op_type) not in IMPORTERS)
 
 
 def has_declaration(node: ir.Node) -> bool:
-    """Whether an operator is declared that a node may be a call of."""
+    """True if an operator is declared that a node may be a call of."""
     return Op.of_onnx("" if node.domain == "ai.onnx" else node.domain, node.op_type) is not None
 
 
 def is_function(node: ir.Node) -> bool:
-    """Whether a node calls what its declaration says, and no runtime is said to have."""
+    """True if a node calls what its declaration says, and no runtime is said to have."""
     op = Op.of_onnx(node.domain, node.op_type) if is_outside(node) else None
     return op is not None and op.onnx is None
 
@@ -59,7 +59,7 @@ def read_outside(node: NodeImporter, is_pure: bool) -> tuple[Expr | None, ...]:
 
 
 def is_pure(node: ir.Node, said: frozenset[str]) -> bool:
-    """Whether a node of another domain has no effects: by its declaration, or as ``said`` of its domain or operator."""
+    """True if a node of another domain has no effects: by its declaration, or as ``said`` of its domain or operator."""
     op = Op.of_onnx(node.domain, node.op_type)
     if op is not None:
         return op.is_pure
@@ -114,7 +114,7 @@ def _is_asked(value: ir.Value) -> bool:
 
 
 def _asked(node: NodeImporter) -> int:
-    """How many results, from the first on, a node may give."""
+    """The number of results, from the first on, that a node may give."""
     return max((index + 1 for index, value in enumerate(node.node.outputs) if _is_asked(value)), default=0)
 
 

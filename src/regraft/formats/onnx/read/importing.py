@@ -1,4 +1,4 @@
-"""What the readers of single operators work with: a node's operands, attributes, and the sizes behind them.
+"""The surroundings of readers of single operators: a node's operands, attributes, and the sizes behind them.
 
 `IMPORTERS` is the table by domain and operator; `reads` enters a function into it. A reader gives an expression, or
 several, or `Sizes`: a small tensor of integers that is known, if only by the names of sizes.
@@ -75,7 +75,7 @@ class NodeImporter:
     # --- operands
 
     def has(self, index: int) -> bool:
-        """Whether operand ``index`` is given."""
+        """True if operand ``index`` is given."""
         return index < len(self.node.inputs) and self.node.inputs[index] is not None and bool(self._value(index).name)
 
     def _value(self, index: int) -> ir.Value:
@@ -142,7 +142,7 @@ class NodeImporter:
     # --- known contents
 
     def is_of_sizes(self) -> bool:
-        """Whether an operand is a tensor of sizes of which some are known by name only."""
+        """True if an operand is a tensor of sizes of which some are known by name only."""
         values = self.graph.values
         return any(isinstance(values.get(value.name or ""), Sizes) for value in self.node.inputs if value is not None)
 
@@ -262,7 +262,7 @@ class NodeImporter:
         return const(np.asarray(number), self.dtype(index))
 
     def by_function(self) -> tuple[Imported | None, ...]:
-        """What the node gives by the function that ONNX defines its operator by."""
+        """The results of the node by the function that ONNX defines its operator by."""
         return self.graph.by_function(self.node)
 
     def refuse(self, why: str) -> UnsupportedNodeError:

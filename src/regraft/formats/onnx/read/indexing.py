@@ -34,11 +34,11 @@ def _gather_nd(node: NodeImporter) -> Imported:
 
 
 _OF_TRUTHS = {"add": "max", "mul": "min", "max": "max", "min": "min"}
-"""How values that are true or false are folded: a sum is true where one is, a product where all are."""
+"""The folding of truth values: a sum is true where one is, a product where all are."""
 
 
 def _scattered(node: NodeImporter, scatter: Callable[[Expr, Expr, Expr, Any], Expr]) -> Imported:
-    """What ``scatter`` gives for data, indices, updates and reduction; truth values are folded as numbers."""
+    """The result of ``scatter`` for data, indices, updates and reduction; truth values are folded as numbers."""
     data, places, updates = (node.operand(index) for index in range(3))
     reduction = node.attr("reduction", "none")
     if reduction == "none":

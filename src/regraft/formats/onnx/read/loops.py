@@ -178,7 +178,7 @@ def _batched_scan(node: NodeImporter) -> tuple[Imported | None, ...]:
 
 
 def _scanned(node: NodeImporter, operands: Sequence[Expr], form: ScanForm) -> tuple[Imported, ...]:
-    """What a `Scan` over ``operands`` gives."""
+    """The results of a `Scan` over ``operands``."""
     lengths = _lengths(node, operands, form)
     known = next((length for length in lengths if isinstance(length, int)), None)
     if known is not None and known <= 1:

@@ -54,7 +54,7 @@ def _pool(node: NodeImporter) -> list[_Grams]:
 
 
 def _counted(node: NodeImporter, x: Expr, size: int, grams: _Grams, most_skipped: int) -> Expr:
-    """How often each n-gram occurs in each row of ``x``, elements that it skips allowed: (rows, n-grams)."""
+    """The count of each n-gram in each row of ``x``, elements that it skips allowed: (rows, n-grams)."""
     length = grams.rows.shape[1]
     total = node.emit(ops.zeros([node.shape()[0] if node.rank() == 2 else 1, len(grams.rows)], "float32"))
     for step in range(1, (most_skipped if length > 1 else 0) + 2):

@@ -101,14 +101,14 @@ def deserialized(
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong first; the errors around it show the whole model."""
+    """The first error; the errors around it show the whole model."""
     while error.__cause__ is not None:
         error = error.__cause__
     return str(error).strip().split("\n")[0][:_LONGEST_REASON] or type(error).__name__
 
 
 def _is_in_order(graph: ir.Graph) -> bool:
-    """Whether each node stands behind those that give its inputs, as the standard asks; runtimes take any order."""
+    """True if each node stands behind those that give its inputs, as the standard asks; runtimes take any order."""
     seen: set[ir.Node] = set()
     for node in graph:
         if not all(_is_in_order(body) for body in _bodies(node)):
@@ -125,7 +125,7 @@ def _bodies(node: ir.Node) -> list[ir.Graph]:
 
 
 def _values_used(node: ir.Node) -> Iterator[ir.Value | None]:
-    """What a node and the nodes of its bodies read."""
+    """The values that a node and the nodes of its bodies read."""
     yield from node.inputs
     for body in _bodies(node):
         for inner in body:

@@ -54,7 +54,7 @@ from .unreadable import first_name, place_of, unreadable, with_branches
 _WITH_BODIES: Final = ("If", "Loop", "Scan")
 """Nodes that are read as bodies of their own, which stand outside of dataflow blocks."""
 _MOST_STEPS: Final = 20_000
-"""What one node may be read as: a number in a small file could otherwise stand for any amount of work."""
+"""The most work of one node: a number in a small file could otherwise stand for any amount of work."""
 
 
 def from_onnx(
@@ -276,7 +276,7 @@ class GraphImporter:
         return self.builder.emit_output(expr, value.name or "")
 
     def hint_to_fix(self, size: Dim) -> str:
-        """How to fix a size as the model is read, for messages; nothing for sizes that no input has."""
+        """The advice to fix a size as the model is read, for messages; nothing for sizes that no input has."""
         label = next((label for label, known in self._dims.items() if known == size), None)
         return "" if label is None else f"; fix it, as in dims={{{label!r}: 1}}"
 
@@ -355,13 +355,13 @@ class GraphImporter:
         return whole.read_whole(node, error)
 
     def _is_vague(self, node: ir.Node) -> bool:
-        """Whether it may be for want of types that a node could not be read."""
+        """True if it may be for want of types that a node could not be read."""
         found = [self.values.get(value.name or "") for value in node.inputs if value is not None]
         tensors = [each.ty for each in found if each is not None and isinstance(each.ty, TensorType)]
         return self.carries and any(ty.dtype is None or ty.ndim < 0 for ty in tensors)
 
     def _first_reading(self, read: Read, node: NodeImporter) -> Imported | tuple[Imported | None, ...]:
-        """What ``read`` gives, or where it declines a node of another domain, the node as it is."""
+        """The result of ``read``, or where it declines a node of another domain, the node as it is."""
         try:
             return read(node)
         except UnsupportedNodeError:
@@ -373,7 +373,7 @@ class GraphImporter:
         return declared.read_outside(node, declared.is_pure(node.node, self._pure))
 
     def _has_effects(self, node: ir.Node) -> bool:
-        """Whether a node is of an operator that may have effects, as far as anybody has said."""
+        """True if a node is of an operator that may have effects, as far as anybody has said."""
         if self.carries and whole.is_random(node):
             return True
         if not declared.is_outside(node) or (node.domain, node.op_type) in IMPORTERS:
@@ -440,14 +440,14 @@ class GraphImporter:
         return self.builder.emit(expr, name)
 
     def imported(self, value: ir.Value) -> Imported:
-        """What a value became."""
+        """The expression or shape that a value became."""
         found = self.values.get(value.name or "")
         if found is None:
             raise ConvertError(f"the value {value.name!r} is used before anything gives it")
         return found
 
     def expression(self, value: ir.Value) -> Expr:
-        """What a value became, as an expression."""
+        """The expression that a value became."""
         found = self.imported(value)
         if isinstance(found, Sizes):
             tensor = self._tensors.get(found)
@@ -480,7 +480,7 @@ class GraphImporter:
 
     @contextmanager
     def inlining(self, graph: ir.Graph) -> Generator[None, None, None]:
-        """What `inline` reads of ``graph`` inside is forgotten at the end, but for what it gave."""
+        """All that `inline` reads of ``graph`` inside is forgotten at the end, but for its results."""
         outer, self.values = self.values, dict(self.values)
         self._constants(graph)
         try:
@@ -489,7 +489,7 @@ class GraphImporter:
             self.values = outer
 
     def inline(self, graph: ir.Graph, operands: Sequence[Imported]) -> tuple[Imported, ...]:
-        """What the nodes of a body give for ``operands``, read into the block that is open, within `inlining`."""
+        """The results of the nodes of a body for ``operands``, read into the block that is open, within `inlining`."""
         for formal, operand in zip(graph.inputs, operands, strict=True):
             self.values[formal.name or ""] = operand
         self._nodes(graph)
@@ -498,7 +498,7 @@ class GraphImporter:
     # --- operators that ONNX defines by others
 
     def by_function(self, node: ir.Node) -> tuple[Imported | None, ...]:
-        """What a node gives by the function that ONNX defines its operator by."""
+        """The results of a node by the function that ONNX defines its operator by."""
         found = function_body(node, self.opset_imports, self.input_types(node))
         if found is None:
             reason = REFUSED.get(("" if node.domain in STANDARD else node.domain, node.op_type))
@@ -535,12 +535,12 @@ _NO_NAMES: Final = frozenset({"none", "null", "nan", "unk", "unknown", "undefine
 
 
 def is_size_name(text: str) -> bool:
-    """Whether what a file calls a size is a name, by which sizes that have it are one; ONNX Runtime asks for none."""
+    """True if what a file calls a size is a name, by which sizes that have it are one; ONNX Runtime asks for none."""
     return any(letter.isalpha() for letter in text) and text.strip().lower() not in _NO_NAMES
 
 
 def _constant_for(port: ir.Value, array: np.ndarray) -> Constant:
-    """What a person gave for an input, in the dtype that the input has. Raises `ConvertError` where it has no room."""
+    """The array that a person gave for an input, in its dtype. Raises `ConvertError` where that has no room."""
     if port.dtype is None:
         return const(array)
     dtype = from_onnx_dtype(port.dtype, f"input {port.name}")

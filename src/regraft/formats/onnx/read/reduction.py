@@ -59,7 +59,7 @@ def _reduce(node: NodeImporter) -> Imported:
 
 
 def _is_over_tensor(node: NodeImporter) -> bool:
-    """Whether the axes are a tensor that is computed at run time, and are not none at all."""
+    """True if the axes are a tensor that is computed at run time, and are not none at all."""
     return node.attr("axes") is None and node.has(1) and node.array(1) is None and node.ty(1).shape != (0,)
 
 

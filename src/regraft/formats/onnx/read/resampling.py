@@ -44,7 +44,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """How elements are mixed: "nearest" with a rounding, "linear", or "cubic" with Keys' ``alpha``.
+    """The way in which elements are mixed: "nearest" with a rounding, "linear", or "cubic" with Keys' ``alpha``.
 
     With ``antialias`` the filter is widened where an axis shrinks; with ``exclude`` elements beyond its ends have no
     weight, else its last ones are repeated.
@@ -99,7 +99,7 @@ COORDINATES: Final[dict[str, Callable[[Axis, int], Fraction]]] = {
     "tf_half_pixel_for_nn": _tf_half_pixel_for_nn,
     CROP: _crop,
 }
-"""How a place in the result becomes one in the axis."""
+"""The map from a place in the result to one in the axis."""
 
 _ROUNDINGS: Final[dict[str, Callable[[Fraction], int]]] = {
     "round_prefer_floor": lambda place: ceil(place - _HALF),

@@ -25,14 +25,14 @@ _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 
 @dataclass(slots=True)
 class _Target:
-    """What an operator asks for: the sizes of the result, and the factor of each axis where they do not tell it."""
+    """The request of an operator: the sizes of the result, and the factor of each axis where they do not tell it."""
 
     sizes: list[Dim]
     factors: dict[int, Fraction] = field(default_factory=dict[int, Fraction])
 
     @property
     def is_by_sizes(self) -> bool:
-        """Whether the factors are the ratios of sizes, so that the operators on images can be used."""
+        """True if the factors are the ratios of sizes, so that the operators on images can be used."""
         return not self.factors
 
 
@@ -65,7 +65,7 @@ def _resize(node: NodeImporter) -> Imported:
 
 
 def _by_factors(node: NodeImporter, axes: Sequence[int], index: int, coordinates: str, kind: Filter) -> Imported:
-    """What is resized by the factors for ``axes`` that operand ``index`` gives."""
+    """The result of resizing by the factors for ``axes`` that operand ``index`` gives."""
     factors = _factors(node, index)
     target = None if factors is None else _scaled(node, axes, factors)
     if target is not None and coordinates == "align_corners":
@@ -139,12 +139,12 @@ def _named_sizes(node: NodeImporter, axes: Sequence[int]) -> list[Dim]:
 
 
 def _is_known(node: NodeImporter, target: _Target) -> bool:
-    """Whether all sizes, before and after, are numbers."""
+    """True if all sizes, before and after, are numbers."""
     return all(isinstance(size, int) for size in (*node.shape(), *target.sizes))
 
 
 def _is_plain(target: _Target, coordinates: str, kind: Filter) -> bool:
-    """Whether the operators on images say the same."""
+    """True if the operators on images say the same."""
     plain = target.is_by_sizes and not kind.antialias and coordinates not in (CROP, "half_pixel_symmetric")
     return plain and not (kind.exclude and kind.mode == "linear")
 

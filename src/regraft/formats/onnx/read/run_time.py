@@ -47,7 +47,7 @@ def named_axes(node: NodeImporter, expr: Expr, axes: Sequence[int]) -> Expr:
 
 
 def count_of(node: NodeImporter, index: int) -> int:
-    """How many elements operand ``index``, of rank 1, has. Raises `UnsupportedNodeError` when it is not known."""
+    """The number of elements of operand ``index``, of rank 1. Raises `UnsupportedNodeError` when it is not known."""
     shape = node.ty(index).shape
     if shape is None or len(shape) > 1 or not all(isinstance(size, int) for size in shape):
         raise node.refuse(f"how many elements input {index} has is known at run time only")
@@ -231,7 +231,7 @@ def _pad_by_places(node: NodeImporter, mode: str) -> Expr:
 
 
 def _filled(node: NodeImporter, x: Expr, axis: int, width: Dim) -> Expr:
-    """What is put beside ``x`` along ``axis``: so many times the number to pad with."""
+    """The padding beside ``x`` along ``axis``: so many times the number to pad with."""
     ty = x.ty
     assert isinstance(ty, TensorType)
     assert ty.shape is not None
@@ -290,7 +290,7 @@ def unsqueeze(node: NodeImporter) -> Expr:
 
 
 def along_axis(node: NodeImporter, axis: Expr, function: Callable[[int], Expr]) -> Expr:
-    """What ``function`` gives for the one axis of operand 0 that a tensor names: of one type for all axes."""
+    """The result of ``function`` for the one axis of operand 0 that a tensor names: of one type for all axes."""
     rank = node.rank()
     place = _front(node, node.emit(ops.reshape(ops.astype(axis, "int64"), ShapeExpr(()))), rank)
     found = function(0)

@@ -22,7 +22,7 @@ Extreme = Literal["max", "min"]
 
 
 def extreme_identity(dtype: str, *, greatest: bool) -> float | int | bool:
-    """What the greatest, or the least, of no elements is: the least, or the greatest, that there is."""
+    """The greatest, or the least, of no elements: the least, or the greatest, that there is."""
     if is_bool(dtype):
         return not greatest
     if is_float(dtype):
@@ -32,7 +32,7 @@ def extreme_identity(dtype: str, *, greatest: bool) -> float | int | bool:
 
 
 class RunTimeReduction:
-    """How the operand 0 of a node is folded along the axes that its operand 1 gives."""
+    """The folding of operand 0 of a node along the axes that its operand 1 gives."""
 
     def __init__(self, node: NodeImporter, count: int, *, keepdims: bool) -> None:
         self._node: Final = node

@@ -64,7 +64,7 @@ def _mel(hertz: float) -> float:
 
 
 def mel_weights(bands: int, samples: int, rate: int, lowest: float, highest: float) -> np.ndarray:
-    """How much each of ``samples // 2 + 1`` frequencies (rows) counts in each mel band (columns).
+    """The weight of each of ``samples // 2 + 1`` frequencies (rows) in each mel band (columns).
 
     Bands are triangles over the frequencies, with their corners evenly spaced on the mel scale (O'Shaughnessy 1987)
     from ``lowest`` to ``highest``, in hertz, as ``MelWeightMatrix`` of ONNX spaces them: in ``bands + 2`` steps.

@@ -45,7 +45,7 @@ class _UndecidedError(Exception):
 
 
 def on_sizes(node: NodeImporter) -> tuple[Imported, ...] | None:
-    """What a node gives that computes on sizes; None where it has to be read as any other node.
+    """The result of a node that computes on sizes; None where it has to be read as any other node.
 
     Cost: linear in the operands, of which none has more than `MOST_SIZES` elements.
     """

@@ -44,12 +44,12 @@ class Sizes:
 
     @property
     def is_scalar(self) -> bool:
-        """Whether the rank is 0."""
+        """True if the rank is 0."""
         return not self.shape
 
     @property
     def is_known(self) -> bool:
-        """Whether no size variable is in it."""
+        """True if no size variable is in it."""
         return not any(isinstance(value, SymExpr) for value in self.values)
 
     @property

@@ -1,4 +1,4 @@
-"""Whether a model's message is sound: what is asked of it before anything is made of it.
+"""True if a model's message is sound: what is asked of it before anything is made of it.
 
 A message that parses may still say anything: constants whose bytes do not fit their shape, names that are no text,
 functions that call themselves, or each other twice, thirty deep. All of it is found here, so that the rest of the room

@@ -79,7 +79,7 @@ class _Forest:
 
 
 def _takes_first_side(node: NodeImporter, forest: _Forest, places: Expr, x: Expr) -> Expr:
-    """Whether each sample, in each tree at the node in ``places``, goes to the first side."""
+    """True if each sample, in each tree at the node in ``places``, goes to the first side."""
 
     def of(table: np.ndarray, dtype: str | None = None) -> Expr:
         return node.emit(ops.take(const(table, dtype), places, axis=0))

@@ -36,7 +36,7 @@ def unreadable(graph: ir.Graph, opset: int, imports: Mapping[str, int], carries:
 
 
 def _has_changed(node: ir.Node, opset: int) -> bool:
-    """Whether ONNX has defined a standard operator anew between ``opset`` and the oldest that is read as a whole."""
+    """True if ONNX has defined a standard operator anew between ``opset`` and the oldest that is read as a whole."""
     if opset >= OLDEST_OPSET:
         return False
     try:

@@ -49,7 +49,7 @@ def boolean(value: Imported) -> bool | None:
 
 
 def _stacked(node: NodeImporter, rows: Sequence[Imported], formal: ir.Value, axis: int = 0) -> Expr:
-    """What the steps gave, along a new axis; ``formal`` is the body's output, whose type tells the rest for none."""
+    """The results of the steps along a new axis; ``formal`` is the body's output, which tells the type of no steps."""
     if rows:
         exprs = [node.emit(as_expression(row)) for row in rows]
         return node.emit(ops.stack(exprs, axis=axis))
@@ -92,7 +92,7 @@ def _scalar(node: NodeImporter, condition: Imported) -> Expr:
 
 
 def loop_written_out(node: NodeImporter) -> tuple[Imported | None, ...]:
-    """What a `Loop` gives, its steps one after another."""
+    """The results of a `Loop`, its steps one after another."""
     body: ir.Graph = node.attr("body")
     limit = _most_steps(node)
     state = [node.imported(index) for index in range(2, len(node.node.inputs))]
@@ -132,7 +132,7 @@ def loop_written_out(node: NodeImporter) -> tuple[Imported | None, ...]:
 
 
 def scan_written_out(node: NodeImporter, operands: Sequence[Expr], form: ScanForm) -> tuple[Imported, ...]:
-    """What a `Scan` gives of ``operands``, its steps one after another."""
+    """The results of a `Scan` over ``operands``, its steps one after another."""
     count = len(form.axes)
     body, state, sequences = form.body, list[Imported](operands[:-count]), operands[-count:]
     formals = body.outputs[len(state) :]

@@ -26,7 +26,7 @@ _MOST_BYTES: Final = 1 << 22
 
 
 def can_be_whole(node: ir.Node, opset: int) -> bool:
-    """Whether ``node`` is one of ONNX's own domain that is valid, as of ``opset``."""
+    """True if ``node`` is one of ONNX's own domain that is valid, as of ``opset``."""
     if node.domain not in _STANDARD or not onnx.defs.has(node.op_type, max_inclusive_version=opset):
         return False
     context = onnx.checker.DEFAULT_CONTEXT.__class__()
@@ -41,7 +41,7 @@ def can_be_whole(node: ir.Node, opset: int) -> bool:
 
 
 def is_random(node: ir.Node) -> bool:
-    """Whether each run of a node, or of one in its bodies, gives other values: then it is not shared or left out."""
+    """True if each run of a node, or of one in its bodies, gives other values: then it is not shared or left out."""
     if node.domain in _STANDARD and (node.op_type == "Dropout" or "random" in REFUSED.get(("", node.op_type), "")):
         return True
     return any(is_random(inner) for body in _bodies(node) for inner in body)
@@ -87,7 +87,7 @@ def _attribute(attribute: ir.Attr) -> Any:
 
 
 def _captured(node: ir.Node) -> dict[str, ir.Value]:
-    """What the bodies of ``node`` read from around it, by name."""
+    """The values that the bodies of ``node`` read from around it, by name."""
     found: dict[str, ir.Value] = {}
     for body in _bodies(node):
         inside: set[ir.Value] = set()

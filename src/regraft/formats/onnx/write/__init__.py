@@ -1,4 +1,4 @@
-"""How each operator is written as ONNX, by family; importing this fills `lowering.LOWERINGS`."""
+"""The lowerings of operators to ONNX, by family; importing this fills `lowering.LOWERINGS`."""
 
 from . import bits as bits
 from . import create as create

@@ -52,7 +52,7 @@ def _lower_declared(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _may_be_defined(op: Op) -> bool:
-    """Whether a function may have the operator's name: what runtimes know by it, they do not look up in the file."""
+    """True if a function may have the operator's name: what runtimes know by it, they do not look up in the file."""
     return op.onnx is None or not widely_had(op.onnx)
 
 
@@ -92,7 +92,7 @@ def _stated(op: Op, call: Call) -> dict[str, Any]:
 
 
 def _inputs(lowering: Lowering, arg: Expr) -> Iterator[ir.Value | None]:
-    """What a node reads for an operand; an empty tuple is one that is left out."""
+    """The value that a node reads for an operand; an empty tuple is one that is left out."""
     if isinstance(arg.ty, TupleType):
         if not arg.ty.fields:
             yield None
@@ -138,7 +138,7 @@ def _as_function(lowering: Lowering, call: Call, op: Op) -> Lowered:
 
 
 def _is_for_others(lowering: Lowering, op: Op) -> bool:
-    """Whether the file is for whatever runtime has the operator that the declaration names."""
+    """True if the file is for whatever runtime has the operator that the declaration names."""
     return op.onnx is not None and lowering.outside.runtime_has is widely_had
 
 

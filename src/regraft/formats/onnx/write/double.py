@@ -131,7 +131,7 @@ def _erf_near(xp: ProgramNamespace, x: ProgramArray, size: ProgramArray) -> Prog
 
 
 def _erfc_far(xp: ProgramNamespace, size: ProgramArray) -> ProgramArray:
-    """What the error function lacks to 1 where ``size`` is 1 or more; some number elsewhere.
+    """The difference of the error function to 1 where ``size`` is 1 or more; some number elsewhere.
 
     The square is taken in two parts, of which the great one is exact, so that its exponential is.
     """

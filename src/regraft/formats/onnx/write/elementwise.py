@@ -167,7 +167,7 @@ def stem(call: Call) -> str:
 
 
 def _never(divisor: Expr, *values: int) -> bool:
-    """Whether ``divisor`` is a constant that holds none of ``values``."""
+    """True if ``divisor`` is a constant that holds none of ``values``."""
     return isinstance(divisor, Constant) and not np.isin(divisor.data.numpy(), values).any()
 
 

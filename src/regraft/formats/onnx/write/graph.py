@@ -342,7 +342,7 @@ class GraphWriter:
         return value
 
     def data_of(self, value: ir.Value) -> TensorData | None:
-        """What a constant was made from; None for a value that is not constant."""
+        """The source of a constant; None for a value that is not constant."""
         return self._data.get(value)
 
     # --- sizes: tensors of int64 with one element, from which shapes are joined
@@ -352,11 +352,11 @@ class GraphWriter:
         self._readers[variable] = read
 
     def knows_size(self, variable: SymVar) -> bool:
-        """Whether a value for ``variable`` can be had."""
+        """True if a value for ``variable`` can be had."""
         return variable in self._readers
 
     def has_size(self, variable: SymVar) -> bool:
-        """Whether the value of ``variable`` was needed before."""
+        """True if the value of ``variable`` was needed before."""
         return variable in self._sizes
 
     def size(self, dim: Dim) -> ir.Value:

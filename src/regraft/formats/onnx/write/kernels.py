@@ -128,7 +128,7 @@ KERNELS: Final[dict[str, frozenset[str]]] = {
 
 
 def has_kernel(op_type: str, dtype: str) -> bool:
-    """Whether ONNX Runtime computes ``op_type`` on ``dtype``, by converting half precision if need be."""
+    """True if ONNX Runtime computes ``op_type`` on ``dtype``, by converting half precision if need be."""
     types = KERNELS.get(op_type)
     return types is None or dtype in types or (dtype == "float16" and "float32" in types)
 

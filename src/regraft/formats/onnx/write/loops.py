@@ -68,7 +68,7 @@ def _stacks(lowering: Lowering, stacks: Sequence[ir.Value], types: LoopTypes) ->
 
 
 def _is_scan(lowering: Lowering, function: Function, parts: LoopParts, steps: Dim | None) -> bool:
-    """Whether a `Scan` says the same. ONNX Runtime's makes at least one step: a model that had none bears that."""
+    """True if a `Scan` says the same. ONNX Runtime's makes at least one step: a model that had none bears that."""
     if parts.condition is not None or parts.count is not None or function.params[0] in used_vars(function):
         return False
     if free_vars(function) and not lowering.outside.scans_capture:
@@ -176,7 +176,7 @@ class _Writing:
         lowering.define_sizes(param.ty, value)
 
     def _body(self, step: ir.Value, slices: Sequence[ir.Value]) -> list[ir.Value]:
-        """What the body gives, leaf by leaf."""
+        """The results of the body, leaf by leaf."""
         for param, value in zip(self._function.params[1 + len(self._carried) :], slices, strict=True):
             self._take(param, value)
         return flat(self._lowering.body(self._function.body))

@@ -94,7 +94,7 @@ def size_at(expr: Expr, axis: int) -> Dim | None:
 
 
 def nothing(_name: OnnxName) -> bool:
-    """What a runtime has that has no operators but the standard's."""
+    """The kernels of a runtime that has no operators but the standard's."""
     return False
 
 
@@ -103,12 +103,12 @@ _OF_RUNTIMES: Final = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
 
 
 def widely_had(name: OnnxName) -> bool:
-    """Whether a runtime that nobody names has an operator."""
+    """True if a runtime that nobody names has an operator."""
     return name.domain in _OF_RUNTIMES
 
 
 class Outside(NamedTuple):
-    """What becomes of calls of operators that are no part of the vocabulary.
+    """The lowering of calls of operators that are no part of the vocabulary.
 
     ``runtime_has`` says whether an operator that a declaration names can be run; others are functions of the model or,
     without ``with_functions``, spelled out where they are called, as calls of ``spelled_out`` always are.
@@ -140,13 +140,13 @@ class Lowering:
     """The functions that are defined inside, which only a loop has a use for."""
     graph: GraphWriter
     is_from_onnx: bool
-    """Whether the program was an ONNX model: what ONNX leaves open, such as the maximum of NaN, is open in it, too."""
+    """True if the program was an ONNX model: what ONNX leaves open, such as the maximum of NaN, is open in it, too."""
     module: IRModule
     values: dict[Var, Lowered]
     reshapes: dict[ir.Value, tuple[ir.Value, Sequence[Dim]]]
     """For each value that is another one in a new shape: that one, and its shape."""
     outside: Outside
-    """What becomes of operators that are no part of the vocabulary."""
+    """The lowering of operators that are no part of the vocabulary."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class Lowering:
     # --- operands
 
     def value(self, expr: Expr) -> Lowered:
-        """What a leaf became."""
+        """The value that a leaf became."""
         match expr:
             case Var():
                 found = self.values.get(expr)
@@ -272,7 +272,7 @@ class Lowering:
         raise ConvertError(f'a call of the {name} cannot be written as ONNX; the engine for target="numpy" runs it')
 
     def _written(self, lower: Lower, call: Call) -> Lowered | None:
-        """What ``lower`` writes; None where that takes an operator which the opset does not have."""
+        """The nodes that ``lower`` writes; None where that takes an operator which the opset does not have."""
         nodes = self.graph.nodes
         before = len(nodes)
         try:

@@ -1,4 +1,4 @@
-"""What a model says of itself beside its graph: who made it, in which versions, and what for."""
+"""The facts of a model beside its graph: who made it, in which versions, and what for."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ModelFacts(NamedTuple):
         )
 
     def as_pairs(self) -> tuple[tuple[str, Any], ...]:
-        """What stands under `FACTS`: the facts that are not those of a model without any."""
+        """The facts under `FACTS`: the facts that are not those of a model without any."""
         plain = ModelFacts()
         return tuple((name, value) for name, value in self._asdict().items() if value != getattr(plain, name))
 

@@ -26,12 +26,12 @@ from .manipulate import reshaped
 
 
 def _is_trailing(axes: Sequence[int], rank: int) -> bool:
-    """Whether ``axes`` are the last axes, in order."""
+    """True if ``axes`` are the last axes, in order."""
     return rank > 0 and [axis % rank for axis in axes] == list(range(rank - len(axes), rank)) and len(axes) > 0
 
 
 def _in_single(call: Call, op_type: str) -> bool:
-    """Whether ONNX Runtime computes ``op_type`` on the dtype of the call, in single precision or from half."""
+    """True if ONNX Runtime computes ``op_type`` on the dtype of the call, in single precision or from half."""
     dtype = operand_dtype(call)
     return is_float(dtype) and (dtype == "float32" or itemsize(dtype) == 2) and has_kernel(op_type, "float32")
 
@@ -70,7 +70,7 @@ def _rms_norm(lowering: Lowering, call: Call) -> Lowered | None:
 
 
 def _is_over_space(call: Call) -> bool:
-    """Whether the channels are on axis 1 and all later axes are normalized over."""
+    """True if the channels are on axis 1 and all later axes are normalized over."""
     rank = tensor_type(call.args[0]).ndim
     if rank < 3 or call.attrs["channel_axis"] % rank != 1:
         return False
@@ -208,7 +208,7 @@ _EXCHANGED = (0, 2, 1, 3)
 
 
 def _by_heads(value: ir.Value) -> ir.Value | None:
-    """What ``value``, of axes (batch, sequence, heads, size), is with heads first, if it is made from that."""
+    """The value with heads first that ``value``, of axes (batch, sequence, heads, size), is made from, if any."""
     producer = value.producer()
     if producer is None or producer.op_type != "Transpose" or producer.domain:
         return None

@@ -66,7 +66,7 @@ _ANEW: Final[Mapping[tuple[str, int], Callable[[ir.Node], bool]]] = {
 
 
 class _Version(NamedTuple):
-    """What one version of an operator takes."""
+    """The operands and attributes of one version of an operator."""
 
     since: int
     attributes: frozenset[str]
@@ -116,7 +116,7 @@ def _type_text(dtype: ir.DataType) -> str:
 
 
 def _takes(version: _Version, node: ir.Node) -> bool:
-    """Whether a version of the operator has the inputs, outputs and attributes of ``node``."""
+    """True if a version of the operator has the inputs, outputs and attributes of ``node``."""
     inputs, outputs = node.inputs, node.outputs
     if not version.attributes >= set(node.attributes) or not version.required <= set(node.attributes):
         return False

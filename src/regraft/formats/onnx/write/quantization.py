@@ -18,7 +18,7 @@ RUNTIME_DOMAIN: Final = "com.microsoft"
 """The domain of ONNX Runtime's own operators."""
 
 _SUMMED_IN_BYTES: Final = 4
-"""How ``MatMulNBits`` may compute: the other side in bytes too, the fastest, at an error below that of the weights."""
+"""The accuracy level of ``MatMulNBits``: the other side in bytes too, at an error below that of the weights."""
 
 _QUANTIZED = ("int8", "uint8", "int16", "uint16")
 
@@ -47,7 +47,7 @@ def _dequantize(lowering: Lowering, call: Call) -> Lowered | None:
 
 
 def _is_even(call: Call) -> bool:
-    """Whether scale and zero point are both scalars, or both of one element for each on the axis."""
+    """True if scale and zero point are both scalars, or both of one element for each on the axis."""
     data, scale, zero_point = (tensor_type(arg) for arg in call.args)
     if scale.ndim == zero_point.ndim == 0:
         return True

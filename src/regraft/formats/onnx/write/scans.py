@@ -57,7 +57,7 @@ def arrange_scan(graph: GraphWriter, scan: ir.Node, results: Collection[ir.Value
 
 
 def _step_before(graph: GraphWriter, value: ir.Value, axis: int) -> tuple[ir.Value | None, int, int] | None:
-    """What ``value``, scanned along ``axis``, is an arrangement of, with the axis there, and whether it is reversed."""
+    """The source of which ``value``, scanned along ``axis``, is an arrangement, the axis, whether reversed."""
     node = value.producer()
     if node is None or node.domain:
         return None
@@ -87,13 +87,13 @@ def _order(node: ir.Node) -> list[int] | None:
 
 
 def _keeps_rows(order: list[int], place: int) -> bool:
-    """Whether a transpose only moves the axis that ends up at ``place``."""
+    """True if a transpose only moves the axis that ends up at ``place``."""
     others = order[:place] + order[place + 1 :]
     return others == sorted(others)
 
 
 def _reverses(graph: GraphWriter, node: ir.Node, axis: int) -> bool:
-    """Whether a node turns its operand round along ``axis``."""
+    """True if a node turns its operand round along ``axis``."""
     if node.op_type != "Slice" or len(node.inputs) != 5:
         return False
     numbers: list[int] = []

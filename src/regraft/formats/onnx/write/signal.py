@@ -42,7 +42,7 @@ def _dft(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _is_rough(size: Dim | None, length: int | None) -> bool:
-    """Whether ONNX Runtime 1.31 transforms that many samples in single precision, as it does but for powers of 2."""
+    """True if ONNX Runtime 1.31 transforms that many samples in single precision, as it does but for powers of 2."""
     if not isinstance(size, int):
         return False
     samples = size if length is None else length

@@ -77,7 +77,7 @@ _WIDE_PADDING = 8
 
 
 def _is_faster_padded_apart(call: Call, letters: str) -> bool:
-    """Whether ONNX Runtime convolves faster where the padding is done before.
+    """True if ONNX Runtime convolves faster where the padding is done before.
 
     Its kernels for blocks of channels take windows that reach into the padding one by one. Where the data is one
     element wide, that is most of them (measured: 1.3 to 4.6 times the time); with much padding, up to 1.5 times.
@@ -292,7 +292,7 @@ _RESIZE_MODES = {"nearest_neighbor": "nearest", "linear": "linear", "cubic": "cu
 
 
 def _is_whole_nearest(call: Call) -> bool:
-    """Whether nearest neighbours repeat elements a whole number of times, which no rounding can disturb."""
+    """True if nearest neighbours repeat elements a whole number of times, which no rounding can disturb."""
     attrs, layout = call.attrs, call.attrs["layout"]
     size = call.args[1].ty
     if attrs["coordinate_transformation_mode"] != "asymmetric" or attrs["rounding_method"] not in ("", "floor"):

@@ -185,7 +185,7 @@ class _Tidying:
         _detach(node)
 
     def now(self, value: ir.Value) -> ir.Value:
-        """What stands for ``value`` in the end."""
+        """The value that stands for ``value`` in the end."""
         while value in self.replaced:
             value = self.replaced[value]
         return value
@@ -282,7 +282,7 @@ _ARRANGEMENTS: Final[dict[str, Callable[[GraphWriter, ir.Node, TensorData], tupl
 
 
 def _is_same(node: ir.Node, other: ir.Node, index: int) -> bool:
-    """Whether ``other`` does to its operand ``index`` just what ``node`` does to its first."""
+    """True if ``other`` does to its operand ``index`` just what ``node`` does to its first."""
     if node is other:
         return index == 0
     if (
@@ -315,7 +315,7 @@ _CHANNELS: Final = ("Conv", "ConvTranspose")
 
 
 def _is_for_channels(conv: ir.Node, shape: tuple[int, ...]) -> bool:
-    """Whether what has ``shape`` beside the result of ``conv`` is one number for each of its channels."""
+    """True if what has ``shape`` beside the result of ``conv`` is one number for each of its channels."""
     weight = conv.inputs[1]
     if weight is None or weight.shape is None or not weight.shape.is_static():
         return False
@@ -327,7 +327,7 @@ def _is_for_channels(conv: ir.Node, shape: tuple[int, ...]) -> bool:
 
 
 def _is_for_columns(product: ir.Node, shape: tuple[int, ...], dtype: str) -> bool:
-    """Whether ``product`` is one of two matrices, and what has ``shape`` one number for each of its columns."""
+    """True if ``product`` is one of two matrices, and what has ``shape`` one number for each of its columns."""
     if product.op_type != "MatMul" or dtype == "float16" or not has_kernel("Gemm", dtype):
         return False
     left, right = product.inputs

@@ -1,4 +1,4 @@
-"""How each ATen operator becomes expressions, by family. Importing this room fills the table of handlers."""
+"""The handlers of ATen operators, by family. Importing this room fills the table of handlers."""
 
 from . import activation as activation
 from . import attention as attention

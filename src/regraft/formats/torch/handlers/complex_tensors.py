@@ -241,7 +241,7 @@ def _transformed(context: Context, x: ComplexPair, axis: int, forward: bool) -> 
 
 
 def _scale(count: int, normalization: int) -> float:
-    """What PyTorch's numbers for a normalization stand for: nothing, 1/√n, 1/n."""
+    """The meaning of PyTorch's numbers for a normalization: nothing, 1/√n, 1/n."""
     return (1.0, 1 / math.sqrt(count), 1 / count)[normalization]
 
 

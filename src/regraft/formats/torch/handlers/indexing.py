@@ -12,7 +12,7 @@ from ....ir.types import TensorType
 from ..context import Context, axis_of, cast, converts, dtype_of, rank, shape_of
 
 _END: Final = 2**63 - 1
-"""How PyTorch writes a slice without an end."""
+"""PyTorch's end of a slice without one."""
 
 
 def _bounds(x: Expr, axis: int, start: Dim | None, end: Dim | None) -> tuple[Dim, Dim]:

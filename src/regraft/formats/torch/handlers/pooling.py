@@ -24,7 +24,7 @@ _ADAPTIVE: Final[list[Callable[..., Expr]]] = [
 
 
 def _spatial_axes(context: Context) -> int:
-    """How many axes a layer works along: the digit in its name."""
+    """The number of axes that a layer works along: the digit in its name."""
     return next(int(letter) for letter in context.operator() if letter.isdigit())
 
 

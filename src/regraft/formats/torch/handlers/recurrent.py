@@ -68,7 +68,7 @@ def _recurrent(
 def _layer(
     context: Context, cell: _Cell, x: Expr, params: Sequence[Sequence[Expr]], first: Sequence[Expr]
 ) -> tuple[Expr, list[Expr]]:
-    """What one layer gives at each step, both directions side by side, and its last states."""
+    """The results of one layer at each step, both directions side by side, and its last states."""
     weights = [_both([_ordered(context, of_way[place], cell.gates) for of_way in params]) for place in (0, 1)]
     bias: Expr = Tuple([])
     if len(params[0]) > 2:

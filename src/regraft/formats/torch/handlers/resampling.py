@@ -41,7 +41,7 @@ def _resized(
 
 
 def _are_ratios(before: Sequence[Dim], after: Sequence[Dim], scales: Sequence[float]) -> bool:
-    """Whether factors, which PyTorch uses as they are, are those by which the sizes grow."""
+    """True if factors, which PyTorch uses as they are, are those by which the sizes grow."""
     return all(
         want == have * scale if isinstance(have, int) else float(scale).is_integer() and want == have * int(scale)
         for have, want, scale in zip(before, after, scales, strict=False)

@@ -81,7 +81,7 @@ def _number(value: float, x: Expr) -> Expr:
 
 
 def _neutral(reduce: str, x: Expr) -> Expr:
-    """What a reduction starts from where nothing counts that was there before."""
+    """The start of a reduction where nothing counts that was there before."""
     if reduce == "prod":
         return _number(1, x)
     if reduce in ("amax", "amin"):
@@ -181,7 +181,7 @@ def _indexed_first(values: Expr, width: int, rest: int, before: int) -> Expr:
 # --- bags of embeddings
 
 _SUM, _MEAN, _MOST = 0, 1, 2
-"""How PyTorch numbers what becomes of a bag."""
+"""PyTorch's numbers for the modes of a bag."""
 
 
 @converts("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag", "embedding_bag.padding_idx")
