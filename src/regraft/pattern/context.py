@@ -38,6 +38,11 @@ class UseConstraint:
     index: int
     only: bool
 
+    def words(self) -> str:
+        """The constraint as a text, with ``{}`` for the two patterns."""
+        place = "" if self.index < 0 else f", as operand {self.index}"
+        return f"{{}} is used {'only ' if self.only else ''}by {{}}{place}"
+
 
 @final
 class PatternContext:
@@ -116,6 +121,13 @@ class PatternContext:
         tied.update(p for constraint in self.same_shapes for p in constraint.args)
         leaves = (WildcardPattern, ConstantPattern, ExprPattern, OpPattern, ScalarPattern, VarPattern)
         return [p for p in self.noted if p not in inner and (p in tied or not isinstance(p, leaves))]
+
+    def _repr_html_(self) -> str:
+        from .shown import html_of
+
+        ties = [(use.words(), (use.source, use.user)) for use in self.uses]
+        same = [(f"of one shape: {', '.join(['{}'] * len(one.args))}", one.args) for one in self.same_shapes]
+        return html_of(self.roots(), [*ties, *same])
 
     def match_dfb(self, dfb: BindingBlock) -> Matchings | None:
         """The first match in ``dfb``: from each pattern to its variable (a leaf, where no variable stands for it).

@@ -110,6 +110,11 @@ def describe(pattern: DFPattern) -> str:
     return texts[pattern]
 
 
+def text_with_parts(pattern: DFPattern, texts: Mapping[DFPattern, str]) -> str:
+    """`describe`, with ``texts`` in the places of the parts that it has one for."""
+    return _text(pattern, {**{part: describe(part) for part in pattern.children() if part not in texts}, **texts})
+
+
 def _text(pattern: DFPattern, texts: Mapping[DFPattern, str]) -> str:
     match pattern:
         case WildcardPattern():

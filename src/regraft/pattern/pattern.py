@@ -143,6 +143,11 @@ class DFPattern:
 
         return describe(self)
 
+    def _repr_html_(self) -> str:
+        from .shown import html_of
+
+        return html_of([self])
+
 
 def _check(pattern: object, where: str) -> DFPattern:
     if not isinstance(pattern, DFPattern):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import unified_diff
-from typing import Any
+from html import escape
+from typing import Any, Final
+
+_COLORS: Final = {"-": "color:#b34700", "+": "color:#006d50", "@": "color:#5b6472"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,10 @@ class Diff:
         return "\n".join(self.lines) or "the programs are the same"
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        lines = [f'<span style="{_COLORS.get(line[:1], "")}">{escape(line)}</span>' for line in str(self).splitlines()]
+        return f"<pre>{'<br>'.join(lines)}</pre>"
 
 
 def diff(before: Any, after: Any, context: int = 2) -> Diff:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
+from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
 from ..ir.module import IRModule
@@ -115,6 +116,9 @@ class Rule(PatternMatchingRewriter):
 
     def __repr__(self) -> str:
         return f"Rule({self.name!r})"
+
+    def _repr_html_(self) -> str:
+        return f"<div>rule {escape(repr(self.name))}</div>{self.pattern._repr_html_()}"  # pyright: ignore[reportPrivateUsage] - the name that notebooks ask for
 
 
 def _takes_a_third(rewriter: Callable[..., Any]) -> bool:
