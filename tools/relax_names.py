@@ -237,8 +237,8 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   `CategoricalCrossEntropyLoss` with `reduction="mean"` divides by the number of samples.
 - **Calls that no machine computes are refused.** `sort`, `argsort` and `topk` of a scalar, more elements of `topk` than
   there are, windows of a pool that fit nowhere, a branch on a tensor that is no boolean scalar, a `view` of more bytes
-  than there are. Floating operators (`softmax`, `attention`, the losses) refuse integers. `bucketize`, `outer` and
-  `matmul` take operands of one dtype, `prelu` a vector of slopes.
+  than there are. Floating operators (`softmax`, `attention`, the losses) refuse integers. `outer` and `matmul`
+  take operands of one dtype, `prelu` a vector of slopes.
 - **Constants keep their dtype.** `const` of a float64 array is float64; Relax makes float32 of it. Numbers and lists
   are what they are in Relax.
 - **Names are Python's where they hold nothing of the program.** A list of numbers, a size or an array of the scope

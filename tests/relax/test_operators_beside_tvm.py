@@ -17,7 +17,7 @@ STRICTER: Final = {
     **dict.fromkeys(BINARY, "shapes that never broadcast beside an unknown one; truth values beside numbers"),
     "argsort": "scalars cannot be sorted",
     "sort": "scalars cannot be sorted",
-    "bucketize": "operands of two dtypes",
+    "bucketize": "boundaries that are no vector, or have no order",
     "linear": "operands of two dtypes",
     "clip": _KINDS,
     "collapse_sum_like": _KINDS,

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...ir.dtypes import is_float
 from ...ir.expr import Expr
 from ...ir.op import Call, Reference, Trait, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, Type
 from ..row import primitive, published
-from ..rules import as_optional_int, common_dtype, require_ordered, tensor_operand
-from ..semantics import cast, sort_keys
+from ..rules import as_optional_int, require_ordered, tensor_operand
+from ..semantics import cast, dtype_name, sort_keys
 from .reduction import reduced_type, require_elements
 
 __all__ = ["argmax", "argmin", "bucketize"]
@@ -68,11 +69,21 @@ def _bucketize_type(call: Call) -> Type:
     require_ordered(call, 0)
     if require_ordered(call, 1).ndim not in (UNKNOWN_NDIM, 1):
         raise wrong_operand(call, 1, "a tensor of rank 1")
-    common_dtype(call)
     return tensor_operand(call, 0).with_dtype("int32" if call.attrs.out_int32 else "int64")
 
 
+def compared_dtype(values: str, boundaries: str) -> str | None:
+    """The dtype in which `bucketize` compares operands of two dtypes; None where they have one."""
+    if values == boundaries:
+        return None
+    wide = any(is_float(dtype) or dtype == "uint64" for dtype in (values, boundaries))
+    return "float64" if wide else "int64"
+
+
 def _bucketize(xp: Any, input_tensor: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:
+    common = compared_dtype(dtype_name(input_tensor.dtype), dtype_name(boundaries.dtype))
+    if common is not None:
+        input_tensor, boundaries = cast(xp, input_tensor, common), cast(xp, boundaries, common)
     values = xp.reshape(sort_keys(xp, input_tensor), (-1,))
     places = xp.searchsorted(sort_keys(xp, boundaries), values, side="right" if right else "left")
     return cast(xp, xp.reshape(places, input_tensor.shape), "int32" if out_int32 else "int64")
@@ -92,9 +103,9 @@ def bucketize(input_tensor: Expr, boundaries: Expr, out_int32: bool = False, rig
     """The number of the bucket between ``boundaries`` that each element falls into.
 
     Follows ``torch.bucketize``. That is how many boundaries are below the element, or, with ``right``, not
-    above it; NaN is above all. Operands: ``input_tensor``, real numbers; ``boundaries``, rank 1, of the same
-    dtype, in ascending order. Attributes: ``out_int32``, int32 for int64; ``right``. Result: the shape of
-    ``input_tensor``.
-    Raises `OpTypeError` for operands of other ranks or dtypes.
+    above it; NaN is above all. Operands: ``input_tensor``, real numbers; ``boundaries``, rank 1, in ascending
+    order. Where their dtypes differ, both are compared as int64, or as float64 if one is floating
+    or uint64. Attributes: ``out_int32``, int32 for int64; ``right``. Result: the shape of ``input_tensor``.
+    Raises `OpTypeError` for operands of other ranks or kinds.
     """
     return BUCKETIZE(input_tensor, boundaries, out_int32=bool(out_int32), right=bool(right))

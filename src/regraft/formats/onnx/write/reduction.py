@@ -12,6 +12,7 @@ from ....ir.dtypes import is_bool, is_float, is_integer, itemsize
 from ....ir.expr import Expr
 from ....ir.op import Call
 from ....ir.types import PrimType
+from ....op.primitive.search import compared_dtype
 from ..element_types import to_onnx_dtype
 from .elementwise import operand_dtype, stem
 from .graph import GraphWriter, dtype_of
@@ -141,6 +142,9 @@ def _place(lowering: Lowering, call: Call) -> Lowered:
 def _bucketize(lowering: Lowering, call: Call) -> Lowered:
     graph = lowering.graph
     values, bounds = lowering.tensors(call.args)
+    common = compared_dtype(operand_dtype(call, 0), operand_dtype(call, 1))
+    if common is not None:
+        values, bounds = graph.cast(values, common), graph.cast(bounds, common)
     column = graph.op("Unsqueeze", values, graph.integers([-1]))
     # A NaN is greater than every boundary: count those that are not above the value.
     above = "Greater" if call.attrs["right"] else "GreaterOrEqual"
