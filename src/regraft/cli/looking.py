@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _LARGEST: Final = 8
 """The number of weights that are shown, unless all are asked for."""
+_LONGEST_TEXT: Final = 100
+"""So many characters of a text of the model, or of a formula, are shown."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -62,11 +64,10 @@ def inspect(
     if found.producer:
         console.print_line(f"Producer: {found.producer}")
     for key, value in found.metadata.items():
-        console.print_line(f"Metadata: {key} = {value}")
+        console.print_line(f"Metadata: {key} = {_in_short(value)}")
     missed = f"; {found.uncounted} calls are not counted, as their sizes are not known" if found.uncounted else ""
-    console.print_line(
-        f"One run: {_count(found.operations)} operations, {_size(found.traffic)} read and written{missed}"
-    )
+    operations, traffic = _in_short(_count(found.operations)), _in_short(_size(found.traffic))
+    console.print_line(f"One run: {operations} operations, {traffic} read and written{missed}")
     size = console.bytes_text(found.weight_bytes)
     console.print_line(f"Weights: {len(found.weights)} tensors, {found.weight_elements:,} numbers, {size}")
     _show_weights(found.weights, len(found.weights) if weights else _LARGEST)
@@ -76,6 +77,12 @@ def inspect(
     console.print_table("Operators, as the file names them", ("operator", "calls"), [*rows, total], numbers=1)
     if sum(len(block) for block in opened.function.body.blocks) <= drawing.SMALL:
         drawing.draw_function(opened.function)
+
+
+def _in_short(text: str) -> str:
+    """A text of any length, such as a table of characters, in a line."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_TEXT else f"{line[:_LONGEST_TEXT]}… ({len(text):,} characters)"
 
 
 def _show_weights(weights: Sequence[Weight], most: int) -> None:

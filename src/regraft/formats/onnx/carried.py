@@ -202,6 +202,10 @@ def _packed(proto: onnx.ModelProto, first: set[int], last: set[int]) -> str:
 
 
 def _bring_opsets(middle: onnx.ModelProto, ends: onnx.ModelProto) -> None:
+    if not middle.graph.node:  # all of the model is carried
+        del middle.opset_import[:]
+        least = onnx.helper.find_min_ir_version_for(list(ends.opset_import), ignore_unknown=True)
+        middle.ir_version = max(middle.ir_version, least)
     versions = {one.domain: one.version for one in middle.opset_import}
     for one in ends.opset_import:
         if one.domain not in versions:
