@@ -159,17 +159,31 @@ LEFT_OUT: Final[dict[str, str]] = {
 """Names of Relax that are not here, and why."""
 
 DIFFERS: Final[dict[str, str]] = {
+    "tvm.relax.transform.RemoveUnusedParameters": "goes on until nothing is unused",
+    "tvm.relax.transform.InlinePrivateFunctions": "puts the sizes of the arguments for those of the body",
+    "tvm.relax.analysis.all_vars": "sizes are no variables",
+    "tvm.relax.analysis.bound_vars": "sizes are no variables",
+    "tvm.relax.analysis.udchain": "sizes are no variables",
+    "tvm.relax.analysis.post_order_visit": "does not go into types",
+    "tvm.relax.analysis.type_base_check": "sizes that are never equal fail at once; parameters are contravariant",
+    "tvm.relax.analysis.type_lca": "of a pure and an impure function is impure",
+    "tvm.relax.analysis.erase_to_well_defined": "`var_map` has no effect: types mention no variables of the program",
+    "tvm.relax.analysis.well_formed": "also checks return types, and that each branch binds variables of its own",
+    "tvm.relax.dpl.PatternContext": "two patterns may stand for one operand",
+    "tvm.relax.dpl.is_op": "wrong numbers of operands and unknown attributes are refused at once",
+    "tvm.relax.dpl.rewrite_call": "in a branch, also sees what came before it",
+    "tvm.relax.training.SetupTrainer": "first states are a function, `optimizer_state`; batch norms stay whole",
     "tvm.relax.transform.ConvertLayout": "orders of axes, no blocked ones; reductions of all axes stay as they are",
     "tvm.relax.transform.EliminateCommonSubexpr": "looks through names, and takes commuted operands for equal",
     "tvm.relax.transform.LazySetOutput": "makes plain blocks of dataflow blocks, since handing on is an effect",
-    "tvm.relax.transform.AdjustMatmulOrder": "counts the cheapest order of a whole chain, and reorders stacks, too",
+    "tvm.relax.transform.AdjustMatmulOrder": "counts whole chains; products that others use stay",
     "tvm.relax.transform.RemoveUnusedOutputs": "and RemoveUnusedParameters go on until nothing is unused",
     "tvm.relax.transform.LazyTransformParams": "does not say where memory is freed (`R.vm.kill_object`)",
     "tvm.relax.transform.DecomposeOpsForInference": "leaves `tensor_to_shape`, which engines run as it is",
     "tvm.relax.transform.DecomposeOpsForTraining": "leaves `tensor_to_shape`, which engines run as it is",
     "tvm.relax.transform.RunCodegen": "compilers are Python functions, added by `register_codegen`",
     "tvm.relax.transform.FoldConstant": "folds by the reference semantics, not by TensorIR; plain blocks, too",
-    "tvm.relax.transform.Gradient": "covers every differentiable operator; the gradient of relu at 0 is 0",
+    "tvm.relax.transform.Gradient": "covers every differentiable operator; see gradients among the differences above",
     "tvm.relax.transform.dataflowblock_pass": "outputs of a block are followed by their names",
     "tvm.relax.op.collapse_sum_like": "sizes that cannot be summed to the target's are refused",
     "tvm.relax.op.print": "returns the empty tuple",
@@ -249,6 +263,10 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
 - **Models are written in PyTorch.** `tvm.relax.frontend.nn` has no counterpart: write a `torch.nn.Module` and read it
   with `from_exported_program`. `tvm.relax.utils` has no module here; its names are in `regraft`.
 - **Sizes are no variables.** `all_vars` and its like list variables of the language; `free_symbolic_vars` lists sizes.
+- **Gradients are those of PyTorch at kinks**: of `relu` and `abs` at 0, and where both sides of a `maximum` are equal.
+  Integers get none. Fields of tuples stay apart, and what a checkpointed stage ends with is kept. `variance`, `cumsum`
+  and `conv2d` have forms that round less or run faster.
+- **Optimizers count in float64.** `Adam` keeps the powers of its betas so, since in float32 they lose digits.
 - **Sizes are at least 0.** A size variable that is a scalar parameter may be negative.
 - **Rewriting terminates or says why.** Rules that undo each other end with an error that shows the loop.
 
