@@ -13,6 +13,7 @@ import regraft as rx
 from regraft.formats.errors import ConvertError, UnsupportedOperatorError
 from regraft.formats.torch.tensors import from_numpy, to_numpy
 from regraft.ir import Constant, If, MissingDependencyError, iter_bindings, walk
+from regraft.transform import Gradient
 
 Dim = torch.export.Dim
 
@@ -290,3 +291,12 @@ def test_a_sparse_buffer_is_an_error_that_says_what_to_do() -> None:
 def test_an_operator_of_complex_numbers_without_a_handler_is_named_as_such() -> None:
     with pytest.raises(UnsupportedOperatorError, match=r"aten\.acosh\.default of complex numbers: at "):
         rx.from_torch(_Of(lambda x: torch.complex(x, x).acosh().abs()), (torch.ones(2),))
+
+
+def test_hardtanh_from_0_to_6_has_no_gradient_at_its_limits_as_in_pytorch() -> None:
+    x = torch.tensor([-1.0, 0.0, 3.0, 6.0, 7.0], requires_grad=True)
+    model = _Of(lambda x: torch.nn.functional.hardtanh(x, 0.0, 6.0).sum())
+    model(x).backward()
+    module = Gradient("main")(rx.from_torch(model, (x.detach(),)))
+    _, (found,) = rx.build(module, target="numpy")["main_adjoint"](x.detach())
+    np.testing.assert_array_equal(found, x.grad)
