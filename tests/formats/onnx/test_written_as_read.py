@@ -325,3 +325,31 @@ def test_a_whole_node_that_nothing_uses_is_no_function() -> None:
     ]
     model = _model(nodes, {"x": [1, 4, "n", 3]}, ["y"], {}, 17)
     assert [each.op_type for each in rx.optimize(model).graph.node] == ["Relu"]
+
+
+def test_what_a_branch_computes_is_its_output_without_a_copy() -> None:
+    def branch(*nodes: onnx.NodeProto) -> onnx.GraphProto:
+        outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3]) for name in ("p", "q")]
+        return helper.make_graph(list(nodes), "branch", [], outputs)
+
+    choice = helper.make_node(
+        "If",
+        ["on"],
+        ["a", "b"],
+        then_branch=branch(helper.make_node("Sin", ["x"], ["p"]), helper.make_node("Cos", ["x"], ["q"])),
+        else_branch=branch(helper.make_node("Exp", ["x"], ["p"]), helper.make_node("Identity", ["x"], ["q"])),
+    )
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
+        helper.make_node("Greater", ["most", "half"], ["on"]),
+        choice,
+        helper.make_node("Add", ["a", "b"], ["y"]),
+    ]
+    model = _model(nodes, {"x": ["n", 3]}, ["y"], {"half": np.asarray(0.5, np.float32)}, 17)
+    written = rx.optimize(model)
+    [found] = [node for node in written.graph.node if node.op_type == "If"]
+    kinds = {each.name: [node.op_type for node in each.g.node] for each in found.attribute}
+    assert kinds == {"then_branch": ["Sin", "Cos"], "else_branch": ["Exp", "Identity"]}
+    for sign in (1, -1):
+        feeds = {"x": sign * np.abs(_floats(2, 3)) - 0.1}
+        assert_same(run_onnxruntime(written, feeds), run_onnxruntime(model, feeds))

@@ -297,12 +297,24 @@ class GraphWriter:
             with self.block() as nodes:
                 self.hint = f"{hint}_{label}"
                 # A value from outside is no output of a branch, nor is one value two outputs.
-                outputs = [self.op("Identity", value) for value in write()]
+                outputs = self._own_outputs(write(), nodes)
             bodies.append(ir.Graph([], outputs, nodes=nodes, opset_imports={}, name=f"{hint}_{label}"))
         self.hint = hint
-        results = tuple([self.value(dtype_of(value), f"{hint}/If") for value in bodies[0].outputs])
+        results = tuple([self._result_like(value, f"{hint}/If") for value in bodies[0].outputs])
         self.add("If", [condition], results, then_branch=bodies[0], else_branch=bodies[1])
         return results
+
+    def _result_like(self, value: ir.Value, hint: str) -> ir.Value:
+        """A value of the element type of another, which may not be known."""
+        return ir.Value(name=self.names.fresh(hint)) if value.dtype is None else self.value(dtype_of(value), hint)
+
+    def _own_outputs(self, values: Sequence[ir.Value], nodes: Sequence[ir.Node]) -> list[ir.Value]:
+        """``values`` as outputs of a branch of ``nodes``, those that are none of theirs or occur twice as copies."""
+        own = {value for node in nodes for value in node.outputs}
+        outputs: list[ir.Value] = []
+        for value in values:
+            outputs.append(value if value in own and value not in outputs else self.op("Identity", value))
+        return outputs
 
     # --- constants
 
