@@ -40,7 +40,6 @@ DIFFERS: Final = {
     "operators.t_reshape_infers_one_size": TAKEN_HERE,
     "operators.t_index_put": TAKEN_HERE,
     "operators.t_memory_operators": "TVM binds the dtype that is left out, and needs a block for that",
-    "parser.t_assignment_to_a_size_twice": "a size is written out where it is used, and has no second name",
 }
 """Programs whose outcomes differ on purpose, and why."""
 

@@ -27,7 +27,7 @@ from ..ir.program import (
     is_leaf,
     merge_blocks,
 )
-from ..ir.types import TupleType, Type, common_supertype, is_subtype
+from ..ir.types import PrimType, TupleType, Type, common_supertype, is_subtype
 from . import intrinsics
 from .annotations import as_type
 from .environment import Environment
@@ -306,6 +306,8 @@ class FunctionReader:
             return inferred
         if is_subtype(inferred, annotation) is False:
             raise self.source.error(node, f"the annotation is {annotation!r}, but the value is {inferred!r}")
+        if isinstance(annotation, PrimType) and annotation.value is None:
+            return inferred  # which says the number, so that the name may stand for a size
         return annotation
 
     def _emit(self, node: ast.stmt, name: str, value: Expr, annotation: Type | None = None) -> Var:
