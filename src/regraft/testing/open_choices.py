@@ -34,10 +34,11 @@ def draw_tensor_type(random: Random, known: Sequence[TensorType], dtype: str) ->
 
 
 def of_likely_size(random: Random, drawn: TensorType, likely: Sequence[int]) -> TensorType:
-    """``drawn``, at times with one of the sizes ``likely`` in front."""
+    """``drawn``, at times with one of the sizes ``likely`` for its first size, wherever that stands: squares stay."""
     if not likely or not drawn.shape or random.random() > 0.3:
         return drawn
-    return TensorType([random.choice(likely), *drawn.shape[1:]], drawn.dtype)
+    first, size = drawn.shape[0], random.choice(likely)
+    return TensorType([size if dim == first else dim for dim in drawn.shape], drawn.dtype)
 
 
 def single(ty: Type) -> Type:
