@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..ir.expr import Expr, Tuple, TupleGetItem, Var
-from ..ir.op import Call
+from ..ir.op import Call, Op
 from ..ir.program import Binding, DataflowBlock, Function, If, SeqExpr
-from ..ir.visitor import Visitable, iter_bindings
+from ..ir.visitor import COMPOUND, Visitable, iter_bindings
 
 
 class DirectUses(NamedTuple):
@@ -28,6 +28,12 @@ def direct_uses(expr: Expr) -> DirectUses:
     The result of a nested body counts as used by ``expr``. Cost: linear in ``expr``, nested bindings left
     out.
     """
+    if type(expr) is Call and type(expr.op) is Op:
+        for arg in expr.args:
+            if type(arg) in COMPOUND:
+                break
+        else:
+            return DirectUses([arg for arg in expr.args if isinstance(arg, Var)], [])
     variables: list[Var] = []
     bodies: list[SeqExpr | Function] = []
     seen: set[int] = set()

@@ -8,6 +8,7 @@ origins, at every use. The traversal has its own stack, as in `visitor`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeVar, cast, final
 
 from .builder import NameSupply, flatten
@@ -65,6 +66,12 @@ class ExprMutator:
         self._root: Any = None
         self._origins: Origins = ()
         self._methods: dict[type, Callable[[Any], Expr]] = {kind: getattr(self, name) for kind, name in METHODS.items()}
+        own = type(self)
+        self._kept = _kept_kinds(own)
+        self._keeps_definitions = (own.visit_type, own.visit_var_def_) == (
+            ExprMutator.visit_type,
+            ExprMutator.visit_var_def_,
+        )
 
     # --- what callers and methods use
 
@@ -267,6 +274,8 @@ class ExprMutator:
     def _binding(self, binding: Binding, value: Expr) -> Binding | None:
         if isinstance(binding, MatchCast):
             return self._match_cast(binding, value)
+        if value is binding.value and self._keeps_definitions:
+            return self.visit_var_binding_(binding)
         if value is not binding.value:
             value = flatten(value, self.emit)
         var = self.visit_var_def_(binding.var)
@@ -309,9 +318,21 @@ class ExprMutator:
         if kind is If or kind is SeqExpr or kind is Function:
             return None
         parts = cast(Sequence[Expr], parts_of(expr))
-        if any(type(part) in COMPOUND for part in parts):
-            return None
-        return self._methods[kind](self._with_parts(expr, parts, [self._leaf(part) for part in parts]))
+        for part in parts:
+            if type(part) in COMPOUND:
+                return None
+        remap, kept = self._remap, self._kept
+        leaves: list[Expr] = []
+        is_same = True
+        for part in parts:
+            leaf = remap.get(part, part) if isinstance(part, Var) else part
+            if type(leaf) not in kept:
+                leaf = self._methods[type(leaf)](leaf)
+            is_same = is_same and leaf is part
+            leaves.append(leaf)
+        if not is_same or (type(expr) is Call and expr.ty_args):
+            expr = self._with_parts(expr, parts, leaves)
+        return expr if kind in kept else self._methods[kind](expr)
 
     def _nested(self, root: Expr) -> Steps[Expr]:
         """``root`` rewritten whatever it is made of; each shared part once."""
@@ -361,6 +382,12 @@ class ExprMutator:
             return Tuple(new)
         assert isinstance(expr, TupleGetItem)
         return TupleGetItem(new[0], expr.index)
+
+
+@cache
+def _kept_kinds(mutator: type[ExprMutator]) -> frozenset[type]:
+    """The kinds of expression that ``mutator`` leaves as they are, since it has no method of its own for them."""
+    return frozenset(kind for kind, name in METHODS.items() if getattr(mutator, name) is getattr(ExprMutator, name))
 
 
 def _same(new: Sequence[object], old: Sequence[object]) -> bool:

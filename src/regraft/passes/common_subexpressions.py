@@ -57,13 +57,13 @@ class _Sharing(ExprMutator):
     def _forget(self, count: int, is_hidden: Callable[[Var], bool]) -> None:
         """Take out what was added after the first ``count`` and cannot be seen from here on."""
         kept: list[Key] = []
-        while len(self._added) > count:
-            key = self._added.pop()
-            if is_hidden(self._visible[key]):
-                del self._visible[key]
+        visible = self._visible
+        for key in self._added[count:]:
+            if is_hidden(visible[key]):
+                del visible[key]
             else:
                 kept.append(key)
-        self._added.extend(reversed(kept))
+        self._added[count:] = kept
 
     def visit_match_cast_(self, binding: MatchCast) -> Binding | None:
         if not self._wanted(binding.value):
@@ -76,10 +76,12 @@ class _Sharing(ExprMutator):
         if isinstance(value, Var):
             self._stands_for[binding.var] = self._resolved(value)
             return binding
-        is_tuple = isinstance(value, Tuple)
-        if isinstance(value, If | Function) or (is_leaf(value) and not is_tuple) or not self._wanted(value):
+        if isinstance(value, Call):
+            if not value.is_pure:
+                return binding
+        elif isinstance(value, If | Function) or (is_leaf(value) and not isinstance(value, Tuple)):
             return binding
-        if isinstance(value, Call) and not value.is_pure:
+        if not self._wanted(value):
             return binding
         return self._shared(binding, _commuted(computation_key(value, self._resolved), value))
 
