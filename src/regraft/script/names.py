@@ -59,6 +59,8 @@ class Namespace:
         if found is None:
             near = get_close_matches(member, self.members, n=3)
             hint = f"; did you mean {' or '.join(f'{self.name}.{name}' for name in near)}?" if near else ""
+            if not hint and self.name.partition(".")[0] == "R":
+                hint = "; an operator of one's own is declared before programs call it, by rx.operator"
             raise IRError(f"{self.name}.{member} does not exist{hint}")
         return found
 
