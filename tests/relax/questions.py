@@ -26,10 +26,19 @@ from .beside_tvm import THERE as _THERE
 from .beside_tvm import ours, read_back, theirs
 
 HERE: Final[Any] = SimpleNamespace(
-    **vars(_HERE), read=ours, T=T, R=R, Op=rx.Op, PrimType=rx.PrimType, BlockBuilder=rx.BlockBuilder, op=rx.op
+    **vars(_HERE),
+    passes=rx.transform,
+    read=ours,
+    T=T,
+    R=R,
+    Op=rx.Op,
+    PrimType=rx.PrimType,
+    BlockBuilder=rx.BlockBuilder,
+    op=rx.op,
 )
 THERE: Final[Any] = SimpleNamespace(
     **vars(_THERE),
+    passes=tvm.transform,
     read=theirs,
     T=tvm_sizes,
     R=tvm_script,
