@@ -1,4 +1,4 @@
-"""What became of the ways to compute a model in few bits: errors, layers, times, and why each that is out is out."""
+"""The report on the ways to compute a model in few bits: errors, layers, times, and why each that is out is out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .timing import Gain
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What became of one layer: its precision, and the error of the outputs if it alone is in few bits, if measured."""
+    """The report on one layer: its precision, and the error of the outputs if it alone is in few bits, if measured."""
 
     name: str
     precision: str
@@ -25,13 +25,13 @@ class Layer:
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Layer:
-        """What `to_dict` gave."""
+        """The object that `to_dict` gave."""
         return cls(facts["name"], facts["precision"], facts["error"])
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What a candidate came to.
+    """The result of a candidate.
 
     ``error`` is the largest of all outputs and samples, a part of the largest magnitude of an output; ``cosine`` the
     least, and so is ``agreement``, the part of rows whose largest element is the same one; ``gain`` how many times as
@@ -53,12 +53,12 @@ class Attempt:
 
     @property
     def ratio(self) -> float:
-        """How many times as fast it is, measured or expected; 0 where neither is known."""
+        """The speed as a multiple, measured or expected; 0 where neither is known."""
         return self.gain.ratio if self.gain is not None else self.expected or 0.0
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Attempt:
-        """What `to_dict` gave."""
+        """The object that `to_dict` gave."""
         ratio = facts["times_as_fast"]
         return cls(
             facts["name"],
@@ -94,7 +94,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class PrecisionReport:
-    """What was tried under ``max_error`` on a processor with ``features``, and which attempt was kept, if any.
+    """The attempts under ``max_error`` on a processor with ``features``, and which attempt was kept, if any.
 
     ``target`` names the machine where it is another than this one, whose times are expected ones. ``decided_before`` is
     the file that the decision was read from, where it was measured in an earlier run. ``by_layer``: errors are those of
@@ -168,7 +168,7 @@ def agreement_of(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) ->
 
 
 class Budget(NamedTuple):
-    """What a lower precision may cost: the largest ``error``, the least ``cosine``, and the least ``agreement``.
+    """The budget of a lower precision: the largest ``error``, the least ``cosine``, and the least ``agreement``.
 
     The error is a part of the largest magnitude of an output, the agreement the part of rows whose largest element is
     the same one; None where it does not matter.

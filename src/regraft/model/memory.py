@@ -1,4 +1,4 @@
-"""How much memory there is to run models in, and what becomes of those that do not fit."""
+"""The memory for running models, and the treatment of those that do not fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import UsageError
 _UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", re.IGNORECASE)
 _BESIDE: Final = 2.5
-"""How many times its weights a model takes that runs beside what became of it, each with a copy of its engine's."""
+"""The memory of a model beside its result, in multiples of its weights: each engine has a copy."""
 
 
 def parse_memory(text: str) -> int:
@@ -48,7 +48,7 @@ def _of_the_system() -> int | None:
 
 
 def _of_the_group() -> int | None:
-    """What a container's limit leaves (cgroup v2)."""
+    """The memory that a container's limit leaves (cgroup v2)."""
     folder = Path("/sys/fs/cgroup")
     try:
         most, taken = ((folder / name).read_text(encoding="utf-8").strip() for name in ("memory.max", "memory.current"))

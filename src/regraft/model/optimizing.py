@@ -243,7 +243,7 @@ def _faster(
     tried_on: TriedOn,
     tolerance: float | None,
 ) -> tuple[Optimized, Measurement]:
-    """What is faster than ``opened``, ``opened`` itself if nothing is; and what was measured."""
+    """The model that is faster than ``opened``, ``opened`` itself if nothing is; and what was measured."""
     bench = replace(bench, engine=bench.engine or ("torch" if opened.form == "torch" else "onnxruntime"))
     inputs = tried_on.trials(opened.function, run_on(opened, bench))[0].inputs
     with tempfile.TemporaryDirectory(prefix="regraft-measure-") as folder:

@@ -71,14 +71,14 @@ _JUDGE: Final = "onnxruntime"
 
 _MOST_TRIES: Final = 3
 _EXPECTED_NOISE: Final = 1.05
-"""What a counted gain has to be above: counts leave out what engines do beside arithmetic and reading."""
+"""The least counted gain: counts leave out what engines do beside arithmetic and reading."""
 _GOING_BACK: Final = 1.1
-"""How many times as fast as the best a model has to be before layers of it go back to float32, which takes time."""
+"""The part of the best speed that a model has to have before layers of it go back to float32, which takes time."""
 
 
 @dataclass(slots=True)
 class Search:
-    """What all candidates are held against: ``module`` after its passes, inputs, the right outputs, and the budget.
+    """The baseline of all candidates: ``module`` after its passes, inputs, the right outputs, and the budget.
 
     ``timed``: what is not faster than the best so far, with all of its layers in few bits, is not looked at further.
     """
@@ -98,7 +98,7 @@ class Search:
     """By the name of a candidate, what was found on the first engine that needed it: the error of each layer alone."""
 
     def attempt(self, one: Candidate, best: Attempt | None = None) -> tuple[Attempt, IRModule | None]:
-        """What ``one`` comes to beside the ``best`` so far; and the module that it runs, None where it is out."""
+        """The result of ``one`` beside the ``best`` so far; and the module that it runs, None where it is out."""
         row = Attempt(one.name, one.engine)
         if one.name == "float32" and best is not None and best.ratio > MOST_IN_FLOAT32:
             problem = f"not tried: float32 does not become {best.ratio:.2f} times as fast, as {_said(best)} is"
@@ -247,7 +247,7 @@ class Tried(NamedTuple):
 
 
 def _may_win(row: Attempt, best: Attempt | None) -> bool:
-    """Whether what is timed with all layers in few bits is so much faster than ``best`` that some may go back."""
+    """True if what is timed with all layers in few bits is so much faster than ``best`` that some may go back."""
     return best is None or not best.ratio or not row.ratio or row.ratio > best.ratio * _GOING_BACK
 
 
@@ -256,7 +256,7 @@ def _said(row: Attempt) -> str:
 
 
 def magnitudes_of(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) -> Magnitudes:
-    """How large each channel of what products read becomes, over all ``samples``, on the default engine."""
+    """The greatest magnitude of each channel that products read, over all ``samples``, on the default engine."""
     function = module[name]
     values = left_sides(function)
     if not values:
@@ -270,7 +270,7 @@ def magnitudes_of(module: IRModule, name: str, samples: Sequence[Sequence[Any]])
 
 
 def calibrated(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) -> dict[str, Range]:
-    """What the values that `Quantize` asks for lie in, over all ``samples``.
+    """The ranges of the values that `Quantize` asks for, over all ``samples``.
 
     Runs the function on the default engine, where only the ends of each range come out. Raises what building and
     running raise.
@@ -288,7 +288,7 @@ def calibrated(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) ->
 
 
 class Choice(NamedTuple):
-    """What is kept: the module and what runs it, None for the model without a lower precision; and the report.
+    """The choice: the module and what runs it, None for the model without a lower precision; and the report.
 
     ``candidate`` is None, too, for a module that was made layer by layer and not run.
     ``inputs`` and ``expected`` are what the error was measured on.
@@ -348,7 +348,7 @@ def choose_precision(
 def _listed(
     search: Search, precision: str, engines: Sequence[str], samples: Sequence[Sequence[Any]] | None
 ) -> list[Candidate | Refused]:
-    """What there is to try; bytes begin with what `SmoothOutliers` makes of the module, where there are samples."""
+    """The candidates; bytes begin with what `SmoothOutliers` makes of the module, where there are samples."""
     if samples is not None and precision in ("int8", "auto"):
         smooth = SmoothOutliers(magnitudes_of(search.module, search.name, samples))
         search.smoothed = smooth(search.module)
@@ -401,7 +401,7 @@ def _place_of(kept: Attempt | None, rows: Sequence[Attempt]) -> int | None:
 
 
 def _decided(search: Search, listed: Sequence[Candidate | Refused], known: Decision) -> Choice | None:
-    """What was decided before, made again; None where it does not hold any more, or says nothing that is known."""
+    """An earlier decision, made again; None where it does not hold any more, or says nothing that is known."""
     try:
         rows = [Attempt.from_dict(facts) for facts in known.facts["attempts"]]
         place: int | None = known.facts["kept"]

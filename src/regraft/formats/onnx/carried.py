@@ -1,4 +1,4 @@
-"""What a model does with strings, maps, sequences and optionals, at its ends: carried through as it is.
+"""Strings, maps, sequences and optionals, at its ends: carried through as it is.
 
 Programs are made of tensors of numbers. Many models are so but for their ends: texts come in and become numbers, or
 classes go out by their names. `without_ends` takes these nodes off before a model is read, and `with_ends` puts them
@@ -74,13 +74,13 @@ _HERE = "Middle"
 
 
 def _is_plain(kind: onnx.TypeProto) -> bool:
-    """Whether a value is a tensor of numbers, or nothing is known of it."""
+    """True if a value is a tensor of numbers, or nothing is known of it."""
     known = kind.WhichOneof("value")
     return known is None or (known == "tensor_type" and kind.tensor_type.elem_type != TensorProto.STRING)
 
 
 def _is_of_tensors(kind: onnx.TypeProto) -> bool:
-    """Whether a value is a sequence or an optional of tensors of numbers, which readers know."""
+    """True if a value is a sequence or an optional of tensors of numbers, which readers know."""
     known = kind.WhichOneof("value")
     if known == "optional_type":
         inner = kind.optional_type.elem_type

@@ -139,7 +139,7 @@ class _Recorder:
         return found
 
     def _meant(self, expr: Expr) -> Expr:
-        """What an alias that the call made stands for."""
+        """The value that an alias of the call's stands for."""
         while isinstance(expr, Var) and expr in self._aliases:
             expr = self._aliases[expr]
         return expr
@@ -197,7 +197,7 @@ class Match:
         return [leaf for leaf in self._steps.values() if isinstance(leaf, Var)]
 
     def add(self, step: int, var: Var) -> bool:
-        """Whether ``var`` is bound to what that step gives, for operands that agree with all that was added before.
+        """True if ``var`` is bound to what that step gives, for operands that agree with all that was added before.
 
         What is not is not added. Cost: linear in the steps that were not seen before.
         """
@@ -210,7 +210,7 @@ class Match:
         return True
 
     def is_whole(self) -> bool:
-        """Whether the sizes agree, and all arguments of the call are known."""
+        """True if the sizes agree, and all arguments of the call are known."""
         # What operands say of sizes is known by now, so that types which compute with these can be told.
         if any(old != new and bind_type(old, new, self.sizes) is not True for old, new in self._types):
             return False
@@ -284,7 +284,7 @@ class Match:
         return attribute_key(cast(object, old)) == attribute_key(cast(object, new))
 
     def _resolved(self, leaf: Expr) -> Expr:
-        """What an alias stands for."""
+        """The value that an alias stands for."""
         while isinstance(leaf, Var):
             binding = self._definitions.get(leaf)
             if binding is None or not _is_alias(binding):

@@ -22,7 +22,7 @@ from .layers import KEPT, PRODUCT, Product, product_of, sources_of
 from .weights import block_error, in_asymmetric_blocks, in_blocks, packed
 
 _IN_BYTES: Final = 4
-"""How ``MatMulNBits`` may compute: the other side in bytes too."""
+"""The way in which ``MatMulNBits`` may compute: the other side in bytes too."""
 
 with PatternContext() as _LOOKUP:
     _table, _places = is_const(), wildcard()
@@ -38,7 +38,7 @@ class _Stored(NamedTuple):
 
 
 class _Blocks:
-    """What a run of the pass knows, and the rewriters of its rules.
+    """The state of a run of the pass, and the rewriters of its rules.
 
     A tensor that stands in several places, such as a table that words are looked up in and that the last product reads
     turned, is stored once.

@@ -113,7 +113,7 @@ def in_asymmetric_blocks(weights: np.ndarray, bits: int, size: int) -> InBlocks:
 def block_error(
     weights: np.ndarray, codes: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None, bits: int
 ) -> float:
-    """How far ``x @ weights`` (k, m) is from what blocks give, as a part of its largest magnitude; ``x`` is random.
+    """The distance of ``x @ weights`` (k, m) from that of blocks, as a part of its largest magnitude; ``x`` is random.
 
     Cost: linear in the weights, a few columns at a time.
     """
