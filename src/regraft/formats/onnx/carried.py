@@ -1,4 +1,4 @@
-"""Strings, maps, sequences and optionals, at its ends: carried through as it is.
+"""Strings, maps, sequences and optionals at the ends of a model: carried through as they are.
 
 Programs are made of tensors of numbers. Many models are so but for their ends: texts come in and become numbers, or
 classes go out by their names. `without_ends` takes these nodes off before a model is read, and `with_ends` puts them
