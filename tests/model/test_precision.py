@@ -24,6 +24,7 @@ from regraft.model import precision as room
 from regraft.model.attempts import agreement_of
 from regraft.model.precision import Candidate, Choice, PrecisionReport, check_choice, outputs_error
 from regraft.model.samples import read_samples
+from regraft.run.openvino_engine import supported_precisions
 from regraft.run.processor import FEATURES, processor_features
 from tests.cli.harness import invoke
 from tests.model.clock import turns_of
@@ -184,6 +185,22 @@ def test_samples_give_the_ranges_of_convolutions(images: Path, tmp_path: Path) -
         x = RNG.standard_normal((1, 3, 16, 20)).astype(np.float32)
         before, after = run(images, x), run(output, x)
         assert 1e-4 < np.abs(before - after).max() / np.abs(before).max() < 0.05
+
+
+def test_what_is_left_in_float32_beside_bytes_is_tried_in_bfloat16_where_the_machine_has_it(
+    images: Path, tmp_path: Path, times: list[float]
+) -> None:
+    times[:] = [0.5, 0.4, 0.3, 0.9, 0.9]
+    options: dict[str, Any] = {"calibrate": tmp_path / "samples", "engine": "openvino", "max_error": 0.05}
+    _, report = lowered(images, "auto", output=tmp_path / "out.onnx", **options)
+    tried = {one.name: one for one in report.attempts}
+    has_both = "int8 static, else bfloat16" in tried
+    assert has_both is ("bfloat16" in supported_precisions())
+    if has_both:
+        both, bytes_only = tried["int8 static, else bfloat16"], tried["int8 static"]
+        assert [layer.name for layer in both.layers] == [layer.name for layer in bytes_only.layers]
+        assert both.error is not None
+        assert both.error <= 0.05
 
 
 @pytest.mark.parametrize(("precision", "most"), [("int8-weights", 0.05), ("int4-weights", 0.3)])

@@ -102,7 +102,7 @@ def _candidates(
         if engine == "openvino":
             yield from _on_openvino(precision, machine)
         if precision in ("int8", "auto"):
-            yield from _in_bytes(engine, ranges, machine.weight_bits)
+            yield from _in_bytes(engine, ranges, machine)
         for bits in (8, 4):
             if precision == f"int{bits}-weights" or (precision == "auto" and has_few_rows):
                 yield Candidate(f"int{bits} weights", engine, {}, _weights_in(bits))
@@ -114,9 +114,7 @@ def _candidates(
 
 
 def _on_openvino(precision: str, machine: Machine) -> Iterator[Candidate | Refused]:
-    from ..run.openvino_engine import supported_precisions
-
-    supported = supported_precisions()
+    supported = _openvino_precisions()
     asked = ("bfloat16", "float16") if precision == "auto" else (precision,)
     for one in asked:
         if one not in ("bfloat16", "float16"):
@@ -150,14 +148,24 @@ def has_few_rows(function: Function) -> bool:
     return few > many
 
 
-def _in_bytes(engine: str, ranges: Callable[[], Ranges] | None, bits: int) -> Iterator[Candidate | Refused]:
+def _in_bytes(engine: str, ranges: Callable[[], Ranges] | None, machine: Machine) -> Iterator[Candidate | Refused]:
+    bits = machine.weight_bits
     if engine == "onnxruntime":
         yield Candidate("int8 dynamic", engine, {}, lambda keep: QuantizeDynamic(keep, bits=bits))
     if ranges is None:
         problem = "without samples no ranges are known: give them by --calibrate"
         yield Refused("int8 static", engine, problem)
-    else:
-        yield Candidate("int8 static", engine, {}, lambda keep: Quantize(ranges(), keep, bits=bits))
+        return
+    yield Candidate("int8 static", engine, {}, lambda keep: Quantize(ranges(), keep, bits=bits))
+    if engine == "openvino" and machine.has("bfloat16") and "bfloat16" in _openvino_precisions():
+        options = {"precision": "bfloat16"}
+        yield Candidate("int8 static, else bfloat16", engine, options, lambda keep: Quantize(ranges(), keep, bits=bits))
+
+
+def _openvino_precisions() -> tuple[str, ...]:
+    from ..run.openvino_engine import supported_precisions
+
+    return supported_precisions()
 
 
 def installed_engines(asked: str | None, there: Sequence[str] = ()) -> tuple[str, ...]:

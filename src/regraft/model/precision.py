@@ -157,7 +157,8 @@ class Search:
             alone.update(self._alone(one, layers))
         # Those that there was no time for go back first: nothing is known of them.
         worst_first = sorted(layers, key=lambda name: -alone.get(name, float("inf")))
-        found, kept = self._confirmed(one, worst_first, len(self._fewest(one, worst_first)))
+        scale = self._scale(one, row.error or 0.0)
+        found, kept = self._confirmed(one, worst_first, len(self._fewest(one, worst_first, scale)))
         rows = tuple(Layer(name, "float32" if name in kept else one.name, alone.get(name)) for name in layers)
         if self._missed(found) is not None or len(kept) == len(layers):
             known = [alone[name] for name in layers if name in alone]
@@ -214,12 +215,23 @@ class Search:
             found[name] = self._judged(one, [other for other in layers if other != name]).error
         return found
 
-    def _fewest(self, one: Candidate, worst_first: Sequence[str]) -> Sequence[str]:
-        """The fewest of the worst layers in float32 with which the budget holds, by bisection; all, if none do."""
+    def _scale(self, one: Candidate, error: float) -> float:
+        """How many times as large as on the judge errors are on the engine of ``one``, whose rest is rounded, too."""
+        if not one.options:
+            return 1.0
+        judged = self._judged(one, ()).error
+        return max(1.0, error / judged) if judged else 1.0
+
+    def _fewest(self, one: Candidate, worst_first: Sequence[str], scale: float) -> Sequence[str]:
+        """The fewest of the worst layers in float32 with which the budget holds, by bisection; all, if none do.
+
+        Errors are taken to be ``scale`` times those that are measured.
+        """
         low, high = 1, len(worst_first)
         while low < high:
             middle = (low + high) // 2
-            if self._missed(self._judged(one, worst_first[:middle])) is None:
+            judged = self._judged(one, worst_first[:middle])
+            if self._missed(judged._replace(error=judged.error * scale)) is None:
                 high = middle
             else:
                 low = middle + 1
