@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from regraft.analysis import well_formed
-from regraft.ir import IRModule, TensorType, iter_bindings
+from regraft.ir import DataflowBlock, IRModule, TensorType, iter_bindings
 from regraft.script.text import parse
 from regraft.testing import assert_same_values, programs
 from regraft.transform import (
@@ -206,7 +206,7 @@ def test_a_function_that_calls_itself_stays() -> None:
     assert run(before, [np.int32(3)]) == 0
 
 
-def test_a_branch_is_written_out_in_a_plain_block_and_not_in_a_dataflow_block() -> None:
+def test_a_branch_is_written_out_between_the_parts_of_the_dataflow_block_that_called_it() -> None:
     text = """
     @R.function(private=True)
     def pick(c: R.Tensor((), "bool"), x: R.Tensor((2,), "float32")):
@@ -223,9 +223,12 @@ def test_a_branch_is_written_out_in_a_plain_block_and_not_in_a_dataflow_block() 
     after = checked_module(InlinePrivateFunctions(), plain)
     assert list(after) == ["main"]
     assert_same_values(plain, after)
-    body = "        with R.dataflow():\n            r = Module.pick(c, x)\n            R.output(r)\n        return r\n"
-    flows = module(text + body)
-    assert InlinePrivateFunctions()(flows) is flows
+    rows = ("a = R.exp(x)", "r = Module.pick(c, a)", "s = R.add(r, a)", "R.output(s)")
+    body = "".join(f"            {row}\n" for row in rows)
+    flows = module(f"{text}        with R.dataflow():\n{body}        return s\n")
+    after = checked_module(InlinePrivateFunctions(), flows)
+    assert [isinstance(block, DataflowBlock) for block in after["main"].body.blocks] == [True, False, True]
+    assert_same_values(flows, after)
 
 
 @pytest.mark.parametrize("value", ["lv", "(lv, t)[0]", "t[0]", "(lv, t)[1][1]", "t"])
