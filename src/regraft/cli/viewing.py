@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +14,6 @@ from .options import DimSizes, FixedSizes, FunctionName, ModelPath, RuleNames, p
 from .sharding import MeshSizes, ShardRules, laid
 
 if TYPE_CHECKING:
-    from ..run.xla_executable import XlaExecutable
     from ..view import Page
 
 
@@ -89,7 +88,7 @@ def view(
                 rules=rules or None,
                 profile=[read_profile(path, version) for path, version in zip(profiles, (0, -1), strict=False)],
                 limit=limit,
-                sharding=None if mesh is None else cast("XlaExecutable", build(module, target="xla", **options)),
+                sharding=None if mesh is None else build(module, target="xla", **options),
                 dims=dims or None,
             )
 
