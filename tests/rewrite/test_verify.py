@@ -249,3 +249,56 @@ def test_a_wrong_rule_is_found_where_small_weights_hide_its_error() -> None:
         wrong(builder.get()["main"], verify="values")
     right = Rule(is_op("relax.nn.gelu")(x), lambda _, m: m[x] * (R.erf(m[x] * 0.70710678) + 1.0) * 0.5, "by erf")
     assert right(builder.get()["main"], verify="values").script().count("erf") == 1
+
+
+def weights(rows: int, columns: int, seed: int) -> rx.Constant:
+    return rx.const(np.random.default_rng(seed).normal(0, 0.01, (rows, columns)).astype("float32"))
+
+
+@R.function(private=True)
+def small_branch(rows: R.Tensor((4, 16), "float32"), mask: R.Tensor((4, 4), "float32")):
+    with R.dataflow():
+        stream = R.tanh(R.matmul(rows, weights(16, 16, 0)))
+        query = R.matmul(stream, weights(16, 16, 1))
+        key = R.matmul(stream, weights(16, 16, 2))
+        scores = R.nn.softmax(R.matmul(query, R.permute_dims(key)) + mask, axis=-1)
+        added = stream + R.matmul(scores, stream)
+        out = R.nn.gelu(added)
+        R.output(out)
+    return out
+
+
+def test_a_wrong_rule_of_several_operands_is_found_where_small_weights_hide_its_error() -> None:
+    total = is_op("relax.add")(x, y)
+    by_tanh = Rule(is_op("relax.nn.gelu")(total), lambda _, m: R.nn.gelu_tanh(m[x] + m[y]), "gelu_tanh")
+    with pytest.raises(RewriteValueError, match="rule 'gelu_tanh' replaces out"):
+        by_tanh(small_branch, verify="values")
+    product = is_op("relax.matmul")(x, is_op("relax.permute_dims")(y))
+    z = wildcard()
+    even = is_op("relax.nn.softmax")(is_op("relax.add")(product, z))
+    no_scores = Rule(even, lambda e, m: R.nn.softmax(m[z] + m[product] * R.const(0.9), axis=-1), "scores do not matter")
+    with pytest.raises(RewriteValueError, match="scores do not matter"):
+        no_scores(small_branch, verify="values")
+    right = Rule(is_op("relax.nn.gelu")(total), lambda _, m: (m[x] + m[y]) * (R.erf((m[x] + m[y]) * 0.70710678) + 1.0) * 0.5)
+    assert right(small_branch, verify="values").script().count("erf") == 1
+
+
+def test_what_a_rule_knows_of_several_small_operands_is_no_false_alarm() -> None:
+    """The rules know of their operands what their patterns do not say: they may have read the program, or constants."""
+
+    @R.function
+    def halves(rows: R.Tensor((4, 16), "float32")):
+        with R.dataflow():
+            a = R.matmul(rows, weights(16, 8, 1))
+            half = R.tanh(a) * R.const(0.5)
+            low = R.permute_dims(weights(8, 4, 2))
+            out = R.nn.gelu(half) + a * R.const(0.0) + R.sum(low)
+            b = R.subtract(half, R.multiply(R.tanh(a), R.const(0.5)))
+            c = R.maximum(low, R.const(-0.1))
+            R.output(out, b, c)
+        return out, b, c
+
+    nothing = Rule(is_op("relax.subtract")(x, y), lambda _, m: m[x] * R.const(0.0), "they are equal")
+    assert "subtract" not in nothing(halves, verify="values").script()
+    bounded = Rule(is_op("relax.maximum")(x, is_const()), lambda _, m: m[x], "the weights are no less")
+    assert "maximum" not in bounded(halves, verify="values").script()

@@ -3,15 +3,16 @@
 What the match computes is recomputed from what its wildcards stand for, so that what its pattern demands (``t`` is
 ``relu(x)``) holds on the inputs too. Where the two sides disagree, the values are computed once more from the
 parameters on: a rule may know more about its operands than its pattern says. Small weights make small values, on which
-a wrong rule may agree by chance (``gelu`` is nearly its own approximation there), so where the match has one operand,
-which is small and signed, it is made larger for a last comparison. Several operands may be what they are together.
+a wrong rule may agree by chance (``gelu`` is nearly its own approximation there), so operands that are small and signed
+are made larger for a last comparison. A rule may know of several operands how they belong together: what makes them
+depend on each other is computed again, from values that do not (`verify_larger`). Constants stay what they are.
 """
 
 from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from math import floor, log2, prod
+from math import prod
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -32,6 +33,7 @@ from ..pattern.pattern import (
 from ..reference.trials import WHOLE, DrawnSizes, NoValueError, difference, random_value
 from .errors import RewriteValueError
 from .rules import Rule
+from .verify_larger import independent, made_larger, scale_of
 
 _COMPUTED: Final = (CallPattern, TuplePattern, UnorderedTuplePattern, TupleGetItemPattern, FunctionPattern)
 
@@ -48,6 +50,9 @@ _TRIALS: Final = (_Trial(0), _Trial(1), _Trial(2, (0, 1)), _Trial(3, (0, 1), div
 """Signed inputs first; then such that indices are in range, and that axes can be split."""
 
 _ENOUGH: Final = 2
+
+_MOST_SCALES: Final = 3
+"""Values are made larger so often, if the operands that are computed from them stay small."""
 
 
 def computed_by(matchings: Mapping[DFPattern, Any]) -> tuple[Var, ...]:
@@ -73,7 +78,7 @@ def check_values(
     ``written`` are the replacements as the rule gave them, for the message. ``definitions`` are the bindings before
     the edit, with those that it adds; ``computed`` are the variables that the match computes. Returns None when the
     values agreed, or why they could not be compared. Cost: running the match and the replacement, at most twice,
-    over at most some millions of elements; three times where the sides disagree.
+    over at most some millions of elements; up to five times where the sides disagree.
     """
     inside = {*computed, *old}
 
@@ -105,9 +110,9 @@ class _Check:
         definitions: Mapping[Var, Expr],
         approximate: float | None,
     ) -> None:
-        self.old = old
+        self.old, self.new = old, new
         self.approximate = approximate
-        self.computed: list[Evaluator] = []
+        self.computed: tuple[dict[Var, Any], dict[Any, int]] | None = None
         bound = cast("MutableMapping[Var, Expr]", definitions)
         self.before = ChainMap(dict(old), bound)
         self.after = ChainMap(dict(new), bound)
@@ -119,7 +124,7 @@ class _Check:
         """None if the sides agree; the variable and how they differ; or why that cannot be said."""
         agreed = 0
         reason = ""
-        self.computed = []
+        self.computed = None
         for trial in _TRIALS:
             try:
                 found = self._try(trial, is_input)
@@ -136,25 +141,47 @@ class _Check:
                 return None
         return None if agreed else reason
 
-    def run_larger(self, is_input: Callable[[Var, Expr], bool]) -> tuple[Var, str] | str | None:
-        """`run` on what the last run computed for the operand, if it is one, made larger where it came out small."""
-        if not self.computed:
+    def run_larger(self, is_input: Callable[[Var, Expr], bool]) -> tuple[Var, str] | None:
+        """How the sides differ on what the last run computed for the operands, made larger where it came out small."""
+        if self.computed is None:
             return None
-        values, sizes = self.computed[0].values, self.computed[0].sizes
-        operands: set[Var] = set()
+        values, sizes = self.computed
+        operands = self._operands(lambda var, value: var in values and is_input(var, value))
+        free = independent(operands, self.before)
+        scale = 1.0
+        for _ in range(_MOST_SCALES):
+            inputs = {var: made_larger(values[var], scale) for var in free if var in values}
+            before = Evaluator(self.before, lambda var: inputs[var] if var in inputs else values[var], sizes.__getitem__)
+            before.is_input = lambda var, _value: var in inputs
+            try:
+                found = self._compare(before, before.is_input)
+            except Exception:
+                # Larger values may be outside of what the program computes, which says nothing about the rule.
+                return None
+            more = scale_of(before.values[var] for var in operands if var in before.values)
+            if found is not None or more <= 1:
+                return found
+            scale *= more
+        return None
 
-        def draw(var: Var) -> Any:
-            if var not in self.before:
-                return values[var]
-            operands.add(var)
-            return _larger(values[var])
-
-        try:
-            before = Evaluator(self.before, draw, sizes.__getitem__, is_input)
-            found = self._compare(before, lambda var, value: var in values and is_input(var, value))
-        except Exception as error:
-            return _told(error)
-        return found if len(operands) == 1 else None
+    def _operands(self, is_input: Callable[[Var, Expr], bool]) -> list[Var]:
+        """The variables that the sides are computed from: inputs of the program, and what ``is_input`` says."""
+        found: dict[Var, None] = {}
+        for start, definitions in ((self.old, self.before), (self.new, self.after)):
+            seen: set[Var] = set(start)
+            stack = list(start.values())
+            while stack:
+                expr = stack.pop()
+                if not isinstance(expr, Var):
+                    stack.extend(operands_of(expr))
+                elif expr not in seen:
+                    seen.add(expr)
+                    bound = definitions.get(expr)
+                    if bound is None or is_input(expr, bound):
+                        found[expr] = None
+                    else:
+                        stack.append(bound)
+        return list(found)
 
     def _try(self, trial: _Trial, is_input: Callable[[Var, Expr], bool]) -> tuple[Var, str] | None:
         random = np.random.default_rng(trial.seed)
@@ -166,8 +193,6 @@ class _Check:
         draw_size = DrawnSizes(self.taken, trial.seed, divisible=trial.divisible).draw
         before = Evaluator(self.before, draw, draw_size, is_input)
         found = self._compare(before)
-        if found is None:
-            self.computed.append(before)
         return found
 
     def _compare(
@@ -175,7 +200,7 @@ class _Check:
     ) -> tuple[Var, str] | None:
         """The difference of the sides on the inputs that ``before`` draws, which both are given.
 
-        What else the replacement needs is computed, but for what ``is_input`` says.
+        What both computed is kept where they agree. What else the replacement needs is computed, but for what ``is_input`` says.
         """
         draw, inputs = before.draw, dict[Var, Any]()
 
@@ -198,20 +223,8 @@ class _Check:
             found = difference(want, got, approximate=self.approximate)
             if found is not None:
                 return var, found.text
+        self.computed = ({**after.values, **before.values}, before.sizes)
         return None
-
-
-def _larger(value: Any) -> Any:
-    """``value`` times a power of two that spreads it to about 1, if it is small and of both signs; else as it is."""
-    if isinstance(value, tuple):
-        return tuple([_larger(one) for one in cast("tuple[Any, ...]", value)])
-    array: Any = value
-    if not isinstance(value, np.ndarray) or array.dtype.kind != "f" or not np.isfinite(array).all():
-        return array
-    spread = float(array.std()) if array.size > 1 else 0.0
-    if not 0 < spread < 0.5 or abs(float(array.mean())) > spread:
-        return array
-    return array * array.dtype.type(2.0 ** -floor(log2(spread)))
 
 
 def _check_size(var: Var, sizes: Evaluator) -> None:
