@@ -451,3 +451,35 @@ def test_models_over_blocks_of_channels_are_read_and_written_as_they_are(tmp_pat
     path = rx.optimize(tmp_path / "saved.onnx", output=tmp_path / "again.onnx")
     [found] = onnxruntime.InferenceSession(path).run(None, {"x": x})
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"])
+@pytest.mark.parametrize(
+    ("data", "skip", "fits"),
+    [
+        ((2, 3, 4), (1, 3, 4), True),
+        ((2, 3, 4), (3, 4), True),
+        (("b", "n", 4), (1, "n", 4), True),
+        ((1, 3, 4), (2, 3, 4), False),
+        ((3, 4), (2, 3, 4), False),
+        ((2, 3, 4), (2, 1, 4), False),
+        ((2, 3, 4), (4,), False),
+    ],
+)
+def test_a_skip_is_no_larger_than_the_input_that_it_is_added_to(
+    name: str, data: tuple[Any, ...], skip: tuple[Any, ...], fits: bool
+) -> None:
+    """As ONNX Runtime's kernel, which for a larger skip refuses, or adds a part of it."""
+    text = f"""
+@R.function
+def main(x: R.Tensor({data!r}, "float32"), skip: R.Tensor({skip!r}, "float32"), gamma: R.Tensor((4,), "float32")):
+    y = R.com.microsoft.{name}(x, skip, gamma)
+    return y
+"""
+    if fits:
+        function = rx.parse(text)
+        result: Any = function.ret_ty
+        assert result.fields[3] == function.params[0].ty
+    else:
+        with pytest.raises(rx.RegraftError, match=r"argument skip is .*; expected the shape of input"):
+            rx.parse(text)

@@ -387,3 +387,24 @@ def test_what_a_failed_rewriter_and_a_wrong_argument_say() -> None:
         check_rule(lambda v: v)  # pyright: ignore[reportArgumentType]
     with pytest.raises(AssertionError, match=r"no random program with a match was found \(relax.print has effects\)"):
         check_rule(Rule(is_op("relax.print")(x), lambda _, found: found[x], "silent"))
+
+
+def test_a_division_of_integers_by_zero_is_no_counterexample() -> None:
+    def divided(a: rx.Expr, b: rx.Expr):
+        return R.floor_divide(a, b) * b + R.floor_mod(a, b)
+
+    right = rx.rule(divided, lambda a, b: a + (b - b), name="divided and put together")
+    assert check_rule(right, examples=12, near_misses=6).rewrites > 0
+    same = rx.rule(lambda a: R.floor_divide(a, a), lambda a: R.ones_like(a), name="by itself")
+    integers = rx.parse(
+        """
+@R.function
+def main(x: R.Tensor((3, 4), "int32")):
+    y = R.floor_divide(x, x)
+    return y
+"""
+    )
+    assert check_rule(same, examples=4, near_misses=0, programs=[integers]).programs > 0
+    wrong = rx.rule(lambda a, b: R.floor_divide(a, b), lambda a, b: R.trunc(R.divide(a, b)), name="towards zero")
+    with pytest.raises(AssertionError, match="towards zero"):
+        check_rule(wrong, examples=12, near_misses=0)

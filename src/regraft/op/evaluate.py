@@ -62,7 +62,8 @@ class Evaluator:
         """The value of ``expr``: an array, a tuple, a shape as a tuple of ints, or a Python scalar.
 
         Raises `EvaluationError` for what has no reference semantics or too many elements; what a reference raises
-        for operands outside of its domain passes through.
+        for operands outside of its domain passes through, and so does the `FloatingPointError` of NumPy for integers
+        that are divided by 0: engines give different numbers for that, or end the process.
         """
         pending = _variables(expr)
         while pending:
@@ -124,11 +125,12 @@ class Evaluator:
             elements = prod(self.size(dim) for dim in call.ty.shape)
             if elements > self.most_elements:
                 raise EvaluationError(f"the result of {op.name} has {elements} elements")
-        operands = [self._compute(arg) for arg in call.args]
+        operands: list[Any] = [self._compute(arg) for arg in call.args]
         if not op.variadic:
             operands += [None] * (len(op.operands) - len(operands))
         attributes = {name: self._plain(value) for name, value in call.attrs.items()}
-        with np.errstate(all="ignore"):
+        whole = not any(np.asarray(one).dtype.kind not in "iub" for one in operands if hasattr(one, "dtype"))
+        with np.errstate(all="ignore", divide="raise" if whole else "ignore"):
             return op.reference(numpy_of(op), *operands, **attributes)
 
     def _plain(self, value: Any) -> Any:

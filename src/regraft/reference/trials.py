@@ -27,6 +27,9 @@ _MANY_DIVISORS: Final = (12, 24, 36, 48, 60, 72)
 WHOLE: Final = (-3, 3)
 """The least and the greatest of random integers, unless other ones are asked for."""
 
+NOT_ZERO: Final = (1, 7)
+"""The least and the greatest of random integers by which others may be divided."""
+
 
 class NoValueError(RegraftError):
     """A type does not say enough to make a value of it."""

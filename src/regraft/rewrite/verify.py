@@ -30,7 +30,7 @@ from ..pattern.pattern import (
     TuplePattern,
     UnorderedTuplePattern,
 )
-from ..reference.trials import WHOLE, DrawnSizes, NoValueError, difference, random_value
+from ..reference.trials import NOT_ZERO, WHOLE, DrawnSizes, NoValueError, difference, random_value
 from .errors import RewriteValueError
 from .rules import Rule
 from .verify_larger import independent, made_larger, scale_of
@@ -46,8 +46,16 @@ class _Trial(NamedTuple):
     divisible: bool = False
 
 
-_TRIALS: Final = (_Trial(0), _Trial(1), _Trial(2, (0, 1)), _Trial(3, (0, 1), divisible=True), _Trial(4, (0, 0)))
-"""Signed inputs first; then such that indices are in range, and that axes can be split."""
+_TRIALS: Final = (
+    _Trial(0),
+    _Trial(1),
+    _Trial(2, (0, 1)),
+    _Trial(3, (0, 1), divisible=True),
+    _Trial(4, (0, 0)),
+    _Trial(5, NOT_ZERO),
+    _Trial(6, NOT_ZERO),
+)
+"""Signed inputs first; then such that indices are in range, that axes can be split, and that integers can divide."""
 
 _ENOUGH: Final = 2
 
@@ -150,9 +158,7 @@ class _Check:
         free = independent(operands, self.before)
         scale = 1.0
         for _ in range(_MOST_SCALES):
-            inputs = {var: made_larger(values[var], scale) for var in free if var in values}
-            before = Evaluator(self.before, lambda var: inputs[var] if var in inputs else values[var], sizes.__getitem__)
-            before.is_input = lambda var, _value: var in inputs
+            before = self._with({**values, **{var: made_larger(values[var], scale) for var in free}}, sizes, set(free))
             try:
                 found = self._compare(before, before.is_input)
             except Exception:
@@ -163,6 +169,10 @@ class _Check:
                 return found
             scale *= more
         return None
+
+    def _with(self, inputs: Mapping[Var, Any], sizes: Mapping[Any, int], free: set[Var]) -> Evaluator:
+        """The side before, where ``free`` are inputs as well."""
+        return Evaluator(self.before, inputs.__getitem__, sizes.__getitem__, lambda var, _value: var in free)
 
     def _operands(self, is_input: Callable[[Var, Expr], bool]) -> list[Var]:
         """The variables that the sides are computed from: inputs of the program, and what ``is_input`` says."""
@@ -192,15 +202,15 @@ class _Check:
 
         draw_size = DrawnSizes(self.taken, trial.seed, divisible=trial.divisible).draw
         before = Evaluator(self.before, draw, draw_size, is_input)
-        found = self._compare(before)
-        return found
+        return self._compare(before)
 
     def _compare(
         self, before: Evaluator, is_input: Callable[[Var, Expr], bool] = lambda _var, _value: False
     ) -> tuple[Var, str] | None:
         """The difference of the sides on the inputs that ``before`` draws, which both are given.
 
-        What both computed is kept where they agree. What else the replacement needs is computed, but for what ``is_input`` says.
+        What both computed is kept where they agree. What else the replacement needs is computed, but for what
+        ``is_input`` says.
         """
         draw, inputs = before.draw, dict[Var, Any]()
 

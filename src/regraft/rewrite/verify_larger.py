@@ -116,11 +116,9 @@ def scale_of(values: Iterable[Any]) -> float:
 
 def _spread(value: Any) -> float | None:
     """The standard deviation of a finite float array of both signs; None of what is none."""
-    if not isinstance(value, np.ndarray):
-        return None
     array: Any = value
-    if not is_float(as_dtype(array.dtype)) or array.size < 2:
+    if not isinstance(value, np.ndarray) or not is_float(as_dtype(array.dtype)) or array.size < 2:
         return None
-    wide = array.astype(np.float64)
+    wide: np.ndarray[Any, Any] = array.astype(np.float64)
     spread = float(wide.std()) if np.isfinite(wide).all() else 0.0
     return spread if spread > 0 and abs(float(wide.mean())) <= spread else None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....ir.dims import dims_equal
 from ....ir.op import Call, wrong_operand
 from ....ir.types import TensorType, TupleType, Type
-from ...rules import broadcast_types, common_dtype, require_float, tensor_operand
+from ...rules import common_dtype, require_float, tensor_operand
 from ...semantics import cast, dtype_name, widened
 from .declaring import contributed, is_given, shaped, sizes_of
 
@@ -15,9 +16,26 @@ def _skip_type(call: Call) -> Type:
     """The normal form, its mean and inverse deviation, and the sum that was normalized."""
     data = require_float(call, 0)
     common_dtype(call, [index for index in range(len(call.args)) if is_given(call, index)])
-    broadcast_types(call, (0, 1))
+    _check_skip(call, data, tensor_operand(call, 1))
     rows = TensorType(None if data.shape is None else (*data.shape[:-1], 1), "float32", data.ndim)
     return TupleType((data, rows, rows, data))
+
+
+def _check_skip(call: Call, data: TensorType, skip: TensorType) -> None:
+    """Raise `OpTypeError` for a ``skip`` that ONNX Runtime's kernel does not take: only its batch may be missing or 1.
+
+    An ``input`` with fewer rows than ``skip`` would have a sum that is larger than itself.
+    """
+    if data.shape is None or skip.shape is None:
+        return
+    kept = len(data.shape) == len(skip.shape) or (len(data.shape), len(skip.shape)) == (3, 2)
+    batches = zip(data.shape[:-2], skip.shape[:-2], strict=False)
+    if (
+        not kept
+        or any(dims_equal(mine, its) is False for mine, its in zip(data.shape[-2:], skip.shape[-2:], strict=False))
+        or any(dims_equal(mine, its) is False and its != 1 for mine, its in batches)
+    ):
+        raise wrong_operand(call, 1, f"the shape of input, {data!r}, or that without its batch or with a batch of 1")
 
 
 def _sum_of(x: Any, skip: Any, bias: Any) -> Any:
@@ -30,7 +48,7 @@ def skip_layer_normalization(
 ) -> Any:
     """Layer norm over the last axis of ``input + skip + bias``; also its mean, inverse deviation, and the sum.
 
-    ``input`` is (batch, sequence, hidden) or (tokens, hidden); ``skip`` broadcasts to it.
+    ``input`` is (batch, sequence, hidden) or (tokens, hidden), and so is ``skip``, whose batch may be 1 or left out.
     """
     total = _sum_of(input, skip, bias)
     wide = widened(xp, total)
