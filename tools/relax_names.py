@@ -172,7 +172,7 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.dpl.PatternContext": "two patterns may stand for one operand",
     "tvm.relax.dpl.is_op": "wrong numbers of operands and unknown attributes are refused at once",
     "tvm.relax.dpl.rewrite_call": "in a branch, also sees what came before it",
-    "tvm.relax.training.SetupTrainer": "first states are a function, `optimizer_state`; batch norms stay whole",
+    "tvm.relax.training.SetupTrainer": "`optim_state` describes the first states; batch norms stay whole",
     "tvm.relax.transform.ConvertLayout": "orders of axes, no blocked ones; reductions of all axes stay as they are",
     "tvm.relax.transform.EliminateCommonSubexpr": "looks through names, and takes commuted operands for equal",
     "tvm.relax.transform.LazySetOutput": "makes plain blocks of dataflow blocks, since handing on is an effect",

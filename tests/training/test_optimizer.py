@@ -110,8 +110,8 @@ def test_what_an_optimizer_cannot_work_with_is_named() -> None:
         training.TrainingError, match="AdamW: parameters must have one dtype, but w is float32, h is float16"
     ):
         training.AdamW(0.1).init([w, b, Var("h", TensorType((1,), "float16"))])
-    for ty in (TensorType((2,), "int64"), TensorType((SymVar("n"),), "float32"), TensorType(None, "float32")):
-        with pytest.raises(
-            training.TrainingError, match=r"SGD: parameter x is .*; expected a floating tensor of known"
-        ):
-            training.SGD(0.1).init(Var("x", ty))
+    with pytest.raises(training.TrainingError, match=r"SGD: parameter x is .*; expected a floating tensor"):
+        training.SGD(0.1).init(Var("x", TensorType((2,), "int64")))
+    for ty in (TensorType((SymVar("n"),), "float32"), TensorType(None, "float32")):
+        with pytest.raises(training.TrainingError, match=r"Adam keeps a state of type .*; expected .* known sizes"):
+            training.Adam(0.1).init(Var("x", ty))

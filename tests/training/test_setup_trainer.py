@@ -20,9 +20,14 @@ def setup(optimizer: training.Optimizer | None = None) -> training.SetupTrainer:
 def test_a_module_gets_loss_gradient_and_optimizer() -> None:
     after = setup()(Perceptron)
     well_formed(after)
-    assert list(after) == ["backbone", "backbone_loss", "backbone_loss_adjoint", "optimizer", "optimizer_state"]
+    assert list(after) == ["backbone", "backbone_loss", "backbone_loss_adjoint", "optimizer"]
     assert after["backbone"] is Perceptron["backbone"]
-    assert dict(after.attrs) == {"param_num": 4, "state_num": 0, "input_num": 1}
+    assert dict(after.attrs) == {
+        "param_num": 4,
+        "state_num": 0,
+        "input_num": 1,
+        "optim_state": (("int64", (), 0),),
+    }
     assert [param.name_hint for param in after["backbone_loss"].params] == ["x", "w1", "b1", "w2", "b2", "targets"]
     gradients = after["backbone_loss_adjoint"].ret_ty.fields[1].fields
     assert list(gradients) == [param.ty for param in Perceptron["backbone"].params[1:]]

@@ -1,13 +1,13 @@
 """Losses: from the types of predictions and targets to a program that computes a scalar, or one number per sample.
 
 Each class is a builder with Relax's names and arguments; ``reduction`` is "mean", "sum" or "none". What they compute is
-PyTorch's losses of the same names. Classes stand on axis 1 of predictions, or on axis 0 when there is only that one.
+PyTorch's losses of the same names. A loss of one's own is a subclass with `Loss.compute`, or, as in Relax, with
+``__call__``, which builds the program. Classes stand on axis 1 of predictions, or on axis 0 where it is the only one.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from .. import op as ops
 from ..ir.builder import BlockBuilder
@@ -20,25 +20,46 @@ from .errors import TrainingError
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 
 
-class Loss(ABC):
+_REDUCTIONS: Final = ("mean", "sum", "none")
+
+
+class Loss:
     """A loss: call it with the types of its operands (or variables of these types) to get its program.
 
     ``num_backbone_outputs`` says how many results of the model are its predictions. A subclass says in `compute` what
-    is computed. Raises `TrainingError` for an unknown reduction, and for operands that are no tensors.
+    is computed, or has a ``__call__`` of its own, which builds the program with a `BlockBuilder`, as in Relax:
+    `_loss_name` and `_with_reduction` are for these. Raises `TrainingError` for an unknown reduction, and for operands
+    that are no tensors.
     """
 
-    __slots__ = ("loss_name", "num_backbone_outputs", "reduction")
+    __slots__ = ("_loss_name", "_num_backbone_outputs", "_reduction")
 
-    def __init__(self, loss_name: str, reduction: Reduction = "mean", num_backbone_outputs: int = 1) -> None:
-        if reduction not in ("mean", "sum", "none"):
+    def __init__(self, loss_name: str, num_backbone_outputs: int = 1, reduction: Reduction = "mean") -> None:
+        if reduction not in _REDUCTIONS:
             raise TrainingError(f'{type(self).__name__}: reduction={reduction!r}; expected "mean", "sum" or "none"')
-        self.loss_name = loss_name
-        self.reduction: Reduction = reduction
-        self.num_backbone_outputs = num_backbone_outputs
+        self._loss_name = loss_name
+        self._reduction: Reduction = reduction
+        self._num_backbone_outputs = num_backbone_outputs
 
-    @abstractmethod
+    @property
+    def loss_name(self) -> str:
+        """The name of the program."""
+        return self._loss_name
+
+    @property
+    def reduction(self) -> Reduction:
+        """How the losses of a batch become the result."""
+        return self._reduction
+
+    @property
+    def num_backbone_outputs(self) -> int:
+        """How many results of the model the loss takes."""
+        return self._num_backbone_outputs
+
     def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
         """The loss as an expression."""
+        del predictions, targets, weights
+        raise NotImplementedError(f"{type(self).__name__} has no method compute, which says what the loss is")
 
     def __call__(self, predictions: Var | Type, targets: Var | Type, weights: Var | Type | None = None) -> Function:
         """The program ``loss(predictions, targets[, weights])``, public under the name of the loss."""
@@ -57,11 +78,11 @@ class Loss(ABC):
             raise TrainingError(f"{type(self).__name__}: {name} is {param.ty!r}; expected a tensor")
         return param
 
-    def reduced(self, losses: Expr) -> Expr:
-        """``losses`` as the reduction says."""
-        if self.reduction == "none":
-            return losses
-        return ops.mean(losses) if self.reduction == "mean" else ops.sum(losses)
+    def _with_reduction(self, expr: Expr) -> Expr:
+        """``expr``, the losses, as the reduction says; losses of one's own use this name, which is Relax's."""
+        if self._reduction == "none":
+            return expr
+        return ops.mean(expr) if self._reduction == "mean" else ops.sum(expr)
 
     def without_weights(self, weights: Expr | None) -> None:
         """Raise unless there are no weights."""
@@ -78,12 +99,12 @@ class L1Loss(Loss):
     __slots__ = ()
 
     def __init__(self, reduction: Reduction = "mean") -> None:
-        super().__init__("l1_loss", reduction)
+        super().__init__("l1_loss", 1, reduction)
 
     def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
         """The loss as an expression."""
         self.without_weights(weights)
-        return self.reduced(ops.abs(ops.subtract(predictions, targets)))
+        return self._with_reduction(ops.abs(ops.subtract(predictions, targets)))
 
 
 class MSELoss(Loss):
@@ -92,13 +113,13 @@ class MSELoss(Loss):
     __slots__ = ()
 
     def __init__(self, reduction: Reduction = "mean") -> None:
-        super().__init__("mse_loss", reduction)
+        super().__init__("mse_loss", 1, reduction)
 
     def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
         """The loss as an expression."""
         self.without_weights(weights)
         difference = ops.subtract(predictions, targets)
-        return self.reduced(ops.multiply(difference, difference))
+        return self._with_reduction(ops.multiply(difference, difference))
 
 
 class NLLLoss(Loss):
@@ -110,7 +131,7 @@ class NLLLoss(Loss):
     __slots__ = ("ignore_index",)
 
     def __init__(self, reduction: Reduction = "mean", ignore_index: int = -100) -> None:
-        super().__init__("nll_loss", reduction)
+        super().__init__("nll_loss", 1, reduction)
         self.ignore_index = ignore_index
 
     def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
@@ -127,7 +148,7 @@ class CrossEntropyLoss(Loss):
     __slots__ = ("ignore_index",)
 
     def __init__(self, reduction: Reduction = "mean", ignore_index: int = -100) -> None:
-        super().__init__("cross_entropy_loss", reduction)
+        super().__init__("cross_entropy_loss", 1, reduction)
         self.ignore_index = ignore_index
 
     def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
@@ -149,7 +170,7 @@ class CategoricalCrossEntropyLoss(Loss):
     __slots__ = ("ignore_index",)
 
     def __init__(self, reduction: Reduction = "mean", ignore_index: int = -100) -> None:
-        super().__init__("categorical_cross_entropy_loss", reduction)
+        super().__init__("categorical_cross_entropy_loss", 1, reduction)
         self.ignore_index = ignore_index
 
     def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
@@ -166,7 +187,7 @@ class CategoricalCrossEntropyLoss(Loss):
         if weights is not None:
             others = list(range(1, ty.ndim - axis))
             losses = ops.multiply(losses, ops.expand_dims(weights, others) if others else weights)
-        return self.reduced(ops.sum(losses, axis))
+        return self._with_reduction(ops.sum(losses, axis))
 
 
 def _log_softmax(predictions: Expr, axis: int) -> Expr:

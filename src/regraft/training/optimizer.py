@@ -3,25 +3,24 @@
 Each class is a builder with Relax's names and arguments: ``init`` says for which parameters, ``get_function`` gives the
 program ``(params, gradients, optim_states) -> (new params, new optim_states)``, all of them tuples. The first state is
 always the number of steps taken. Steps are those of PyTorch's optimizers of the same names; factors that belong to the
-step and not to a parameter, such as Adam's bias corrections, are kept in float64, so that they do not drift.
+step and not to a parameter, such as Adam's bias corrections, are kept in float64, so that they do not drift. An
+optimizer of one's own says what its states and its step are, or, as in Relax, has ``init`` and ``get_function``.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import NamedTuple, Self
-
-import numpy as np
+from typing import Any, NamedTuple, Self
 
 from .. import op as ops
 from ..ir.builder import BlockBuilder
-from ..ir.dtypes import is_float, numpy_dtype
-from ..ir.expr import Expr, ShapeExpr, Tuple, TupleGetItem, Var, const
+from ..ir.dtypes import is_float
+from ..ir.expr import Expr, Tuple, TupleGetItem, Var
 from ..ir.program import Function
 from ..ir.types import TensorType, TupleType
-from .errors import TrainingError
+from .errors import NotSetError, TrainingError
+from .first_states import FirstState, arrays_of, state_function, states_of
 
 
 class _State(NamedTuple):
@@ -31,34 +30,48 @@ class _State(NamedTuple):
     fill: float
 
 
-class Optimizer(ABC):
+class Optimizer:
     """The common base of all optimizers: their parameters and states, and the frame of their programs.
 
-    After `init`, ``param_list`` and ``dtype`` say what is optimized, and ``state`` is the state to begin with.
+    After `init`, ``param_list`` and ``dtype`` say what is optimized, and ``state`` is the state to begin with; before,
+    these are None.
     """
 
     name: str
-    param_list: tuple[Var, ...]
+    param_list: tuple[Var, ...] | None
     dtype: str | None
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.param_list = ()
+        self.param_list = None
         self.dtype = None
+        self._state: Any = None
 
     def init(self, params: Var | Sequence[Var]) -> Self:
-        """Optimize ``params``, variables of floating tensors of known sizes and one dtype; returns the optimizer.
+        """Optimize ``params``, variables of floating tensors of one dtype; returns the optimizer.
 
-        Raises `TrainingError` for anything else, and for a parameter that is given twice.
+        Optimizers that keep a state for each parameter need known sizes. Raises `TrainingError` for anything else, and
+        for a parameter that is given twice.
         """
-        given = (params,) if isinstance(params, Var) else tuple(params)
+        self._set_params_and_dtype(params)
+        self._state = None
+        for state in self._states():
+            if not _is_static(state.ty):
+                raise TrainingError(
+                    f"{self.name} keeps a state of type {state.ty!r}; expected parameters of known sizes"
+                )
+        return self
+
+    def _set_params_and_dtype(self, params: Var | Sequence[Var]) -> None:
+        """Check the parameters and take their dtype; what an ``init`` of one's own begins with, as in Relax."""
+        given: tuple[Any, ...] = tuple(params) if isinstance(params, list | tuple) else (params,)
         dtypes: dict[str | None, Var] = {}
         for param in given:
+            if not isinstance(param, Var):
+                raise TrainingError(f"{self.name}: parameter {param!r} is no variable")
             ty = param.ty
-            if not isinstance(ty, TensorType) or not is_float(ty.dtype) or not _is_static(ty):
-                raise TrainingError(
-                    f"{self.name}: parameter {param.name_hint} is {ty!r}; expected a floating tensor of known sizes"
-                )
+            if not isinstance(ty, TensorType) or not is_float(ty.dtype):
+                raise TrainingError(f"{self.name}: parameter {param.name_hint} is {ty!r}; expected a floating tensor")
             dtypes.setdefault(ty.dtype, param)
         if not given or len(set(given)) < len(given):
             raise TrainingError(f"{self.name}: expected one or more parameters, each of them once")
@@ -66,23 +79,40 @@ class Optimizer(ABC):
             kinds = ", ".join(f"{param.name_hint} is {dtype}" for dtype, param in dtypes.items())
             raise TrainingError(f"{self.name}: parameters must have one dtype, but {kinds}; convert some of them")
         self.param_list, self.dtype = given, next(iter(dtypes))
-        return self
+
+    def _check_init(self) -> tuple[Var, ...]:
+        """The parameters; raises `NotSetError` before `init`."""
+        if self.param_list is None:
+            raise NotSetError(f"{self.name}: call init with the parameters to optimize first")
+        return self.param_list
 
     @property
-    def state(self) -> tuple[np.ndarray, ...]:
-        """The states to begin with, as arrays."""
-        return tuple([np.full(_sizes(s.ty), s.fill, numpy_dtype(s.ty.dtype or "")) for s in self._states()])
+    def state(self) -> Any:
+        """The states to begin with, as arrays; a program that trains may put the later ones here, as in Relax."""
+        if self._state is None and self.param_list is not None:
+            self._state = arrays_of(self.first_states())
+        return self._state
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        self._state = value
+
+    def first_states(self) -> tuple[FirstState, ...]:
+        """The states to begin with, described; raises `NotSetError` before `init`."""
+        if self._state is not None:
+            return states_of(self._state)
+        return tuple([(s.ty.dtype or "", _sizes(s.ty), s.fill) for s in self._states()])
 
     def get_function(self) -> Function:
-        """The program of one step, public under the optimizer's name. Raises `TrainingError` before `init`."""
-        states = self._states()
-        own = TupleType([param.ty for param in self.param_list])
+        """The program of one step, public under the optimizer's name. Raises `NotSetError` before `init`."""
+        params, states = self._check_init(), self._states()
+        own = TupleType([param.ty for param in params])
         kept = TupleType([state.ty for state in states])
         operands = [Var("params", own), Var("gradients", own), Var("optim_states", kept)]
         builder = BlockBuilder()
         with builder.function(self.name, operands):
             with builder.dataflow():
-                step = _Update(self, builder, operands)
+                step = _Update(self.dtype, params, builder, operands)
                 new_states = self.take_step(step)
                 new_params = builder.emit_output(Tuple(step.new_params), "params_new")
                 new_states = builder.emit_output(Tuple(new_states), "optim_states_new")
@@ -91,50 +121,44 @@ class Optimizer(ABC):
 
     def get_state_function(self) -> Function:
         """A program without parameters that gives the states to begin with: what `state` holds, on any engine."""
-        builder = BlockBuilder()
-        with builder.function(f"{self.name}_state", []):
-            with builder.dataflow():
-                values = [
-                    builder.emit(ops.full(ShapeExpr(state.ty.shape or ()), const(state.fill, state.ty.dtype)))
-                    for state in self._states()
-                ]
-                result = builder.emit_output(Tuple(values))
-            builder.emit_func_output(result)
-        return builder.get()[f"{self.name}_state"]
+        return state_function(f"{self.name}_state", self.first_states())
 
     def _states(self) -> list[_State]:
-        if not self.param_list:
-            raise TrainingError(f"{self.name}: call init with the parameters to optimize first")
+        self._check_init()
         return [_State(TensorType((), "int64"), 0), *self.further_states()]
 
     def per_param(self) -> list[_State]:
         """A state of zeros for each parameter, of its type."""
-        return [_State(param.ty, 0.0) for param in self.param_list if isinstance(param.ty, TensorType)]
+        return [_State(param.ty, 0.0) for param in self._check_init() if isinstance(param.ty, TensorType)]
 
-    @abstractmethod
     def further_states(self) -> list[_State]:
         """The states after the number of steps."""
+        return []
 
-    @abstractmethod
     def take_step(self, step: _Update) -> list[Expr]:
         """Give each parameter its new value, with ``step.update``; returns the new states."""
+        del step
+        raise NotImplementedError(f"{type(self).__name__} has neither take_step nor a get_function of its own")
 
 
 class _Update:
     """One step in the making, in Relax's order and under its names: each parameter is taken out where it is used."""
 
-    __slots__ = ("_builder", "_gradients", "_optimizer", "_params", "_states", "new_params", "num_steps")
+    __slots__ = ("_builder", "_dtype", "_gradients", "_of", "_params", "_states", "new_params", "num_steps")
 
-    def __init__(self, optimizer: Optimizer, builder: BlockBuilder, operands: Sequence[Var]) -> None:
+    def __init__(
+        self, dtype: str | None, params: Sequence[Var], builder: BlockBuilder, operands: Sequence[Var]
+    ) -> None:
         self._builder = builder
-        self._optimizer = optimizer
+        self._dtype = dtype
+        self._of = params
         self._params, self._gradients, self._states = operands
         self.num_steps = builder.emit(ops.add(self.state(0, "num_steps"), 1), "num_steps_new")
         self.new_params: list[Expr] = []
 
     def parameters(self) -> Iterator[tuple[str, Expr, Expr]]:
         """The name of each parameter, its value and its gradient."""
-        for index, param in enumerate(self._optimizer.param_list):
+        for index, param in enumerate(self._of):
             name = param.name_hint
             value = self.emit(TupleGetItem(self._params, index), name)
             yield name, value, self.emit(TupleGetItem(self._gradients, index), f"{name}_grad")
@@ -153,8 +177,7 @@ class _Update:
 
     def scalar(self, value: Expr) -> Expr:
         """A float64 scalar in the dtype of the parameters."""
-        dtype = self._optimizer.dtype
-        return self.emit(value if dtype == "float64" else ops.astype(value, dtype))
+        return self.emit(value if self._dtype == "float64" else ops.astype(value, self._dtype))
 
     def decayed(self, name: str, grad: Expr, param: Expr, weight_decay: float) -> Expr:
         """The gradient of the loss with the L2 penalty ``weight_decay / 2 * param ** 2``."""
@@ -184,10 +207,6 @@ class SGD(Optimizer):
         super().__init__("SGD")
         self.lr = float(lr)
         self.weight_decay = float(weight_decay)
-
-    def further_states(self) -> list[_State]:
-        """The states after the number of steps."""
-        return []
 
     def take_step(self, step: _Update) -> list[Expr]:
         """The expressions of one step."""
@@ -280,7 +299,7 @@ class Adam(Optimizer):
         new_squares: list[Expr] = []
         for index, (name, param, grad) in enumerate(step.parameters(), 3):
             mean = step.state(index, f"{name}_m")
-            square = step.state(index + len(self.param_list), f"{name}_v")
+            square = step.state(index + len(self._check_init()), f"{name}_v")
             if self.decouples_decay:
                 param = param * (1.0 - self.lr * self.weight_decay)
             else:

@@ -24,7 +24,7 @@ BACKBONE: Final = "backbone"
 BACKBONE_LOSS: Final = "backbone_loss"
 ADJOINT: Final = "backbone_loss_adjoint"
 OPTIMIZER: Final = "optimizer"
-OPTIMIZER_STATE: Final = "optimizer_state"
+OPTIM_STATE: Final = "optim_state"
 
 
 @final
@@ -38,8 +38,9 @@ class SetupTrainer(Pass):
 
     - ``backbone_loss(inputs..., parameters..., states..., targets...) -> loss, states...``, for training;
     - ``backbone_loss_adjoint``, its `Gradient` with respect to the parameters;
-    - ``optimizer``, the optimizer's program, and ``optimizer_state``, which gives its states to begin with;
-    - the attribute ``input_num``.
+    - ``optimizer``, the optimizer's program;
+    - the attribute ``input_num``, and ``optim_state``: of each state of the optimizer, its dtype, its sizes and the
+      number that it holds to begin with.
 
     ``loss_args`` are the types of what the loss takes: predictions, targets, perhaps weights. Batch norms use their
     moving statistics in ``backbone``, and those of the batch in ``backbone_loss``, whatever they say themselves;
@@ -73,14 +74,9 @@ class SetupTrainer(Pass):
         required = judged.params[inputs : inputs + params]
         module = Gradient(BACKBONE_LOSS, require_grads=required, target_index=0)(module)
         self._optimizer.init(required)
-        step, start = self._optimizer.get_function(), self._optimizer.get_state_function()
-        module = module.with_functions(
-            {
-                OPTIMIZER: step.with_attr("global_symbol", OPTIMIZER),
-                OPTIMIZER_STATE: start.with_attr("global_symbol", OPTIMIZER_STATE),
-            }
-        )
-        return module.with_attr("input_num", inputs)
+        step = self._optimizer.get_function().with_attr("global_symbol", OPTIMIZER)
+        module = module.with_function(OPTIMIZER, step)
+        return module.with_attrs({"input_num": inputs, OPTIM_STATE: self._optimizer.first_states()})
 
 
 def _parts(module: IRModule) -> tuple[Function, int, int]:

@@ -19,9 +19,11 @@ from ..ir.types import TensorType, TupleType
 from ..run import Executable, build
 from ..run.mesh import CutAxes, Mesh, placement_text
 from ..run.sharding_gate import Placed, resolved
-from .setup_trainer import ADJOINT, OPTIMIZER
+from .first_states import state_function
+from .setup_trainer import ADJOINT, OPTIM_STATE, OPTIMIZER
 
 STEP: Final = "train_step"
+FIRST: Final = "optimizer_state"
 PARAMS: Final = "step_params"
 STATES: Final = "step_states"
 OPTIMIZER_STATES: Final = "step_optimizer_states"
@@ -41,7 +43,7 @@ def with_train_step(
 
     ``train_step(inputs..., targets..., parameters, states, optimizer's states)`` takes a step and gives the loss, and
     the new parameters, states and optimizer states, all of them tuples. ``counts`` are those of inputs, parameters
-    and states.
+    and states. A function ``optimizer_state`` gives the optimizer's states to begin with, where the engine needs them.
     """
     inputs, param_num, state_num = counts
     adjoint, optimizer = module[ADJOINT], module[OPTIMIZER]
@@ -71,7 +73,7 @@ def with_train_step(
         result = Tuple([loss, Tuple(new_params), Tuple(new_states), Tuple(new_kept)])
         builder.emit_func_output(result)
     step: Function = builder.get()[STEP]
-    return module.with_function(STEP, step)
+    return module.with_functions({STEP: step, FIRST: state_function(FIRST, module.attrs[OPTIM_STATE])})
 
 
 def owners(params: Sequence[Var], states: Sequence[Any]) -> list[int | None]:

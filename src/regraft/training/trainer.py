@@ -15,12 +15,13 @@ from ..ir.types import TensorType
 from ..run import Executable, Mesh, VirtualMachine, build
 from ..run.arrays import as_argument
 from ..run.targets import DEFAULT_TARGET
-from .errors import TrainingError
+from .errors import NotSetError, TrainingError
+from .first_states import arrays_of
 from .progress import StepProgress
 from .saved_state import is_gone, kind_of, load_state, save_state
-from .setup_trainer import ADJOINT, BACKBONE, OPTIMIZER, OPTIMIZER_STATE
+from .setup_trainer import ADJOINT, BACKBONE, OPTIM_STATE, OPTIMIZER
 from .state_file import read_arrays, write_arrays
-from .train_step import STEP, build_step
+from .train_step import FIRST, STEP, build_step
 
 Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """Arrays in the order of the parameters (or states) that they are for, or by name."""
@@ -57,11 +58,10 @@ class Trainer:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         del device
-        missing = [name for name in (BACKBONE, ADJOINT, OPTIMIZER, OPTIMIZER_STATE) if name not in train_mod]
-        if missing or "input_num" not in train_mod.attrs:
-            raise TrainingError(
-                f"Trainer: the module has no {', '.join(missing) or 'input_num'}; use SetupTrainer first"
-            )
+        missing = [name for name in (BACKBONE, ADJOINT, OPTIMIZER) if name not in train_mod]
+        missing += [name for name in ("input_num", OPTIM_STATE) if name not in train_mod.attrs]
+        if missing:
+            raise TrainingError(f"Trainer: the module has no {', '.join(missing)}; use SetupTrainer first")
         if vm is not None and target is not None:
             raise TrainingError(f"Trainer: target={target!r} and a module that is built already; give one of them")
         self.mod: Final = train_mod
@@ -80,7 +80,8 @@ class Trainer:
         self._params: Final = _Store("parameter", "load_params", own[input_num : input_num + params])
         self._states: Final = _Store("state", "load_states", own[input_num + params : input_num + params + states])
         self._target_num: Final = len(own) - input_num - params - states
-        self._optimizer_state: tuple[Any, ...] = tuple(self.vm[OPTIMIZER_STATE]())
+        made = self.vm[FIRST]() if target == "xla" else arrays_of(train_mod.attrs[OPTIM_STATE])
+        self._optimizer_state: tuple[Any, ...] = tuple(made)
         if zero_init_param_state:
             self.zero_init_params()
             self.zero_init_states()
@@ -366,7 +367,7 @@ class _Store:
         """All values; raises `TrainingError` when one is not set."""
         for name, value in self.values.items():
             if value is None:
-                raise TrainingError(f"Trainer: {self._kind} {name} is not set; set it first, as with {self._setter}")
+                raise NotSetError(f"Trainer: {self._kind} {name} is not set; set it first, as with {self._setter}")
         return list(self.values.values())
 
     def arrays(self) -> dict[str, np.ndarray]:
