@@ -12,7 +12,7 @@ import pytest
 import regraft as rx
 from regraft import transform
 from regraft.dpl import is_op, wildcard
-from regraft.model import UsageError, rules
+from regraft.model import OptimizationReport, UsageError, rules
 from regraft.script import relax as R
 from tests.cli.harness import invoke
 
@@ -48,6 +48,16 @@ def tanh_of(x):
     return lambda _, found: R.nn.gelu_tanh(found[x])
 """
 
+
+ERF = """
+@R.function
+def main(x: R.Tensor(("n", 4), "float32")):
+    with R.dataflow():
+        h = R.divide(x, R.const(1.4142135381698608, "float32"))
+        y = x * (R.erf(h) + 1.0) * 0.5
+        R.output(y)
+    return y
+"""
 
 IDLE = """
 @R.function
@@ -166,3 +176,28 @@ def test_a_rule_that_found_nothing_is_in_the_table_and_in_the_report(file: Path,
     assert json.loads(report.read_text())["rules"] == ["exp of log", "gelu as tanh", "TwiceRelu"]
     done = invoke("optimize", model, "-o", tmp_path / "other.relax")
     assert "Rules" not in done.stdout
+
+
+def test_a_rule_finds_an_operator_that_the_model_writes_out(file: Path, tmp_path: Path) -> None:
+    model, output = tmp_path / "model.relax", tmp_path / "out.relax"
+    rx.save_script(rx.IRModule({"main": rx.parse(ERF)}), model)
+    done = invoke("optimize", model, "-o", output, "--rules", f"{file}:as_tanh")
+    assert done.exit_code == 0, done.output
+    assert "found nothing" not in done.stdout
+    assert "R.nn.gelu_tanh(x)" in output.read_text()
+    told = invoke("explain", model, "--rules", f"{file}:as_tanh").stdout
+    assert told.index("no call of nn.gelu") < told.index("with operators recognized") < told.index("1 match")
+    below = invoke("optimize", model, "-o", tmp_path / "below.relax", "--rules", f"{file}:as_tanh", "--level", "1")
+    assert "from level 2 on RecognizeOperators" in " ".join(below.stdout.split())
+    chosen = rx.optimize(model, rules=f"{file}:as_tanh", passes="RecognizeOperators")
+    assert "gelu_tanh" in chosen.script()
+
+
+def test_rules_do_not_keep_a_level_from_running_until_nothing_changes(file: Path) -> None:
+    reports: list[OptimizationReport] = []
+    program = rx.parse(ERF.replace("* 0.5", "* 0.5 * 1.0"))
+    rx.optimize(rx.IRModule({"main": program}), rules=f"{file}:exp_of_log", report=reports.append)
+    names = [one.name for one in reports[0].passes]
+    # The first round ends with the pass that comes last; a round that changes nothing follows one that does.
+    assert "RemoveNoOps" in names[names.index("DeadCodeElimination") :]
+    assert "rules" not in names[1:]

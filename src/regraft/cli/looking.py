@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -150,45 +150,67 @@ def explain(
 ) -> None:
     """Say why a pass, or rules, rewrite what they do: where they match, nearly match, and what is left and why.
 
+    Rules are tried on the model as it was read, and on what they leave once operators are recognized.
     Without --pass and --rules: what the default level combines and fuses in the model, and what it leaves alone.
     """
     from ..ir.module import IRModule
     from ..ir.program import Function
     from ..model import open_model
+    from ..model.optimizing import RULES, RULES_AGAIN, with_rules
     from ..model.rules import rules_of
-    from ..passes import PassContext, PassInstrument, RulePass, Sequential
+    from ..passes import Pass, PassContext, PassInstrument, Sequential
     from ..passes import report as report_passes
-    from ..passes.pipeline import named_passes
+    from ..passes.pipeline import named_passes, pipeline, recognizing
     from ..rewrite import PatternMatchingRewriter
     from ..rewrite import explain as explain_rules
 
     explanations: list[Explanation] = []
 
+    recognized: list[Explanation] = []
+
     class Explaining(PassInstrument):
-        """Explains each search of a pass before it is made."""
+        """Explains each search of a pass before it is made; of those beside the caller's rules, none."""
+
+        shown: list[Explanation] | None = None
+
+        def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
+            self.shown = recognized if info.name == RULES_AGAIN else explanations
+            if found is not None and info.name not in (RULES, RULES_AGAIN):
+                self.shown = None
 
         def run_before_rewrite(self, program: Function | IRModule, rules: PatternMatchingRewriter) -> None:
-            explanations.append(explain_rules(rules, program, limit=limit))
+            if self.shown is not None:
+                self.shown.append(explain_rules(rules, program, limit=limit))
 
     if name is not None and rules:
         raise typer.BadParameter("say one thing to explain: --pass PASS, or --rules FILE.py", param_hint="--pass")
     if name is None and not rules:
         _explain_all(model, function, limit)
         return
-    chosen = Sequential([RulePass(rules_of(rules), "rules")]) if rules else named_passes(name or "")
+    found = rules_of(rules) if rules else None
+    chosen = named_passes(name or "") if found is None else with_rules(Sequential(recognizing(pipeline())), found)
     with console.shown_progress() as progress:
         progress("reading", 0, 2)
         opened = open_model(model, function=function)
         progress("explaining", 1, 2)
         with PassContext(instruments=[Explaining()]):
             done = report_passes(chosen, opened.module)
+    _show_explanations(explanations)
+    again = [one for one in recognized if one.matches]
+    if again:
+        console.print_text("with operators recognized that the model writes out:")
+        _show_explanations(again)
+    for one in done.passes:
+        if found is None or one.name in (RULES, RULES_AGAIN):
+            console.print_text(str(one))
+
+
+def _show_explanations(explanations: Iterable[Explanation]) -> None:
     for explanation in explanations:
         console.print_text(str(explanation))
         for finding in explanation.findings:
             if finding.misses and finding.misses[0].matched:
                 drawing.draw_miss(explanation.program, finding.misses[0])
-    for one in done.passes:
-        console.print_text(str(one))
 
 
 def _explain_all(model: Path, function: str | None, limit: int) -> None:

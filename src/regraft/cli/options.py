@@ -33,7 +33,8 @@ RuleNames: TypeAlias = Annotated[
     typer.Option(
         "--rules",
         metavar="FILE.py[:NAME,...]",
-        help="Rules to run first: of a Python file, which is run as code, or of an installed package. May be repeated.",
+        help="Rules to run first, and again once operators are recognized: of a Python file, which is run as code, or "
+        "of an installed package. May be repeated.",
     ),
 ]
 Ranges: TypeAlias = Annotated[

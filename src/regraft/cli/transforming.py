@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -194,6 +194,12 @@ def _told_passes(passes: Sequence[PassReport]) -> list[PassReport]:
     return told
 
 
+_AS_READ: Final = (
+    "in the model as it was read (a model may write an operator out: from level 2 on RecognizeOperators puts it "
+    "together, and the rules run again)"
+)
+
+
 def _show(made: OptimizationReport) -> None:
     changed = made.changed_ops
     rows = [(name.removeprefix("relax."), str(old), str(new)) for name, (old, new) in changed.items()]
@@ -215,9 +221,11 @@ def _show(made: OptimizationReport) -> None:
         rows = [(name, str(rewrites[name]), str(left[name])) for name in names]
         console.print_table("Rules", ("rule", "rewrites", "left"), rows, numbers=2)
     if made.rules and not any(name in rewrites or name in left for name in made.rules):
-        console.print_line(
-            "The rules found nothing in the model as it was read; regraft explain says where they stopped."
-        )
+        from ..model.optimizing import RULES_AGAIN
+
+        twice = any(one.name == RULES_AGAIN for one in made.passes)
+        where = "in the model as it was read, and nothing with its operators recognized" if twice else _AS_READ
+        console.print_line(f"The rules found nothing {where}; regraft explain says where they stopped.")
     if made.verification is not None:
         console.print_table(
             f"Verified against {made.verification.against}",

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..analysis import constant_bytes
 from ..ir.module import IRModule
 from ..passes import Pass, PassContext, PassReport, RulePass, Sequential, Tape, op_counts
 from ..passes import report as report_passes
-from ..passes.pipeline import named_passes, pipeline
+from ..passes.passes import UntilStable
+from ..passes.pipeline import named_passes, pipeline, recognizing
 from .decisions import Cache, Decisions
 from .errors import UsageError, VerificationError
 from .files import check_output, companions, sizes_of, sizes_of_files, staged, write_text
@@ -30,6 +31,10 @@ from .samples import Samples, TriedOn
 from .timing import Clock
 from .verification import Verification, written
 from .verification import verify as compare
+
+RULES: Final = "rules"
+RULES_AGAIN: Final = "rules, with operators recognized"
+"""The names of the two passes that the rules of a caller make."""
 
 Passes: TypeAlias = str | Pass | Iterable[Pass]
 ReportTo: TypeAlias = str | os.PathLike[str] | Callable[[OptimizationReport], None]
@@ -53,9 +58,22 @@ def optimize_module(
 
 
 def passes_for(level: int | str, passes: Passes | None, rules: Rules | None = None) -> Sequential:
-    """The passes to run: those given, by name or as they are, or those of the level; ``rules`` before them."""
+    """The passes to run: those given, by name or as they are, or those of the level; ``rules`` before them.
+
+    Where operators are recognized among the passes, the rules run once more right after that: many files write out
+    what a rule names.
+    """
     chosen = _chosen(level, passes)
-    return chosen if rules is None else Sequential([RulePass(rules_of(rules), "rules"), *chosen], name=chosen.name)
+    return chosen if rules is None else with_rules(chosen, rules)
+
+
+def with_rules(chosen: Sequential, rules: Rules) -> Sequential:
+    """``chosen``, with ``rules`` before the first pass, and again before what follows the recognition of operators."""
+    found = rules_of(rules)
+    first = recognizing(chosen)
+    rest = [chosen] if isinstance(chosen, UntilStable) else chosen.passes[len(first) :]
+    again = [*first, RulePass(found, RULES_AGAIN)] if first else []
+    return Sequential([RulePass(found, RULES), *again, *rest], name=chosen.name)
 
 
 def _chosen(level: int | str, passes: Passes | None) -> Sequential:
@@ -118,8 +136,9 @@ def optimize(
             result is returned: of the kind of ``model``, or of the kind that a file like the one given holds.
         level: 0 to 3 or its name; `regraft.passes.pipeline.pipeline` says what each does and may assume.
         passes: passes in place of the level's: names with commas between, a pass, or several.
-        rules: rules that run before the passes, on the model as it was read: rules and sets of them, ``"file.py"`` or
-            ``"file.py:one,two"`` (the file is run, as code), or the name under which a package offers some.
+        rules: rules that run before the passes, on the model as it was read, and once more after `RecognizeOperators`
+            where that is among the passes: rules and sets of them, ``"file.py"`` or ``"file.py:one,two"`` (the file is
+            run, as code), or the name under which a package offers some.
         verify: run model and result on the same random inputs first, each as its own framework runs it.
         verify_rewrites: run both sides of each rewrite on random inputs as it is made, and the functions before and
             after each pass: a rule that is wrong is named, even where the model hides it.
@@ -179,7 +198,7 @@ def optimize(
     machine = _machine(target, precision, measure=measure)
     bench = Bench(engine or "", threads, clock, budget, Decisions.of(cache))
     tried_on = TriedOn(seed, dims, ranges, inputs)
-    stages = Stages(progress, len(chosen) + 2 + verify + measure + (precision != "float32"))
+    stages = Stages(progress, _steps(chosen) + 2 + verify + measure + (precision != "float32"))
     with stages.stage("reading"):
         opened = open_model(model, args, kwargs, dynamic_shapes=dynamic_shapes, function=function, fixed=fix, pure=pure)
     opened = in_versions(opened, opset, ir_version, written_to)
@@ -315,6 +334,11 @@ def _check(
             _hand_over(reports, made(Verification(error.differences, error.against), {}))
         raise
     _hand_over(reports, made(verification, sizes))
+
+
+def _steps(chosen: Sequential) -> int:
+    """The passes of ``chosen`` and of the sequences in it, each counted once."""
+    return sum(_steps(one) if isinstance(one, Sequential) else 1 for one in chosen)
 
 
 def _rules_first(chosen: Sequential, rules: Rules | None) -> tuple[str, ...]:

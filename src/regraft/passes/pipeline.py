@@ -115,6 +115,13 @@ def named_passes(names: str) -> Sequential:
     return Sequential(chosen, name="passes")
 
 
+def recognizing(passes: Sequential) -> tuple[Pass, ...]:
+    """The first of ``passes``, up to `RecognizeOperators`; none if that is not among them."""
+    names = [one.name for one in passes]
+    wanted = RecognizeOperators().name
+    return passes.passes[: names.index(wanted) + 1] if wanted in names else ()
+
+
 def level_number(level: int | str) -> int:
     """A level as its number, given by number or by name; raises `PassError` for one that does not exist."""
     text = str(level)
