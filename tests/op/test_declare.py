@@ -227,3 +227,36 @@ def test_what_was_pickled_elsewhere_says_which_operator_to_declare() -> None:
     text = pickle.dumps(program).replace(b"declared.bent", b"declared.bend")
     with pytest.raises(rx.IRError, match=r"no operator 'declared.bend'"):
         pickle.loads(text)
+
+
+@rx.operator("declared.made")
+def made(xp: Any, x: Any, *, half: float = 0.5) -> Any:
+    """Sums of ``x`` with arrays that are made without a dtype; the last but one result is of whole numbers."""
+    return (
+        x + xp.zeros(x.shape) + xp.ones((3,)) * xp.full((3,), half),
+        x @ xp.eye(3) + xp.linspace(0, 1, 3),
+        x * xp.asarray([0.5, 1, 2]) + xp.arange(0.0, 3.0) + xp.asarray(half),
+        xp.full((2,), 7),
+        xp.zeros((2,), dtype=xp.float64),
+    )
+
+
+@R.function
+def making(x: R.Tensor((2, 3), "float32")):
+    with R.dataflow():
+        out = R.declared.made(x)
+        R.output(out)
+    return out
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch", "onnxruntime", "xla"])
+def test_floats_that_a_meaning_makes_are_float32_unless_it_says_otherwise(target: str) -> None:
+    dtypes = ["float32", "float32", "float32", "int64", "float64"]
+    result: Any = making.ret_ty
+    assert [field.dtype for field in result.fields] == dtypes
+    x = INPUTS[0].reshape(4, 3)[:2]
+    found = [np.asarray(one) for one in rx.build(making, target)["making"](x)]
+    assert [str(one.dtype) for one in found] == dtypes
+    np.testing.assert_allclose(found[0], x + 0.5, rtol=1e-6)
+    np.testing.assert_allclose(found[1], x + np.linspace(0, 1, 3), rtol=1e-6)
+    np.testing.assert_allclose(found[2], x * [0.5, 1, 2] + np.arange(3) + 0.5, rtol=1e-6)

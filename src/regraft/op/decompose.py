@@ -14,6 +14,7 @@ from ..ir.op import Call, Op
 from ..ir.program import Binding, MatchCast, VarBinding, is_leaf
 from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type
 from .folding import folded
+from .open_namespace import namespace_for
 from .program_xp import DecomposeError, ProgramArray, ProgramNamespace, Recorder
 
 
@@ -81,7 +82,7 @@ def record(call: Call, recorder: Recorder) -> Expr:
     if not op.variadic:
         operands += [None] * (len(op.operands) - len(operands))
     try:
-        return _result(op.reference(ProgramNamespace(recorder), *operands, **call.attrs))
+        return _result(op.reference(namespace_for(op, ProgramNamespace(recorder)), *operands, **call.attrs))
     except (TypeError, AttributeError) as error:
         raise DecomposeError(_cannot(op, call, error)) from error
 

@@ -18,7 +18,7 @@ from ..ir.errors import OpTypeError, RegraftError
 from ..ir.expr import Constant, DataTypeImm, Expr, PrimValue, ShapeExpr, StringImm, Tuple, TupleGetItem, Var
 from ..ir.op import Call, Op
 from ..ir.types import TensorType
-from .semantics import numpy_of
+from .open_namespace import numpy_of
 from .settle import is_settled, strict
 
 MOST_ELEMENTS: Final = 1 << 22

@@ -14,7 +14,7 @@ from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple
 from ..ir.op import Call, Op, Trait
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType
-from .semantics import numpy_of
+from .open_namespace import numpy_of
 from .settle import is_settled
 
 _MOST_ELEMENTS: Final = 4096

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Final
 
-import numpy as np
 from array_api_compat import device as device_of  # pyright: ignore[reportUnknownVariableType]
 
 from ..ir.dims import Dim
@@ -15,11 +14,6 @@ from ..ir.op import Op, Reference
 
 PROGRAM: Final = "program"
 """The name of the namespace whose arrays are expressions: see `program_xp`."""
-
-
-def numpy_of(op: Op) -> Any:
-    """NumPy as the meaning of ``op`` takes it: operators of the vocabulary know its ways, others the standard alone."""
-    return import_module("array_api_compat.numpy") if op.is_open else np
 
 
 def truncated_divide(xp: Any, x1: Any, x2: Any) -> Any:

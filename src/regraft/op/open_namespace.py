@@ -1,0 +1,106 @@
+"""The array namespace that operators from outside the vocabulary compute in: floats without a dtype are float32.
+
+The array API leaves the default to each library. NumPy takes float64, PyTorch and JAX take float32, and an operator
+shall have the same type on every engine. So what makes arrays is asked for float32, where its caller gives no dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, Final, cast
+
+import numpy as np
+
+from ..ir.op import Op
+from .semantics import PROGRAM, namespace_dtype
+
+_DEFAULT: Final = "float32"
+
+
+def namespace_for(op: Op, xp: Any) -> Any:
+    """``xp`` as the reference of ``op`` takes it: operators of the vocabulary give each dtype themselves."""
+    if not op.is_open:
+        return xp
+    return OpenNamespace(xp) if xp.__name__ == PROGRAM else _of_library(xp)
+
+
+@lru_cache(maxsize=8)
+def _of_library(xp: Any) -> OpenNamespace:
+    return OpenNamespace(xp)
+
+
+def numpy_of(op: Op) -> Any:
+    """NumPy as the meaning of ``op`` takes it: operators of the vocabulary know its ways, others the standard alone."""
+    return _of_library(import_module("array_api_compat.numpy")) if op.is_open else np
+
+
+class OpenNamespace:
+    """``xp`` with float32 for floats that are made without a dtype; integers and bools are as there.
+
+    Arrays keep the dtype that they have, arrays of NumPy too.
+    """
+
+    def __init__(self, xp: Any) -> None:
+        self._xp: Final = xp
+        self._float: Final = namespace_dtype(xp, _DEFAULT)
+        self.__name__ = xp.__name__
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._xp, name)
+
+    def zeros(self, shape: Any, dtype: Any = None, **options: Any) -> Any:
+        """An array of zeros."""
+        return self._xp.zeros(shape, dtype=self._or_float(dtype), **options)
+
+    def ones(self, shape: Any, dtype: Any = None, **options: Any) -> Any:
+        """An array of ones."""
+        return self._xp.ones(shape, dtype=self._or_float(dtype), **options)
+
+    def empty(self, shape: Any, dtype: Any = None, **options: Any) -> Any:
+        """An array of any numbers."""
+        return self._xp.empty(shape, dtype=self._or_float(dtype), **options)
+
+    def eye(self, n_rows: Any, n_cols: Any = None, dtype: Any = None, **options: Any) -> Any:
+        """Ones on a diagonal."""
+        return self._xp.eye(n_rows, n_cols, dtype=self._or_float(dtype), **options)
+
+    def linspace(self, start: Any, stop: Any, num: Any, dtype: Any = None, **options: Any) -> Any:
+        """Numbers at equal distances."""
+        return self._xp.linspace(start, stop, num, dtype=self._or_float(dtype), **options)
+
+    def full(self, shape: Any, fill_value: Any, dtype: Any = None, **options: Any) -> Any:
+        """An array of one number."""
+        return self._xp.full(shape, fill_value, **self._dtype(dtype, fill_value), **options)
+
+    def arange(self, start: Any, *bounds: Any, dtype: Any = None, **options: Any) -> Any:
+        """The numbers from ``start``, or 0, up to ``stop``."""
+        named = [options[name] for name in ("stop", "step") if name in options]
+        return self._xp.arange(start, *bounds, **self._dtype(dtype, [start, *bounds, *named]), **options)
+
+    def asarray(self, value: Any, dtype: Any = None, **options: Any) -> Any:
+        """``value`` as an array."""
+        return self._xp.asarray(value, **self._dtype(dtype, value), **options)
+
+    def _or_float(self, dtype: Any) -> Any:
+        return self._float if dtype is None else dtype
+
+    def _dtype(self, dtype: Any, value: Any) -> dict[str, Any]:
+        if dtype is None and _is_float(value):
+            return {"dtype": self._float}
+        return {} if dtype is None else {"dtype": dtype}
+
+
+def _is_float(value: Any) -> bool:
+    """True of a float of Python, and of sequences of numbers of Python of which one is a float."""
+    pending, found = [value], False
+    while pending:
+        one = pending.pop()
+        if isinstance(one, list | tuple):
+            pending.extend(cast("Iterable[Any]", one))
+        elif type(one) is float:
+            found = True
+        elif type(one) not in (int, bool):
+            return False
+    return found
