@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from .dims import SymVar
+from .equality import structural_equal
 from .errors import BuilderError
 from .expr import DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var, as_expr
+from .hashing import structural_hash
 from .module import IRModule
 from .op import Call
 from .origin import Origin, Origins
@@ -167,6 +169,8 @@ class BlockBuilder:
 
     def __init__(self, mod: IRModule | None = None) -> None:
         self._module: Final = [mod or IRModule()]
+        self._functions: dict[int, list[GlobalVar]] | None = None
+        self._function_names = NameSupply(self._module[0])
         self._scopes: list[_Scope] = []
         self._names = NameSupply()
         self._values: dict[Var, Expr] = {}
@@ -229,13 +233,40 @@ class BlockBuilder:
         return self.add_func(function, name)
 
     def add_func(self, func: Function, func_name: str) -> GlobalVar:
-        """Put a finished function into the module; returns the variable to call it by."""
-        self._module[0] = self._module[0].with_function(func_name, func)
-        return self._module[0].get_global_var(func_name)
+        """Put a finished function into the module; returns the variable to call it by.
+
+        A name that is taken gets a number. A function that the module has already is not put in again. Cost: linear in
+        the function, and once in those of the module.
+        """
+        known = self._alike(func)
+        if known is not None:
+            return known
+        name = self._function_names.fresh(func_name)
+        self._module[0] = self._module[0].with_function(name, func)
+        return self._noted(self._module[0].get_global_var(name), func)
 
     def update_func(self, gv: GlobalVar, updated_func: Function) -> None:
         """Replace a function of the module."""
         self._module[0] = self._module[0].with_function(gv, updated_func)
+        self._function_names.reserve(gv.name_hint)
+        self._noted(self._module[0].get_global_var(gv.name_hint), updated_func)
+
+    def _alike(self, func: Function) -> GlobalVar | None:
+        """The function of the module that is structurally equal, if any."""
+        module = self._module[0]
+        if not module.functions:
+            return None
+        if self._functions is None:
+            self._functions = {}
+            for variable, function in module.functions.items():
+                self._noted(variable, function)
+        alike = self._functions.get(structural_hash(func), ())
+        return next((v for v in alike if structural_equal(module[v.name_hint], func)), None)
+
+    def _noted(self, variable: GlobalVar, func: Function) -> GlobalVar:
+        if self._functions is not None:
+            self._functions.setdefault(structural_hash(func), []).append(variable)
+        return variable
 
     def get(self) -> IRModule:
         """The module as it stands."""

@@ -41,7 +41,7 @@ from .program import (
     is_leaf,
     merge_blocks,
 )
-from .types import Type, is_subtype
+from .types import TensorType, TupleType, Type, is_subtype
 from .visitor import METHODS, iter_bindings
 
 _Class = TypeVar("_Class", bound=type)
@@ -176,16 +176,38 @@ class ExprFunctor:
 class PyExprVisitor(ExprFunctor):
     """Goes over a program; each method visits the parts of its node, unless it is overridden.
 
-    ``visit_expr(function)`` starts it. The order is that of evaluation, an operator before its arguments.
+    ``visit_expr(function)`` starts it. The order is that of evaluation, an operator before its arguments. After an
+    expression, the sizes of its type are visited, as a `ShapeExpr`.
     """
 
     def visit_expr_fallback_(self, expr: Expr) -> None:
         """A leaf: there is nothing to go on to."""
 
+    def visit_type_(self, ty: Type) -> None:
+        """The sizes of a type: those of a tensor, and of the fields of a tuple."""
+        if isinstance(ty, TensorType) and ty.shape is not None:
+            self.visit_expr(ShapeExpr(ty.shape))
+        elif isinstance(ty, TupleType):
+            for field in ty.fields:
+                self.visit_type_(field)
+
+    def visit_generic_const_(self, op: Constant) -> None:
+        """A constant: its type."""
+        self.visit_type_(op.ty)
+
+    def visit_var_(self, op: Var) -> None:
+        """A use of a variable: its type."""
+        self.visit_type_(op.ty)
+
+    def visit_dataflow_var_(self, op: DataflowVar) -> None:
+        """A use of a variable of a dataflow block: its type."""
+        self.visit_type_(op.ty)
+
     def visit_tuple_(self, op: Tuple) -> None:
-        """A tuple: its fields."""
+        """A tuple: its fields, then its type."""
         for field in op.fields:
             self.visit_expr(field)
+        self.visit_type_(op.ty)
 
     def visit_function_(self, op: Function) -> None:
         """A function: its parameters, then its body."""
@@ -194,26 +216,32 @@ class PyExprVisitor(ExprFunctor):
         self.visit_expr(op.body)
 
     def visit_call_(self, op: Call) -> None:
-        """A call: what is called, then the arguments."""
+        """A call: what is called, the types it is called with, the arguments, then its type."""
         self.visit_expr(op.op)
+        for ty in op.ty_args:
+            self.visit_type_(ty)
         for arg in op.args:
             self.visit_expr(arg)
+        self.visit_type_(op.ty)
 
     def visit_seq_expr_(self, op: SeqExpr) -> None:
-        """A body: its blocks, then its result."""
+        """A body: its blocks, then its result and its type."""
         for block in op.blocks:
             self.visit_binding_block(block)
         self.visit_expr(op.body)
+        self.visit_type_(op.ty)
 
     def visit_if_(self, op: If) -> None:
-        """A branch: the condition, then both sides."""
+        """A branch: the condition, both sides, then its type."""
         self.visit_expr(op.cond)
         self.visit_expr(op.true_branch)
         self.visit_expr(op.false_branch)
+        self.visit_type_(op.ty)
 
     def visit_tuple_getitem_(self, op: TupleGetItem) -> None:
-        """A field of a tuple: the tuple."""
+        """A field of a tuple: the tuple, then its type."""
         self.visit_expr(op.tuple_value)
+        self.visit_type_(op.ty)
 
     def visit_var_binding_(self, binding: VarBinding) -> None:
         """A binding: its value, then its variable."""
@@ -221,8 +249,9 @@ class PyExprVisitor(ExprFunctor):
         self.visit_var_def(binding.var)
 
     def visit_match_cast_(self, binding: MatchCast) -> None:
-        """A checked binding: its value, then its variable."""
+        """A checked binding: its value, the type that it is checked for, then its variable."""
         self.visit_expr(binding.value)
+        self.visit_type_(binding.ty)
         self.visit_var_def(binding.var)
 
     def visit_binding_block_(self, block: BindingBlock) -> None:
@@ -252,6 +281,13 @@ class PyExprMutator(ExprFunctor):
 
     builder_: BlockBuilder
     _remap: dict[Var, Var]
+    _sees_shapes = False
+
+    def __init_subclass__(cls) -> None:
+        """A class that rewrites shapes is given those of types, too."""
+        super().__init_subclass__()
+        own = cls.visit_shape_expr_, cls.visit_expr
+        cls._sees_shapes = own != (PyExprMutator.visit_shape_expr_, PyExprMutator.visit_expr)
 
     def __new__(cls, *_args: Any, **_keywords: Any) -> Self:
         """A mutator over an empty module; ``__init__`` puts another in its place."""
@@ -316,10 +352,28 @@ class PyExprMutator(ExprFunctor):
     def visit_call_(self, op: Call) -> Expr:
         """A call of the rewritten arguments, typed anew."""
         callee = self.visit_expr(op.op)
+        ty_args = [self.visit_type_(ty) for ty in op.ty_args]
         args = [self.visit_expr(arg) for arg in op.args]
-        if callee is op.op and _same(args, op.args):
+        if callee is op.op and _same(args, op.args) and _same(ty_args, op.ty_args):
+            # As in Relax, the type of a bound call is visited where nothing else changes; it follows the arguments.
+            if self.builder_.has_open_block:
+                self.visit_type_(op.ty)
             return op
-        return Call(callee, args, op.attrs, op.ty_args)
+        return Call(callee, args, op.attrs, ty_args)
+
+    def visit_type_(self, ty: Type) -> Type:
+        """A type whose sizes are rewritten, each shape as a `ShapeExpr`; visited where a subclass sees shapes."""
+        if not self._sees_shapes:
+            return ty
+        if isinstance(ty, TensorType) and ty.shape is not None:
+            shape = ShapeExpr(ty.shape)
+            new = self.visit_expr(shape)
+            changed = type(ty) is TensorType and isinstance(new, ShapeExpr) and new is not shape
+            return TensorType(new.values, ty.dtype) if changed else ty
+        if isinstance(ty, TupleType):
+            fields = [self.visit_type_(field) for field in ty.fields]
+            return ty if _same(fields, ty.fields) else TupleType(fields)
+        return ty
 
     def visit_tuple_getitem_(self, op: TupleGetItem) -> Expr:
         """A field of the rewritten tuple."""
@@ -363,14 +417,14 @@ class PyExprMutator(ExprFunctor):
         body = self._with_scope(op.body)
         if body is op.body and _same(params, op.params):
             return op
-        ret_ty = op.ret_ty if is_subtype(body.ty, op.ret_ty) is not False else None
+        ret_ty = op.ret_ty if is_subtype(body.ty, op.ret_ty) is True else None
         return Function(params, body, ret_ty, op.is_pure, op.attrs)
 
     # --- bindings and blocks
 
     def visit_var_binding_(self, binding: VarBinding) -> None:
         """Emit the binding of the rewritten value; the variable follows its type."""
-        value = self.visit_expr(binding.value)
+        value = self._written_out(self.visit_expr(binding.value))
         var = self.visit_var_def(binding.var)
         if value is binding.value and var is binding.var:
             self.builder_.emit_normalized(binding)
@@ -398,12 +452,12 @@ class PyExprMutator(ExprFunctor):
         return self._block(block, dataflow=True)
 
     def visit_var_def_(self, var: Var) -> Var:
-        """The replacement of a parameter or bound variable."""
-        return var
+        """The replacement of a parameter or bound variable: itself, of a type whose sizes are rewritten."""
+        return self.with_type(var, self.visit_type_(var.ty))
 
     def visit_dataflow_var_def_(self, var: DataflowVar) -> Var:
-        """The replacement of a variable of a dataflow block."""
-        return var
+        """The replacement of a variable of a dataflow block, alike."""
+        return self.with_type(var, self.visit_type_(var.ty))
 
     def _block(self, block: BindingBlock, *, dataflow: bool) -> BindingBlock:
         self.builder_.begin_block(dataflow=dataflow)
@@ -414,6 +468,16 @@ class PyExprMutator(ExprFunctor):
 
     def _with_scope(self, expr: Expr) -> SeqExpr:
         return as_seq(cast("Expr", self.visit_expr(as_seq(expr))))
+
+    def _written_out(self, value: Expr) -> Expr:
+        """``value`` for a binding: the bindings of a body come before it, and so does the condition of a branch."""
+        while isinstance(value, SeqExpr):
+            for inner in iter_bindings(value):
+                self.builder_.emit_normalized(inner)
+            value = value.body
+        if isinstance(value, If) and not is_leaf(value.cond):
+            return self.builder_.normalize(value)
+        return value
 
     def _flat(self, expr: Expr) -> Expr:
         """``expr`` with its inner calls bound, where a block is open to take them."""
