@@ -211,7 +211,7 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.expr.Expr": "has its type from the moment it is built",
     "tvm.relax.type.TensorType": "`shape` is a tuple of dims that reads as a ShapeExpr; there are no devices",
     "tvm.relax.type.FuncType": "opaque functions have a result type, not a function that derives it",
-    "tvm.relax.frontend.torch.from_exported_program": "operators such as `elu` stay whole, where Relax writes them out",
+    "tvm.relax.frontend.torch.from_exported_program": "where Relax's form means something else, ours stays",
     "tvm.relax.frontend.torch.from_fx": "the model is exported for such inputs; `default_image_layout` is NCHW",
     "tvm.script.relax.Callable": "opaque functions have a result type, not a function that derives it",
     "tvm.relax.training.Trainer": "takes and gives NumPy arrays",
@@ -262,6 +262,11 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   the end of a value's life changes nothing.
 - **Models are written in PyTorch.** `tvm.relax.frontend.nn` has no counterpart: write a `torch.nn.Module` and read it
   with `from_exported_program`. `tvm.relax.utils` has no module here; its names are in `regraft`.
+- **Importers give Relax's form where it computes what PyTorch does.** Ours stays for `selu` (Relax leaves its scale
+  out), `celu` of another alpha than 1, nearest-neighbour resizing by other than whole factors, `batch_norm` of traced
+  models in eval mode (Relax's trains), `std` and `var` of traced models (Relax's are without correction), indices of
+  `max_pool2d` (Relax's are zeros), `one_hot` (Relax's checks the classes, so that the function is impure), and indexing
+  of traced models (Relax's keeps an axis that an integer takes away).
 - **Sizes are no variables.** `all_vars` and its like list variables of the language; `free_symbolic_vars` lists sizes.
 - **Gradients are those of PyTorch at kinks**: of `relu` and `abs` at 0, and where both sides of a `maximum` are equal.
   Integers get none. Fields of tuples stay apart, and what a checkpointed stage ends with is kept. `variance`, `cumsum`

@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 from torch.export import export
 from tvm import relax as theirs
 from tvm.relax.frontend.torch import from_exported_program as read_there
+from tvm.relax.frontend.torch import from_fx as trace_there
 
 import regraft as rx
 from regraft.formats import ConvertError
 from regraft.frontend.torch import from_exported_program as read_here
+from regraft.frontend.torch import from_fx as trace_here
 
 from .beside_tvm import read_back
 
@@ -34,7 +37,38 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "its input": (lambda x: x, (V,)),
     "dropout in training": (lambda x: F.dropout(x, 0.5, training=True) + x, (V,)),
     "a choice": (lambda x: torch.where(x > 0, x, -x), (V,)),
+    "logarithms": (lambda x: (torch.log2(x), torch.log10(x), torch.log1p(x), torch.expm1(x)), (V,)),
+    "activations": (lambda x: (F.elu(x, 0.5), F.silu(x), F.hardswish(x), F.softplus(x), F.relu6(x)), (V,)),
+    "limits": (lambda x: (x.clamp(min=0.5), x.clamp(0.1, 0.5), F.hardtanh(x), x.clamp(max=1)), (V,)),
+    "a sort and maxima": (lambda x: (*torch.sort(x, 1), *torch.max(x, 1), torch.topk(x, 2)[0]), (V,)),
+    "norms": (lambda x: (torch.linalg.vector_norm(x, 3, 1), x.abs().max(), x.mean(), x.sum()), (V,)),
+    "a layer of pools": (lambda x: F.max_pool2d(F.avg_pool2d(x, 2), 2), (X,)),
+    "a larger image": (lambda x: F.interpolate(x, (40, 40)), (X,)),
+    "attention": (F.scaled_dot_product_attention, (torch.zeros(1, 2, 4, 8), *torch.ones(2, 1, 2, 4, 8))),
+    "slices": (lambda x: (x[:, 1:, ::2], x.roll(1, 2), x.unbind(1)[0]), (X,)),
+    "places": (
+        lambda x, i: (x[i], x.index_put((i, i), x[0, :2]), x.scatter(0, i[:, None], 1.5)),
+        (V, torch.tensor([0, 1])),
+    ),
+    "fills": (lambda x: (torch.full((2, 3), 2.0), torch.zeros_like(x), x.masked_fill(x > 0, 1.0)), (V,)),
+    "integers": (lambda x: (x**3, x.sum(1), torch.logical_not(x)), (torch.arange(6, dtype=torch.int32).view(2, 3),)),
+    "a product and a sum": (lambda x, y: torch.addmm(x[0, 0], x, y, beta=0.5, alpha=2), (V, W)),
+    "parts of unequal sizes": (lambda x: torch.split(x, 3, 1)[1], (V,)),
 }
+LAYERS: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {
+    "convolution, norm, linear": (
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(256, 2)).eval(),
+        (X,),
+    ),
+    "norms with weights": (nn.Sequential(nn.LayerNorm(10), nn.GroupNorm(3, 3)), (X,)),
+    "norms without weights": (nn.Sequential(nn.LayerNorm(10, elementwise_affine=False), nn.InstanceNorm2d(3)), (X,)),
+    "an embedding": (nn.Embedding(10, 3), (torch.ones(2, 4, dtype=torch.int64),)),
+    "dropout of a model in training": (nn.Sequential(nn.Dropout(0.5), nn.ReLU()), (V,)),
+}
+TRACED = [
+    "one call", "limits", "a product", "a softmax", "dropout in training", "axes", "a choice", "a layer of pools",
+    "two results",
+]  # fmt: skip
 
 
 class Model(torch.nn.Module):
@@ -46,9 +80,55 @@ class Model(torch.nn.Module):
         return self.function(*args)
 
 
+class Single(Model):
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x)
+
+
+class Pair(Model):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+        return self.function(x, y)
+
+
 @pytest.mark.parametrize(("function", "args"), CASES.values(), ids=CASES)
 def test_an_exported_program_is_read_as_relax_reads_it(function, args) -> None:
     program = export(Model(function), args)
+    rx.assert_structural_equal(read_here(program), read_back(read_there(program)))
+
+
+@pytest.mark.parametrize(("model", "args"), LAYERS.values(), ids=LAYERS)
+def test_an_exported_model_with_weights_is_read_as_relax_reads_it(model, args) -> None:
+    rx.assert_structural_equal(read_here(export(model, args)), read_back(read_there(export(model, args))))
+
+
+@pytest.mark.parametrize(("model", "args"), LAYERS.values(), ids=LAYERS)
+def test_what_is_read_computes_what_pytorch_computes(model, args) -> None:
+    inputs = [torch.randint(0, 5, x.shape) if x.dtype == torch.int64 else torch.randn(x.shape) for x in args]
+    program = read_here(export(model.eval(), tuple(args)))
+    (found,) = rx.build(program, "numpy")["main"](*[x.numpy() for x in inputs])
+    torch.testing.assert_close(torch.as_tensor(found), model(*inputs).detach(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_a_traced_model_is_read_as_relax_reads_it(name) -> None:
+    function, args = CASES[name]
+    model = torch.fx.symbolic_trace((Single if len(args) == 1 else Pair)(function))
+    info = [(tuple(arg.shape), str(arg.dtype).removeprefix("torch.")) for arg in args]
+    rx.assert_structural_equal(trace_here(model, info), read_back(trace_there(model, info)))
+
+
+def test_the_weights_are_parameters_when_they_are_kept_as_input() -> None:
+    model, args = LAYERS["convolution, norm, linear"]
+    here = read_here(export(model, args), keep_params_as_input=True)["main"]
+    there = read_there(export(model, args), keep_params_as_input=True)
+    assert [value.shape for value in here.attrs["params"]] == [tuple(p.shape) for p in model.parameters()]
+    there["main"] = there["main"].without_attr("params")
+    rx.assert_structural_equal(here.without_attr("params"), read_back(there)["main"])
+
+
+def test_the_bounds_of_sizes_are_attributes() -> None:
+    batch = torch.export.Dim("batch", min=2, max=64)
+    program = export(Model(lambda x: torch.relu(x) + 1), (V,), dynamic_shapes={"args": ({0: batch},)})
     rx.assert_structural_equal(read_here(program), read_back(read_there(program)))
 
 

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, cast
 
 import torch
+from torch.export.graph_signature import InputKind
 
 from ..formats.torch import from_torch
-from ..formats.torch.custom import Conversion, Converter
+from ..formats.torch.custom import Converter
+from ..ir.attrs import Attrs
 from ..ir.builder import NameSupply
-from ..ir.expr import Expr, Tuple, Var
+from ..ir.expr import Constant, Expr, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
-from ..ir.op import Call
+from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType, TupleType
 from ..ir.visitor import iter_bindings
-
-
-def _first_operand(node: torch.fx.Node, conversion: Conversion) -> Any:
-    return conversion.retrieve_args(node)[0]
-
-
-_CONVERTERS: Final[dict[str, Converter]] = {"aten.dropout.default": _first_operand}
-"""The form that Relax's importers give operators that `from_torch` refuses: random dropout does nothing."""
+from .torch_forms import FORMS, converters_with_forms
+from .traced_forms import FORMS_OF_TRACED
 
 
 def from_exported_program(
@@ -46,27 +42,20 @@ def from_exported_program(
         no_bind_return_tuple: whether the results are returned as a tuple that no variable is bound to.
         custom_convert_map: conversions of operators by the names of their overloads, such as ``"relu.default"``, before
             those that are here: functions of a `torch.fx.Node` and a `regraft.formats.torch.custom.Conversion`.
-        run_ep_decomposition: taken as in Relax; what has to be decomposed is, and nothing else.
+        run_ep_decomposition: whether PyTorch takes operators apart into its core operators first.
 
     Dropout does nothing, as in Relax, also in a program that was exported for training. Raises what
     `regraft.from_torch` raises.
     """
-    del run_ep_decomposition
-    converters = {**_CONVERTERS, **(custom_convert_map or {})}
-    module = from_torch(exported_program, keep_params_as_input=keep_params_as_input, converters=converters)
-    function = module["main"].without_attr("torch_signature")  # Relax keeps no record of how PyTorch calls it
-    function = _DtypesOfResults().mutate(function)
-    single = not isinstance(function.body.body.ty, TupleType)
-    if not (single and unwrap_unit_return_tuple):
-        function = _returning_a_tuple(function, bound=not no_bind_return_tuple)
-    if keep_params_as_input:
-        tensors: dict[str, Any] = {**exported_program.state_dict, **exported_program.constants}
-        names = [
-            str(spec.target) for spec in exported_program.graph_signature.input_specs if spec.kind.name != "USER_INPUT"
-        ]
-        values = [TensorData(tensors[name].detach().cpu().numpy(), name) for name in names]
-        function = function.with_attr("params", tuple(values))
-    return module.with_function("main", function)
+    if run_ep_decomposition:
+        exported_program = cast(Any, exported_program).run_decompositions()
+    return _module(
+        exported_program,
+        converters_with_forms(custom_convert_map or {}, FORMS),
+        keep_params_as_input=keep_params_as_input,
+        unwrap_unit_return_tuple=unwrap_unit_return_tuple,
+        no_bind_return_tuple=no_bind_return_tuple,
+    )
 
 
 def from_fx(
@@ -90,12 +79,12 @@ def from_fx(
     inputs = tuple(_example(shape, dtype) for shape, dtype in input_info)
     program = torch.export.export(model, inputs)
     results = next(node for node in model.graph.nodes if node.op == "output").args[0]
-    module = from_exported_program(
+    module = _module(
         program,
+        converters_with_forms(custom_convert_map or {}, FORMS_OF_TRACED),
         keep_params_as_input=keep_params_as_input,
         unwrap_unit_return_tuple=unwrap_unit_return_tuple or not isinstance(results, tuple | list),
         no_bind_return_tuple=no_bind_return_tuple,
-        custom_convert_map=custom_convert_map,
     )
     function = module["main"]
     renamed = [
@@ -105,6 +94,51 @@ def from_fx(
     params = [*renamed, *bound.params]
     attrs = {**bound.attrs, **({"num_input": len(inputs)} if keep_params_as_input else {})}
     return module.with_function("main", Function(params, bound.body, bound.ret_ty, bound.is_pure, attrs))
+
+
+def _module(
+    program: torch.export.ExportedProgram,
+    converters: Mapping[str, Converter],
+    *,
+    keep_params_as_input: bool,
+    unwrap_unit_return_tuple: bool,
+    no_bind_return_tuple: bool,
+) -> IRModule:
+    module = from_torch(program, keep_params_as_input=keep_params_as_input, converters=converters)
+    function = module["main"].without_attr("torch_signature")  # Relax keeps no record of how PyTorch calls it
+    function = _DtypesOfResults().mutate(function)
+    single = not isinstance(function.body.body.ty, TupleType)
+    if not (single and unwrap_unit_return_tuple):
+        function = _returning_a_tuple(function, bound=not no_bind_return_tuple)
+    function = function.with_attrs(_bounds_of_sizes(program))
+    if keep_params_as_input:
+        function = _with_parameters(function, program)
+    return module.with_function("main", function)
+
+
+def _with_parameters(function: Function, program: torch.export.ExportedProgram) -> Function:
+    """``function`` with the model's parameters as its attribute ``params``, and constants for all other tensors."""
+    state = [spec for spec in program.graph_signature.input_specs if spec.kind is not InputKind.USER_INPUT]
+    first = len(function.params) - len(state)
+    tensors: dict[str, Any] = {**program.state_dict, **program.constants}
+    values = [TensorData(tensors[str(spec.target)].detach().cpu().numpy(), str(spec.target)) for spec in state]
+    kept = [value for spec, value in zip(state, values, strict=True) if spec.kind is InputKind.PARAMETER]
+    others: dict[str | Var, Any] = {
+        param: Constant(value)
+        for spec, param, value in zip(state, function.params[first:], values, strict=True)
+        if spec.kind is not InputKind.PARAMETER
+    }
+    return function.bind_params(others).with_attr("params", tuple(kept))
+
+
+def _bounds_of_sizes(program: torch.export.ExportedProgram) -> dict[str, Attrs]:
+    """The attributes that say which values the symbolic sizes of a program may have, by PyTorch's names for them."""
+    ranges: Mapping[Any, Any] = cast(Any, program).range_constraints
+    alone = {str(symbol): values for symbol, values in ranges.items() if symbol.is_Symbol}
+    lower = {name: int(values.lower) for name, values in alone.items()}
+    upper = {name: int(values.upper) for name, values in alone.items() if values.upper.is_Integer}
+    bounds = {"tir_var_lower_bound": lower, "tir_var_upper_bound": upper}
+    return {name: Attrs(limits) for name, limits in bounds.items() if limits}
 
 
 def _example(shape: Sequence[int], dtype: str) -> torch.Tensor:
@@ -127,13 +161,16 @@ def _returning_a_tuple(function: Function, *, bound: bool) -> Function:
 
 
 class _DtypesOfResults(ExprMutator):
-    """Writes out the dtype of products and convolutions, as Relax's importers do."""
+    """Writes out the dtype of convolutions, as Relax's importers do."""
 
     def visit_call_(self, call: Call) -> Expr:
         new = super().visit_call_(call)
         if not isinstance(new, Call) or not isinstance(new.ty, TensorType) or new.ty.dtype is None:
             return new
-        if new.attrs.get("out_dtype", "") is not None:
+        if (
+            not (isinstance(new.op, Op) and new.op.name.startswith("relax.nn.conv"))
+            or new.attrs.get("out_dtype", "") is not None
+        ):
             return new
         return Call(new.op, new.args, {**new.attrs, "out_dtype": new.ty.dtype}, new.ty_args)
 

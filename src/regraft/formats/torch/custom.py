@@ -1,7 +1,8 @@
 """Conversions that a caller gives for operators of its own, or in the place of those that are here.
 
 A conversion is a function ``convert(node, conversion)``: it takes a call of an operator as a `torch.fx.Node`, and gives
-the expression that the result becomes. `Conversion` is what it works with; its names are those of Relax's importers.
+the expression that the result becomes, or `NotImplemented` to leave the call to what is here. `Conversion` is what it
+works with; its names are those of Relax's importers.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Converter: TypeAlias = "Callable[[torch.fx.Node, Conversion], Any]"
 class Conversion:
     """The model as it is read so far, as a conversion sees it."""
 
-    __slots__ = ("block_builder", "env", "_value")
+    __slots__ = ("block_builder", "env", "value")
     env: Mapping[torch.fx.Node, Any]
     """The value that each node became: an expression, a size, or a plain Python value."""
     block_builder: BlockBuilder
@@ -31,11 +32,12 @@ class Conversion:
     def __init__(self, env: Mapping[torch.fx.Node, Any], builder: BlockBuilder, value: Callable[[Any], Any]) -> None:
         self.env = env
         self.block_builder = builder
-        self._value: Final = value
+        self.value: Final = value
+        """The value that an argument of a node became."""
 
     def retrieve_args(self, node: torch.fx.Node) -> list[Any]:
         """The values that the positional arguments of ``node`` became."""
-        return [self._value(argument) for argument in node.args]
+        return [self.value(argument) for argument in node.args]
 
     @staticmethod
     def shape_of(tensor: Expr) -> ShapeExpr:

@@ -326,7 +326,9 @@ class _Importer:
         """The result of the handler of an operator for a call; for one without, what PyTorch takes it apart into."""
         given = converter_of(node, self._converters)
         if given is not None:
-            return given(node, Conversion(self._values, self.builder, self.value))
+            found = given(node, Conversion(self._values, self.builder, self.value))
+            if found is not NotImplemented:
+                return found
         handler = handler_of(node)
         if handler is not None:
             self._context.node = node
