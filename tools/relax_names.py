@@ -34,6 +34,9 @@ NAMESPACES: Final = {
     "tvm.relax.frontend": "regraft.frontend",
     "tvm.relax.frontend.torch": "regraft.frontend.torch",
     "tvm.relax.frontend.onnx": "regraft.frontend.onnx",
+    "tvm.relax.frontend.nn": "regraft.frontend.nn",
+    "tvm.relax.frontend.nn.modules": "regraft.frontend.nn.modules",
+    "tvm.relax.frontend.nn.spec": "regraft.frontend.nn.spec",
     "tvm.script.relax": "regraft.script.relax",
 }
 """Relax's namespaces, and where their names are here."""
@@ -44,6 +47,8 @@ _DEVICE: Final = "tensors are not placed on devices; `R.dist` places them on a m
 _TUNING: Final = "tunes TensorIR schedules"
 _IMPORTED: Final = "a name that the module imports for itself; it is in `regraft`"
 _BUILT: Final = "a statement of `IRBuilder`; it is in `regraft.script.ir_builder.relax`"
+_COMPILER: Final = "compiles C++ or CUDA; add Python functions by `regraft.register_func`"
+_WORKERS: Final = "there are no calls between workers; `R.dist` places tensors on a mesh, and says where they go"
 _DYNAMO: Final = "`torch.compile` backends of TVM; export the model and use `from_exported_program`"
 _CHILD: Final = "a class behind `PatternMatchingRewriter`; use that"
 
@@ -145,6 +150,19 @@ LEFT_OUT: Final[dict[str, str]] = {
         _BUILT,
     ),
     **dict.fromkeys(("dynamo_capture_subgraphs", "relax_dynamo"), _DYNAMO),
+    **dict.fromkeys(
+        (
+            "renormalize_top_p_top_k_prob",
+            "sample_top_p_top_k_from_sorted_prob",
+            "tensor_expr_op",
+            "tensor_ir_inplace_op",
+            "tensor_ir_op",
+        ),
+        _TIR,
+    ),
+    **dict.fromkeys(("ExternModule", "ObjectModule", "SourceModule", "add_extern"), _COMPILER),
+    **dict.fromkeys(("ccl_allgather", "ccl_allreduce", "ccl_broadcast_from_worker0"), _WORKERS),
+    "OutType": "a type variable of TVM's annotations",
     "make_shape": "a helper of TVM's `ShapeExpr`; use that",
     "derived_object": "derives classes of TVM from Python's; classes derive as they stand here",
     "If": _BUILT,
@@ -213,6 +231,8 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.type.FuncType": "opaque functions have a result type, not a function that derives it",
     "tvm.relax.frontend.torch.from_exported_program": "where Relax's form means something else, ours stays",
     "tvm.relax.frontend.torch.from_fx": "the model is exported for such inputs; `default_image_layout` is NCHW",
+    "tvm.relax.frontend.nn.Module": "`jit` runs on the engines of `regraft.build`",
+    "tvm.relax.frontend.nn.Parameter": "`data` is a NumPy array",
     "tvm.script.relax.Callable": "opaque functions have a result type, not a function that derives it",
     "tvm.relax.training.Trainer": "takes and gives NumPy arrays",
 }
@@ -230,6 +250,7 @@ A program for `tvm.relax` runs here after you change its imports:
 | `tvm.IRModule`, `tvm.ir.structural_equal` ... | `regraft.IRModule`, `regraft.structural_equal` ... |
 | `tirx.Var("n", "int64")` | `T.Var("n", "int64")` |
 | `tvm.relax.frontend.torch`, `tvm.relax.frontend.onnx` | `regraft.frontend.torch`, `regraft.frontend.onnx` |
+| `from tvm.relax.frontend import nn` | `from regraft.frontend import nn` |
 | `tvm.relax.expr_functor`, `tvm.relax.binding_rewrite` | `regraft.expr_functor`, `regraft.binding_rewrite` |
 | `tvm.transform.PassContext`, `Sequential` ... | `regraft.transform.PassContext`, `Sequential` ... |
 | `tvm.relax.expr`, `tvm.relax.type` | `regraft.expr`, `regraft.type` |
@@ -260,8 +281,7 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
 - **What is bound fits.** `bind_params` refuses an array of another shape or dtype than the parameter's.
 - **Memory is the engine's.** `R.memory` and `R.vm` are typed, printed and run. Each tensor has memory of its own, and
   the end of a value's life changes nothing.
-- **Models are written in PyTorch.** `tvm.relax.frontend.nn` has no counterpart: write a `torch.nn.Module` and read it
-  with `from_exported_program`. `tvm.relax.utils` has no module here; its names are in `regraft`.
+- **`tvm.relax.utils` has no module here.** Its names are in `regraft`.
 - **Importers give Relax's form where it computes what PyTorch does.** Ours stays for `selu` (Relax leaves its scale
   out), `celu` of another alpha than 1, nearest-neighbour resizing by other than whole factors, `batch_norm` of traced
   models in eval mode (Relax's trains), `std` and `var` of traced models (Relax's are without correction), indices of

@@ -1,6 +1,7 @@
 """Relax's names for reading models of other formats: the modules `onnx` and `torch`, and `detach_params`.
 
-What they read and how is in `regraft.formats`; these take Relax's arguments and give results in Relax's form.
+What they read and how is in `regraft.formats`; these take Relax's arguments and give results in Relax's form. Models
+that are written here are modules of `nn`.
 """
 
 from __future__ import annotations

@@ -42,8 +42,11 @@ def call_inplace(
     indices: tuple[int, ...],
     *arguments: Any,
 ) -> Any:
-    """Call a function that overwrites some of its arguments; it gets copies, since values never change."""
-    given = [copy(value) if i in indices else value for i, value in enumerate(arguments)]
+    """Call a function that overwrites some of its arguments; it gets copies of arrays, since values never change.
+
+    What is no array is handed over as it is: it belongs to outside functions, and they alone read it.
+    """
+    given = [copy(value) if i in indices and hasattr(value, "dtype") else value for i, value in enumerate(arguments)]
     return call_packed(callee, *given)
 
 

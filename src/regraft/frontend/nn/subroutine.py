@@ -1,0 +1,173 @@
+"""Modules whose methods become functions of their own, which are called where the module is called."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ClassVar
+
+from ...analysis import free_symbolic_vars
+from ...ir.builder import BlockBuilder
+from ...ir.dims import SymExpr
+from ...ir.equality import structural_equal
+from ...ir.expr import Expr, GlobalVar, Var, as_expr
+from ...ir.op import Call
+from ...ir.program import Function
+from ...ir.types import PrimType
+from .nested import is_mapping, is_sequence
+
+
+def _snake(name: str) -> str:
+    """``LlamaMLPLayer`` as ``llama_mlp_layer``."""
+    name = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
+    return re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name).lower()
+
+
+class SubroutineMixin:
+    """With ``define_subroutine = True`` in a class, its ``forward`` is a private function of the program.
+
+    The function takes the arguments, then the parameters of the module. Modules whose functions are structurally equal
+    share one. A module that owns effects is written out in its caller.
+    """
+
+    define_subroutine: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        forward = cls.__dict__.get("forward")
+        if forward is not None:
+            cls.forward = _dispatching(forward)  # pyright: ignore[reportAttributeAccessIssue] - made here
+
+
+def _dispatching(forward: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(forward)
+    def dispatch(self: Any, *args: Any, **kwargs: Any) -> Any:
+        builder = BlockBuilder.current()
+        if builder is None or not self.define_subroutine or any(True for _ in self.named_effects()):
+            return forward(self, *args, **kwargs)
+        return _called(self, builder, forward, args, kwargs)
+
+    return dispatch
+
+
+def _called(
+    module: Any, builder: BlockBuilder, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    from .values import expression, wrap_nested
+
+    given = inspect.signature(forward).bind(module, *args, **kwargs)
+    passed: list[tuple[str, Expr]] = []
+    _collect(given.arguments, "", passed)
+    passed += [
+        (weight.name_hint if isinstance(weight, Var) else path.replace(".", "_"), weight)
+        for path, weight in ((path, expression(one)) for path, one in module.named_parameters())
+    ]
+    params = [Var(name, PrimType(expr.ty.dtype) if isinstance(expr.ty, PrimType) else expr.ty) for name, expr in passed]
+    base = _snake(type(module).__name__)
+    inner = BlockBuilder(builder.get())
+    name = _free_name(inner, base)
+    _write(module, inner, forward, name, given, params)
+    function = _with_sizes(inner.get()[name], [expr for _, expr in passed])
+    inner.update_func(inner.get().get_global_var(name), function)
+    known = _known(builder, base, function)
+    if known is None:
+        for made, one in inner.get().items():
+            if made not in builder.get():
+                builder.add_func(one, made)
+        known = builder.get().get_global_var(name)
+    result = builder.emit(Call(known, [expr for _, expr in passed]), f"{known.name_hint}_output")
+    return wrap_nested(result, result.name_hint)
+
+
+def _collect(value: Any, name: str, found: list[tuple[str, Expr]]) -> None:
+    """The expressions in an argument, with names, in order; `_replaced` goes through them in the same order."""
+    from .values import Object, Tensor, expression
+
+    if isinstance(value, Tensor | Object):
+        found.append((name, expression(value)))
+    elif isinstance(value, SymExpr):
+        found.append((name, as_expr(value)))
+    elif is_mapping(value):
+        for key, one in value.items():
+            _collect(one, key, found)
+    elif is_sequence(value):
+        for index, one in enumerate(value):
+            _collect(one, f"{name}_{index}", found)
+
+
+def _replaced(value: Any, params: list[Var]) -> Any:
+    """An argument with the next of ``params`` in the place of each of its expressions."""
+    from .values import Object, Tensor
+
+    if isinstance(value, Tensor):
+        return Tensor(_expr=params.pop(0))
+    if isinstance(value, Object):
+        return Object(_expr=params.pop(0), _name="object")
+    if isinstance(value, SymExpr):
+        params.pop(0)
+        return value
+    if is_mapping(value):
+        return {key: _replaced(one, params) for key, one in value.items()}
+    if is_sequence(value):
+        items = [_replaced(one, params) for one in value]
+        return items if isinstance(value, list) else tuple(items)
+    return value
+
+
+def _write(
+    module: Any,
+    builder: BlockBuilder,
+    forward: Callable[..., Any],
+    name: str,
+    given: inspect.BoundArguments,
+    params: list[Var],
+) -> None:
+    from .exporter import unwrapped
+    from .values import expression
+
+    rest = list(params)
+    given.arguments = _replaced(given.arguments, rest)
+    weights = [parameter for _, parameter in module.named_parameters()]
+    before = [expression(weight) for weight in weights]
+    try:
+        for weight, param in zip(weights, rest, strict=True):
+            weight.stand_for(param)
+        with builder.function(name, params, private=True):
+            with builder.dataflow():
+                output = builder.emit_output(unwrapped(forward(*given.args, **given.kwargs)))
+            builder.emit_func_output(output)
+    finally:
+        for weight, expr in zip(weights, before, strict=True):
+            weight.stand_for(expr)
+
+
+def _with_sizes(function: Function, passed: list[Expr]) -> Function:
+    """``function`` with sizes that nothing else of it defines as the values of the parameters that pass them."""
+    free = free_symbolic_vars(function)
+    if not free:
+        return function
+    params = [
+        Var(param.name_hint, expr.ty) if isinstance(expr.ty, PrimType) and expr.ty.value in free else param
+        for param, expr in zip(function.params, passed, strict=True)
+    ]
+    return Function(params, function.body, function.ret_ty, function.is_pure, function.attrs)
+
+
+def _free_name(builder: BlockBuilder, base: str) -> str:
+    taken = {name for name, _ in builder.get().items()}
+    number = 0
+    name = base
+    while name in taken:
+        number += 1
+        name = f"{base}{number}"
+    return name
+
+
+def _known(builder: BlockBuilder, base: str, function: Function) -> GlobalVar | None:
+    """The function that was written for ``base`` before and is structurally equal to ``function``."""
+    for name, one in builder.get().items():
+        if name.removeprefix(base).strip("0123456789") == "" and structural_equal(one, function):
+            return builder.get().get_global_var(name)
+    return None

@@ -1,0 +1,74 @@
+"""Changing the modules, parameters and effects of a model, wherever they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .module import Module, ModuleDict, ModuleList, ParameterDict, ParameterList
+from .values import Effect, Parameter
+
+
+class Mutator:
+    """Goes through a model in the order of attributes; what a method gives takes the place of what it got.
+
+    Derive from it and override `visit_module`, `visit_param` or `visit_effect`; call ``super()`` to go on inside. The
+    model that `visit` is given is changed and returned.
+    """
+
+    def visit_module(self, name: str, node: Module) -> Any:
+        """Goes into the module at the path ``name``."""
+        return self.visit(name, node)
+
+    def visit_effect(self, name: str, node: Effect) -> Any:
+        """Leaves the effect as it is."""
+        return node
+
+    def visit_param(self, name: str, node: Parameter) -> Any:
+        """Leaves the parameter as it is."""
+        return node
+
+    def visit_moduledict(self, name: str, node: ModuleDict) -> Any:
+        """Goes into the modules."""
+        return self.visit(name, node)
+
+    def visit_modulelist(self, name: str, node: ModuleList) -> Any:
+        """Goes into the modules."""
+        return self.visit(name, node)
+
+    def visit_parameterdict(self, name: str, node: ParameterDict) -> Any:
+        """Goes into the parameters."""
+        return self.visit(name, node)
+
+    def visit_parameterlist(self, name: str, node: ParameterList) -> Any:
+        """Goes into the parameters."""
+        return self.visit(name, node)
+
+    def visit(self, name: str, node: Any) -> Any:
+        """Change what ``node`` holds, and give it; ``name`` is the path that names inside begin with."""
+        model: Module = node
+        for key, item in list(model.owned_items()):
+            model.replace(key, self._changed(_inside(name, key), item))
+        return model
+
+    def _changed(self, name: str, item: Any) -> Any:
+        match item:
+            case ModuleDict():
+                return self.visit_moduledict(name, item)
+            case ModuleList():
+                return self.visit_modulelist(name, item)
+            case ParameterDict():
+                return self.visit_parameterdict(name, item)
+            case ParameterList():
+                return self.visit_parameterlist(name, item)
+            case Module():
+                return self.visit_module(name, item)
+            case Effect():
+                return self.visit_effect(name, item)
+            case Parameter():
+                return self.visit_param(name, item)
+            case _:
+                return item
+
+
+def _inside(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
