@@ -293,6 +293,12 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   and `conv2d` have forms that round less or run faster.
 - **Optimizers count in float64.** `Adam` keeps the powers of its betas so, since in float32 they lose digits.
 - **Sizes are at least 0.** A size variable that is a scalar parameter may be negative.
+- **Optimizers describe their first states.** `optim_state` of a module that `SetupTrainer` made holds, for each state,
+  dtype, sizes and the number that fills it (or all numbers), and no arrays: it is small, and can be printed and read.
+- **Private functions of a rewriter are written out** where its replacement calls them, so it works on functions, too. A
+  rewriter has no `match_cast`: its parameters have types. Shapes, constants and attributes of its pattern are matched.
+- **Expressions have types from the start.** A visitor meets the sizes of a call that is not bound yet. A mutator that
+  changes nothing gives the same object. `post_order_visit` does not go into types.
 - **Rewriting terminates or says why.** Rules that undo each other end with an error that shows the loop.
 
 ## Names

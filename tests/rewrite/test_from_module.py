@@ -591,3 +591,41 @@ def test_a_rewriter_class_says_how_far_values_may_change() -> None:
             @R.function
             def replacement(x: R.Tensor):
                 return R.nn.gelu_tanh(x)
+
+
+@R.rewriter
+class ByNegative:
+    @R.function
+    def pattern(x: R.Tensor(("n",), "float32"), y: R.Tensor(("n",), "float32")):
+        return R.add(x, y)
+
+    @R.function
+    def replacement(x: R.Tensor(("n",), "float32"), y: R.Tensor(("n",), "float32")):
+        z = ByNegative.helper(y, x)
+        return z
+
+    @R.function(private=True)
+    def helper(a: R.Tensor(("k",), "float32"), b: R.Tensor(("k",), "float32")):
+        k = T.int64()
+        c = R.broadcast_to(R.negative(a), R.shape([k]))
+        return R.subtract(b, c)
+
+
+@R.function
+def two_rows(x: R.Tensor((3,), "float32")):
+    y = R.exp(x)
+    return R.add(x, y)
+
+
+def test_a_private_function_of_a_rule_is_written_out_for_the_sizes_found() -> None:
+    after = ByNegative(two_rows)
+    rx.analysis.well_formed(after)
+    assert "helper" not in after.script()
+    assert after.script().count("negative") == 1
+    assert_same(two_rows, after, array(3))
+
+
+def test_a_rule_with_a_public_function_beside_its_two_is_refused() -> None:
+    module = rx.IRModule({"pattern": two_rows, "replacement": two_rows, "other": two_rows})
+    with pytest.raises(ValueError, match="this module has: pattern, replacement, other"):
+        rule_from_module(module)

@@ -11,6 +11,7 @@ from .errors import (
     RewriteTypeError,
     RewriteValueError,
     RewriteWarning,
+    RuleFormError,
     decline,
 )
 from .explain import explain
@@ -41,6 +42,7 @@ __all__ = [
     "RewriteValueError",
     "RewriteWarning",
     "Rule",
+    "RuleFormError",
     "RuleSet",
     "Site",
     "Written",

@@ -12,6 +12,10 @@ class RewriteError(RegraftError):
     """A rule made something that cannot take the place of what it matched; the message names rule and binding."""
 
 
+class RuleFormError(RewriteError, ValueError):
+    """Two functions that are to be a rule do not make one; also a `ValueError`, as in Relax."""
+
+
 class RewriteTypeError(RewriteError, TypeError):
     """A replacement's type is not at least as precise as the type it replaces, or not compatible with it."""
 

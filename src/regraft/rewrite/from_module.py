@@ -22,6 +22,7 @@ from ..ir.types import (
     PrimType,
     ShapeType,
     TensorType,
+    TupleType,
     Type,
     bind_type,
     is_subtype,
@@ -34,7 +35,7 @@ from ..pattern.context import PatternContext
 from ..pattern.pattern import CallPattern, DFPattern, ExternFuncPattern
 from ..script.decorators import read_module
 from ..script.source import calling_frame
-from .errors import Decline, RewriteError, decline
+from .errors import Decline, RuleFormError, decline
 from .rules import Rule
 
 _FUNCTIONS = ("pattern", "replacement")
@@ -48,7 +49,7 @@ def rewriter(cls: type | None = None, /, *, approximate: float | None = None) ->
     """``@R.rewriter``: the decorated class, with functions ``pattern`` and ``replacement``, as a rule of its name.
 
     ``@R.rewriter(approximate=1e-3)`` also says how far values may change; see `Rule`. See `rule_from_module`. Raises
-    `ParseError` and `RewriteError`.
+    `ParseError` and `RuleFormError`.
     """
 
     def decorate(decorated: type) -> Rule:
@@ -73,20 +74,25 @@ def rule_from_module(
     Both take the same parameters and return the same number of values. A parameter stands for any value that is
     certainly of its type; the calls of ``pattern`` stand for calls with exactly their attributes, its constants for
     constants of the same bits. If ``pattern`` returns a tuple, its fields are replaced together; one of them may be
-    computed from another, or be used elsewhere. Where ``replacement`` does not type-check for the values found, the
-    match is declined. ``any_dtype``: each dtype of the parameters stands for any of its kind, the same throughout, and
-    constants of one number match in every dtype. ``may_ask_more``: the parameters of ``replacement`` may be of narrower
-    types than those of ``pattern``; a match whose values are not certainly of these types is declined.
+    computed from another, or be used elsewhere; ``replacement`` may then return one value of a tuple type. Private
+    functions of ``mod`` that ``replacement`` calls are written out in its place. Where ``replacement`` does not
+    type-check for the values found, the match is declined. ``any_dtype``: each dtype of the parameters stands for any
+    of its kind, the same throughout, and constants of one number match in every dtype. ``may_ask_more``: the parameters
+    of ``replacement`` may be of narrower types than those of ``pattern``; a match whose values are not certainly of
+    these types is declined.
     ``approximate``: how far values may change, see `Rule`.
 
-    Raises `RewriteError` when the two functions make no rule. Cost: linear in the two functions.
+    Raises `RuleFormError` when the two functions make no rule. Cost: linear in the two functions.
     """
-    if sorted(mod) != sorted(_FUNCTIONS):
-        raise RewriteError(
-            f"rule {name!r}: a rule has two functions, pattern and replacement; "
-            f"this module has: {', '.join(mod) or 'none'}"
+    helpers: dict[str | GlobalVar, Function] = {n: function for n, function in mod.items() if n not in _FUNCTIONS}
+    if any(which not in mod for which in _FUNCTIONS) or not all(function.is_private for function in helpers.values()):
+        raise RuleFormError(
+            f"rule {name!r}: a rule has two functions, pattern and replacement, and private ones that replacement "
+            f"calls; this module has: {', '.join(mod) or 'none'}"
         )
-    pattern, replacement = (_read(name, which, mod[which]) for which in _FUNCTIONS)
+    pattern = _read(name, "pattern", mod["pattern"])
+    replacement = _read(name, "replacement", mod["replacement"].inline_functions(helpers))
+    replacement = _with_fields(replacement, len(pattern.outputs))
     given = _check_sides(name, pattern, replacement, may_ask_more)
     with PatternContext() as context:
         writer = _PatternWriter(name, pattern, any_dtype)
@@ -111,18 +117,18 @@ class _Side(NamedTuple):
 def _read(rule: str, which: str, function: Function) -> _Side:
     where = f"rule {rule!r}: {which}"
     if not function.is_pure:
-        raise RewriteError(f"{where} has effects (pure=False); rules only move values that have none")
+        raise RuleFormError(f"{where} has effects (pure=False); rules only move values that have none")
     bound: dict[Var, Expr] = {}
     for block in function.body.blocks:
         for binding in block:
             if not isinstance(binding, VarBinding):
-                raise RewriteError(
+                raise RuleFormError(
                     f"{where} has a match_cast, of {binding.var.name_hint}; state the type at the parameter instead"
                 )
             value = binding.value
             if isinstance(value, If | Function):
                 kind = "an if" if isinstance(value, If) else "a function inside of it"
-                raise RewriteError(f"{where} has {kind}, bound to {binding.var.name_hint}; write calls only")
+                raise RuleFormError(f"{where} has {kind}, bound to {binding.var.name_hint}; write calls only")
             if isinstance(value, Call):
                 _check_call(where, binding.var, value)
             bound[binding.var] = value
@@ -131,17 +137,25 @@ def _read(rule: str, which: str, function: Function) -> _Side:
     fields = result.fields if isinstance(result, Tuple) else (function.body.body,)
     outputs = tuple([_resolved(field, bound) for field in fields])
     if not outputs:
-        raise RewriteError(f"{where} returns an empty tuple, so there is nothing to replace")
+        raise RuleFormError(f"{where} returns an empty tuple, so there is nothing to replace")
     return _Side(function.params, bound, outputs)
+
+
+def _with_fields(side: _Side, count: int) -> _Side:
+    """``side`` with the fields of the one tuple that it returns as its outputs, where ``count`` are wanted."""
+    result = side.outputs[0]
+    if count == 1 or len(side.outputs) > 1 or not isinstance(result.ty, TupleType) or len(result.ty.fields) != count:
+        return side
+    return _Side(side.params, side.bound, tuple([TupleGetItem(result, index) for index in range(count)]))
 
 
 def _check_call(where: str, var: Var, call: Call) -> None:
     if isinstance(call.op, GlobalVar):
-        raise RewriteError(
+        raise RuleFormError(
             f"{where} calls {call.op.name_hint}, a function of the rule's own module, which no program has"
         )
     if not call.is_pure:
-        raise RewriteError(f"{where} has effects: {var.name_hint} = {call!r}")
+        raise RuleFormError(f"{where} has effects: {var.name_hint} = {call!r}")
 
 
 def _resolved(expr: Expr, bound: Mapping[Var, Expr]) -> Expr:
@@ -164,12 +178,12 @@ def _check_sides(name: str, pattern: _Side, replacement: _Side, may_ask_more: bo
     """The size variables of the replacement in terms of those of the pattern; raises if the two differ."""
     where = f"rule {name!r}"
     if len(pattern.params) != len(replacement.params):
-        raise RewriteError(
+        raise RuleFormError(
             f"{where}: pattern takes {len(pattern.params)} parameters ({_names(pattern.params)}), "
             f"replacement {len(replacement.params)} ({_names(replacement.params)}); they take the same"
         )
     if len(pattern.outputs) != len(replacement.outputs):
-        raise RewriteError(
+        raise RuleFormError(
             f"{where}: pattern returns {len(pattern.outputs)} values, replacement {len(replacement.outputs)}; "
             "each value that the pattern returns needs the one that takes its place"
         )
@@ -180,13 +194,13 @@ def _check_sides(name: str, pattern: _Side, replacement: _Side, may_ask_more: bo
     # A second time, since a size such as n * m may have come up before n and m.
     for index, (ours, theirs) in enumerate(pairs):
         if bind_type(theirs.ty, ours.ty, given) is not True and not may_ask_more:
-            raise RewriteError(
+            raise RuleFormError(
                 f"{where}: parameter {index} is {ours.name_hint}: {ours.ty!r} in pattern, which says too little for "
                 f"{theirs.name_hint}: {theirs.ty!r} in replacement; give both the same type"
             )
     for index, (old, new) in enumerate(zip(pattern.outputs, replacement.outputs, strict=True)):
         if is_subtype(substitute_type(new.ty, given), old.ty) is False:
-            raise RewriteError(
+            raise RuleFormError(
                 f"{where}: output {index} is {old.ty!r} in pattern, but {new.ty!r} in replacement, "
                 "which can never take its place"
             )
@@ -245,12 +259,12 @@ class _PatternWriter:
                     pass
         for param in self.side.params:
             if param not in reached:
-                raise RewriteError(
+                raise RuleFormError(
                     f"{self.where} does not use its parameter {param.name_hint}, so no match can say what it is"
                 )
         for var, value in bound.items():
             if var not in reached and isinstance(value, Call):
-                raise RewriteError(
+                raise RuleFormError(
                     f"{self.where} computes {var.name_hint}, which none of its outputs needs; return it or remove it"
                 )
 
@@ -260,13 +274,13 @@ class _PatternWriter:
         for index, output in enumerate(self.side.outputs):
             value = self.side.bound.get(output) if isinstance(output, Var) else None
             if not isinstance(output, Var) or not isinstance(value, Call | TupleGetItem):
-                raise RewriteError(
+                raise RuleFormError(
                     f"{self.where} returns {output!r} as output {index}; "
                     "a rule replaces what its pattern computes with a call"
                 )
             pattern = self.patterns[output]
             if pattern in found:
-                raise RewriteError(f"{self.where} returns {output.name_hint} twice; return it once")
+                raise RuleFormError(f"{self.where} returns {output.name_hint} twice; return it once")
             found.append(pattern)
         return found
 
