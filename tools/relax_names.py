@@ -301,6 +301,40 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   changes nothing gives the same object. `post_order_visit` does not go into types.
 - **Rewriting terminates or says why.** Rules that undo each other end with an error that shows the loop.
 
+## Models as modules
+
+`regraft.frontend.nn` is Relax's `frontend.nn`: layers with parameters, whose methods become functions. Export a module
+for the inputs that you name, and the program is the one that Relax writes.
+
+```python
+import numpy as np
+from regraft.frontend import nn
+from regraft.frontend.nn import op, spec
+
+
+class Perceptron(nn.Module):
+    def __init__(self):
+        self.hidden = nn.Linear(4, 8)
+        self.out = nn.Linear(8, 2)
+
+    def forward(self, x: nn.Tensor):
+        return self.out(op.silu(self.hidden(x)))
+
+
+model = Perceptron()
+inputs = {"forward": {"x": spec.Tensor(["n", 4], "float32")}}
+program, parameters = model.export_tvm(inputs)
+print([name for name, _ in parameters])  # ['hidden.weight', 'hidden.bias', 'out.weight', 'out.bias']
+
+for parameter in model.parameters():
+    parameter.data = np.zeros(parameter.shape, "float32")
+compiled = model.jit(inputs, out_format="numpy")
+print(compiled["forward"](np.ones((3, 4), "float32")).shape)  # (3, 2)
+```
+
+Two things are stricter. A specification that names an argument that the method lacks is refused. Modules of one class
+share a subroutine only where their functions are structurally equal; Relax compares the types of the arguments alone.
+
 ## Names
 
 `same`: the name has the same arguments as in Relax. `more`: it has these arguments and further ones. `differs`: the

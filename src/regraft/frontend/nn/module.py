@@ -23,14 +23,14 @@ class Module(SubroutineMixin):
     """
 
     def named_parameters(self, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
-        """The parameters, each with the path of attributes to it, in the order in which they were set."""
-        for name, item in owned(self, prefix):
+        """The parameters in the order in which they were set, each with ``prefix`` and the path of attributes to it."""
+        for name, item in owned(self, ""):
             if isinstance(item, Parameter):
-                yield name, item
+                yield prefix + name, item
 
-    def named_effects(self, prefix: str = "") -> Iterator[tuple[str, Effect]]:
+    def named_effects(self) -> Iterator[tuple[str, Effect]]:
         """The effects, each with the path of attributes to it."""
-        for name, item in owned(self, prefix):
+        for name, item in owned(self, ""):
             if isinstance(item, Effect):
                 yield name, item
 

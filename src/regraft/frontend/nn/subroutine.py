@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from ...analysis import free_symbolic_vars
 from ...ir.builder import BlockBuilder
 from ...ir.dims import SymExpr
-from ...ir.equality import structural_equal
 from ...ir.expr import Expr, GlobalVar, Var, as_expr
 from ...ir.op import Call
 from ...ir.program import Function
@@ -65,18 +64,13 @@ def _called(
         for path, weight in ((path, expression(one)) for path, one in module.named_parameters())
     ]
     params = [Var(name, PrimType(expr.ty.dtype) if isinstance(expr.ty, PrimType) else expr.ty) for name, expr in passed]
-    base = _snake(type(module).__name__)
     inner = BlockBuilder(builder.get())
-    name = _free_name(inner, base)
-    _write(module, inner, forward, name, given, params)
-    function = _with_sizes(inner.get()[name], [expr for _, expr in passed])
-    inner.update_func(inner.get().get_global_var(name), function)
-    known = _known(builder, base, function)
-    if known is None:
-        for made, one in inner.get().items():
-            if made not in builder.get():
-                builder.add_func(one, made)
-        known = builder.get().get_global_var(name)
+    written = _write(module, inner, forward, _snake(type(module).__name__), given, params)
+    for name, function in inner.get().items():
+        if name != written.name_hint and name not in builder.get():
+            builder.add_func(function, name)
+    function = _with_sizes(inner.get()[written], [expr for _, expr in passed])
+    known = builder.add_func(function, written.name_hint)
     result = builder.emit(Call(known, [expr for _, expr in passed]), f"{known.name_hint}_output")
     return wrap_nested(result, result.name_hint)
 
@@ -123,7 +117,7 @@ def _write(
     name: str,
     given: inspect.BoundArguments,
     params: list[Var],
-) -> None:
+) -> GlobalVar:
     from .exporter import unwrapped
     from .values import expression
 
@@ -137,7 +131,7 @@ def _write(
         with builder.function(name, params, private=True):
             with builder.dataflow():
                 output = builder.emit_output(unwrapped(forward(*given.args, **given.kwargs)))
-            builder.emit_func_output(output)
+            return builder.emit_func_output(output)
     finally:
         for weight, expr in zip(weights, before, strict=True):
             weight.stand_for(expr)
@@ -153,21 +147,3 @@ def _with_sizes(function: Function, passed: list[Expr]) -> Function:
         for param, expr in zip(function.params, passed, strict=True)
     ]
     return Function(params, function.body, function.ret_ty, function.is_pure, function.attrs)
-
-
-def _free_name(builder: BlockBuilder, base: str) -> str:
-    taken = {name for name, _ in builder.get().items()}
-    number = 0
-    name = base
-    while name in taken:
-        number += 1
-        name = f"{base}{number}"
-    return name
-
-
-def _known(builder: BlockBuilder, base: str, function: Function) -> GlobalVar | None:
-    """The function that was written for ``base`` before and is structurally equal to ``function``."""
-    for name, one in builder.get().items():
-        if name.removeprefix(base).strip("0123456789") == "" and structural_equal(one, function):
-            return builder.get().get_global_var(name)
-    return None

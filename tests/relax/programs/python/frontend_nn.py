@@ -696,3 +696,226 @@ def t_containers():
         [str(one) for one in kept],
         len(kept),
     )
+
+
+def t_subroutines_of_other_types():
+    class L(nn.Module):
+        define_subroutine = True
+
+        def __init__(self, n):
+            self.w = nn.Parameter((n, 4), F)
+            self.b = nn.Parameter((4,), F)
+
+        def forward(self, x):
+            return op.add(op.matmul(x, self.w), self.b)
+
+    class M(nn.Module):
+        def __init__(self):
+            self.a = nn.ModuleList([L(4), L(4), L(4)])
+            self.c = L(8)
+
+        def forward(self, x, y):
+            return self.a(x), self.c(y)
+
+    return M().export_tvm({"forward": {"x": spec.Tensor(["b", 4], F), "y": spec.Tensor(["b", 8], F)}}, debug=True)[0]
+
+
+def t_subroutine_of_batch_variable():
+    class Activation(nn.Module):
+        define_subroutine = True
+
+        def forward(self, state: relax.Expr):
+            return op.silu(state)
+
+    class Layer(nn.Module):
+        define_subroutine = True
+
+        def __init__(self, i, o):
+            self.weights = nn.Parameter((i, o), dtype="float32")
+            self.activation = Activation()
+
+        def forward(self, input: relax.Expr):
+            return self.activation(op.matmul(input, self.weights))
+
+    b = tirx.Var("batch_size", "int64")
+    return Layer(64, 32).export_tvm({"forward": {"input": spec.Tensor((b, 64), "float32")}}, debug=True)[0]
+
+
+def t_modes_of_effects():
+    class M(nn.Module):
+        def __init__(self):
+            self.cache = nn.KVCache(8, [2, 4])
+
+        def forward(self, x, n: int):
+            self.cache.append(x)
+            return self.cache.view(n)
+
+    out = []
+    for em in ("plain", "packed"):
+        for debug in (True, False):
+            out.append(
+                M().export_tvm(
+                    {
+                        "forward": {
+                            "x": spec.Tensor((1, 2, 4), F),
+                            "n": int,
+                            "$": {"effect_mode": em, "param_mode": "packed"},
+                        }
+                    },
+                    debug=debug,
+                )[0]
+            )
+    return out
+
+
+def t_effects_that_are_left_out():
+    class M(nn.Module):
+        def __init__(self):
+            self.l = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.l(x)
+
+    return M().export_tvm(
+        {"forward": {"x": spec.Tensor((1, 4), F), "$": {"effect_mode": "none", "param_mode": "plain"}}}, debug=True
+    )[0]
+
+
+def t_symbolic_layers():
+    h = tirx.Var("hidden", "int64")
+    i = tirx.Var("inter", "int64")
+
+    class Mlp(nn.Module):
+        def __init__(self):
+            self.gate = nn.Linear(h, i, bias=False)
+            self.up = nn.Linear(h, i, bias=False)
+            self.down = nn.Linear(i, h, bias=False)
+
+        def forward(self, x):
+            return self.down(op.silu(self.gate(x)) * self.up(x))
+
+    return Mlp().export_tvm({"forward": {"x": spec.Tensor(["b", h], F)}})[0]
+
+
+def t_named_symbolic_layers():
+    class Mlp(nn.Module):
+        def __init__(self):
+            self.gate = nn.Linear("h", "i", bias=False)
+            self.down = nn.Linear("i", "h", bias=False)
+
+        def forward(self, x):
+            return self.down(self.gate(x))
+
+    return Mlp().export_tvm({"forward": {"x": spec.Tensor(["b", "h"], F)}})[0]
+
+
+def t_sizes_that_are_expressions():
+    h = tirx.Var("h", "int64")
+
+    class M(nn.Module):
+        def __init__(self):
+            self.l = nn.Linear(h, h * 2)
+
+        def forward(self, x):
+            return self.l(x)
+
+    return M().export_tvm({"forward": {"x": spec.Tensor(["b", h], F)}})[0]
+
+
+def t_params_in_forward():
+    class M(nn.Module):
+        def __init__(self):
+            self.w = nn.Parameter(("v", 4), F)
+
+        def forward(self, x):
+            return op.reshape(op.matmul(x, op.permute_dims(self.w)), [self.w.shape[0], -1])
+
+    return M().export_tvm({"forward": {"x": spec.Tensor([2, 4], F)}})[0]
+
+
+def t_two_functions_share_sizes():
+    class M(nn.Module):
+        def f(self, x):
+            return x + 1.0
+
+        def g(self, x):
+            return x * 2.0
+
+    return M().export_tvm({"f": {"x": spec.Tensor(["n"], F)}, "g": {"x": spec.Tensor(["n", "n"], F)}})[0]
+
+
+def t_tuples_with_sizes():
+    class M(nn.Module):
+        def forward(self, x, k):
+            return op.reshape(x[0], [k, 2])
+
+    return M().export_tvm({"forward": {"x": (spec.Tensor(["k", 2], F), int), "k": int}})[0]
+
+
+def t_constants_as_tensors():
+    t = Tensor.from_const([[1.0, 2.0], [3.0, 4.0]])
+    return t.shape, t.dtype, t.ndim, str(t), Tensor.from_const(1).dtype, Tensor.from_scalar(2, "float16").shape
+
+
+def t_conditions_that_are_numbers():
+    class M(nn.Module):
+        def forward(self, c, x, y):
+            return op.where(c, x, y)
+
+    return M().export_tvm(
+        {"forward": {"c": spec.Tensor([3], "int32"), "x": spec.Tensor([3], F), "y": spec.Tensor([3], F)}}
+    )[0]
+
+
+def t_chains_of_operators():
+    class M(nn.Module):
+        def forward(self, x):
+            return x.astype("float16") * 2 + 1, x - x.reshape(1, 6).reshape(2, 3)
+
+    return M().export_tvm({"forward": {"x": spec.Tensor([2, 3], F)}})[0]
+
+
+def t_parts_of_symbolic_tensors():
+    class M(nn.Module):
+        def forward(self, x):
+            return op.split(x, 2, axis=1)[1], op.concat([x, x], dim=0), op.chunk(x, 4, -1)[0]
+
+    return M().export_tvm({"forward": {"x": spec.Tensor(["n", 4], F)}})[0]
+
+
+def t_dtypes_of_layers():
+    m = nn.ModuleList([nn.Linear(4, 4), nn.Embedding(3, 3), nn.LayerNorm(4), nn.RMSNorm(4, -1)])
+    m.to("float16")
+    l = nn.Linear(4, 4, out_dtype="float32")
+    l.to("float16")
+    return [str(p) for p in m.parameters()], [str(p) for p in l.parameters()]
+
+
+def t_extern_of_an_input_size():
+    class M(nn.Module):
+        def forward(self, x, k):
+            return op.extern("f", [x, k], Tensor.placeholder((2, 2), F))
+
+    return M().export_tvm({"forward": {"x": spec.Tensor([2], F), "k": int}})[0]
+
+
+def t_outside_modules():
+    r = nn.ReLU().export_tvm({"forward": {"x": spec.Tensor([2], F)}}, allow_extern=True)
+    return len(r), r[2]
+
+
+def t_rows_of_another_dtype():
+    class M(nn.Module):
+        def __init__(self):
+            self.cache = nn.KVCache(8, [2, 4])
+
+        def forward(self, x):
+            self.cache.append(x)
+            return x
+
+    return M().export_tvm({"forward": {"x": spec.Tensor((1, 2, 4), "float16")}})[0]
+
+
+def t_named_prefix():
+    m = nn.ModuleDict({"a": nn.Linear(1, 1)})
+    return [n for n, _ in m.named_parameters("root")], list(m.state_dict(prefix="q."))
