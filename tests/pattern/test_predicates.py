@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import regraft as rx
 from regraft import op
-from regraft.dpl import chain, elementwise, has_trait, is_const, is_op, is_scalar, wildcard
+from regraft.dpl import DFPattern, chain, elementwise, has_trait, is_const, is_op, is_scalar, is_var, wildcard
 from regraft.pattern import PatternError
 from regraft.testing import check_rule
 
@@ -146,6 +147,32 @@ def test_a_chain_is_any_number_of_links(count: int) -> None:
         not rx.explain(is_op("relax.matmul")(chain(elementwise(), below, max=4), wildcard()), function).matches
         or count <= 4
     )
+
+
+LINKS: dict[str, Callable[[], DFPattern]] = {
+    "operators of one operand and of two": lambda: is_op("relax.exp") | is_op("relax.subtract"),
+    "values": lambda: is_op("relax.exp")(wildcard()) | is_op("relax.subtract")(wildcard(), wildcard()),
+    "values under a condition": lambda: (
+        is_op("relax.exp")(wildcard()).has_dtype("float32") | is_op("relax.subtract")(wildcard(), wildcard())
+    ),
+    "an operator and a value": lambda: is_op("relax.exp") | is_op("relax.subtract")(is_var("w"), wildcard()),
+}
+
+
+@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_alternatives_of_a_chain_are_operators_or_values_over_wildcards(name: str, count: int) -> None:
+    below = is_op("relax.matmul")(wildcard(), wildcard())
+    function, _ = deep(count)
+    between = is_op("relax.matmul")(chain(LINKS[name](), until=below, max=6), wildcard())
+    assert len(rx.explain(between, function).matches) == 1
+    only = is_op("relax.matmul")(chain(is_op("relax.exp"), until=below, max=6), wildcard())
+    assert len(rx.explain(only, function).matches) == (count <= 1)
+
+
+def test_a_link_needs_a_place_for_the_value_below_it() -> None:
+    with pytest.raises(PatternError, match="is no link of a chain: put a wildcard where the value below it stands"):
+        chain(is_op("relax.exp")(is_const()), until=wildcard())
 
 
 def test_a_link_may_be_written_out_and_counted() -> None:

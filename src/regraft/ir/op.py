@@ -213,8 +213,8 @@ class Op(Expr):
             if differs is None:
                 return
             raise IRError(
-                f"operator {name!r} is declared already, and its {differs} differ there; give this one a name of "
-                "its own, or start anew to change it: programs may hold calls of the old one"
+                f"operator {name!r} is declared already, and its {differs} differ{'' if differs[-1] == 's' else 's'} "
+                "there; take another name, or start anew to change it: programs may hold calls of the old one"
             )
         if not all(part.isidentifier() for part in name.split(".")):
             raise IRError(f"operator {name!r}: a name is identifiers with dots between them, such as acme.scaled_add")

@@ -8,7 +8,10 @@ from typing import Any, overload
 from ..ir.dims import Dim
 from ..ir.expr import Expr
 from ..ir.op import Op, Trait
+from .derived import duplicate
+from .parts import fixed_op, inner_first
 from .pattern import (
+    AndPattern,
     AttrPattern,
     CallPattern,
     ConstantPattern,
@@ -22,6 +25,7 @@ from .pattern import (
     IfPattern,
     NotPattern,
     OpPattern,
+    OrPattern,
     PatternError,
     PrimArrPattern,
     RepeatPattern,
@@ -166,11 +170,18 @@ def chain(
 ) -> DFPattern:
     """A value that is computed from ``until`` by ``min`` to ``max`` links, one on the other; as many as there are.
 
-    ``link`` is an operator, such as ``elementwise()`` or ``is_op("relax.add") | is_op("relax.exp")``, of which the
-    value below is the first or the second operand; or a function that gives the pattern of a link over that of the
-    value below: ``chain(lambda inner: is_op("relax.add")(inner, is_const()), until=x)``. In a match ``until`` stands
-    for what the chain ends in; the links are what lies between. Cost: as the alternatives that it is short for, ``max``
-    deep.
+    ``link`` is one of three:
+
+    - an operator, such as ``elementwise()`` or ``is_op("relax.add") | is_op("relax.exp")``, of which the value below is
+      the first or the second operand;
+    - a pattern such as ``is_op("relax.add")(wildcard(), is_const())``, in which the value below takes the place of a
+      wildcard, of any one if there are several;
+    - a function that gives the pattern of a link over that of the value below:
+      ``chain(lambda inner: is_op("relax.add")(inner, is_const()), until=x)``.
+
+    Alternatives with ``|`` may be of different kinds. In a match ``until`` stands for what the chain ends in; the links
+    are what lies between. Raises `PatternError` for a pattern without a wildcard. Cost: as the alternatives that it is
+    short for, ``max`` deep.
     """
     if not 0 <= min <= max:
         raise PatternError(f"a chain needs 0 <= min <= max, got min={min}, max={max}")
@@ -178,8 +189,10 @@ def chain(
     def linked(inner: DFPattern) -> DFPattern:
         if not isinstance(link, DFPattern):
             return link(inner)
-        first, second = link.dup(), link.dup()
-        return first(inner, varg_default_wildcard=True) | second(WildcardPattern(), inner, varg_default_wildcard=True)
+        either, *others = [one for side in _sides(link) for one in _links_over(side, inner)]
+        for other in others:
+            either = either | other
+        return either
 
     found = until
     for _ in range(max - min):
@@ -187,6 +200,32 @@ def chain(
     for _ in range(min):
         found = linked(found)
     return found
+
+
+def _sides(link: DFPattern) -> list[DFPattern]:
+    """The alternatives of a link, from left to right."""
+    return [*_sides(link.left), *_sides(link.right)] if isinstance(link, OrPattern) else [link]
+
+
+def _links_over(link: DFPattern, inner: DFPattern) -> list[DFPattern]:
+    """The patterns of one link over ``inner``, one for each operand that ``inner`` may be."""
+    if _is_operator(link):
+        op = fixed_op(link)
+        first: DFPattern = link.dup()(inner, varg_default_wildcard=True)
+        if op is not None and not op.variadic and len(op.operands) == 1:
+            return [first]
+        return [first, link.dup()(WildcardPattern(), inner, varg_default_wildcard=True)]
+    places = [part for part in inner_first(link) if isinstance(part, WildcardPattern)]
+    if not places:
+        raise PatternError(f"{link!r} is no link of a chain: put a wildcard where the value below it stands")
+    return [duplicate(link, {place: inner}) for place in places]
+
+
+def _is_operator(pattern: DFPattern) -> bool:
+    """True if ``pattern`` stands for operators, as against for what they compute."""
+    if isinstance(pattern, OrPattern | AndPattern | NotPattern):
+        return all(map(_is_operator, pattern.children()))
+    return isinstance(pattern, OpPattern) or fixed_op(pattern) is not None
 
 
 def repeat(

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from html import escape
 from random import Random
 from time import perf_counter
 from typing import Any, Final, cast
@@ -69,6 +70,9 @@ class RuleReport:
         if rest:
             lines.append(f"  {sum(count for _, count in rest)} declined: for {len(rest)} more reasons")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def check_rule(

@@ -1,0 +1,91 @@
+"""The tools of an author of rules, on one program: chains, reports, pages and messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import regraft as rx
+from regraft import transform
+from regraft.dpl import PatternError, chain, is_const, is_op, is_scalar, wildcard
+from regraft.script import relax as R
+from regraft.testing import check_rule
+
+
+@R.function
+def layers(x: R.Tensor(("n", 4), "float32"), up: R.Tensor((4, 8), "float32"), down: R.Tensor((8, 4), "float32")):
+    with R.dataflow():
+        a = R.matmul(x, up)
+        b = R.nn.relu(a)
+        c = R.nn.relu(b)
+        d = R.exp(c)
+        e = R.matmul(d, down)
+        f = R.nn.softmax(e, axis=-1)
+        g = f * 3.0
+        R.output(g)
+    return g
+
+
+twice = rx.rule(lambda v: R.nn.relu(R.nn.relu(v)), lambda v: R.nn.relu(v), name="relu twice")
+
+
+def test_a_rule_over_a_chain_rewrites_whatever_lies_between() -> None:
+    x, up, down = wildcard(), wildcard(), wildcard()
+    first = is_op("relax.matmul")(x, up)
+    links = is_op("relax.nn.relu")(wildcard()) | is_op("relax.exp")(wildcard())
+    last = is_op("relax.matmul")(chain(links, until=first), down)
+    seen: list[Any] = []
+
+    def look(expr: rx.Expr, found: Any) -> Any:
+        seen.append((found[x].name_hint, found[down].name_hint))
+        return rx.decline("looked only")
+
+    events: list[Any] = []
+    rx.Rule(last, look, "two layers")(layers, listener=events.append)
+    assert seen == [("x", "down")]
+    assert [event.reason for event in events] == ["looked only"]
+
+
+def test_an_axis_from_the_end_and_a_number_by_its_tolerance_match() -> None:
+    scaled = is_op("relax.multiply")(
+        is_op("relax.nn.softmax")(wildcard()).has_attr({"axis": 1}), is_const(3.0001, rtol=1e-3) & is_scalar()
+    )
+    assert len(rx.explain(scaled, layers).matches) == 1
+    exact = is_op("relax.multiply")(wildcard(), is_const(3.0001))
+    assert not rx.explain(exact, layers).matches
+
+
+def test_a_report_of_a_rule_on_a_program_counts_its_rewrites() -> None:
+    done = transform.report(twice, layers)
+    assert str(done) == "relu twice: 1 rewrite, relax.nn.relu 2 -> 1"
+    assert done.before is layers
+
+
+def test_everything_that_says_something_of_a_rule_is_a_page_in_a_notebook() -> None:
+    checked = check_rule(twice, examples=3, near_misses=2)
+    explained, reported = rx.explain(twice, layers), transform.report(twice, layers)
+    for one in (layers, rx.IRModule({"main": layers}), is_op("relax.exp")(wildcard()), explained, reported):
+        page: str = one._repr_html_()
+        assert page.lstrip().startswith("<"), one
+        assert len(page) > len(str(one)), one
+    assert "relu" in rx.diff(layers, twice(layers))._repr_html_()
+    assert "relu twice: " in checked._repr_html_()
+
+
+def test_a_wrong_operand_count_or_attribute_of_a_pattern_is_told_when_it_is_made() -> None:
+    with pytest.raises(PatternError, match=r"relax\.exp takes 1 operand \(x\), and the pattern has 2"):
+        is_op("relax.exp")(wildcard(), wildcard())
+    with pytest.raises(PatternError, match="has no attribute 'axes'; did you mean 'axis'"):
+        is_op("relax.nn.softmax")(wildcard()).has_attr({"axes": 1})
+
+
+def test_an_exception_of_a_rewriter_says_which_rule_where_and_what_matched() -> None:
+    def fails(expr: rx.Expr, found: Any) -> rx.Expr:
+        raise ValueError("no idea")
+
+    with pytest.raises(ValueError, match="no idea") as caught:
+        rx.Rule(is_op("relax.exp")(wildcard()), fails, "clueless")(layers)
+    notes = "\n".join(caught.value.__notes__)
+    assert "in the rewriter of rule 'clueless', at d (from source:" in notes
+    assert "where it matched exp(*)" in notes
