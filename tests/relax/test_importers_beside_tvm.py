@@ -43,7 +43,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "a sort and maxima": (lambda x: (*torch.sort(x, 1), *torch.max(x, 1), torch.topk(x, 2)[0]), (V,)),
     "norms": (lambda x: (torch.linalg.vector_norm(x, 3, 1), x.abs().max(), x.mean(), x.sum()), (V,)),
     "a layer of pools": (lambda x: F.max_pool2d(F.avg_pool2d(x, 2), 2), (X,)),
-    "a larger image": (lambda x: F.interpolate(x, (40, 40)), (X,)),
+    "larger images": (lambda x: (F.interpolate(x, (40, 40)), F.interpolate(x, (7, 9), mode="bilinear")), (X,)),
+    "a pool over one axis": (lambda x: F.avg_pool1d(x[0], 2), (X,)),
     "attention": (F.scaled_dot_product_attention, (torch.zeros(1, 2, 4, 8), *torch.ones(2, 1, 2, 4, 8))),
     "slices": (lambda x: (x[:, 1:, ::2], x.roll(1, 2), x.unbind(1)[0]), (X,)),
     "places": (
@@ -124,6 +125,24 @@ def test_the_weights_are_parameters_when_they_are_kept_as_input() -> None:
     assert [value.shape for value in here.attrs["params"]] == [tuple(p.shape) for p in model.parameters()]
     there["main"] = there["main"].without_attr("params")
     rx.assert_structural_equal(here.without_attr("params"), read_back(there)["main"])
+
+
+class Counter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count.add_(1)
+        return x + self.count
+
+
+def test_new_values_of_buffers_are_no_results() -> None:
+    program = export(Counter(), (V,))
+    here, there = read_here(program)["main"], read_back(read_there(program))["main"]
+    rx.assert_structural_equal(here.ret_ty, there.ret_ty)
+    (found,) = rx.build(here, "numpy")["main"](V.numpy())
+    assert (found == 1).all()
 
 
 def test_the_bounds_of_sizes_are_attributes() -> None:

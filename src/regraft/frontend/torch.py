@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
-from torch.export.graph_signature import InputKind
+from torch.export.graph_signature import InputKind, OutputKind
 
 from ..formats.torch import from_torch
 from ..formats.torch.custom import Converter
@@ -44,8 +44,8 @@ def from_exported_program(
             those that are here: functions of a `torch.fx.Node` and a `regraft.formats.torch.custom.Conversion`.
         run_ep_decomposition: whether PyTorch takes operators apart into its core operators first.
 
-    Dropout does nothing, as in Relax, also in a program that was exported for training. Raises what
-    `regraft.from_torch` raises.
+    As in Relax, dropout does nothing, also in a program that was exported for training, and the new values of buffers
+    that the model changes are no results. Raises what `regraft.from_torch` raises.
     """
     if run_ep_decomposition:
         exported_program = cast(Any, exported_program).run_decompositions()
@@ -106,7 +106,7 @@ def _module(
 ) -> IRModule:
     module = from_torch(program, keep_params_as_input=keep_params_as_input, converters=converters)
     function = module["main"].without_attr("torch_signature")  # Relax keeps no record of how PyTorch calls it
-    function = _DtypesOfResults().mutate(function)
+    function = _DtypesOfResults().mutate(_returning_the_users_results(function, program))
     single = not isinstance(function.body.body.ty, TupleType)
     if not (single and unwrap_unit_return_tuple):
         function = _returning_a_tuple(function, bound=not no_bind_return_tuple)
@@ -114,6 +114,17 @@ def _module(
     if keep_params_as_input:
         function = _with_parameters(function, program)
     return module.with_function("main", function)
+
+
+def _returning_the_users_results(function: Function, program: torch.export.ExportedProgram) -> Function:
+    """``function`` without the new values of buffers that the model changes, which `from_torch` returns first."""
+    changed = sum(spec.kind is not OutputKind.USER_OUTPUT for spec in program.graph_signature.output_specs)
+    results = function.body.body
+    if not changed or not isinstance(results, Tuple):
+        return function
+    kept = results.fields[changed:]
+    result = kept[0] if len(kept) == 1 else Tuple(kept)
+    return function.with_body(SeqExpr(function.body.blocks, result), result.ty)
 
 
 def _with_parameters(function: Function, program: torch.export.ExportedProgram) -> Function:

@@ -298,6 +298,19 @@ def _nearest(_call: CallForm, x: Expr, size: Any = None, scale: Any = None) -> A
     return R.image.resize2d(x, size, layout="NCHW", method="nearest_neighbor", rounding_method="round")
 
 
+def _bilinear(_call: CallForm, x: Expr, size: Any, align_corners: bool, scale: Any = None) -> Any:
+    if size is None or scale is not None:
+        return NotImplemented
+    return R.image.resize2d(
+        x,
+        size,
+        layout="NCHW",
+        method="linear",
+        coordinate_transformation_mode="align_corners" if align_corners else "half_pixel",
+        rounding_method="round",
+    )
+
+
 def _embedding(call: CallForm, weight: Expr, indices: Expr, *_: Any) -> Any:
     narrow = call.emit(R.astype(indices, "int32"))
     if rank(indices) == 1:
@@ -328,6 +341,10 @@ def _split(call: CallForm, x: Expr, sizes: int | Sequence[int], dim: int = 0) ->
     else:
         cuts = list(accumulate(sizes))[:-1]
     return call.fields(R.split(x, cuts, dim)) if cuts else NotImplemented
+
+
+def _squeeze(_call: CallForm, x: Expr, axes: Sequence[int]) -> Any:
+    return R.squeeze(x, list(axes)) if axes and all(shape_of(x)[axis] == 1 for axis in axes) else NotImplemented
 
 
 def _expand(_call: CallForm, x: Expr, sizes: Sequence[Dim], **_: Any) -> Any:
@@ -418,8 +435,10 @@ FORMS: Final[Mapping[str, Form]] = {
     "max_pool2d_with_indices.default": _max_pool(R.nn.max_pool2d, "NCHW"),
     "max_pool3d_with_indices.default": _max_pool(R.nn.max_pool3d, "NCDHW"),
     "upsample_nearest2d.vec": _nearest,
+    "upsample_bilinear2d.vec": _bilinear,
     "embedding.default": _embedding,
     "slice.Tensor": _slice,
+    "squeeze.dims": _squeeze,
     "split.Tensor": _split,
     "split_with_sizes.default": _split,
     "expand.default": _expand,
