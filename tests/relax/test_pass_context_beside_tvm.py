@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from .questions import assert_same_answer
+from .questions import HERE, assert_same_answer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -21,8 +21,8 @@ def main(x: f32[4], y: f32[4]) -> f32[4]:
 """
 
 
-def _runs(p: Any, opt_level: int, **context: Any) -> int:
-    """How often a pass of a sequence runs."""
+def _runs(p: Any, opt_level: int, *, alone: bool = False, **context: Any) -> int:
+    """How often a pass of a sequence, or one by itself, runs."""
     log: list[int] = []
 
     @p.transform.function_pass(opt_level=opt_level, name="seen")
@@ -31,7 +31,7 @@ def _runs(p: Any, opt_level: int, **context: Any) -> int:
         return function
 
     with p.passes.PassContext(**context):
-        p.passes.Sequential([seen])(p.read(_PROGRAM))
+        (seen if alone else p.passes.Sequential([seen]))(p.read(_PROGRAM))
     return len(log)
 
 
@@ -94,6 +94,8 @@ ASKED: Final[dict[str, Callable[[Any], Any]]] = {
     "a level that is too low": lambda p: _runs(p, 2, opt_level=1),
     "a level that is enough": lambda p: _runs(p, 2, opt_level=2),
     "a pass that is disabled": lambda p: _runs(p, 0, opt_level=3, disabled_pass=["seen"]),
+    "a disabled pass by itself": lambda p: _runs(p, 0, alone=True, opt_level=3, disabled_pass=["seen"]),
+    "a pass by itself at a level that is too low": lambda p: _runs(p, 2, alone=True, opt_level=1),
     "a pass that is required": lambda p: _runs(p, 3, opt_level=0, required_pass=["seen"]),
     "the context at hand": _current,
     "a pass over functions, as a class": _function_class,
@@ -107,3 +109,11 @@ ASKED: Final[dict[str, Callable[[Any], Any]]] = {
 @pytest.mark.parametrize("title", ASKED)
 def test_a_pass_or_context_behaves_as_relaxs(title: str) -> None:
     assert_same_answer(ASKED[title])
+
+
+def test_passes_until_stable_pass_over_a_disabled_one() -> None:
+    both = [HERE.transform.DeadCodeElimination(), HERE.transform.CanonicalizeBindings()]
+    module = HERE.read(_PROGRAM.replace("R.multiply(a, y)", "R.multiply(x, y)"))
+    with HERE.passes.PassContext(disabled_pass=["DeadCodeElimination"]):
+        assert "R.add" in HERE.transform.UntilStable(both)(module).script()
+    assert "R.add" not in HERE.transform.UntilStable(both)(module).script()

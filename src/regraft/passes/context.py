@@ -131,8 +131,9 @@ class PassContext:
     ``most_rewrites`` stops rewriting after that many rewrites; it is what `first_change` narrows down with.
 
     As in Relax, a `Sequential` passes over passes of a higher optimization level than ``opt_level``, unless
-    ``required_pass`` names them, and passes that ``disabled_pass`` names leave their program as it is. ``config`` is
-    what passes look up by name; `register_config` declares a name. Raises `PassError` for one that is not declared.
+    ``required_pass`` names them, and over those that ``disabled_pass`` names. A pass that is called by itself runs in
+    any case. ``config`` is what passes look up by name; `register_config` declares a name. Raises `PassError` for one
+    that is not declared.
     """
 
     def __init__(
@@ -245,8 +246,6 @@ class PassContext:
 
     def run(self, one: Pass, program: Program) -> Program:
         """The result of ``one`` for ``program``, with the instruments told and the values verified."""
-        if one.name in self.disabled_pass:
-            return program
         if not all(instrument.should_run(program, one) for instrument in self.instruments):
             return program
         for instrument in self.instruments:

@@ -276,12 +276,14 @@ class UntilStable(Sequential):
 
     def __call__(self, program: Program) -> Program:
         """The program that no pass changes any more."""
+        context = PassContext.current()
+        passes = [one for one in self.passes if isinstance(one, Sequential) or context.enables(one)]
         left_alone = 0
-        for one in islice(cycle(self.passes), MOST_ROUNDS * len(self.passes)):
+        for one in islice(cycle(passes), MOST_ROUNDS * len(passes)):
             result = one(program)
             left_alone = left_alone + 1 if result is program else 0
             program = result
-            if left_alone == len(self.passes):
+            if left_alone == len(passes):
                 break
         return program
 
