@@ -305,3 +305,42 @@ def _nodes(graph: onnx.GraphProto) -> int:
     """The nodes of a graph and of the bodies in it."""
     bodies = [attribute.g for item in graph.node for attribute in item.attribute if attribute.HasField("g")]
     return len(graph.node) + sum(map(_nodes, bodies))
+
+
+HANDED_ON = """
+<ir_version: 9, opset_import: ["" : 18]>
+turns (float[2] x, float[2] z, int64 count) => (float[2] first, float[2] second, float[2] same, float[n,2] rows) {
+  yes = Constant <value = bool {1}> ()
+  first, second, same, rows = Loop <body = step (int64 i, bool on, float[2] a, float[2] b, float[2] w)
+      => (bool goes_on, float[2] b, float[2] sum, float[2] w, float[2] row) {
+    goes_on = Identity (on)
+    five = Constant <value = int64 {5}> ()
+    values = Constant <value = float[2] {0.0,1.0}> ()
+    whole = Constant <value = int64[1] {-1}> ()
+    place = Reshape (i, whole)
+    one_hot_row = OneHot (place, five, values)
+    one_hot = Reshape (one_hot_row, whole)
+    length = Constant <value = int64[1] {2}> ()
+    begin = Constant <value = int64[1] {0}> ()
+    part = Slice (one_hot, begin, length)
+    sum = Add (a, part)
+    row = Identity (w)
+  }> (count, yes, x, z, x)
+}
+"""
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+@pytest.mark.parametrize("level", ["canonical", "default"])
+def test_what_a_step_hands_on_or_swaps_is_not_copied_and_its_nodes_stay_one(count: int, level: str) -> None:
+    model = onnx.parser.parse_model(HANDED_ON)
+    inputs = {"x": X[0, :2], "z": X[1, :2], "count": np.array(count)}
+    expected = run_onnxruntime(model, inputs)
+    written = to_onnx(optimize(from_onnx(model), level=level))
+    assert_same(run_onnxruntime(written, inputs), expected)
+    assert_same(run_here(written, inputs), expected)
+    [loop] = [item for item in written.graph.node if item.op_type == "Loop"]
+    [inner] = [attribute.g for attribute in loop.attribute if attribute.name == "body"]
+    names = [item.op_type for item in inner.node]
+    assert "OneHot" in names
+    assert names.count("Identity") <= 2

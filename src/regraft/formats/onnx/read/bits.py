@@ -6,7 +6,7 @@ import numpy as np
 
 from .... import op as ops
 from ....ir.expr import Expr, const
-from .importing import Imported, NodeImporter, reads
+from .importing import Imported, NodeImporter, in_dtype, reads
 
 _EXPONENT_BITS = 23
 """Where the exponent of a float32 begins: below it is the fraction."""
@@ -33,7 +33,7 @@ def as_power_of_two(node: NodeImporter, x: Expr) -> Expr:
         return node.emit(expr)
 
     mode, saturates = node.attr("round_mode", "up"), bool(node.attr("saturate", 1))
-    bits = emit(ops.bitcast(emit(ops.astype(x, "float32")), "int32"))
+    bits = emit(ops.bitcast(emit(in_dtype(x, "float32")), "int32"))
     size = emit(ops.bitwise_and(bits, number(0x7FFFFFFF)))
     exponent = emit(ops.right_shift(size, number(_EXPONENT_BITS)))
     fraction = emit(ops.bitwise_and(size, number((1 << _EXPONENT_BITS) - 1)))
@@ -49,7 +49,7 @@ def as_power_of_two(node: NodeImporter, x: Expr) -> Expr:
             above = const(np.asarray(False))
         case _:
             raise node.refuse(f'round_mode is "{mode}"; expected "up", "down" or "nearest"')
-    rounded = emit(ops.add(exponent, ops.astype(above, "int32")))
+    rounded = emit(ops.add(exponent, in_dtype(above, "int32")))
     is_nan = emit(ops.greater(size, number(_SPECIAL << _EXPONENT_BITS)))
     if saturates:
         rounded = emit(ops.minimum(rounded, number(_SPECIAL - 1)))
@@ -57,4 +57,4 @@ def as_power_of_two(node: NodeImporter, x: Expr) -> Expr:
         is_nan = emit(ops.logical_or(is_nan, ops.equal(size, number(0))))
     rounded = emit(ops.minimum(rounded, number(_SPECIAL)))
     code = emit(ops.where(is_nan, number(_SPECIAL), rounded))
-    return ops.bitcast(emit(ops.astype(code, "uint8")), "float8_e8m0fnu")
+    return ops.bitcast(emit(in_dtype(code, "uint8")), "float8_e8m0fnu")

@@ -13,7 +13,7 @@ from ....ir.dims import Dim, ceildiv, dim_max, floordiv
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
 from ....op.primitive.windows import window_count
-from .importing import Imported, NodeImporter, reads
+from .importing import Imported, NodeImporter, in_dtype, reads
 
 _CONV = {1: ops.nn.conv1d, 2: ops.nn.conv2d, 3: ops.nn.conv3d}
 _CONV_TRANSPOSE = {1: ops.nn.conv1d_transpose, 2: ops.nn.conv2d_transpose, 3: ops.nn.conv3d_transpose}
@@ -321,10 +321,10 @@ def _conv_integer(node: NodeImporter) -> Imported:
 
 def shifted(node: NodeImporter, index: int, zero: int) -> Expr:
     """Operand ``index`` less its zero point, as int32."""
-    x = ops.astype(node.operand(index), "int32")
+    x = in_dtype(node.operand(index), "int32")
     if not node.has(zero):
         return node.emit(x)
-    point = ops.astype(node.operand(zero), "int32")
+    point = in_dtype(node.operand(zero), "int32")
     if node.rank(zero) == 1 and node.rank(index) > 1 and node.shape(zero)[0] != 1:
         axis = 0 if index else node.rank(index) - 2
         point = ops.reshape(point, [-1, *[1] * (node.rank(index) - axis - 1)])

@@ -53,6 +53,11 @@ def reads(*names: str, domain: str = "") -> Callable[[Read], Read]:
     return enter
 
 
+def in_dtype(x: Expr, dtype: str) -> Expr:
+    """``x`` in a dtype: itself where it has that one, so that a node has no step that passes would take away."""
+    return x if isinstance(x.ty, TensorType) and x.ty.dtype == dtype else ops.astype(x, dtype)
+
+
 class NodeImporter:
     """One node while it is read."""
 

@@ -11,7 +11,7 @@ from .... import op as ops
 from ....ir.dtypes import is_bool
 from ....ir.expr import Expr, PrimValue, const
 from . import run_time
-from .importing import Imported, NodeImporter, reads
+from .importing import Imported, NodeImporter, in_dtype, reads
 from .sizes import Sizes
 
 
@@ -45,8 +45,8 @@ def _scattered(node: NodeImporter, scatter: Callable[[Expr, Expr, Expr, Any], Ex
         return scatter(data, places, updates, "update")
     if not is_bool(node.dtype()):
         return scatter(data, places, updates, reduction)
-    numbers = [node.emit(ops.astype(x, "int32")) for x in (data, updates)]
-    return ops.astype(scatter(numbers[0], places, numbers[1], _OF_TRUTHS[reduction]), "bool")
+    numbers = [node.emit(in_dtype(x, "int32")) for x in (data, updates)]
+    return in_dtype(scatter(numbers[0], places, numbers[1], _OF_TRUTHS[reduction]), "bool")
 
 
 @reads("ScatterElements", "Scatter")

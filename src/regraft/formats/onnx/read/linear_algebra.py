@@ -8,7 +8,7 @@ from ....ir.dtypes import is_float, is_integer, itemsize
 from ....ir.expr import Expr, const
 from .convolution import shifted, with_bias
 from .elementwise import greatest_number
-from .importing import Imported, NodeImporter, reads
+from .importing import Imported, NodeImporter, in_dtype, reads
 
 
 @reads("MatMul")
@@ -45,9 +45,9 @@ def _matmul_integer(node: NodeImporter) -> Imported:
     if any(node.has(index) and node.rank(index) > 1 for index in (2, 3)):
         # One zero point for each row or column of each matrix of a batch.
         left = shifted(node, 0, 2)
-        right = ops.astype(node.operand(1), "int32")
+        right = in_dtype(node.operand(1), "int32")
         if node.has(3):
-            right = ops.subtract(right, ops.astype(node.operand(3), "int32"))
+            right = ops.subtract(right, in_dtype(node.operand(3), "int32"))
         return ops.matmul(left, right, "int32")
     points = [node.operand(index) if node.has(index) else const(0, node.dtype(index - 2)) for index in (2, 3)]
     return ops.matmul_integer(node.operand(0), node.operand(1), *points)
@@ -122,7 +122,7 @@ def _quantize(node: NodeImporter) -> Imported:
         raise node.refuse(f"quantization to {target} is not supported")
     x, scale = node.operand(0), node.operand(1)
     if is_integer(node.dtype()):
-        x = node.emit(ops.astype(x, "float32"))
+        x = node.emit(in_dtype(x, "float32"))
     axis = node.attr("axis", 1)
     if node.rank(1) > 1:
         return _quantize_blocks(node, x, target, axis)
@@ -148,14 +148,14 @@ def _quantize_blocks(node: NodeImporter, x: Expr, target: str, axis: int) -> Exp
     if not is_float(target):
         ratio = ops.round(ratio)
     if node.has(2):
-        ratio = ops.add(ratio, ops.astype(_blocked(node, node.operand(2), axis), node.dtype(1)))
+        ratio = ops.add(ratio, in_dtype(_blocked(node, node.operand(2), axis), node.dtype(1)))
     if is_float(target):
         greatest = greatest_number(target)
-        return ops.astype(node.emit(ops.clip(node.emit(ratio), -greatest, greatest)), target)
+        return in_dtype(node.emit(ops.clip(node.emit(ratio), -greatest, greatest)), target)
     bits = int(target.removeprefix("u").removeprefix("int"))
     least, greatest = (0, 2**bits - 1) if target.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     limited = ops.clip(node.emit(ratio), float(least), float(greatest))
-    return ops.astype(ops.astype(limited, "int32"), target)
+    return in_dtype(in_dtype(limited, "int32"), target)
 
 
 @reads("DequantizeLinear")
@@ -164,11 +164,11 @@ def _dequantize(node: NodeImporter) -> Imported:
     result = node.dtype_attr("output_dtype", node.dtype(1)) or node.dtype(1)
     scale = node.operand(1)
     if node.rank(1) > 1:
-        x: Expr = ops.astype(node.operand(0), "float32")
+        x: Expr = in_dtype(node.operand(0), "float32")
         if node.has(2):
-            x = ops.subtract(x, ops.astype(_blocked(node, node.operand(2), axis), "float32"))
-        found = ops.multiply(x, ops.astype(_blocked(node, scale, axis), "float32"))
-        return ops.astype(found, result)
+            x = ops.subtract(x, in_dtype(_blocked(node, node.operand(2), axis), "float32"))
+        found = ops.multiply(x, in_dtype(_blocked(node, scale, axis), "float32"))
+        return in_dtype(found, result)
     zero = node.optional(2)
     if zero is None:
         zero = node.emit(ops.zeros_like(scale, node.dtype()))
@@ -184,8 +184,8 @@ def _qlinear_matmul(node: NodeImporter) -> Imported:
 
 
 def _dequantized(node: NodeImporter, index: int, axis: int) -> Expr:
-    x, scale = ops.astype(node.operand(index), "float32"), ops.astype(node.operand(index + 1), "float32")
-    zero = ops.astype(node.operand(index + 2), "float32")
+    x, scale = in_dtype(node.operand(index), "float32"), in_dtype(node.operand(index + 1), "float32")
+    zero = in_dtype(node.operand(index + 2), "float32")
 
     def placed(parameter: Expr, place: int) -> Expr:
         ty = node.ty(place)
@@ -197,7 +197,7 @@ def _dequantized(node: NodeImporter, index: int, axis: int) -> Expr:
 
 
 def _requantized(node: NodeImporter, x: Expr, axis: int) -> Expr:
-    scale, zero = ops.astype(node.operand(6), "float32"), node.operand(7)
+    scale, zero = in_dtype(node.operand(6), "float32"), node.operand(7)
     return ops.quantize(node.emit(x), scale, zero, axis, node.dtype(7))
 
 
@@ -211,7 +211,7 @@ def _qlinear_conv(node: NodeImporter) -> Imported:
     conv = (ops.nn.conv1d, ops.nn.conv2d, ops.nn.conv3d)[rank - 1]
     found: Expr = conv(x, weight, strides, pads, dilations, groups=node.attr("group", 1))  # type: ignore[arg-type]
     if node.has(8):
-        scale = ops.multiply(ops.astype(node.operand(1), "float32"), ops.astype(node.operand(4), "float32"))
-        bias = ops.multiply(ops.astype(node.operand(8), "float32"), scale)
+        scale = ops.multiply(in_dtype(node.operand(1), "float32"), in_dtype(node.operand(4), "float32"))
+        bias = ops.multiply(in_dtype(node.operand(8), "float32"), scale)
         found = with_bias(node, found, node.emit(bias), rank)
     return _requantized(node, found, 1)

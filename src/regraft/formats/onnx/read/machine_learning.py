@@ -10,7 +10,7 @@ import numpy as np
 
 from .... import op as ops
 from ....ir.expr import Expr, const
-from .importing import Imported, NodeImporter, reads
+from .importing import Imported, NodeImporter, in_dtype, reads
 
 DOMAIN = "ai.onnx.ml"
 
@@ -68,7 +68,7 @@ def _counted(node: NodeImporter, x: Expr, size: int, grams: _Grams, most_skipped
             same = node.emit(ops.equal(node.emit(ops.expand_dims(part, 2)), wanted))
             match = same if match is None else node.emit(ops.logical_and(match, same))
         assert match is not None
-        total = node.emit(ops.add(total, ops.sum(ops.astype(match, "float32"), [1])))
+        total = node.emit(ops.add(total, ops.sum(in_dtype(match, "float32"), [1])))
     return total
 
 
@@ -78,7 +78,7 @@ def _tf_idf(node: NodeImporter) -> Imported:
     if not isinstance(size, int):
         raise node.refuse("the length of its rows is known at run time only")
     least, most = node.attr("min_gram_length"), node.attr("max_gram_length")
-    x = node.emit(ops.astype(node.operand(0), "int64"))
+    x = node.emit(in_dtype(node.operand(0), "int64"))
     if node.rank() == 1:
         x = node.emit(ops.expand_dims(x, 0))
     elif node.rank() != 2:
@@ -100,7 +100,7 @@ def _tf_idf(node: NodeImporter) -> Imported:
         counts = node.emit(ops.concat(columns, axis=1))
         mode = node.attr("mode")
         if mode == "IDF":
-            counts = node.emit(ops.astype(ops.greater(counts, const(0.0, "float32")), "float32"))
+            counts = node.emit(in_dtype(ops.greater(counts, const(0.0, "float32")), "float32"))
         factors = np.ones(len(places)) if weights is None or mode == "TF" else np.asarray(weights)
         sent = np.zeros((len(taken), width), np.float32)
         sent[np.arange(len(taken)), [places[gram] for gram in taken]] = factors[taken]

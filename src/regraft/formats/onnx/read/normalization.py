@@ -9,7 +9,7 @@ from ....ir.dims import SymExpr, dim_product
 from ....ir.dtypes import is_bool
 from ....ir.expr import Expr, const
 from ....ir.types import TensorType
-from .importing import Imported, NodeImporter, reads
+from .importing import Imported, NodeImporter, in_dtype, reads
 
 
 @reads("LayerNormalization")
@@ -31,7 +31,7 @@ def _layer_norm(node: NodeImporter) -> tuple[Imported | None, ...]:
         normal = normal if beta is None else ops.add(normal, beta)
     if not wanted:
         return (normal,)
-    wide = ops.astype(x, "float32") if node.dtype() in ("float16", "bfloat16") else x
+    wide = in_dtype(x, "float32") if node.dtype() in ("float16", "bfloat16") else x
     mean = node.emit(ops.mean(wide, axes, True))
     variance = ops.mean(ops.square(ops.subtract(wide, mean)), axes, True)
     dtype = "float32" if node.dtype() in ("float16", "bfloat16") else node.dtype()
@@ -47,10 +47,10 @@ def _rms_norm(node: NodeImporter) -> Imported:
     if shape is not None and node.ty(1).shape == tuple(shape[axis] for axis in axes) and node.dtype() == node.dtype(1):
         return ops.nn.rms_norm(x, weight, axes, epsilon)
     dtype = node.dtype()
-    wide = ops.astype(x, "float32") if dtype in ("float16", "bfloat16") else x
+    wide = in_dtype(x, "float32") if dtype in ("float16", "bfloat16") else x
     work = "float32" if dtype in ("float16", "bfloat16") else dtype
     mean = ops.mean(ops.square(wide), axes, True)
-    normal = ops.astype(ops.divide(wide, ops.sqrt(ops.add(mean, const(epsilon, work)))), node.dtype(1))
+    normal = in_dtype(ops.divide(wide, ops.sqrt(ops.add(mean, const(epsilon, work)))), node.dtype(1))
     return ops.multiply(normal, weight)
 
 
@@ -58,7 +58,7 @@ def _rms_norm(node: NodeImporter) -> Imported:
 def _batch_norm(node: NodeImporter) -> tuple[Imported | None, ...]:
     training = bool(node.attr("training_mode", 0))
     dtype = node.dtype()
-    operands = [node.operand(0), *[ops.astype(node.operand(index), dtype) for index in range(1, 5)]]
+    operands = [node.operand(0), *[in_dtype(node.operand(index), dtype) for index in range(1, 5)]]
     # ONNX's momentum is the share of the old value that is kept.
     momentum = 1.0 - node.attr("momentum", 0.9)
     found = node.emit(
@@ -66,7 +66,7 @@ def _batch_norm(node: NodeImporter) -> tuple[Imported | None, ...]:
     )
     if not training:
         return (found[0],)
-    return found[0], ops.astype(found[1], node.dtype(3)), ops.astype(found[2], node.dtype(4))
+    return found[0], in_dtype(found[1], node.dtype(3)), in_dtype(found[2], node.dtype(4))
 
 
 @reads("InstanceNormalization")
@@ -170,7 +170,7 @@ def _bias(node: NodeImporter, index: int, dtype: str, key: Expr) -> Expr:
         seen, unseen = const(0.0, dtype), const(-math.inf, dtype)
         mask = node.emit(ops.where(mask, seen, unseen))
     elif node.dtype(index) != dtype:
-        mask = node.emit(ops.astype(mask, dtype))
+        mask = node.emit(in_dtype(mask, dtype))
     rank = node.rank(index)
     if rank < 4:
         mask = node.emit(ops.expand_dims(mask, list(range(4 - rank))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .... import op as ops
 from ....ir.dtypes import is_integer
 from ....ir.expr import Expr
-from .importing import Imported, NodeImporter, reads
+from .importing import Imported, NodeImporter, in_dtype, reads
 from .run_time import along_axis, count_of
 from .run_time_reduction import RunTimeReduction, extreme_identity
 
@@ -91,12 +91,12 @@ def _reduce_at_run_time(node: NodeImporter) -> Imported:
 
 def _square_root(node: NodeImporter, x: Expr) -> Expr:
     dtype = node.dtype()
-    return ops.astype(ops.sqrt(ops.astype(x, "float64")), dtype) if is_integer(dtype) else ops.sqrt(x)
+    return in_dtype(ops.sqrt(in_dtype(x, "float64")), dtype) if is_integer(dtype) else ops.sqrt(x)
 
 
 def _logarithm(node: NodeImporter, x: Expr) -> Expr:
     dtype = node.dtype()
-    return ops.astype(ops.log(ops.astype(x, "float64")), dtype) if is_integer(dtype) else ops.log(x)
+    return in_dtype(ops.log(in_dtype(x, "float64")), dtype) if is_integer(dtype) else ops.log(x)
 
 
 def _extreme(node: NodeImporter, x: Expr, axes: list[int] | None, keepdims: bool, *, greatest: bool) -> Expr:
@@ -118,7 +118,7 @@ def _log_sum_exp(node: NodeImporter, x: Expr, axes: list[int] | None, keepdims: 
     if is_integer(dtype):
         # ONNX Runtime makes each term an integer, and their logarithm again.
         peak = node.emit(ops.max(x, axes, True))
-        terms = ops.astype(ops.exp(ops.astype(ops.subtract(x, peak), "float64")), dtype)
+        terms = in_dtype(ops.exp(in_dtype(ops.subtract(x, peak), "float64")), dtype)
         found = _logarithm(node, ops.sum(node.emit(terms), axes, keepdims))
         return ops.add(found, peak if keepdims else ops.max(x, axes, False))
     if shape is not None and 0 in shape:

@@ -14,7 +14,7 @@ from ....ir.dims import Dim, SymVar
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
 from ....ir.types import ShapeType, TensorType
-from .importing import Imported, NodeImporter, reads
+from .importing import Imported, NodeImporter, in_dtype, reads
 from .resampling import CROP, Axis, Filter, Taps, resampled
 from .run_time import count_of
 from .run_time_resize import resize_by_factors, resize_to_sizes
@@ -133,7 +133,7 @@ def _named_sizes(node: NodeImporter, axes: Sequence[int]) -> list[Dim]:
     stay = 2 if len(axes) == rank and rank in (4, 5) else 0
     name = node.node.outputs[0].name or "size"
     dims: list[Dim] = [shape[axis] if place < stay else SymVar(f"{name}_{axis}") for place, axis in enumerate(axes)]
-    given = node.graph.builder.emit(ops.tensor_to_shape(node.emit(ops.astype(node.operand(3), "int64"))))
+    given = node.graph.builder.emit(ops.tensor_to_shape(node.emit(in_dtype(node.operand(3), "int64"))))
     node.graph.builder.match_cast(given, ShapeType(dims))
     return dims
 
@@ -175,7 +175,7 @@ def _by_axis(node: NodeImporter, target: _Target, coordinates: str, kind: Filter
     bounds = _part(node, coordinates)
     wide = "float64" if dtype == "float64" or not is_float(dtype) else "float32"
     if kind.mode != "nearest":
-        x = node.emit(ops.astype(x, wide))
+        x = node.emit(in_dtype(x, wide))
     outside: Expr | None = None
     for axis, size in enumerate(shape):
         goal = target.sizes[axis]
@@ -192,7 +192,7 @@ def _by_axis(node: NodeImporter, target: _Target, coordinates: str, kind: Filter
     if outside is not None:
         fill = const(np.asarray(node.attr("extrapolation_value", 0.0)), wide if kind.mode != "nearest" else dtype)
         x = node.emit(ops.where(outside, fill, x))
-    return ops.astype(x, dtype) if kind.mode != "nearest" else x
+    return in_dtype(x, dtype) if kind.mode != "nearest" else x
 
 
 def _part(node: NodeImporter, coordinates: str) -> list[tuple[Fraction, Fraction]]:
@@ -314,6 +314,6 @@ def _grid_sample(node: NodeImporter) -> Imported:
 def _affine_grid(node: NodeImporter) -> Imported:
     known = node.sizes(1)
     rank = count_of(node, 1)
-    sizes = node.named_sizes(node.emit(ops.astype(node.operand(1), "int64")), rank) if known is None else known.values
+    sizes = node.named_sizes(node.emit(in_dtype(node.operand(1), "int64")), rank) if known is None else known.values
     found = ops.image.affine_grid(node.operand(0), sizes[2:], bool(node.attr("align_corners", 0)))
     return ops.permute_dims(node.emit(found), [0, *range(2, rank), 1])

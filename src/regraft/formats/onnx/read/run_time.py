@@ -15,7 +15,7 @@ from ....ir.dims import Dim, dim_at_least
 from ....ir.dtypes import is_integer
 from ....ir.expr import Expr, PrimValue, ShapeExpr, const
 from ....ir.types import TensorType
-from .importing import NodeImporter
+from .importing import NodeImporter, in_dtype
 from .sizes import Sizes
 
 _END = np.iinfo(np.int64).max
@@ -29,7 +29,7 @@ def integers(numbers: Sequence[int] | int) -> Expr:
 def row(node: NodeImporter, tensor: Expr) -> Expr:
     """A scalar, or a tensor of rank 1, as int64 of rank 1."""
     flat = ops.reshape(tensor, [1]) if isinstance(tensor.ty, TensorType) and tensor.ty.ndim == 0 else tensor
-    return node.emit(ops.astype(flat, "int64"))
+    return node.emit(in_dtype(flat, "int64"))
 
 
 def shape_row(node: NodeImporter, index: int = 0) -> Expr:
@@ -69,15 +69,15 @@ def arange(node: NodeImporter) -> Expr:
     start, limit, step = (node.emit(ops.reshape(node.operand(index), ShapeExpr(()))) for index in range(3))
     dtype = node.dtype()
     if is_integer(dtype):
-        wide = [node.emit(ops.astype(bound, "int64")) for bound in (start, limit, step)]
+        wide = [node.emit(in_dtype(bound, "int64")) for bound in (start, limit, step)]
         # Rounded up, which is down on the other side of 0.
         count = ops.negative(ops.floor_divide(ops.subtract(wide[0], wide[1]), wide[2]))
     else:
         work = "float64" if dtype == "float64" else "float32"
-        distance = ops.astype(ops.subtract(limit, start), work)
-        count = ops.astype(ops.ceil(ops.divide(distance, ops.astype(step, work))), "int64")
+        distance = in_dtype(ops.subtract(limit, start), work)
+        count = in_dtype(ops.ceil(ops.divide(distance, in_dtype(step, work))), "int64")
     [length] = node.named_sizes(row(node, ops.maximum(count, integers(0))), 1)
-    places = ops.astype(ops.arange(length, dtype="int64"), dtype)
+    places = in_dtype(ops.arange(length, dtype="int64"), dtype)
     return ops.add(start, ops.multiply(places, step))
 
 
@@ -86,7 +86,7 @@ def triangle(node: NodeImporter, *, upper: bool) -> Expr:
     x, shape = node.operand(0), node.shape()
     rows, columns = (ops.arange(size, dtype="int64") for size in shape[-2:])
     distance = node.emit(ops.subtract(ops.expand_dims(columns, 0), ops.expand_dims(rows, 1)))
-    diagonal = node.emit(ops.reshape(ops.astype(node.operand(1), "int64"), ShapeExpr(())))
+    diagonal = node.emit(ops.reshape(in_dtype(node.operand(1), "int64"), ShapeExpr(())))
     kept = (ops.greater_equal if upper else ops.less_equal)(distance, diagonal)
     return ops.where(kept, x, ops.zeros_like(x))
 
@@ -96,7 +96,7 @@ def one_hot(node: NodeImporter) -> Expr:
     [depth] = node.named_sizes(row(node, node.operand(1)), 1)
     rank = node.rank() + 1
     axis = node.attr("axis", -1) % rank
-    indices = node.emit(ops.astype(node.operand(0), "int64"))
+    indices = node.emit(in_dtype(node.operand(0), "int64"))
     size = node.emit(Sizes.scalar(depth).expression())
     wrapped = ops.where(ops.less(indices, integers(0)), ops.add(indices, size), indices)
     places = ops.reshape(ops.arange(depth, dtype="int64"), [1] * axis + [depth] + [1] * (rank - axis - 1))
@@ -262,7 +262,7 @@ def axes_among(node: NodeImporter, rank: int) -> Expr:
     """For each of ``rank`` axes whether it is among those that operand 1 gives: integers, 1 or 0."""
     axes = _front(node, row(node, node.operand(1)), rank)
     same = ops.equal(ops.expand_dims(axes, 1), ops.expand_dims(integers(range(rank)), 0))
-    return node.emit(ops.max(ops.astype(same, "int64"), axis=0))
+    return node.emit(ops.max(in_dtype(same, "int64"), axis=0))
 
 
 def kept_sizes(node: NodeImporter, among: Expr, count: int) -> list[Dim]:
@@ -292,7 +292,7 @@ def unsqueeze(node: NodeImporter) -> Expr:
 def along_axis(node: NodeImporter, axis: Expr, function: Callable[[int], Expr]) -> Expr:
     """The result of ``function`` for the one axis of operand 0 that a tensor names: of one type for all axes."""
     rank = node.rank()
-    place = _front(node, node.emit(ops.reshape(ops.astype(axis, "int64"), ShapeExpr(()))), rank)
+    place = _front(node, node.emit(ops.reshape(in_dtype(axis, "int64"), ShapeExpr(()))), rank)
     found = function(0)
     for number in range(1, rank):
         found = ops.where(ops.equal(place, integers(number)), function(number), node.emit(found))

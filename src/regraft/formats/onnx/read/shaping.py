@@ -14,7 +14,7 @@ from ....ir.expr import Constant, Expr, PrimValue, ShapeExpr, const
 from ....ir.tensor_data import TensorData
 from ....ir.types import ShapeType
 from . import run_time
-from .importing import Imported, NodeImporter, constant_of, reads
+from .importing import Imported, NodeImporter, constant_of, in_dtype, reads
 from .sizes import Sizes
 
 
@@ -71,7 +71,7 @@ def _reshape(node: NodeImporter) -> Imported:
 
 def _resolved(node: NodeImporter) -> Expr:
     """The sizes of a reshape, computed at run time, with those of 0 and -1 put in their place there."""
-    sizes, x = ops.astype(node.operand(1), "int64"), node.operand(0)
+    sizes, x = in_dtype(node.operand(1), "int64"), node.operand(0)
     sizes = node.emit(sizes)
     length = node.shape(1)[0]
     zero, unknown, one = (const(number, "int64") for number in (0, -1, 1))
@@ -280,7 +280,7 @@ def _one_hot(node: NodeImporter) -> Imported:
     if depth is None:
         return run_time.one_hot(node)
     [size] = depth
-    indices = ops.astype(node.operand(0), "int64")
+    indices = in_dtype(node.operand(0), "int64")
     wrapped = ops.where(ops.less(indices, const(0, "int64")), ops.add(indices, const(size, "int64")), indices)
     values = node.operand(2)
     off, on = (node.emit(ops.take(values, PrimValue(place), axis=0)) for place in (0, 1))

@@ -9,7 +9,7 @@ from ....ir.dims import Dim, floordiv
 from ....ir.dtypes import numpy_dtype
 from ....ir.expr import Expr, PrimValue, const
 from ....ir.types import TensorType
-from .importing import Imported, NodeImporter, reads
+from .importing import Imported, NodeImporter, in_dtype, reads
 
 
 @reads("DFT")
@@ -37,7 +37,7 @@ def _stft(node: NodeImporter) -> Imported:
     size = node.shape()[1]
     frames = _framed(node, size, int(step), length)
     if window is not None:
-        weights = node.emit(ops.reshape(ops.astype(window, node.dtype()), [length, 1]))
+        weights = node.emit(ops.reshape(in_dtype(window, node.dtype()), [length, 1]))
         frames = node.emit(ops.multiply(frames, weights))
     is_real = node.shape()[2] == 1
     return ops.signal.dft(frames, None, 2, onesided=bool(node.attr("onesided", 1)) and is_real)

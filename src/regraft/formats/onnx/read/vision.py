@@ -6,7 +6,7 @@ import numpy as np
 
 from .... import op as ops
 from ....ir.expr import Expr, Tuple, const
-from .importing import Imported, NodeImporter, reads
+from .importing import Imported, NodeImporter, in_dtype, reads
 
 
 def _corners(node: NodeImporter) -> Expr:
@@ -42,7 +42,7 @@ def _non_max_suppression(node: NodeImporter) -> Imported:
 @reads("RoiAlign")
 def _roi_align(node: NodeImporter) -> Imported:
     data, rois = node.operand(0), node.operand(1)
-    numbers = node.emit(ops.expand_dims(ops.astype(node.operand(2), node.dtype(1)), 1))
+    numbers = node.emit(ops.expand_dims(in_dtype(node.operand(2), node.dtype(1)), 1))
     mode = node.attr("mode", "avg")
     # Until opset 16 a region's elements were always at the corners of pixels.
     coordinates = node.attr("coordinate_transformation_mode", "half_pixel" if node.opset >= 16 else "")

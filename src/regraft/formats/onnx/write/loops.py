@@ -141,7 +141,7 @@ class _Writing:
             given = self._body(step, slices)
             if condition is None:
                 given.insert(0, before)
-            outputs = self._outputs(given, nodes)
+            outputs = self._outputs(given, nodes, formals)
         body = self._as_graph([step, before, *formals], outputs, nodes)
         results = self._results(outputs[1:])
         operands = [leaf for field in self._carried for leaf in flat(field)]
@@ -181,12 +181,18 @@ class _Writing:
             self._take(param, value)
         return flat(self._lowering.body(self._function.body))
 
-    def _outputs(self, given: Sequence[ir.Value], nodes: Sequence[ir.Node]) -> list[ir.Value]:
-        """``given`` as outputs of the graph: a value from outside is none, nor is one value two of them."""
+    def _outputs(
+        self, given: Sequence[ir.Value], nodes: Sequence[ir.Node], handed_on: Sequence[ir.Value] = ()
+    ) -> list[ir.Value]:
+        """``given`` as outputs of the graph: a value from outside is none, nor is one value two of them.
+
+        What a `Loop` carries may be handed on as it is, one of ``handed_on``, which costs the runtime no copy.
+        """
         own = {value for node in nodes for value in node.outputs}
         found: list[ir.Value] = []
-        for value in given:
-            if value not in own or value in found:
+        for place, value in enumerate(given):
+            is_carried_on = 0 < place <= len(handed_on) and value in handed_on
+            if not (is_carried_on or value in own) or value in found:
                 shape, value = value.shape, self._graph.op("Identity", value)
                 value.shape = shape
             found.append(value)
