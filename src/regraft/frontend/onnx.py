@@ -47,12 +47,12 @@ def from_onnx(
     if shape_dict or opset is not None:
         model = _changed(model, shape_dict or {}, opset)
     module = _from_onnx(model)
-    function = module["main"]
+    function = module["main"].with_attr("num_input", len(module["main"].params))
     if keep_params_in_input:
         function = _with_weights_as_parameters(function)
     if sanitize_input_names:
         function = _with_plain_names(function)
-    return module if function is module["main"] else module.with_function("main", function)
+    return module.with_function("main", function)
 
 
 def _changed(
