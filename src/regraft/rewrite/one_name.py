@@ -181,8 +181,9 @@ class _OneName(ExprMutator):
                 self.remap(var, self._remap.get(source, source) if constant is None else constant)
             return None
         kept = super()._binding(binding, value)
-        if var in plan.constants and var not in plan.renamed:
+        if var in plan.constants:
             self.remap(var, plan.constants[var])
+            self.remap(plan.final(var), plan.constants[var])
         elif var in plan.renamed and kept is not None and kept.var is not plan.renamed[var]:
             self.remap(plan.renamed[var], kept.var)
         return kept
@@ -197,9 +198,15 @@ def with_one_name(function: Function) -> Function:
 def tidied(function: Function) -> Function:
     """``function`` after a rewrite: where it has other names for values, `with_one_name` and nothing that is unused.
 
+    What is unused may have kept a value from being local to its block: both go on until neither finds anything.
     Cost: a look at each binding where there are none.
     """
-    return remove_all_unused(with_one_name(function)) if _has_other_names(function) else function
+    while _has_other_names(function):
+        shorter = remove_all_unused(with_one_name(function))
+        if shorter is function:
+            break
+        function = shorter
+    return function
 
 
 def _has_other_names(function: Function) -> bool:
