@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import groupby
 from typing import Literal
 
 from ..analysis import used_vars
 from ..analysis.values import leaves_of
+from ..ir.dims import SymVar
 from ..ir.expr import DataflowVar, Expr, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
@@ -109,9 +110,12 @@ Direction = Literal["from-inputs", "from-outputs"]
 
 
 class _Graph:
-    """The bindings of one block, with what must come before each: operands, and the casts that define its sizes."""
+    """The bindings of one block, with what must come before each: operands, and the casts that define its sizes.
 
-    def __init__(self, block: DataflowBlock) -> None:
+    ``known`` are the sizes that are defined before the block, which no cast of it defines.
+    """
+
+    def __init__(self, block: DataflowBlock, known: Set[SymVar]) -> None:
         self.bindings = block.bindings
         place = {binding.var: index for index, binding in enumerate(block)}
         definer = {
@@ -119,6 +123,7 @@ class _Graph:
             for index, binding in reversed(list(enumerate(block)))
             if isinstance(binding, MatchCast)
             for size in type_symvars(binding.ty)
+            if size not in known
         }
         self.outside: list[list[Var]] = []
         self.needs: list[list[int]] = []
@@ -212,13 +217,18 @@ class _Sorting(ExprMutator):
         self._needed = {} if direction == "from-inputs" else _first_needs(function)
         self._rank = {param: place for place, param in enumerate(params)}
         """Where each variable was defined, in the order that the sorted program has."""
+        self._sizes = {size for param in params for size in type_symvars(param.ty)}
+        """The sizes that are defined so far."""
         self._depth_first = order == "depth-first"
         self._from_inputs = direction == "from-inputs"
 
     def visit_block_(self, block: BindingBlock) -> BindingBlock:
+        casts = [binding for binding in block if isinstance(binding, MatchCast)]
         if not isinstance(block, DataflowBlock):
+            self._sizes.update(size for cast in casts for size in type_symvars(cast.ty))
             return block
         block = self._sorted(block)
+        self._sizes.update(size for cast in casts for size in type_symvars(cast.ty))
         ranks = sorted(self._rank[binding.var] for binding in block)
         self._rank.update((binding.var, rank) for binding, rank in zip(block, ranks, strict=True))
         return block
@@ -228,7 +238,7 @@ class _Sorting(ExprMutator):
         return var
 
     def _sorted(self, block: DataflowBlock) -> DataflowBlock:
-        graph = _Graph(block)
+        graph = _Graph(block, self._sizes)
         if self._from_inputs:
             order = graph.from_inputs(self._rank, depth_first=self._depth_first)
         else:
