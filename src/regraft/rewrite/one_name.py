@@ -181,9 +181,8 @@ class _OneName(ExprMutator):
                 self.remap(var, self._remap.get(source, source) if constant is None else constant)
             return None
         kept = super()._binding(binding, value)
-        if var in plan.constants:
+        if var in plan.constants and var not in plan.renamed:
             self.remap(var, plan.constants[var])
-            self.remap(plan.final(var), plan.constants[var])
         elif var in plan.renamed and kept is not None and kept.var is not plan.renamed[var]:
             self.remap(plan.renamed[var], kept.var)
         return kept
