@@ -104,7 +104,10 @@ max = _on_sizes(dim_max, "The greatest of sizes.")
 ceildiv = _on_sizes(dim_ceildiv, "A quotient of sizes, rounded up.")
 floordiv = _on_sizes(dim_floordiv, "A quotient of sizes, rounded down.")
 floormod = _on_sizes(dim_floormod, "The remainder of `floordiv`.")
-FloorDiv, FloorMod, Min, Max = floordiv, floormod, min, max
+FloorDiv = floordiv
+FloorMod = floormod
+Min = min
+Max = max
 And = _on_sizes(both, "Whether all conditions hold.")
 Or = _on_sizes(either, "Whether at least one condition holds.")
 EQ = _on_sizes(partial(compare, "=="), "Whether two sizes are equal.")
@@ -145,8 +148,10 @@ def truncmod(left: Any, right: Any) -> Dim:
     return floormod(left, right)
 
 
-indexdiv, indexmod = floordiv, floormod
-all, any = And, Or
+indexdiv = floordiv
+indexmod = floormod
+all = And
+any = Or
 bool = ScalarConstructor("bool")
 boolean = bool
 int8 = ScalarConstructor("int8")

@@ -81,4 +81,6 @@ def _pool_of(rank: int):
     return published(function, op, text)
 
 
-adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = _pool_of(1), _pool_of(2), _pool_of(3)
+adaptive_avg_pool1d = _pool_of(1)
+adaptive_avg_pool2d = _pool_of(2)
+adaptive_avg_pool3d = _pool_of(3)

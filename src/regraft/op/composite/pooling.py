@@ -272,5 +272,9 @@ def _avg_pool_of(rank: int):
     )
 
 
-max_pool1d, max_pool2d, max_pool3d = _max_pool_of(1), _max_pool_of(2), _max_pool_of(3)
-avg_pool1d, avg_pool2d, avg_pool3d = _avg_pool_of(1), _avg_pool_of(2), _avg_pool_of(3)
+max_pool1d = _max_pool_of(1)
+max_pool2d = _max_pool_of(2)
+max_pool3d = _max_pool_of(3)
+avg_pool1d = _avg_pool_of(1)
+avg_pool2d = _avg_pool_of(2)
+avg_pool3d = _avg_pool_of(3)

@@ -320,7 +320,8 @@ def _resize_of(op: Op, rounding: str):
     return published(function, op, text)
 
 
-resize2d, resize3d = _resize_of(RESIZE2D, "round"), _resize_of(RESIZE3D, "")
+resize2d = _resize_of(RESIZE2D, "round")
+resize3d = _resize_of(RESIZE3D, "")
 
 
 # --- gradients

@@ -226,4 +226,6 @@ def _convolution_of(rank: int):
     return published(function, op, text)
 
 
-conv1d, conv2d, conv3d = _convolution_of(1), _convolution_of(2), _convolution_of(3)
+conv1d = _convolution_of(1)
+conv2d = _convolution_of(2)
+conv3d = _convolution_of(3)

@@ -175,4 +175,6 @@ def _transposed_of(rank: int):
     return published(function, op, text)
 
 
-conv1d_transpose, conv2d_transpose, conv3d_transpose = _transposed_of(1), _transposed_of(2), _transposed_of(3)
+conv1d_transpose = _transposed_of(1)
+conv2d_transpose = _transposed_of(2)
+conv3d_transpose = _transposed_of(3)

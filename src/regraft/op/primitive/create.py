@@ -184,8 +184,10 @@ def _constant_like(name: str, number: int):
     return published(function, op, text)
 
 
-zeros, ones = _constant("zeros", 0), _constant("ones", 1)
-zeros_like, ones_like = _constant_like("zeros_like", 0), _constant_like("ones_like", 1)
+zeros = _constant("zeros", 0)
+ones = _constant("ones", 1)
+zeros_like = _constant_like("zeros_like", 0)
+ones_like = _constant_like("ones_like", 1)
 
 
 # --- ranges and windows

@@ -59,7 +59,8 @@ def _search(name: str, which: str):
     return published(function, op, text)
 
 
-argmax, argmin = _search("argmax", "greatest"), _search("argmin", "smallest")
+argmax = _search("argmax", "greatest")
+argmin = _search("argmin", "smallest")
 
 
 # --- among sorted values
