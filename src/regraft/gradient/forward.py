@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ..analysis import free_vars
 from ..ir.builder import operands_of, with_operands
 from ..ir.expr import DataflowVar, Expr, Var
-from ..ir.mutator import ExprMutator
+from ..ir.mutator import NewVariables
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, VarBinding
 from .checkpoint import is_marker
@@ -50,15 +50,8 @@ class ForwardCopy:
         if isinstance(value, Var):
             return self.leaves.get(value, value)
         if isinstance(value, If | Function):
-            mutator = _Renewal()
+            mutator = NewVariables()
             for var in free_vars(value):
                 mutator.remap(var, self.leaves.get(var, var))
             return mutator.mutate(value)
         return with_operands(value, [self._copied(operand) for operand in operands_of(value)])
-
-
-class _Renewal(ExprMutator):
-    """Gives a branch or an inner function variables of its own."""
-
-    def visit_var_def_(self, var: Var) -> Var:
-        return type(var)(var.name_hint, var.ty, var.origins)

@@ -384,6 +384,14 @@ class ExprMutator:
         return TupleGetItem(new[0], expr.index)
 
 
+class NewVariables(ExprMutator):
+    """A copy with variables of its own, so that one body can stand in several places."""
+
+    def visit_var_def_(self, var: Var) -> Var:
+        """A variable of the same kind, name and type."""
+        return type(var)(var.name_hint, var.ty, var.origins)
+
+
 @cache
 def _kept_kinds(mutator: type[ExprMutator]) -> frozenset[type]:
     """The kinds of expression that ``mutator`` leaves as they are, since it has no method of its own for them."""

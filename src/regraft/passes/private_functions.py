@@ -15,7 +15,7 @@ from ..ir.binding_values import bind_sizes
 from ..ir.dims import Dim, SymVar
 from ..ir.expr import DataflowVar, Expr, GlobalVar, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
-from ..ir.mutator import ExprMutator
+from ..ir.mutator import ExprMutator, NewVariables
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.steps import Steps, run_steps
@@ -336,13 +336,6 @@ def _inlinable(module: IRModule) -> dict[str, Function]:
     return found
 
 
-class _Copy(ExprMutator):
-    """A copy of a body with variables of its own."""
-
-    def visit_var_def_(self, var: Var) -> Var:
-        return type(var)(var.name_hint, var.ty, var.origins)
-
-
 class _Inlining:
     """Writes calls out in one function; ``bodies`` are the functions to write out, themselves done already."""
 
@@ -424,7 +417,7 @@ def _written_out(function: Function, call: Call, binding: Binding, *, flows: boo
     sizes: dict[SymVar, Dim] = {}
     fits = [bind_type(param.ty, arg.ty, sizes) for param, arg in zip(function.params, call.args, strict=True)]
     function = bind_sizes(function, sizes)
-    copy = _Copy()
+    copy = NewVariables()
     first = _Part(flows, [])
     for param, arg, sure in zip(function.params, call.args, fits, strict=True):
         if sure is True:

@@ -27,33 +27,20 @@ def fixed_op(pattern: DFPattern) -> Op | None:
 
 def bindable(root: DFPattern) -> list[DFPattern]:
     """``root`` and the patterns inside it that a match may bind: all but those that are only rejected."""
-    return reached(root, NotPattern)
+    return all_patterns(root, NotPattern)
 
 
 def shared_throughout(roots: Iterable[DFPattern]) -> set[DFPattern]:
     """The patterns that stand outside of every repeat, or that a repeat lists as shared: one value each."""
     found: set[DFPattern] = set()
     for root in roots:
-        for part in reached(root, RepeatPattern):
+        for part in all_patterns(root, RepeatPattern):
             if not isinstance(part, RepeatPattern):
                 found.add(part)
                 continue
             for one in part.shared:
                 found.update(all_patterns(one))
     return found
-
-
-def reached(root: DFPattern, closed: type[DFPattern]) -> list[DFPattern]:
-    """The patterns that are reached from ``root`` without looking into patterns of the kind ``closed``."""
-    seen: dict[DFPattern, None] = {}
-    stack = [root]
-    while stack:
-        pattern = stack.pop()
-        if pattern not in seen:
-            seen[pattern] = None
-            if not isinstance(pattern, closed):
-                stack.extend(reversed(pattern.children()))
-    return list(seen)
 
 
 def inner_first(root: DFPattern) -> list[DFPattern]:

@@ -583,13 +583,14 @@ def operators_of(callee: DFPattern) -> list[Op] | None:
     return found
 
 
-def all_patterns(root: DFPattern) -> list[DFPattern]:
-    """``root`` and every pattern inside it, each once, outermost first."""
+def all_patterns(root: DFPattern, closed: type[DFPattern] | None = None) -> list[DFPattern]:
+    """``root`` and every pattern inside it, each once, outermost first; of the kind ``closed`` none is looked into."""
     seen: dict[DFPattern, None] = {}
     stack = [root]
     while stack:
         pattern = stack.pop()
         if pattern not in seen:
             seen[pattern] = None
-            stack.extend(reversed(pattern.children()))
+            if closed is None or not isinstance(pattern, closed):
+                stack.extend(reversed(pattern.children()))
     return list(seen)

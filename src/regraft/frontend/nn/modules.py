@@ -193,11 +193,13 @@ class _Convolution(Module):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
+        kernel_size: list[int] | int,
         stride: Any = 1,
         padding: Any = 0,
         dilation: Any = 1,
         groups: int = 1,
+        bias: bool = True,
+        dtype: str | None = None,
     ) -> None:
         self.in_channels = in_channels
         self.out_channels = out_channels
@@ -206,6 +208,15 @@ class _Convolution(Module):
         self.padding = padding
         self.dilation = dilation
         self.groups = groups
+        self.weight = Parameter(self._weight_shape(), dtype)
+        self.bias = Parameter((out_channels,), dtype) if bias else None
+
+    @property
+    def _window(self) -> Sequence[Size]:
+        return self.kernel_size if isinstance(self.kernel_size, list) else [self.kernel_size]
+
+    def _weight_shape(self) -> tuple[Size, ...]:
+        return (self.out_channels, self.in_channels // self.groups, *self._window)
 
 
 class Conv1D(_Convolution):
@@ -223,9 +234,7 @@ class Conv1D(_Convolution):
         bias: bool = True,
         dtype: str | None = None,
     ) -> None:
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups)
-        self.weight = Parameter((out_channels, in_channels // groups, kernel_size), dtype)
-        self.bias = Parameter((out_channels,), dtype) if bias else None
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
         """``x`` in NCW."""
@@ -249,10 +258,8 @@ class Conv2D(_Convolution):
         data_layout: str = "NCHW",
     ) -> None:
         kernel = _each_axis(kernel_size, 2)
-        super().__init__(in_channels, out_channels, kernel, stride, padding, dilation, groups)
+        super().__init__(in_channels, out_channels, kernel, stride, padding, dilation, groups, bias, dtype)
         self.data_layout = data_layout
-        self.weight = Parameter((out_channels, in_channels // groups, *kernel), dtype)
-        self.bias = Parameter((out_channels,), dtype) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         """``x`` in ``data_layout``."""
@@ -278,10 +285,8 @@ class Conv3D(_Convolution):
         data_layout: str = "NCDHW",
     ) -> None:
         kernel = _each_axis(kernel_size, 3)
-        super().__init__(in_channels, out_channels, kernel, stride, padding, dilation, groups)
+        super().__init__(in_channels, out_channels, kernel, stride, padding, dilation, groups, bias, dtype)
         self.data_layout = data_layout
-        self.weight = Parameter((out_channels, in_channels // groups, *kernel), dtype)
-        self.bias = Parameter((out_channels,), dtype) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         """``x`` in ``data_layout``."""
@@ -306,10 +311,11 @@ class ConvTranspose1D(_Convolution):
         bias: bool = True,
         dtype: str | None = None,
     ) -> None:
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups)
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, dtype)
         self.output_padding = output_padding
-        self.weight = Parameter((in_channels, out_channels // groups, kernel_size), dtype)
-        self.bias = Parameter((out_channels,), dtype) if bias else None
+
+    def _weight_shape(self) -> tuple[Size, ...]:
+        return (self.in_channels, self.out_channels // self.groups, *self._window)
 
     def forward(self, x: Tensor) -> Tensor:
         """``x`` in NCW."""

@@ -7,7 +7,7 @@ by its operator and operands alone. Knows ONNX's operator schemas; nothing of th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -297,7 +297,7 @@ class GraphWriter:
             with self.block() as nodes:
                 self.hint = f"{hint}_{label}"
                 # A value from outside is no output of a branch, nor is one value two outputs.
-                outputs = self._own_outputs(write(), nodes)
+                outputs = self.own_outputs(write(), nodes)
             bodies.append(ir.Graph([], outputs, nodes=nodes, opset_imports={}, name=f"{hint}_{label}"))
         self.hint = hint
         results = tuple([self._result_like(value, f"{hint}/If") for value in bodies[0].outputs])
@@ -308,12 +308,18 @@ class GraphWriter:
         """A value of the element type of another, which may not be known."""
         return ir.Value(name=self.names.fresh(hint)) if value.dtype is None else self.value(dtype_of(value), hint)
 
-    def _own_outputs(self, values: Sequence[ir.Value], nodes: Sequence[ir.Node]) -> list[ir.Value]:
-        """``values`` as outputs of a branch of ``nodes``, those that are none of theirs or occur twice as copies."""
+    def own_outputs(
+        self, values: Sequence[ir.Value], nodes: Sequence[ir.Node], handed_on: Collection[int] = ()
+    ) -> list[ir.Value]:
+        """``values`` as outputs of a body of ``nodes``, those that are none of theirs or occur twice as copies.
+
+        At the places ``handed_on`` an input of the body stays as it is.
+        """
         own = {value for node in nodes for value in node.outputs}
         outputs: list[ir.Value] = []
-        for value in values:
-            outputs.append(value if value in own and value not in outputs else self.op("Identity", value))
+        for place, value in enumerate(values):
+            is_own = value in own or place in handed_on
+            outputs.append(value if is_own and value not in outputs else self.op("Identity", value))
         return outputs
 
     # --- constants

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from ....analysis import free_vars, used_vars
 from ....ir.dims import Dim, SymExpr
 from ....ir.expr import Expr, GlobalVar, Var
-from ....ir.mutator import ExprMutator
+from ....ir.mutator import NewVariables
 from ....ir.op import Call
 from ....ir.program import Function
 from ....ir.types import TensorType, TupleType, Type
@@ -22,19 +22,12 @@ from .graph import dtype_of
 from .lowering import Lowered, Lowering, flat, like, lowers, onnx_shape
 
 
-class _Copy(ExprMutator):
-    """A copy of a function with variables of its own: one function may be the body of several loops."""
-
-    def visit_var_def_(self, var: Var) -> Var:
-        return type(var)(var.name_hint, var.ty, var.origins)
-
-
 @lowers("loop")
 def _loop(lowering: Lowering, call: Call) -> Lowered:
     parts, types = loop_parts(call), loop_types(call)
     if not types.carried and not types.rows:
         return ()
-    function = _Copy().mutate(_function(lowering, parts.body))
+    function = NewVariables().mutate(_function(lowering, parts.body))
     carried, scanned = lowering.value(parts.carried), lowering.fields(parts.scanned)
     assert isinstance(carried, tuple)
     writing = _Writing(lowering, function, carried, scanned, parts)
@@ -182,21 +175,14 @@ class _Writing:
         return flat(self._lowering.body(self._function.body))
 
     def _outputs(
-        self, given: Sequence[ir.Value], nodes: Sequence[ir.Node], handed_on: Sequence[ir.Value] = ()
+        self, given: Sequence[ir.Value], nodes: Sequence[ir.Node], carried: Sequence[ir.Value] = ()
     ) -> list[ir.Value]:
-        """``given`` as outputs of the graph: a value from outside is none, nor is one value two of them.
-
-        What a `Loop` carries may be handed on as it is, one of ``handed_on``, which costs the runtime no copy.
-        """
-        own = {value for node in nodes for value in node.outputs}
-        found: list[ir.Value] = []
-        for place, value in enumerate(given):
-            is_carried_on = 0 < place <= len(handed_on) and value in handed_on
-            if not (is_carried_on or value in own) or value in found:
-                shape, value = value.shape, self._graph.op("Identity", value)
-                value.shape = shape
-            found.append(value)
-        return found
+        """``given`` as outputs of the body; one of ``carried`` that a `Loop` hands on costs the runtime no copy."""
+        handed_on = {place for place, value in enumerate(given) if 0 < place <= len(carried) and value in carried}
+        outputs = self._graph.own_outputs(given, nodes, handed_on)
+        for value, output in zip(given, outputs, strict=True):
+            output.shape = value.shape
+        return outputs
 
     def _as_graph(self, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], nodes: Sequence[ir.Node]) -> ir.Graph:
         return ir.Graph(inputs, outputs, nodes=nodes, opset_imports={}, name=f"{self._hint}_body")
