@@ -56,9 +56,10 @@ from regraft.ir import (
     const,
 )
 from regraft.ir.builder import operands_of
+from regraft.pattern.context import SameShapeConstraint
 from regraft.pattern.derived import duplicate
 from regraft.pattern.parts import fixed_op, inner_first
-from regraft.pattern.pattern import SameShapeConstraint, all_patterns
+from regraft.pattern.pattern import all_patterns
 
 BINARY = (op.add, op.multiply, op.subtract, op.maximum)
 UNARY = (op.exp, op.negative, op.nn.relu)
@@ -267,7 +268,8 @@ class PatternWriter:
             rejected = ~self._other(depth - 1)
             made = made & rejected if self.happens(0.5) else rejected & made
         if self.happens(0.06):
-            made = made.users(self.random.choice([0, 1, 1, 2]))
+            count = self.random.choice([0, 1, 1, 2, None, None])
+            made = made.only_used_by() if count is None else made.users(count)
         if isinstance(leaf.ty, TensorType) and self.happens(0.15):
             shape = leaf.ty.shape or ()
             sizes = [self.size, *shape[1:]] if shape else []

@@ -10,7 +10,7 @@ import pytest
 import regraft as rx
 from regraft import op
 from regraft.analysis import get_var2val
-from regraft.dpl import PatternError, is_if, is_op, is_tuple, wildcard
+from regraft.dpl import PatternError, is_if, is_op, is_tuple, repeat, wildcard
 from regraft.ir import BindingBlock, If, SeqExpr, VarBinding
 from regraft.pattern.matcher.match import compiled
 from regraft.pattern.reference import matches
@@ -99,6 +99,85 @@ def test_explain_says_who_uses_a_value() -> None:
     assert "1 user is wanted, but gv is used by c, what follows the block" in [
         miss.reason for miss in rx.explain(relu(wildcard().users(1)), main, limit=9).misses
     ]
+
+
+GATES = """(x: R.Tensor((2, 2), "float32"), y: R.Tensor((2, 2), "float32")):
+    with R.dataflow():
+        a = R.exp(x)
+        s = R.sigmoid(a)
+        b = R.multiply(a, s)
+        c = R.exp(y)
+        t = R.sigmoid(c)
+        d = R.multiply(t, c)
+        e = R.nn.relu(c)
+        R.output(b, d, e)
+    return (b, d, e)
+"""
+
+
+def test_a_value_that_is_only_used_by_the_pattern_has_no_user_but_the_calls_that_it_describes() -> None:
+    main = function(GATES)
+    inner = exp(wildcard()).only_used_by()
+    gate = is_op("relax.multiply")(inner, is_op("relax.sigmoid")(inner))
+    told = rx.explain(gate, main)
+    assert [match.site.var.name_hint for match in told.matches] == ["b"]
+    assert [(miss.kind, miss.reason) for miss in told.misses] == [
+        ("users", "no user is wanted but what the pattern describes, but c is used by e")
+    ]
+    assert repr(inner) == "exp(*): used only here"
+    # What a wildcard stands for stays when the match is replaced, so it is another user.
+    assert not rx.explain(is_op("relax.multiply")(inner.dup(), wildcard()), main).matches
+    assert not rx.explain(relu(inner.dup()), main).matches
+
+
+def test_the_calls_of_a_repeat_and_of_a_rejected_pattern_are_looked_at_as_a_whole() -> None:
+    main = function("""(x: R.Tensor((2, 2), "float32"), y: R.Tensor((2, 2), "float32")):
+    with R.dataflow():
+        a = R.exp(x)
+        b = R.exp(y)
+        both = R.concat((R.sin(a), R.sin(a), R.sin(b)), axis=0)
+        c = R.nn.relu(b)
+        R.output(both, c)
+    return (both, c)""")
+    inner = exp(wildcard())
+    sine = is_op("relax.sin")
+    first, second, third = inner.only_used_by(), inner.dup().only_used_by(), inner.dup()
+    joined = is_op("relax.concat")
+    counts = {
+        "alone": joined(is_tuple([sine(first), sine(first), sine(third)])),
+        "other": joined(is_tuple([sine(third), sine(third.dup()), sine(second)])),
+        "run": joined(is_tuple([repeat(sine(second), max=2), sine(third)])),
+        "whole run": joined(is_tuple([repeat(sine(second))])),
+        "rejected": joined(is_tuple([sine(~first), sine(~first), sine(~second)])),
+        "not rejected": joined(is_tuple([sine(third), sine(third), sine(~second)])),
+    }
+    found = {name: len(rx.explain(pattern, main).matches) for name, pattern in counts.items()}
+    assert found == {"alone": 1, "other": 0, "run": 1, "whole run": 0, "rejected": 0, "not rejected": 1}
+
+
+def test_a_rule_for_a_value_that_is_only_used_by_it_waits_until_another_user_is_gone() -> None:
+    t = is_op("relax.tanh")(wildcard())
+    x = wildcard()
+    nothing = rx.Rule(is_op("relax.subtract")(x, x), lambda e, m: op.zeros((2,), "float32"), "nothing")
+    fused = rx.Rule(exp(t.only_used_by()), lambda e, m: op.sin(m[t].args[0]), "fuse")
+    main = function("""(x: R.Tensor((2,), "float32")):
+    with R.dataflow():
+        t = R.tanh(x)
+        e = R.exp(t)
+        s = R.subtract(t, t)
+        z = R.add(e, s)
+        R.output(z)
+    return z""")
+    assert fused(main) is main
+    assert "R.sin(x)" in str((nothing | fused)(main))
+
+
+def test_only_used_by_another_pattern_needs_a_context_and_the_error_says_what_to_write_without_one() -> None:
+    inner = exp(wildcard())
+    with pytest.raises(
+        PatternError, match=r"with PatternContext\(\):.*in the pattern of one value, write p\.only_used_by\(\)"
+    ):
+        inner.only_used_by(relu(inner))
 
 
 def test_a_number_of_users_is_checked_when_a_pattern_is_made() -> None:

@@ -28,7 +28,7 @@ from .build import (
     repeat,
     wildcard,
 )
-from .context import PatternContext, PatternSeq, UseConstraint
+from .context import PatternContext, PatternSeq, SameShapeConstraint, UseConstraint
 from .matchings import Matchings
 from .pattern import (
     AndPattern,
@@ -50,7 +50,6 @@ from .pattern import (
     PatternError,
     PrimArrPattern,
     RepeatPattern,
-    SameShapeConstraint,
     ScalarPattern,
     ShapePattern,
     TupleGetItemPattern,

@@ -20,12 +20,12 @@ from .pattern import (
     ExprPattern,
     OpPattern,
     PatternError,
-    SameShapeConstraint,
     ScalarPattern,
     VarPattern,
     WildcardPattern,
     _recorders,  # pyright: ignore[reportPrivateUsage]
     all_patterns,
+    checked,
 )
 
 
@@ -42,6 +42,16 @@ class UseConstraint:
         """The constraint as a text, with ``{}`` for the two patterns."""
         place = "" if self.index < 0 else f", as operand {self.index}"
         return f"{{}} is used {'only ' if self.only else ''}by {{}}{place}"
+
+
+@final
+class SameShapeConstraint:
+    """In a context: the values of ``args`` certainly have one shape."""
+
+    __slots__ = ("args",)
+
+    def __init__(self, args: Iterable[DFPattern]) -> None:
+        self.args = tuple(checked(p, "a pattern of same_shape_as") for p in args)
 
 
 @final
@@ -83,7 +93,10 @@ class PatternContext:
         """The innermost open context; raises `PatternError` naming ``what`` needs one."""
         context = PatternContext.current()
         if context is None:
-            raise PatternError(f"{what} is a constraint between bindings: write it inside `with PatternContext():`")
+            hint = "; in the pattern of one value, write p.only_used_by() inside of its user" if "only" in what else ""
+            raise PatternError(
+                f"{what} is a constraint between bindings: write it inside `with PatternContext():`{hint}"
+            )
         return context
 
     # --- what patterns tell the context

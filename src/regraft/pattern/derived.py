@@ -160,6 +160,8 @@ def _text(pattern: DFPattern, texts: Mapping[DFPattern, str]) -> str:
             return f"{texts[pattern.pattern]}: {pattern.dtype}"
         case ShapePattern():
             return f"{texts[pattern.pattern]}: ({', '.join(map(str, pattern.shape))})"
+        case UsersPattern(count=None):
+            return f"{texts[pattern.pattern]}: used only here"
         case UsersPattern():
             return f"{texts[pattern.pattern]}: {pattern.count} user{'' if pattern.count == 1 else 's'}"
         case IfPattern():

@@ -12,10 +12,14 @@ from .pattern import (
     ConstrainedPattern,
     DFPattern,
     ExprPattern,
+    FunctionPattern,
+    IfPattern,
     NotPattern,
     OrPattern,
     PatternError,
     RepeatPattern,
+    TupleGetItemPattern,
+    UsersPattern,
     all_patterns,
 )
 
@@ -28,6 +32,16 @@ def fixed_op(pattern: DFPattern) -> Op | None:
 def bindable(root: DFPattern) -> list[DFPattern]:
     """``root`` and the patterns inside it that a match may bind: all but those that are only rejected."""
     return all_patterns(root, NotPattern)
+
+
+def is_decided_last(part: DFPattern) -> bool:
+    """True if it may take the whole match to say whether ``part`` itself holds."""
+    return isinstance(part, NotPattern) or (isinstance(part, UsersPattern) and part.count is None)
+
+
+def describes_operands(part: DFPattern) -> bool:
+    """True if ``part`` says what a value is computed from, so that the value counts as part of what is matched."""
+    return isinstance(part, CallPattern | FunctionPattern | IfPattern | TupleGetItemPattern)
 
 
 def shared_throughout(roots: Iterable[DFPattern]) -> set[DFPattern]:

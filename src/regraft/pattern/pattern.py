@@ -8,7 +8,7 @@ value, and patterns are the keys of a match. Patterns say what to look for and k
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, cast, final
+from typing import TYPE_CHECKING, Any, Self, cast, final, overload
 
 from ..ir.dims import Dim
 from ..ir.dtypes import as_dtype
@@ -18,7 +18,7 @@ from ..ir.types import Type, as_dim
 from .possible import PatternError, check_count, check_names
 
 if TYPE_CHECKING:
-    from .context import PatternSeq
+    from .context import PatternSeq, SameShapeConstraint
     from .matchings import Matchings
 
 
@@ -87,8 +87,10 @@ class DFPattern:
     def users(self, count: int) -> UsersPattern:
         """This, with a value that ``count`` bindings of the block compute with; an output counts as one more.
 
-        Inside of the pattern of its only user, ``p.users(1)`` says what `only_used_by` says between roots of a context.
+        Inside of the pattern of its only user, ``p.users(1)`` says what ``p.only_used_by()`` says.
         """
+        if type(count) is not int or count < 0:
+            raise PatternError(f"users takes a number of users, 0 or more, got {count!r}")
         return UsersPattern(self, count)
 
     def used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
@@ -97,11 +99,21 @@ class DFPattern:
 
         return PatternSeq([self]).used_by(other, index)
 
-    def only_used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
-        """In a `PatternContext`: `used_by`, and nothing else uses the value, nor is it an output of the block."""
+    @overload
+    def only_used_by(self) -> UsersPattern: ...
+
+    @overload
+    def only_used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq: ...
+
+    def only_used_by(self, other: DFPattern | PatternSeq | None = None, index: int = -1) -> PatternSeq | UsersPattern:
+        """This, with a value that nothing uses but the calls that the whole pattern describes; no output of the block.
+
+        A use by the value of a wildcard is another use. With ``other``, in a `PatternContext`: `used_by`, and nothing
+        but ``other``'s value uses this one, nor is it an output of the block.
+        """
         from .context import PatternSeq
 
-        return PatternSeq([self]).only_used_by(other, index)
+        return UsersPattern(self, None) if other is None else PatternSeq([self]).only_used_by(other, index)
 
     def __xor__(self, other: DFPattern | PatternSeq) -> PatternSeq:
         return self.used_by(other)
@@ -116,7 +128,7 @@ class DFPattern:
 
     def same_shape_as(self, *args: DFPattern) -> SameShapeConstraint:
         """In a `PatternContext`: this value and those of ``args`` certainly have one shape."""
-        from .context import PatternContext
+        from .context import PatternContext, SameShapeConstraint
 
         constraint = SameShapeConstraint((self, *args))
         PatternContext.require("same_shape_as").add_same_shape(constraint)
@@ -149,7 +161,8 @@ class DFPattern:
         return html_of([self])
 
 
-def _check(pattern: object, where: str) -> DFPattern:
+def checked(pattern: object, where: str) -> DFPattern:
+    """``pattern``; raises `PatternError` if it is none, and says where it was given."""
     if not isinstance(pattern, DFPattern):
         raise PatternError(f"{where} is {pattern!r}, which is no pattern; wrap an expression in is_expr(...)")
     return pattern
@@ -262,8 +275,8 @@ class CallPattern(DFPattern):
         varg_default_wildcard: bool = False,
         add_constraint: bool = True,
     ) -> None:
-        self.op = _check(op, "the callee of a call pattern")
-        self.args = tuple(_check(arg, f"argument {i} of a call pattern") for i, arg in enumerate(args))
+        self.op = checked(op, "the callee of a call pattern")
+        self.args = tuple(checked(arg, f"argument {i} of a call pattern") for i, arg in enumerate(args))
         self.varg_default_wildcard = varg_default_wildcard
         if not any(isinstance(arg, RepeatPattern) for arg in self.args):
             check_count(operators_of(op), len(self.args), more=varg_default_wildcard)
@@ -279,8 +292,8 @@ class FunctionPattern(DFPattern):
     __slots__ = ("body", "params")
 
     def __init__(self, params: Sequence[DFPattern], body: DFPattern) -> None:
-        self.params = tuple(_check(p, f"parameter {i} of a function pattern") for i, p in enumerate(params))
-        self.body = _check(body, "the body of a function pattern")
+        self.params = tuple(checked(p, f"parameter {i} of a function pattern") for i, p in enumerate(params))
+        self.body = checked(body, "the body of a function pattern")
 
     def children(self) -> tuple[DFPattern, ...]:
         return (*self.params, self.body)
@@ -296,9 +309,9 @@ class IfPattern(DFPattern):
     __slots__ = ("cond", "otherwise", "then")
 
     def __init__(self, cond: DFPattern, then: DFPattern, otherwise: DFPattern) -> None:
-        self.cond = _check(cond, "the condition of an if pattern")
-        self.then = _check(then, "the true branch of an if pattern")
-        self.otherwise = _check(otherwise, "the false branch of an if pattern")
+        self.cond = checked(cond, "the condition of an if pattern")
+        self.then = checked(then, "the true branch of an if pattern")
+        self.otherwise = checked(otherwise, "the false branch of an if pattern")
 
     def children(self) -> tuple[DFPattern, ...]:
         return (self.cond, self.then, self.otherwise)
@@ -311,7 +324,7 @@ class TuplePattern(DFPattern):
     __slots__ = ("fields",)
 
     def __init__(self, fields: Iterable[DFPattern]) -> None:
-        self.fields = tuple(_check(f, f"field {i} of a tuple pattern") for i, f in enumerate(fields))
+        self.fields = tuple(checked(f, f"field {i} of a tuple pattern") for i, f in enumerate(fields))
 
     def children(self) -> tuple[DFPattern, ...]:
         return self.fields
@@ -335,7 +348,7 @@ class UnorderedTuplePattern(DFPattern):
     __slots__ = ("fields",)
 
     def __init__(self, fields: Iterable[DFPattern]) -> None:
-        self.fields = tuple(_check(f, f"field {i} of a tuple pattern") for i, f in enumerate(fields))
+        self.fields = tuple(checked(f, f"field {i} of a tuple pattern") for i, f in enumerate(fields))
         for field in self.fields:
             if isinstance(field, RepeatPattern):
                 raise PatternError("a repeat cannot stand in an unordered tuple: runs need an order")
@@ -354,7 +367,7 @@ class TupleGetItemPattern(DFPattern):
     __slots__ = ("index", "tuple")
 
     def __init__(self, tuple_value: DFPattern, index: int | None = None) -> None:
-        self.tuple = _check(tuple_value, "the tuple of a projection pattern")
+        self.tuple = checked(tuple_value, "the tuple of a projection pattern")
         self.index = index
 
     def children(self) -> tuple[DFPattern, ...]:
@@ -368,8 +381,8 @@ class OrPattern(DFPattern):
     __slots__ = ("left", "right")
 
     def __init__(self, left: DFPattern, right: DFPattern) -> None:
-        self.left = _check(left, "the left side of |")
-        self.right = _check(right, "the right side of |")
+        self.left = checked(left, "the left side of |")
+        self.right = checked(right, "the right side of |")
 
     def children(self) -> tuple[DFPattern, ...]:
         return (self.left, self.right)
@@ -382,8 +395,8 @@ class AndPattern(DFPattern):
     __slots__ = ("left", "right")
 
     def __init__(self, left: DFPattern, right: DFPattern) -> None:
-        self.left = _check(left, "the left side of &")
-        self.right = _check(right, "the right side of &")
+        self.left = checked(left, "the left side of &")
+        self.right = checked(right, "the right side of &")
 
     def children(self) -> tuple[DFPattern, ...]:
         return (self.left, self.right)
@@ -396,7 +409,7 @@ class NotPattern(DFPattern):
     __slots__ = ("reject",)
 
     def __init__(self, to_reject: DFPattern) -> None:
-        self.reject = _check(to_reject, "the pattern to reject")
+        self.reject = checked(to_reject, "the pattern to reject")
 
     def children(self) -> tuple[DFPattern, ...]:
         return (self.reject,)
@@ -408,7 +421,7 @@ class ConstrainedPattern(DFPattern):
     __slots__ = ("pattern",)
 
     def __init__(self, pattern: DFPattern) -> None:
-        self.pattern = _check(pattern, "the pattern under a condition")
+        self.pattern = checked(pattern, "the pattern under a condition")
 
     def children(self) -> tuple[DFPattern, ...]:
         return (self.pattern,)
@@ -470,16 +483,15 @@ class AttrPattern(ConstrainedPattern):
 class UsersPattern(ConstrainedPattern):
     """``pattern``, with a value that so many bindings of the block compute with; to be an output counts as one more.
 
+    Without a number, all that computes with it has to be a call (or branch, function, field) that the match describes.
     Other names of the value, and tuples that hold it, are no uses by themselves. Only a value that the block binds
     matches: who uses another one cannot be told.
     """
 
     __slots__ = ("count",)
 
-    def __init__(self, pattern: DFPattern, count: int) -> None:
+    def __init__(self, pattern: DFPattern, count: int | None) -> None:
         super().__init__(pattern)
-        if type(count) is not int or count < 0:
-            raise PatternError(f"users takes a number of users, 0 or more, got {count!r}")
         self.count = count
 
 
@@ -535,37 +547,25 @@ class RepeatPattern(DFPattern):
         shared: Iterable[DFPattern] = (),
         extent: Extent | None = None,
     ) -> None:
-        self.pattern = _check(pattern, "the pattern of a repeat")
+        self.pattern = checked(pattern, "the pattern of a repeat")
         if isinstance(pattern, RepeatPattern):
             raise PatternError("a repeat of a repeat is a run of runs, which has no meaning; repeat the inner pattern")
         if min < 0 or (max is not None and max < min):
             raise PatternError(f"a repeat needs 0 <= min <= max, got min={min}, max={max}")
         self.min = min
         self.max = max
-        self.shared = tuple(_check(p, "a shared pattern") for p in shared)
+        self.shared = tuple(checked(p, "a shared pattern") for p in shared)
         self.extent = extent
         inside = set(all_patterns(pattern))
         for inner in inside:
             if isinstance(inner, RepeatPattern):
-                raise PatternError(
-                    "a repeat inside a repeat is not supported; match the inner run with a rule of its own"
-                )
+                raise PatternError("a repeat inside a repeat is not supported; match the inner run with its own rule")
         for one in self.shared:
             if one not in inside:
                 raise PatternError(f"shared pattern {one!r} is no part of the repeated pattern {pattern!r}")
 
     def children(self) -> tuple[DFPattern, ...]:
         return (self.pattern,)
-
-
-@final
-class SameShapeConstraint:
-    """In a context: the values of ``args`` certainly have one shape."""
-
-    __slots__ = ("args",)
-
-    def __init__(self, args: Iterable[DFPattern]) -> None:
-        self.args = tuple(_check(p, "a pattern of same_shape_as") for p in args)
 
 
 def operators_of(callee: DFPattern) -> list[Op] | None:

@@ -227,7 +227,10 @@ def condition(pattern: DFPattern, leaf: Expr, expr: Expr, sizes: Mapping[SymVar,
 
 def user_count(pattern: UsersPattern, leaf: Expr, users: tuple[Sequence[Var], bool] | None) -> Reason:
     """A value has another number of users; None: it is not bound in the block, so they cannot be told."""
-    wanted = f"{_number(pattern.count, 'user')} {'is' if pattern.count == 1 else 'are'} wanted"
+    if pattern.count is None:
+        wanted = "no user is wanted but what the pattern describes"
+    else:
+        wanted = f"{_number(pattern.count, 'user')} {'is' if pattern.count == 1 else 'are'} wanted"
     if users is None:
         return ("users", f"{wanted}, but {show(leaf)} is not bound in this block")
     names = [show(user) for user in users[0][:4]] + (["..."] if len(users[0]) > 4 else [])

@@ -12,9 +12,9 @@ same value for all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ..analysis import free_vars
 from ..analysis.values import (
@@ -28,11 +28,10 @@ from ..analysis.values import (
     same_attribute,
     same_value,
 )
-from ..ir.builder import operands_of
 from ..ir.dims import SymVar
 from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, ShapeExpr, Tuple, Var
 from ..ir.op import Call, Op
-from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, VarBinding
+from ..ir.program import Binding, BindingBlock, Function, If, VarBinding
 from ..ir.types import ShapeType, TensorType, bind_type, shapes_equal
 from .context import PatternContext, UseConstraint
 from .pattern import (
@@ -66,6 +65,7 @@ from .pattern import (
     WildcardPattern,
     all_patterns,
 )
+from .reference_uses import has_other_use, holds_value, is_handed_out, users
 
 
 class Rejection(NamedTuple):
@@ -80,6 +80,12 @@ class Rejection(NamedTuple):
     own: Mapping[DFPattern, Any]
 
 
+class Closing(NamedTuple):
+    """A value that nothing may use but what the match describes, once everything else is known."""
+
+    value: Expr
+
+
 class Known(NamedTuple):
     """The state of a match: the leaf of each pattern, and what a rewriter is shown for it; never changed."""
 
@@ -87,7 +93,7 @@ class Known(NamedTuple):
     shown: Mapping[DFPattern, Any] = {}
     sizes: Mapping[SymVar, Any] = {}
     extents: Mapping[Extent, int] = {}
-    rejections: tuple[Rejection, ...] = ()
+    rejections: tuple[Rejection | Closing, ...] = ()
 
     def bind(self, pattern: DFPattern, leaf: Any, shown: Any) -> Known:
         """This, with ``pattern`` standing for ``leaf``."""
@@ -145,7 +151,12 @@ def _shared(roots: Sequence[DFPattern]) -> frozenset[DFPattern]:
 
 def _nothing_rejected_matches(known: Known, world: World) -> bool:
     """``~p``: the value has no match of ``p`` that agrees with the rest of the match. What ``p`` binds stays inside."""
-    for pattern, value, definitions, own in known.rejections:
+    for one in known.rejections:
+        if isinstance(one, Closing):
+            if not _is_closed(one.value, known, world):
+                return False
+            continue
+        pattern, value, definitions, own = one
         inner = world._replace(definitions=definitions)
         leaves = {p: found for p, found in {**known.leaves, **own}.items() if found is not None}
         start = known._replace(leaves=leaves, shown={**leaves, **known.shown}, rejections=())
@@ -194,6 +205,10 @@ def _ways(pattern: DFPattern, operand: Expr, known: Known, world: World) -> Iter
                 sizes = dict(found.sizes)
                 if _holds(pattern, leaf, bound, sizes):
                     yield found._replace(sizes=sizes).bind(pattern, leaf, found.shown[pattern.pattern])
+        case UsersPattern(count=None):  # Decided last, when all that the match describes is known.
+            for found in _ways(pattern.pattern, operand, known, world):
+                closed = found.bind(pattern, leaf, found.shown[pattern.pattern])
+                yield closed._replace(rejections=(*closed.rejections, Closing(leaf)))
         case UsersPattern():  # The value is bound in the block, and used so often.
             for found in _ways(pattern.pattern, operand, known, world):
                 if _user_count(leaf, world) == pattern.count:
@@ -407,7 +422,10 @@ def _one_element(
         row = {p: (found.leaves[p], found.shown[p]) for p in own if p in found.leaves}
         leaves = {p: found.leaves.get(p) for p in own}
         fresh = found.rejections[len(known.rejections) :]
-        rejections = (*known.rejections, *(one._replace(own={**one.own, **leaves}) for one in fresh))
+        rejections = (
+            *known.rejections,
+            *(one if isinstance(one, Closing) else one._replace(own={**one.own, **leaves}) for one in fresh),
+        )
         yield found.without(own)._replace(rejections=rejections), row
 
 
@@ -528,61 +546,35 @@ def _use_holds(use: UseConstraint, known: Known, block: BindingBlock, definition
     source, user = known.leaves[use.source], known.leaves[use.user]
     operands = arguments_of(definitions, user)
     operands = operands if use.index < 0 else operands[use.index : use.index + 1]
-    if not any(_holds_value(operand, source, definitions) for operand in operands):
+    if not any(holds_value(operand, source, definitions) for operand in operands):
         return False
-    return not use.only or not _has_other_use(source, user, block, definitions)
+    return not use.only or not has_other_use(source, user, block, definitions)
 
 
-def _holds_value(expr: Expr, source: Expr, definitions: Definitions, beside: Expr | None = None) -> bool:
-    """True if ``expr`` is ``source``, or a tuple written out that holds it; ``beside`` is not looked into."""
-    leaf = resolve(definitions, expr)
-    if leaf is beside:
+def _is_closed(source: Expr, known: Known, world: World) -> bool:
+    """True if the block binds the value, does not hand it out, and the match describes all that computes with it."""
+    if all(source is not binding.var for binding in world.block):
         return False
-    if leaf is source:
-        return True
-    whole = definition(definitions, leaf)
-    return isinstance(whole, Tuple) and any(_holds_value(f, source, definitions, beside) for f in whole.fields)
-
-
-def _has_other_use(source: Expr, user: Expr, block: BindingBlock, definitions: Definitions) -> bool:
-    """True if anything but ``user`` computes with ``source``, or hands it out of the block; constants are free."""
-    if not isinstance(source, Var):
+    kinds = (CallPattern, FunctionPattern, IfPattern, TupleGetItemPattern)
+    described = _in_lists([leaf for pattern, leaf in known.leaves.items() if isinstance(pattern, kinds)])
+    if isinstance(world.block, BindingBlock) and is_handed_out(source, world.block, world.definitions):
         return False
-    others = [var for var in _users(source, block, definitions, beside=user) if var is not user]
-    return bool(others) or _is_handed_out(source, block, definitions, beside=user)
+    return all(any(user is one for one in described) for user in users(source, world.block, world.definitions))
 
 
-def _is_handed_out(source: Expr, block: BindingBlock, definitions: Definitions, beside: Expr | None = None) -> bool:
-    """True if the value is seen after the block, by any of its names or in a tuple."""
-    is_dataflow = isinstance(block, DataflowBlock)
-    seen = [b.var for b in block if not (is_dataflow and isinstance(b.var, DataflowVar))]
-    return any(_holds_value(var, source, definitions, beside) for var in seen)
-
-
-def _users(
-    source: Expr, bindings: Iterable[Binding], definitions: Definitions, beside: Expr | None = None
-) -> list[Var]:
-    """The variables whose bindings compute with a value; other names and tuples do not compute."""
-    found: list[Var] = []
-    for binding in bindings:
-        only_names = isinstance(binding, VarBinding) and (
-            isinstance(binding.value, Tuple) or resolve(definitions, binding.var) is not binding.var
-        )
-        operands = operands_of(binding.value) or (binding.value,)
-        if isinstance(binding.value, If | Function):
-            operands = free_vars(binding.value)
-        if not only_names and any(_holds_value(operand, source, definitions, beside) for operand in operands):
-            found.append(binding.var)
-    return found
+def _in_lists(found: Any) -> list[Any]:
+    if not isinstance(found, list):
+        return [found]
+    return [leaf for one in cast("list[Any]", found) for leaf in _in_lists(one)]
 
 
 def _user_count(source: Expr, world: World) -> int | None:
     """The number of bindings that compute with a value, plus one if it is seen after the block; None if not bound."""
     if all(source is not binding.var for binding in world.block):
         return None
-    count = len(_users(source, world.block, world.definitions))
+    count = len(users(source, world.block, world.definitions))
     if isinstance(world.block, BindingBlock):
-        count += _is_handed_out(source, world.block, world.definitions)
+        count += is_handed_out(source, world.block, world.definitions)
     return count
 
 

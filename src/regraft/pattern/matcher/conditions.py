@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...analysis.values import Definitions, definition, is_number, is_single, resolve, same_attribute, same_value
@@ -11,6 +11,7 @@ from ...ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, Var
 from ...ir.op import Call, Op, attribute_key
 from ...ir.program import Function
 from ...ir.types import ShapeType, TensorType, Type, bind_type, type_symvars
+from ..parts import describes_operands
 from ..pattern import (
     AttrPattern,
     ConstantPattern,
@@ -87,6 +88,10 @@ def condition(pattern: ConstrainedPattern) -> Callable[[Search, Expr], bool]:
             return lambda _search, leaf: isinstance(leaf.ty, TensorType) and leaf.ty.dtype == dtype
         case AttrPattern(attrs=attrs):
             return _attributes(attrs)
+        case UsersPattern(count=None):
+            return lambda search, leaf: (
+                (users := users_of(search, leaf, beside_match=True)) is not None and not any(users)
+            )
         case UsersPattern(count=count):
             return lambda search, leaf: (
                 (users := users_of(search, leaf)) is not None and len(users[0]) + users[1] == count
@@ -95,10 +100,33 @@ def condition(pattern: ConstrainedPattern) -> Callable[[Search, Expr], bool]:
             raise PatternError(f"{type(pattern).__name__} is a kind of pattern that the matcher does not know")
 
 
-def users_of(search: Search, leaf: Expr) -> tuple[list[Var], bool] | None:
-    """The bindings that compute with ``leaf``, and whether it is seen after the block; None if not bound there."""
+def users_of(search: Search, leaf: Expr, *, beside_match: bool = False) -> tuple[list[Var], bool] | None:
+    """The bindings that compute with ``leaf``, and whether it is seen after the block; None if not bound there.
+
+    With ``beside_match`` without those that are described by what is matched so far. Cost: then linear in the match.
+    """
     view = view_of(search)
-    return other_users(view, leaf) if leaf in view.position else None
+    if leaf not in view.position:
+        return None
+    users, is_output = other_users(view, leaf)
+    if not beside_match:
+        return users, is_output
+    described: set[Any] = set()
+    for part, (found, _) in search.bound.items():
+        if describes_operands(part):
+            described.update(_flat(found))
+    return [user for user in users if user not in described], is_output
+
+
+def _flat(found: Any) -> Iterator[Any]:
+    """The values that a pattern stands for: one, or, inside of repeats, lists of them."""
+    pending = [found]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, list):
+            pending.extend(one)  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            yield one
 
 
 def _typed(pattern: DFPattern, holds: Callable[[Expr, dict[SymVar, Any]], bool]) -> Callable[[Search, Expr], bool]:

@@ -18,9 +18,9 @@ from ...analysis.values import BlockView, resolve
 from ...ir.expr import Expr, Var
 from ...ir.types import TensorType, shapes_equal
 from .. import reasons
-from ..context import PatternContext, UseConstraint
+from ..context import PatternContext, SameShapeConstraint, UseConstraint
 from ..parts import bindable, fixed_op, root_ops
-from ..pattern import DFPattern, PatternError, RepeatPattern, SameShapeConstraint, all_patterns
+from ..pattern import DFPattern, PatternError, RepeatPattern, all_patterns
 from .conditions import size_variables
 from .goals import Steps
 from .links import Link, heights_above, other_users, taken_by, uses, values_of, view_of
@@ -240,7 +240,7 @@ class _RepeatRoot:
 
     def _sets(self, search: Search, link: Link, left: _Open, anchor: Var | None) -> Iterator[Goals]:
         """The sets that agree with what is matched so far, or those of the anchor that were not offered before."""
-        view, count = view_of(search), len(search.rejections)
+        view, count = view_of(search), len(search.awaiting)
         taken: set[Expr] = set() if anchor is not None else taken_by(search, left.placed)
         seen: set[Any] = set() if search.seen is None or anchor is None else search.seen
         for candidate in link.candidates(search) if anchor is None else (anchor,):
@@ -252,7 +252,7 @@ class _RepeatRoot:
 
     def _agree(self, search: Search, goal: Goal) -> Goals:
         seen, left, count, is_anchor = goal[1]
-        if any(search.rejects(one) for one in search.rejections[count:]):
+        if any(search.refuses(one) for one in search.awaiting[count:]):
             return FAILED
         fixed = (_identity(search.bound[p][0]) if p in search.bound else None for p in self.shared)
         key = (id(self.root), *fixed, *search.sizes.items())
@@ -262,7 +262,7 @@ class _RepeatRoot:
             return FAILED
         seen.add(key)
         search.forget(self.own)
-        search.change("rejections", search.rejections[:count])
+        search.change("awaiting", search.awaiting[:count])
         return (self._gathered, (self._nearest(search), left), None, None, -1)
 
     def _nearest(self, search: Search) -> Link:

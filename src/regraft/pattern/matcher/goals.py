@@ -16,7 +16,7 @@ from ...ir.op import Call, Op
 from ...ir.program import Function, If, VarBinding
 from ...ir.types import ShapeType, bind_type
 from .. import reasons
-from ..parts import bindable, fixed_op, inner_first, refuse_two_runs, shared_throughout
+from ..parts import bindable, fixed_op, inner_first, is_decided_last, refuse_two_runs, shared_throughout
 from ..pattern import (
     AndPattern,
     CallPattern,
@@ -37,7 +37,7 @@ from ..pattern import (
     all_patterns,
 )
 from .conditions import condition, leaf_check, size_variables, users_of
-from .machine import FAILED, Goal, Goals, Rejection, Search, Step
+from .machine import FAILED, Closing, Goal, Goals, Rejection, Search, Step
 from .rows import Row, Run
 
 
@@ -225,13 +225,16 @@ class Steps:
         around = [bindable(one.reject) for one, parts in self._rejected.items() if pattern in parts]
         standing = self.standing.union(*around)
         awaited = [p for p in inside if p in standing and fixed_op(p) is None]
-        is_last = any(size_variables(p) or (isinstance(p, RepeatPattern) and p.extent is not None) for p in inside)
+        is_last = any(
+            size_variables(p) or is_decided_last(p) or (isinstance(p, RepeatPattern) and p.extent is not None)
+            for p in inside
+        )
 
         def run(search: Search, goal: Goal) -> Goals:
             rejection = Rejection(goal, inner, search.definitions, awaited, {})
             if is_last or any(p not in search.bound for p in awaited):
-                search.change("rejections", (*search.rejections, rejection))
-            elif search.rejects(rejection):
+                search.change("awaiting", (*search.awaiting, rejection))
+            elif search.refuses(rejection):
                 return FAILED
             leaf = resolve(search.definitions, goal[1])
             search.bind(pattern, leaf, leaf)
@@ -245,13 +248,17 @@ class Steps:
     def _constrained(self, pattern: ConstrainedPattern) -> Step:
         """The pattern inside, and then the condition."""
         inner, holds = self.root(pattern.pattern), condition(pattern)
+        at_last = Step(pattern, _never, _users_beside(pattern)) if is_decided_last(pattern) else None
 
         def run(search: Search, goal: Goal) -> Goals:
             return (inner, goal[1], (check_step, None, *goal[2:]), goal, 0)
 
         def check(search: Search, goal: Goal) -> Goals:
             leaf, shown = search.bound[pattern.pattern]
-            if not holds(search, leaf):
+            if at_last is not None:
+                closing = Closing((at_last, leaf, *goal[2:]), holds)
+                search.change("awaiting", (*search.awaiting, closing))
+            elif not holds(search, leaf):
                 return FAILED
             search.bind(pattern, leaf, shown)
             return goal[2]
@@ -259,7 +266,7 @@ class Steps:
         def why(search: Search, _goal: Goal) -> reasons.Reason:
             leaf = search.bound[pattern.pattern][0]
             if isinstance(pattern, UsersPattern):
-                return reasons.user_count(pattern, leaf, users_of(search, leaf))
+                return _users_beside(pattern)(search, (check_step, leaf, None, None, 0))
             return reasons.condition(pattern, leaf, definition(search.definitions, leaf), search.sizes)
 
         check_step = Step(pattern, check, why)
@@ -296,6 +303,20 @@ class Steps:
             return (cond, branch.cond, goals, goal, 0)
 
         return Step(pattern, run, _wrong_leaf(pattern))
+
+
+def _never(_search: Search, _goal: Goal) -> Goals:
+    return FAILED
+
+
+def _users_beside(pattern: DFPattern) -> Callable[[Search, Goal], reasons.Reason]:
+    """The reason why the users of a goal's value are not those that are wanted."""
+    assert isinstance(pattern, UsersPattern)
+
+    def why(search: Search, goal: Goal) -> reasons.Reason:
+        return reasons.user_count(pattern, goal[1], users_of(search, goal[1], beside_match=pattern.count is None))
+
+    return why
 
 
 def _inside(owner: DFPattern, result: Step, index: int) -> Step:

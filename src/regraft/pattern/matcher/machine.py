@@ -80,6 +80,16 @@ class Rejection(NamedTuple):
     own: Mapping[DFPattern, Pair | None]
 
 
+class Closing(NamedTuple):
+    """The goal of an `only_used_by` that is decided once all that the pattern describes is known."""
+
+    goal: Goal
+    holds: Callable[[Search, Expr], bool]
+
+
+Awaiting: TypeAlias = "Rejection | Closing"
+
+
 class Tracer(Protocol):
     """Listens to failures; `explain` is one."""
 
@@ -101,7 +111,7 @@ class Search:
         "definitions",
         "extents",
         "longest",
-        "rejections",
+        "awaiting",
         "seen",
         "sizes",
         "tracer",
@@ -123,7 +133,7 @@ class Search:
         self.bound: dict[DFPattern, Pair] = {}
         self.sizes: Mapping[SymVar, Any] = {}
         self.extents: Mapping[Extent, int] = {}
-        self.rejections: tuple[Rejection, ...] = ()
+        self.awaiting: tuple[Awaiting, ...] = ()
         self.trail: list[Any] = []
         self.choices: list[tuple[int, Iterator[Goals]]] = []
         self.longest = 0
@@ -189,7 +199,7 @@ class Search:
                 goal = goals
                 goals = goal[0].run(self, goal)
             if goals is None:
-                refused = self._refused() if self.rejections else None
+                refused = self._refused() if self.awaiting else None
                 if refused is None:
                     yield
                 goals = refused
@@ -220,7 +230,7 @@ class Search:
         """
         mark, choices = len(self.trail), self.choices
         self.choices = []
-        self.change("rejections", ())
+        self.change("awaiting", ())
         found = None
         for _ in self.solutions(start):
             found = [self.bound.get(pattern) for pattern in read]
@@ -229,8 +239,12 @@ class Search:
         self.undo(mark)
         return found
 
-    def rejects(self, rejection: Rejection) -> bool:
-        """True if the value matches what must not match it, with all that is known."""
+    def refuses(self, one: Awaiting) -> bool:
+        """True if ``one`` does not hold, with all that is known."""
+        return self._rejects(one) if isinstance(one, Rejection) else not one.holds(self, one.goal[1])
+
+    def _rejects(self, rejection: Rejection) -> bool:
+        """True if the value matches what must not match it."""
         mark = len(self.trail)
         self.change("tracer", None)
         self.change("definitions", rejection.definitions)
@@ -243,8 +257,8 @@ class Search:
         return found is not None
 
     def _refused(self) -> Goal | None:
-        """The goal of the first rejection that does not hold."""
-        return next((one.goal for one in self.rejections if self.rejects(one)), None)
+        """The goal of the first condition of those that are decided last that does not hold."""
+        return next((one.goal for one in self.awaiting if self.refuses(one)), None)
 
 
 def progress(search: Search, goal: Goal) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -49,7 +50,7 @@ class CompiledPattern:
         self.ops = root_ops(pattern)
         self.depth = depth(pattern)
         counts = [part.count for part in all_patterns(pattern) if isinstance(part, UsersPattern)]
-        self.most_users = max(counts, default=-1)
+        self.most_users = max((sys.maxsize if count is None else count for count in counts), default=-1)
 
     def matches(
         self, definitions: Definitions, value: Expr, tracer: Tracer | None = None, view: BlockView | None = None

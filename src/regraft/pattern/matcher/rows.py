@@ -14,10 +14,10 @@ from typing import Any, Final, TypeAlias
 from ...analysis.values import definition, resolve
 from ...ir.expr import Expr
 from .. import reasons
-from ..parts import root_ops
-from ..pattern import DFPattern, Extent, NotPattern, PrimArrPattern, RepeatPattern, all_patterns
+from ..parts import is_decided_last, root_ops
+from ..pattern import DFPattern, Extent, PrimArrPattern, RepeatPattern, all_patterns
 from .conditions import leaf_check
-from .machine import FAILED, Goal, Goals, Search, Step
+from .machine import FAILED, Closing, Goal, Goals, Rejection, Search, Step
 
 _MOST_TO_EXPLAIN: Final = 1000
 """About so many ways to share a row out that cannot match are tried to say why they do not."""
@@ -41,14 +41,14 @@ class Run:
 
     def _begin(self, search: Search, goal: Goal) -> Goals:
         search.longest = max(search.longest, len(goal[1]))
-        return (self._element, (goal[1], 0, None, search.rejections), *goal[2:])
+        return (self._element, (goal[1], 0, None, search.awaiting), *goal[2:])
 
     def _next(self, search: Search, goal: Goal) -> Goals:
-        values, index, rows, rejections = goal[1]
+        values, index, rows, awaiting = goal[1]
         if index:
             row = search.forget(self.own)
             rows = (row, rows)
-            if search.rejections is not rejections and not self._keep_rejections(search, len(rejections), row):
+            if search.awaiting is not awaiting and not self._keep_awaiting(search, len(awaiting), row):
                 return FAILED
         if index == len(values):
             found: list[Any] = []
@@ -57,18 +57,20 @@ class Run:
                 found.append(row)
             gather(search, self.repeat, self.own, [resolve(search.definitions, v) for v in values], found[::-1])
             return goal[2]
-        following = (self._element, (values, index + 1, rows, search.rejections), *goal[2:])
+        following = (self._element, (values, index + 1, rows, search.awaiting), *goal[2:])
         return (self.inner, values[index], following, goal, index)
 
-    def _keep_rejections(self, search: Search, old: int, row: Sequence[Any]) -> bool:
+    def _keep_awaiting(self, search: Search, old: int, row: Sequence[Any]) -> bool:
         """Decide what this element rejects, or keep for later what it binds; whether it may still match."""
         own = dict(zip(self.own, row, strict=True))
-        fresh = [one._replace(own={**one.own, **own}) for one in search.rejections[old:]]
-        search.change("rejections", search.rejections[:old])
+        fresh = [
+            one._replace(own={**one.own, **own}) if isinstance(one, Rejection) else one for one in search.awaiting[old:]
+        ]
+        search.change("awaiting", search.awaiting[:old])
         for one in fresh:
-            if any(pattern not in search.bound and pattern not in own for pattern in one.awaited):
-                search.change("rejections", (*search.rejections, one))
-            elif search.rejects(one):
+            if isinstance(one, Closing) or any(p not in search.bound and p not in own for p in one.awaited):
+                search.change("awaiting", (*search.awaiting, one))
+            elif search.refuses(one):
                 return False
         return True
 
@@ -112,8 +114,8 @@ class Row:
         self._units = _units(parts)
         self._ops = [root_ops(part) if self.is_open else None for part in parts]
         many = len(self.repeats) + allow_rest > 2
-        # Whether an element is rejected may be decided by a neighbour, so it cannot be tried alone.
-        self._tried = [many and not any(isinstance(p, NotPattern) for p in all_patterns(part)) for part in parts]
+        # Whether an element is refused may be decided by a neighbour, so it cannot be tried alone.
+        self._tried = [many and not any(map(is_decided_last, all_patterns(part))) for part in parts]
 
     def goals(self, values: Sequence[Expr], rest: Goals, place: Goal) -> Goals:
         """The goals of matching ``values``, in front of ``rest``; ``place`` is a goal of the owner."""
