@@ -16,7 +16,7 @@ import regraft
 from regraft import optimize
 from regraft.engine import BuildError
 from regraft.ir import Function, IRModule
-from regraft.model import OptimizationReport, Turns, gain, time_in_turns
+from regraft.model import OptimizationReport, Turns, gain, time_in_turns, timing
 from regraft.model import measure as guard
 from regraft.model.timing import clock_for
 from regraft.passes import CombineParallelMatmul, FoldConstant, RemoveNoOps, function_pass
@@ -58,6 +58,42 @@ def test_ways_take_turns_and_each_runs_in_every_round() -> None:
     assert all(one.least >= 0 for one in turns)
     changes = sum(x != y for x, y in pairwise(order))
     assert 3 <= changes <= 10, "every second round goes the other way, so rounds meet at the same one"
+
+
+@pytest.mark.parametrize(("budget", "runs", "noise"), [(3, 1, 0.1), (25, 2, 0.1), (500, 50, 0.01)])
+def test_no_run_begins_that_would_end_after_the_budget(
+    budget: float, runs: int, noise: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = [0.0]
+    for name in ("monotonic", "perf_counter"):
+        monkeypatch.setattr(timing, name, lambda: seconds[0])
+    monkeypatch.setattr(timing, "CLOCKS", {"wall": lambda: seconds[0]})
+    made = [0]
+
+    def way() -> None:
+        seconds[0] += 5
+        made[0] += 1
+
+    before, after = time_in_turns([way, way], clock="wall", budget=budget)
+    assert made[0] == 2 * runs
+    assert seconds[0] <= max(budget, 10), "beyond the budget goes the first run of each way only"
+    assert gain(before, after) == (1.0, noise)
+
+
+def test_after_the_budget_no_further_state_is_tried_and_nothing_is_remembered(
+    times: list[float], tmp_path: Path
+) -> None:
+    times[:] = [2.0, 2.0]
+    for _ in range(2):
+        _, report = measured(projections(), budget=0, cache=tmp_path / "kept")
+        found = report.measurement
+        assert found is not None
+        assert found.decided_before is None
+        first, *others = found.states
+        assert first.gain is not None
+        assert others
+        said = "not tried: the 0 seconds for measuring were over (--budget gives more)"
+        assert {one.problem for one in others} == {said}
 
 
 def test_one_thread_is_measured_by_processor_time_and_more_by_the_wall() -> None:

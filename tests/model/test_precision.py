@@ -232,6 +232,16 @@ def test_auto_keeps_the_fastest_attempt_and_writes_down_which(
     assert float(metadata["regraft.error"]) <= 0.05
 
 
+def test_a_budget_that_is_over_leaves_the_most_promising_candidate(products: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        _, report = lowered(products, "auto", output=tmp_path / "out.onnx", budget=0, cache=tmp_path / "kept")
+        assert report.decided_before is None, "with more time another choice could come out"
+        tried = [one for one in report.attempts if one.error is not None]
+        late = [one for one in report.attempts if one.problem and one.problem.startswith("not tried: the 0 seconds")]
+        assert [one.name for one in tried] == ["int8 dynamic"], "by the counts, bytes are the fastest"
+        assert "float32" in [one.name for one in late]
+
+
 def test_what_is_measured_and_not_faster_is_not_kept(products: Path, tmp_path: Path, times: list[float]) -> None:
     times[:] = [1.0]
     _, report = lowered(products, "int8", output=tmp_path / "out.onnx", measure=True, engine="onnxruntime")

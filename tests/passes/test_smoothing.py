@@ -8,7 +8,7 @@ import pytest
 import regraft as rx
 import regraft.op as R
 from regraft.ir import BlockBuilder, Expr, IRModule, const
-from regraft.model.precision import magnitudes_of
+from regraft.model.calibration import magnitudes_of
 from regraft.transform import PassError, QuantizeDynamic, SmoothOutliers, op_counts
 from tests.passes.harness import module_of
 

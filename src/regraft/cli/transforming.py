@@ -69,7 +69,10 @@ def optimize(
     ] = None,
     threads: Threads = None,
     clock: ClockName = None,
-    budget: Annotated[float, typer.Option(min=0.0, help="About how many seconds --measure may take.")] = 30.0,
+    budget: Annotated[
+        float,
+        typer.Option(min=0.0, help="Seconds of wall time for what is timed; only the trial under way goes on after."),
+    ] = 30.0,
     precision: Annotated[
         str, typer.Option(help="float32, bfloat16, float16, int8, int8-weights, int4-weights; or auto, the fastest.")
     ] = "float32",

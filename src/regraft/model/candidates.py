@@ -1,7 +1,6 @@
 """The ways to compute a model on this machine: each an engine, its options, and a pass over the layers.
 
-The order is that in which they are tried: what this processor is expected to be fastest in comes first, so that what
-cannot be faster is not looked at more closely.
+What each computes in is told with it, so that what the processor is expected to be fastest in is tried first.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ from ..ir.program import Function
 from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings
 from ..passes import Pass, Sequential, for_engine
-from ..passes.quantize import Quantize, QuantizeDynamic, QuantizeWeights, Ranges
+from ..passes.quantize import CONVOLUTIONS, Quantize, QuantizeDynamic, QuantizeWeights, Ranges
 from .errors import UsageError
+from .expected import ComputedIn
 from .machines import ENGINES, Machine
 
 PRECISIONS: Final = ("float32", "bfloat16", "float16", "int8", "int8-weights", "int4-weights", "auto")
@@ -40,6 +40,8 @@ MOST_IN_FLOAT32: Final = 1.7
 _FEW_ROWS: Final = 8
 """Products of more rows wait for arithmetic rather than for weights, so that smaller weights gain nothing."""
 
+_BYTES: Final = ComputedIn("int8", 0.25)
+
 PassFor: TypeAlias = Callable[[Collection[str]], Pass]
 """A pass that leaves the bindings of these names as they are."""
 
@@ -48,7 +50,8 @@ PassFor: TypeAlias = Callable[[Collection[str]], Pass]
 class Candidate:
     """A way to compute a model: ``make`` gives the pass that writes its layers, None where the engine does it all.
 
-    ``rules`` are those of the engine, which run first.
+    ``rules`` are those of the engine, which run first. ``forms`` says what its pass computes operators in, by their
+    names: for counting before it is made.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Candidate:
     options: Mapping[str, Any]
     make: PassFor | None = None
     rules: Pass = field(default_factory=lambda: Sequential([]))
+    forms: Mapping[str, ComputedIn] = field(default_factory=dict[str, ComputedIn])
 
 
 class Refused(NamedTuple):
@@ -105,7 +109,8 @@ def _candidates(
             yield from _in_bytes(engine, ranges, machine)
         for bits in (8, 4):
             if precision == f"int{bits}-weights" or (precision == "auto" and has_few_rows):
-                yield Candidate(f"int{bits} weights", engine, {}, _weights_in(bits))
+                forms = {"relax.matmul": ComputedIn("int8", bits / 32)}
+                yield Candidate(f"int{bits} weights", engine, {}, _weights_in(bits), forms=forms)
         if precision == "auto":
             yield Candidate("float32", engine, {})
     if precision in ("bfloat16", "float16") and "openvino" not in engines:
@@ -151,15 +156,18 @@ def has_few_rows(function: Function) -> bool:
 def _in_bytes(engine: str, ranges: Callable[[], Ranges] | None, machine: Machine) -> Iterator[Candidate | Refused]:
     bits = machine.weight_bits
     if engine == "onnxruntime":
-        yield Candidate("int8 dynamic", engine, {}, lambda keep: QuantizeDynamic(keep, bits=bits))
+        forms = {"relax.matmul": _BYTES}
+        yield Candidate("int8 dynamic", engine, {}, lambda keep: QuantizeDynamic(keep, bits=bits), forms=forms)
     if ranges is None:
         problem = "without samples no ranges are known: give them by --calibrate"
         yield Refused("int8 static", engine, problem)
         return
-    yield Candidate("int8 static", engine, {}, lambda keep: Quantize(ranges(), keep, bits=bits))
+    forms = dict.fromkeys(("relax.matmul", *CONVOLUTIONS), _BYTES)
+    yield Candidate("int8 static", engine, {}, lambda keep: Quantize(ranges(), keep, bits=bits), forms=forms)
     if engine == "openvino" and machine.has("bfloat16") and "bfloat16" in _openvino_precisions():
         options = {"precision": "bfloat16"}
-        yield Candidate("int8 static, else bfloat16", engine, options, lambda keep: Quantize(ranges(), keep, bits=bits))
+        make: PassFor = lambda keep: Quantize(ranges(), keep, bits=bits)  # noqa: E731 - one expression
+        yield Candidate("int8 static, else bfloat16", engine, options, make, forms=forms)
 
 
 def _openvino_precisions() -> tuple[str, ...]:

@@ -7,7 +7,7 @@ memory. Good for the ratio of two programs that compute the same, on a machine t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,13 @@ _CACHES: Final = 4.0
 """The speed of caches as a multiple of that of memory."""
 
 
+class ComputedIn(NamedTuple):
+    """What an operator is computed in, and the part of its bytes in that form."""
+
+    dtype: str
+    share: float
+
+
 def expected_seconds(
     module: IRModule,
     name: str,
@@ -39,11 +46,13 @@ def expected_seconds(
     *,
     precision: str = "float32",
     threads: int | None = None,
+    forms: Mapping[str, ComputedIn] | None = None,
 ) -> float:
     """The seconds that a run of a function on ``inputs`` is expected to take on ``machine``.
 
     ``precision`` is what its engine computes float32 in. What lies between a dequantize and what reads it is taken to
-    be computed in bytes, as engines do. Calls whose sizes are not known count for nothing. Cost: linear.
+    be computed in bytes, as engines do. ``forms``: what calls of these operators with a constant are computed in, for
+    a pass that would write them so. Calls whose sizes are not known count for nothing. Cost: linear.
     """
     function = _of_these_sizes(module, name, inputs)
     in_bytes: set[Expr] = set()
@@ -58,24 +67,25 @@ def expected_seconds(
         cost = call_cost(call)
         if not isinstance(cost.operations, int) or not isinstance(cost.bytes, int):
             continue
-        dtype, share = _computed_in(call, in_bytes, precision)
+        given = (forms or {}).get(getattr(call.op, "name", ""))
+        is_layer = given is not None and any(isinstance(arg, Constant) for arg in call.args)
+        dtype, share = given if given and is_layer else _computed_in(call, in_bytes, precision)
         moved = cost.bytes * share / (_CACHES if cost.bytes * share <= _CACHED else 1)
         taken += max(cost.operations / machine.rate(dtype, threads), moved / machine.rate("memory", threads))
     return taken
 
 
-def _computed_in(call: Call, in_bytes: set[Expr], precision: str) -> tuple[str, float]:
-    """The dtype that a call is computed in, and the part of its bytes in that form."""
+def _computed_in(call: Call, in_bytes: set[Expr], precision: str) -> ComputedIn:
     read = [arg for arg in call.args if isinstance(arg, Var | Constant) and isinstance(arg.ty, TensorType)]
     dtypes = [arg.ty.dtype for arg in read if isinstance(arg.ty, TensorType)]
     if dtypes and dtypes[0] in _BYTES:
-        return "int8", 1.0
+        return ComputedIn("int8", 1.0)
     values = [arg for arg in read if isinstance(arg, Var)]
     if values and all(arg in in_bytes for arg in values):
-        return "int8", 0.25
+        return ComputedIn("int8", 0.25)
     if is_call_of(call, "relax.matmul_blocks"):
-        return "int8", 1.0
-    return ("bfloat16", 0.5) if precision in _HALVES else ("float32", 1.0)
+        return ComputedIn("int8", 1.0)
+    return ComputedIn("bfloat16", 0.5) if precision in _HALVES else ComputedIn("float32", 1.0)
 
 
 def _of_these_sizes(module: IRModule, name: str, inputs: Sequence[Any]) -> Function:

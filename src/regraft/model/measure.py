@@ -22,7 +22,7 @@ from ..run.originals import RunOriginal, onnx_original, openvino_original
 from .comparison import compare_outputs, problems_of
 from .decisions import NOWHERE, Decision, Decisions, inputs_key, machine_key, program_key
 from .models import Model, run_as_it_is
-from .timing import Clock, Gain, clock_for, gain, time_in_turns
+from .timing import Clock, Deadline, Gain, clock_for, gain, time_in_turns
 from .verification import flat_arrays, names_for
 
 AS_IT_WAS: Final = "as it was"
@@ -124,7 +124,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Where and how long to measure: an engine, its threads, the clock, and seconds for all of it.
+    """Where and how long to measure: an engine, its threads, the clock, and seconds of wall time for all of it.
 
     ``decisions`` holds what was measured before.
     """
@@ -134,6 +134,11 @@ class Bench:
     clock: Clock | None = None
     budget: float = 30.0
     decisions: Decisions = NOWHERE
+
+
+def out_of_time(budget: float) -> str:
+    """The reason for what the budget left no time for."""
+    return f"not tried: the {budget:g} seconds for measuring were over (--budget gives more)"
 
 
 def run_on(model: Model, bench: Bench) -> RunOriginal:
@@ -161,6 +166,7 @@ def fastest_state(
     inputs: Sequence[Any],
     bench: Bench,
     allowed: float | None = None,
+    deadline: Deadline | None = None,
 ) -> tuple[State | None, Measurement]:
     """The state of ``opened`` to keep, None for the model as it was; and what was measured.
 
@@ -171,12 +177,15 @@ def fastest_state(
         inputs: what both are run on.
         bench: where and how long to measure.
         allowed: the relative difference of values that is allowed in place of the dtype's own.
+        deadline: when it is over, by default after the budget: no state is opened after it, and no turn begins. So all
+            takes the budget, the model's first run, and at most one state that is opened and run twice.
 
     What was decided before is not timed again, but its values are held against the model's again. The result is tried
     first; the others only where it is not faster by more than noise. Raises what the model as it was raises; a state
     that fails is passed over, with its error in the measurement.
     """
     clock = clock_for(bench.threads, bench.clock)
+    deadline = deadline or Deadline(bench.budget)
     before = run_on(opened, bench)
     expected = before(inputs)
     found: list[Measured] = []
@@ -193,7 +202,9 @@ def fastest_state(
         if decided is not None:
             return decided
 
-    def tried(name: str, state: State, budget: float) -> Measured:
+    def tried(name: str, state: State, share: float) -> Measured:
+        if deadline.is_over and found:
+            return Measured(name, None, None, out_of_time(bench.budget))
         try:
             after = run_on(hand_over(state.module), bench)
             problem = problem_of(after)
@@ -202,24 +213,26 @@ def fastest_state(
             after = None
         if problem is not None or after is None:
             return Measured(name, None, None, problem)
-        old, new = time_in_turns([lambda: before(inputs), lambda: after(inputs)], clock=clock, budget=budget)
+        ways = [lambda: before(inputs), lambda: after(inputs)]
+        old, new = time_in_turns(ways, clock=clock, budget=min(share, deadline.left))
         least.append(old.least)
         return Measured(name, new.least, gain(old, new))
 
     chosen: State | None = None
     if states:
-        found.append(tried(RESULT, states[-1], bench.budget / 2))
+        found.append(tried(RESULT, states[-1], deadline.left / 2))
         if _is_faster(found[0]):
             chosen = states[-1]
         else:
             between = states[-2::-1]
-            rows = [tried(one.name, one, bench.budget / 2 / len(between)) for one in between]
+            share = deadline.left / max(1, len(between))
+            rows = [tried(one.name, one, share) for one in between]
             found += rows
             faster = [(row, one) for row, one in zip(rows, between, strict=True) if _is_faster(row)]
             chosen = max(faster, key=lambda pair: _ratio(pair[0]))[1] if faster else None
     kept = AS_IT_WAS if chosen is None else RESULT if chosen is states[-1] else chosen.name
     measurement = Measurement(bench.engine, clock, min(least, default=None), tuple(found), kept)
-    if key is not None:
+    if key is not None and not any(one.problem == out_of_time(bench.budget) for one in found):
         decisions.write(key, measurement.to_dict())
     return chosen, measurement
 

@@ -28,7 +28,7 @@ from .progress import Progress, Stages, unseen
 from .report import OptimizationReport
 from .rules import Rules, rules_of
 from .samples import Samples, TriedOn
-from .timing import Clock
+from .timing import Clock, Deadline
 from .verification import Verification, written
 from .verification import verify as compare
 
@@ -147,7 +147,9 @@ def optimize(
         engine: for the measurement, what to run on; by default ONNX Runtime, or PyTorch for its own models.
         threads: for the measurement, how many threads to run on; by default all cores.
         clock: for the measurement, ``"cpu"`` or ``"wall"``; by default processor time for one thread, else the wall's.
-        budget: for the measurement, about how many seconds it may take.
+        budget: for the measurement and the choice of a precision, how many seconds of wall time they may take, however
+            busy the machine is: after them nothing is tried and no run begins. What reading, samples and the final
+            check take comes on top, and so does the one trial that is under way.
         precision: ``"float32"``: as it is; ``"int8"``, ``"int8-weights"``, ``"int4-weights"``, ``"bfloat16"`` or
             ``"float16"``: compute in that as far as ``max_error`` allows; ``"auto"``: the fastest of all on this
             machine, which takes a measurement. Of a model in few bits an ONNX file or model comes out; what it is best
@@ -192,12 +194,13 @@ def optimize(
     where the result computes something else (nothing is written then), `UsageError`, `OutputError`, and what reading
     and writing the format raise. Cost: linear in the model, and what the verification runs.
     """
-    chosen = passes_for(level, passes, rules)
-    written_to = None if output is None else Path(output)
+    chosen, written_to = passes_for(level, passes, rules), None if output is None else Path(output)
     check_precision(precision, written_to)
     machine = _machine(target, precision, measure=measure)
-    bench = Bench(engine or "", threads, clock, budget, Decisions.of(cache))
-    tried_on = TriedOn(seed, dims, ranges, inputs)
+    bench, tried_on = (
+        Bench(engine or "", threads, clock, budget, Decisions.of(cache)),
+        TriedOn(seed, dims, ranges, inputs),
+    )
     stages = Stages(progress, _steps(chosen) + 2 + verify + measure + (precision != "float32"))
     with stages.stage("reading"):
         opened = open_model(model, args, kwargs, dynamic_shapes=dynamic_shapes, function=function, fixed=fix, pure=pure)
@@ -216,15 +219,18 @@ def optimize(
     done = done._replace(module=opened_up(done.module))
     measurement: Measurement | None = None
     lowered: Choice | None = None
+    deadline = Deadline(budget)
     if precision != "float32":
         budgets = max_error, min_cosine, min_agreement
-        asked = Asked(precision, *budgets, calibrate, bench, measure, tried_on, machine, memory)
+        asked = Asked(precision, *budgets, calibrate, bench, deadline, measure, tried_on, machine, memory)
         with stages.stage("choosing a precision"):
             lowered = choose(opened, done.module, asked, written_to, stages.detail)
         done = done._replace(module=done.module if lowered.module is None else lowered.module)
     if timed and (lowered is None or lowered.module is None):
         with stages.stage("measuring"):
-            done, measurement = _faster(opened, done, states, opened_up, written_to, bench, tried_on, tolerance)
+            done, measurement = _faster(
+                opened, done, states, opened_up, written_to, bench, tried_on, tolerance, deadline
+            )
     stays = measurement is not None and measurement.gain is None and opset is None and ir_version is None
 
     def compared(result: Model) -> Verification | None:
@@ -261,6 +267,7 @@ def _faster(
     bench: Bench,
     tried_on: TriedOn,
     tolerance: float | None,
+    deadline: Deadline,
 ) -> tuple[Optimized, Measurement]:
     """The model that is faster than ``opened``, ``opened`` itself if nothing is; and what was measured."""
     bench = replace(bench, engine=bench.engine or ("torch" if opened.form == "torch" else "onnxruntime"))
@@ -275,7 +282,7 @@ def _faster(
             write_model(module, opened.name, path)
             return written(path, opened, module)
 
-        state, measurement = fastest_state(opened, states.found, hand_over, inputs, bench, tolerance)
+        state, measurement = fastest_state(opened, states.found, hand_over, inputs, bench, tolerance, deadline)
     return done._replace(module=opened.module if state is None else opened_up(state.module)), measurement
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from time import monotonic
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -25,20 +24,12 @@ from ..ir.op import Call, is_call_of
 from ..ir.program import Function
 from ..ir.visitor import iter_bindings
 from ..passes import report as report_passes
-from ..passes.quantize import (
-    Magnitudes,
-    Range,
-    Ranges,
-    SmoothOutliers,
-    left_sides,
-    observed,
-    with_magnitudes,
-    with_ranges,
-)
+from ..passes.quantize import Ranges, SmoothOutliers, left_sides
 from ..run import build
 from ..run.originals import RunOriginal, onnx_original, openvino_original
 from .attempts import Attempt, Budget, Layer, PrecisionReport, agreement_of, outputs_error
 from .by_layer import refuse_or_stream, weights_by_layer
+from .calibration import calibrated, magnitudes_of
 from .candidates import (
     DEFAULT_ERRORS,
     MOST_IN_FLOAT32,
@@ -54,11 +45,11 @@ from .decisions import Decision, inputs_key, machine_key, program_key
 from .errors import UsageError, VerificationError
 from .expected import expected_seconds
 from .machines import Machine, this_machine
-from .measure import Bench, run_on
+from .measure import Bench, out_of_time, run_on
 from .memory import free_memory, needed_to_run
 from .models import Model, form_of
 from .samples import Samples, TriedOn, read_samples
-from .timing import clock_for, gain, time_in_turns
+from .timing import Deadline, clock_for, gain, time_in_turns
 from .verification import Verification, flat_arrays, names_for
 
 _LAYER_RULES: Final = frozenset(
@@ -81,6 +72,7 @@ class Search:
     """The baseline of all candidates: ``module`` after its passes, inputs, the right outputs, and the budget.
 
     ``timed``: what is not faster than the best so far, with all of its layers in few bits, is not looked at further.
+    ``deadline``: once it is over, no candidate is opened and no run begins but those of the trial under way.
     """
 
     module: IRModule
@@ -90,16 +82,25 @@ class Search:
     budget: Budget
     bench: Bench
     before: RunOriginal
+    deadline: Deadline
     timed: bool = False
     machine: Machine = field(default_factory=this_machine)
     smoothed: IRModule | None = None
     """``module`` after `SmoothOutliers`, where samples say what is an outlier."""
+    begun: bool = False
+    """True once a candidate was tried: the first one is, whatever the budget."""
+    is_cut_short: bool = False
+    """True if the deadline left something undone, so that with more time another choice could come out."""
     errors_alone: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
     """By the name of a candidate, what was found on the first engine that needed it: the error of each layer alone."""
 
     def attempt(self, one: Candidate, best: Attempt | None = None) -> tuple[Attempt, IRModule | None]:
         """The result of ``one`` beside the ``best`` so far; and the module that it runs, None where it is out."""
         row = Attempt(one.name, one.engine)
+        if self.deadline.is_over and self.begun:
+            self.is_cut_short = True
+            return replace(row, problem=out_of_time(self.bench.budget)), None
+        self.begun = True
         if one.name == "float32" and best is not None and best.ratio > MOST_IN_FLOAT32:
             problem = f"not tried: float32 does not become {best.ratio:.2f} times as fast, as {_said(best)} is"
             return replace(row, problem=problem), None
@@ -120,6 +121,9 @@ class Search:
             return row, None if row.problem else whole.module
         if row.problem is not None or not layers:
             return replace(row, problem=problem + ("" if row.problem is None else f"; and {row.problem}")), None
+        if self.deadline.is_over:
+            self.is_cut_short = True
+            return replace(row, problem=f"{problem}; no time was left to find the layers that err the most"), None
         if not _may_win(row, best):
             assert best is not None
             return replace(row, problem=f"{problem}; with fewer layers it would not be faster than {_said(best)}"), None
@@ -134,7 +138,8 @@ class Search:
             return self._counted(one, tried, row)
         inputs, clock = self.inputs[0], clock_for(self.bench.threads, self.bench.clock)
         ways = [lambda: self.before(inputs), lambda: tried.run(inputs)]
-        old, new = time_in_turns(ways, clock=clock, budget=max(1.0, self.bench.budget / 10))
+        seconds = min(max(1.0, self.bench.budget / 10), self.deadline.left)
+        old, new = time_in_turns(ways, clock=clock, budget=seconds)
         row = replace(row, seconds=new.least, gain=gain(old, new))
         return row if row.gain is not None and row.gain.is_faster else replace(row, problem="it is not faster")
 
@@ -207,10 +212,11 @@ class Search:
 
     def _alone(self, one: Candidate, layers: Sequence[str]) -> dict[str, float]:
         """The error of the outputs where one layer alone is in few bits, for as many layers as the budget has time."""
-        deadline = monotonic() + self.bench.budget / (3 if self.timed else 1)
+        own = Deadline(self.deadline.left / 2)
         found: dict[str, float] = {}
         for name in layers:
-            if monotonic() > deadline:
+            if own.is_over:
+                self.is_cut_short = True
                 break
             found[name] = self._judged(one, [other for other in layers if other != name]).error
         return found
@@ -225,10 +231,14 @@ class Search:
     def _fewest(self, one: Candidate, worst_first: Sequence[str], scale: float) -> Sequence[str]:
         """The fewest of the worst layers in float32 with which the budget holds, by bisection; all, if none do.
 
-        Errors are taken to be ``scale`` times those that are measured.
+        Errors are taken to be ``scale`` times those that are measured. Where the time is over, more layers go back than
+        would have to.
         """
         low, high = 1, len(worst_first)
         while low < high:
+            if self.deadline.is_over:
+                self.is_cut_short = True
+                break
             middle = (low + high) // 2
             judged = self._judged(one, worst_first[:middle])
             if self._missed(judged._replace(error=judged.error * scale)) is None:
@@ -241,7 +251,7 @@ class Search:
         """``one`` on its own engine, at least ``count`` of the worst layers in float32; more if it errs by more."""
         found = self.tried(one, worst_first[:count])
         for _ in range(_MOST_TRIES):
-            if self._missed(found) is None or count >= len(worst_first):
+            if self._missed(found) is None or count >= len(worst_first) or self.deadline.is_over:
                 break
             count = min(len(worst_first), count + max(1, count // 4))
             found = self.tried(one, worst_first[:count])
@@ -265,38 +275,6 @@ def _may_win(row: Attempt, best: Attempt | None) -> bool:
 
 def _said(row: Attempt) -> str:
     return f"{row.name} on {row.engine}"
-
-
-def magnitudes_of(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) -> Magnitudes:
-    """The greatest magnitude of each channel that products read, over all ``samples``, on the default engine."""
-    function = module[name]
-    values = left_sides(function)
-    if not values:
-        return {}
-    entry = build(module.with_function(name, with_magnitudes(function, values)))[name]
-    found: dict[str, np.ndarray] = {}
-    for sample in samples:
-        for value, sizes in zip(values, flat_arrays(entry(*sample)), strict=True):
-            found[value.name_hint] = np.maximum(found.get(value.name_hint, sizes), sizes)
-    return found
-
-
-def calibrated(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) -> dict[str, Range]:
-    """The ranges of the values that `Quantize` asks for, over all ``samples``.
-
-    Runs the function on the default engine, where only the ends of each range come out. Raises what building and
-    running raise.
-    """
-    function = module[name]
-    seen = observed(function)
-    entry = build(module.with_function(name, with_ranges(function, seen)))[name]
-    found: dict[str, Range] = {}
-    for sample in samples:
-        ends = [float(end) for end in flat_arrays(entry(*sample))]
-        for index, value in enumerate(seen):
-            own = Range(ends[2 * index], ends[2 * index + 1])
-            found[value.name_hint] = own.joined(found.get(value.name_hint, own))
-    return found
 
 
 class Choice(NamedTuple):
@@ -350,7 +328,7 @@ def choose_precision(
         rows.append(row)
     kept = None if best is None else best[0]
     report = _report(search, rows, kept, _adds_before_norms(function))
-    if key is not None:
+    if key is not None and not search.is_cut_short:
         decisions.write(key, {"attempts": [row.to_dict() for row in rows], "kept": _place_of(kept, rows)})
     if best is None:
         return Choice(None, None, report, search.inputs, search.expected)
@@ -362,16 +340,29 @@ def _listed(
 ) -> list[Candidate | Refused]:
     """The candidates; bytes begin with what `SmoothOutliers` makes of the module, where there are samples."""
     if samples is not None and precision in ("int8", "auto"):
-        smooth = SmoothOutliers(magnitudes_of(search.module, search.name, samples))
-        search.smoothed = smooth(search.module)
+        with search.deadline.standing_still():
+            search.smoothed = SmoothOutliers(magnitudes_of(search.module, search.name, samples))(search.module)
 
     @cache
     def ranges() -> Ranges:
         assert samples is not None
-        return calibrated(search.smoothed or search.module, search.name, samples)
+        with search.deadline.standing_still():
+            return calibrated(search.smoothed or search.module, search.name, samples)
 
     few = has_few_rows(search.module[search.name])
-    return candidates(precision, engines, None if samples is None else ranges, search.machine, has_few_rows=few)
+    found = candidates(precision, engines, None if samples is None else ranges, search.machine, has_few_rows=few)
+    if not search.timed:
+        return found
+    return sorted(found, key=lambda one: _expected(search, one) if isinstance(one, Candidate) else float("inf"))
+
+
+def _expected(search: Search, one: Candidate) -> float:
+    """The seconds that a candidate is expected to take by its counts, before it is made."""
+    forms, own = one.forms, one.options.get("precision", "float32")
+    inputs, threads = search.inputs[0], search.bench.threads
+    return expected_seconds(
+        search.module, search.name, inputs, search.machine, precision=own, threads=threads, forms=forms
+    )
 
 
 def _report(
@@ -479,6 +470,7 @@ class Asked:
     min_agreement: float | None
     samples: Samples | None
     bench: Bench
+    deadline: Deadline
     measure: bool
     tried_on: TriedOn
     machine: Machine
@@ -518,14 +510,17 @@ def choose(
         found, report = weights_by_layer(module, opened.name, asked.precision, allowed, asked.machine)
         return Choice(found, None, report, [], [])
     own = "torch" if opened.form == "torch" else engines[0] if asked.bench.engine else "onnxruntime"
-    before = run_on(opened, replace(asked.bench, engine=own))
-    samples = None if asked.samples is None else read_samples(opened.function, asked.samples)
-    inputs = samples or [trial.inputs for trial in asked.tried_on.trials(opened.function, before)]
-    expected = [before(one) for one in inputs]
+    with asked.deadline.standing_still():
+        before = run_on(opened, replace(asked.bench, engine=own))
+        samples = None if asked.samples is None else read_samples(opened.function, asked.samples)
+        inputs = samples or [trial.inputs for trial in asked.tried_on.trials(opened.function, before)]
+        expected = [before(one) for one in inputs]
     _check_numbers(expected)
     timed = asked.measure or asked.precision == "auto" or not asked.machine.is_here
     budget = Budget(allowed, asked.min_cosine, asked.min_agreement)
-    search = Search(module, opened.name, inputs, expected, budget, asked.bench, before, timed, asked.machine)
+    search = Search(
+        module, opened.name, inputs, expected, budget, asked.bench, before, asked.deadline, timed, asked.machine
+    )
     return choose_precision(search, asked.precision, engines, samples, tell)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
-from time import perf_counter, process_time
+from time import monotonic, perf_counter, process_time
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ..ir.module import IRModule
@@ -24,10 +24,39 @@ CLOCKS: Final[Mapping[str, Callable[[], float]]] = {"cpu": process_time, "wall":
 """``cpu``: the time that processors spent on this process, in all its threads; ``wall``: the time that passed."""
 
 _GROUPS: Final = 3
-_LEAST_ROUNDS: Final = 6
 _MOST_ROUNDS: Final = 60
 _SHORTEST: Final = 0.01
 """Seconds that a turn takes at least: a way that is faster runs several times in a row."""
+_UNKNOWN_NOISE: Final = 0.1
+"""The least noise where there was no time for three turns, so that it could not be measured."""
+
+
+class Deadline:
+    """The end of a budget of seconds of wall time, which begins now. A load on the machine does not move it."""
+
+    __slots__ = ("_end",)
+
+    def __init__(self, seconds: float) -> None:
+        self._end = monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left; 0 once it is over."""
+        return max(0.0, self._end - monotonic())
+
+    @property
+    def is_over(self) -> bool:
+        """True if nothing is left."""
+        return self.left == 0.0
+
+    @contextmanager
+    def standing_still(self) -> Generator[None]:
+        """Time that is spent inside does not count."""
+        started = monotonic()
+        try:
+            yield
+        finally:
+            self._end += monotonic() - started
 
 
 def clock_for(threads: int | None, clock: Clock | None = None) -> Clock:
@@ -96,12 +125,13 @@ def gain(before: Turns, after: Turns) -> Gain:
     """The speed of ``after`` as a multiple of that of ``before``; both from one call of `time_in_turns`.
 
     The ratio is that of the least times. Its noise is half of the range of the same ratio over every third turn: what
-    three shorter measurements would have differed by; 1 % at least.
+    three shorter measurements would have differed by; 1 % at least, and 10 % at least of fewer than three turns.
     """
     ratio = before.least / after.least
+    least = 0.01 if len(before.seconds) >= _GROUPS else _UNKNOWN_NOISE
     groups = range(min(_GROUPS, len(before.seconds)))
     parts = [min(before.seconds[start::_GROUPS]) / min(after.seconds[start::_GROUPS]) for start in groups]
-    return Gain(ratio, max(0.01, (max(parts) - min(parts)) / 2 / ratio))
+    return Gain(ratio, max(least, (max(parts) - min(parts)) / 2 / ratio))
 
 
 def time_in_turns(
@@ -109,28 +139,48 @@ def time_in_turns(
 ) -> list[Turns]:
     """Times of each of ``ways``, which take turns, every second round in the opposite order.
 
-    After two runs that are not timed, rounds go on for ``budget`` seconds of wall time; at least 6 are made, at most
-    60; or ``rounds``, if given. The garbage collector is out of the way. Raises what a way raises.
+    Rounds go on for ``budget`` seconds of wall time, and no further one begins that would end later; at most 60 are
+    made; or ``rounds``, if given. Before them each way runs once or twice. Where there is time for no round at all,
+    these runs are what was timed, so that it takes at most ``budget`` and one run of each way, or two of short ones.
+    The garbage collector is out of the way. Raises what a way raises.
     """
-    repeats: list[int] = []
-    for way in ways:
-        way()
-        started = perf_counter()
-        way()
-        repeats.append(max(1, min(1000, int(_SHORTEST / max(perf_counter() - started, 1e-6)))))
-    now, taken = CLOCKS[clock], [list[float]() for _ in ways]
+    deadline, now = Deadline(budget), CLOCKS[clock]
+    first = [_first_run(way, now) for way in ways]
+    repeats = [one.repeats for one in first]
+    taken = [list[float]() for _ in ways]
     order = list(range(len(ways)))
-    deadline = perf_counter() + budget
+    of_a_round = sum(one.repeats * one.wall for one in first)
     with _collector_paused():
         for number in range(rounds or _MOST_ROUNDS):
-            if rounds is None and number >= _LEAST_ROUNDS and perf_counter() > deadline:
+            if rounds is None and deadline.left < of_a_round:
                 break
             for index in order if number % 2 == 0 else reversed(order):
                 started = now()
                 for _ in range(repeats[index]):
                     ways[index]()
                 taken[index].append((now() - started) / repeats[index])
-    return [Turns(tuple(one)) for one in taken]
+    return [Turns(tuple(one) or (run.seconds,)) for one, run in zip(taken, first, strict=True)]
+
+
+class _First(NamedTuple):
+    """A run before all rounds: its seconds by the clock and by the wall, and how often a round repeats it."""
+
+    seconds: float
+    wall: float
+    repeats: int
+
+
+def _first_run(way: Callable[[], Any], now: Callable[[], float]) -> _First:
+    """The first run; of a short one the second, since the first has pages to fetch."""
+    found = _First(0.0, 0.0, 1)
+    for _ in range(2):
+        started, wall = now(), perf_counter()
+        way()
+        taken = max(perf_counter() - wall, 1e-6)
+        found = _First(max(now() - started, 1e-9), taken, max(1, min(1000, int(_SHORTEST / taken))))
+        if taken > _SHORTEST:
+            break
+    return found
 
 
 @contextmanager

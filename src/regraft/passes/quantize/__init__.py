@@ -7,9 +7,10 @@ in `weights`. None of them is part of a level: values change by more than roundi
 from .blocks import QuantizeWeights
 from .dynamic import QuantizeDynamic
 from .smoothing import Magnitudes, SmoothOutliers, left_sides, with_magnitudes
-from .static import Quantize, Range, Ranges, observed, with_ranges
+from .static import CONVOLUTIONS, Quantize, Range, Ranges, observed, with_ranges
 
 __all__ = [
+    "CONVOLUTIONS",
     "Magnitudes",
     "Quantize",
     "QuantizeDynamic",

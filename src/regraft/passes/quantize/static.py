@@ -27,7 +27,7 @@ from ..passes import FunctionPass, Pass
 from .layers import KEPT, PRODUCT, is_float32, number_of, product_of, sources_of
 from .weights import per_channel
 
-_CONVOLUTIONS: Final = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
+CONVOLUTIONS: Final[tuple[str, ...]] = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 
 
 class Range(NamedTuple):
@@ -55,8 +55,8 @@ _ACTIVATIONS: Final = ("relax.nn.relu", "relax.nn.relu6", "relax.clip")
 
 with PatternContext() as _CONVOLUTION:
     _data, _weights = wildcard(), is_const()
-    _conv = is_op(_CONVOLUTIONS[0])(_data, _weights)
-    for _name in _CONVOLUTIONS[1:]:
+    _conv = is_op(CONVOLUTIONS[0])(_data, _weights)
+    for _name in CONVOLUTIONS[1:]:
         _conv = _conv | is_op(_name)(_data, _weights)
 
 with PatternContext() as _POOLED:
@@ -76,7 +76,7 @@ with PatternContext() as _BIASED:
         is_op("relax.dequantize")(is_const(), _weight_steps, wildcard()),
     ]
     _layer = is_op("relax.matmul")(*_operands_of_bytes)
-    for _name in _CONVOLUTIONS:
+    for _name in CONVOLUTIONS:
         _layer = _layer | is_op(_name)(*_operands_of_bytes)
     _biased = is_op("relax.add")(_layer, _bias)
 
@@ -95,7 +95,7 @@ def image_values(function: Function) -> frozenset[Var]:
             inner = [arg for arg in _operands(value) if not isinstance(arg, Constant) and arg not in known]
             name = getattr(value.op, "name", "")
             through = name in _FOLLOWING or name in _PASSING or name in _ACTIVATIONS or name == "relax.concat"
-            if name in _CONVOLUTIONS or (through and inner and all(arg in found for arg in inner)):
+            if name in CONVOLUTIONS or (through and inner and all(arg in found for arg in inner)):
                 found.add(binding.var)
         elif isinstance(value, Var) and value in found:
             found.add(binding.var)
@@ -252,7 +252,7 @@ def observed(function: Function) -> tuple[Var, ...]:
         if not isinstance(value, Call):
             continue
         name = getattr(value.op, "name", "")
-        if name in (*_CONVOLUTIONS, "relax.matmul"):
+        if name in (*CONVOLUTIONS, "relax.matmul"):
             read = [value.args[0]]
         elif name in _FOLLOWING:
             read = [arg for arg in _operands(value) if arg in images]
