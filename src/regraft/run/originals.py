@@ -89,7 +89,8 @@ def _reason(error: Exception) -> str:
 def torch_original(model: Any, function: Function) -> RunOriginal:
     """An exported program, or a module, of PyTorch; ``function`` is what `from_torch` made of it, or it was made of.
 
-    Results are the tensors of the model's own result; new values of buffers are not among them.
+    Results are the inputs that the model changes, and then the tensors of its own result; new values of buffers are not
+    among them. The arrays that are given stay as they are.
     """
     from ..formats.torch import require_torch
 
@@ -103,17 +104,21 @@ def torch_original(model: Any, function: Function) -> RunOriginal:
 
     signature = Signature.of(function)
     nesting = None if signature is None else Nesting(signature)
+    written = () if signature is None else signature.written
     call = cast("Callable[..., Any]", model.module() if isinstance(model, torch.export.ExportedProgram) else model)
 
     def run(arrays: Sequence[Any]) -> list[np.ndarray]:
         values = [from_numpy(x, dtype) if (dtype := array_dtype(x)) else x for x in arrays]
+        for place in written:
+            values[place] = values[place].clone()
         args, kwargs = (values, {}) if nesting is None else nesting.nested(values)
         try:
             with torch.no_grad(), kept_buffers(call):
                 result = call(*args, **kwargs)
         except Exception as error:  # PyTorch raises whatever its operators raise
             raise ExecutionError(f"PyTorch failed: {_reason(error)}") from error
-        leaves = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        found = [*[values[place] for place in written], *pytree.tree_leaves(result)]
+        leaves = [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
         return [to_numpy(leaf, f"output {index}") for index, leaf in enumerate(leaves)]
 
     return run

@@ -78,7 +78,7 @@ def _traced(module: RegraftModule, sizes: _InputSizes, choice: Mapping[SymVar, i
     args, kwargs = module.nesting.nested([_example(ty, choice) for ty in module.types])
     program = export(module, args, kwargs, sizes.dynamic_shapes())
     keep_complex_whole(program)
-    if module.signature.mutated:
+    if module.signature.mutated or module.signature.written:
         write_in_place(program)
     return program
 
@@ -180,23 +180,23 @@ def _trial(value: Any) -> Any:
 
 def _is_same(module: RegraftModule, program: ExportedProgram, sizes: Mapping[SymVar, int]) -> bool:
     """True if the module runs at ``sizes``; the exported program then gives the same, or `ConvertError` is raised."""
-    given = ", ".join(f"{variable.name} = {size}" for variable, size in sizes.items())
-    args, kwargs = module.nesting.nested([_trial(_example(ty, sizes)) for ty in module.types])
+    where = ", ".join(f"{variable.name} = {size}" for variable, size in sizes.items())
+    given, again = [module.nesting.nested([_trial(_example(ty, sizes)) for ty in module.types]) for _ in "12"]
     try:
         with torch.no_grad(), kept_buffers(module):
-            wanted = _tensors(module(*args, **kwargs))
+            wanted = _tensors((module(*given[0], **given[1]), given))
     except ExecutionError:
         return False  # the model itself does not take these sizes
     try:
         with torch.no_grad(), kept_buffers(module), quiet():
-            got = _tensors(cast(Any, program).module()(*args, **kwargs))
+            got = _tensors((cast(Any, program).module()(*again[0], **again[1]), again))
     except Exception as error:  # PyTorch raises whatever its guards raise
         raise ConvertError(
-            f"torch.export fixed a size that is dynamic: the result does not run for {given}: {error}"
+            f"torch.export fixed a size that is dynamic: the result does not run for {where}: {error}"
         ) from error
     for index, (first, second) in enumerate(zip(wanted, got, strict=True)):
         if first.shape != second.shape or first.dtype != second.dtype or not _is_close(first, second):
-            raise ConvertError(f"torch.export gives another program: for {given}, output {index} differs")
+            raise ConvertError(f"torch.export gives another program: for {where}, output {index} differs")
     return True
 
 

@@ -1,8 +1,8 @@
-"""Buffers of an exported program that change in part: written in place again, as caches are.
+"""Buffers and inputs that an exported program changes: written in place again, as caches are.
 
 A program of ours computes the new value of a buffer beside the old one, and copies it over. Where the new value is the
-old one with some places written anew, and nothing reads the old one afterwards, PyTorch's operator that writes these
-places does the same without two copies of the whole buffer.
+old one with some places written anew, or is computed from it element by element, and nothing reads the old one
+afterwards, PyTorch's operator that writes in place does the same without two copies of the whole buffer.
 """
 
 from __future__ import annotations
@@ -37,9 +37,11 @@ _PARTS: Final = {
 
 
 def write_in_place(program: ExportedProgram) -> None:
-    """Change ``program`` so that it writes its buffers in place wherever that gives the same. Cost: linear."""
+    """Change ``program`` so that it writes in place wherever that gives the same. Cost: linear."""
     graph = program.graph
-    buffers = {spec.arg.name for spec in program.graph_signature.input_specs if spec.kind is InputKind.BUFFER}
+    _copy_early(graph)
+    kinds = (InputKind.BUFFER, InputKind.USER_INPUT)
+    buffers = {spec.arg.name for spec in program.graph_signature.input_specs if spec.kind in kinds}
     copies = [node for node in graph.nodes if node.target is _ATEN.copy_.default and not node.users]
     position = {node: place for place, node in enumerate(graph.nodes)}
     for copy in copies:
@@ -54,10 +56,22 @@ def write_in_place(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
+def _copy_early(graph: torch.fx.Graph) -> None:
+    """Put copies next to what they are copies of, so that they are made before that may be written to."""
+    first = next(node for node in graph.nodes if node.op != "placeholder")
+    for node in list(graph.nodes):
+        if node.target is _ATEN.clone.default:
+            operand = cast(torch.fx.Node, node.args[0])
+            if operand.op != "placeholder":
+                operand.append(node)
+            elif node is not first:
+                first.prepend(node)
+
+
 def _steps(buffer: torch.fx.Node, value: Any) -> list[torch.fx.Node]:
     """The writes that lead from ``buffer`` to ``value``, in order; none where something else does, or reads between."""
     steps: list[torch.fx.Node] = []
-    while isinstance(value, torch.fx.Node) and (value.target in _TWINS or value.target in _PARTS):
+    while isinstance(value, torch.fx.Node) and (value.target in _PARTS or _twin(value) is not None):
         if steps and len(value.users) > 1:
             return []
         steps.append(value)
@@ -85,7 +99,7 @@ def _write(
     source = step.args[1] if step.target in _PARTS else None
     with graph.inserting_before(step):
         if source is None:
-            made = [graph.call_function(_TWINS[step.target], (buffer, *step.args[1:]), dict(step.kwargs))]
+            made = [graph.call_function(_twin(step), (buffer, *step.args[1:]), dict(step.kwargs))]
         else:
             part = graph.call_function(_PARTS[step.target], (buffer, *step.args[2:]), dict(step.kwargs))
             made = [part, graph.call_function(_ATEN.copy_.default, (part, source))]
@@ -94,6 +108,21 @@ def _write(
         position[node] = position[step]
     step.replace_all_uses_with(buffer)
     graph.erase_node(step)
+
+
+def _twin(node: torch.fx.Node) -> Any:
+    """The operator that writes what ``node`` computes into its first operand; None where there is none."""
+    target: Any = node.target
+    if target in _TWINS or not isinstance(target, torch._ops.OpOverload) or torch.Tag.pointwise not in target.tags:  # pyright: ignore[reportPrivateUsage]
+        return _TWINS.get(target)
+    packet, overload = str(cast(object, target)).removeprefix("aten.").rsplit(".", 1)
+    operand: Any = node.args[0] if node.args else None
+    old: Any = operand.meta.get("val") if isinstance(operand, torch.fx.Node) else None
+    new: Any = node.meta.get("val")
+    if not isinstance(old, torch.Tensor) or not isinstance(new, torch.Tensor):
+        return None
+    found = getattr(getattr(_ATEN, f"{packet}_", None), overload, None)
+    return found if old.shape == new.shape and old.dtype == new.dtype else None
 
 
 def _plain(value: Any) -> Any:

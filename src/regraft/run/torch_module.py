@@ -81,6 +81,7 @@ class RegraftModule(torch.nn.Module):
         self.signature = signature
         self._restores = bool(signature.outputs)
         self._mutated = signature.mutated
+        self._written = signature.written
         self.types = tuple([param.ty for param in module[name].params])
         self.source = program.source
         state = State(self, signature, share_memory)
@@ -100,11 +101,12 @@ class RegraftModule(torch.nn.Module):
             result = self._computed(inputs, weights)
         if not self._restores:
             return result
-        results = _as_list(result)
+        changed = [self.get_buffer(name) for name in self._mutated] + [inputs[place] for place in self._written]
+        results = [_apart_from(changed, value) for value in _as_list(result)] if changed else _as_list(result)
         count = len(self._mutated)
-        for buffer, value in zip(self._mutated, results[:count], strict=True):
-            self.get_buffer(buffer).copy_(value.detach())
-        return self.nesting.unflatten(results[count:])
+        for place, (tensor, value) in enumerate(zip(changed, results, strict=False)):
+            tensor.copy_(value.detach() if place < count else value)
+        return self.nesting.unflatten(results[len(changed) :])
 
     def _own_inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         names = self.nesting.arguments
@@ -126,6 +128,18 @@ class RegraftModule(torch.nn.Module):
             raise
         except Exception as error:
             raise self._explain(error) from error
+
+
+def _apart_from(changed: Sequence[torch.Tensor], value: Any) -> Any:
+    """``value``, or a copy of it where it lies in the memory of a tensor that is about to change."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.clone() if any(_memory(value) == _memory(tensor) for tensor in changed) else value
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    """What tensors over the same memory share, in a program that PyTorch traces as well."""
+    return cast(Any, tensor.untyped_storage())._cdata
 
 
 def _result_types(ty: Type) -> Sequence[Type]:

@@ -132,6 +132,7 @@ class _Importer:
         self._constants: Final[dict[str, Constant]] = {}
         self._aliases: Final[dict[str, str]] = {}
         self._mutated: Final[list[str]] = []
+        self._written: Final[list[int]] = []
         self._output_leaves: Final[list[Leaf]] = []
         self._within: SourceCall | None = None
 
@@ -496,6 +497,7 @@ class _Importer:
     def _outputs(self, emit: Callable[[Expr], Var]) -> list[Expr]:
         output = next(node for node in self._program.graph.nodes if node.op == "output")
         changed: list[Expr] = []
+        written: list[Expr] = []
         results: list[Expr] = []
         for spec, argument in zip(self._program.graph_signature.output_specs, output.args[0], strict=True):
             value = self.value(argument)
@@ -517,11 +519,20 @@ class _Importer:
                 case OutputKind.BUFFER_MUTATION:
                     self._mutated.append(str(spec.target))
                     changed.append(self._returned(emit, value))
+                case OutputKind.USER_INPUT_MUTATION:
+                    for place, part in self._written_parts(str(spec.target), value):
+                        self._written.append(place)
+                        written.append(self._returned(emit, part))
                 case _:
-                    raise ConvertError(
-                        f"the model changes its input {spec.target} in place; give it a copy: {spec.target}.clone()"
-                    )
-        return [*changed, *results]
+                    raise ConvertError(f"an output is a {spec.kind.name.lower()}, which has no counterpart")
+        return [*changed, *written, *results]
+
+    def _written_parts(self, name: str, value: Any) -> list[tuple[int, Expr]]:
+        """The places of an input that the model changes among the function's own, and the new values."""
+        node = next(node for node in self._program.graph.nodes if node.op == "placeholder" and node.name == name)
+        given = self._values[node]
+        olds, news = ((pair.real, pair.imag) if isinstance(pair, ComplexPair) else (pair,) for pair in (given, value))
+        return [(self._inputs.index(cast(Var, old)), new) for old, new in zip(olds, news, strict=True)]
 
     def _returned(self, emit: Callable[[Expr], Var], value: Expr) -> Var:
         """A result under a name of its own, with the origins of what it is."""
@@ -542,6 +553,7 @@ class _Importer:
             tensors=tuple(self._tensors.items()),
             aliases=tuple(self._aliases.items()),
             mutated=tuple(self._mutated),
+            written=tuple(self._written),
             arguments=_argument_names(self._program),
             sizes=tuple(self._sizes.limits(cast(Any, self._program).range_constraints)),
         )
