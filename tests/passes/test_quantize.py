@@ -11,7 +11,7 @@ import pytest
 import regraft.op as R
 from regraft.engine import build
 from regraft.formats.onnx import from_onnx, to_onnx
-from regraft.ir import BlockBuilder, Constant, Expr, IRModule, TensorType, Var, const, iter_bindings
+from regraft.ir import BlockBuilder, Constant, Expr, IRModule, SymVar, TensorType, Var, const, iter_bindings
 from regraft.ir.op import is_call_of
 from regraft.passes import PassError, op_counts, report
 from regraft.passes.quantize import Quantize, QuantizeDynamic, QuantizeWeights, Range, observed, with_ranges
@@ -301,6 +301,25 @@ def test_a_table_and_the_product_that_reads_it_turned_are_stored_once(bits: int,
     assert error(expected, values(done, ids)) < most
     for target in ("onnxruntime", "openvino"):
         assert error(values(done, ids), values(done, ids, target=target)) < 0.02
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("width", [64, 80])
+def test_on_onnx_runtime_a_lookup_of_blocks_is_one_operator_on_the_codes_of_the_product(bits: int, width: int) -> None:
+    module = _tied(Var("ids", TensorType((2, SymVar("count")), "int64")), width)
+    whole, one = (QuantizeWeights(bits, least=0, one_lookup=own)(module) for own in (False, True))
+    counts = op_counts(one)
+    assert counts["com.microsoft.GatherBlockQuantized"] == 1
+    assert counts["relax.take"] == 0
+    assert sum(counts.values()) < sum(op_counts(whole).values())
+    assert to_onnx(one).ByteSize() < (200 * width + width * width) * 4 * (bits + 3) / 32 + 6000, (
+        "the table is there once"
+    )
+    ids = np.array([[0, 199, 7], [3, -1, 120]])
+    assert error(values(whole, ids), values(one, ids)) < 1e-6
+    back = from_onnx(to_onnx(one))
+    assert op_counts(back)["com.microsoft.GatherBlockQuantized"] == 1
+    assert error(values(whole, ids), values(back, ids)) < 1e-6
 
 
 def test_tables_of_other_axes_and_unknown_sizes_are_left() -> None:

@@ -110,7 +110,7 @@ def _candidates(
         for bits in (8, 4):
             if precision == f"int{bits}-weights" or (precision == "auto" and has_few_rows):
                 forms = {"relax.matmul": ComputedIn("int8", bits / 32)}
-                yield Candidate(f"int{bits} weights", engine, {}, _weights_in(bits), forms=forms)
+                yield Candidate(f"int{bits} weights", engine, {}, _weights_in(bits, engine), forms=forms)
         if precision == "auto":
             yield Candidate("float32", engine, {})
     if precision in ("bfloat16", "float16") and "openvino" not in engines:
@@ -136,8 +136,8 @@ def _on_openvino(precision: str, machine: Machine) -> Iterator[Candidate | Refus
             yield Refused(one, "openvino", problem)
 
 
-def _weights_in(bits: int) -> PassFor:
-    return lambda keep: QuantizeWeights(bits, keep=keep)
+def _weights_in(bits: int, engine: str) -> PassFor:
+    return lambda keep: QuantizeWeights(bits, keep=keep, one_lookup=engine == "onnxruntime")
 
 
 def has_few_rows(function: Function) -> bool:

@@ -126,7 +126,7 @@ def fast_decoder(module: IRModule, *, longest: int, precision: str = "float32") 
         return Decoder(module, "main")
     done = optimize_module(_of_one_text(module, roles)).module
     bits = WEIGHTS[precision]
-    after = [] if bits is None else [QuantizeWeights(bits)]
+    after = [] if bits is None else [QuantizeWeights(bits, one_lookup=True)]
     try:
         return Decoder(Sequential([for_engine("onnxruntime", longest), *after])(done), "main")
     except PassError as error:

@@ -54,10 +54,12 @@ class _Blocks:
         errors: MutableMapping[str, float],
         *,
         asymmetric: bool,
+        one_lookup: bool,
     ) -> None:
         self._most_error: Final = most_error
         self._errors: Final = errors
         self._asymmetric: Final = asymmetric
+        self._one_lookup: Final = one_lookup and not asymmetric
         self._bits: Final = bits
         self._block: Final = block
         self._keep: Final = keep
@@ -126,25 +128,36 @@ class _Blocks:
         if errs is not None:
             self._stored.pop((id(table.data), True))
             return errs
+        whole = self._whole_rows(stored, places, call, ty)
+        width = table.data.shape[1]
+        if width == stored.codes.data.shape[1] * self._block:
+            return {var: whole}
+        return {var: ops.strided_slice(whole, [len(ty.shape)], [0], [width])}
+
+    def _whole_rows(self, stored: _Stored, places: Expr, call: Call, ty: TensorType) -> Expr:
+        """The rows of a table at ``places``, of type ``ty``, with the last block filled up."""
+        assert ty.shape is not None
+        sizes = [*ty.shape, stored.codes.data.shape[1] * self._block]
+        if self._one_lookup:
+            # The codes are those that the last product reads, so a shared table lies in memory once.
+            scales = ops.reshape(stored.scales, [*stored.scales.data.shape, 1])
+            axes = {"bits": self._bits, "block_size": self._block, "gather_axis": 0, "quantize_axis": 2}
+            found = Op.get("com.microsoft.GatherBlockQuantized")(stored.codes, places, scales, **axes)
+            return ops.reshape(found, sizes)
         rows = Call(call.op, (stored.codes, places), call.attrs)
         scales = Call(call.op, (stored.scales, places), call.attrs)
         codes: Expr = ops.astype(rows, "int32")
         if self._bits == 4:
             sixteen = const(np.int32(16))
             codes = ops.stack([ops.floor_mod(codes, sixteen), ops.floor_divide(codes, sixteen)], axis=-1)
-        blocks, size = stored.codes.data.shape[1], self._block
-        codes = ops.reshape(codes, [*ty.shape, blocks, size])
+        codes = ops.reshape(codes, [*ty.shape, stored.codes.data.shape[1], self._block])
         middle: Expr = const(np.int32(2 ** (self._bits - 1)))
         if stored.zeros is not None:
             own = Call(call.op, (const(stored.zeros.astype(np.int32)), places), call.attrs)
             middle = ops.expand_dims(own, [-1])
         signed = ops.astype(ops.subtract(codes, middle), "float32")
         scaled = ops.multiply(signed, ops.expand_dims(scales, [-1]))
-        whole = ops.reshape(scaled, [*ty.shape, blocks * size])
-        width = table.data.shape[1]
-        if width == blocks * size:
-            return {var: whole}
-        return {var: ops.strided_slice(whole, [len(ty.shape)], [0], [width])}
+        return ops.reshape(scaled, sizes)
 
 
 def QuantizeWeights(
@@ -154,6 +167,7 @@ def QuantizeWeights(
     least: int = 4096,
     *,
     asymmetric: bool = False,
+    one_lookup: bool = False,
     most_error: float | None = None,
     errors: MutableMapping[str, float] | None = None,
 ) -> Pass:
@@ -166,6 +180,9 @@ def QuantizeWeights(
 
     ``asymmetric``: each block has a code of its own for 0, so that weights that are mostly of one sign use all codes;
     ``x @ w`` becomes ONNX Runtime's ``MatMulNBits`` then.
+
+    ``one_lookup``: a ``take`` of rows becomes ONNX Runtime's ``GatherBlockQuantized`` on the same codes, one operator
+    in place of eight; OpenVINO does not have it. Not for ``asymmetric``.
 
     ``most_error``: a product stays whose result, on a random left side, errs by more, as a part of its largest
     magnitude; ``errors`` takes what was found, by the names of bindings. So a model is judged that cannot be run.
@@ -182,8 +199,7 @@ def QuantizeWeights(
     found: MutableMapping[str, float] = {} if errors is None else errors
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return context.rewrite(
-            function, _Blocks(bits, block, kept, least, most_error, found, asymmetric=asymmetric).rules()
-        )
+        state = _Blocks(bits, block, kept, least, most_error, found, asymmetric=asymmetric, one_lookup=one_lookup)
+        return context.rewrite(function, state.rules())
 
     return FunctionPass(transform, "QuantizeWeights", keeps_values=False)
