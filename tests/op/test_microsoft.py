@@ -297,7 +297,9 @@ CASES: list[tuple[str, list[Any], dict[str, Any], list[int]]] = [
 ]
 
 
-def model_of(name: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: Sequence[int]) -> onnx.ModelProto:
+def model_of(
+    name: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: Sequence[int], result: str = "float32"
+) -> onnx.ModelProto:
     names = [f"input{i}" if array is not None else "" for i, array in enumerate(inputs)]
     infos = [
         helper.make_tensor_value_info(each, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
@@ -306,7 +308,7 @@ def model_of(name: str, inputs: Sequence[Any], attributes: dict[str, Any], outpu
     ]
     results = [f"output{i}" if i in outputs else "" for i in range(outputs[-1] + 1)]
     node = helper.make_node(name, names, results, domain=DOMAIN, **attributes)
-    dtype = "uint8" if name.startswith(("QLinear", "QGemm", "NhwcMax")) else "float32"
+    dtype = "uint8" if name.startswith(("QLinear", "QGemm", "NhwcMax")) else result
     dtype = "uint16" if name == "QuantizeLinear" else dtype
     kinds = {i: "int32" if name.endswith("EmbedLayerNormalization") and i == 1 else dtype for i in outputs}
     ports = [

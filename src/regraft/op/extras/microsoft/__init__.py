@@ -6,16 +6,21 @@ to the list below. They are loaded when the first of them is looked up, as by ``
 
 from . import activation as activation
 from . import attention as attention
+from . import biases as biases
 from . import blocked as blocked
 from . import diffusion as diffusion
 from . import elementwise_quantized as elementwise_quantized
+from . import experts as experts
 from . import grouped as grouped
 from . import integers as integers
 from . import normalization as normalization
+from . import padding as padding
 from . import products as products
 from . import quantized_attention as quantized_attention
 from . import quantized_windows as quantized_windows
 from . import recurrent as recurrent
 from . import rotary as rotary
 from . import stored as stored
+from . import streams as streams
+from . import various as various
 from . import windows as windows

@@ -12,7 +12,7 @@ from ...primitive.manipulate import permute_dims
 from ...rules import require_float, tensor_operand
 from ...semantics import cast, dtype_name, widened
 from .declaring import contributed, like_first, shaped, sizes_of
-from .windows import CONVOLUTIONS, window_arguments
+from .windows import CONVOLUTIONS, activated, window_arguments
 
 
 def _pair_type(call: Call) -> Type:
@@ -138,3 +138,45 @@ def nhwc_conv(
     found = meaning_of(CONVOLUTIONS[rank - 2][0], xp, data, kernel, **arguments)
     found = xp.permute_dims(found, (0, *range(2, rank), 1))
     return found if b is None else found + b
+
+
+def _fused_conv_type(call: Call) -> Type:
+    data, weight = require_float(call, 0), tensor_operand(call, 1)
+    rank = data.ndim
+    if data.shape is None or weight.shape is None:
+        return TensorType(None, data.dtype, rank)
+    if rank - 2 not in CONVOLUTIONS:
+        raise wrong_operand(call, 0, "a tensor of 3 to 5 axes: batch, those of space, and channels")
+    first = (0, rank - 1, *range(1, rank - 1))
+    function: Any = CONVOLUTIONS[rank - 2][1]
+    arguments = window_arguments(call.attrs, rank, tuple([data.shape[axis] for axis in first]), weight.shape)
+    found = function(permute_dims(call.args[0], first), call.args[1], **arguments)
+    return permute_dims(found, (0, *range(2, rank), 1)).ty
+
+
+@contributed("NhwcFusedConv", _fused_conv_type)
+def nhwc_fused_conv(
+    xp: Any,
+    x: Any,
+    w: Any,
+    b: Any = None,
+    z: Any = None,
+    *,
+    activation: str | None = None,
+    activation_params: tuple[float, ...] | None = None,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Any:
+    """`nhwc_conv` with weights (channels, channels of a group, *window), plus ``z``, and then an activation."""
+    del kernel_shape
+    rank = x.ndim
+    given = {"auto_pad": auto_pad, "dilations": dilations, "group": group, "pads": pads, "strides": strides}
+    data = xp.permute_dims(x, (0, rank - 1, *range(1, rank - 1)))
+    found = meaning_of(CONVOLUTIONS[rank - 2][0], xp, data, w, **window_arguments(given, rank, data.shape, w.shape))
+    found = xp.permute_dims(found, (0, *range(2, rank), 1))
+    found = found if b is None else found + b
+    return activated(xp, found if z is None else found + z, activation, activation_params)

@@ -15,6 +15,7 @@ from ...primitive.manipulate import permute_dims
 from ...rules import require_float, tensor_operand
 from ...semantics import cast, dtype_name, widened
 from .declaring import contributed, shaped, sizes_of
+from .windows import activated
 
 
 def _order(rank: int, transposed: int, batch: int) -> list[int]:
@@ -71,6 +72,36 @@ def fused_matmul(
 def transpose_matmul(xp: Any, a: Any, b: Any, *, alpha: float = 1.0, transA: int = 0, transB: int = 0) -> Any:
     """`fused_matmul` under its older name."""
     return _product(xp, a, b, alpha, (_order(a.ndim, transA, 0), _order(b.ndim, transB, 0)))
+
+
+@contributed("FusedMatMulActivation", _fused_type)
+def fused_matmul_activation(
+    xp: Any,
+    a: Any,
+    b: Any,
+    *,
+    activation: str,
+    activation_alpha: float | None = None,
+    activation_axis: int | None = None,
+    activation_beta: float | None = None,
+    activation_gamma: float | None = None,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    transBatchA: int = 0,
+    transBatchB: int = 0,
+) -> Any:
+    """`fused_matmul`, and then an activation."""
+    del activation_axis, activation_gamma
+    found = _product(xp, a, b, alpha, (_order(a.ndim, transA, transBatchA), _order(b.ndim, transB, transBatchB)))
+    return activated(xp, found, activation, tuple([x for x in (activation_alpha, activation_beta) if x is not None]))
+
+
+@contributed("GemmFastGelu", lambda call: matmul(call.args[0], call.args[1]).ty)
+def gemm_fast_gelu(xp: Any, x: Any, w: Any, bias: Any = None) -> Any:
+    """The `FastGelu` of ``x @ w + bias``."""
+    found = meaning_of("relax.matmul", xp, x, w)
+    return meaning_of("relax.nn.gelu_tanh", xp, found if bias is None else found + bias)
 
 
 # --- weights of a few bits

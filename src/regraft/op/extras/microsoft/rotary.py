@@ -39,6 +39,23 @@ def at_positions(xp: Any, table: Any, positions: Any) -> Any:
     return xp.reshape(rows, (positions.shape[0], 1, positions.shape[1], table.shape[-1]))
 
 
+def mixed_positions(xp: Any, table: Any, positions: Any, section: tuple[int, ...], layout: int) -> Any:
+    """The rows of a table at three positions for each token (3, batch, sequence), each of them for its share of pairs.
+
+    ``section`` is how many pairs each has: side by side, or, with the layout 1, every third pair.
+    """
+    rows = [at_positions(xp, table, positions[part, ...]) for part in range(3)]
+    if layout == 0:
+        first, second = section[0], section[0] + section[1]
+        return xp.concat([rows[0][..., :first], rows[1][..., first:second], rows[2][..., second:]], axis=-1)
+    number = counted(xp, table.shape[-1], table)
+    found = rows[0]
+    for part in (1, 2):
+        own = xp.logical_and(number % 3 == part, number < 3 * section[part])
+        found = xp.where(own, rows[part], found)
+    return found
+
+
 def _type(call: Call) -> Type:
     data = require_float(call, 0)
     if data.ndim not in (-1, 3, 4):
@@ -66,16 +83,52 @@ def rotary_embedding(
     ``position_ids`` is (batch, sequence), or (1,): the first position, from which the others count on.
     """
     del is_packed_batching, rotary_embedding_dim, scale  # the caches say how many pairs are turned; CPUs do not scale
-    x = input
-    if x.ndim == 3:
-        batch, sequence, width = x.shape
-        size = width // num_heads if num_heads else 2 * cos_cache.shape[-1]
-        x = xp.permute_dims(xp.reshape(x, (batch, sequence, width // size, size)), (0, 2, 1, 3))
+    x = _by_head(xp, input, num_heads, cos_cache)
     batch, _, sequence, _ = x.shape
     positions = position_ids
     if positions.ndim == 1:
         positions = xp.reshape(positions, (1, 1)) + xp.expand_dims(counted(xp, sequence, x), axis=0)
     positions = xp.broadcast_to(positions, (batch, sequence))
     cosine, sine = (at_positions(xp, table, positions) for table in (cos_cache, sin_cache))
-    found = turned(xp, x, cosine, sine, interleaved)
-    return found if input.ndim == 4 else xp.reshape(xp.permute_dims(found, (0, 2, 1, 3)), input.shape)
+    return _as_given(xp, turned(xp, x, cosine, sine, interleaved), input)
+
+
+def _by_head(xp: Any, x: Any, heads: int, table: Any) -> Any:
+    """``x`` as (batch, heads, sequence, size); the size is twice the table's pairs, where ``heads`` is 0."""
+    if x.ndim == 4:
+        return x
+    batch, sequence, width = x.shape
+    size = width // heads if heads else 2 * table.shape[-1]
+    return xp.permute_dims(xp.reshape(x, (batch, sequence, width // size, size)), (0, 2, 1, 3))
+
+
+def _as_given(xp: Any, found: Any, like: Any) -> Any:
+    return found if like.ndim == 4 else xp.reshape(xp.permute_dims(found, (0, 2, 1, 3)), like.shape)
+
+
+@contributed("MRotaryEmbedding", _type)
+def multimodal_rotary_embedding(
+    xp: Any,
+    input: Any,
+    position_ids: Any,
+    cos_cache: Any,
+    sin_cache: Any,
+    *,
+    interleaved: int = 0,
+    is_packed_batching: int = 0,
+    mrope_layout: int = 0,
+    mrope_section: tuple[int, ...],
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+    scale: float = 1.0,
+) -> Any:
+    """`rotary_embedding` by three positions of each token, (3, batch, sequence): in time, in height, in width.
+
+    ``mrope_section`` is how many pairs each of them turns: side by side, or, with ``mrope_layout`` 1, every third.
+    """
+    del is_packed_batching, rotary_embedding_dim, scale
+    x = _by_head(xp, input, num_heads, cos_cache)
+    cosine, sine = (
+        mixed_positions(xp, table, position_ids, tuple(mrope_section), mrope_layout) for table in (cos_cache, sin_cache)
+    )
+    return _as_given(xp, turned(xp, x, cosine, sine, interleaved), input)

@@ -1,0 +1,249 @@
+"""Mixtures of experts: layers of which each token passes through a few, chosen by a router."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.dims import dims_equal
+from ....ir.op import Call, wrong_attribute, wrong_operand
+from ....ir.types import Type
+from ...declare import meaning_of
+from ...rules import require_float
+from ...semantics import cast, dtype_name, positions, widened
+from .declaring import contributed, sizes_of
+from .products import unpacked, widened_bytes
+
+
+def _type(call: Call) -> Type:
+    data = require_float(call, 0)
+    if data.ndim not in (-1, 2, 3):
+        raise wrong_operand(call, 0, "(tokens, hidden) or (batch, sequence, hidden)")
+    experts = sizes_of(call, 1, 2)[1]
+    stored = sizes_of(call, 2, 3)[0]
+    if experts is not None and stored is not None and dims_equal(experts, stored) is False:
+        raise wrong_operand(call, 2, f"weights of {experts} experts, as router_probs has")
+    if call.attrs.k < 1:
+        raise wrong_attribute(call, "k", "1 or more")
+    return data
+
+
+def _shares(xp: Any, router: Any, weights: Any, k: int, *, normalize: int) -> Any:
+    """The share of each expert in each token, (experts, tokens, 1): 0 for all but the ``k`` first by ``router``.
+
+    Of two experts that are equal the earlier one is chosen.
+    """
+    experts = router.shape[1]
+    own, other = xp.expand_dims(router, axis=2), xp.expand_dims(router, axis=1)
+    number = positions(xp, experts, router)
+    earlier = xp.expand_dims(number, axis=0) < xp.expand_dims(number, axis=1)
+    ahead = xp.logical_or(other > own, xp.logical_and(other == own, earlier))
+    chosen = xp.sum(cast(xp, ahead, "int32"), axis=2) < k
+    if weights is None:
+        exponentials = xp.exp(router - xp.max(router, axis=1, keepdims=True))
+        weights = exponentials / xp.sum(exponentials, axis=1, keepdims=True)
+    shares = xp.where(chosen, weights, xp.zeros_like(weights))
+    if normalize:
+        shares = shares / xp.sum(shares, axis=1, keepdims=True)
+    return xp.expand_dims(xp.permute_dims(shares, (1, 0)), axis=2)
+
+
+def _gated(xp: Any, gate: Any, linear: Any, alpha: float, beta: float, limit: float | None) -> Any:
+    if limit is not None:
+        gate, linear = xp.minimum(gate, xp.full_like(gate, limit)), xp.clip(linear, -limit, limit)
+    return gate * meaning_of("relax.sigmoid", xp, gate * alpha) * (linear + beta)
+
+
+def _hidden(xp: Any, first: Any, third: Any, attrs: dict[str, Any]) -> Any:
+    """What the experts compute of the products with their first weights, and their third if there are any."""
+    match attrs["activation_type"]:
+        case "relu":
+            found = xp.where(first < 0, xp.zeros_like(first), first)
+        case "gelu":
+            found = meaning_of("relax.nn.gelu_tanh", xp, first)
+        case "silu":
+            found = meaning_of("relax.nn.silu", xp, first)
+        case "identity":
+            found = first
+        case "swiglu":
+            half = first.shape[-1] // 2
+            gate, linear = first, third
+            if attrs["swiglu_fusion"] == 1:
+                gate, linear = first[..., 0::2], first[..., 1::2]
+            elif attrs["swiglu_fusion"] == 2:
+                gate, linear = first[..., :half], first[..., half:]
+            return _gated(
+                xp, gate, linear, attrs["activation_alpha"], attrs["activation_beta"], attrs.get("swiglu_limit")
+            )
+        case other:
+            raise ValueError(f"experts with the activation {other!r} have no reference semantics here")
+    return found if third is None else found * third
+
+
+def _mixed(xp: Any, x: Any, shares: Any, layers: list[tuple[Any, Any]], attrs: dict[str, Any]) -> Any:
+    """The sum over all experts of what they compute of ``x`` (tokens, hidden), times their shares."""
+
+    def product(rows: Any, layer: tuple[Any, Any]) -> Any:
+        weights, bias = layer
+        found = xp.matmul(rows, xp.matrix_transpose(widened(xp, weights)))
+        return found if bias is None else found + xp.expand_dims(widened(xp, bias), axis=1)
+
+    first, second, third = layers
+    rows = xp.expand_dims(x, axis=0)
+    hidden = _hidden(xp, product(rows, first), None if third[0] is None else product(rows, third), attrs)
+    return xp.sum(product(hidden, second) * shares, axis=0)
+
+
+@contributed(
+    "MoE",
+    _type,
+    operands=(
+        "input",
+        "router_probs",
+        "fc1_experts_weights",
+        "fc1_experts_bias?",
+        "fc2_experts_weights",
+        "fc2_experts_bias?",
+        "fc3_experts_weights?",
+        "fc3_experts_bias?",
+    ),
+)
+def moe(
+    xp: Any,
+    input: Any,
+    router_probs: Any,
+    fc1_experts_weights: Any,
+    fc1_experts_bias: Any,
+    fc2_experts_weights: Any,
+    fc2_experts_bias: Any = None,
+    fc3_experts_weights: Any = None,
+    fc3_experts_bias: Any = None,
+    *,
+    activation_alpha: float = 1.0,
+    activation_beta: float = 0.0,
+    activation_type: str = "relu",
+    k: int = 1,
+    normalize_routing_weights: int = 0,
+    swiglu_fusion: int = 0,
+    swiglu_limit: float | None = None,
+    use_sparse_mixer: int = 0,
+) -> Any:
+    """Each token through the ``k`` experts that the router gives most, summed by the router's shares.
+
+    ``input`` is (tokens, hidden) or (batch, sequence, hidden), ``router_probs`` (tokens, experts) before the softmax.
+    The weights are (experts, inner, hidden), (experts, hidden, inner) and again (experts, inner, hidden). The
+    reference computes all experts for all tokens: it costs ``experts / k`` times what a kernel needs.
+    """
+    if use_sparse_mixer:
+        raise ValueError("MoE with use_sparse_mixer has no reference semantics here")
+    attrs = {
+        "activation_alpha": activation_alpha,
+        "activation_beta": activation_beta,
+        "activation_type": activation_type,
+        "swiglu_fusion": swiglu_fusion,
+        "swiglu_limit": swiglu_limit,
+    }
+    rows = xp.reshape(widened(xp, input), (-1, input.shape[-1]))
+    shares = _shares(xp, widened(xp, router_probs), None, k, normalize=normalize_routing_weights)
+    layers = [
+        (fc1_experts_weights, fc1_experts_bias),
+        (fc2_experts_weights, fc2_experts_bias),
+        (fc3_experts_weights, fc3_experts_bias),
+    ]
+    return cast(xp, xp.reshape(_mixed(xp, rows, shares, layers, attrs), input.shape), dtype_name(input.dtype))
+
+
+def _weights(xp: Any, stored: Any, scales: Any, zeros: Any, bits: int) -> Any:
+    """Weights (experts, rows, columns) that are held in ``bits`` each, with a scale for each row or block of one."""
+    experts, rows, room = stored.shape
+    columns = room * (8 // bits)
+    blocks = scales.shape[2] if scales.ndim == 3 else 1
+    numbers = widened_bytes(xp, unpacked(xp, stored, bits, columns), scales)
+    numbers = xp.reshape(numbers, (experts, rows, blocks, columns // blocks))
+    factors = widened(xp, xp.reshape(scales, (experts, rows, blocks, 1)))
+    if zeros is None:
+        shifted = numbers - float(1 << (bits - 1))
+    else:
+        count = blocks if scales.ndim == 3 else rows
+        held = widened_bytes(xp, unpacked(xp, zeros, bits, count), scales)
+        shifted = numbers - xp.reshape(held, (experts, rows, blocks, 1))
+    return xp.reshape(shifted * factors, (experts, rows, columns))
+
+
+@contributed(
+    "QMoE",
+    _type,
+    operands=(
+        "input",
+        "router_probs",
+        "fc1_experts_weights",
+        "fc1_scales?",
+        "fc1_experts_bias?",
+        "fc2_experts_weights",
+        "fc2_scales?",
+        "fc2_experts_bias?",
+        "fc3_experts_weights?",
+        "fc3_scales?",
+        "fc3_experts_bias?",
+        "fc1_zero_points?",
+        "fc2_zero_points?",
+        "fc3_zero_points?",
+        "router_weights?",
+        "fc1_global_scale?",
+        "fc2_global_scale?",
+        "fc1_act_scale?",
+        "fc2_act_scale?",
+        "fc1_act_block_scale?",
+        "fc2_act_block_scale?",
+    ),
+)
+def qmoe(
+    xp: Any,
+    input: Any,
+    router_probs: Any,
+    *stored: Any,
+    accuracy_level: int = 0,
+    activation_alpha: float = 1.0,
+    activation_beta: float = 0.0,
+    activation_type: str = "relu",
+    block_size: int | None = None,
+    expert_weight_bits: int = 4,
+    fc1_expert_weight_bits: int | None = None,
+    fc2_expert_weight_bits: int | None = None,
+    fc3_expert_weight_bits: int | None = None,
+    k: int = 1,
+    normalize_routing_weights: int = 0,
+    quant_type: str = "int",
+    swiglu_fusion: int = 0,
+    swiglu_limit: float | None = None,
+    use_sparse_mixer: int = 0,
+    weights_prepacked: int = -1,
+) -> Any:
+    """`moe` with weights that are held in bytes: 2, 4 or 8 bits each, with a scale for each row, or block of one.
+
+    Without zero points these are ``2 ** (bits - 1)``. ``router_weights`` are the shares, where ``router_probs`` only
+    chooses; the shares that a kernel makes of ``router_probs`` have the sum 1. ``accuracy_level`` lets a runtime round
+    the tokens to int8, which the reference does not.
+    """
+    del accuracy_level, block_size
+    parts = [*stored, *[None] * (19 - len(stored))]
+    if quant_type != "int" or use_sparse_mixer or weights_prepacked == 1 or any(x is not None for x in parts[13:]):
+        raise ValueError("QMoE of floating weights, or of prepacked ones, has no reference semantics here")
+    attrs = {
+        "activation_alpha": activation_alpha,
+        "activation_beta": activation_beta,
+        "activation_type": activation_type,
+        "swiglu_fusion": swiglu_fusion,
+        "swiglu_limit": swiglu_limit,
+    }
+    bits = [b or expert_weight_bits for b in (fc1_expert_weight_bits, fc2_expert_weight_bits, fc3_expert_weight_bits)]
+    layers: list[tuple[Any, Any]] = []
+    for number in range(3):
+        weights, scales, bias = parts[3 * number : 3 * number + 3]
+        held = None if weights is None else _weights(xp, weights, scales, parts[9 + number], bits[number])
+        layers.append((held, bias))
+    router, given = widened(xp, router_probs), parts[12]
+    weights = None if given is None else widened(xp, given)
+    is_whole = weights is None or normalize_routing_weights
+    shares = _shares(xp, router, weights, k, normalize=int(is_whole))
+    rows = xp.reshape(widened(xp, input), (-1, input.shape[-1]))
+    return cast(xp, xp.reshape(_mixed(xp, rows, shares, layers, attrs), input.shape), dtype_name(input.dtype))
