@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from regraft.ir import OpTypeError, ShapeExpr, ShapeType, SymVar, TensorType, Var
+import regraft as rx
+from regraft.ir import BlockBuilder, OpTypeError, ShapeExpr, ShapeType, SymVar, TensorType, Var
 from regraft.op.primitive.broadcast import broadcast_to, collapse_sum_like, collapse_sum_to, repeat, tile
 from tests.kit import counting as numbers
 from tests.kit import tensor
@@ -117,3 +118,20 @@ def test_unknown_types():
 def test_wrong_calls_say_what_was_expected(build, message):
     with pytest.raises(OpTypeError, match=message):
         build()
+
+
+def test_tile_takes_sizes_that_other_inputs_tell() -> None:
+    n, k = SymVar("n"), SymVar("k")
+    x, z = Var("x", TensorType((n, 3), "float32")), Var("z", TensorType((k,), "float32"))
+    builder = BlockBuilder()
+    with builder.function("main", [x, z]):
+        with builder.dataflow():
+            tiled = builder.emit_output(tile(x, (k, 2)))
+        builder.emit_func_output(tiled)
+    module = builder.finalize()
+    assert module["main"].ret_ty == TensorType((n * k, 6), "float32")
+    assert rx.ir.structural_equal(rx.parse(module.script()), module)
+    given = numbers(2, 3)
+    for target in ("numpy", "onnxruntime", "torch"):
+        found = rx.build(module, target=target)["main"](given, np.zeros(4, "float32"))
+        np.testing.assert_array_equal(np.asarray(found), np.tile(given, (4, 2)))

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import cast
 
+from ..ir.binding_values import bind_sizes
+from ..ir.dims import Dim, SymVar
 from ..ir.dtypes import is_float
 from ..ir.expr import DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
@@ -13,8 +15,8 @@ from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op, Trait
 from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding, is_leaf
 from ..ir.steps import Steps
-from ..ir.types import TensorType, is_subtype
-from ..ir.visitor import iter_bindings
+from ..ir.types import ShapeType, TensorType, Type, is_subtype, type_symvars
+from ..ir.visitor import iter_bindings, walk
 from ..rewrite.session import Key, computation_key
 from .context import PassContext
 from .passes import FunctionPass, Pass
@@ -126,6 +128,36 @@ def _may_be_float(operand: Expr) -> bool:
     return dtype is None or is_float(dtype)
 
 
+def _sizes_of_one_shape(function: Function) -> dict[SymVar, Dim]:
+    """For each name that a match_cast gives to a size which has another name already, that one.
+
+    Two casts of the same value name its sizes twice; what depends on them could not be told to be the same.
+    """
+    mentioned = {size for param in function.params for size in type_symvars(param.ty)}
+    naming: dict[Var, set[SymVar]] = {}
+    for binding in iter_bindings(function):
+        new = set(type_symvars(binding.var.ty)) - mentioned
+        mentioned |= new
+        if new and isinstance(binding, MatchCast):
+            naming[binding.var] = new
+    found: dict[SymVar, Dim] = {}
+    for seq in walk(function) if len(naming) > 1 else ():
+        casts: dict[Expr, Type] = {}
+        for binding in (binding for block in seq.blocks for binding in block.bindings) if type(seq) is SeqExpr else ():
+            if binding.var in naming:
+                first = casts.setdefault(binding.value, binding.var.ty)
+                pairs = zip(_dims(first), _dims(binding.var.ty), strict=False)
+                new = naming[binding.var]
+                found.update(
+                    (size, known) for known, size in pairs if isinstance(size, SymVar) and size in new - {known}
+                )
+    return found
+
+
+def _dims(ty: Type) -> tuple[Dim, ...]:
+    return (ty.shape if isinstance(ty, TensorType) else ty.values if isinstance(ty, ShapeType) else None) or ()
+
+
 def share_projections(function: Function) -> Function:
     """``function`` with each field of a tuple taken once, so that one value has one name."""
     taken = Counter(
@@ -143,6 +175,7 @@ def EliminateCommonSubexpr(call_only: bool = False, *, leaves_aliases: bool = Tr
 
     A value that was computed before becomes another name of the first one, in the same block, a later one, or a branch;
     `CanonicalizeBindings` takes such names out, and so does ``leaves_aliases=False``, where nothing else needs them.
+    A size that a match_cast names has the name that an earlier one of the same value gave it.
     Aliases of operands are looked through, constants of few elements compared by content. The two operands of a
     commutative operator may stand either way round. ``call_only`` leaves tuples and their fields alone.
 
@@ -154,6 +187,10 @@ def EliminateCommonSubexpr(call_only: bool = False, *, leaves_aliases: bool = Tr
         return isinstance(value, Call) or not call_only
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return _Sharing(wanted, context, leaves_aliases=leaves_aliases).mutate(function)
+        function = _Sharing(wanted, context, leaves_aliases=leaves_aliases).mutate(function)
+        while again := _sizes_of_one_shape(function):
+            named_once = bind_sizes(function, again)
+            function = _Sharing(wanted, context, leaves_aliases=leaves_aliases).mutate(named_once)
+        return function
 
     return FunctionPass(transform, "EliminateCommonSubexpr")

@@ -2,25 +2,34 @@
 
 The bindings that a node was read as, its steps, carry the node as their origin. When the program is written as ONNX
 again, steps that are as they were, operands aside, are written as that node, with its attributes and name, and not as
-what the operators of this vocabulary are written as. Only the structure decides: a step that a rewrite changed, took
-away or uses elsewhere too is a step of the node no more, and the others are then written by themselves.
+what the operators of this vocabulary are written as. Only the structure decides: a step that a rewrite changed or took
+away is a step of the node no more, and the others are then written by themselves. A step that others use too is
+written besides, if it is arithmetic on a few integers, as that of bounds and sizes is; else the node stands no more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 from typing import Final, NamedTuple
 
 import onnx_ir as ir
 
 from ...analysis import free_vars
+from ...analysis.variables import own_symvars
+from ...ir.dims import SymVar
 from ...ir.dtypes import is_integer
 from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ...ir.op import Call
 from ...ir.origin import Origin
 from ...ir.program import Binding, MatchCast
-from ...ir.types import TensorType, Type
+from ...ir.types import PrimType, ShapeType, TensorType, Type, type_symvars
+from ...ir.visitor import walk
 
+_DEEPEST: Final = 4
+"""So many nodes in a row that computed an operand are written again."""
+_FEW: Final = 64
+"""Tensors of at most so many integers are arithmetic on sizes, bounds and places."""
 _MOST_COMPARED: Final = 4096
 """Constants of more elements are the same only if they are one and the same."""
 
@@ -49,12 +58,16 @@ class SourceOrigin(Origin):
 
 
 class Standing(NamedTuple):
-    """A node that still stands: its operands, outputs and steps in the program as it is."""
+    """A node that still stands: its operands, outputs and steps in the program as it is.
+
+    ``first`` are nodes to write before it: those of operands of few integers that a rewrite took out of the program.
+    """
 
     source: SourceNode
     operands: tuple[Expr | None, ...]
     outputs: tuple[Var | None, ...]
     steps: tuple[Binding, ...]
+    first: tuple[Standing, ...] = ()
 
 
 # --- reading
@@ -88,9 +101,6 @@ def source_of(
             return None
         binding = steps[var] = made[var]
         pending.extend(_variables(binding.value))
-    results_made = set(results)
-    if any(type(binding) is MatchCast and var not in results_made for var, binding in steps.items()):
-        return None  # the sizes that it defines could not be read off a value that is not written
     names = (
         tuple([value.name or "" if value else "" for value in node.inputs]),
         tuple([value.name or "" for value in node.outputs]),
@@ -130,11 +140,22 @@ def _variables(expr: Expr) -> Iterable[Var]:
 class StandingNodes:
     """The nodes that still stand in a row of bindings, each at the binding where it is to be written."""
 
-    __slots__ = ("_bindings", "_by_name", "_is_known", "_places", "_users", "at", "within")
+    __slots__ = (
+        "_bindings",
+        "_by_name",
+        "_is_known",
+        "_is_wanted",
+        "_operands",
+        "_places",
+        "_shown",
+        "_users",
+        "at",
+        "within",
+    )
     at: dict[Var, Standing]
     """By the first of its outputs."""
     within: set[Var]
-    """The variables of all bindings that are a step of one of them."""
+    """The variables of all bindings that are a step of one of them, and need not be written besides."""
 
     def __init__(
         self,
@@ -147,6 +168,7 @@ class StandingNodes:
         self._bindings = {binding.var: binding for binding in bindings}
         self._places = {binding.var: place for place, binding in enumerate(bindings)}
         self._is_known = is_known
+        self._is_wanted = is_wanted
         self._users: dict[Var, list[Var | None]] = {}
         self._by_name: dict[str, list[Var]] = {}
         for binding in bindings:
@@ -157,6 +179,8 @@ class StandingNodes:
             self._users.setdefault(var, []).append(None)
         self.at = {}
         self.within = set()
+        self._shown: set[Var] = set()
+        self._operands: set[Var] = set()
         groups: dict[int, tuple[SourceNode, dict[str, Var]]] = {}
         for binding in bindings:
             source = source_node_of(binding.var)
@@ -164,6 +188,7 @@ class StandingNodes:
                 groups.setdefault(id(source), (source, {}))[1][binding.var.name_hint] = binding.var
         for source, by_name in groups.values():
             self._place(source, by_name)
+        self.within -= self._needed_besides(result)
 
     def _place(self, source: SourceNode, by_name: Mapping[str, Var]) -> None:
         outputs = _outputs_now(source, by_name)
@@ -175,16 +200,49 @@ class StandingNodes:
         shown = {now for _, now in found}
         first = min(self._places[var] for var in shown)
         inner = [var for var in match.steps if var not in shown]
-        if any(user is None or user not in match.steps for var in inner for user in self._users.get(var, ())):
+        if any(not _is_cheap(var.ty) and not match.steps.issuperset(self._users.get(var, ())) for var in inner):
             return
         operands = tuple([self._now(operand) for operand in match.operands()])
-        needed = [var for operand in operands if operand is not None for var in _variables(operand)]
-        if not all(self._is_before(first, var) for var in needed):
+        again: dict[Var, Standing] = {}
+        if not self._are_before(first, operands, again):
             return
+        taken = [*operands, *[operand for one in again.values() for operand in one.operands]]
+        needed = [var for operand in taken if operand is not None for var in _variables(operand) if var not in again]
         self.within.update(match.steps)
+        self._shown.update(shown)
+        self._operands.update(needed)
         steps = sorted(match.steps, key=self._places.__getitem__)
-        standing = Standing(source, operands, outputs, tuple(self._bindings[var] for var in steps))
+        bindings = tuple(self._bindings[var] for var in steps)
+        standing = Standing(source, operands, outputs, bindings, tuple(again.values()))
         self.at[min(shown, key=self._places.__getitem__)] = standing
+
+    def _needed_besides(self, result: Expr) -> set[Var]:
+        """The steps of standing nodes that something else reads, for their values or for sizes that they define."""
+        outside = [binding for var, binding in self._bindings.items() if var not in self.within]
+        pending = [*self._operands, *_variables(result)]
+        sizes: set[SymVar] = set()
+        for binding in outside:
+            pending.extend(free_vars(binding.value))
+            sizes.update(_sizes_in(binding.value))
+        for standing in self.at.values():
+            sizes.update(size for operand in standing.operands if operand is not None for size in _sizes_in(operand))
+        defining = [self._bindings[var] for var in self.within if isinstance(self._bindings[var], MatchCast)]
+        shown = {size for var in self._shown for size in _plain_sizes(var.ty)}
+        found: set[Var] = set()
+        while pending:
+            while pending:
+                var = pending.pop()
+                if var in self.within and var not in self._shown and var not in found:
+                    found.add(var)
+                    value = self._bindings[var].value
+                    pending.extend(_variables(value))
+                    sizes.update(_sizes_in(value))
+            for binding in defining:
+                assert isinstance(binding, MatchCast)
+                if sizes.intersection(type_symvars(binding.ty)) - shown:
+                    pending.append(binding.var)
+            pending = [var for var in pending if var not in found and var not in self._shown]
+        return found
 
     def _now(self, operand: Expr | None) -> Expr | None:
         """An operand that no step reads, one that only sizes come from, under the variable that it is bound to now."""
@@ -194,9 +252,48 @@ class StandingNodes:
         same = [var for var in named if set(operand.origins) <= set(var.origins) and _fits(var.ty, operand.ty)]
         return same[0] if len(same) == len(named) == 1 else operand
 
+    def _are_before(
+        self, place: int, operands: Iterable[Expr | None], again: dict[Var, Standing], depth: int = _DEEPEST
+    ) -> bool:
+        """True if ``operands`` are there before ``place``; ``again`` takes the nodes to write for that."""
+        for operand in operands:
+            for var in _variables(operand) if operand is not None else ():
+                if self._is_before(place, var) or var in again:
+                    continue
+                source = source_node_of(var)
+                is_gone = var not in self._places and source is not None and self._is_wanted(source)
+                if not is_gone or not depth or source is None or not _is_cheap(var.ty) or source.outputs != (var,):
+                    return False
+                inputs = tuple([self._now(each) for each in source.inputs])
+                if not self._are_before(place, inputs, again, depth - 1):
+                    return False
+                again[var] = Standing(source, inputs, source.outputs, ())
+        return True
+
     def _is_before(self, place: int, var: Var) -> bool:
         own = self._places.get(var)
         return self._is_known(var) if own is None else own < place
+
+
+def _is_cheap(ty: Type) -> bool:
+    """True for a value that costs next to nothing to compute once more: a shape, a size, a few integers."""
+    if isinstance(ty, ShapeType | PrimType):
+        return True
+    if not isinstance(ty, TensorType) or ty.shape is None or not (ty.dtype == "bool" or is_integer(ty.dtype or "")):
+        return False
+    sizes = [size for size in ty.shape if isinstance(size, int)]
+    return len(sizes) == len(ty.shape) and prod(sizes) <= _FEW
+
+
+def _sizes_in(expr: Expr) -> Iterable[SymVar]:
+    """The size variables that an expression computes with, bodies included."""
+    return (size for part in walk(expr) for size in own_symvars(part))
+
+
+def _plain_sizes(ty: Type) -> Iterable[SymVar]:
+    """The size variables that a value of type ``ty`` shows as they are."""
+    dims = ty.shape if isinstance(ty, TensorType) else ty.values if isinstance(ty, ShapeType) else None
+    return (dim for dim in dims or () if isinstance(dim, SymVar))
 
 
 def _outputs_now(source: SourceNode, by_name: Mapping[str, Var]) -> tuple[Var | None, ...]:
@@ -259,7 +356,7 @@ class _Match:
     def _same_step(self, step: Binding, now: Expr) -> tuple[Expr, Expr] | None:
         """The values of a step and of what is bound to ``now``, if that is a step of this node."""
         binding = self._bindings.get(now) if isinstance(now, Var) else None
-        if binding is None or type(binding) is not type(step) or source_node_of(binding.var) is not self._source:
+        if binding is None or type(binding) is not type(step):
             return None
         if isinstance(step, MatchCast) and (not isinstance(binding, MatchCast) or step.ty != binding.ty):
             return None

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from ...ir.dims import Dim, dim_product, dims_equal
+from ...ir.dims import Dim, SymExpr, dim_product, dims_equal
 from ...ir.dtypes import is_bool
-from ...ir.expr import Expr, ShapeExpr
+from ...ir.expr import Expr, PrimValue, ShapeExpr
 from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, ShapeType, TensorType, Type
 from .. import adjoints
@@ -205,8 +205,8 @@ def repeat(data: Expr, repeats: int, axis: int | None = None) -> Call:
 
 def _tile_type(call: Call) -> Type:
     ty = tensor_operand(call, 0)
-    times: tuple[int, ...] = call.attrs.repeats
-    if any(count < 0 for count in times):
+    times: tuple[Dim, ...] = call.attrs.repeats
+    if any(isinstance(count, int) and count < 0 for count in times):
         raise wrong_attribute(call, "repeats", "counts of 0 or more")
     if ty.ndim == UNKNOWN_NDIM:
         return ty
@@ -227,14 +227,18 @@ TILE = primitive(
 )
 
 
-def tile(data: Expr, repeats: int | Sequence[int]) -> Call:
+def tile(data: Expr, repeats: int | Sequence[Dim | Expr]) -> Call:
     """The whole of ``data`` laid side by side; follows ``numpy.tile``.
 
     Operands: ``data``, any tensor. Attributes: ``repeats``, for each axis, counted from the last, how many
-    times; the shorter of it and the shape is filled up with ones in front. Result: ``data``'s dtype, sizes
-    multiplied. Raises `OpTypeError` for a negative count.
+    times (a symbolic size is such a count, too); the shorter of it and the shape is filled up with ones in
+    front. Result: ``data``'s dtype, sizes multiplied. Raises `OpTypeError` for a negative count.
     """
-    return TILE(data, repeats=as_int_tuple(repeats, TILE.name, "repeats"))
+    counts = [repeats] if isinstance(repeats, int) else repeats
+    sizes = [one.value if isinstance(one, PrimValue) else one for one in counts]
+    if any(isinstance(size, SymExpr) for size in sizes):
+        return TILE(data, repeats=tuple(sizes))
+    return TILE(data, repeats=as_int_tuple(sizes, TILE.name, "repeats"))
 
 
 # --- gradients

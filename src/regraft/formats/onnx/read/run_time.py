@@ -32,6 +32,12 @@ def row(node: NodeImporter, tensor: Expr) -> Expr:
     return node.emit(in_dtype(flat, "int64"))
 
 
+def _scalar(node: NodeImporter, index: int) -> Expr:
+    """Operand ``index``, of one element, as a scalar."""
+    found = node.operand(index)
+    return found if node.ty(index).ndim == 0 else node.emit(ops.reshape(found, ShapeExpr(())))
+
+
 def shape_row(node: NodeImporter, index: int = 0) -> Expr:
     """The shape of operand ``index`` as a tensor of rank 1."""
     return node.emit(Sizes.row(node.shape(index)).expression())
@@ -66,19 +72,25 @@ def _front(node: NodeImporter, axes: Expr, rank: int) -> Expr:
 
 def arange(node: NodeImporter) -> Expr:
     """``Range`` between bounds that are tensors."""
-    start, limit, step = (node.emit(ops.reshape(node.operand(index), ShapeExpr(()))) for index in range(3))
+    start, limit, step = (_scalar(node, index) for index in range(3))
     dtype = node.dtype()
+    first, _, stride = (node.array(index) for index in range(3))
+    by_one = stride is not None and stride.reshape(()) == 1
     if is_integer(dtype):
         wide = [node.emit(in_dtype(bound, "int64")) for bound in (start, limit, step)]
         # Rounded up, which is down on the other side of 0.
-        count = ops.negative(ops.floor_divide(ops.subtract(wide[0], wide[1]), wide[2]))
+        if by_one:
+            count = ops.subtract(wide[1], wide[0])
+        else:
+            count = ops.negative(ops.floor_divide(ops.subtract(wide[0], wide[1]), wide[2]))
     else:
         work = "float64" if dtype == "float64" else "float32"
         distance = in_dtype(ops.subtract(limit, start), work)
         count = in_dtype(ops.ceil(ops.divide(distance, in_dtype(step, work))), "int64")
     [length] = node.named_sizes(row(node, ops.maximum(count, integers(0))), 1)
     places = in_dtype(ops.arange(length, dtype="int64"), dtype)
-    return ops.add(start, ops.multiply(places, step))
+    strides = places if by_one else ops.multiply(places, step)
+    return strides if first is not None and first.reshape(()) == 0 else ops.add(start, strides)
 
 
 def triangle(node: NodeImporter, *, upper: bool) -> Expr:
@@ -119,12 +131,9 @@ def top(node: NodeImporter) -> tuple[Expr, Expr]:
 
 def tile(node: NodeImporter) -> Expr:
     """``Tile`` whose repeats are a tensor."""
-    shape = node.shape()
-    repeats = node.named_sizes(row(node, node.operand(1)), len(shape))
-    apart = [size for pair in zip([1] * len(shape), shape, strict=True) for size in pair]
-    repeated = [size for pair in zip(repeats, shape, strict=True) for size in pair]
-    x = node.emit(ops.broadcast_to(ops.reshape(node.operand(0), ShapeExpr(apart)), ShapeExpr(repeated)))
-    return ops.reshape(x, ShapeExpr([many * size for many, size in zip(repeats, shape, strict=True)]))
+    known = node.sizes(1)
+    repeats = node.named_sizes(row(node, node.operand(1)), node.rank()) if known is None else known.values
+    return ops.tile(node.operand(0), repeats)
 
 
 # --- slices and padding
@@ -144,7 +153,7 @@ def _spread(node: NodeImporter, numbers: Expr, axes: Sequence[int] | Expr, defau
     places = [axis % rank for axis in axes]
     if places == list(range(rank)):
         return numbers
-    padded = ops.concat([numbers, integers([default])], axis=0)
+    padded = node.emit(ops.concat([numbers, integers([default])], axis=0))
     return node.emit(ops.take(padded, integers([places.index(a) if a in places else -1 for a in range(rank)]), axis=0))
 
 

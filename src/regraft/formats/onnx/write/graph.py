@@ -38,6 +38,18 @@ _MOST_SHARED: Final = 4096
 """Constants of at most so many elements are written once, however many nodes read them."""
 
 
+_CANNOT: Final = 1_000_000
+"""The cost of what cannot be done."""
+
+
+class _Row(NamedTuple):
+    """Sizes that are a part of the shape of a value, from one axis up to another."""
+
+    value: ir.Value
+    first: int
+    last: int | None
+
+
 class NoSuchOperatorError(ConvertError):
     """An operator that the opset which is written does not have."""
 
@@ -142,6 +154,8 @@ class GraphWriter:
         self._data: dict[ir.Value, TensorData] = {}
         self._sizes: dict[SymExpr, ir.Value] = {}
         self._readers: dict[SymVar, Callable[[], ir.Value]] = {}
+        self._rows: dict[tuple[Dim, ...], _Row] = {}
+        self._read_rows: dict[tuple[Dim, ...], ir.Value] = {}
 
     # --- nodes
 
@@ -281,11 +295,13 @@ class GraphWriter:
     def block(self) -> Generator[list[ir.Node], None, None]:
         """Nodes that are added inside go to a list of their own: the body of a branch."""
         outer_nodes, outer_sizes, outer_readers = self.nodes, dict(self._sizes), dict(self._readers)
+        outer_rows, outer_read_rows = dict(self._rows), dict(self._read_rows)
         self.nodes = []
         try:
             yield self.nodes
         finally:
             self.nodes, self._sizes, self._readers = outer_nodes, outer_sizes, outer_readers
+            self._rows, self._read_rows = outer_rows, outer_read_rows
 
     def branch(
         self, condition: ir.Value, then: Callable[[], Sequence[ir.Value]], otherwise: Callable[[], Sequence[ir.Value]]
@@ -369,6 +385,14 @@ class GraphWriter:
         """Let ``read()``, of shape (1,) and int64, be what ``variable`` stands for; called when it is first needed."""
         self._readers[variable] = read
 
+    def define_shape(self, dims: Sequence[Dim], value: ir.Value) -> None:
+        """Let sizes that follow each other in a shape be read off ``value``, whose shape is ``dims``, all at once."""
+        for first in range(len(dims)):
+            for last in range(first + 2, len(dims) + 1):
+                row = tuple(dims[first:last])
+                if any(isinstance(dim, SymExpr) for dim in row):
+                    self._rows.setdefault(row, _Row(value, first, None if last == len(dims) else last))
+
     def knows_size(self, variable: SymVar) -> bool:
         """True if a value for ``variable`` can be had."""
         return variable in self._readers
@@ -446,19 +470,38 @@ class GraphWriter:
 
     def shape(self, dims: Sequence[Dim]) -> ir.Value:
         """A shape as a tensor of rank 1 and int64; a constant where no size variable is in it."""
-        parts: list[ir.Value] = []
-        known: list[int] = []
-        for dim in dims:
-            if isinstance(dim, int):
-                known.append(dim)
-                continue
-            if known:
-                parts.append(self.integers(known))
-                known = []
-            parts.append(self.size(dim))
-        if known or not parts:
-            parts.append(self.integers(known))
+        parts = [self._part(row) for row in self._parts(tuple(dims))]
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=0)
+
+    def _part(self, row: tuple[Dim, ...]) -> ir.Value:
+        known = [dim for dim in row if isinstance(dim, int)]
+        if len(known) == len(row):
+            return self.integers(known)
+        if len(row) == 1:
+            return self.size(row[0])
+        if row not in self._read_rows:
+            value, first, last = self._rows[row]
+            self._read_rows[row] = self.op("Shape", value, start=first or None, end=last)
+        return self._read_rows[row]
+
+    def _parts(self, dims: tuple[Dim, ...]) -> list[tuple[Dim, ...]]:
+        """The rows that a shape is joined from, each of which can be had at once: so that the fewest nodes are made."""
+        best: list[tuple[int, list[tuple[Dim, ...]]]] = [(0, [])]
+        for end in range(1, len(dims) + 1):
+            ways = [
+                (cost + self._cost(dims[begin:end]), [*rows, dims[begin:end]])
+                for begin, (cost, rows) in enumerate(best)
+            ]
+            best.append(min(ways, key=lambda way: (way[0] + (len(way[1]) > 1), len(way[1]))))
+        return best[-1][1] or [()]
+
+    def _cost(self, row: tuple[Dim, ...]) -> int:
+        """How many nodes it takes to have ``row`` as one value; very many if it cannot be."""
+        if all(isinstance(dim, int) for dim in row) or row in self._read_rows:
+            return 0
+        if len(row) == 1:
+            return 0 if row[0] in self._sizes else 1 if isinstance(row[0], SymVar) else 2
+        return 1 if row in self._rows else _CANNOT
 
     def scalar(self, value: ir.Value) -> ir.Value:
         """A tensor of one element as one of rank 0."""

@@ -346,6 +346,8 @@ class Lowering:
         given = [operand for operand in standing.operands if operand is not None]
         if not all(graph.knows_size(size) for operand in given for size in _sizes_of(operand)):
             return False
+        if not all(self._keep(before) for before in standing.first):
+            return False
         shown = [var for var in standing.outputs if var is not None]
         graph.hint, graph.origins = shown[0].name_hint, shown[0].origins
         names_in, names_out = standing.source.names
@@ -370,6 +372,10 @@ class Lowering:
             self._show_sizes(var.ty, self.values[var])
             self.define_sizes(var.ty, self.values[var])
             self._describe(self.values[var], var.ty)
+        for before in standing.first:  # another body that needs these has its own
+            for var in before.outputs:
+                if var is not None:
+                    del self.values[var]
         return True
 
     def _follows_written_reshape(self, standing: Standing) -> bool:
@@ -413,6 +419,10 @@ class Lowering:
 
     def define_sizes(self, ty: Type, value: Lowered) -> None:
         """Let the size variables that ``ty`` is the first to mention be read off ``value``."""
+        if isinstance(ty, TensorType) and not isinstance(value, tuple):
+            new = [dim for dim in ty.shape or () if isinstance(dim, SymVar) and not self.graph.knows_size(dim)]
+            if new:
+                self.graph.define_shape(ty.shape or (), value)
         for dim, read in self._readings(ty, value):
             if isinstance(dim, SymVar):
                 if not self.graph.knows_size(dim):
@@ -454,6 +464,8 @@ class Lowering:
             case TensorType(shape=tuple() as dims):
                 for axis, dim in enumerate(dims):
                     yield dim, lambda axis=axis: graph.op("Shape", value, start=axis, end=axis + 1)
+            case ShapeType(values=(dim,)):
+                yield dim, lambda: value
             case ShapeType(values=tuple() as dims):
                 for axis, dim in enumerate(dims):
                     yield dim, lambda axis=axis: graph.op("Gather", value, graph.integers([axis]), axis=0)

@@ -108,7 +108,17 @@ def _concat(lowering: Lowering, call: Call) -> Lowered:
     graph = lowering.graph
     if axis is None:
         tensors, axis = tuple([graph.op("Reshape", x, graph.integers([-1])) for x in tensors]), 0
+    if isinstance(call.ty, TensorType) and call.ty.ndim == 1:
+        tensors = tuple([part for x in tensors for part in _joined_parts(lowering, x)])
     return graph.op("Concat", *tensors, axis=axis)
+
+
+def _joined_parts(lowering: Lowering, x: ir.Value) -> Sequence[ir.Value]:
+    """What a row was joined from as it was written, as a shape is; itself if it is not joined."""
+    producer = x.producer()
+    if producer is None or (producer.domain, producer.op_type) != ("", "Concat") or producer in lowering.graph.kept:
+        return [x]
+    return [part for part in producer.inputs if part is not None]
 
 
 @lowers("stack")
@@ -177,13 +187,14 @@ def _repeat(lowering: Lowering, call: Call) -> Lowered:
 
 @lowers("tile")
 def _tile(lowering: Lowering, call: Call) -> Lowered:
-    graph, counts = lowering.graph, list(call.attrs["repeats"])
+    graph = lowering.graph
+    counts: list[Dim] = list(call.attrs["repeats"])
     x = lowering.tensor(call.args[0])
     rank = known_rank(call.args[0])
     if rank < len(counts):
         x = graph.op("Unsqueeze", x, graph.integers(list(range(len(counts) - rank))))
     counts = [1] * (rank - len(counts)) + counts
-    return graph.op("Tile", x, graph.integers(counts)) if counts else x
+    return graph.op("Tile", x, graph.shape(counts)) if counts else x
 
 
 # --- picking

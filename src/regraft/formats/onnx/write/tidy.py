@@ -6,7 +6,7 @@ follows a product or a convolution becomes its bias, and nodes whose results nob
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Final
 
@@ -25,12 +25,11 @@ def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.V
     Nodes that do the same to the same operands are one. What only arranges a constant is done once, when the model is
     written, unless the constant is read as it is elsewhere. Axes that are added twice in a row are added once. What is
     added after a convolution or a product of two matrices, one number for each channel or column, becomes an operand
-    of it. A scan goes along other axes itself. Nodes whose results nobody reads are gone. Cost: linear in the nodes.
+    of it. A scan goes along other axes itself. Nodes whose results nobody reads are gone. The bodies of branches and
+    loops are tidied too, as far as what is computed twice and what nobody reads go. Cost: linear in the nodes.
     """
     tidying = _Tidying(graph, results)
-    for node in graph.nodes:
-        if node not in graph.effects:
-            tidying.compute_once(node)
+    tidying.compute_all_once(graph.nodes)
     standard = [node for node in graph.nodes if not node.domain]
     for node in standard:
         if node.op_type in ("Reshape", "Unsqueeze") and len(node.inputs) == 2:
@@ -63,16 +62,27 @@ class _Tidying:
         self._later: dict[ir.Node, ir.Node] = {}
         self.replaced = {}
 
-    def compute_once(self, node: ir.Node) -> None:
-        """Let an earlier node that does the same stand for this one."""
-        key = _what_it_does(node)
-        if key is None:
-            return
-        known = self._known.setdefault(key, node)
-        if known is not node:
-            for mine, theirs in zip(node.outputs, known.outputs, strict=True):
-                self._replace(node, mine, theirs)
-            _join_origins(known, node)
+    def compute_all_once(self, nodes: Iterable[ir.Node]) -> None:
+        """Let earlier nodes that do the same, here or around these, stand for some of ``nodes`` and of their bodies."""
+        added: list[tuple[object, ...]] = []
+        for node in nodes:
+            outer = self._known
+            if node.op_type == "Scan":  # not all runtimes let its body read what is around it
+                self._known = {}
+            for body in _bodies(node):
+                self.compute_all_once(body)
+            self._known = outer
+            key = None if node in self._graph.effects else _what_it_does(node)
+            if key is not None and key not in self._known:
+                self._known[key] = node
+                added.append(key)
+            elif key is not None and not any(output.is_graph_output() for output in node.outputs):
+                known = self._known[key]
+                for mine, theirs in zip(node.outputs, known.outputs, strict=True):
+                    self._replace(node, mine, theirs)
+                _join_origins(known, node)
+        for key in added:
+            del self._known[key]
 
     def arrange(self, node: ir.Node) -> None:
         """Put a constant in the place of a node that only arranges one, if nothing reads that as it is."""
@@ -194,18 +204,27 @@ class _Tidying:
         """Leave out nodes of whose results none is read."""
         live: list[ir.Node] = []
         for node in reversed(self._graph.nodes):
-            is_read = any(output.uses() or output in self._results for output in node.outputs)
+            for body in _bodies(node):
+                self._drop_unread_of(body)
             if node.domain and (node.domain, node.op_type, node.overload) not in self._graph.functions:
                 self._leave_out_unread(node)
-            if (
-                is_read
-                or node in self._graph.effects
-                or any(attr.type == ir.AttributeType.GRAPH for attr in node.attributes.values())
-            ):
+            if self._is_live(node):
                 live.append(node)
             else:
                 _detach(node)
         self._graph.nodes[:] = reversed(live)
+
+    def _drop_unread_of(self, body: ir.Graph) -> None:
+        for node in list(reversed(body)):
+            for inner in _bodies(node):
+                self._drop_unread_of(inner)
+            if not self._is_live(node):
+                _detach(node)
+                body.remove(node)
+
+    def _is_live(self, node: ir.Node) -> bool:
+        is_read = any(value.uses() or value in self._results or value.is_graph_output() for value in node.outputs)
+        return is_read or node in self._graph.effects or bool(_bodies(node))
 
     def _leave_out_unread(self, node: ir.Node) -> None:
         """Let a node of another domain not give what nobody reads: runtimes do not always compute all results."""
@@ -224,6 +243,11 @@ def _what_it_does(node: ir.Node) -> tuple[object, ...] | None:
         value = attribute.as_tensor() if is_tensor else attribute.value
         attributes.append((name, (value.dtype, tuple(value.shape), value.tobytes()) if is_tensor else value))
     return node.domain, node.op_type, len(node.outputs), *node.inputs, tuple(map(repr, attributes))
+
+
+def _bodies(node: ir.Node) -> list[ir.Graph]:
+    """The graphs of the branches of a node, or of what it repeats."""
+    return [attr.as_graph() for attr in node.attributes.values() if attr.type == ir.AttributeType.GRAPH]
 
 
 def _detach(node: ir.Node) -> None:
