@@ -57,7 +57,7 @@ def skip_layer_normalization(
     inverse = 1.0 / xp.sqrt(xp.mean(centred * centred, axis=-1, keepdims=True) + epsilon)
     normal = centred * inverse * widened(xp, gamma)
     normal = normal if beta is None else normal + widened(xp, beta)
-    return cast(xp, normal, dtype_name(input.dtype)), mean, inverse, total
+    return cast(xp, normal, dtype_name(input.dtype)), cast(xp, mean, "float32"), cast(xp, inverse, "float32"), total
 
 
 @contributed("SkipSimplifiedLayerNormalization", _skip_type)
@@ -69,6 +69,7 @@ def skip_simplified_layer_normalization(
     wide = widened(xp, total)
     inverse = 1.0 / xp.sqrt(xp.mean(wide * wide, axis=-1, keepdims=True) + epsilon)
     normal = cast(xp, wide * inverse * widened(xp, gamma), dtype_name(input.dtype))
+    inverse = cast(xp, inverse, "float32")
     return normal, xp.zeros_like(inverse), inverse, total
 
 

@@ -138,9 +138,9 @@ def engram_gate(
 def linear_attention_gate(xp: Any, a: Any, dt_bias: Any, decay_scale: Any, b: Any = None) -> Any:
     """``decay_scale * softplus(a + dt_bias)``, and ``sigmoid(b)``; without ``b`` the second is zeros."""
     name = dtype_name(a.dtype)
-    total = cast(xp, a, "float32") + dt_bias
+    total = widened(xp, a) + dt_bias
     decay = xp.logaddexp(total, xp.zeros_like(total)) * decay_scale
-    share = xp.zeros_like(a) if b is None else meaning_of("relax.sigmoid", xp, cast(xp, b, "float32"))
+    share = xp.zeros_like(a) if b is None else meaning_of("relax.sigmoid", xp, widened(xp, b))
     return cast(xp, decay, name), cast(xp, share, name)
 
 
