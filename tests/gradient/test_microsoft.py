@@ -49,6 +49,7 @@ def is_differentiable(case: tuple[str, list[Any], dict[str, Any], list[int]]) ->
     rounds = name.startswith(("QLinear", "QGemm", "QuantizeLinear", "DynamicQuantizeMatMul", "MatMulIntegerToFloat"))
     # A step of a decoder works on sizes that are known at run time only.
     is_step = name == "GroupQueryAttention" and len(inputs) > 3 and inputs[3] is not None
+    is_step = is_step or (name == "DecoderMaskedMultiHeadAttention" and len(inputs) > 7 and inputs[7] is not None)
     return not rounds and not is_step and any(x is not None and x.dtype == np.float32 for x in inputs)
 
 

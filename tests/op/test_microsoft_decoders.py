@@ -15,6 +15,7 @@ X, ROUTER = f(5, 16), f(5, 4)
 EXPERTS = [f(4, 24, 16), f(4, 24), f(4, 16, 24), f(4, 16)]
 GATED = [f(4, 48, 16), f(4, 48), *EXPERTS[2:]]
 STREAMS = f(2, 3, 4, 6)
+TOKEN = [f(2, 1, 24), f(2, 1, 24), f(2, 1, 24)]
 
 
 def packed(bits: int, *, block: int | None = None, zeros: bool = False, gated: int = 1) -> list[Any]:
@@ -67,6 +68,23 @@ CASES: list[tuple[str, list[Any], dict[str, Any], list[int]]] = [
             [0],
         )
         for layout, interleaved in ((0, 0), (1, 0), (1, 1))
+    ],
+    *[
+        (
+            "DecoderMaskedMultiHeadAttention",
+            [*TOKEN, *more, f(2, 3, 9, 8), f(2, 3, 9, 8), np.asarray([5], "int32"), *last],
+            {"num_heads": 3, "past_present_share_buffer": 1, **attributes},
+            [0, 1, 2],
+        )
+        for more, last, attributes in (
+            ([None, None], [], {}),
+            ([ints(0, 2, (2, 6), "int32"), f(1, 3, 1, 6)], [], {"scale": 0.3}),
+            ([None, None], [None, None, f(72)], {"mask_filter_value": -50.0}),
+        )
+    ],
+    *[
+        ("DecoderMaskedMultiHeadAttention", [TOKEN[0], f(2, 3, 5, 8), f(2, 3, 5, 8), *more], {"num_heads": 3}, [0])
+        for more in ([], [ints(0, 2, (2, 5), "int32"), *[None] * 6, f(72)])
     ],
     ("CDist", [f(3, 4), f(5, 4)], {"metric": "sqeuclidean"}, [0]),
     ("CDist", [f(3, 4), f(5, 4)], {"metric": "euclidean"}, [0]),

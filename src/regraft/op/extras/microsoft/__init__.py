@@ -8,6 +8,7 @@ from . import activation as activation
 from . import attention as attention
 from . import biases as biases
 from . import blocked as blocked
+from . import decoding as decoding
 from . import diffusion as diffusion
 from . import elementwise_quantized as elementwise_quantized
 from . import experts as experts
