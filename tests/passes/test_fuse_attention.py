@@ -554,6 +554,12 @@ def test_hidden_rows_that_are_made_zero_need_no_promise() -> None:
     _left(program(signature, _body(scores, weights=weights.format(number=1.0)), "o"), "something else than 0")
 
 
+def test_a_number_that_a_later_scale_makes_small_does_not_hide() -> None:
+    step = 't = R.where(m, p, R.const(-1e6, "float32"))\ns = R.multiply(t, R.const({0}, "float32"))'
+    _fused(_masked(np.tri(SQ, SK, 1) > 0, step.format(0.5)))
+    _left(_masked(np.tri(SQ, SK, 1) > 0, step.format(1e-6)), "does not hide them")
+
+
 def test_scores_turned_around_after_a_mask_are_left() -> None:
     step = 's = R.multiply(R.where(m, p, R.const(-1e999, "float32")), R.const(-1.0, "float32"))'
     _left(_masked(np.tri(SQ, SK, dtype=bool), step), "turned around")

@@ -255,6 +255,12 @@ def test_a_floor_that_scores_may_fall_below_is_left() -> None:
         _left(program(HEADS_FIRST, _body(f"t = R.matmul(q, kt)\ns = {floor}"), "o"), "neither a product")
 
 
+def test_a_floor_of_minus_infinity_lifts_nothing() -> None:
+    signature = f'{HEADS_FIRST}, m: R.Tensor(({B}, 1, {SQ}, {SK}), "float32")'
+    floor = 't = R.add(R.matmul(q, kt), m)\ns = R.maximum(t, R.const(-1e999, "float32"))'
+    _left(program(signature, _body(floor), "o"), "may be -inf")
+
+
 def test_two_masks_over_a_floor_need_a_promise() -> None:
     signature = f'{HEADS_FIRST}, m: R.Tensor(({B}, 1, 1, {SK}), "float32")'
     triangle = np.tri(SQ, SK, dtype=bool)

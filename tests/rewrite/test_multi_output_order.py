@@ -50,6 +50,39 @@ def test_values_that_only_each_other_use_are_replaced_in_any_order(order: tuple[
     assert rows == ["relax.subtract", "relax.nn.gelu", "relax.tanh"]
 
 
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_an_operand_that_only_a_replaced_value_used_stays_for_another_replacement(order: tuple[int, ...]) -> None:
+    @R.function
+    def before(x: R.Tensor((2, 3), "float32")) -> R.Tensor((6,), "float32"):
+        with R.dataflow():
+            s = R.negative(x)
+            a = R.exp(s)
+            t = R.permute_dims(a)
+            v = R.reshape(t, R.shape([6]))
+            y = R.abs(v)
+            R.output(y)
+        return y
+
+    with PatternContext() as context:
+        data = wildcard()
+        root = is_op("relax.exp")(data)
+
+    def rewriter(matchings: Mapping[Any, Any], bindings: Any) -> dict[Any, Any]:
+        [turned] = bindings.users_of(matchings[root])
+        [flat] = bindings.users_of(turned)
+        rows = [
+            (matchings[root], R.permute_dims(turned)),
+            (turned, R.tanh(R.permute_dims(matchings[data]))),
+            (flat, R.reshape(turned, [6])),
+        ]
+        return dict(rows[place] for place in order)
+
+    after = rewrite_bindings(context, rewriter, before)
+    well_formed(after)
+    rows = [binding.value.op.name for block in after.body.blocks for binding in block]
+    assert rows == ["relax.negative", "relax.permute_dims", "relax.tanh", "relax.reshape", "relax.abs"]
+
+
 @pytest.mark.parametrize("later_first", [False, True])
 def test_a_rewriter_class_may_return_the_later_value_first(later_first: bool) -> None:
     @R.rewriter

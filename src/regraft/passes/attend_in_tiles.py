@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from .. import op as ops
+from ..analysis.tensors import dtype_of, shape_of
 from ..ir.expr import Expr, TupleGetItem
 from ..ir.op import Call, Op
 from ..pattern import is_op, wildcard
 from ..rewrite import Decline, Rule, decline
 from .passes import Pass, RulePass
-from .read_values import dtype_of, shape_of
 
 LEAST_KEYS: Final = 1000
 """From how many keys on tiles are faster."""

@@ -201,7 +201,11 @@ class Gate:
         old = {var: session.definitions[var] for var in flat}
         if self.verify is not None:
             self.unverified = check_values(rule, old, flat, edits, session.definitions, computed)
-        session.replacing = edits  # none of them goes because another one was replaced first
+        # None of them, and nothing that they need, goes because another one was replaced first.
+        session.replacing = {
+            *flat,
+            *(leaf for value in flat.values() for leaf in leaves_of(value) if isinstance(leaf, Var)),
+        }
         for var, value in flat.items():
             session.merged_origins[var] = origins
             session.replace(var, value, settle=False)

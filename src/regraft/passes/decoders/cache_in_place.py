@@ -15,6 +15,8 @@ import numpy as np
 
 from ... import op as ops
 from ...analysis import free_symbolic_vars, get_var2val
+from ...analysis.axes import View, arrangement, axis_of, sources
+from ...analysis.tensors import shape_of
 from ...analysis.values import leaves_of, resolve
 from ...ir.binding_values import bind_sizes
 from ...ir.dims import Dim, SymVar, dims_equal, free_symvars
@@ -30,9 +32,7 @@ from ...pattern import PatternContext, is_op, is_tuple, wildcard
 from ...rewrite import Bindings, Decline, Rule, decline
 from ..context import PassContext, PassError
 from ..dead_code import DeadCodeElimination
-from ..fuse_attention_axes import Axes, Axis, Form
 from ..passes import FunctionPass, Pass, RulePass
-from ..read_values import matched, shape_of
 from .indices import Span, visible_keys
 from .rotary import part_of, rotation_of
 from .tables import Places
@@ -100,18 +100,15 @@ class _Decoder:
         return _Layer(var, call, query, caches[0], caches[1], self._window(var, call, caches[0]))
 
     def _heads_first(self, operand: Expr) -> Expr:
-        first, *rest = (Axis(size) for size in shape_of(operand))
-        batch, sequence, heads, size = ((axis,) for axis in (first, *rest))
-        axes = Axes([first])
-        form = Form(operand, (batch, sequence, heads, size))
-        for inner in axes.path(form, self._values):
-            form = inner if len(inner.groups) == 4 and all(len(group) == 1 for group in inner.groups) else form
-        placed = axes.arranged(form, (batch, heads, sequence, size))
-        assert placed is not None
-        return placed
+        batch, *others = shape_of(operand)
+        groups = [axis_of(batch, divisible=True), *map(axis_of, others)]
+        view = View(operand, groups)
+        for inner in sources(view, self._values):
+            view = inner if len(inner.groups) == 4 and all(len(group) <= 1 for group in inner.groups) else view
+        return arrangement(view, [groups[axis] for axis in _HEADS_FIRST]).written()
 
     def _cache(self, joined: Expr) -> _Cache | None:
-        found = matched(_joined, joined, self._values)
+        found = _joined.extract_matched_expr(joined, self._values)
         var = resolve(self._values, joined)
         if found is None or not isinstance(var, Var) or found[_joined].attrs.axis not in (2, -2):
             return None
@@ -341,7 +338,7 @@ def _with_one_length(function: Function) -> Function:
     values = get_var2val(function)
     lengths: dict[SymVar, None] = {}
     for value in values.values():
-        found = matched(_joined, value, values)
+        found = _joined.extract_matched_expr(value, values)
         if found is None or resolve(values, found[_past]) not in function.params:
             continue
         lengths.update((size, None) for size in shape_of(found[_past])[2:3] if isinstance(size, SymVar))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import op as ops
+from ...analysis.tensors import shape_of
 from ...ir.binding_values import bind_sizes
 from ...ir.dims import Dim, SymVar
 from ...ir.expr import Expr, PrimValue, ShapeExpr, Var
@@ -12,7 +13,6 @@ from ...ir.program import DataflowBlock, Function, SeqExpr, VarBinding
 from ...ir.types import TensorType
 from ..context import PassContext, PassError
 from ..passes import FunctionPass, Pass
-from ..read_values import shape_of
 
 
 def OneText(ids: str, past: str, mask: str | None = None, positions: str | None = None) -> Pass:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import NamedTuple
 
+from ...analysis.tensors import shape_of
 from ...analysis.values import resolve
 from ...ir.expr import Expr, PrimValue, Tuple, TupleGetItem, Var
 from ...ir.op import Call, is_call_of
 from ...pattern import is_op, is_tuple, wildcard
-from ..read_values import matched, shape_of
 
 
 class Rotation(NamedTuple):
@@ -45,7 +45,7 @@ def rotation_of(value: Expr, bindings: Mapping[Var, Expr]) -> Rotation | None:
     whole = _whole_rotation(value, bindings)
     if whole is not None:
         return whole
-    found = matched(_partial, value, bindings)
+    found = _partial.extract_matched_expr(value, bindings)
     if found is None or not _is_last(found[_partial].attrs.axis, value):
         return None
     head, rest = _whole_rotation(found[_head], bindings), part_of(found[_rest], bindings)
@@ -60,7 +60,7 @@ def rotation_of(value: Expr, bindings: Mapping[Var, Expr]) -> Rotation | None:
 
 
 def _whole_rotation(value: Expr, bindings: Mapping[Var, Expr]) -> Rotation | None:
-    found = matched(_rotated, value, bindings)
+    found = _rotated.extract_matched_expr(value, bindings)
     if found is None or not _is_last(found[_turned].attrs.axis, found[_turned]):
         return None
     width = _width(value)

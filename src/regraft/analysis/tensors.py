@@ -1,22 +1,16 @@
-"""Facts that recognizers read off a value: a match, its shape and dtype, one number, a factor."""
+"""Facts that are read off a tensor: its shape and dtype, the one number that it is, the number that it is times."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from ..ir.dims import Dim, dims_equal
 from ..ir.expr import Constant, Expr, Var
+from ..ir.op import Call, is_call_of
 from ..ir.types import TensorType
-from ..pattern import is_const, is_op, wildcard
-from ..pattern.pattern import DFPattern
-
-
-def matched(pattern: DFPattern, expr: Expr, bindings: Mapping[Var, Expr]) -> dict[DFPattern, Any] | None:
-    """The match of ``expr``; None if it is none."""
-    return pattern.extract_matched_expr(expr, bindings)
+from .values import definition, resolve
 
 
 def shape_of(expr: Expr) -> tuple[Dim, ...]:
@@ -34,12 +28,6 @@ def same_sizes(ours: Sequence[Dim], theirs: Sequence[Dim]) -> bool:
     return len(ours) == len(theirs) and all(dims_equal(a, b) is True for a, b in zip(ours, theirs, strict=True))
 
 
-_inner, _number = wildcard(), is_const()
-_times = is_op("relax.multiply")(_inner, _number)
-_over = is_op("relax.divide")(_inner, _number)
-_scaled = _times | _over
-
-
 def number_of(expr: Expr) -> float | None:
     """The value of a constant of one element; None for others."""
     if not isinstance(expr, Constant) or expr.data.size != 1:
@@ -49,10 +37,14 @@ def number_of(expr: Expr) -> float | None:
 
 def without_factor(expr: Expr, bindings: Mapping[Var, Expr]) -> tuple[Expr, float] | None:
     """``expr`` as a tensor of its own type times a number other than 0; None if it is not written so."""
-    found = matched(_scaled, expr, bindings)
-    if found is None or found[_inner].ty != expr.ty:
+    call = definition(bindings, resolve(bindings, expr))
+    if not isinstance(call, Call) or not (is_call_of(call, "relax.multiply") or is_call_of(call, "relax.divide")):
         return None
-    number = number_of(found[_number])
-    if number is None or number == 0.0 or not np.isfinite(number):
+    tensor, factor = call.args
+    number = number_of(resolve(bindings, factor))
+    is_product = is_call_of(call, "relax.multiply")
+    if number is None and is_product:
+        tensor, number = factor, number_of(resolve(bindings, tensor))
+    if number is None or number == 0.0 or not np.isfinite(number) or tensor.ty != call.ty:
         return None
-    return found[_inner], number if _times in found else 1.0 / number
+    return tensor, number if is_product else 1.0 / number

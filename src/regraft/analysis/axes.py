@@ -1,0 +1,266 @@
+"""The axes of a value by what they are made of, however many permutations, reshapes and broadcasts lie between.
+
+Each axis is a `Group`: the `Axis` objects that it is made of, major first; none for an axis of size 1. A permutation
+moves groups, a reshape joins or splits them, a broadcast has more than what is broadcast. `sources` reads inwards what
+a value is a view of, `onward` reads outwards what is a view of it, and `arrangement` says how to write a value with
+other axes: reshape, permute, reshape, without what changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from .. import op as ops
+from ..ir.dims import Dim, dim_product, dims_equal, exact_divide
+from ..ir.expr import Expr, Var
+from ..ir.op import Call, Op
+from ..op.primitive.manipulate import permutation
+from .tensors import shape_of, without_factor
+from .values import definition, resolve
+
+
+class Axis:
+    """One axis that means one thing, or a part of it.
+
+    A ``divisible`` one may turn out to be made of several: a reshape that splits it gives it ``parts``.
+    """
+
+    __slots__ = ("divisible", "parts", "size")
+
+    def __init__(self, size: Dim, *, divisible: bool = False) -> None:
+        self.size = size
+        self.divisible = divisible
+        self.parts: Group = ()
+
+
+Group: TypeAlias = tuple[Axis, ...]
+Groups: TypeAlias = Sequence[Group]
+
+
+class View(NamedTuple):
+    """A value, what its axes are made of, and the number that it is to be multiplied by."""
+
+    value: Expr
+    groups: Groups
+    factor: float = 1.0
+
+
+def _is_one(size: Dim) -> bool:
+    return dims_equal(size, 1) is True
+
+
+def axis_of(size: Dim, *, divisible: bool = False) -> Group:
+    """A new axis of that size."""
+    return () if _is_one(size) else (Axis(size, divisible=divisible),)
+
+
+def atoms(axes: Iterable[Axis]) -> Group:
+    """``axes`` in the smallest parts that are known."""
+    found: list[Axis] = []
+    for axis in axes:
+        found += atoms(axis.parts) if axis.parts else (axis,)
+    return tuple(found)
+
+
+def _together(groups: Iterable[Iterable[Axis]]) -> Group:
+    return atoms([axis for group in groups for axis in group])
+
+
+def size_of(group: Iterable[Axis]) -> Dim:
+    """The size of an axis that is made of ``group``."""
+    return dim_product([axis.size for axis in group])
+
+
+def aligned(shape: Sequence[Dim], groups: Groups) -> Groups:
+    """The axes of a value of that shape, which broadcasts to ``groups``; of their own where that is not certain."""
+    own = groups[len(groups) - len(shape) :]
+    return [
+        () if _is_one(size) else group if dims_equal(size, size_of(group)) is True else (Axis(size),)
+        for size, group in zip(shape, own, strict=True)
+    ]
+
+
+def regrouped(groups: Iterable[Group], shape: Sequence[Dim]) -> Groups | None:
+    """The groups of a reshape to ``shape``; None where it does more than to join axes and to split divisible ones."""
+    left = [*reversed(_together(groups))]
+    found: list[Group] = []
+    for size in shape:
+        taken: list[Axis] = []
+        while not _is_one(size):
+            if not left:
+                return None
+            axis = left.pop()
+            rest = exact_divide(size, axis.size)
+            if rest is None:
+                minor = exact_divide(axis.size, size)
+                if minor is None or not axis.divisible:
+                    return None
+                axis.parts = Axis(size, divisible=True), Axis(minor, divisible=True)
+                axis, behind = axis.parts
+                left.append(behind)
+                rest = 1
+            taken.append(axis)
+            size = rest
+        found.append(tuple(taken))
+    return None if left else found
+
+
+# --- reading: what a value is a view of, and what is a view of it
+
+
+def _before_permutation(call: Call, groups: Groups, _shape: Sequence[Dim]) -> Groups | None:
+    order = permutation(call)
+    return None if order is None else [groups[order.index(axis)] for axis in range(len(order))]
+
+
+def _before_reshape(_call: Call, groups: Groups, shape: Sequence[Dim]) -> Groups | None:
+    return regrouped(groups, shape) if shape else None
+
+
+def _before_repeat(call: Call, groups: Groups, shape: Sequence[Dim]) -> Groups | None:
+    if call.attrs.axis is None or not shape:
+        return None
+    place: int = call.attrs.axis % len(groups)
+    times: int = call.attrs.repeats
+    parts = regrouped([groups[place]], [shape[place], times])
+    return None if parts is None else [*groups[:place], parts[0], *groups[place + 1 :]]
+
+
+def _before_broadcast(_call: Call, groups: Groups, shape: Sequence[Dim]) -> Groups | None:
+    return aligned(shape, groups) if shape else None
+
+
+_BEFORE: Final[Mapping[str, Callable[[Call, Groups, Sequence[Dim]], Groups | None]]] = {
+    "relax.permute_dims": _before_permutation,
+    "relax.reshape": _before_reshape,
+    "relax.flatten": _before_reshape,
+    "relax.expand_dims": _before_reshape,
+    "relax.squeeze": _before_reshape,
+    "relax.repeat": _before_repeat,
+    "relax.broadcast_to": _before_broadcast,
+}
+"""The groups of the operand of a call, from those of the call."""
+
+
+def sources(view: View, definitions: Mapping[Var, Expr]) -> list[View]:
+    """``view``, and what it is a view or a multiple of, step by step inwards. Cost: the steps."""
+    found = [view]
+    while (inner := _source(found[-1], definitions)) is not None:
+        found.append(inner)
+    return found
+
+
+def _source(view: View, definitions: Mapping[Var, Expr]) -> View | None:
+    value, groups, factor = view
+    scaled = without_factor(value, definitions)
+    if scaled is not None:
+        return View(scaled[0], groups, factor * scaled[1])
+    call = definition(definitions, resolve(definitions, value))
+    if not isinstance(call, Call) or not isinstance(call.op, Op) or call.op.name not in _BEFORE:
+        return None
+    inner = _BEFORE[call.op.name](call, groups, shape_of(call.args[0]))
+    return None if inner is None else View(call.args[0], inner, factor)
+
+
+def onward(view: View, user: Var, definitions: Mapping[Var, Expr]) -> View | None:
+    """``user`` as a view of the same axes, if it is a permutation or a reshape of ``view``; else None."""
+    call = definitions[user]
+    if not isinstance(call, Call) or not isinstance(call.op, Op):
+        return None
+    reader = _BEFORE.get(call.op.name)
+    groups: Groups | None = None
+    if reader is _before_permutation:
+        order = permutation(call)
+        groups = None if order is None else [view.groups[axis] for axis in order]
+    elif reader is _before_reshape and shape_of(user):
+        groups = regrouped(view.groups, shape_of(user))
+    return None if groups is None else View(user, groups, view.factor)
+
+
+# --- writing: a view with other axes
+
+
+class Arrangement(NamedTuple):
+    """Calls that bring ``value`` to other axes: for each, the operator and what it takes besides a tensor."""
+
+    value: Expr
+    steps: Sequence[tuple[Callable[[Expr, Any], Expr], Sequence[Dim]]]
+
+    def written(self) -> Expr:
+        """The calls."""
+        made = self.value
+        for operator, operand in self.steps:
+            made = operator(made, operand)
+        return made
+
+
+def arrangement(view: View, wanted: Iterable[Iterable[Axis]]) -> Arrangement:
+    """``view`` with the axes ``wanted``, of size 1 where it lacks all of one.
+
+    Where it lacks a part of an axis, it is repeated along that. The factor stays with the view. Raises `ValueError` if
+    it has others than these.
+    """
+    have, full = [atoms(group) for group in view.groups], [atoms(group) for group in wanted]
+    present = {axis for group in have for axis in group}
+    want = [() if present.isdisjoint(group) else group for group in full]
+    whole = {axis for group in want for axis in group}
+    if not present <= whole:
+        raise ValueError(f"{view.value!r} has axes that are not wanted")
+    if present < whole:
+        each = [axis for group in full for axis in group]
+        alone = arrangement(view, [[axis] for axis in each]).steps
+        repeat = (ops.broadcast_to, [axis.size if axis in whole else 1 for axis in each])
+        return Arrangement(view.value, [*alone, repeat, (ops.reshape, _sizes(want))])
+    if _together(have) == _together(want):
+        return Arrangement(view.value, [] if have == want else [(ops.reshape, _sizes(want))])
+    # An axis of size 1 serves as any other.
+    units = [(Axis(1),) for _ in range(min(have.count(()), want.count(())))]
+    have, want = _filled(have, units), _filled(want, units)
+    joined = {pair for group in have for pair in pairwise(group)} & {pair for group in want for pair in pairwise(group)}
+    before, after = ([run for group in groups for run in _runs(group, joined)] for groups in (have, want))
+    steps: list[tuple[Callable[[Expr, Any], Expr], Sequence[Dim]]] = []
+    if before != have:
+        steps.append((ops.reshape, _sizes(before)))
+    steps.append((ops.permute_dims, [before.index(run) for run in after]))
+    if after != want:
+        steps.append((ops.reshape, _sizes(want)))
+    return Arrangement(view.value, steps)
+
+
+def _sizes(groups: Groups) -> list[Dim]:
+    return [size_of(group) for group in groups]
+
+
+def _filled(groups: Groups, units: Iterable[Group]) -> list[Group]:
+    rest = iter(units)
+    return [group or next(rest, ()) for group in groups]
+
+
+def _runs(group: Group, joined: set[tuple[Axis, Axis]]) -> list[Group]:
+    """``group`` cut wherever two neighbours are not ``joined``."""
+    runs: list[Group] = []
+    for axis in group:
+        if runs and (runs[-1][-1], axis) in joined:
+            runs[-1] = (*runs[-1], axis)
+        else:
+            runs.append((axis,))
+    return runs
+
+
+def nearest(views: Sequence[View | None], wanted: Groups) -> tuple[Arrangement, float] | None:
+    """One of ``views``, the `sources` of a value without those left out, with the axes ``wanted``; and its factor.
+
+    It is the one that takes the fewest calls, those that it is made by counted in; None if none has these axes.
+    """
+    axes = set(_together(wanted))
+    found: list[tuple[int, Arrangement, float]] = []
+    for made_by, view in enumerate(reversed(views)):
+        if view is not None and axes.issuperset(_together(view.groups)):
+            way = arrangement(view, wanted)
+            found.append((made_by + len(way.steps), way, view.factor))
+    # Of several, the outermost: it is there already.
+    best = min(reversed(found), key=itemgetter(0), default=None)
+    return None if best is None else best[1:]

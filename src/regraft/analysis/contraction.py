@@ -1,0 +1,64 @@
+"""Products of two tensors, summed along common axes, by labels of these: ``matmul`` and ``einsum`` alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ..ir.dims import Dim
+from ..ir.expr import Expr, Tuple, Var
+from ..ir.op import Call, is_call_of
+from ..op.primitive.einsum import spelled_out
+from .axes import Group, View, aligned
+from .tensors import shape_of
+from .values import definition, resolve
+
+
+class Contraction(NamedTuple):
+    """A product of two ``operands``: the labels of the axes of each, and those of the result.
+
+    What the result lacks is summed. As in ``einsum``, an axis of a label may have size 1 in one operand.
+    """
+
+    operands: Sequence[Expr]
+    terms: Sequence[Sequence[str]]
+    result: Sequence[str]
+
+    def rest(self, known: Iterable[str]) -> str | None:
+        """The one label that is not ``known``; None if there are none or several, or a label is twice in a term."""
+        labels = {label for term in self.terms for label in term}.difference(known)
+        is_once = all(len({*term}) == len(term) for term in self.terms)
+        return labels.pop() if len(labels) == 1 and is_once else None
+
+    def view(self, place: int, axes: Mapping[str, Group]) -> View:
+        """The operand at ``place`` as a view of the axes of its labels."""
+        operand, term = self.operands[place], self.terms[place]
+        return View(operand, aligned(shape_of(operand), [axes[label] for label in term]))
+
+    def size_of(self, label: str) -> Dim:
+        """The size of an axis of the operands; of the first that has it."""
+        operand, term = next(pair for pair in zip(self.operands, self.terms, strict=True) if label in pair[1])
+        return shape_of(operand)[term.index(label)]
+
+
+def contraction_of(value: Expr, definitions: Mapping[Var, Expr]) -> Contraction | None:
+    """``value`` as a product of two tensors; None if it is none, or of numbers or unknown shapes."""
+    call = definition(definitions, resolve(definitions, value))
+    if not isinstance(call, Call):
+        return None
+    if is_call_of(call, "relax.matmul"):
+        operands: Sequence[Expr] = call.args
+    elif is_call_of(call, "relax.einsum"):
+        fields = definition(definitions, resolve(definitions, call.args[0]))
+        operands = fields.fields if isinstance(fields, Tuple) else ()
+    else:
+        return None
+    ranks = [len(shape_of(operand)) for operand in operands]
+    if len(ranks) != 2 or not all(ranks):
+        return None
+    if len(call.args) == 1:
+        return Contraction(operands, *spelled_out(call, ranks))
+    lead = [f"lead {axis}" for axis in range(max(ranks) - 2)]
+    leads = [lead[len(lead) - rank + 2 :] if rank > 2 else [] for rank in ranks]
+    row, column = (["row"] if ranks[0] > 1 else []), (["column"] if ranks[1] > 1 else [])
+    return Contraction(operands, ([*leads[0], *row, "summed"], [*leads[1], "summed", *column]), [*lead, *row, *column])

@@ -1,0 +1,238 @@
+"""FuseAttention: attention that is written out becomes one ``nn.attention``.
+
+The pattern is the core of all forms, ``softmax(scores) @ values``, with what may stand between the two. `scores` reads
+what the scores are, `masks` adds up what is done to them, and `analysis.axes` composes what operands are views of;
+this module decides, and writes the layout that `heads` knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ... import op as ops
+from ...analysis.axes import Group, Groups, View, arrangement, atoms, axis_of, onward, regrouped, sources
+from ...analysis.contraction import contraction_of
+from ...analysis.finite_values import FiniteValues
+from ...analysis.tensors import dtype_of, number_of, shape_of
+from ...analysis.values import definition, resolve
+from ...ir.dims import dims_equal
+from ...ir.expr import Expr, Var
+from ...ir.module import IRModule
+from ...ir.op import Call, is_call_of
+from ...ir.program import Function
+from ...ir.types import is_subtype
+from ...op.primitive.manipulate import permutation
+from ...pattern import DFPattern, PatternContext, chain, is_const, is_op, is_tuple, is_tuple_get_item, wildcard
+from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
+from ..compile_time import weights_of
+from ..context import PassContext
+from ..passes import FunctionPass, Pass
+from .heads import SHARE_HEADS, Layout
+from .masks import bias_of
+from .scores import NoAttention, Scores, read_scores
+
+
+def _as_good_as(weights: DFPattern) -> DFPattern:
+    """Weights that only look different: cast, reshaped, through no-op dropout, or 0 where they are NaN."""
+    return (
+        is_op("relax.where")(is_op("relax.isnan")(weights), _zero, weights)
+        | is_tuple_get_item(is_op("relax.nn.dropout")(weights), 0)
+        | is_op("relax.astype")(weights)
+        | is_op("relax.reshape")(weights, wildcard())
+    )
+
+
+with PatternContext() as _ATTENTION:
+    _scores, _values, _zero = wildcard(), wildcard(), is_const()
+    _softmax = is_op("relax.nn.softmax")(_scores)
+    _weights = chain(_as_good_as, until=_softmax, max=4)
+    _matmul = is_op("relax.matmul")(_weights, _values)
+    _einsum = is_op("relax.einsum")(is_tuple([_weights, _values]))
+    _einsum_turned = is_op("relax.einsum")(is_tuple([_values, _weights]))
+    _product = _matmul | _einsum | _einsum_turned
+
+
+def _score_axes(matchings: Mapping[Any, Any], bindings: Bindings) -> list[Group]:
+    """The axes of the softmax; raises `NoAttention` if it, or what follows it, is not that of attention."""
+    softmax, values = bindings[matchings[_softmax]], matchings[_values]
+    assert isinstance(softmax, Call)
+    shape = shape_of(softmax)
+    rank = len(shape)
+    if rank not in (3, 4, 5):
+        raise NoAttention("attention has scores of three to five axes, whose sizes are known")
+    if softmax.attrs.axis % rank != rank - 1:
+        raise NoAttention(f"the softmax is along axis {softmax.attrs.axis}, not along the keys")
+    known = {var for var in matchings.values() if isinstance(var, Var)} - {matchings[_scores], values}
+    between = known - {matchings[_product]}
+    for var in between:
+        if bindings.is_output(var) or not known.issuperset(bindings.users_of(var)):
+            raise NoAttention(f"{var.name_hint} is needed elsewhere, too")
+    if _zero in matchings and number_of(matchings[_zero]) != 0.0:
+        raise NoAttention("queries that see no key give something else than 0")
+    if not {dtype_of(var) for var in between} <= {dtype_of(softmax), dtype_of(values), "bool", None}:
+        raise NoAttention("the weights are rounded to another dtype than that of the values")
+    return [axis_of(size, divisible=axis < rank - 2) for axis, size in enumerate(shape)]
+
+
+class _WeightedSum(NamedTuple):
+    """The values, the axes of the result, and the one of both, ``size``, that weights lack."""
+
+    values: View
+    groups: Groups
+    size: Group
+
+
+def _weighted_sum(matchings: Mapping[Any, Any], scores: Groups, bindings: Bindings) -> _WeightedSum:
+    """The product of weights and values, of which the softmax has the axes ``scores``."""
+    groups = regrouped(scores, shape_of(matchings[_weights]))
+    if groups is None or groups[-2:] != scores[-2:]:
+        raise NoAttention("the weights are reshaped to other queries and keys")
+    product = contraction_of(matchings[_product], bindings)
+    if product is None:
+        raise NoAttention("the shape of the values is not known")
+    ours, theirs = (1, 0) if _einsum_turned in matchings else (0, 1)
+    weights, values = product.terms[ours], product.terms[theirs]
+    last = product.rest(weights)
+    is_sum = weights[-1] in values and weights[-2] not in values
+    if last is None or not is_sum or sorted(product.result) != sorted([*weights[:-1], last]):
+        raise NoAttention("the weights are not summed along the keys, each with its value")
+    size = axis_of(product.size_of(last))
+    axes = {**dict(zip(weights, groups, strict=True)), last: size}
+    return _WeightedSum(product.view(theirs, axes), [axes[label] for label in product.result], size)
+
+
+def _layout(lead: Groups, keys: View) -> Layout:
+    """Which of the leading axes of scores are the batch, and which heads, by what the ``keys`` have."""
+    if len(lead) == 1:
+        parts = atoms(lead[0])
+        return Layout(parts[:1], parts[1:])
+    own = {axis for group in keys.groups for axis in atoms(group)}
+    count = 2 if len(lead) == 3 and own.issuperset(atoms(lead[2])) else 1
+    batch, heads = (tuple([axis for group in part for axis in group]) for part in (lead[:count], lead[count:]))
+    return Layout(batch, heads)
+
+
+def _operands(
+    layout: Layout, scores: Scores, summed: _WeightedSum, views: Sequence[Sequence[View]], groups: Groups
+) -> tuple[list[Expr], float] | None:
+    """Queries, keys and values, of which ``views`` are the sources, in the layout of ``nn.attention``; and a factor.
+
+    None if their batch and heads are not known to be the same.
+    """
+    rows, columns = groups[-2:]
+    keys = [view if _has_rows(view, scores.size) else None for view in views[1]]
+    values = [view if view.factor == 1.0 else None for view in views[2]]
+    query = layout.queries(views[0], rows, scores.size)
+    both = layout.keys_and_values(keys, values, columns, (scores.size, summed.size))
+    if query is None or both is None:
+        return None
+    return [one.written() for one, _ in (query, *both)], query[1] * both[0][1]
+
+
+def _has_rows(keys: View, size: Group) -> bool:
+    return keys.groups[-1][-1:] == size
+
+
+def _not_rows(keys: Sequence[View], bindings: Bindings) -> NoAttention:
+    """Why the keys, of which ``keys`` are the sources, are no rows."""
+    first, last = (definition(bindings, resolve(bindings, view.value)) for view in (keys[0], keys[-1]))
+    if is_call_of(last, "relax.reshape"):
+        return NoAttention("queries and keys are split into batch and heads differently")
+    order = permutation(first) if isinstance(first, Call) and is_call_of(first, "relax.permute_dims") else None
+    how = "not transposed by permute_dims" if order is None else f"permuted by {list(order)}"
+    return NoAttention(f"the keys are {how}; expected their last two axes exchanged, so that each key is a row")
+
+
+def _fused(
+    matchings: Mapping[Any, Any], bindings: Bindings, finite: FiniteValues, every_query_sees_a_key: bool
+) -> dict[Var, Expr]:
+    """The replacements; raises `NoAttention` where there are none."""
+    groups = _score_axes(matchings, bindings)
+    scores = read_scores(matchings[_scores], groups, bindings)
+    summed = _weighted_sum(matchings, groups, bindings)
+    views = [sources(view, bindings) for view in (scores.query, scores.keys, summed.values)]
+    for view in (*views[0], *views[1]):
+        finite.assume(view.value, bindings)
+    # To transpose keys that are rows nowhere would cost more than is gained.
+    if not any(_has_rows(view, scores.size) for view in views[1]):
+        raise _not_rows(views[1], bindings)
+    layout = _layout(groups[:-2], scores.keys)
+    operands = _operands(layout, scores, summed, views, groups)
+    if operands is None:
+        raise NoAttention("batch or heads of queries, keys and values are not known to be the same")
+    (query, key, value), factor = operands
+    if not dtype_of(query) == dtype_of(key) == dtype_of(value):
+        raise NoAttention("queries, keys and values have different dtypes")
+    scale, bias, causal, doubt = bias_of(scores, layout.mask, bindings, finite)
+    if doubt is not None and not every_query_sees_a_key and _zero not in matchings:
+        raise NoAttention(
+            f"{doubt}; a query that sees no key gives NaN here and 0 by nn.attention, so say "
+            "every_query_sees_a_key=True if there is none"
+        )
+    if bias is not None and dims_equal(shape_of(bias)[3], shape_of(key)[1]) is not True:
+        bias = ops.broadcast_to(bias, [*shape_of(bias)[:3], shape_of(key)[1]])
+    attended = View(
+        ops.nn.attention(query, key, value, bias, factor * scale, causal), layout.wanted(groups[-2], summed.size)
+    )
+    edits = _results(attended, matchings[_product], summed.groups, bindings)
+    if any(is_subtype(new.ty, old.ty) is not True for old, new in edits.items()):
+        raise NoAttention("the result has another dtype than the operands, or a shape that is less precisely known")
+    return edits
+
+
+def _results(attended: View, product: Var, groups: Groups, bindings: Bindings) -> dict[Var, Expr]:
+    """What replaces ``product``, whose axes are ``groups``, or those permutations and reshapes of it that are needed.
+
+    The one that is nearest to ``attended`` is made of it, and the others of that one.
+    """
+    pending = [View(product, groups)]
+    needed: dict[Var, View] = {}
+    while pending:
+        view = pending.pop()
+        users = bindings.users_of(view.value)
+        further = [after for user in users if (after := onward(view, user, bindings)) is not None]
+        if isinstance(view.value, Var) and (len(further) < len(users) or bindings.is_output(view.value)):
+            needed[view.value] = view
+        pending += further
+    nearest = min(needed.values(), key=lambda view: len(arrangement(attended, view.groups).steps), default=None)
+    sources = {var: attended if view is nearest else nearest or attended for var, view in needed.items()}
+    return {var: arrangement(sources[var], view.groups).written() for var, view in needed.items()}
+
+
+def FuseAttention(every_query_sees_a_key: bool = False) -> Pass:
+    """Write ``softmax(query @ keyᵀ * scale + mask) @ value`` as one ``nn.attention``.
+
+    Read are products by ``matmul`` or ``einsum``, over (batch, heads, sequence, size), over (batch * heads, sequence,
+    size), also where the two are joined and split on the way, and over five axes; operands in any layout from which
+    permutations, reshapes and broadcasts make these, keys with each key as a row somewhere on that way; any constant
+    scale, which is passed on exactly, on the queries, the keys, or the scores, before or
+    after masks; masks that are added, or that put a very low number in the place of scores; a floor of the lowest
+    number under them; no-op dropout; softmax in float32 of half-precision scores. A constant mask that is exactly
+    triangular becomes ``causal_mask``, other masks a bias. Keys and values that were repeated for several heads each,
+    or that a group of heads shares, are shared. Permutations that only bring heads forward and back are gone after it.
+
+    Left, with the reason in `report`: a softmax along another axis; scores or weights that something else needs; scores
+    that are capped, clipped or scaled by more than one number; and masks that may hide all keys from a query. A
+    written-out softmax gives NaN there, ``nn.attention`` zeros. ``every_query_sees_a_key`` promises that there is no
+    such query. Without it, masks are fused that are known to leave every query a key, or that are finite: made of
+    integers, booleans, finite constants, the queries, and weights (see `weights_of`). Code that turns those NaNs into
+    zeros itself needs no promise. Inputs are taken to be finite.
+
+    Needs: known shapes; constant masks are recognized after `FoldConstant`. Guarantees: the same values but for
+    rounding: scores are not rounded to half precision in between. Cost: linear.
+    """
+
+    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
+        finite = FiniteValues(weights_of(function))
+
+        def fuse(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+            try:
+                return _fused(matchings, bindings, finite, every_query_sees_a_key)
+            except NoAttention as reason:
+                return decline(str(reason))
+
+        fused = Rule(_ATTENTION, fuse, "fuse_attention")
+        return context.rewrite(function, RuleSet([fused, SHARE_HEADS]))
+
+    return FunctionPass(transform, "FuseAttention")
