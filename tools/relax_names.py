@@ -31,6 +31,8 @@ NAMESPACES: Final = {
     "tvm.relax.type": "regraft.type",
     "tvm.relax.expr_functor": "regraft.expr_functor",
     "tvm.relax.binding_rewrite": "regraft.binding_rewrite",
+    "tvm.relax.utils": "regraft.utils",
+    "tvm.ir.instrument": "regraft.instrument",
     "tvm.relax.frontend": "regraft.frontend",
     "tvm.relax.frontend.torch": "regraft.frontend.torch",
     "tvm.relax.frontend.onnx": "regraft.frontend.onnx",
@@ -53,6 +55,7 @@ _DYNAMO: Final = "`torch.compile` backends of TVM; export the model and use `fro
 _CHILD: Final = "a class behind `PatternMatchingRewriter`; use that"
 
 LEFT_OUT: Final[dict[str, str]] = {
+    "metadata_partitioner": "the constants of a text stand in it, or in the file that it names",
     **dict.fromkeys(
         (
             "AlterOpImpl",
@@ -72,7 +75,10 @@ LEFT_OUT: Final[dict[str, str]] = {
             "TensorLoad",
             "call_tir",
             "call_tir_dyn",
+            "create_prim_func",
             "emit_te",
+            "gen_call_tir_inputs",
+            "te_Tensor",
             "te_tensor",
             "call_tir_inplace",
             "call_tir_with_grad",
@@ -95,7 +101,6 @@ LEFT_OUT: Final[dict[str, str]] = {
             "StaticPlanBlockMemory",
             "VMBuiltinLower",
             "VMExecutable",
-            "VMInstrumentReturnKind",
             "VMShapeLower",
             "call_py_func",
             "estimate_memory_usage",
@@ -218,8 +223,8 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.ShapeExpr": "`values` is a tuple of dims: ints and symbolic sizes",
     "tvm.relax.FuncType": "opaque functions have a result type, not a function that derives it",
     "tvm.relax.VirtualMachine": (
-        "runs what `regraft.build` gives; takes and gives arrays; has no `set_instrument`, since engines compile a "
-        "program as a whole: `regraft bench --profile` says what each operator takes"
+        "runs what `regraft.build` gives; `set_instrument` looks on at calls on the reference engine only, since "
+        "others run a program as a whole: `regraft bench --profile` says what each operator takes there"
     ),
     "tvm.relax.op.memory.alloc_storage": "tensors of one storage never share memory, and hold zeros",
     "tvm.relax.op.memory.view": "copies its bytes; the offset is known when the call is written",
@@ -254,8 +259,14 @@ A program for `tvm.relax` runs here after you change its imports:
 | `tvm.relax.expr_functor`, `tvm.relax.binding_rewrite` | `regraft.expr_functor`, `regraft.binding_rewrite` |
 | `tvm.transform.PassContext`, `Sequential` ... | `regraft.transform.PassContext`, `Sequential` ... |
 | `tvm.relax.expr`, `tvm.relax.type` | `regraft.expr`, `regraft.type` |
-| `tvm.runtime.tensor(array)`, `tvm.cpu()`, `tvm.compile` | NumPy's arrays, `"cpu"`, `regraft.build` |
-| `tvm.register_global_func` | `regraft.register_func` |
+| `tvm.relax.utils`, `tvm.script.parser`, `tvm.script.ir_builder` | `regraft.utils`, `regraft.script.parser` ... |
+| `tvm.ir.instrument`, `tvm.ir.transform` | `regraft.instrument`, `regraft.transform` |
+| `tvm.runtime`, `tvm.target` | `regraft.runtime`, `regraft.target` |
+| `tvm.cpu`, `tvm.device` | `regraft.cpu`, `regraft.device` |
+| `tvm.compile`, `tvm.register_global_func` | `regraft.compile`, `regraft.register_global_func` |
+| `tvm.testing.assert_allclose` | `regraft.testing.assert_allclose` |
+
+After `import regraft as tvm`, `tvm.relax` is `regraft` itself, and `tvm.tirx` is `regraft.script.tir`.
 
 Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of its errors are `regraft.RegraftError`.
 
@@ -281,7 +292,6 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
 - **What is bound fits.** `bind_params` refuses an array of another shape or dtype than the parameter's.
 - **Memory is the engine's.** `R.memory` and `R.vm` are typed, printed and run. Each tensor has memory of its own, and
   the end of a value's life changes nothing.
-- **`tvm.relax.utils` has no module here.** Its names are in `regraft`.
 - **Importers give Relax's form where it computes what PyTorch does.** Ours stays for `selu` (Relax leaves its scale
   out), `celu` of another alpha than 1, nearest-neighbour resizing by other than whole factors, `batch_norm` of traced
   models in eval mode (Relax's trains), `std` and `var` of traced models (Relax's are without correction), indices of

@@ -5,6 +5,7 @@
 ``rx.transform``, ``rx.training`` ...) load when first named.
 """
 
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -90,7 +91,19 @@ from .rewrite import (
     rule,
 )
 from .rewrite.from_module import rewriter
-from .run import Executable, ExecutionError, Mesh, VirtualMachine, build, get_global_func, register_func
+from .run import (
+    Device,
+    Executable,
+    ExecutionError,
+    Mesh,
+    VirtualMachine,
+    VMInstrumentReturnKind,
+    build,
+    cpu,
+    device,
+    get_global_func,
+    register_func,
+)
 from .script import ParseError, load_script, parse, save_script
 from .script import relax as _relax
 from .script.printer import print_script
@@ -120,17 +133,21 @@ _ROOMS = (
     "formats",
     "frontend",
     "gradient",
+    "instrument",
     "model",
     "op",
     "passes",
     "pattern",
     "rewrite",
     "run",
+    "runtime",
     "script",
+    "target",
     "testing",
     "training",
     "transform",
     "type",
+    "utils",
     "view",
 )
 
@@ -145,6 +162,8 @@ _ON_DEMAND = {
     "to_torch": "run.torch_out",
 }
 """Names whose home imports a framework."""
+_SECOND_NAMES = {"compile": build, "register_global_func": register_func}
+"""TVM's names of what has another one here."""
 
 
 def _run(module: IRModule, name: str, inputs: Sequence[Any]) -> Any:
@@ -168,6 +187,12 @@ _relax.rewriter = rewriter
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"{__name__}.{name}")
+    if name in _SECOND_NAMES:
+        return _SECOND_NAMES[name]
+    if name == "relax":  # so that `tvm.relax` means this package after `import regraft as tvm`
+        return sys.modules[__name__]
+    if name == "tirx":
+        return import_module(f"{__name__}.script.tir")
     home = _ON_DEMAND.get(name)
     if home is not None:
         return getattr(import_module(f"{__name__}.{home}"), name)
@@ -190,6 +215,7 @@ __all__ = [
     "DataflowBlock",
     "DataflowBlockRewrite",
     "DataflowVar",
+    "Device",
     "Executable",
     "ExecutionError",
     "Expr",
@@ -232,6 +258,7 @@ __all__ = [
     "TupleGetItem",
     "TupleType",
     "Type",
+    "VMInstrumentReturnKind",
     "Var",
     "VarBinding",
     "VirtualMachine",
@@ -244,7 +271,9 @@ __all__ = [
     "const",
     "convert_to_expr",
     "copy_with_new_vars",
+    "cpu",
     "decline",
+    "device",
     "diff",
     "explain",
     "extern",

@@ -28,17 +28,15 @@ SUBSTITUTIONS: Final = {
     ),
     "from tvm.script import relax as R\n": "from regraft.script import relax as R\n",
     "from tvm.script import ir as I\n": "from regraft.script import ir as I\n",
-    "from tvm.script import tirx as T\n": "from regraft.script import tir as T\n",
+    "from tvm.script import tirx as T": "from regraft.script import tir as T",
+    "from tvm import relax, tirx\n": "import regraft as relax\nfrom regraft.script import tir as tirx\n",
     "from tvm import relax\n": "import regraft as relax\n",
     "from tvm import tirx\n": "from regraft.script import tir as tirx\n",
     "from tvm import IRModule\n": "from regraft import IRModule\n",
+    "from tvm.ir.": "from regraft.",
     "from tvm.": "from regraft.",
     "from regraft.relax": "from regraft",
-    "tvm.runtime.tensor(": "np.asarray(",
-    "tvm.runtime.ShapeTuple(": "tuple(",
-    "tvm.cpu()": '"cpu"',
-    "tvm.register_global_func": "tvm.register_func",
-    "tvm.compile(": "tvm.build(",
+    "tvm.ir.": "tvm.",
 }
 """What a line of imports becomes; everything else of a program stays."""
 
@@ -94,6 +92,8 @@ def same(here: Any, there: Any) -> str | None:
         if len(here) != len(there):
             return f"{len(here)} here: {here!r:.300}, {len(there)} there: {there!r:.300}"
         return next((found for a, b in zip(here, there, strict=True) if (found := same(a, b))), None)
+    if isinstance(there, str):
+        there = changed(there)
     if there is None or isinstance(there, bool | int | float | str):
         return None if here == there else f"{here!r} here, {there!r} there"
     if isinstance(there, np.ndarray | np.generic) or hasattr(there, "numpy"):

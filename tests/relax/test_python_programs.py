@@ -40,7 +40,6 @@ DIFFERS: Final = {
     "building.t_bind_symbolic_vars_to_sizes": TAKEN_HERE,
     "building.t_inline_functions": "the name of the call's result stays, for what it is bound to",
     "building.t_module_attributes": TAKEN_HERE,
-    "building.t_copy_with_new_vars": "no module is named utils; the name is in `regraft`",
     "building.t_analyses_of_a_function": "sizes are no variables of the language",
     "frontend_nn.t_an_input_that_is_unknown": "a name that the method lacks is refused, where Relax leaves it out",
     "ir_builder.t_var_binding": TAKEN_HERE,

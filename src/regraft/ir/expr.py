@@ -22,7 +22,19 @@ from .errors import FieldIndexError, IRError
 from .node import Node, init_field
 from .origin import Origins
 from .tensor_data import TensorData, as_array
-from .types import OBJECT, FuncType, ObjectType, PrimType, Shape, ShapeType, TensorType, TupleType, Type, as_dim
+from .types import (
+    OBJECT,
+    UNSTATED,
+    FuncType,
+    ObjectType,
+    PrimType,
+    Shape,
+    ShapeType,
+    TensorType,
+    TupleType,
+    Type,
+    as_dim,
+)
 
 
 class Expr(Node):
@@ -38,10 +50,6 @@ class Expr(Node):
     def struct_info(self) -> Type:
         """The type, under the name that Relax gave it first."""
         return self.ty
-
-    def same_as(self, other: object) -> bool:
-        """True if ``other`` is the same object."""
-        return self is other
 
     def as_size(self) -> Dim | None:
         """The size that a scalar of the program stands for; None for anything else."""
@@ -155,8 +163,12 @@ class Var(Expr):
     def __init__(
         self, name_hint: str = "", ty: Type | None = None, origins: Origins = (), *, name: str | None = None
     ) -> None:
+        if ty is None:
+            ty = UNSTATED
+        elif not isinstance(ty, Type):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise IRError(f"the type of {name_hint or name!r} is {ty!r}; give a type, such as R.Tensor((2, 3))")
         init_field(self, "name_hint", name_hint if name is None else name)
-        init_field(self, "ty", OBJECT if ty is None else ty)
+        init_field(self, "ty", ty)
         init_field(self, "origins", origins)
 
     @property
@@ -277,7 +289,10 @@ class ShapeExpr(Expr):
         init_field(self, "ty", ShapeType(dims))
 
     def __getitem__(self, index: int) -> Dim:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return self.values[index]
+        try:
+            return self.values[index]
+        except IndexError:
+            raise FieldIndexError(f"ShapeExpr index out of range: {index} of {len(self.values)} sizes") from None
 
     def __eq__(self, other: object) -> bool:
         return self is other or (type(other) is Shape and self.values == other)
@@ -368,7 +383,10 @@ class Tuple(Expr):
         init_field(self, "ty", TupleType([field.ty for field in values]))
 
     def __getitem__(self, index: int) -> Expr:
-        return self.fields[index]
+        try:
+            return self.fields[index]
+        except IndexError:
+            raise FieldIndexError(f"Tuple index out of range: {index} of {len(self.fields)} fields") from None
 
     def __len__(self) -> int:
         return len(self.fields)

@@ -51,6 +51,15 @@ class Node:
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{type(self).__name__} is immutable: cannot delete {name!r}")
 
+    @property
+    def span(self) -> None:
+        """Nothing: nodes know the nodes of a source model that they came from, and no places in a text."""
+        return None
+
+    def same_as(self, other: object) -> bool:
+        """True if ``other`` is the same object."""
+        return self is other
+
     def __copy__(self) -> Node:
         return self
 

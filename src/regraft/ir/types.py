@@ -34,6 +34,10 @@ class Type(Node):
     def _key(self) -> tuple[object, ...]:
         raise NotImplementedError
 
+    def is_missing(self) -> bool:
+        """True for the type of a variable that was made without one."""
+        return self is UNSTATED
+
     def is_base_of(self, derived: Type) -> bool:
         """True if every value of ``derived`` is one of this type, as far as both say."""
         return is_subtype(derived, self) is True
@@ -276,6 +280,8 @@ AnyType = ObjectType
 
 OBJECT: Final = ObjectType()
 """The one `ObjectType` that type rules return."""
+UNSTATED: Final = ObjectType()
+"""The type of a variable that was made without one: it may hold anything."""
 
 
 # --- size variables in types ---------------------------------------------------------------------------

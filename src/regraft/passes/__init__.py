@@ -23,10 +23,6 @@ from .instruments import (
     Culprit,
     PassReport,
     PassTimingInstrument,
-    PrintAfter,
-    PrintAfterAll,
-    PrintBefore,
-    PrintBeforeAll,
     Recorder,
     Report,
     Tape,
@@ -55,6 +51,7 @@ from .passes import (
     function_pass,
     module_pass,
 )
+from .printing import DumpIR, PassPrintingInstrument, PrintAfter, PrintAfterAll, PrintBefore, PrintBeforeAll, PrintIR
 from .private_functions import InlinePrivateFunctions, RemoveUnusedOutputs, RemoveUnusedParameters
 from .quantize import Quantize, QuantizeDynamic, QuantizeWeights, SmoothOutliers
 from .recognize_operators import RecognizeOperators
@@ -90,6 +87,7 @@ __all__ = [
     "DeadCodeElimination",
     "DecomposeOpsForInference",
     "DecomposeOpsForTraining",
+    "DumpIR",
     "EliminateCommonSubexpr",
     "ExpandMatmulOfSum",
     "ExpandTupleArguments",
@@ -119,6 +117,7 @@ __all__ = [
     "PassContext",
     "PassError",
     "PassInstrument",
+    "PassPrintingInstrument",
     "PassReport",
     "PassTimingInstrument",
     "PassValueError",
@@ -127,6 +126,7 @@ __all__ = [
     "PrintAfterAll",
     "PrintBefore",
     "PrintBeforeAll",
+    "PrintIR",
     "Quantize",
     "QuantizeDynamic",
     "QuantizeWeights",

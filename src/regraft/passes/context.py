@@ -89,6 +89,7 @@ class PassInstrument:
 _CONFIG: Final[dict[str, type]] = {
     "relax.fallback_device_type": int,
     "relax.FuseOps.max_depth": int,
+    "relax.backend.use_cuda_graph": bool,
     "relax.lift_transform_params.consume_params": bool,
     "relax.transform.apply_legalize_ops": bool,
 }
@@ -155,7 +156,7 @@ class PassContext:
         self.required_pass: Final = tuple(required_pass or ())
         self.disabled_pass: Final = tuple(disabled_pass or ())
         self.config: Final = _checked_config(config or {})
-        self.instruments: Final = tuple(instruments or ())
+        self.instruments: tuple[PassInstrument, ...] = tuple(instruments or ())
         self.verify: Final = verify
         self._left = most_rewrites
         self._place = _Current()
@@ -165,6 +166,21 @@ class PassContext:
     def current() -> PassContext:
         """The innermost context that is entered; one that does nothing special if there is none."""
         return _current.get()
+
+    @staticmethod
+    def list_configs() -> dict[str, dict[str, str]]:
+        """The names that ``config`` may have, each with the type of its values."""
+        return {name: {"type": kind.__name__} for name, kind in sorted(_CONFIG.items())}
+
+    def override_instruments(self, instruments: Iterable[PassInstrument]) -> None:
+        """Replace the instruments; where the context is entered, the old ones are left and the new ones entered."""
+        if self._tokens:
+            for instrument in self.instruments:
+                instrument.exit_pass_ctx()
+        self.instruments = tuple(instruments)
+        if self._tokens:
+            for instrument in self.instruments:
+                instrument.enter_pass_ctx()
 
     def __enter__(self) -> PassContext:
         self._tokens.append(_current.set(self))

@@ -1,8 +1,7 @@
-"""Instruments that come with the library: time, printing, a record of what happened, and the search for a culprit."""
+"""Instruments that come with the library: time, a record of what happened, and the search for a culprit."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,8 +18,6 @@ from ..rewrite import Event, PatternMatchingRewriter, Written
 from .context import PassContext, PassError, PassInstrument, Program, Step
 from .passes import AsPass, Pass, Sequential, as_pass
 from .verification import changed_value
-
-Show = Callable[[str], None]
 
 
 class PassTime(NamedTuple):
@@ -51,50 +48,6 @@ class PassTimingInstrument(PassInstrument):
         return "\n".join(f"{time.seconds * 1000:10.2f} ms  {time.name}" for time in self.times)
 
 
-@final
-class _Printing(PassInstrument):
-    def __init__(self, pattern: str, show: Show, *, before: bool) -> None:
-        self._pattern = re.compile(pattern)
-        self._show = show
-        self._before = before
-
-    def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
-        if self._before:
-            self._print("before", mod, info)
-
-    def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
-        if not self._before:
-            self._print("after", mod, info)
-
-    def _print(self, when: str, mod: Function | IRModule, info: Pass) -> None:
-        if self._pattern.search(info.name):
-            self._show(f"# {when} {info.name}\n{mod.script()}")
-
-
-def _to_standard_output(text: str) -> None:
-    print(text)  # noqa: T201 - it is what this instrument is for
-
-
-def PrintBeforeAll(show: Show = _to_standard_output) -> PassInstrument:
-    """Shows the program before each pass; ``show`` takes the text."""
-    return _Printing("", show, before=True)
-
-
-def PrintAfterAll(show: Show = _to_standard_output) -> PassInstrument:
-    """Shows the program after each pass."""
-    return _Printing("", show, before=False)
-
-
-def PrintBefore(pattern: str, show: Show = _to_standard_output) -> PassInstrument:
-    """Shows the program before the passes in whose name the regular expression ``pattern`` is found."""
-    return _Printing(pattern, show, before=True)
-
-
-def PrintAfter(pattern: str, show: Show = _to_standard_output) -> PassInstrument:
-    """Shows the program after the passes in whose name the regular expression ``pattern`` is found."""
-    return _Printing(pattern, show, before=False)
-
-
 def pass_instrument(instrument: type[Any] | None = None) -> Any:
     """Make a class an instrument: those of its methods that `PassInstrument` names are called.
 
@@ -102,6 +55,8 @@ def pass_instrument(instrument: type[Any] | None = None) -> Any:
     """
     if instrument is None:
         return pass_instrument
+    if not isinstance(instrument, type):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"pass_instrument makes a class an instrument, and {instrument!r} is no class")
     if issubclass(instrument, PassInstrument):
         return instrument
     bases: tuple[type, ...] = (instrument, PassInstrument)

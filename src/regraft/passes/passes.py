@@ -344,6 +344,8 @@ def _maker(
 ) -> Any:
     if pass_func is None:
         return partial(_maker, kind, method, opt_level=opt_level, name=name, required=required)
+    if not callable(pass_func):
+        raise PassError(f"a pass is made of a function or a class, not of {pass_func!r}")
     make_pass = partial(kind, opt_level=opt_level or 0, required=required or ())
     if not isinstance(pass_func, type):
         return make_pass(pass_func, name or pass_func.__name__)

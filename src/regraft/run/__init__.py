@@ -9,18 +9,26 @@ from .errors import BuildError, ExecutionError, TypeCheckError
 from .executable import Executable
 from .externs import get_global_func, register_func, remove_global_func
 from .mesh import Mesh
+from .relax_values import Device, ShapeTuple, Tensor, cpu, device, empty, tensor
 from .targets import Target, build, register_target, remove_target, runs_on, target_names
-from .virtual_machine import VirtualMachine
+from .virtual_machine import VirtualMachine, VMInstrumentReturnKind
 
 __all__ = [
     "BuildError",
+    "Device",
     "Executable",
     "ExecutionError",
     "Mesh",
+    "ShapeTuple",
     "Target",
+    "Tensor",
     "TypeCheckError",
+    "VMInstrumentReturnKind",
     "VirtualMachine",
     "build",
+    "cpu",
+    "device",
+    "empty",
     "get_global_func",
     "register_func",
     "register_target",
@@ -28,4 +36,5 @@ __all__ = [
     "remove_target",
     "runs_on",
     "target_names",
+    "tensor",
 ]

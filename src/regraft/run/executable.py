@@ -11,6 +11,8 @@ from typing import Any, Final, TypeAlias
 from .errors import ExecutionError
 
 Entry: TypeAlias = Callable[..., Any]
+Around: TypeAlias = Callable[[str, Callable[..., Any], tuple[Any, ...], Callable[[], Any]], Any]
+"""``around(name, function, arguments, run)`` stands in for one call: ``run()`` makes it, and what it gives is used."""
 
 
 class Executable:
@@ -43,6 +45,20 @@ class Executable:
     def runs_where(self) -> str:
         """The devices that this runs on, for messages."""
         return "the CPU"
+
+    def watched(self, around: Around) -> Mapping[str, Entry]:
+        """The functions, with ``around`` in place of every call of an operator or an outside function.
+
+        Raises `ExecutionError` where the engine runs a program as a whole.
+        """
+        raise ExecutionError(
+            f"target {self.target!r} runs a program as a whole, so nothing can look on at its calls; "
+            'build for "numpy" (or "llvm")'
+        )
+
+    def jit(self, **_relax_options: Any) -> Executable:
+        """Itself: it is ready to run, as what Relax's ``jit`` gives."""
+        return self
 
     @property
     def function_names(self) -> tuple[str, ...]:

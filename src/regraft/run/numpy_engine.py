@@ -8,26 +8,27 @@ Knows how to bring values in and out and how to say where a run failed; the text
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, final
 
 import numpy as np
 
 from ..ir.collection import collection_paused
 from ..ir.dtypes import numpy_dtype
+from ..ir.expr import Var
 from ..ir.module import IRModule
 from ..ir.op import Op
-from ..ir.program import Function
 from ..ir.tensor_data import TensorData
 from .arrays import array_dtype, as_argument, as_result
 from .errors import ExecutionError, TypeCheckError
-from .executable import Entry, Executable
+from .executable import Around, Entry, Executable
 from .failures import located
 from .function_writer import write_module
 from .loops import loop_over
 from .packed import LOWERINGS, helpers
 from .python_source import Dialect, PythonModule
+from .watching import watched
 
 _serial: Final = itertools.count()
 
@@ -51,21 +52,38 @@ def compile_module(module: IRModule, *, verify_types: bool = False) -> Executabl
     an operator whose meaning and type rule disagree. Cost: linear in the bindings, some 20 µs each.
     """
     program, entries = compile_program(module, verify_types=verify_types)
-    return Executable("numpy", entries, program.source)
+    return _NumpyExecutable(program, entries, module)
+
+
+@final
+class _NumpyExecutable(Executable):
+    """Straight-line Python, whose calls somebody may look on at."""
+
+    __slots__ = ("_program", "_signatures")
+
+    def __init__(self, program: PythonModule, entries: Mapping[str, Entry], module: IRModule) -> None:
+        super().__init__("numpy", entries, program.source)
+        self._program: Final = program
+        self._signatures: Final = {name: function.params for name, function in module.items()}
+
+    def watched(self, around: Around) -> Mapping[str, Entry]:
+        """The functions, run from a copy of the text in which ``around`` stands in for each call."""
+        program = watched(self._program, around)
+        return {name: _entry(program, name, params) for name, params in self._signatures.items()}
 
 
 def compile_program(module: IRModule, *, verify_types: bool = False) -> tuple[PythonModule, dict[str, Entry]]:
     """The text that `compile_module` runs, with its places, and what runs each function."""
     with collection_paused():
         program = write_module(module, DIALECT, f"<regraft numpy {next(_serial)}>", verify_types=verify_types)
-    return program, {name: _entry(program, name, function) for name, function in module.items()}
+    return program, {name: _entry(program, name, function.params) for name, function in module.items()}
 
 
-def _entry(program: PythonModule, name: str, function: Function) -> Entry:
+def _entry(program: PythonModule, name: str, parameters: Sequence[Var]) -> Entry:
     run = program.namespace[program.functions[name]]
-    hand_over = _hand_over(len(function.params))
-    params = [(param.ty, f"{name}: parameter {param.name_hint}") for param in function.params]
-    signature = ", ".join(param.name_hint for param in function.params)
+    hand_over = _hand_over(len(parameters))
+    params = [(param.ty, f"{name}: parameter {param.name_hint}") for param in parameters]
+    signature = ", ".join(param.name_hint for param in parameters)
 
     def call(*arguments: Any) -> Any:
         if len(arguments) != len(params):

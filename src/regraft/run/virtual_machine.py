@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
 from typing import Any, NamedTuple, cast
 from warnings import warn
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from .errors import ExecutionError
 from .executable import Entry, Executable
+from .relax_values import as_relax_value
 
 
 class BenchmarkResult(NamedTuple):
@@ -44,14 +46,23 @@ class BenchmarkResult(NamedTuple):
         return float(np.std(self.results))
 
 
+class VMInstrumentReturnKind(IntEnum):
+    """The answers of an instrument before a call: go on, or leave the call out."""
+
+    NO_OP = 0
+    SKIP_RUN = 1
+
+
 class VirtualMachine:
-    """An executable on a device: ``vm["main"](*arrays)``, as in Relax.
+    """An executable on a device: ``vm["main"](*arrays)``, as in Relax. NumPy's arrays come out as `Tensor`.
 
     ``device`` is None, a name such as ``"cpu"``, or any object that prints as one; an executable runs where
     its target runs, so another device raises `ExecutionError`. ``memory_cfg`` is taken and changes nothing.
     """
 
-    __slots__ = ("_inputs", "_results", "_saved", "executable")
+    NAIVE_ALLOCATOR = 1
+    POOLED_ALLOCATOR = 2
+    __slots__ = ("_entries", "_inputs", "_results", "_saved", "executable")
     executable: Executable
 
     def __init__(self, executable: Executable, device: object = None, memory_cfg: object = None) -> None:
@@ -63,6 +74,7 @@ class VirtualMachine:
             if not name.startswith(executable.device_kinds):
                 raise ExecutionError(f"target {executable.target!r} runs on {executable.runs_where}, not on {name!r}")
         self.executable = executable
+        self._entries: Mapping[str, Entry] = executable
         self._inputs: dict[str, tuple[Any, ...]] = {}
         self._saved: dict[str, Callable[..., Any]] = {}
         self._results: dict[str, Any] = {}
@@ -71,14 +83,45 @@ class VirtualMachine:
         saved = self._saved.get(name)
         if saved is not None:
             return saved
-        entry = self.executable[name]
         if name not in self._inputs:
-            return entry
+            return self._entry(name)
 
         def refuse(*_arguments: Any) -> Any:
             raise ExecutionError(f"{name!r} has kept arguments: run it with invoke_stateful({name!r})")
 
         return refuse
+
+    def _entry(self, name: str) -> Entry:
+        """The function of a name, looked at by the instrument if there is one."""
+        run = self._entries[name]
+
+        def call(*arguments: Any) -> Any:
+            return as_relax_value(run(*arguments))
+
+        return call
+
+    def invoke_closure(self, closure: Callable[..., Any], *args: Any) -> Any:
+        """Call a closure that a function of the module has given."""
+        return as_relax_value(closure(*args))
+
+    def set_instrument(self, instrument: Callable[..., Any]) -> None:
+        """Look on at every call of an operator and of an outside function, from now on.
+
+        ``instrument(function, name, before_run, result, *arguments)`` is called before each, with None as the result,
+        and after it. Before a call it may answer `VMInstrumentReturnKind.SKIP_RUN`: the call is left out then, and its
+        result is None. ``name`` is the operator's (``add``, ``softmax``), or that of the outside function. Only the
+        reference engine (``"numpy"``, ``"llvm"``) calls operators one by one: `ExecutionError` for the others.
+        """
+
+        def around(name: str, function: Callable[..., Any], arguments: tuple[Any, ...], run: Callable[[], Any]) -> Any:
+            answer = instrument(function, name, True, None, *arguments)
+            if answer == VMInstrumentReturnKind.SKIP_RUN:
+                return None
+            result = run()
+            instrument(function, name, False, as_relax_value(result), *arguments)
+            return result
+
+        self._entries = self.executable.watched(around)
 
     def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         """Keep the arguments of a function, by position or by name, for `invoke_stateful`."""
@@ -88,7 +131,7 @@ class VirtualMachine:
         """Run a function on the arguments that `set_input` kept; `get_outputs` gives what it returns."""
         if func_name not in self._inputs:
             raise ExecutionError(f"{func_name!r} has no arguments yet: call set_input({func_name!r}, ...) first")
-        self._results[func_name] = self.executable[func_name](*self._inputs[func_name])
+        self._results[func_name] = self._entry(func_name)(*self._inputs[func_name])
 
     def get_outputs(self, func_name: str) -> Any:
         """The result of the last `invoke_stateful` of a function; a tuple of results as a tuple."""
@@ -105,7 +148,7 @@ class VirtualMachine:
         """
         if saved_name in self.executable:
             raise ExecutionError(f"the module has a function {saved_name!r}; save this one under another name")
-        entry, arguments = self.executable[func_name], self._arguments(func_name, args, kwargs)
+        entry, arguments = self._entry(func_name), self._arguments(func_name, args, kwargs)
 
         def saved() -> Any:
             result = entry(*arguments)

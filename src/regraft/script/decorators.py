@@ -61,7 +61,7 @@ def function(
 
 
 def _read(definition: object, options: FunctionOptions, frame: FrameType) -> Any:
-    from .parser import Reader  # the reader knows the decorators, since programs contain them
+    from .reader import Reader  # the reader knows the decorators, since programs contain them
 
     if not isinstance(definition, FunctionType):
         raise RegraftError(f"@R.function stands on a Python function, not on {definition!r}")
@@ -107,7 +107,7 @@ def ir_module(cls: type | None = None, /, *, check_well_formed: bool = True, **o
 
 def read_module(cls: type, frame: FrameType, decorator: str) -> IRModule:
     """The functions of ``cls``, which stands under ``decorator`` in ``frame``, as an `IRModule`."""
-    from .parser import Reader  # the reader knows the decorators, since programs contain them
+    from .reader import Reader  # the reader knows the decorators, since programs contain them
 
     if not isinstance(cls, type):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise RegraftError(f"{decorator} stands on a class, not on {cls!r}")

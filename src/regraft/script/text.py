@@ -25,7 +25,7 @@ from .decorators import function_options
 from .environment import Environment
 from .evaluate import Evaluator
 from .names import Namespace
-from .parser import Reader
+from .reader import Reader
 from .sizes import SizeScope
 from .source import Source, read_text
 

@@ -7,12 +7,13 @@ it depends on no test framework: a failed check is an `AssertionError`.
 from ..reference.trials import random_arguments
 from .check_rule import RuleReport, check_rule
 from .random_programs import Options, programs, random_function, random_inputs, random_module
-from .same_values import NotRunnableError, assert_rewrites, assert_same_values
+from .same_values import NotRunnableError, assert_allclose, assert_rewrites, assert_same_values
 
 __all__ = [
     "NotRunnableError",
     "Options",
     "RuleReport",
+    "assert_allclose",
     "assert_rewrites",
     "assert_same_values",
     "check_rule",

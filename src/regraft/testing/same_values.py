@@ -32,6 +32,16 @@ class NotRunnableError(AssertionError):
     """A program fails on every choice of random inputs, so nothing can be said of what it computes."""
 
 
+def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7, verbose: bool = True) -> None:
+    """Raise `AssertionError` unless two arrays have one shape, and numbers within the tolerances of each other.
+
+    The name and the tolerances are Relax's; anything that NumPy makes an array of is taken.
+    """
+    left, right = np.asanyarray(actual), np.asanyarray(desired)
+    np.testing.assert_allclose(left.shape, right.shape)
+    np.testing.assert_allclose(left, right, rtol=rtol, atol=atol, verbose=verbose)
+
+
 def assert_same_values(
     before: _Program,
     after: _Program,

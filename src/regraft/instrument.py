@@ -1,0 +1,21 @@
+"""Relax's name for what looks on while passes run: what `regraft.passes` holds of it."""
+
+from .passes import (
+    DumpIR,
+    PassInstrument,
+    PassPrintingInstrument,
+    PassTimingInstrument,
+    PrintAfterAll,
+    PrintBeforeAll,
+    pass_instrument,
+)
+
+__all__ = [
+    "DumpIR",
+    "PassInstrument",
+    "PassPrintingInstrument",
+    "PassTimingInstrument",
+    "PrintAfterAll",
+    "PrintBeforeAll",
+    "pass_instrument",
+]

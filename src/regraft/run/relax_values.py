@@ -1,0 +1,127 @@
+"""Values and devices under the names that Relax's programs give them.
+
+Arrays are NumPy's. `Tensor` is one that also answers to ``numpy()``, as results of Relax's virtual machine do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from ..ir.dtypes import numpy_dtype
+from .errors import ExecutionError
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A kind of device, and which one of them."""
+
+    type: str
+    index: int
+
+    @property
+    def exist(self) -> bool:
+        """True for the CPU: the engines say themselves what else they find."""
+        return self.type == "cpu"
+
+    def sync(self) -> None:
+        """Wait for nothing: a call returns when its results are there."""
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.index}"
+
+
+def cpu(dev_id: int = 0) -> Device:
+    """The CPU."""
+    return Device("cpu", dev_id)
+
+
+def device(dev: str, index: int | None = None) -> Device:
+    """The device of a name: ``"cpu"``, ``"llvm"``, ``"cuda:1"``."""
+    kind, _, number = dev.partition(":")
+    if number and not number.isdecimal():
+        raise ExecutionError(f"device {dev!r}: after the colon stands a number")
+    return Device("cpu" if kind in ("llvm", "c") else kind, index if index is not None else int(number or 0))
+
+
+class Tensor(np.ndarray[Any, np.dtype[Any]]):
+    """An array of NumPy's that also has the methods of Relax's tensors; no numbers are copied to make one."""
+
+    def numpy(self) -> np.ndarray[Any, np.dtype[Any]]:
+        """The plain array over the same memory."""
+        return self.view(np.ndarray)
+
+    asnumpy = numpy
+
+    @property
+    def device(self) -> Device:  # pyright: ignore[reportIncompatibleMethodOverride] - NumPy has "cpu" here
+        """The CPU."""
+        return cpu()
+
+    def copyfrom(self, source_array: Any) -> Tensor:
+        """Overwrite the numbers with those of an array of the same shape."""
+        source = np.asarray(source_array)
+        if source.shape != self.shape:
+            raise ExecutionError(f"copyfrom: an array of shape {source.shape} does not fit into one of {self.shape}")
+        self[...] = source
+        return self
+
+    def copyto(self, target: Any) -> Any:
+        """A copy of the numbers: in the array ``target``, or, where that is a device, in a new one."""
+        return target.copyfrom(self) if isinstance(target, Tensor) else self.copy()
+
+
+def tensor(arr: Any, device: object = None, mem_scope: str | None = None) -> Tensor:
+    """An array, a number or nested lists as a `Tensor` of its own memory; ``device`` and ``mem_scope`` are taken."""
+    del device, mem_scope
+    return np.array(arr).view(Tensor)
+
+
+def empty(shape: Iterable[int], dtype: str = "float32", device: object = None, mem_scope: str | None = None) -> Tensor:
+    """A `Tensor` with nothing in it yet."""
+    del device, mem_scope
+    return np.empty(tuple(shape), numpy_dtype(dtype)).view(Tensor)
+
+
+class ShapeTuple(tuple[int, ...]):
+    """A shape as a value: a tuple of sizes."""
+
+    __slots__ = ()
+
+
+def as_relax_value(value: Any) -> Any:
+    """A result as Relax's machine gives it: NumPy's arrays as `Tensor`, in tuples and lists, too."""
+    if type(value) is np.ndarray:
+        return cast(Any, value).view(Tensor)
+    if type(value) in (tuple, list):
+        return type(value)([as_relax_value(item) for item in value])
+    return value
+
+
+class RelaxTarget:
+    """A target by the name that TVM gives it, for `build`: ``RelaxTarget("llvm", host="llvm")``.
+
+    Options after the name are TVM's and change nothing here; neither does ``host``. A ``with`` changes nothing, either.
+    """
+
+    __slots__ = ("host", "kind")
+
+    def __init__(self, target: str | Mapping[str, Any] | RelaxTarget, host: object = None) -> None:
+        if isinstance(target, RelaxTarget):
+            target = target.kind
+        elif not isinstance(target, str):
+            target = str(target["kind"])
+        self.kind = target.split()[0] if target.split() else target
+        self.host = host
+
+    def __enter__(self) -> RelaxTarget:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        """Leave the block."""
+
+    def __str__(self) -> str:
+        return self.kind

@@ -1,0 +1,395 @@
+"""Functions and modules of a script: from a syntax tree to `Function` and `IRModule`.
+
+The same reader serves ``regraft.parse(text)`` and the decorators; what differs is where names are looked up.
+The functions of a module may call each other in any order, so signatures are read first. A function whose
+return type is not written is read before those that call it; one that calls itself must write it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, final
+
+from ..ir.builder import NameSupply
+from ..ir.equality import defining_symvars
+from ..ir.errors import IRError
+from ..ir.expr import ExternFunc, GlobalVar, Var
+from ..ir.module import IRModule
+from ..ir.op import Call
+from ..ir.program import Function, MatchCast
+from ..ir.types import FuncType, Type, is_subtype, type_symvars
+from ..ir.visitor import iter_bindings
+from ..op.primitive.dist import MESHES
+from . import intrinsics
+from .decorators import FunctionOptions, function_options
+from .environment import Environment
+from .evaluate import Evaluator
+from .names import Namespace
+from .sizes import SizeScope
+from .source import Source
+from .statements import FunctionReader, bound_names
+from .tir import ScalarConstructor
+
+
+def _statements_of(node: ast.FunctionDef) -> Iterator[ast.stmt]:
+    """The statements of a function's body, those inside blocks and branches included."""
+    stack: list[ast.stmt] = node.body[::-1]
+    while stack:
+        statement = stack.pop()
+        yield statement
+        if isinstance(statement, ast.With | ast.If):
+            stack += reversed(statement.body)
+        if isinstance(statement, ast.If):
+            stack += reversed(statement.orelse)
+
+
+@final
+class _Signature:
+    """The head of a function, before its body is read."""
+
+    __slots__ = ("environment", "node", "options", "params", "ret", "sizes")
+
+    def __init__(
+        self,
+        node: ast.FunctionDef,
+        options: FunctionOptions,
+        environment: Environment,
+        params: tuple[Var, ...],
+        ret: Type | None,
+    ) -> None:
+        self.node = node
+        self.options = options
+        self.environment = environment
+        self.params = params
+        self.ret = ret
+        self.sizes = environment.sizes
+
+    @property
+    def type(self) -> FuncType | None:
+        """The function's type, if its return type is written."""
+        return None if self.ret is None else FuncType([v.ty for v in self.params], self.ret, self.options.pure)
+
+
+@final
+class Reader:
+    """Reads definitions of one source.
+
+    ``outer`` are the names around them, ``python`` a Python scope or None.
+    """
+
+    __slots__ = ("outer", "python", "source", "strict")
+
+    def __init__(
+        self, source: Source, outer: Mapping[str, Any], python: Mapping[str, Any] | None, strict: bool = False
+    ) -> None:
+        self.source = source
+        self.outer = outer
+        self.python = python
+        self.strict = strict or python is not None
+
+    # --- functions
+
+    def function(self, node: ast.FunctionDef, options: FunctionOptions) -> Function:
+        """A function that stands by itself."""
+        with _stack_guard(self.source, node):
+            signature = self._signature(node, options, Environment(self.outer, SizeScope(self._dtypes(node))))
+            return self.body(signature)
+
+    def _dtypes(self, node: ast.FunctionDef) -> dict[str, str]:
+        """The sizes that the body declares with another dtype than int64, as in ``n = T.int32()``."""
+        found: dict[str, str] = {}
+        for statement in node.body:
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=function, args=[], keywords=[])):
+                    if isinstance(function, ast.Attribute) and function.attr.startswith(("int", "uint")):
+                        declared = Evaluator(self.source, Environment(self.outer, SizeScope()), self.python)
+                        constructor = declared.evaluate(function)
+                        if isinstance(constructor, ScalarConstructor):
+                            found[name] = constructor.dtype
+                case _:
+                    pass
+        return found
+
+    def _signature(self, node: ast.FunctionDef, options: FunctionOptions, environment: Environment) -> _Signature:
+        arguments = node.args
+        unusual = [arguments.vararg, arguments.kwarg, *arguments.kwonlyargs, *arguments.posonlyargs]
+        for odd in unusual:
+            if odd is not None:
+                raise self.source.error(odd, 'parameters are plain names with a type: x: R.Tensor((2, 3), "float32")')
+        for default in (*arguments.defaults, *arguments.kw_defaults):
+            if default is not None:
+                raise self.source.error(default, "a parameter has no default value")
+        reader = self._statements(environment, node)
+        params: list[Var] = []
+        for argument in arguments.args:
+            if argument.annotation is None:
+                raise self.source.error(
+                    argument, f"parameter {argument.arg!r} needs a type: {argument.arg}: R.Tensor(...)"
+                )
+            if any(param.name_hint == argument.arg for param in params):
+                raise self.source.error(argument, f"two parameters are named {argument.arg!r}")
+            variable = Var(argument.arg, reader.annotation(argument.annotation))
+            environment.bind(argument.arg, variable)
+            params.append(variable)
+        ret = None if node.returns is None else reader.annotation(node.returns)
+        return _Signature(node, options, environment, tuple(params), ret)
+
+    def _statements(self, environment: Environment, node: ast.FunctionDef) -> FunctionReader:
+        names = NameSupply()
+        return FunctionReader(self.source, environment, self.python, names, self._local)
+
+    def _body(self, signature: _Signature, name: str | None = None) -> Function:
+        node = signature.node
+        reader = self._statements(signature.environment, node)
+        for statement in _statements_of(node):
+            for bound in bound_names(statement):
+                reader.names.reserve(bound)
+        for param in signature.params:
+            reader.names.reserve(param.name_hint)
+        body = reader.read(node)
+        ret = signature.ret
+        if ret is not None and is_subtype(body.ty, ret) is False:
+            raise self.source.error(node.returns, f"{node.name!r} promises to return {ret!r}, but returns {body.ty!r}")
+        attrs: dict[str, Any] = {}
+        if signature.options.private and "global_symbol" in reader.attrs:
+            raise self.source.error(
+                node,
+                f"{node.name!r} is private=True, and R.func_attr gives it a public name, global_symbol; choose one",
+            )
+        if not signature.options.private:
+            attrs["global_symbol"] = reader.name or name or node.name
+        return Function(signature.params, body, ret, signature.options.pure, {**attrs, **reader.attrs})
+
+    def _local(self, node: ast.FunctionDef, around: Environment, declare: Callable[[Type], None]) -> Function:
+        """A function defined inside another: it sees the names around it, and has no public name."""
+        options = function_options(Evaluator(self.source, around, self.python), node)
+        if options is None:
+            raise self.source.error(node, "a function inside a program is decorated with @R.function")
+        private = FunctionOptions(True, options.pure, options.check_well_formed)
+        environment = Environment(_Around(around), around.sizes)
+        signature = self._signature(node, private, environment)
+        if signature.type is not None:
+            declare(signature.type)
+        return self._body(signature)
+
+    # --- modules
+
+    def module(self, node: ast.ClassDef) -> IRModule:
+        """A module: the functions of a class."""
+        if node.bases or node.keywords:
+            raise self.source.error((node.bases or [node])[0], "a module has no base classes")
+        with _stack_guard(self.source, node):
+            return _ModuleReader(self, node).read()
+
+    def signature(self, node: ast.FunctionDef, options: FunctionOptions, outer: Mapping[str, Any]) -> _Signature:
+        """The signature of a function of a module, whose names are looked up in ``outer`` too."""
+        return self._signature(node, options, Environment(outer, SizeScope(self._dtypes(node))))
+
+    def body(self, signature: _Signature) -> Function:
+        """The function of that signature."""
+        function = self._body(signature)
+        if self.strict and signature.options.check_well_formed:
+            self._check_sizes(signature.node, function)
+            self._check_effects(signature.node, function)
+        return function
+
+    def _check_effects(self, node: ast.FunctionDef, function: Function) -> None:
+        """Refuse a pure function that calls what has effects, unless it says that these count for nothing."""
+        if not function.is_pure or function.attrs.get("relax.force_pure"):
+            return
+        inner = [binding.value for binding in iter_bindings(function) if isinstance(binding.value, Function)]
+        own = {binding.var for value in inner for binding in iter_bindings(value)}
+        for binding in iter_bindings(function):
+            value = binding.value
+            if isinstance(value, Call) and not value.is_pure and binding.var not in own:
+                raise self.source.error(
+                    node,
+                    f"{node.name!r} is pure, and {binding.var.name_hint} is a call with effects; write "
+                    "@R.function(pure=False), or call what has none with R.call_pure_packed",
+                )
+
+    def _check_sizes(self, node: ast.FunctionDef, function: Function) -> None:
+        """Refuse a function whose types mention a size that neither a parameter nor a cast defines."""
+        known = {size for param in function.params for size in defining_symvars(param.ty)}
+        casts = [binding.ty for binding in iter_bindings(function) if isinstance(binding, MatchCast)]
+        inner = [binding.value for binding in iter_bindings(function) if isinstance(binding.value, Function)]
+        types = [*casts, *(param.ty for one in inner for param in one.params)]
+        known.update(size for ty in types for size in defining_symvars(ty))
+        written = (function.ret_ty, function.body.body.ty)
+        for ty in (*written, *dict.fromkeys(binding.var.ty for binding in iter_bindings(function))):
+            for size in type_symvars(ty):
+                if size not in known:
+                    raise self.source.error(
+                        node,
+                        f"{node.name!r} mentions the size {size}, which no parameter and no R.match_cast defines: "
+                        "a size is defined where it stands alone as a dimension",
+                    )
+
+
+class _Around(Mapping[str, Any]):
+    """The names of an enclosing function, as a mapping for the environment of an inner one."""
+
+    __slots__ = ("_environment",)
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The meaning of ``key`` in the enclosing function."""
+        return self._environment.get(key, default)
+
+    def __getitem__(self, key: str) -> Any:
+        missing = object()
+        found = self._environment.get(key, missing)
+        if found is missing:
+            raise KeyError(key)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._environment.visible())
+
+    def __len__(self) -> int:
+        return len(self._environment.visible())
+
+
+@final
+class _ModuleReader:
+    """Reads one module."""
+
+    __slots__ = ("attrs", "node", "outer", "outside", "reader", "signatures", "source", "table", "variables")
+
+    def __init__(self, reader: Reader, node: ast.ClassDef) -> None:
+        self.reader = reader
+        self.node = node
+        self.source = reader.source
+        self.signatures: dict[str, _Signature] = {}
+        self.variables: dict[str, GlobalVar] = {}
+        self.table: dict[str, Function] = {}
+        self.attrs: dict[str, Any] = {}
+        self.outside: dict[str, ExternFunc] = {}
+        own = Namespace(node.name, self.variables)
+        self.outer: dict[str, Any] = {**reader.outer, "cls": own, node.name: own}
+
+    def read(self) -> IRModule:
+        """The module. Raises `ParseError`."""
+        evaluator = Evaluator(self.source, Environment(self.outer, SizeScope()), self.reader.python)
+        for statement in self.node.body:
+            self._member(evaluator, statement)
+        for name, signature in self.signatures.items():
+            if signature.type is not None:
+                self.variables[name] = GlobalVar(self._full_name(evaluator, name), signature.type)
+        for name in self._callees_first():
+            function = self.reader.body(self.signatures[name])
+            self.table[name] = function
+            if name not in self.variables:
+                self.variables[name] = GlobalVar(self._full_name(evaluator, name), function.ty)
+        functions: dict[GlobalVar, Function | ExternFunc] = {
+            self.variables[name]: self.outside[name] for name in self.outside
+        }
+        functions.update({self.variables[name]: self.table[name] for name in self.signatures})
+        return IRModule(functions, self.attrs)
+
+    def _full_name(self, evaluator: Evaluator, name: str) -> str:
+        """The name that ``R.func_name`` gives a function, where an identifier cannot say it."""
+        for statement in self.signatures[name].node.body:
+            match statement:
+                case ast.Expr(value=ast.Call(func=word, args=[ast.Constant(value=str() as full)])):
+                    if evaluator.evaluate(word) is intrinsics.func_name:
+                        return full
+                case _:
+                    pass
+        return name
+
+    def _member(self, evaluator: Evaluator, statement: ast.stmt) -> None:
+        match statement:
+            case ast.FunctionDef(name=name):
+                options = function_options(evaluator, statement)
+                if options is None:
+                    raise self.source.error(
+                        statement,
+                        f"function {name!r} is not decorated with @R.function; other functions have no place here",
+                    )
+                if name in self.signatures:
+                    raise self.source.error(statement, f"the module has two functions named {name!r}")
+                self.signatures[name] = self.reader.signature(statement, options, self.outer)
+            case ast.Expr(value=ast.Call() as call):
+                callee = evaluator.evaluate(call.func)
+                if callee is intrinsics.module_global_infos and len(call.args) == 1 and not call.keywords:
+                    try:
+                        self.attrs[MESHES] = intrinsics.named_meshes(evaluator.evaluate(call.args[0]))
+                    except IRError as error:
+                        raise self.source.error(call, str(error)) from None
+                    return
+                if callee is not intrinsics.module_attrs or len(call.args) != 1 or call.keywords:
+                    raise self.source.error(call, "in a module stand functions and I.module_attrs({...}) only")
+                given = evaluator.evaluate(call.args[0])
+                if not isinstance(given, dict):
+                    raise self.source.error(call, "I.module_attrs takes a dictionary")
+                self.attrs.update(intrinsics.freeze(given))
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
+                function = evaluator.evaluate(call)
+                if not isinstance(function, ExternFunc):
+                    raise self.source.error(statement, 'a module names outside functions: ext = R.ExternFunc("ext")')
+                self.outside[name] = function
+                self.variables[name] = GlobalVar(name)
+            case ast.Pass() | ast.Expr(value=ast.Constant(value=str())):
+                pass
+            case _:
+                raise self.source.error(statement, "in a module stand functions and I.module_attrs({...}) only")
+
+    def _callees_first(self) -> list[str]:
+        """The functions' names, each after those of unwritten return type that it calls."""
+        order: list[str] = []
+        done: set[str] = set()
+        for root in self.signatures:
+            path: list[str] = []
+            stack: list[tuple[str, bool]] = [(root, False)]
+            while stack:
+                name, leaving = stack.pop()
+                if leaving:
+                    path.pop()
+                    done.add(name)
+                    order.append(name)
+                    continue
+                if name in done:
+                    continue
+                path.append(name)
+                stack.append((name, True))
+                for callee, place in self._unwritten_callees(name):
+                    if callee in path:
+                        raise self.source.error(
+                            place,
+                            f"{callee!r} is called before its return type is known, by way of itself; "
+                            "write it: -> R.Tensor(...)",
+                        )
+                    stack.append((callee, False))
+        return order
+
+    def _unwritten_callees(self, name: str) -> list[tuple[str, ast.AST]]:
+        found: dict[str, ast.AST] = {}
+        if all(signature.ret is not None for signature in self.signatures.values()):
+            return []
+        for inner in ast.walk(self.signatures[name].node):
+            if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name):
+                callee = self.signatures.get(inner.attr)
+                if callee is not None and callee.ret is None and inner.value.id in ("cls", self.node.name):
+                    found.setdefault(inner.attr, inner)
+        return list(found.items())
+
+
+class _stack_guard:
+    """Turns Python's complaint about nesting into an error at ``node``."""
+
+    __slots__ = ("node", "source")
+
+    def __init__(self, source: Source, node: ast.AST) -> None:
+        self.source = source
+        self.node = node
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, RecursionError):
+            raise self.source.error(self.node, "branches or expressions are nested too deep") from None

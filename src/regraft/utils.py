@@ -1,0 +1,5 @@
+"""Relax's name for what converts and copies expressions: what `regraft.ir` holds of it."""
+
+from .ir import convert_to_expr, copy_with_new_vars
+
+__all__ = ["convert_to_expr", "copy_with_new_vars"]
