@@ -175,7 +175,7 @@ def type_there(drawn: Drawn) -> str | Exception:
             found = str(builder.normalize(call).ty)
     except Exception as error:  # its own classes have no common base
         return error
-    return found.replace("T.Tuple", "R.Tuple").replace("R.Any", "R.Object")
+    return found.replace("T.Tuple", "R.Tuple")
 
 
 def verdict(drawn: Drawn) -> str | None:

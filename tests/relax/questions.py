@@ -51,7 +51,6 @@ THERE: Final[Any] = SimpleNamespace(
 _SPELLINGS: Final = (
     (r"T\.int64\((-?\d+)\)", r"\1"),
     (r"\bT\.(int32|int64|float32|float16|bool|int8)\b(?!\()", r'R.Prim("\1")'),
-    (r"R\.Any\b", "R.Object"),
     (r"T\.Tuple\b", "R.Tuple"),
     (r", purity=False", ""),
 )

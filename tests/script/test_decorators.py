@@ -309,11 +309,11 @@ def test_a_less_precise_annotation_is_kept() -> None:
     @R.function
     def main(x: R.Tensor((2, 3), "float32")):
         y: R.Tensor(ndim=2) = R.exp(x)
-        z: R.Object = y
+        z: R.Any = y
         return z
 
     types = [binding.var.ty for block in main.body.blocks for binding in block]
-    assert [repr(ty) for ty in types] == ["R.Tensor(ndim=2)", "R.Object"]
+    assert [repr(ty) for ty in types] == ["R.Tensor(ndim=2)", "R.Any"]
 
 
 def test_a_variable_hidden_by_its_dataflow_block_says_so() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, ClassVar, Final, NoReturn
+from typing import Any, ClassVar, Final, NamedTuple, NoReturn
 
 init_field: Final[Callable[[Any, str, Any], None]] = object.__setattr__
 """Sets a field while a node is being built; nothing else may call it."""
@@ -33,15 +33,27 @@ class Shown:
     _repr_html_: ClassVar[Callable[[Any], str]]
 
 
+class TextOptions(NamedTuple):
+    """What the text of a piece of program shows."""
+
+    elide: bool = True
+    """Large constants are shortened."""
+    all_types: bool = True
+    """Each binding has its type beside it, also where its value says it."""
+    declare: bool = False
+    """Before a piece that is no function stand the variables that it does not bind, with their types."""
+    module_name: str = "Module"
+
+
 class Node:
     """Base of all immutable objects of the language; equality and hash are identity unless a class says else.
 
-    ``text_of(node, elide, all_types)`` is the printer of the written form. It is another room's; the package's top
-    module sets it. ``elide`` shortens large constants, ``all_types`` annotates every binding.
+    ``text_of(node, options)`` is the printer of the written form. It is another room's; the package's top module sets
+    it.
     """
 
     __slots__ = ("__weakref__",)
-    text_of: ClassVar[Callable[[Any, bool, bool], str]]
+    text_of: ClassVar[Callable[[Any, TextOptions], str]]
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(
@@ -78,6 +90,8 @@ class Node:
         *,
         show_meta: bool = True,
         show_all_ty: bool = True,
+        verbose_expr: bool = False,
+        name: str | None = None,
         indent_spaces: int = 4,
         print_line_numbers: bool = False,
         extra_config: Mapping[str, Any] | None = None,
@@ -86,12 +100,14 @@ class Node:
         """The text of this piece of program; it parses back to an equal one.
 
         With ``show_meta=False`` large constants are elided, as `show` does, and the text is for reading only. Without
-        ``show_all_ty`` a binding has its type beside it only where its value does not say it. ``indent_spaces`` and
-        ``print_line_numbers`` lay the text out. ``extra_config`` may hold ``"relax.show_all_ty"``, as in Relax, whose
-        other options are taken and change nothing. Cost: linear in the size of the program.
+        ``show_all_ty`` a binding has its type beside it only where its value does not say it. With ``verbose_expr`` the
+        variables that a binding, block or branch does not bind itself stand before it, with their types. ``name`` is
+        the name of a module's class. ``indent_spaces`` and ``print_line_numbers`` lay the text out. ``extra_config``
+        may hold ``"relax.show_all_ty"``, as in Relax, whose other options are taken and change nothing. Cost: linear in
+        the size of the program.
         """
         all_types = show_all_ty and bool((extra_config or {}).get("relax.show_all_ty", True))
-        text = Node.text_of(self, not show_meta, all_types)
+        text = Node.text_of(self, TextOptions(not show_meta, all_types, verbose_expr, name or "Module"))
         if indent_spaces == 4 and not print_line_numbers:
             return text
         lines: list[str] = []
@@ -103,10 +119,10 @@ class Node:
 
     def show(self, *_relax_arguments: Any, **_relax_options: Any) -> None:
         """Print the text to standard output, highlighted on a terminal, with large constants elided."""
-        show_text(Node.text_of(self, True, True))
+        show_text(Node.text_of(self, TextOptions()))
 
     def __repr__(self) -> str:
-        return Node.text_of(self, True, True)
+        return Node.text_of(self, TextOptions())
 
 
 def show_text(text: str) -> None:

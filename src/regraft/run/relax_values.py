@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -110,11 +110,8 @@ class RelaxTarget:
     __slots__ = ("host", "kind")
 
     def __init__(self, target: str | Mapping[str, Any] | RelaxTarget, host: object = None) -> None:
-        if isinstance(target, RelaxTarget):
-            target = target.kind
-        elif not isinstance(target, str):
-            target = str(target["kind"])
-        self.kind = target.split()[0] if target.split() else target
+        name = str(target["kind"]) if isinstance(target, Mapping) else str(target)
+        self.kind: Final = name.split()[0] if name.split() else name
         self.host = host
 
     def __enter__(self) -> RelaxTarget:

@@ -62,7 +62,7 @@ class VirtualMachine:
 
     NAIVE_ALLOCATOR = 1
     POOLED_ALLOCATOR = 2
-    __slots__ = ("_entries", "_inputs", "_results", "_saved", "executable")
+    __slots__ = ("_inputs", "_results", "_saved", "_watched", "executable")
     executable: Executable
 
     def __init__(self, executable: Executable, device: object = None, memory_cfg: object = None) -> None:
@@ -74,7 +74,7 @@ class VirtualMachine:
             if not name.startswith(executable.device_kinds):
                 raise ExecutionError(f"target {executable.target!r} runs on {executable.runs_where}, not on {name!r}")
         self.executable = executable
-        self._entries: Mapping[str, Entry] = executable
+        self._watched: Mapping[str, Entry] = {}
         self._inputs: dict[str, tuple[Any, ...]] = {}
         self._saved: dict[str, Callable[..., Any]] = {}
         self._results: dict[str, Any] = {}
@@ -93,7 +93,7 @@ class VirtualMachine:
 
     def _entry(self, name: str) -> Entry:
         """The function of a name, looked at by the instrument if there is one."""
-        run = self._entries[name]
+        run = self._watched.get(name) or self.executable[name]
 
         def call(*arguments: Any) -> Any:
             return as_relax_value(run(*arguments))
@@ -121,7 +121,7 @@ class VirtualMachine:
             instrument(function, name, False, as_relax_value(result), *arguments)
             return result
 
-        self._entries = self.executable.watched(around)
+        self._watched = self.executable.watched(around)
 
     def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         """Keep the arguments of a function, by position or by name, for `invoke_stateful`."""

@@ -155,10 +155,10 @@ class PrimConstructor(TypeConstructor):
 
 @final
 class ObjectConstructor(TypeConstructor):
-    """``R.Object`` (and ``R.Any``): any value."""
+    """``R.Any`` (and ``R.Object``, its older name): any value."""
 
     __slots__ = ()
-    name = "R.Object"
+    name = "R.Any"
 
     def default(self) -> Type:
         """Any value."""

@@ -28,32 +28,32 @@ from ..ir.expr import (
 )
 from ..ir.kernels import EXTERNAL_MODS, kernels_of
 from ..ir.module import OUTSIDE, IRModule
-from ..ir.op import Call, Op
+from ..ir.node import TextOptions
+from ..ir.op import Call, Op, is_call_of
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
-from ..ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
+from ..ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type, type_symvars
+from ..ir.visitor import Visitable, iter_bindings, walk
 from ..op.primitive.dist import MESHES, DeviceMesh
 from .constants import ConstantWriter
 from .names import IdentifierSupply, identifier
 
 _INDENT: Final = "    "
+ALL_OF_IT: Final = TextOptions(elide=False)
 _DEEPEST: Final = 60
 """Nested expressions below this depth are elided; programs in A-normal form have none."""
 
 
-def print_script(node: Any, elide: bool, all_types: bool = True) -> str:
-    """The text of any piece of program: what ``.script()``, ``.show()`` and ``repr`` give.
-
-    Without ``all_types`` a binding has its type beside it only where its value does not say it.
-    """
-    writer = ConstantWriter(elide=elide)
+def print_script(node: Any, options: TextOptions) -> str:
+    """The text of any piece of program: what ``.script()``, ``.show()`` and ``repr`` give."""
+    writer = ConstantWriter(elide=options.elide)
     if isinstance(node, IRModule):
-        return module_text(node, writer, all_types)
+        return module_text(node, writer, options)
     if isinstance(node, Function):
-        return function_text(node, writer, all_types)
-    return _FunctionPrinter(writer, all_types=all_types).piece(node)
+        return function_text(node, writer, options.all_types)
+    return _FunctionPrinter(writer, all_types=options.all_types).piece(node, declare=options.declare)
 
 
-def module_text(module: IRModule, constants: ConstantWriter, all_types: bool = True) -> str:
+def module_text(module: IRModule, constants: ConstantWriter, options: TextOptions = ALL_OF_IT) -> str:
     """The text of a module; ``constants`` decides where its large constants stand."""
     names = IdentifierSupply()
     table = {variable: names.fresh(variable.name_hint) for variable in module.functions}
@@ -67,18 +67,19 @@ def module_text(module: IRModule, constants: ConstantWriter, all_types: bool = T
         lines.append(f"{_INDENT}I.module_global_infos({_meshes_text(module.attrs[MESHES])})")
     for name, function in module.outside.items():
         lines.append(f"{_INDENT}{identifier(name)} = R.ExternFunc({string_text(function.global_symbol)})")
-    uses_scalars = False
+    uses_scalars = is_after_function = False
     for variable, function in module.functions.items():
-        if lines:
+        if is_after_function:
             lines.append("")
-        printer = _FunctionPrinter(constants, table, all_types)
+        is_after_function = True
+        printer = _FunctionPrinter(constants, table, options.all_types, options.module_name)
         body = printer.definition(function, table[variable], variable.name_hint)
         lines += [f"{_INDENT}{line}" if line else line for line in body]
         uses_scalars = uses_scalars or printer.uses_scalars
     if not lines:
         lines.append(f"{_INDENT}pass")
     imports = ["# from regraft.script import ir as I", *_imports(uses_scalars), ""]
-    return "\n".join([*imports, "@I.ir_module", "class Module:", *lines, *constants.section()])
+    return "\n".join([*imports, "@I.ir_module", f"class {options.module_name}:", *lines, *constants.section()])
 
 
 def _meshes_text(named: tuple[tuple[str, tuple[DeviceMesh, ...]], ...]) -> str:
@@ -139,6 +140,7 @@ class _FunctionPrinter:
         "_constants",
         "_declared",
         "_functions",
+        "_module_name",
         "_names",
         "_renamed",
         "_signatures",
@@ -147,9 +149,14 @@ class _FunctionPrinter:
     )
 
     def __init__(
-        self, constants: ConstantWriter, functions: Mapping[GlobalVar, str] | None = None, all_types: bool = True
+        self,
+        constants: ConstantWriter,
+        functions: Mapping[GlobalVar, str] | None = None,
+        all_types: bool = True,
+        module_name: str = "Module",
     ) -> None:
         self._all_types = all_types
+        self._module_name = module_name
         self._constants = constants
         self._functions = functions or {}
         self._supply = IdentifierSupply()
@@ -163,8 +170,14 @@ class _FunctionPrinter:
 
     # --- pieces by themselves
 
-    def piece(self, node: Any) -> str:
-        """A type, expression, binding or block, by itself."""
+    def piece(self, node: Any, *, declare: bool = False) -> str:
+        """A type, expression, binding or block, by itself; after the variables that it does not bind, if asked."""
+        if isinstance(node, If):
+            return "\n".join(self._choice(node, declare))
+        declared = self._declarations(node) if declare and isinstance(node, _WITH_BINDINGS) else []
+        return "\n".join([*declared, self._piece(node)])
+
+    def _piece(self, node: Any) -> str:
         if isinstance(node, Type):
             return self.type(node)
         if isinstance(node, VarBinding | MatchCast):
@@ -173,11 +186,29 @@ class _FunctionPrinter:
             return "\n".join(self._block(node))
         if isinstance(node, SeqExpr):
             return "\n".join([*self._blocks(node.blocks), self.expr(node.body)])
-        if isinstance(node, If):
-            return "\n".join(self._if(self._name(Var("result", node.ty)), node.ty, node))
         if isinstance(node, Op):
             return f"Op({node.name!r})"
         return self.expr(node) if isinstance(node, Expr) else f"<{type(node).__name__}>"
+
+    def _choice(self, expr: If, declare: bool) -> list[str]:
+        lines = [*self._declarations(expr.cond)] if declare else []
+        lines.append(f"if {self.expr(expr.cond)}:")
+        for body, after in ((expr.true_branch, ["else:"]), (expr.false_branch, [])):
+            declared = self._declarations(body) if declare else []
+            inner = [*declared, *self._blocks(body.blocks), self.expr(body.body)]
+            lines += [f"{_INDENT}{line}" for line in inner] + after
+        return lines
+
+    def _declarations(self, node: Visitable) -> list[str]:
+        """The variables that a piece does not bind and that no line has named yet, with their sizes: a line each."""
+        bound = {binding.var for binding in iter_bindings(node)}
+        used = dict.fromkeys(expr for expr in walk(node) if isinstance(expr, Var) and expr not in bound)
+        lines: dict[str, None] = {}
+        for variable in used:
+            if variable not in self._names:
+                sizes = [f"{self._size(size).name} = T.{size.dtype}()" for size in type_symvars(variable.ty)]
+                lines.update(dict.fromkeys([*sizes, f"{self._name(variable)}: {self.type(variable.ty)}"]))
+        return list(lines)
 
     # --- names and sizes
 
@@ -241,7 +272,7 @@ class _FunctionPrinter:
             case FuncType():
                 return self._func_type(ty, quoted)
             case ObjectType():
-                return "R.Object"
+                return "R.Any"
             case _:
                 return f"<{type(ty).__name__}>"
 
@@ -396,7 +427,8 @@ class _FunctionPrinter:
         return [f"{name}{self._annotation(ty, value)} = {self.expr(value)}"]
 
     def _annotation(self, ty: Type, value: Expr) -> str:
-        return f": {self.type(ty)}" if self._all_types or ty != value.ty else ""
+        shown = ty != value.ty or (self._all_types and not is_call_of(value, "relax.call_dps_packed"))
+        return f": {self.type(ty)}" if shown else ""
 
     def _blocks(self, blocks: Iterable[BindingBlock]) -> list[str]:
         lines: list[str] = []
@@ -460,7 +492,7 @@ class _FunctionPrinter:
             body.append(f"R.func_attr({text})")
         statements = [*self._blocks(function.body.blocks), *self._return(function.body.body)]
         if not local:
-            body += ["cls = Module"] if self._calls_module else []
+            body += [f"cls = {self._module_name}"] if self._calls_module else []
             body += [f"{self._size(variable).name} = T.{variable.dtype}()" for variable in self._declared]
         return [decorator, head, *[f"{_INDENT}{line}" if line else line for line in (*body, *statements)]]
 
@@ -471,6 +503,7 @@ class _FunctionPrinter:
         return [f"return {self.expr(result)}"]
 
 
+_WITH_BINDINGS: Final = (VarBinding, MatchCast, BindingBlock, SeqExpr)
 _Form = Callable[[_FunctionPrinter, Any, int], str]
 
 _EXPRESSIONS: Final[Mapping[type[Expr], _Form]] = {
