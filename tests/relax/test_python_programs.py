@@ -16,8 +16,6 @@ TYPED: Final = "a call has its type before it is bound, and its sizes are visite
 WRITTEN_OUT: Final = "a private function that a replacement calls is written out"
 FIELDS: Final = "a tuple that was taken apart is not put together again"
 CASTS: Final = "a rule has no match_cast: its parameters have types"
-KEPT: Final = "what a checkpointed stage ends with is kept"
-APART: Final = "gradients of the fields of a tuple stay apart"
 DEVICES: Final = "tensors are not placed on devices"
 DIFFERS: Final = {
     "parser.t_module_with_attributes": DEVICES,
@@ -67,12 +65,6 @@ DIFFERS: Final = {
     "rewriters.t_unknown_shape": "a replacement is as precise as what it replaces",
     "rewriters.t_attrs": "attributes are matched, too",
     "rewriters.t_dataflow": "a dataflow block stays one",
-    "transforms.t_checkpoint_chain": KEPT,
-    "transforms.t_checkpoint_two": KEPT,
-    "transforms.t_tuple": APART,
-    "transforms.t_split": APART,
-    "transforms.t_split_both": APART,
-    "transforms.t_concat": APART,
 }
 """Programs whose outcomes differ on purpose, and why."""
 

@@ -1,56 +1,89 @@
 """Which values the gradient computes again rather than keeps: those between checkpoint markers.
 
 `start_checkpoint` marks values that a stage begins with, `end_checkpoint` values that it ends with, as in Chen et al.,
-"Training Deep Nets with Sublinear Memory Cost" (2016). What the ends depend on, back to the starts, is not kept for the
-backward part: it is computed again there, once, just before it is first needed. Stages may nest; the inner one is then
-computed again together with the outer one.
+"Training Deep Nets with Sublinear Memory Cost" (2016). What is computed from the starts, up to and with the ends, is
+not kept for the backward part: it is computed again there, once, just before it is first needed. What a stage starts
+with is kept, the end of the stage before it included. Stages may nest; the inner one is then computed again together
+with the outer one.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..analysis.values import leaves_of
-from ..ir.expr import Expr, Var
+from ..ir.builder import operands_of, with_operands
+from ..ir.expr import DataflowVar, Expr, Var
+from ..ir.mutator import ExprMutator
 from ..ir.op import Call, is_call_of
-from ..ir.program import Function, If
+from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding, is_leaf
 
-START = "relax.grad.start_checkpoint"
-END = "relax.grad.end_checkpoint"
+START: Final = "relax.grad.start_checkpoint"
+END: Final = "relax.grad.end_checkpoint"
 
 
-def is_marker(value: Expr) -> bool:
+def without_markers(function: Function) -> tuple[Function, dict[Var, None]]:
+    """``function`` without checkpoint markers, and its variables that lie inside checkpointed stages.
+
+    A marked value is used under its own name; the name of a marker stays where it is visible outside its block. Values
+    that cannot be computed again (calls with effects, branches, inner functions) are kept. Cost: linear.
+    """
+    values = [binding.value for block in function.body.blocks for binding in block]
+    if not any(map(_is_marker, values)):
+        return function, {}
+    stages = _Stages()
+    blocks: list[BindingBlock] = []
+    for block in function.body.blocks:
+        bindings = [new for binding in block if (new := stages.without(binding)) is not None]
+        if bindings:
+            blocks.append(type(block)(bindings))
+    return function.with_body(SeqExpr(blocks, stages.replaced(function.body.body))), stages.inside
+
+
+def _is_marker(value: Expr) -> bool:
     """True if ``value`` marks where a stage starts or ends: to all else it is its operand."""
     return is_call_of(value, START) or is_call_of(value, END)
 
 
-def values_to_recompute(function: Function) -> dict[Var, None]:
-    """The variables of ``function`` that lie inside checkpointed stages.
+class _Stages:
+    """Walks the bindings of a function in order; ``inside`` is what is to be computed again."""
 
-    Values that cannot be computed again (calls with effects, branches, inner functions) are kept instead. Cost: linear
-    in the bindings, times how deep stages nest.
-    """
-    definitions = {binding.var: binding.value for block in function.body.blocks for binding in block.bindings}
-    inside: dict[Var, None] = {}
-    seen: set[tuple[Var, int]] = set()
-    for value in definitions.values():
-        if not is_call_of(value, END):
-            continue
-        pending = [(leaf, 0) for leaf in leaves_of(value) if isinstance(leaf, Var)]
-        while pending:
-            var, depth = pending.pop()
-            definition = definitions.get(var)
-            if definition is None or (var, depth) in seen:
-                continue
-            seen.add((var, depth))
-            if is_call_of(definition, START):
-                if depth == 0:
-                    continue
-                depth -= 1
-            elif is_call_of(definition, END):
-                depth += 1
-            if _can_run_again(definition):
-                inside[var] = None
-            pending.extend((leaf, depth) for leaf in leaves_of(definition) if isinstance(leaf, Var))
-    return inside
+    def __init__(self) -> None:
+        self.inside: dict[Var, None] = {}
+        self._own: dict[Var, Expr] = {}
+        self._depth: dict[Expr, int] = {}
+
+    def without(self, binding: Binding) -> Binding | None:
+        """The binding with marked values under their own names; None for a marker that nothing outside names."""
+        var, value = binding.var, binding.value
+        if isinstance(value, Call) and _is_marker(value):
+            (marked,) = value.args
+            around, own = self._depth.get(marked, 0), self.replaced(marked)
+            self._depth[var] = around + 1 if is_call_of(value, START) else max(around - 1, 0)
+            if is_call_of(value, START) and not around and isinstance(own, Var):
+                self.inside.pop(own, None)
+            if type(var) is not DataflowVar:
+                return VarBinding(var, own)
+            self._own[var] = own
+            return None
+        self._depth[var] = max([self._depth.get(leaf, 0) for leaf in leaves_of(value)], default=0)
+        if self._depth[var] and _can_run_again(value):
+            self.inside[var] = None
+        value = self.replaced(value)
+        return MatchCast(var, value, binding.ty) if isinstance(binding, MatchCast) else VarBinding(var, value)
+
+    def replaced(self, value: Expr) -> Expr:
+        """``value`` with marked values under their own names."""
+        if isinstance(value, Var):
+            return self._own.get(value, value)
+        if isinstance(value, If | Function):
+            mutator = ExprMutator()
+            for var, own in self._own.items():
+                mutator.remap(var, own)
+            return mutator.mutate(value)
+        if is_leaf(value) and not operands_of(value):
+            return value
+        return with_operands(value, [self.replaced(operand) for operand in operands_of(value)])
 
 
 def _can_run_again(value: Expr) -> bool:

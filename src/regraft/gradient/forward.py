@@ -6,15 +6,13 @@ from collections.abc import Mapping
 
 from ..analysis import free_vars
 from ..ir.builder import operands_of, with_operands
-from ..ir.expr import DataflowVar, Expr, Var
+from ..ir.expr import Expr, Var
 from ..ir.mutator import NewVariables
-from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, VarBinding
-from .checkpoint import is_marker
 
 
 class ForwardCopy:
-    """The blocks of a function over new variables, without checkpoint markers.
+    """The blocks of a function over new variables.
 
     ``leaves`` takes each variable of the function's own body to what stands for it.
     """
@@ -25,9 +23,7 @@ class ForwardCopy:
         self.params = tuple([self._renewed(param) for param in function.params])
         self.blocks: list[BindingBlock] = []
         for block in function.body.blocks:
-            bindings = [new for binding in block.bindings if (new := self._binding(binding)) is not None]
-            if bindings:
-                self.blocks.append(type(block)(bindings))
+            self.blocks.append(type(block)([self._binding(binding) for binding in block.bindings]))
         self.result = self._copied(function.body.body)
 
     def _renewed(self, var: Var) -> Var:
@@ -35,15 +31,10 @@ class ForwardCopy:
         self.leaves[var] = new
         return new
 
-    def _binding(self, binding: Binding) -> Binding | None:
+    def _binding(self, binding: Binding) -> Binding:
         value = self._copied(binding.value)
         if isinstance(binding, MatchCast):
             return MatchCast(self._renewed(binding.var), value, binding.ty)
-        if isinstance(value, Call) and is_marker(value):
-            value = value.args[0]
-            if type(binding.var) is DataflowVar:
-                self.leaves[binding.var] = value
-                return None
         return VarBinding(self._renewed(binding.var), value)
 
     def _copied(self, value: Expr) -> Expr:

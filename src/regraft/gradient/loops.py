@@ -26,7 +26,7 @@ from ..op.adjoints import GradientError, is_differentiable, zeros_of
 from ..op.primitive.binary import add
 from ..op.primitive.loop import LOOP, STEP, LoopParts, loop, loop_parts, loop_types, row_of
 from ..op.primitive.manipulate import flip
-from .checkpoint import values_to_recompute
+from .checkpoint import without_markers
 from .forward import ForwardCopy
 from .reverse import Path, ReversePass, Share, described
 from .without_rules import with_rules
@@ -86,7 +86,8 @@ def _taped(
     sizes = None if body is None else _fixed_sizes(body, parts, types.carried)
     if body is None or sizes is None:
         return [binding]  # without tapes: an error only if a gradient is wanted through it
-    copy = ForwardCopy(bind_sizes(body, sizes))
+    body, _ = without_markers(bind_sizes(body, sizes))  # a step is computed again in any case
+    copy = ForwardCopy(body)
     assert isinstance(copy.result, Tuple)
     results = [*copy.result.fields, *copy.params[: 1 + len(types.carried)]]
     taped = loop_body(copy.params, SeqExpr(copy.blocks, copy.result), results)
@@ -242,7 +243,7 @@ class _Backward:
         seeds = [Var(names.fresh(f"{params[1 + i].name_hint}_adjoint"), params[1 + i].ty) for i in self._carried]
         sums = [Var(names.fresh(f"{var.name_hint}_adjoint"), var.ty) for var in self._captured]
         rows = [Var(names.fresh("row_adjoint"), self._types.rows[j]) for j in self._given]
-        inner = ReversePass(step, wanted, copy.leaves, values_to_recompute(step), names)
+        inner = ReversePass(step, wanted, copy.leaves, {}, names)
         given = [*zip(self._carried, seeds, strict=True), *zip([count + j for j in self._given], rows, strict=True)]
         inner.run_from(
             [Share(result, (), seed) for place, seed in given if isinstance(result := kept.fields[place], Var)]

@@ -11,7 +11,7 @@ copies of the forward values, or values computed again inside checkpointed stage
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, NoReturn, TypeAlias
+from typing import Final, NamedTuple, NoReturn, TypeAlias, cast
 
 from ..analysis.values import leaves_of
 from ..ir.builder import NameSupply, operands_of, with_operands
@@ -24,8 +24,8 @@ from ..op.adjoints import GradientError, is_differentiable, zeros_of
 from ..op.primitive.binary import add
 from ..op.primitive.broadcast import COLLAPSE_SUM_LIKE, COLLAPSE_SUM_TO
 from ..op.primitive.create import ones
+from ..op.primitive.join import SPLIT
 from ..op.primitive.loop import LOOP
-from .checkpoint import is_marker
 
 Path: TypeAlias = tuple[int, ...]
 """Where in a nested tuple an adjoint belongs: () for a tensor, (1,) for field 1."""
@@ -77,7 +77,8 @@ class ReversePass:
     """Writes the backward bindings of one function; ``bindings`` holds them, in order.
 
     ``forward`` takes the variables of ``function`` to what stands for them in the new function, ``recomputed`` are
-    those to compute again.
+    those to compute again. The adjoint of a tuple is one tuple, as in Relax, with zeros for fields that no share has
+    reached; if ``fields_apart``, each field has an adjoint of its own, and nothing is added to zeros.
     """
 
     def __init__(
@@ -87,8 +88,12 @@ class ReversePass:
         forward: Mapping[Var, Expr],
         recomputed: Mapping[Var, None],
         names: NameSupply,
+        *,
+        fields_apart: bool = True,
     ) -> None:
+        required = tuple(required)
         self.bindings: list[Binding] = []
+        self._required: Final = frozenset(required)
         self._order: Final = [binding for block in function.body.blocks for binding in block.bindings]
         self._active = active_values(function, required)
         self._forward = forward
@@ -97,6 +102,8 @@ class ReversePass:
         self._again: dict[Var, Expr] = {}
         self.names = names
         self._adjoints: dict[Var, dict[Path, Expr]] = {}
+        self._fields_apart: Final = fields_apart
+        self._whole: Final[frozenset[Var]] = frozenset() if fields_apart else _whole_tuples(function)
 
     # --- what the transform asks for
 
@@ -117,15 +124,18 @@ class ReversePass:
             if seed.var in self._active:
                 self._accumulate(seed, seed.var.origins)
         for binding in reversed(self._order):
-            fields = self._adjoints.pop(binding.var, None)
+            fields = self._adjoints.get(binding.var)
             if fields is not None:
                 self._visit(binding, fields)
+            if binding.var not in self._required:
+                self._adjoints.pop(binding.var, None)
 
     def gradient_of(self, param: Var) -> Expr:
         """The gradient with respect to ``param``, of its type; zeros where the target does not depend on it."""
         fields = self._adjoints.get(param, {})
         value = self._assembled(param, param.ty, fields, ())
-        return self._flattened(value, {}, param.origins)
+        flat = self._flattened(value, {}, param.origins)
+        return flat if fields or self._fields_apart else self.emit(flat, f"{param.name_hint}_adjoint", param.origins)
 
     def emit(self, value: Expr, name: str, origins: Origins, *, is_output: bool = False) -> Var:
         """Bind ``value``, whose operands are leaves, to a new variable."""
@@ -164,9 +174,9 @@ class ReversePass:
 
             shares = loop_shares(self, binding, fields)
         else:
+            self._recompute(binding.var if binding.var in self._recomputed else value)
             shares = self._rule_shares(binding, value, fields)
         origins = binding.var.origins
-        self._recompute([share.value for share in shares])
         memo: dict[int, Expr] = {}
         parts = [self._flattened(_summed(share.value), memo, origins) for share in shares]
         for share, part in zip(shares, parts, strict=True):
@@ -221,6 +231,8 @@ class ReversePass:
                 pending.append((operand.fields[path[0]], path[1:], share))
             elif isinstance(operand, Var) and operand not in self._active:
                 continue
+            elif operand in self._whole:
+                found.append(Share(cast(Var, operand), path, _put_together(share)))
             elif isinstance(share.ty, TupleType):
                 fields = self._fields(share)
                 pending.extend((operand, (*path, i), fields[i]) for i in reversed(range(len(fields))))
@@ -232,24 +244,27 @@ class ReversePass:
         if isinstance(share, Tuple):
             return share.fields
         assert isinstance(share.ty, TupleType)
-        self._recompute([share])
         flat = self._flattened(share, {}, ())
         whole = flat if is_leaf(flat) else self.emit(flat, "lv", ())
         return [TupleGetItem(whole, i) for i in range(len(share.ty.fields))]
 
     def _assembled(self, value: Expr, ty: Type, fields: Mapping[Path, Expr], path: Path) -> Expr:
         """The adjoint of ``value`` as one expression; zeros, written down only if used, where none has come."""
+        if path == () and () in fields:
+            return fields[()]
         if isinstance(ty, TupleType):
             parts = [TupleGetItem(value, i) for i in range(len(ty.fields))]
             return Tuple([self._assembled(part, part.ty, fields, (*path, i)) for i, part in enumerate(parts)])
-        found = fields.get(path)
-        if found is not None:
-            return found
+        if path in fields:
+            return fields[path]
         return zeros_of(value) if isinstance(ty, TensorType) else value
 
     def _accumulate(self, share: Share, origins: Origins) -> None:
         """Add a share, whose operands are leaves, to the adjoint of its variable."""
         fields = self._adjoints.setdefault(share.var, {})
+        if share.var in self._whole:
+            fields[()] = self._whole_adjoint(share, fields.get(()), origins)
+            return
         name = "_".join([share.var.name_hint, *map(str, share.path), "adjoint"])
         own = share.var.origins or origins
         so_far = fields.get(share.path)
@@ -258,6 +273,12 @@ class ReversePass:
             return
         increment = share.value if is_leaf(share.value) else self.emit(share.value, "lv", origins)
         fields[share.path] = self.emit(add(so_far, increment), name, own)
+
+    def _whole_adjoint(self, share: Share, so_far: Expr | None, origins: Origins) -> Expr:
+        """The adjoint of a tuple, as one, with ``share`` added to it."""
+        own = share.var.origins or origins
+        whole = _placed(self.refer(share.var), share) if so_far is None else _increased(so_far, share.path, share.value)
+        return self.emit(self._flattened(whole, {}, own), f"{share.var.name_hint}_adjoint", own)
 
     # --- writing down what rules return
 
@@ -293,11 +314,11 @@ class ReversePass:
             alive.append(current)
         return memo[id(root)]
 
-    def _recompute(self, values: Sequence[Expr]) -> None:
-        """Compute again those of the variables in ``values`` that lie inside checkpointed stages."""
+    def _recompute(self, value: Expr) -> None:
+        """Compute again those of the variables in ``value`` that lie inside checkpointed stages."""
         if not self._recomputed:
             return
-        pending: list[tuple[Expr, bool]] = [(value, False) for value in reversed(values)]
+        pending: list[tuple[Expr, bool]] = [(value, False)]
         while pending:
             current, ready = pending.pop()
             if not isinstance(current, Var):
@@ -315,13 +336,60 @@ class ReversePass:
     def _computed_again(self, binding: Binding) -> Expr:
         var = binding.var
         value = self._flattened(binding.value, {}, var.origins)
-        if isinstance(value, Call) and is_marker(value):
-            return value.args[0]
         if isinstance(binding, MatchCast):
-            copy = DataflowVar(self.names.fresh(f"{var.name_hint}_cp"), var.ty, var.origins)
-            self.bindings.append(MatchCast(copy, value, binding.ty))
-            return copy
-        return value if is_leaf(value) else self.emit(value, f"{var.name_hint}_cp", var.origins)
+            return self.emit_cast(value, binding.ty, f"{var.name_hint}_cp", var.origins)
+        return self.emit(value, f"{var.name_hint}_cp", var.origins)
+
+
+def _whole_tuples(function: Function) -> frozenset[Var]:
+    """The tuples of tensors whose adjoint is a tuple as well: parameters, what is put together, what `SPLIT` gives.
+
+    Rules of other operators that give tuples ask for the fields that a share has reached.
+    """
+    whole = [param for param in function.params if isinstance(param.ty, TupleType)]
+    for block in function.body.blocks:
+        for binding in block:
+            if isinstance(binding.var.ty, TupleType) and not isinstance(binding, MatchCast):
+                value = binding.value
+                if not isinstance(value, Call) or value.op is SPLIT:
+                    whole.append(binding.var)
+    return frozenset(var for var in whole if _is_of_tensors(var.ty))
+
+
+def _is_of_tensors(ty: Type) -> bool:
+    if isinstance(ty, TupleType):
+        return all(_is_of_tensors(field) for field in ty.fields)
+    return is_differentiable(ty)
+
+
+def _placed(value: Expr, share: Share) -> Expr:
+    """Zeros like ``value`` with ``share`` in its place."""
+    if not share.path:
+        return share.value
+    assert isinstance(value.ty, TupleType)
+    parts = [TupleGetItem(value, i) for i in range(len(value.ty.fields))]
+    at, *rest = share.path
+    inner = Share(share.var, tuple(rest), share.value)
+    return Tuple([_placed(part, inner) if i == at else zeros_of(part) for i, part in enumerate(parts)])
+
+
+def _increased(so_far: Expr, path: Path, share: Expr) -> Expr:
+    """``so_far`` with ``share`` added to what is at ``path`` in it."""
+    if not isinstance(so_far.ty, TupleType):
+        return add(so_far, share)
+    parts = [TupleGetItem(so_far, i) for i in range(len(so_far.ty.fields))]
+    if path:
+        at, *rest = path
+        return Tuple([_increased(part, tuple(rest), share) if i == at else part for i, part in enumerate(parts)])
+    return Tuple([_increased(part, (), TupleGetItem(share, i)) for i, part in enumerate(parts)])
+
+
+def _put_together(share: Expr) -> Expr:
+    """The tuple that ``share`` takes apart and puts together again, if it does, else ``share`` itself."""
+    fields = share.fields if isinstance(share, Tuple) else ()
+    whole = fields[0].tuple_value if fields and isinstance(fields[0], TupleGetItem) else share
+    same = [isinstance(f, TupleGetItem) and f.tuple_value is whole and f.index == i for i, f in enumerate(fields)]
+    return whole if all(same) and whole.ty == share.ty else share
 
 
 def _summed(share: Expr) -> Expr:

@@ -21,7 +21,7 @@ from ..ir.types import TensorType, TupleType, Type
 from ..ir.visitor import iter_bindings
 from ..op.adjoints import GradientError, is_differentiable
 from ..op.settle import settled
-from .checkpoint import values_to_recompute
+from .checkpoint import without_markers
 from .forward import ForwardCopy
 from .loops import with_tapes
 from .reverse import Path, ReversePass
@@ -34,14 +34,16 @@ class Gradient:
 
     The new function is public, takes the same parameters, and returns ``(result, (gradient, ...))``; the original
     stays as it is. ``require_grads`` are the parameters to differentiate with respect to, one or several, as variables
-    or by name; None means all that hold floating numbers (others, such as indices, have no gradient and no place in
-    the result). A gradient has its parameter's type, tuples included; it is zeros where the target does not depend on
-    the parameter. ``target_index`` chooses the target among several results; it must be a floating scalar.
+    or by name, or variables that the function binds; None means all parameters that hold floating numbers (others,
+    such as indices, have no gradient and no place in the result). A gradient has its parameter's type, tuples included;
+    it is zeros where the target does not depend on the parameter.
+    ``target_index`` chooses the target among several results; it must be a floating scalar.
 
     The function may have dataflow blocks and plain ones. No gradient passes through integers, operators that stop it
     (``argmax``, comparisons, ``R.grad.no_grad`` ...), or parameters that are not required. Values between
     ``R.grad.start_checkpoint`` and ``R.grad.end_checkpoint`` are computed again rather than kept. The result is
-    simplified by `simplify_gradient`, or left as the rules gave it if not ``simplify``.
+    simplified by `simplify_gradient`, or left as the rules gave it if not ``simplify``. The adjoint of a tuple is one
+    tuple, as Relax writes it; if ``fields_apart``, each field has its own, which saves additions of zeros.
 
     Needs well-formed input, guarantees well-formed output. Raises `GradientError` when the function, a parameter or
     the target is not there or not differentiable, when an operator on the way has no rule, and for branches and calls
@@ -49,7 +51,7 @@ class Gradient:
     Cost: linear in the bindings, with a few backward bindings for each forward one.
     """
 
-    __slots__ = ("func_name", "require_grads", "simplify", "target_index")
+    __slots__ = ("fields_apart", "func_name", "require_grads", "simplify", "target_index")
 
     def __init__(
         self,
@@ -58,12 +60,14 @@ class Gradient:
         target_index: int = 0,
         *,
         simplify: bool = True,
+        fields_apart: bool = False,
     ) -> None:
         self.func_name = func_name
         one = isinstance(require_grads, Var | str)
         self.require_grads = (require_grads,) if one else None if require_grads is None else tuple(require_grads)
         self.target_index = target_index
         self.simplify = simplify
+        self.fields_apart = fields_apart
 
     @property
     def name(self) -> str:
@@ -92,7 +96,7 @@ class Gradient:
         required = self._required(function)
         target, path = self._target(function)
         function = with_tapes(with_rules(function, required, target), module)
-        adjoint = _adjoint_function(function, required, target, path)
+        adjoint = _adjoint_function(function, required, target, path, fields_apart=self.fields_apart)
         if self.simplify:
             adjoint = simplify_gradient(adjoint)
         adjoint = remove_all_unused(adjoint)
@@ -109,11 +113,12 @@ class Gradient:
                     )
             return tuple(param for param in function.params if is_differentiable(param.ty))
         by_name = {param.name_hint: param for param in function.params}
+        bound = {*function.params, *[binding.var for block in function.body.blocks for binding in block]}
         found: dict[Var, None] = {}
         for wanted in self.require_grads:
             param = by_name.get(wanted) if isinstance(wanted, str) else wanted
             shown = wanted if isinstance(wanted, str) else wanted.name_hint
-            if param is None or param not in function.params:
+            if param is None or param not in bound:
                 names = ", ".join(by_name) or "none"
                 raise GradientError(f"{where}: require_grads has {shown}, no parameter; the parameters are: {names}")
             if param in found:
@@ -155,13 +160,15 @@ def _all_differentiable(ty: Type) -> bool:
     return is_differentiable(ty)
 
 
-def _adjoint_function(function: Function, required: Sequence[Var], target: Expr, path: Path) -> Function:
-    recomputed = values_to_recompute(function)
+def _adjoint_function(
+    function: Function, required: Sequence[Var], target: Expr, path: Path, *, fields_apart: bool
+) -> Function:
+    function, recomputed = without_markers(function)
     copy = ForwardCopy(function)
     names = NameSupply([param.name_hint for param in function.params])
     for binding in iter_bindings(function):
         names.reserve(binding.var.name_hint)
-    backward = ReversePass(function, required, copy.leaves, recomputed, names)
+    backward = ReversePass(function, required, copy.leaves, recomputed, names, fields_apart=fields_apart)
     backward.run(target, path)
     gradients = [
         backward.emit(backward.gradient_of(param), f"{param.name_hint}_adjoint_out", param.origins, is_output=True)

@@ -31,7 +31,7 @@ def differentiated(model: Model, names: Sequence[str] | None = None, target: int
     weights = _weights_of(model, names or ())
     lifted = model.module.with_function(model.name, _lifted(model.function, weights))
     adjoint_name = f"{model.name}_adjoint"
-    program = Gradient(model.name, require_grads=names, target_index=target)(lifted)
+    program = Gradient(model.name, require_grads=names, target_index=target, fields_apart=True)(lifted)
     if weights:
         program = BindParams(adjoint_name, {name: data.numpy() for name, data in weights.items()})(program)
     others = program.without_functions({model.name, adjoint_name})

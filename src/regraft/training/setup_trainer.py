@@ -72,7 +72,7 @@ class SetupTrainer(Pass):
         judged = judged.with_attr("global_symbol", BACKBONE_LOSS)
         module = module.with_function(BACKBONE_LOSS, judged)
         required = judged.params[inputs : inputs + params]
-        module = Gradient(BACKBONE_LOSS, require_grads=required, target_index=0)(module)
+        module = Gradient(BACKBONE_LOSS, require_grads=required, target_index=0, fields_apart=True)(module)
         self._optimizer.init(required)
         step = self._optimizer.get_function().with_attr("global_symbol", OPTIMIZER)
         module = module.with_function(OPTIMIZER, step)
