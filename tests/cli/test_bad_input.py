@@ -254,6 +254,12 @@ broken = rx.Rule(is_op("relax.matmul")(wildcard(), wildcard()), lambda expr, fou
     ("content", "message"),
     [
         (FAILING_RULE, "ZeroDivisionError: division by zero, in the rewriter of rule 'broken', at "),
+        (FAILING_RULE, ", by line 5 of rules.py; --traceback shows"),
+        (
+            "rule = rx.rule(lambda x: x + , None)",
+            "rules.py:1: the file of rules is no Python: invalid syntax: rule = rx",
+        ),
+        (FAILING_RULE.replace("expr, found", "expr"), "rule 'broken': its function takes (expr); it is called as rewr"),
         ("raise SystemExit(1)", "the file of rules fails: SystemExit: 1"),
     ],
 )

@@ -126,7 +126,7 @@ def main(x: R.Tensor((2,), "float32")):
     with pytest.raises(KeyError) as caught:
         Rule(is_op("relax.exp")(inner), lambda expr, found: found[stray], "stray")(program)
     assert caught.value.__notes__ == [
-        "in the rewriter of rule 'stray', at y (from source:model.py:5)",
+        "in the rewriter of rule 'stray', at y (from source:model.py:5), by line 127 of test_rule_facts.py",
         "the match has no value for *: it is no part of the pattern, or stands in an alternative that was not taken",
     ]
     with pytest.raises(ZeroDivisionError) as divided:

@@ -33,9 +33,9 @@ def _clean_up_when_stopped() -> None:
     signal.signal(signal.SIGTERM, _terminate)
 
 
-def say_interrupted() -> None:
-    """Say that Ctrl-C ended the command."""
-    print("regraft: interrupted; nothing was left half-written", file=sys.stderr)
+def say_interrupted(where: str | None = None) -> None:
+    """Say that Ctrl-C ended the command, and ``where`` it was, if that is known."""
+    print(f"regraft: interrupted{f', {where}' if where else ''}; nothing was left half-written", file=sys.stderr)
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -40,7 +40,7 @@ class _Commands(TyperGroup):
                 ctx.obj()
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
-            say_interrupted()
+            say_interrupted(_note_of_a_rule(error))
             raise typer.Exit(INTERRUPTED) from error
         except (typer.Exit, typer.Abort):
             raise
@@ -64,7 +64,7 @@ def _report(error: Exception) -> int:
     if not isinstance(error, RegraftError):
         rule = _of_a_rule(error)
         if rule is not None:
-            _say(f"error: {type(error).__name__}: {error}, {rule}; --traceback shows the line")
+            _say(f"error: {type(error).__name__}: {error}, {rule}; --traceback shows how it came there")
             return WRONG_INPUT
         _say(
             f"internal error: {type(error).__name__}: {error}. This is a defect of regraft: --traceback shows where; "
@@ -84,12 +84,18 @@ def _report(error: Exception) -> int:
 
 def _of_a_rule(error: Exception) -> str | None:
     """Which rule of somebody else raised ``error``, and where it was; None for a defect of the package's own."""
-    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("in the rewriter of rule")]
+    note = _note_of_a_rule(error)
     package = str(Path(__file__).resolve().parent.parent)
     frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     asked = [place for place, name in enumerate(frames) if name.startswith(package)]
     is_outside = bool(asked) and any(not name.startswith(package) for name in frames[asked[0] :])
-    return notes[0] if notes and is_outside else None
+    return note if is_outside else None
+
+
+def _note_of_a_rule(error: BaseException) -> str | None:
+    """The rule whose rewriter was running, and where it was."""
+    notes: list[str] = getattr(error, "__notes__", [])
+    return next((note for note in notes if note.startswith("in the rewriter of rule")), None)
 
 
 def _say(message: str) -> None:

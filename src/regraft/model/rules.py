@@ -25,6 +25,9 @@ GROUP: Final = "regraft.rules"
 ALL: Final = "RULES"
 """The name of a file's list of its rules; without it, they are those that stand at its top level."""
 
+_NAMES_OF_LAMBDAS: Final = ("lambda", "<lambda>")
+"""The names of rules without a name of their own, which are then called as their variables in the file are."""
+
 Rules: TypeAlias = str | PatternMatchingRewriter | Iterable[str | PatternMatchingRewriter]
 
 
@@ -80,10 +83,17 @@ def _run(path: Path) -> ModuleType:
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
+        if isinstance(error, SyntaxError) and error.filename == module.__file__:
+            text = (error.text or "").strip()
+            said = f"{error.msg}: {text}" if text else error.msg
+            raise UsageError(f"{path}:{error.lineno}: the file of rules is no Python: {said}") from error
         lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == module.__file__]
         where = f"{path}:{lines[-1]}" if lines else str(path)
         kind = "" if isinstance(error, RegraftError) else f"{type(error).__name__}: "
         raise UsageError(f"{where}: the file of rules fails: {kind}{error}") from error
+    for own, one in vars(module).items():
+        if isinstance(one, Rule) and one.name in _NAMES_OF_LAMBDAS:
+            one.name = own
     return module
 
 
@@ -103,11 +113,15 @@ def _loaded(name: str) -> Any:
     found = known.get(name)
     if found is None:
         there = ", ".join(known) or "none"
-        raise UsageError(f"there are no rules {name!r}: no file that ends in .py, and packages offer: {there}")
+        advice = "name a file, or install the package that offers them"
+        raise UsageError(f"there are no rules {name!r}: no file that ends in .py; packages offer: {there}; {advice}")
     try:
         return found.load()
     except Exception as error:
-        raise UsageError(f"the rules {name!r} ({found.value}) cannot be loaded: {error}") from error
+        raise UsageError(
+            f"the rules {name!r} ({found.value}) cannot be loaded: {type(error).__name__}: {error}; it is what "
+            f"the entry point of {found.dist.name if found.dist else name} names: mend it there, or install it again"
+        ) from error
 
 
 def _member(holder: Any, name: str, source: str) -> Any:

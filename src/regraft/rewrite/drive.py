@@ -13,6 +13,8 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
+from traceback import extract_tb
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -257,7 +259,9 @@ class BlockRun:
             else:
                 result = _asked(rule, var, rewriter, value, matchings)
             if result is value or result is None:
-                self._tell(rule, var, "the rewriter returned the expression itself", ())
+                self._tell(
+                    rule, var, f"the rewriter returned {'None' if result is None else 'the expression itself'}", ()
+                )
                 if self._asked_enough(rule, var, ways):
                     return False
                 continue
@@ -395,7 +399,7 @@ class BlockRun:
 def _asked(rule: Rule, var: Var, rewriter: Callable[..., Any], *given: Any) -> Any:
     """The result of the rewriter of ``rule`` for a match at ``var``: a call that cannot be typed is a no.
 
-    Any other error reaches the caller as it is, with a note of where it happened.
+    Any other error reaches the caller as it is, with a note of where it happened, and so does an interruption.
     """
     try:
         return rewriter(*given)
@@ -403,14 +407,21 @@ def _asked(rule: Rule, var: Var, rewriter: Callable[..., Any], *given: Any) -> A
         return decline(f"the replacement does not type-check here: {error}")
     except RewriteError:
         raise
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         origins = f" (from {', '.join(map(str, var.origins))})" if var.origins else ""
-        error.add_note(f"in the rewriter of rule {rule.name!r}, at {var.name_hint}{origins}")
+        error.add_note(f"in the rewriter of rule {rule.name!r}, at {var.name_hint}{origins}{_line(rewriter, error)}")
         error.add_note(_about_pattern(rule, error))
         raise
 
 
-def _about_pattern(rule: Rule, error: Exception) -> str:
+def _line(rewriter: Callable[..., Any], error: BaseException) -> str:
+    """The line of the rewriter's own file from which the error came, as far as it is known."""
+    code = getattr(rewriter, "__code__", None)
+    lines = [one.lineno for one in extract_tb(error.__traceback__) if code and one.filename == code.co_filename]
+    return f", by line {lines[-1]} of {Path(code.co_filename).name}" if code and lines else ""
+
+
+def _about_pattern(rule: Rule, error: BaseException) -> str:
     """The pattern that matched; or, where the rewriter asked for a part that the match does not have, that part."""
     missing = error.args[0] if isinstance(error, KeyError) and error.args else None
     if isinstance(missing, DFPattern):

@@ -109,6 +109,21 @@ class Rule(PatternMatchingRewriter):
             raise RewriteError(f"approximate={approximate!r}; expected how far values may change, such as 1e-3")
         self.approximate = approximate
         self.name = name or getattr(rewriter, "__name__", "") or type(rewriter).__name__
+        self._check_parameters()
+
+    def _check_parameters(self) -> None:
+        """Raise `RewriteError` for a rewriter that cannot take what it will be given."""
+        given = ("expr", "matchings") if isinstance(self.pattern, DFPattern) else ("matchings", "bindings")
+        given += ("bindings",) if self.takes_bindings else ()
+        try:
+            signature = inspect.signature(self.rewriter)
+        except (TypeError, ValueError):  # a callable that does not say what it takes
+            return
+        try:
+            signature.bind(*given)
+        except TypeError:
+            words = f"rewriter({', '.join(given)})"
+            raise RewriteError(f"rule {self.name!r}: its function takes {signature}; it is called as {words}") from None
 
     def rules(self) -> tuple[Rule, ...]:
         """The rule itself."""
