@@ -44,6 +44,20 @@ def tensor(name: str, *sizes: int | str) -> str:
 
 
 X = tensor("x", 4, 6)
+LOOP = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((4, 6), "float32"), w: R.Tensor((6, 6), "float32")):
+        @R.function
+        def step(i: R.Tensor((), "int64"), state: R.Tensor((4, 6), "float32"), weight: R.Tensor((6, 6), "float32")):
+            turned = R.permute_dims(weight)
+            new = R.matmul(state, turned)
+            return new, weight
+
+        found = R.loop(step, (x, w), count=3)
+        return found
+"""
 PAIR = """
 @I.ir_module
 class Module:
@@ -192,6 +206,7 @@ CASES: dict[str, Case] = {
         dataflow(X, "a = R.exp(R.const([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))\nb = R.add(x, a)", "b"),
     ),
     "FuseAttention": (transform.FuseAttention, ATTENTION),
+    "HoistFromLoops": (transform.HoistFromLoops, LOOP),
     "FuseOpsByPattern": (fuse, SUMS),
     "Gradient": (lambda: transform.Gradient("main"), dataflow(X, "a = R.exp(x)\nb = R.sum(a)", "b")),
     "InlinePrivateFunctions": (transform.InlinePrivateFunctions, PAIR),

@@ -14,9 +14,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ..ir.module import IRModule
+from ..ir.op import Call
 from ..ir.program import Function
 from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings
+from ..op.primitive.loop import LOOP
 from ..run import BuildError, ExecutionError, build
 from ..run.originals import RunOriginal
 from .comparison import OutputDifference, compare_outputs, problems_of
@@ -96,14 +98,14 @@ def verify(
     if inputs is not None:
         against += f", on {len(trials)} {'sample' if len(trials) == 1 else 'samples'}"
     compared: list[tuple[OutputDifference, ...]] = []
-    in_single = _is_in_single(model.function)
+    in_single, in_loops = _is_in_single(model.function), _has_loops(model.function)
     try:
         after = run_as_it_is(result) or run_program(result.module, result.name)
         for trial in trials:
             # The new values of buffers come first where the form has no buffers to put them into.
             found = after(trial.inputs)[-len(trial.outputs) :]
             names = names_for(model, len(trial.outputs))
-            compared.append(compare_outputs(names, trial.outputs, found, allowed, in_single))
+            compared.append(compare_outputs(names, trial.outputs, found, allowed, in_single, in_loops))
     except (BuildError, ExecutionError) as error:
         raise VerificationError(f"the result does not run: {error}", ()) from error
     differences = tuple(max(rows, key=_how_far) for rows in zip(*compared, strict=True))
@@ -119,6 +121,11 @@ def _is_in_single(function: Function) -> bool:
     made = [binding.var.ty for binding in iter_bindings(function)]
     is_double = any(isinstance(ty, TensorType) and ty.dtype == "float64" for ty in taken)
     return not is_double and any(isinstance(ty, TensorType) and ty.dtype == "float32" for ty in made)
+
+
+def _has_loops(function: Function) -> bool:
+    values = (binding.value for binding in iter_bindings(function))
+    return any(isinstance(value, Call) and value.op is LOOP for value in values)
 
 
 def _how_far(one: OutputDifference) -> tuple[bool, float]:

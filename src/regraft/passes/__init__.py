@@ -19,6 +19,7 @@ from .fold_constant import FoldConstant
 from .for_engine import for_engine
 from .fuse_attention import FuseAttention
 from .fuse_by_pattern import FuseOpsByPattern, FusionPattern, PatternCheckContext
+from .hoist_from_loops import HoistFromLoops
 from .instruments import (
     Culprit,
     PassReport,
@@ -99,6 +100,7 @@ __all__ = [
     "FuseOpsByPattern",
     "FusionPattern",
     "Gradient",
+    "HoistFromLoops",
     "InlinePrivateFunctions",
     "JoinSummedProducts",
     "LambdaLift",

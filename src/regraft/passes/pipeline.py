@@ -22,6 +22,7 @@ from .decompose_operators import DecomposeOpsForInference, DecomposeOpsForTraini
 from .fold_batchnorm import FoldBatchnormToConv2D
 from .fold_constant import FoldConstant
 from .fuse_attention import FuseAttention
+from .hoist_from_loops import HoistFromLoops
 from .layout import RemoveRedundantReshape, SimplifyTransposes
 from .legalize import Legalize
 from .lift_transform_params import LiftTransformParams
@@ -62,6 +63,7 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
         FoldBatchnormToConv2D,
         FoldConstant,
         FuseAttention,
+        HoistFromLoops,
         InlinePrivateFunctions,
         JoinSummedProducts,
         LambdaLift,
@@ -137,7 +139,8 @@ def pipeline(level: int | str = "default", machine: Machine = CPU_CORE) -> Seque
     """The passes of a level, in order and until none changes anything. A level does all that the one below it does.
 
     0, ``"canonical"``: one name for one value, nothing that nothing needs. Same values to the bit.
-    1, ``"safe"``: what depends on constants only is computed, what is computed twice is computed once, axes and shapes
+    1, ``"safe"``: what depends on constants only is computed, what is computed twice is computed once, what is the same
+    in each step of a loop is computed before it, axes and shapes
     change at most once in a row, what gives its operand back is left out, batch norms and padding go into convolutions.
     Same values, but for rounding where constants are computed by the reference semantics or a batch norm is folded.
     Other weights keep their names.
@@ -153,7 +156,12 @@ def pipeline(level: int | str = "default", machine: Machine = CPU_CORE) -> Seque
     number = level_number(level)
     first: list[Pass] = [CanonicalizeBindings()]
     if number >= 1:
-        first += [FoldBatchnormToConv2D(), FoldConstant(keep_named=True), EliminateCommonSubexpr(leaves_aliases=False)]
+        first += [
+            HoistFromLoops(),
+            FoldBatchnormToConv2D(),
+            FoldConstant(keep_named=True),
+            EliminateCommonSubexpr(leaves_aliases=False),
+        ]
     if number >= 2:
         # A norm whose factor is 1, as it is before training, is a norm still: no-ops go afterwards.
         first.append(RecognizeOperators())

@@ -50,6 +50,16 @@ class _Row(NamedTuple):
     last: int | None
 
 
+class _Around(NamedTuple):
+    """What is known in a block of nodes: its nodes, sizes, and where sizes are read off."""
+
+    nodes: list[ir.Node]
+    sizes: dict[SymExpr, ir.Value]
+    readers: dict[SymVar, Callable[[], ir.Value]]
+    rows: dict[tuple[Dim, ...], _Row]
+    read_rows: dict[tuple[Dim, ...], ir.Value]
+
+
 class NoSuchOperatorError(ConvertError):
     """An operator that the opset which is written does not have."""
 
@@ -156,6 +166,7 @@ class GraphWriter:
         self._readers: dict[SymVar, Callable[[], ir.Value]] = {}
         self._rows: dict[tuple[Dim, ...], _Row] = {}
         self._read_rows: dict[tuple[Dim, ...], ir.Value] = {}
+        self._around: list[_Around] = []
 
     # --- nodes
 
@@ -292,16 +303,40 @@ class GraphWriter:
         return result
 
     @contextmanager
-    def block(self) -> Generator[list[ir.Node], None, None]:
-        """Nodes that are added inside go to a list of their own: the body of a branch."""
-        outer_nodes, outer_sizes, outer_readers = self.nodes, dict(self._sizes), dict(self._readers)
-        outer_rows, outer_read_rows = dict(self._rows), dict(self._read_rows)
-        self.nodes = []
+    def block(self, *, repeats: bool = False) -> Generator[list[ir.Node], None, None]:
+        """Nodes that are added inside go to a list of their own: the body of a branch, or of a loop if it ``repeats``.
+
+        A loop takes sizes that are known around it from there.
+        """
+        outer = _Around(self.nodes, self._sizes, self._readers, self._rows, self._read_rows)
+        self._around = [*self._around, outer] if repeats else []
+        around = self._around
+        self._enter(_Around([], dict(self._sizes), dict(self._readers), dict(self._rows), dict(self._read_rows)))
         try:
             yield self.nodes
         finally:
-            self.nodes, self._sizes, self._readers = outer_nodes, outer_sizes, outer_readers
-            self._rows, self._read_rows = outer_rows, outer_read_rows
+            self._enter(outer)
+            self._around = around[:-1]
+
+    def _enter(self, block: _Around) -> None:
+        self.nodes, self._sizes, self._readers, self._rows, self._read_rows = block
+
+    def _from_around(self, dims: Sequence[Dim]) -> ir.Value | None:
+        """A shape that is computed before the loop that is being written; None where it depends on the loop."""
+        sizes = [size for dim in dims if isinstance(dim, SymExpr) for size in dim.free_symvars]
+        outer = self._around[-1] if self._around else None
+        if outer is None or not sizes or any(outer.readers.get(size) is not self._readers.get(size) for size in sizes):
+            return None
+        if any(size not in outer.readers for size in sizes):
+            return None
+        here, around = _Around(self.nodes, self._sizes, self._readers, self._rows, self._read_rows), self._around
+        self._enter(outer)
+        self._around = around[:-1]
+        try:
+            return self.shape(dims)
+        finally:
+            self._enter(here)
+            self._around = around
 
     def branch(
         self, condition: ir.Value, then: Callable[[], Sequence[ir.Value]], otherwise: Callable[[], Sequence[ir.Value]]
@@ -407,7 +442,7 @@ class GraphWriter:
             return self.integers([dim])
         known = self._sizes.get(dim)
         if known is None:
-            known = self._sizes[dim] = self._compute_size(dim)
+            known = self._sizes[dim] = self._from_around([dim]) or self._compute_size(dim)
         return known
 
     def _compute_size(self, dim: SymExpr) -> ir.Value:
@@ -470,6 +505,9 @@ class GraphWriter:
 
     def shape(self, dims: Sequence[Dim]) -> ir.Value:
         """A shape as a tensor of rank 1 and int64; a constant where no size variable is in it."""
+        known = self._from_around(dims)
+        if known is not None:
+            return known
         parts = [self._part(row) for row in self._parts(tuple(dims))]
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=0)
 

@@ -126,7 +126,7 @@ class _Writing:
         elif self._scanned:
             count = graph.scalar(graph.op("Shape", self._scanned[0], start=0, end=1))
         condition = None if parts.condition is None else lowering.tensor(parts.condition)
-        with graph.block() as nodes:
+        with graph.block(repeats=True) as nodes:
             step, before = self._step(), graph.value("bool", f"{self._hint}_goes_on")
             before.shape = ir.Shape(())
             formals = self._formals()
