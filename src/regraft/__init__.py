@@ -113,6 +113,7 @@ if TYPE_CHECKING:
     from . import script as script
     from .formats.onnx import from_onnx as from_onnx
     from .formats.onnx import to_onnx as to_onnx
+    from .formats.openvino import from_openvino as from_openvino
     from .formats.torch import from_torch as from_torch
     from .model import optimize as optimize
     from .model.torch_rules import rule_from_torch as rule_from_torch
@@ -154,6 +155,7 @@ _ROOMS = (
 
 _ON_DEMAND = {
     "from_onnx": "formats.onnx",
+    "from_openvino": "formats.openvino",
     "from_torch": "formats.torch",
     "optimize": "model",
     "rule_from_torch": "model.torch_rules",

@@ -134,7 +134,7 @@ def regraft(
 ) -> None:
     """Rewrite tensor programs by pattern: models in, the same models out, rewritten and checked.
 
-    A MODEL is a file that ends in .onnx, .pt2 or .relax.
+    A MODEL is a file that ends in .onnx, .pt2, .relax or .xml.
 
     Exit codes: 0 done; 1 the result computes something else; 2 wrong usage, or a model or input that cannot be read or
     run; 3 a package is not installed; 4 the output cannot be written; 70 a defect of regraft; 130 interrupted.

@@ -9,7 +9,8 @@ from typing import Annotated, Literal, TypeAlias
 import typer
 
 ModelPath: TypeAlias = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A file ending in .onnx, .pt2 or .relax, or a folder of transformers.")
+    Path,
+    typer.Argument(metavar="MODEL", help="A file ending in .onnx, .pt2, .relax or .xml, or a folder of transformers."),
 ]
 OutputPath: TypeAlias = Annotated[
     Path,

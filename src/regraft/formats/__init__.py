@@ -1,4 +1,4 @@
-"""Models of other formats in and out: ``onnx`` and ``torch``, each a room of its own, loaded when first named."""
+"""Models of other formats, each a room of its own that is loaded when first named: ``openvino`` is read only."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from .errors import ConvertError, UnsupportedOperatorError
 if TYPE_CHECKING:
     from .onnx import from_onnx as from_onnx
     from .onnx import to_onnx as to_onnx
+    from .openvino import from_openvino as from_openvino
     from .torch import from_torch as from_torch
 
-_ROOMS: Final = {"from_onnx": "onnx", "to_onnx": "onnx", "from_torch": "torch"}
+_ROOMS: Final = {"from_onnx": "onnx", "to_onnx": "onnx", "from_openvino": "openvino", "from_torch": "torch"}
 """Where each function lives that is loaded when it is first named."""
 
 

@@ -129,7 +129,7 @@ def _source_facts(model: Model, ops: Counter[str]) -> tuple[str, Mapping[str, in
             facts = torch_facts(program)
             return facts.format, facts.versions, facts.operators, facts.producer
         return "PyTorch", {}, _own_names(ops), ""
-    return "Relax", {}, _own_names(ops), ""
+    return "OpenVINO" if model.form == "openvino" else "Relax", {}, _own_names(ops), ""
 
 
 def _own_names(ops: Counter[str]) -> Mapping[str, int]:

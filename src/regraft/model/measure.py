@@ -21,7 +21,7 @@ from ..run import build
 from ..run.originals import RunOriginal, onnx_original, openvino_original
 from .comparison import compare_outputs, problems_of
 from .decisions import NOWHERE, Decision, Decisions, inputs_key, machine_key, program_key
-from .models import Model, run_as_it_is
+from .models import Form, Model, run_as_it_is
 from .timing import Clock, Deadline, Gain, clock_for, gain, time_in_turns
 from .verification import flat_arrays, names_for
 
@@ -141,6 +141,11 @@ def out_of_time(budget: float) -> str:
     return f"not tried: the {budget:g} seconds for measuring were over (--budget gives more)"
 
 
+def engine_of(form: Form) -> str:
+    """The engine that a model of this form is run on where none is named: its own, ONNX Runtime for programs."""
+    return {"torch": "torch", "openvino": "openvino"}.get(form, "onnxruntime")
+
+
 def run_on(model: Model, bench: Bench) -> RunOriginal:
     """``model`` on an engine: as its own file or object where the engine is one that takes that, else as a program.
 
@@ -148,7 +153,7 @@ def run_on(model: Model, bench: Bench) -> RunOriginal:
     """
     if model.form == "onnx" and bench.engine == "onnxruntime":
         return onnx_original(model.source, threads=bench.threads)
-    if model.form == "onnx" and bench.engine == "openvino":
+    if model.form in ("onnx", "openvino") and bench.engine == "openvino":
         return openvino_original(model.source, threads=bench.threads)
     if model.form == "torch" and bench.engine == "torch":
         found = run_as_it_is(model)

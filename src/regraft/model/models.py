@@ -1,4 +1,4 @@
-"""Models in the forms that people have them in: files of three formats, and the objects of ONNX and PyTorch.
+"""Models in the forms that people have them in: files of four formats, and the objects of ONNX and PyTorch.
 
 `open_model` reads any of them; the `Model` remembers where it came from, so that it can be run as it was and given back
 in the same form. Knows the converters; frameworks are loaded by these, when they are needed.
@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -27,7 +28,7 @@ from .errors import UsageError
 Form: TypeAlias = Literal["onnx", "torch", "relax", "openvino"]
 
 SUFFIXES: Final[Mapping[str, Form]] = {".onnx": "onnx", ".pt2": "torch", ".relax": "relax", ".xml": "openvino"}
-"""The kind of file that a suffix promises. OpenVINO's is written and not read."""
+"""The kind of file that a suffix promises."""
 _RELAX_WEIGHTS: Final = (".weights", ".safetensors")
 """The suffix of the files of weights of a ``.relax`` file."""
 
@@ -141,8 +142,6 @@ def _from_file(path: Path, function: str | None, sizes: Mapping[str, int], pure:
     if path.is_dir():
         return _from_folder(path, sizes)
     form = form_of(path)
-    if form == "openvino":
-        raise UsageError(f"{path}: files of OpenVINO are written, not read; give the model that it was made of")
     if not path.exists():
         raise UsageError(f"{path}: there is no such file")
     if not os.access(path, os.R_OK):
@@ -155,6 +154,10 @@ def _from_file(path: Path, function: str | None, sizes: Mapping[str, int], pure:
 
         module = from_onnx(path, dims=sizes, pure=pure, carry=True)
         return Model(module, "main", form, path, (path, *external_files(path)))
+    if form == "openvino":
+        from ..formats.openvino import from_openvino
+
+        return Model(from_openvino(path, dims=sizes), "main", form, path, (path, path.with_suffix(".bin")))
     if form == "torch":
         from ..formats.torch import from_torch, require_torch
 
@@ -249,6 +252,10 @@ def as_source(model: Model, module: IRModule) -> Any:
         from ..formats.onnx import to_onnx
 
         return to_onnx(module, function=model.name)
+    if model.form == "openvino":
+        from ..run.openvino_engine import to_openvino
+
+        return to_openvino(module, model.name)
     if model.form == "torch":
         from ..run.torch_out import to_torch
 
@@ -284,13 +291,16 @@ def write_as_it_is(model: Model, path: Path) -> None:
         copy_with_constants(own, path)
     else:
         shutil.copyfile(own, path)
+        if model.form == "openvino" and model.files[1].exists():
+            shutil.copyfile(model.files[1], path.with_suffix(".bin"))
 
 
 # --- running
 
 
 def run_as_it_is(model: Model, threads: int | None = None) -> RunOriginal | None:
-    """The model run by its own framework, unread; None for a program of ours, which has no other.
+    """The model run by its own framework, unread; None for a program of ours, which has no other, or where the
+    framework is not installed.
 
     Of an ONNX model with ends that are no tensors of numbers, which are carried, the program is what can be compared.
     """
@@ -307,7 +317,7 @@ def run_as_it_is(model: Model, threads: int | None = None) -> RunOriginal | None
 
             original = load_exported(original)
         return torch_original(original, model.function)
-    if model.form == "openvino":
+    if model.form == "openvino" and find_spec("openvino") is not None:
         return openvino_original(model.source, threads=threads)
     return None
 

@@ -21,7 +21,7 @@ from .errors import UsageError, VerificationError
 from .files import check_output, companions, sizes_of, sizes_of_files, staged, write_text
 from .inputs import Range
 from .machines import Machine, Target, machine_of, this_machine
-from .measure import Bench, Measurement, States, fastest_state, run_on
+from .measure import Bench, Measurement, States, engine_of, fastest_state, run_on
 from .models import Model, as_it_is, as_source, form_of, in_versions, open_model, write_as_it_is, write_model
 from .precision import Asked, Choice, check_choice, check_precision, choose
 from .progress import Progress, Stages, unseen
@@ -209,7 +209,11 @@ def optimize(
         [report] if callable(report) or isinstance(report, str | os.PathLike) else list(report or ())
     )
     _check_outputs(written_to, [Path(os.fspath(one)) for one in reports if isinstance(one, str | os.PathLike)], opened)
-    keeps = passes is None and opened.form != "relax" and (written_to is None or form_of(written_to) == opened.form)
+    keeps = (
+        passes is None
+        and opened.form in ("onnx", "torch")
+        and (written_to is None or form_of(written_to) == opened.form)
+    )
     whole, opened_up = _keeping_calls(opened) if keeps else (opened.module, _as_it_is)
     states = States()
     timed = machine.is_here and (measure or precision == "auto")
@@ -270,7 +274,7 @@ def _faster(
     deadline: Deadline,
 ) -> tuple[Optimized, Measurement]:
     """The model that is faster than ``opened``, ``opened`` itself if nothing is; and what was measured."""
-    bench = replace(bench, engine=bench.engine or ("torch" if opened.form == "torch" else "onnxruntime"))
+    bench = replace(bench, engine=bench.engine or engine_of(opened.form))
     inputs = tried_on.trials(opened.function, run_on(opened, bench))[0].inputs
     with tempfile.TemporaryDirectory(prefix="regraft-measure-") as folder:
 

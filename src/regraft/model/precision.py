@@ -45,7 +45,7 @@ from .decisions import Decision, inputs_key, machine_key, program_key
 from .errors import UsageError, VerificationError
 from .expected import expected_seconds
 from .machines import Machine, this_machine
-from .measure import Bench, out_of_time, run_on
+from .measure import Bench, engine_of, out_of_time, run_on
 from .memory import free_memory, needed_to_run
 from .models import Model, form_of
 from .samples import Samples, TriedOn, read_samples
@@ -501,7 +501,12 @@ def choose(
     """
     if target is None and opened.form == "torch":
         raise UsageError("a module of PyTorch stays one; give an output that ends in .onnx for a lower precision")
-    engines = installed_engines(asked.bench.engine or None, asked.machine.engines)
+    wanted = asked.bench.engine or None
+    if target is not None and form_of(target) == "openvino":
+        if wanted not in (None, "openvino"):
+            raise UsageError(f"{target} is a file of OpenVINO, which {wanted} does not open; leave out the engine")
+        wanted = "openvino"
+    engines = installed_engines(wanted, asked.machine.engines)
     allowed = DEFAULT_ERRORS[asked.precision] if asked.max_error is None else asked.max_error
     needed, free = needed_to_run(constant_bytes(opened.module)), asked.memory or free_memory()
     if free is not None and needed > free:
@@ -509,7 +514,7 @@ def choose(
         tell("layer by layer")
         found, report = weights_by_layer(module, opened.name, asked.precision, allowed, asked.machine)
         return Choice(found, None, report, [], [])
-    own = "torch" if opened.form == "torch" else engines[0] if asked.bench.engine else "onnxruntime"
+    own = engines[0] if asked.bench.engine and opened.form != "torch" else engine_of(opened.form)
     with asked.deadline.standing_still():
         before = run_on(opened, replace(asked.bench, engine=own))
         samples = None if asked.samples is None else read_samples(opened.function, asked.samples)
@@ -558,7 +563,7 @@ def check_choice(opened: Model, result: Model, choice: Choice) -> Verification:
 
 
 def _as_handed_over(result: Model, one: Candidate) -> RunOriginal:
-    if result.form == "onnx" and one.engine == "openvino":
+    if result.form in ("onnx", "openvino") and one.engine == "openvino":
         return openvino_original(result.source, **one.options)
     if result.form == "onnx":
         return onnx_original(result.source)

@@ -27,7 +27,7 @@ from .inputs import Range
 from .models import Model, form_of, open_model, output_names, output_types, run_as_it_is
 from .samples import Samples, TriedOn
 
-_FRAMEWORKS: Final[Mapping[str, str]] = {"onnx": "ONNX Runtime", "torch": "PyTorch"}
+_FRAMEWORKS: Final[Mapping[str, str]] = {"onnx": "ONNX Runtime", "torch": "PyTorch", "openvino": "OpenVINO"}
 
 
 def run_program(module: IRModule, name: str, target: str = "onnxruntime", **options: Any) -> RunOriginal:

@@ -85,26 +85,36 @@ def compile_module(
     return compile_functions("openvino", "OpenVINO", module, open_session, opset=_OPSET)
 
 
-def save_openvino(module: IRModule, name: str, path: Path) -> None:
-    """Write a function of ``module`` to ``path`` in OpenVINO's own format, with the weights in a ``.bin`` beside it.
+def to_openvino(module: IRModule, name: str) -> Any:
+    """A function of ``module`` as an `openvino.Model`.
 
-    Weights keep their dtype. Raises `BuildError` for a program that OpenVINO cannot read, `MissingDependencyError`
-    where it is not installed, and `OSError`.
+    Raises `BuildError` for a program that OpenVINO cannot read, and `MissingDependencyError` where it is not installed.
     """
     from ..formats.onnx.write.writer import as_model, lower_function
 
     if find_spec("openvino") is None:
         raise MissingDependencyError("files of OpenVINO need the package openvino: pip install 'regraft[openvino]'")
-    import openvino
-
     lowered = lower_function(settled(module), name, _OPSET)
     _refuse(lowered.graph, name)
-    library: Any = openvino
     try:
-        read, _ = _read(as_model(lowered))
-        library.save_model(read, path, compress_to_fp16=False)
+        return _read(as_model(lowered))[0]
     except Exception as error:  # OpenVINO's errors share no base but this
         raise BuildError(f"{name}: OpenVINO cannot read this program: {reason(error)}") from error
+
+
+def save_openvino(module: IRModule, name: str, path: Path) -> None:
+    """Write a function of ``module`` to ``path`` in OpenVINO's own format, with the weights in a ``.bin`` beside it.
+
+    Weights keep their dtype. Raises what `to_openvino` raises, and `OSError`.
+    """
+    made = to_openvino(module, name)
+    import openvino
+
+    library: Any = openvino
+    try:
+        library.save_model(made, path, compress_to_fp16=False)
+    except Exception as error:  # OpenVINO's errors share no base but this
+        raise BuildError(f"{name}: OpenVINO cannot write this program: {reason(error)}") from error
 
 
 def compile_settings(

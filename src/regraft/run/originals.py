@@ -54,18 +54,21 @@ def onnx_original(model: str | os.PathLike[str] | onnx.ModelProto, *, threads: i
 
 
 def openvino_original(
-    model: str | os.PathLike[str] | onnx.ModelProto, *, threads: int | None = None, precision: str = "float32"
+    model: str | os.PathLike[str] | onnx.ModelProto | Any, *, threads: int | None = None, precision: str = "float32"
 ) -> RunOriginal:
-    """An ONNX file or model, or an OpenVINO file (``.xml``), on OpenVINO.
+    """An ONNX file or model, or a file (``.xml``) or model of OpenVINO, on OpenVINO.
 
     ``threads`` and ``precision`` are those of the engine. Raises `BuildError` when OpenVINO does not open it.
     """
     from .openvino_engine import compile_settings, core, infer, reason
 
-    content = os.fspath(model) if isinstance(model, str | os.PathLike) else model.SerializeToString()
     settings = compile_settings(precision, threads)
     try:
-        request = core().compile_model(core().read_model(content), "CPU", settings).create_infer_request()
+        if isinstance(model, str | os.PathLike):
+            opened = core().read_model(os.fspath(model))
+        else:
+            opened = core().read_model(model.SerializeToString()) if hasattr(model, "SerializeToString") else model
+        request = core().compile_model(opened, "CPU", settings).create_infer_request()
     except Exception as error:  # OpenVINO's errors share no base but this
         raise BuildError(f"OpenVINO cannot open the model: {reason(error)}") from error
 

@@ -173,7 +173,7 @@ def _title(opened: Model) -> str:
 
 
 def _subtitle(opened: Model) -> str:
-    return {"onnx": "ONNX", "torch": "PyTorch", "relax": "Relax"}.get(opened.form, opened.form)
+    return {"onnx": "ONNX", "torch": "PyTorch", "relax": "Relax", "openvino": "OpenVINO"}.get(opened.form, opened.form)
 
 
 def _explanation_page(explanation: Explanation, title: str | None) -> Page:

@@ -34,6 +34,7 @@ from ...errors import ConvertError, UnsupportedOperatorError
 from .. import read as importers
 from ..carried import CARRIED
 from ..element_types import from_onnx_dtype, to_onnx_dtype
+from ..external_data import check_external_data
 from ..source_nodes import SourceOrigin, source_of
 from ..write.model_facts import FACTS, ModelFacts
 from ..write.writer import DEFAULT_INPUTS, INPUT_NAMES, METADATA, OUTPUT_NAMES
@@ -107,6 +108,16 @@ def from_onnx(
             except ConvertError:
                 pass
         raise error
+
+
+def from_message(proto: onnx.ModelProto, path: str, *, dims: Mapping[str, int]) -> IRModule:
+    """A model whose larger constants lie in files beside ``path``; otherwise as `from_onnx`.
+
+    Raises `ConvertError`, also for constants that are missing or reached by leaving that folder.
+    """
+    opened, carried = deserialized(proto, path)
+    check_external_data(opened.graph, path)
+    return _read(opened, carried, {}, dims, ())
 
 
 def _opened(model: str | os.PathLike[str] | onnx.ModelProto, with_sequences: bool) -> tuple[ir.Model, str | None]:

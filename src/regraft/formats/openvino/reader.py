@@ -1,0 +1,193 @@
+"""`from_openvino`: a file of OpenVINO as a program, by way of a model of ONNX that is made of it layer by layer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from ...ir.dtypes import numpy_dtype
+from ...ir.module import IRModule
+from ..errors import ConvertError, UnsupportedOperatorError
+from ..onnx.read.reader import from_message
+from . import quantized as _quantized
+from . import recurrent as _recurrent
+from .graph import ONNX_DTYPES, Call, Graph, Unsupported, Value
+from .layers import ROWS
+from .network import DTYPES, Layer, Port, Source, numbers, read_network
+
+TABLES: Final = (_quantized, _recurrent)
+"""The modules that add rows to the table of layers."""
+
+_OPSET: Final = 21
+_LOOKED_AT: Final = 2**16
+"""Bytes of a constant up to which it is read with the file: axes, sizes and scales. Others stay in their file."""
+_BITS: Final = {"int4": 4, "uint4": 4}
+
+
+def from_openvino(path: str | os.PathLike[str], *, dims: Mapping[str, int] | None = None) -> IRModule:
+    """A file of OpenVINO (``.xml``, with its ``.bin`` beside it) as a module with one function, ``main``.
+
+    Read are the layers of the operation sets that convolutional networks, transformers and recurrent networks are
+    made of, and quantized ones: values that are held to 256 steps become ``quantize`` and ``dequantize`` again.
+    ``dims`` are numbers for symbolic sizes, by name: that of ``input_axis``, such as ``x_0``. Weights stay in their
+    file until they are read. Needs no OpenVINO. Raises `ConvertError` for a damaged file and
+    `UnsupportedOperatorError` with all layers that cannot be read. Cost: linear in the layers, some 200 µs each.
+    """
+    where = Path(path)
+    layers = read_network(where)
+    network = _Network(where)
+    for layer in layers:
+        network.add(layer)
+    return from_message(network.model(), os.fspath(where), dims=dims or {})
+
+
+class _Network:
+    """A network on its way into ONNX."""
+
+    def __init__(self, path: Path) -> None:
+        self._path: Final = path
+        self._data: Final = path.with_suffix(".bin")
+        self._graph: Final = Graph()
+        self._values: Final[dict[Source, Value]] = {}
+        self._inputs: Final[list[onnx.ValueInfoProto]] = []
+        self._outputs: Final[list[onnx.ValueInfoProto]] = []
+        self._problems: Final[list[str]] = []
+        self._taken: Final[set[str]] = set()
+
+    def add(self, layer: Layer) -> None:
+        """Write a layer down, behind those that it reads."""
+        self._graph.layer = layer.name
+        if layer.kind == "Parameter":
+            self._parameter(layer)
+        elif layer.kind == "Const":
+            self._constant(layer)
+        elif layer.kind == "Result":
+            self._result(layer)
+        else:
+            self._computed(layer)
+
+    def _computed(self, layer: Layer) -> None:
+        found = [self._values.get(source) for source in layer.inputs]
+        read = [value for value in found if value is not None]
+        if len(read) < len(found):
+            self._check_places(layer)
+            return
+        row = ROWS.get(layer.kind)
+        if row is None or not layer.outputs:
+            self._leave(layer, "there is no such operator here")
+            return
+        try:
+            names = row(Call(layer, read, self._graph))
+        except Unsupported as error:
+            self._leave(layer, str(error))
+            return
+        except (KeyError, ValueError, IndexError, TypeError) as error:
+            self._leave(layer, f"its attributes or operands are not those of the operation set ({error})")
+            return
+        names = [names] if isinstance(names, str) else names
+        for port, name in zip(layer.outputs, names, strict=True):
+            if name:
+                self._values[Source(layer.number, port.number)] = Value(name, port, self._folded(layer, read))
+
+    def _folded(self, layer: Layer, read: list[Value]) -> np.ndarray | None:
+        """The numbers of a constant in another dtype, which files with half precision hold."""
+        if layer.kind != "Convert" or read[0].numbers is None or layer.outputs[0].dtype is None:
+            return None
+        return read[0].numbers.astype(numpy_dtype(layer.outputs[0].dtype))
+
+    def _check_places(self, layer: Layer) -> None:
+        """Say of a layer that reads a value which no row gave, though its layer was written, that it cannot be read."""
+        for source in layer.inputs:
+            if source not in self._values and any(known.layer == source.layer for known in self._values):
+                self._leave(layer, "it reads the places of a pool, which are counted otherwise here")
+
+    def _leave(self, layer: Layer, why: str) -> None:
+        self._problems.append(f"{layer.kind} ({layer.version}), layer {layer.name}: {why}")
+
+    def _named(self, port: Port, layer: Layer) -> str:
+        """A name for an input or output that no other has."""
+        name = port.names[0] if port.names else layer.name
+        found, count = name, 1
+        while found in self._taken:
+            count += 1
+            found = f"{name}_{count}"
+        self._taken.add(found)
+        return found
+
+    def _parameter(self, layer: Layer) -> None:
+        port = layer.outputs[0]
+        name, dtype = self._named(port, layer), DTYPES.get(layer.attributes.get("element_type", ""), port.dtype)
+        if dtype is None:
+            self._leave(layer, f"its dtype is {layer.attributes.get('element_type')}")
+            return
+        sizes = None
+        if port.sizes is not None:
+            sizes = [f"{name}_{axis}" if size < 0 else size for axis, size in enumerate(port.sizes)]
+        self._inputs.append(helper.make_tensor_value_info(name, ONNX_DTYPES[dtype], sizes))
+        self._values[Source(layer.number, port.number)] = Value(name, port._replace(dtype=dtype))
+
+    def _constant(self, layer: Layer) -> None:
+        port, attributes = layer.outputs[0], layer.attributes
+        dtype = DTYPES.get(attributes.get("element_type", ""))
+        if dtype is None:
+            self._leave(layer, f"its dtype is {attributes.get('element_type')}")
+            return
+        shape = tuple(numbers(attributes.get("shape", "")))
+        offset, size = int(attributes["offset"]), int(attributes["size"])
+        wanted = -(-prod(shape) * _BITS.get(dtype, 8 * numpy_dtype(dtype).itemsize) // 8)
+        if size != wanted or offset < 0:
+            raise ConvertError(f"{self._path}: the constant {layer.name} has {size} bytes, where {wanted} are its own")
+        found: np.ndarray | None = None
+        if size <= _LOOKED_AT and dtype not in _BITS:
+            found = np.frombuffer(self._bytes(offset, size, layer), numpy_dtype(dtype)).reshape(shape)
+            name = self._graph.constant(found)
+        else:
+            name = self._graph.fresh()
+            tensor = TensorProto(name=name, data_type=ONNX_DTYPES[dtype], dims=shape)
+            tensor.data_location = TensorProto.EXTERNAL
+            facts = {"location": self._data.name, "offset": str(offset), "length": str(size)}
+            for key, value in facts.items():
+                tensor.external_data.add(key=key, value=value)
+            self._graph.constants.append(tensor)
+        self._values[Source(layer.number, port.number)] = Value(name, port._replace(dtype=dtype, sizes=shape), found)
+
+    def _bytes(self, offset: int, size: int, layer: Layer) -> bytes:
+        try:
+            with self._data.open("rb") as file:
+                file.seek(offset)
+                found = file.read(size)
+        except OSError as error:
+            raise ConvertError(
+                f"{self._data}: {error.strerror or error}; the constants of {self._path} lie there"
+            ) from error
+        if len(found) != size:
+            raise ConvertError(f"{self._data} is too short: the constant {layer.name} lies beyond its end")
+        return found
+
+    def _result(self, layer: Layer) -> None:
+        value = self._values.get(layer.inputs[0])
+        if value is None:
+            return
+        name = self._named(value.port, layer)
+        self._graph.nodes.append(helper.make_node("Identity", [value.name], [name], name=layer.name))
+        dtype = 0 if value.port.dtype is None else ONNX_DTYPES[value.port.dtype]
+        self._outputs.append(helper.make_tensor_value_info(name, dtype, None))
+
+    def model(self) -> onnx.ModelProto:
+        """The whole as a model; raises `UnsupportedOperatorError` for layers that could not be written."""
+        if self._problems:
+            listed = "\n".join(f"  {line}" for line in dict.fromkeys(self._problems))
+            raise UnsupportedOperatorError(f"{self._path} has layers that cannot be read:\n{listed}")
+        if not self._outputs:
+            raise ConvertError(f"{self._path}: the network has no results")
+        graph = helper.make_graph(
+            self._graph.nodes, self._path.stem, self._inputs, self._outputs, self._graph.constants
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=10)
