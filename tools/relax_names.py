@@ -45,7 +45,7 @@ NAMESPACES: Final = {
 
 _TIR: Final = "works on TensorIR, which is no part of this library; engines compile programs as they stand"
 _VM: Final = "a step of lowering to TVM's virtual machine; `regraft.build` needs none"
-_DEVICE: Final = "tensors are not placed on devices; `R.dist` places them on a mesh"
+_DEVICE: Final = "programs run where their engine runs; types keep the device that they name"
 _TUNING: Final = "tunes TensorIR schedules"
 _IMPORTED: Final = "a name that the module imports for itself; it is in `regraft`"
 _BUILT: Final = "a statement of `IRBuilder`; it is in `regraft.script.ir_builder.relax`"
@@ -118,7 +118,6 @@ LEFT_OUT: Final[dict[str, str]] = {
             "RealizeVDevice",
             "RewriteCUDAGraph",
             "UpdateVDevice",
-            "VDevice",
             "cpu",
             "cuda",
             "device",
@@ -130,8 +129,6 @@ LEFT_OUT: Final[dict[str, str]] = {
             "vpi",
             "vulkan",
             "webgpu",
-            "hint_on_device",
-            "to_vdevice",
         ),
         _DEVICE,
     ),
@@ -219,7 +216,7 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.transform.FunctionPass": "made by `function_pass`",
     "tvm.relax.dpl.PatternMatchingRewriter": "made by `from_pattern`, `from_module` and `@R.rewriter`",
     "tvm.relax.build": "takes the engine's name: numpy, onnxruntime, torch, xla, openvino; `llvm` is numpy",
-    "tvm.relax.TensorType": "`shape` is a tuple of dims that reads as a ShapeExpr; there are no devices",
+    "tvm.relax.TensorType": "`shape` is a tuple of dims that reads as a ShapeExpr",
     "tvm.relax.ShapeExpr": "`values` is a tuple of dims: ints and symbolic sizes",
     "tvm.relax.FuncType": "opaque functions have a result type, not a function that derives it",
     "tvm.relax.VirtualMachine": (
@@ -232,7 +229,7 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.expr_functor.PyExprMutator": "derives in Python; `@mutator` only checks that a class does",
     "tvm.relax.expr_functor.PyExprVisitor": "derives in Python; `@visitor` only checks that a class does",
     "tvm.relax.expr.Expr": "has its type from the moment it is built",
-    "tvm.relax.type.TensorType": "`shape` is a tuple of dims that reads as a ShapeExpr; there are no devices",
+    "tvm.relax.type.TensorType": "`shape` is a tuple of dims that reads as a ShapeExpr",
     "tvm.relax.type.FuncType": "opaque functions have a result type, not a function that derives it",
     "tvm.relax.frontend.torch.from_exported_program": "where Relax's form means something else, ours stays",
     "tvm.relax.frontend.torch.from_fx": "the model is exported for such inputs; `default_image_layout` is NCHW",

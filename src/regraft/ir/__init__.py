@@ -51,6 +51,7 @@ from .program import (
 )
 from .tensor_data import TensorData
 from .types import AnyType, FuncType, ObjectType, PrimType, Shape, ShapeType, TensorType, TupleType, Type
+from .vdevice import VDevice
 from .visitor import ExprVisitor, iter_bindings, walk
 
 __all__ = [
@@ -109,6 +110,7 @@ __all__ = [
     "TupleGetItem",
     "TupleType",
     "Type",
+    "VDevice",
     "Var",
     "VarBinding",
     "as_expr",

@@ -349,7 +349,8 @@ class Comparer:
                 return False
             match x:
                 case TensorType():
-                    same = x.dtype == y.dtype and x.ndim == y.ndim and self._dims(x.shape, y.shape)
+                    same = (x.dtype, x.ndim, x.vdevice) == (y.dtype, y.ndim, y.vdevice)
+                    same = same and self._dims(x.shape, y.shape)
                 case ShapeType():
                     same = x.ndim == y.ndim and self._dims(x.values, y.values)
                 case PrimType(value=SymExpr() as value):

@@ -220,7 +220,7 @@ class _Hasher:
             words.append(type(current).__name__)
             match current:
                 case TensorType():
-                    words.append(f"{current.dtype} {current.ndim} {self._dims(current.shape)}")
+                    words.append(f"{current.dtype} {current.ndim} {self._dims(current.shape)}{current.vdevice or ''}")
                 case ShapeType():
                     words.append(f"{current.ndim} {self._dims(current.values)}")
                 case PrimType():

@@ -38,6 +38,7 @@ from .origin import Origin
 from .program import BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from .tensor_data import TensorData
 from .types import FuncType, ObjectType, PrimType, Shape, ShapeType, TensorType, TupleType
+from .vdevice import VDevice
 
 _FORMAT: Final = "regraft program 1"
 
@@ -46,7 +47,7 @@ _NODES: Final[dict[str, type[Node]]] = {
     for kind in (
         *(BindingBlock, Call, Constant, DataTypeImm, DataflowBlock, DataflowVar, ExternFunc, FuncType, Function),
         *(GlobalVar, If, MatchCast, ObjectType, PrimType, PrimValue, SeqExpr, ShapeExpr, ShapeType, StringImm),
-        *(TensorType, Tuple, TupleGetItem, TupleType, Var, VarBinding),
+        *(TensorType, Tuple, TupleGetItem, TupleType, VDevice, Var, VarBinding),
     )
 }
 _OPERATIONS: Final[dict[str, type[Operation]]] = {
@@ -187,7 +188,7 @@ class _Reader:
         """A node with its fields as they were, types included: nothing is inferred again."""
         node = kind.__new__(kind)
         for slot in slots_of(kind):
-            value = self.value(fields[slot])
+            value = None if slot == "vdevice" and slot not in fields else self.value(fields[slot])
             init_field(
                 node, slot, Shape(value) if kind is TensorType and slot == "shape" and value is not None else value
             )

@@ -15,6 +15,8 @@ from .node import Node, Shown, init_field
 from .op import Attrs
 from .program import Function
 
+GLOBAL_INFOS: Final = "global_infos"
+"""The attribute of a module that names its meshes and devices: pairs of a name and a tuple of them."""
 OUTSIDE: Final = "outside_functions"
 """The attribute of a module that holds the names it gives to functions of the outside: pairs of name and symbol."""
 
@@ -76,6 +78,11 @@ class IRModule(Node, Shown):
         """The functions of the outside that the module names."""
         pairs = cast("tuple[tuple[str, str], ...]", self.attrs.get(OUTSIDE, ()))
         return {name: ExternFunc(symbol) for name, symbol in pairs}
+
+    @property
+    def global_infos(self) -> dict[str, tuple[Any, ...]]:
+        """The meshes and virtual devices that the module names."""
+        return dict(self.attrs.get(GLOBAL_INFOS, ()))
 
     def get_global_var(self, name: str) -> GlobalVar:
         """The global variable of that name; raises `IRError` naming those that exist."""

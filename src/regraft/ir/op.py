@@ -26,6 +26,7 @@ from .errors import IRError, OpTypeError, RegraftError
 from .expr import Constant, Expr, ExternFunc, Tuple, Var, as_expr, const
 from .node import Node, init_field
 from .onnx_name import OnnxName as OnnxName
+from .placement import placed_result
 from .redeclaration import difference
 from .traits import Precision as Precision
 from .traits import Trait as Trait
@@ -42,6 +43,7 @@ from .types import (
     substitute_type,
     type_symvars,
 )
+from .vdevice import VDevice
 
 
 class _Required(Enum):
@@ -449,8 +451,7 @@ class Op(Expr):
             pass  # NumPy's, for integers out of range, and for NaN or infinity as an integer
         if converted is None or not fits:
             raise OpTypeError(
-                f"{self.name}: {value!r} does not fit the dtype {dtype} of the tensor beside it; "
-                f"convert the tensor first, with R.astype"
+                f"{self.name}: {value!r} does not fit the dtype {dtype} of the tensor beside it; convert with R.astype"
             )
         return converted
 
@@ -529,7 +530,8 @@ class Call(Expr):
             if op.variadic or len(self.args) != len(op.operands):
                 op.check_arity(len(self.args))
             try:
-                init_field(self, "ty", op.infer(self))
+                ty = op.infer(self)
+                init_field(self, "ty", placed_result(self, ty) if VDevice.named else ty)
             except (TypeError, ValueError, IndexError, AttributeError) as error:
                 if isinstance(error, RegraftError) or op.is_open or not self.attrs:
                     raise
@@ -568,9 +570,7 @@ def _called_type(call: Call) -> Type:
     callee = call.op
     if isinstance(callee, ExternFunc):
         if len(call.ty_args) > 1:
-            raise OpTypeError(
-                f'call of ExternFunc "{callee.global_symbol}": one result type at most, got {call.ty_args}'
-            )
+            raise OpTypeError(f'ExternFunc "{callee.global_symbol}": one result type at most, got {call.ty_args}')
         return call.ty_args[0] if call.ty_args else OBJECT
     ty = callee.ty
     if isinstance(ty, ObjectType):

@@ -16,6 +16,7 @@ from .dims import Condition, Dim, SymExpr, SymVar, dims_equal, free_symvars, mat
 from .dtypes import as_optional_dtype
 from .errors import IRError
 from .node import Node, init_field
+from .vdevice import VDevice
 
 _SEQUENCES: Final = frozenset({tuple, list, type(None)})
 
@@ -120,17 +121,25 @@ class TensorType(Type):
     """A tensor: ``shape`` (a `Shape` of dims) if known, ``ndim`` (-1 if unknown), ``dtype`` (None if unknown).
 
     A shape may also be given as an expression that is one; what is known of its values is kept. Without ``dtype`` it is
-    float32, as in Relax; ``dtype=None`` or ``""`` says that it is not known.
+    float32, as in Relax; ``dtype=None`` or ``""`` says that it is not known. ``vdevice`` is where the tensor is said to
+    live, if anywhere; it may stand before ``ndim``, as in Relax.
     """
 
-    __slots__ = ("dtype", "ndim", "shape")
+    __slots__ = ("dtype", "ndim", "shape", "vdevice")
     shape: Shape | None
     dtype: str | None
     ndim: int
+    vdevice: VDevice | None
 
     def __init__(
-        self, shape: Iterable[Dim] | None = None, dtype: str | None = "float32", ndim: int = UNKNOWN_NDIM
+        self,
+        shape: Iterable[Dim] | None = None,
+        dtype: str | None = "float32",
+        ndim: int | VDevice | str | None = UNKNOWN_NDIM,
+        vdevice: VDevice | str | int | None = None,
     ) -> None:
+        if vdevice is not None or type(ndim) is not int:
+            ndim, vdevice = _rank_and_device(ndim, vdevice)
         if type(shape) not in _SEQUENCES and isinstance(known := getattr(shape, "ty", None), ShapeType):
             shape, ndim = known.values, known.ndim
         if shape is None:
@@ -145,23 +154,28 @@ class TensorType(Type):
         init_field(self, "shape", dims)
         init_field(self, "dtype", None if dtype is None else as_optional_dtype(dtype))
         init_field(self, "ndim", ndim)
+        init_field(self, "vdevice", vdevice)
 
     def _key(self) -> tuple[object, ...]:
-        return (self.shape, self.dtype, self.ndim)
+        return (self.shape, self.dtype, self.ndim, self.vdevice)
 
     @property
     def is_scalar(self) -> bool:
         """True if the rank is known to be 0."""
         return self.ndim == 0
 
-    @property
-    def vdevice(self) -> None:
-        """No device: tensors are not placed on devices in their types."""
-        return None
-
     def with_dtype(self, dtype: str | None) -> TensorType:
         """The same shape with another dtype."""
-        return TensorType(self.shape, dtype, self.ndim)
+        return TensorType(self.shape, dtype, self.ndim, self.vdevice)
+
+
+def _rank_and_device(ndim: object, vdevice: object) -> tuple[int, VDevice | None]:
+    """The rank and the device of a tensor type, which may be given in either order."""
+    if not isinstance(ndim, int) and (vdevice is None or isinstance(vdevice, int)):
+        ndim, vdevice = UNKNOWN_NDIM if vdevice is None else vdevice, ndim
+    if not isinstance(ndim, int):
+        raise IRError(f"a tensor's ndim is an int, got {ndim!r}")
+    return ndim, None if vdevice is None else VDevice.of(vdevice)
 
 
 def _nesting(parts: Iterable[Type]) -> int:
@@ -347,7 +361,7 @@ def substitute_type(ty: Type, mapping: Mapping[SymVar, Dim]) -> Type:
             return leaf
         match leaf:
             case TensorType(shape=tuple(dims)):
-                return TensorType([substitute(d, mapping) for d in dims], leaf.dtype)
+                return TensorType([substitute(d, mapping) for d in dims], leaf.dtype, len(dims), leaf.vdevice)
             case ShapeType(values=tuple(dims)):
                 return ShapeType([substitute(d, mapping) for d in dims])
             case PrimType(value=SymExpr() as value):
@@ -362,7 +376,7 @@ def without_sizes(leaf: Type) -> Type:
     """A leaf type (no tuple or function) without its sizes: rank and dtype stay."""
     match leaf:
         case TensorType():
-            return TensorType(None, leaf.dtype, leaf.ndim)
+            return TensorType(None, leaf.dtype, leaf.ndim, leaf.vdevice)
         case ShapeType():
             return ShapeType(None, leaf.ndim)
         case PrimType():
@@ -409,7 +423,8 @@ def is_subtype(derived: Type, base: Type) -> bool | None:
     if isinstance(derived, ObjectType):
         return None
     if isinstance(derived, TensorType) and isinstance(base, TensorType):
-        return _all((_dtype_below(derived.dtype, base.dtype), _dims_below(derived, base)))
+        known = (_known_below(derived.dtype, base.dtype), _dims_below(derived, base))
+        return _all(known if base.vdevice is None else (*known, _known_below(derived.vdevice, base.vdevice)))
     if isinstance(derived, ShapeType) and isinstance(base, ShapeType):
         return _dims_below(derived, base)
     if isinstance(derived, TupleType) and isinstance(base, TupleType):
@@ -423,7 +438,7 @@ def is_subtype(derived: Type, base: Type) -> bool | None:
     return False
 
 
-def _dtype_below(derived: str | None, base: str | None) -> bool | None:
+def _known_below(derived: object, base: object) -> bool | None:
     if base is None or derived == base:
         return True
     return None if derived is None else False
@@ -476,9 +491,10 @@ def common_supertype(left: Type, right: Type) -> Type:
         return left
     if isinstance(left, TensorType) and isinstance(right, TensorType):
         dtype = left.dtype if left.dtype == right.dtype else None
+        device = left.vdevice if left.vdevice == right.vdevice else None
         if left.shape is not None and right.shape is not None and shapes_equal(left.shape, right.shape) is True:
-            return TensorType(left.shape, dtype)
-        return TensorType(None, dtype, left.ndim if left.ndim == right.ndim else UNKNOWN_NDIM)
+            return TensorType(left.shape, dtype, left.ndim, device)
+        return TensorType(None, dtype, left.ndim if left.ndim == right.ndim else UNKNOWN_NDIM, device)
     if isinstance(left, TupleType) and isinstance(right, TupleType) and len(left.fields) == len(right.fields):
         return TupleType(common_supertype(a, b) for a, b in zip(left.fields, right.fields, strict=True))
     if isinstance(left, ShapeType) and isinstance(right, ShapeType):
@@ -504,7 +520,7 @@ def bind_type(pattern: Type, actual: Type, sizes: dict[SymVar, Dim]) -> bool | N
             return False
         fits = _all([match_dim(p, a, sizes) for p, a in zip(want, have, strict=True)])
         if isinstance(pattern, TensorType) and isinstance(actual, TensorType):
-            return _all((fits, _dtype_below(actual.dtype, pattern.dtype)))
+            return _all((fits, _known_below(actual.dtype, pattern.dtype)))
         return fits
     if isinstance(pattern, PrimType) and isinstance(actual, PrimType) and isinstance(pattern.value, SymExpr):
         if actual.value is None or isinstance(actual.value, float):

@@ -7,12 +7,14 @@ that joins a family is listed in its own module, and nowhere else. The vocabular
 # ruff: noqa: F403 - a module says which of its names are public
 
 from . import builtin, grad, image, memory, nn, vision, vm
+from .composite import devices as _devices
 from .composite import loss_gradients as loss_gradients
 from .composite import matrix as _matrix
 from .composite import quantize as _quantize
 from .composite import quantized_products as _quantized_products
 from .composite import sampling as _sampling
 from .composite import sampling_gradients as sampling_gradients
+from .composite.devices import *
 from .composite.matrix import *
 from .composite.quantize import *
 from .composite.quantized_products import *
@@ -111,6 +113,7 @@ __all__ += _broadcast.__all__
 __all__ += _comparison.__all__
 __all__ += _create.__all__
 __all__ += _datatype.__all__
+__all__ += _devices.__all__
 __all__ += _einsum.__all__
 __all__ += _elementary.__all__
 __all__ += _gather.__all__

@@ -19,7 +19,7 @@ from ..ir.op import Call
 from ..ir.program import Function
 from ..ir.tensor_data import TensorData
 from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type
-from ..op.primitive.dist import ANNOTATE_SHARDING, MESHES, DeviceMesh
+from ..op.primitive.dist import ANNOTATE_SHARDING, DeviceMesh
 from .errors import BuildError, ExecutionError, TypeCheckError
 from .failures import located
 from .function_writer import FunctionWriter
@@ -52,7 +52,7 @@ def engine_settings() -> Generator[None]:
 
 def dialect(module: IRModule, outside: Outside, placement: Placement) -> Dialect:
     """The text of ``module`` for XLA."""
-    meshes: dict[str, Sequence[DeviceMesh]] = dict(module.attrs.get(MESHES, ()))
+    meshes: Mapping[str, Sequence[DeviceMesh]] = module.global_infos
 
     def annotate(writer: FunctionWriter, call: Call) -> str:
         operand = writer.operand(call.args[0])

@@ -15,6 +15,7 @@ from ..ir.dims import Dim
 from ..ir.errors import IRError
 from ..ir.expr import Expr, PrimValue, ShapeExpr
 from ..ir.types import OBJECT, UNKNOWN_NDIM, FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
+from ..ir.vdevice import VDevice
 from .sizes import SizeScope
 
 
@@ -80,23 +81,24 @@ class TensorConstructor(TypeConstructor):
         self,
         shape: Sequence[object] | Expr | str | None = None,
         dtype: str | None = None,
-        ndim: int = UNKNOWN_NDIM,
-        vdevice: object = None,
+        ndim: int | VDevice | str = UNKNOWN_NDIM,
+        vdevice: VDevice | str | int | None = None,
     ) -> TensorType:
-        """A tensor type. ``shape`` is a sequence of sizes, or a variable that holds a shape."""
-        if vdevice is not None:
-            raise IRError(f"R.Tensor: vdevice={vdevice!r}; tensors are not placed on devices here, leave it out")
+        """A tensor type. ``shape`` is a sequence of sizes, or a variable that holds a shape.
+
+        ``vdevice`` is the device that the tensor is on, such as ``"cuda:0:global"``; it and ``ndim`` may change places.
+        """
         if isinstance(shape, str):
             if dtype is not None:
                 raise IRError(f'R.Tensor: {shape!r} is not a shape; give a sequence of sizes: (2, "n")')
             shape, dtype = None, shape
         if isinstance(shape, ShapeExpr):
-            return TensorType(shape.values, dtype)
+            return TensorType(shape.values, dtype, ndim, vdevice)
         if isinstance(shape, Expr):
             if not isinstance(shape.ty, ShapeType):
                 raise IRError(f"R.Tensor: the shape is a value of type {shape.ty!r}; expected a shape")
-            return TensorType(shape.ty.values, dtype, shape.ty.ndim)
-        return TensorType(None if shape is None else _dims_of(shape, self.sizes), dtype, ndim)
+            shape, ndim = shape.ty.values, shape.ty.ndim if vdevice is None and isinstance(ndim, int) else ndim
+        return TensorType(None if shape is None else _dims_of(shape, self.sizes), dtype, ndim, vdevice)
 
 
 @final

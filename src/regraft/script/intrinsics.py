@@ -16,6 +16,7 @@ from ..ir.errors import IRError, RegraftError
 from ..ir.expr import Constant, DataTypeImm, Expr, PrimValue, ShapeExpr, StringImm, Tuple
 from ..ir.expr import const as make_const
 from ..ir.op import Attrs
+from ..ir.vdevice import VDevice
 from ..op.primitive.dist import DeviceMesh
 from .evaluate import as_value
 from .sizes import SizeScope
@@ -129,19 +130,19 @@ def module_attrs(attrs: dict[str, Any]) -> None:
 def module_global_infos(infos: dict[str, Any]) -> None:
     """``I.module_global_infos({"mesh": [R.device_mesh((2, 4), I.Range(0, 8))]})`` names the meshes of the module.
 
-    Python evaluates it without effect.
+    Virtual devices may be named, too: ``{"vdevice": [I.vdevice("llvm")]}``. Python evaluates it without effect.
     """
 
 
-def named_meshes(infos: Any) -> tuple[tuple[str, tuple[DeviceMesh, ...]], ...]:
-    """The meshes of ``I.module_global_infos``, as the module keeps them; raises `IRError` for anything else."""
-    named: list[tuple[str, tuple[DeviceMesh, ...]]] = []
-    for name, meshes in infos.items() if isinstance(infos, dict) else [("", None)]:  # pyright: ignore[reportUnknownVariableType]
-        found: list[Any] = list(meshes) if isinstance(meshes, list | tuple) else [meshes]  # pyright: ignore[reportUnknownArgumentType]
-        if not isinstance(name, str) or not all(isinstance(mesh, DeviceMesh) for mesh in found):
+def named_meshes(infos: Any) -> tuple[tuple[str, tuple[DeviceMesh | VDevice, ...]], ...]:
+    """The entries of ``I.module_global_infos``, as the module keeps them; raises `IRError` for anything else."""
+    named: list[tuple[str, tuple[DeviceMesh | VDevice, ...]]] = []
+    for name, entries in infos.items() if isinstance(infos, dict) else [("", None)]:  # pyright: ignore[reportUnknownVariableType]
+        found: list[Any] = list(entries) if isinstance(entries, list | tuple) else [entries]  # pyright: ignore[reportUnknownArgumentType]
+        if not isinstance(name, str) or not all(isinstance(entry, DeviceMesh | VDevice) for entry in found):
             raise IRError(
-                'I.module_global_infos names device meshes: {"mesh": [R.device_mesh((2, 4), I.Range(0, 8))]}; tensors '
-                "are placed on devices in no other way here"
+                'I.module_global_infos names device meshes, {"mesh": [R.device_mesh((2, 4), I.Range(0, 8))]}, and '
+                'virtual devices, {"vdevice": [I.vdevice("llvm")]}'
             )
         named.append((name, tuple(found)))
     return tuple(named)

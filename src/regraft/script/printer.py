@@ -27,13 +27,14 @@ from ..ir.expr import (
     Var,
 )
 from ..ir.kernels import EXTERNAL_MODS, kernels_of
-from ..ir.module import OUTSIDE, IRModule
+from ..ir.module import GLOBAL_INFOS, OUTSIDE, IRModule
 from ..ir.node import TextOptions
 from ..ir.op import Call, Op, is_call_of
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type, type_symvars
+from ..ir.vdevice import VDevice
 from ..ir.visitor import Visitable, iter_bindings, walk
-from ..op.primitive.dist import MESHES, DeviceMesh
+from ..op.primitive.dist import DeviceMesh
 from .constants import ConstantWriter
 from .names import IdentifierSupply, identifier
 
@@ -58,13 +59,13 @@ def module_text(module: IRModule, constants: ConstantWriter, options: TextOption
     names = IdentifierSupply()
     table = {variable: names.fresh(variable.name_hint) for variable in module.functions}
     lines: list[str] = []
-    attrs = {name: value for name, value in module.attrs.items() if name not in (MESHES, EXTERNAL_MODS, OUTSIDE)}
+    attrs = {name: value for name, value in module.attrs.items() if name not in (GLOBAL_INFOS, EXTERNAL_MODS, OUTSIDE)}
     if compiled := kernels_of(module):
         lines.append(f"{_INDENT}# compiled: {', '.join(compiled)}")
     if attrs:
         lines.append(f"{_INDENT}I.module_attrs({attribute_text(attrs)})")
-    if MESHES in module.attrs:
-        lines.append(f"{_INDENT}I.module_global_infos({_meshes_text(module.attrs[MESHES])})")
+    if GLOBAL_INFOS in module.attrs:
+        lines.append(f"{_INDENT}I.module_global_infos({_meshes_text(module.attrs[GLOBAL_INFOS])})")
     for name, function in module.outside.items():
         lines.append(f"{_INDENT}{identifier(name)} = R.ExternFunc({string_text(function.global_symbol)})")
     uses_scalars = is_after_function = False
@@ -82,11 +83,15 @@ def module_text(module: IRModule, constants: ConstantWriter, options: TextOption
     return "\n".join([*imports, "@I.ir_module", f"class {options.module_name}:", *lines, *constants.section()])
 
 
-def _meshes_text(named: tuple[tuple[str, tuple[DeviceMesh, ...]], ...]) -> str:
+def _meshes_text(named: tuple[tuple[str, tuple[DeviceMesh | VDevice, ...]], ...]) -> str:
     entries: list[str] = []
-    for name, meshes in named:
+    for name, devices_or_meshes in named:
         texts: list[str] = []
-        for shape, ids in meshes:
+        for entry in devices_or_meshes:
+            if isinstance(entry, VDevice):
+                texts.append(f"I.vdevice({entry.described()})")
+                continue
+            shape, ids = entry
             in_order = ids == tuple(range(ids[0], ids[0] + len(ids)))
             devices = f"I.Range({ids[0]}, {ids[0] + len(ids)})" if in_order else str(list(ids))
             texts.append(f"R.device_mesh({shape}, {devices})")
@@ -124,6 +129,8 @@ def attribute_text(value: Any) -> str:
     if isinstance(value, Mapping):
         table = cast("Mapping[str, Any]", value)
         return "{" + ", ".join(f"{string_text(key)}: {attribute_text(table[key])}" for key in sorted(table)) + "}"
+    if isinstance(value, VDevice):
+        return f'"{value}"'
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(attribute_text, cast('Sequence[Any]', value)))}]"
     return str(value)
@@ -285,6 +292,8 @@ class _FunctionPrinter:
             parts.append(f'dtype="{ty.dtype}"')
         if ty.shape is None and ty.ndim >= 0:
             parts.append(f"ndim={ty.ndim}")
+        if ty.vdevice is not None:
+            parts.append(f'vdevice="{ty.vdevice}"')
         return f"R.Tensor({', '.join(parts)})" if parts else "R.Tensor"
 
     def _prim_type(self, ty: PrimType, quoted: bool) -> str:
@@ -353,7 +362,7 @@ class _FunctionPrinter:
             return self.expr(value)
         if isinstance(value, Type):
             return self.type(value)
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping | VDevice):
             return attribute_text(value)
         return self.dim(cast(Dim, value))
 

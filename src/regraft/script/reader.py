@@ -15,12 +15,11 @@ from ..ir.builder import NameSupply
 from ..ir.equality import defining_symvars
 from ..ir.errors import IRError
 from ..ir.expr import ExternFunc, GlobalVar, Var
-from ..ir.module import IRModule
+from ..ir.module import GLOBAL_INFOS, IRModule
 from ..ir.op import Call
 from ..ir.program import Function, MatchCast
 from ..ir.types import FuncType, Type, is_subtype, type_symvars
 from ..ir.visitor import iter_bindings
-from ..op.primitive.dist import MESHES
 from . import intrinsics
 from .decorators import FunctionOptions, function_options
 from .environment import Environment
@@ -317,7 +316,7 @@ class _ModuleReader:
                 callee = evaluator.evaluate(call.func)
                 if callee is intrinsics.module_global_infos and len(call.args) == 1 and not call.keywords:
                     try:
-                        self.attrs[MESHES] = intrinsics.named_meshes(evaluator.evaluate(call.args[0]))
+                        self.attrs[GLOBAL_INFOS] = intrinsics.named_meshes(evaluator.evaluate(call.args[0]))
                     except IRError as error:
                         raise self.source.error(call, str(error)) from None
                     return

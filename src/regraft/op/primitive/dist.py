@@ -24,10 +24,6 @@ _ENTRY: Final = re.compile(r"S\[(\d+)\]|R")
 _MESH_NAME: Final = re.compile(r"\w+\[\d+\]")
 
 
-MESHES: Final = "global_infos"
-"""The attribute of a module that names its meshes: pairs of a name and a tuple of `DeviceMesh`."""
-
-
 class DeviceMesh(NamedTuple):
     """A grid of devices: its sizes, and the number of each device, the last axis running fastest."""
 

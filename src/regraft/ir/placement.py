@@ -1,0 +1,46 @@
+"""The devices that the types of a program name, and the one that the result of a call is on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .errors import OpTypeError
+from .types import TensorType, TupleType, Type, map_type
+from .vdevice import VDevice
+
+if TYPE_CHECKING:
+    from .op import Call
+
+
+def devices_in(ty: Type) -> list[VDevice]:
+    """The devices that the tensors of ``ty`` are on."""
+    if isinstance(ty, TensorType):
+        return [] if ty.vdevice is None else [ty.vdevice]
+    return [device for part in ty.fields for device in devices_in(part)] if isinstance(ty, TupleType) else []
+
+
+def placed(ty: Type, vdevice: VDevice | None) -> Type:
+    """``ty`` with its tensors on that device."""
+
+    def place(leaf: Type) -> Type:
+        if isinstance(leaf, TensorType) and leaf.vdevice != vdevice:
+            return TensorType(leaf.shape, leaf.dtype, leaf.ndim, vdevice)
+        return leaf
+
+    return map_type(ty, place)
+
+
+def placed_result(call: Call, ty: Type) -> Type:
+    """The type ``ty`` of a call of an operator, on the device that its operands are on.
+
+    It is on none where they are on several, which an elementwise operator refuses with `OpTypeError`, and stays as it
+    is where the type rule has said a device.
+    """
+    from .op import Op, Trait
+
+    found = list(dict.fromkeys(device for arg in call.args for device in devices_in(arg.ty)))
+    if len(found) > 1 and isinstance(call.op, Op) and Trait.ELEMENTWISE in call.op.traits:
+        raise OpTypeError(f"{call.op.name}: the operands are on {found[0]} and {found[1]}; expected one device")
+    if not found or devices_in(ty):
+        return ty
+    return placed(ty, found[0] if len(found) == 1 else None)

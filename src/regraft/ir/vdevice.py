@@ -1,0 +1,80 @@
+"""Virtual devices: where a program says that a tensor lives, as Relax writes it in types.
+
+They are kept through type rules, text, JSON and equality. No engine reads them: a program runs where its engine runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from .errors import IRError
+from .node import Node, init_field
+
+
+class VDevice(Node):
+    """A device: ``VDevice("cuda", 0, "global")``. Equal when kind, options, number and memory are.
+
+    ``target`` is its kind, ``"llvm"`` or ``"cuda"``, or a mapping with the entry ``"kind"`` and options beside it.
+    """
+
+    __slots__ = ("memory_scope", "options", "target", "vdevice_id")
+    target: str | None
+    options: tuple[tuple[str, str], ...]
+    vdevice_id: int
+    memory_scope: str
+    named: ClassVar[bool] = False
+    """True once a device was made: until then no type names one, and nothing looks for it."""
+
+    def __init__(
+        self,
+        target: str | Mapping[str, Any] | None = None,
+        vdevice_id: int = 0,
+        memory_scope: str = "global",
+    ) -> None:
+        options = {} if target is None or isinstance(target, str) else {str(k): str(v) for k, v in target.items()}
+        kind = options.pop("kind", None) if options else target
+        if not (kind is None or isinstance(kind, str)) or (options and kind is None):
+            raise IRError(f'a device is a kind such as "llvm" or "cuda", or {{"kind": "cuda", ...}}; got {target!r}')
+        init_field(self, "target", kind)
+        init_field(self, "options", tuple(sorted(options.items())))
+        init_field(self, "vdevice_id", int(vdevice_id))
+        init_field(self, "memory_scope", str(memory_scope))
+        VDevice.named = True
+
+    @classmethod
+    def of(cls, value: object) -> VDevice:
+        """A device, or one written ``"cuda"``, ``"cuda:1"`` or ``"cuda:1:global"``. Raises `IRError` for others."""
+        if isinstance(value, VDevice):
+            return value
+        if not isinstance(value, str) or not value:
+            raise IRError(f'{value!r} is no device; give a VDevice, or a text such as "cuda:0:global"')
+        kind, _, rest = value.partition(":")
+        number, _, memory = rest.partition(":")
+        if number and not number.removeprefix("-").isdigit():
+            raise IRError(f'{value!r} is no device; expected its kind, number and memory: "cuda:0:global"')
+        return cls(kind, max(0, int(number or 0)), memory or "global")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        VDevice.named = True
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.target, self.options, self.vdevice_id, self.memory_scope)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, VDevice) and self._key() == other._key())
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __str__(self) -> str:
+        return f"{self.target}:{self.vdevice_id}:{self.memory_scope}"
+
+    def __repr__(self) -> str:
+        return f"VDevice({self.described()})"
+
+    def described(self) -> str:
+        """The arguments that make an equal device."""
+        target = {"kind": self.target, **dict(self.options)} if self.options else self.target
+        return f"{target!r}, {self.vdevice_id}, {self.memory_scope!r}".replace("'", '"')

@@ -1,0 +1,69 @@
+"""Devices said inside a program, as Relax writes them: identities, which no engine reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.errors import IRError, OpTypeError
+from ...ir.expr import Expr
+from ...ir.op import REQUIRED, Call, Op, Trait
+from ...ir.placement import placed
+from ...ir.types import Type
+from ...ir.vdevice import VDevice
+from ..rules import same_type, tensor_operand
+
+__all__ = ["hint_on_device", "to_vdevice"]
+
+
+def _moved_type(call: Call) -> Type:
+    return placed(tensor_operand(call, 0), call.attrs.dst_vdevice)
+
+
+def _unchanged(xp: Any, data: Any, **devices: Any) -> Any:
+    del xp, devices
+    return data
+
+
+TO_VDEVICE = Op(
+    "relax.to_vdevice",
+    ("data",),
+    {"dst_vdevice": REQUIRED},
+    infer=_moved_type,
+    reference=_unchanged,
+    traits=(Trait.VIEW,),
+)
+HINT_ON_DEVICE = Op(
+    "relax.hint_on_device",
+    ("data",),
+    {"dst_vdevice": REQUIRED, "memory_scope": "global"},
+    infer=same_type,
+    reference=_unchanged,
+    traits=(Trait.VIEW,),
+)
+
+
+def to_vdevice(data: Expr, dst_vdevice: VDevice | str) -> Call:
+    """``data`` as it is, on another device by its type; follows ``relax.op.to_vdevice``.
+
+    Operands: a tensor. Attributes: ``dst_vdevice``, a `VDevice`, or its text, ``"cuda:0:global"``. Result: ``data``,
+    whose type names that device. The program runs where its engine runs. Raises `OpTypeError` for what is no device.
+    """
+    try:
+        return TO_VDEVICE(data, dst_vdevice=VDevice.of(dst_vdevice))
+    except IRError as error:
+        raise OpTypeError(f"relax.to_vdevice: {error}") from None
+
+
+def hint_on_device(data: Expr, dst_vdevice: str, memory_scope: str = "global") -> Call:
+    """``data`` as it is, with a hint of the device that it should be on; follows ``relax.op.hint_on_device``.
+
+    Operands: a tensor. Attributes: ``dst_vdevice``, a kind of device and its number, ``"cuda:1"``; ``memory_scope``.
+    Result: ``data``'s type. Raises `OpTypeError` for data that is no tensor.
+    """
+    return HINT_ON_DEVICE(data, dst_vdevice=str(dst_vdevice), memory_scope=str(memory_scope))
+
+
+@TO_VDEVICE.define_gradient
+@HINT_ON_DEVICE.define_gradient
+def _device_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoint]
