@@ -15,7 +15,7 @@ import onnx_ir as ir
 from ....ir.errors import OpTypeError
 from ....ir.expr import Expr
 from ....ir.op import Op
-from ....ir.types import TensorType, TupleType, Type
+from ....ir.types import ObjectType, TensorType, TupleType, Type
 from ...errors import ConvertError
 from ..attributes import call_attribute
 from ..element_types import from_onnx_dtype
@@ -60,13 +60,16 @@ def read_outside(node: NodeImporter, is_pure: bool) -> tuple[Expr | None, ...]:
 
 def is_pure(node: ir.Node, said: frozenset[str]) -> bool:
     """True if a node of another domain has no effects: by its declaration, or as ``said`` of its domain or operator."""
+    if node.domain == "com.microsoft" and node.op_type in _RANDOM:
+        # The one of them that is declared is so without the operand that says that it is in training.
+        return node.op_type == "BiasDropout" and all(value is None for value in node.inputs[4:])
     op = Op.of_onnx(node.domain, node.op_type)
     if op is not None:
         return op.is_pure
     if node.domain == _LEARNING:
         return True
     if node.domain == "com.microsoft":
-        return node.op_type not in _RANDOM
+        return True
     return bool(said & {node.domain, f"{node.domain}::{node.op_type}"})
 
 
@@ -127,7 +130,7 @@ def _foreign_call(node: NodeImporter, is_pure: bool) -> tuple[Expr | None, ...]:
             raise ConvertError(f"the attribute {key} of {name} cannot be carried: programs cannot show that name")
         attributes[key] = call_attribute(attribute)
     outputs = node.node.outputs[: _asked(node)]
-    types: list[Type] = [_stated(node, value) for value in outputs]
+    types: list[Type] = [_stated(node, value) if _is_asked(value) else ObjectType() for value in outputs]
     call = op(*_operands(node), ty_args=types or [TupleType(())], **attributes)
     if len(outputs) == 1:
         return (call,)

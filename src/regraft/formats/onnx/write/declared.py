@@ -8,7 +8,7 @@ have a kernel take that. A foreign operator goes out as it came in.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import onnx_ir as ir
 
@@ -74,11 +74,30 @@ def _as_node(lowering: Lowering, call: Call, op: Op, overload: str) -> Lowered:
     attributes = {key: onnx_attribute(key, value) for key, value in _stated(op, call).items()}
     node = graph.add(name.op_type, inputs, outputs, domain=name.domain, **attributes)
     node.overload = overload
+    if op.is_foreign:
+        graph.given.update(value for value in outputs if value not in _left_out(outputs, call.ty))
+    else:
+        graph.given.update(outputs[: _ALWAYS_GIVEN.get(str(name), 1)])
     if name.domain:
         graph.domains[name.domain] = max(name.version, graph.domains.get(name.domain, 1))
     if not op.is_pure:
         graph.effects.add(node)
     return result
+
+
+_ALWAYS_GIVEN: Final = {
+    "com.microsoft::CausalConvWithState": 2,
+    "com.microsoft::EmbedLayerNormalization": 2,
+    "com.microsoft::QEmbedLayerNormalization": 2,
+    "com.microsoft::RemovePadding": 4,
+}
+"""How many results, from the first on, a runtime wants a node to name, where one is not enough."""
+
+
+def _left_out(outputs: Sequence[ir.Value], ty: Type) -> list[ir.Value]:
+    """The results that the node of a foreign call did not name where it was read."""
+    fields = ty.fields if isinstance(ty, TupleType) else (ty,)
+    return [value for value, field in zip(outputs, fields, strict=True) if isinstance(field, ObjectType)]
 
 
 def _stated(op: Op, call: Call) -> dict[str, Any]:

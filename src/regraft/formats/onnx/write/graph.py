@@ -156,6 +156,8 @@ class GraphWriter:
         self.functions: Final[dict[tuple[str, str, str], ir.Function]] = {}
         self.overloads: Final[dict[tuple[object, ...], str]] = {}
         self.effects: Final[set[ir.Node]] = set()
+        self.given: Final[set[ir.Value]] = set()
+        """The results that a node gives whether or not they are read."""
         self.names: Final = NameSupply()
         self.node_names: Final = NameSupply()
         self.hint = "value"

@@ -366,6 +366,7 @@ class Lowering:
             self.values[var] = outputs[-1]
         while outputs and not outputs[-1].name:
             outputs.pop()
+        graph.given.update(value for value in outputs if value.name)
         graph.keep(standing.source.node, standing.source.opset, inputs, outputs, id(standing.source))
         self._note_reshape(standing, inputs[0] if inputs else None, outputs)
         for var in shown:

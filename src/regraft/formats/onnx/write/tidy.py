@@ -228,8 +228,10 @@ class _Tidying:
 
     def _leave_out_unread(self, node: ir.Node) -> None:
         """Let a node of another domain not give what nobody reads: runtimes do not always compute all results."""
-        for output in node.outputs[1:]:
-            if not output.uses() and output not in self._results:
+        given = self._graph.given
+        first = 0 if any(output in given for output in node.outputs) else 1  # where nothing is said, one is wanted
+        for output in node.outputs[first:]:
+            if not output.uses() and output not in self._results and output not in given:
                 output.name = ""
 
 
