@@ -30,7 +30,7 @@ def folded(call: Call) -> Constant | None:
         return None
     if Trait.STORED in op.traits:
         return None
-    if not call.args or not all(_is_small(arg) for arg in call.args):
+    if not call.args or not all(_is_small(arg) for arg in call.args) or _has_sizes(call):
         return None
     if Trait.ELEMENTWISE in op.traits and not _is_strict(call):
         return None
@@ -53,6 +53,15 @@ def _is_strict(call: Call) -> bool:
         return is_settled(call)
     except OpTypeError:
         return False  # it has a type and no value, which whoever runs the program says
+
+
+def _has_sizes(call: Call) -> bool:
+    """True if an attribute is, or lists, a size that only a run tells."""
+    for value in call.attrs.values():
+        items: tuple[object, ...] = value if isinstance(value, tuple) else (value,)  # pyright: ignore[reportUnknownVariableType]
+        if any(isinstance(item, SymExpr) for item in items):
+            return True
+    return False
 
 
 def _grows(call: Call, count: int) -> bool:

@@ -149,3 +149,20 @@ def test_a_shape_is_read_off_one_tensor_at_once() -> None:
     assert _operators(again.graph) == Counter({"Shape": 3, "Expand": 2, "Concat": 1})
     feeds = {"x": np.zeros((2, 4, 5, 3), np.float32), "y": np.ones(1, np.float32)}
     _assert_same(model, again, feeds)
+
+
+def test_a_constant_that_is_tiled_by_a_size_of_the_run_is_tiled_then() -> None:
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        agraph (float[n, 4] x) => (float[m, 3] y)
+        <float[1, 3] row = {1.0, 2.0, 3.0}, int64[1] first = {0}, int64[1] one = {1}> {
+            shape = Shape (x)
+            rows = Gather (shape, first)
+            times = Concat <axis = 0> (rows, one)
+            y = Tile (row, times)
+        }
+    """)
+    for level in range(4):
+        again = rx.optimize(model, level=level)
+        assert _operators(again.graph).total() <= 4
+        _assert_same(model, again, {"x": np.zeros((5, 4), np.float32)})
