@@ -15,7 +15,7 @@ import regraft.op as R
 from regraft import optimize
 from regraft.ir import BlockBuilder, Expr, const
 from regraft.model import Measurement, OptimizationReport, PrecisionReport, UsageError, measure
-from regraft.model import precision as room
+from regraft.model import search as room
 from regraft.model.decisions import CacheWarning, Decisions
 from regraft.model.expected import expected_seconds
 from regraft.model.machines import PROFILES, Machine, machine_of, this_machine

@@ -20,7 +20,7 @@ from regraft import optimize
 from regraft.ir import BlockBuilder, Expr, SymVar, TensorType, Var, const
 from regraft.model import OptimizationReport, UsageError, VerificationError, open_model
 from regraft.model import measure as guard
-from regraft.model import precision as room
+from regraft.model import search as room
 from regraft.model.attempts import agreement_of
 from regraft.model.precision import Candidate, Choice, PrecisionReport, check_choice, outputs_error
 from regraft.model.samples import read_samples
@@ -240,6 +240,27 @@ def test_a_budget_that_is_over_leaves_the_most_promising_candidate(products: Pat
         late = [one for one in report.attempts if one.problem and one.problem.startswith("not tried: the 0 seconds")]
         assert [one.name for one in tried] == ["int8 dynamic"], "by the counts, bytes are the fastest"
         assert "float32" in [one.name for one in late]
+
+
+def test_all_are_tried_whole_before_the_layers_of_any_go_back(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[tuple[str, str, str]] = []
+    for name in ("attempt", "narrowed"):
+        plain = getattr(room.Search, name)
+
+        def noted(self: Any, one: Candidate, *rest: Any, plain: Any = plain, name: str = name) -> Any:
+            order.append((name, one.name, one.engine))
+            return plain(self, one, *rest)
+
+        monkeypatch.setattr(room.Search, name, noted)
+    _, report = lowered(
+        images, "int8", output=tmp_path / "out.onnx", calibrate=tmp_path / "samples", max_error=1e-4, budget=1000
+    )
+    kinds = [kind for kind, _, _ in order]
+    assert "narrowed" in kinds
+    assert kinds == sorted(kinds)
+    assert all(one.problem for one in report.attempts)
 
 
 def test_what_is_measured_and_not_faster_is_not_kept(products: Path, tmp_path: Path, times: list[float]) -> None:

@@ -14,7 +14,15 @@ from regraft.formats.onnx import from_onnx, to_onnx
 from regraft.ir import BlockBuilder, Constant, Expr, IRModule, SymVar, TensorType, Var, const, iter_bindings
 from regraft.ir.op import is_call_of
 from regraft.passes import PassError, op_counts, report
-from regraft.passes.quantize import Quantize, QuantizeDynamic, QuantizeWeights, Range, observed, with_ranges
+from regraft.passes.quantize import (
+    OpenAttention,
+    Quantize,
+    QuantizeDynamic,
+    QuantizeWeights,
+    Range,
+    observed,
+    with_ranges,
+)
 from regraft.passes.quantize.weights import per_channel
 from tests.passes.harness import module_of
 
@@ -58,6 +66,10 @@ def arrays(*shape: int) -> np.ndarray:
 
 def declined(one: Any, module: IRModule) -> set[str]:
     return {step.reason for done in report(one, module).passes for step in done.declined if step.reason}
+
+
+def calls(module: IRModule, name: str) -> list[Any]:
+    return [binding.value for binding in iter_bindings(module["main"]) if is_call_of(binding.value, name)]
 
 
 def calibrated(module: IRModule, *samples: np.ndarray) -> dict[str, Range]:
@@ -183,6 +195,50 @@ def test_convolutions_and_what_lies_between_run_on_bytes() -> None:
     expected = values(module, x)
     for target in ("numpy", "onnxruntime", "openvino"):
         assert 1e-4 < error(expected, values(done, x, target=target)) < 0.06, target
+
+
+def test_what_follows_a_convolution_that_stays_stays_too() -> None:
+    module = module_of((2, 3, 10, 12), images)
+    ranges = calibrated(module, arrays(2, 3, 10, 12))
+    layers_of = [
+        binding.var.name_hint
+        for binding in iter_bindings(module["main"])
+        if is_call_of(binding.value, "relax.nn.conv2d") or is_call_of(binding.value, "relax.matmul")
+    ]
+    assert op_counts(Quantize(ranges, keep=layers_of)(module)) == op_counts(module)
+
+
+def attends(builder: BlockBuilder, x: Expr, mask: Expr | None = None) -> Expr:
+    """Attention of three heads over a projection of the input."""
+    parts = [builder.emit(R.reshape(builder.emit(R.matmul(x, weights(48, 48))), (2, 7, 3, 16))) for _ in range(3)]
+    found = R.nn.attention(*parts) if mask is None else R.nn.attention_bias(*parts, mask)
+    return R.reshape(builder.emit(found, "attended"), (2, 7, 48))
+
+
+@pytest.mark.parametrize("mask", [None, const(np.triu(np.full((1, 1, 7, 7), -5, "float32"), 1))])
+def test_products_of_attention_run_on_bytes(mask: Expr | None) -> None:
+    module = module_of((2, 7, 48), lambda builder, x: attends(builder, x, mask))
+    x = arrays(2, 7, 48)
+    opened = OpenAttention()(module)
+    assert op_counts(opened)["relax.matmul"] == 5
+    np.testing.assert_allclose(values(opened, x), values(module, x), rtol=1e-5, atol=1e-5)
+    ranges = calibrated(opened, x)
+    done = Quantize(ranges, attention=True)(opened)
+    quantized = [dict(call.attrs)["out_dtype"] for call in calls(done, "relax.quantize")]
+    assert sorted(quantized) == ["int8", "int8", "uint8", "uint8", "uint8"], "x, queries and weights; keys and values"
+    assert len(calls(Quantize(ranges)(opened), "relax.quantize")) == 1, "the input of the projections only"
+    for target in ("numpy", "onnxruntime", "openvino"):
+        assert 1e-4 < error(values(module, x), values(done, x, target=target)) < 0.06, target
+
+
+def test_attention_that_may_hide_all_keys_or_is_causal_is_not_opened() -> None:
+    hidden = const(np.full((1, 1, 7, 7), -np.inf, "float32"))
+    module = module_of((2, 7, 48), lambda builder, x: attends(builder, x, hidden))
+    assert declined(OpenAttention(), module) == {"its bias may hide all keys from a query"}
+    causal = module_of(
+        (2, 7, 3, 16), lambda builder, x: R.nn.attention(x, builder.emit(R.exp(x)), x, causal_mask="TopLeft")
+    )
+    assert declined(OpenAttention(), causal) == {"it has a causal mask"}
 
 
 def biased(builder: BlockBuilder, x: Expr) -> Expr:

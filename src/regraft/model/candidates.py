@@ -60,6 +60,8 @@ class Candidate:
     make: PassFor | None = None
     rules: Pass = field(default_factory=lambda: Sequential([]))
     forms: Mapping[str, ComputedIn] = field(default_factory=dict[str, ComputedIn])
+    opens_attention: bool = False
+    """Whether it begins with attention as its products."""
 
 
 class Refused(NamedTuple):
@@ -77,13 +79,16 @@ def candidates(
     machine: Machine,
     *,
     has_few_rows: bool,
+    has_attention: bool = False,
 ) -> list[Candidate | Refused]:
     """The candidates for a precision, the most promising first; and what there would be, but for a reason.
 
     ``ranges`` finds what values lie in, by samples, when it is first needed; None without samples. ``has_few_rows``:
-    products have so few rows that they wait for their weights. ``machine`` says what its processor computes in.
+    products have so few rows that they wait for their weights; ``has_attention``: there is attention, whose products
+    are tried on bytes as well. ``machine`` says what its processor computes in.
     """
-    found = sorted(_candidates(precision, engines, ranges, machine, has_few_rows=has_few_rows), key=_place)
+    listed = list(_candidates(precision, engines, ranges, machine, has_few_rows=has_few_rows))
+    found = sorted([*listed, *(_on_attention(listed, ranges, machine) if has_attention else ())], key=_place)
     return [replace(one, rules=for_engine(one.engine)) if isinstance(one, Candidate) else one for one in found]
 
 
@@ -168,6 +173,17 @@ def _in_bytes(engine: str, ranges: Callable[[], Ranges] | None, machine: Machine
         options = {"precision": "bfloat16"}
         make: PassFor = lambda keep: Quantize(ranges(), keep, bits=bits)  # noqa: E731 - one expression
         yield Candidate("int8 static, else bfloat16", engine, options, make, forms=forms)
+
+
+def _on_attention(
+    listed: Sequence[Candidate | Refused], ranges: Callable[[], Ranges] | None, machine: Machine
+) -> Iterator[Candidate]:
+    """Of the candidates on bytes by samples the last for each engine, with attention's products on bytes too."""
+    static = {one.engine: one for one in listed if isinstance(one, Candidate) and one.name.startswith("int8 static")}
+    for one in static.values():
+        assert ranges is not None
+        make: PassFor = lambda keep: Quantize(ranges(), keep, bits=machine.weight_bits, attention=True)  # noqa: E731
+        yield replace(one, name=one.name.replace("static", "static with attention"), make=make, opens_attention=True)
 
 
 def _openvino_precisions() -> tuple[str, ...]:

@@ -4,6 +4,7 @@ Each pass is a few rules over one pattern for the layers that it is about (`laye
 in `weights`. None of them is part of a level: values change by more than rounding, so they are asked for.
 """
 
+from .attention import OpenAttention, has_attention
 from .blocks import QuantizeWeights
 from .dynamic import QuantizeDynamic
 from .smoothing import Magnitudes, SmoothOutliers, left_sides, with_magnitudes
@@ -12,12 +13,14 @@ from .static import CONVOLUTIONS, Quantize, Range, Ranges, observed, with_ranges
 __all__ = [
     "CONVOLUTIONS",
     "Magnitudes",
+    "OpenAttention",
     "Quantize",
     "QuantizeDynamic",
     "QuantizeWeights",
     "Range",
     "Ranges",
     "SmoothOutliers",
+    "has_attention",
     "left_sides",
     "observed",
     "with_magnitudes",

@@ -69,6 +69,10 @@ with PatternContext() as _COMBINED:
     _left, _right = wildcard(), wildcard()
     _combined = is_op("relax.add")(_left, _right) | is_op("relax.multiply")(_left, _right)
 
+with PatternContext() as _BOTH:
+    _left_value, _right_value = wildcard(), wildcard()
+    _values_product = is_op("relax.matmul")(_left_value, _right_value)
+
 with PatternContext() as _BIASED:
     _steps, _weight_steps, _bias = is_const(), is_const(), is_const()
     _operands_of_bytes = [
@@ -86,8 +90,11 @@ _clip = is_op("relax.clip")(_limited, wildcard(), wildcard())
 _quantized = is_op("relax.quantize")(_relu | _relu6 | _clip, _scale, _zero_point)
 
 
-def image_values(function: Function) -> frozenset[Var]:
-    """The values of ``function`` that are computed from convolutions by what runtimes have on bytes."""
+def image_values(function: Function, keep: Collection[str] = ()) -> frozenset[Var]:
+    """The values of ``function`` that are computed from convolutions by what runtimes have on bytes.
+
+    ``keep`` names convolutions that stay in float32, so that what follows them does, too.
+    """
     known, found = known_before_inputs(function), set[Var]()
     for binding in iter_bindings(function):
         value = binding.value
@@ -95,7 +102,8 @@ def image_values(function: Function) -> frozenset[Var]:
             inner = [arg for arg in _operands(value) if not isinstance(arg, Constant) and arg not in known]
             name = getattr(value.op, "name", "")
             through = name in _FOLLOWING or name in _PASSING or name in _ACTIVATIONS or name == "relax.concat"
-            if name in CONVOLUTIONS or (through and inner and all(arg in found for arg in inner)):
+            begins = name in CONVOLUTIONS and binding.var.name_hint not in keep
+            if begins or (through and inner and all(arg in found for arg in inner)):
                 found.add(binding.var)
         elif isinstance(value, Var) and value in found:
             found.add(binding.var)
@@ -112,8 +120,12 @@ def _operands(call: Call) -> list[Expr]:
 class _Bytes:
     """The state of a run of the pass, and the rewriters of its rules."""
 
-    def __init__(self, function: Function, ranges: Ranges, keep: frozenset[str], least: int, bits: int) -> None:
-        self._images = image_values(function)
+    def __init__(
+        self, function: Function, ranges: Ranges, keep: frozenset[str], least: int, bits: int, *, attention: bool
+    ) -> None:
+        self._attention = attention
+        self._known = known_before_inputs(function)
+        self._images = image_values(function, keep)
         self._ranges = ranges
         self._keep = keep
         self._least = least
@@ -121,8 +133,10 @@ class _Bytes:
 
     def rules(self) -> RuleSet:
         """In order: what computes, what lies between, and what bytes make superfluous."""
+        both = [Rule(_BOTH, self._product_of_values, "quantize_attention")] if self._attention else []
         return RuleSet(
             [
+                *both,
                 Rule(_CONVOLUTION, self._convolution, "quantize_convolution"),
                 Rule(PRODUCT, self._product, "quantize_product"),
                 Rule(_COMBINED, self._combination, "quantize_between_convolutions"),
@@ -157,6 +171,23 @@ class _Bytes:
         if isinstance(data, Decline):
             return data
         return {layer.var: ops.matmul(data, _weights_in_bytes(layer.weights(), 1, layer.sources, self._bits))}
+
+    def _product_of_values(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        """A product of two values: unsigned bytes on the left, as weights are on the right."""
+        var, left, right = matchings[_values_product], matchings[_left_value], matchings[_right_value]
+        if not all(is_float32(one) and isinstance(one, Var) and one not in self._known for one in (left, right)):
+            return decline("its sides are no values of float32")
+        if var.name_hint in self._keep:
+            return decline(KEPT)
+        data, found = self._in_bytes(left), self._ranges.get(right.name_hint)
+        if isinstance(data, Decline):
+            return data
+        if found is None or not np.isfinite(found).all():
+            return decline("no samples say what its right side lies in")
+        scale = const(np.float32(max(-found.least, found.greatest) / (2 ** (self._bits - 1) - 1) or 1.0))
+        zero = const(np.int8(0))
+        signed = ops.dequantize(ops.quantize(right, scale, zero, 0, "int8"), scale, zero, 0)
+        return {var: ops.matmul(data, signed)}
 
     def _combination(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         var, operands = matchings[_combined], (matchings[_left], matchings[_right])
@@ -253,7 +284,7 @@ def observed(function: Function) -> tuple[Var, ...]:
             continue
         name = getattr(value.op, "name", "")
         if name in (*CONVOLUTIONS, "relax.matmul"):
-            read = [value.args[0]]
+            read = list(value.args)
         elif name in _FOLLOWING:
             read = [arg for arg in _operands(value) if arg in images]
         else:
@@ -285,7 +316,9 @@ def with_ranges(function: Function, observed_values: Sequence[Var]) -> Function:
     return Function(function.params, SeqExpr(blocks, Tuple(leaves)), None, function.is_pure, function.attrs)
 
 
-def Quantize(ranges: Ranges, keep: Collection[str] = (), least: int = 256, bits: int = 8) -> Pass:
+def Quantize(
+    ranges: Ranges, keep: Collection[str] = (), least: int = 256, bits: int = 8, *, attention: bool = False
+) -> Pass:
     """Compute convolutions and products with constant weights on bytes, by ranges that samples gave.
 
     What they read is quantized to uint8 (asymmetric, one scale) and dequantized again, weights to int8 (symmetric, one
@@ -294,7 +327,9 @@ def Quantize(ranges: Ranges, keep: Collection[str] = (), least: int = 256, bits:
     relu or clip that ends where the bytes do is left out.
     ``ranges`` says what values lie in, by the names of their bindings (`observed` lists those that are asked for);
     a layer whose operand has none stays. ``keep`` names bindings that stay; so do those of fewer than ``least``
-    weights. ``bits``: 7 leaves a bit of the weights unused, as `QuantizeDynamic` does.
+    weights. ``attention``: products of two computed values, as those of attention are (`OpenAttention`), too: the left
+    side like other values, the right one to int8, symmetric. ``bits``: 7 leaves a bit of the weights unused, as
+    `QuantizeDynamic` does.
 
     Needs: weights as constants, batch norms folded (`FoldBatchnormToConv2D`). Guarantees: dtypes and shapes as before.
     Values change by about 1 to 6 % of the largest, so this is never done by default. Activations are unsigned: ONNX
@@ -303,6 +338,6 @@ def Quantize(ranges: Ranges, keep: Collection[str] = (), least: int = 256, bits:
     kept = frozenset(keep)
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return context.rewrite(function, _Bytes(function, ranges, kept, least, bits).rules())
+        return context.rewrite(function, _Bytes(function, ranges, kept, least, bits, attention=attention).rules())
 
     return FunctionPass(transform, "Quantize", keeps_values=False)

@@ -1,0 +1,284 @@
+"""One candidate after another: made, held against the model as it was, timed, and narrowed to what errs little enough.
+
+A candidate is tried with all of its layers in few bits first. Where it errs by too much and could still be the fastest,
+its layers go back to float32, those that err the most first, until the budget holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ..analysis import constant_bytes
+from ..ir.errors import RegraftError
+from ..ir.module import IRModule
+from ..passes import report as report_passes
+from ..run import build
+from ..run.originals import RunOriginal
+from .attempts import Attempt, Budget, Layer, agreement_of, outputs_error
+from .candidates import MOST_IN_FLOAT32, Candidate
+from .expected import expected_seconds
+from .machines import Machine, this_machine
+from .measure import Bench, out_of_time
+from .timing import Deadline, clock_for, gain, time_in_turns
+from .verification import flat_arrays
+
+_LAYER_RULES: Final = frozenset(
+    {
+        "quantize_attention",
+        "quantize_convolution",
+        "quantize_dynamic",
+        "quantize_product",
+        "quantize_table",
+        "quantize_weights",
+    }
+)
+
+
+_JUDGE: Final = "onnxruntime"
+"""The engine on which the errors of single layers are measured: it opens a model in a fraction of the others' time."""
+
+_MOST_TRIES: Final = 3
+_EXPECTED_NOISE: Final = 1.05
+"""The least counted gain: counts leave out what engines do beside arithmetic and reading."""
+_GOING_BACK: Final = 1.1
+"""The part of the best speed that a model has to have before layers of it go back to float32, which takes time."""
+
+
+@dataclass(slots=True)
+class Search:
+    """The baseline of all candidates: ``module`` after its passes, inputs, the right outputs, and the budget.
+
+    ``timed``: what is not faster than the best so far, with all of its layers in few bits, is not looked at further.
+    ``deadline``: once it is over, no candidate is opened and no run begins but those of the trial under way.
+    """
+
+    module: IRModule
+    name: str
+    inputs: Sequence[Sequence[Any]]
+    expected: Sequence[Sequence[np.ndarray]]
+    budget: Budget
+    bench: Bench
+    before: RunOriginal
+    deadline: Deadline
+    timed: bool = False
+    machine: Machine = field(default_factory=this_machine)
+    smoothed: IRModule | None = None
+    """``module`` after `SmoothOutliers`, where samples say what is an outlier."""
+    opened: IRModule | None = None
+    """``smoothed`` with attention as its products, where there is attention and samples."""
+    begun: bool = False
+    """True once a candidate was tried: the first one is, whatever the budget."""
+    is_cut_short: bool = False
+    """True if the deadline left something undone, so that with more time another choice could come out."""
+    errors_alone: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
+    """By the name of a candidate, what was found on the first engine that needed it: the error of each layer alone."""
+
+    def attempt(self, one: Candidate, best: Attempt | None = None) -> Trial:
+        """The result of ``one`` with all of its layers in few bits, beside the ``best`` so far."""
+        row = Attempt(one.name, one.engine)
+        if self.deadline.is_over and self.begun:
+            self.is_cut_short = True
+            return Trial(replace(row, problem=out_of_time(self.bench.budget)))
+        self.begun = True
+        if one.name == "float32" and best is not None and best.ratio > MOST_IN_FLOAT32:
+            problem = f"not tried: float32 does not become {best.ratio:.2f} times as fast, as {_said(best)} is"
+            return Trial(replace(row, problem=problem))
+        try:
+            return self._whole(one, row)
+        except RegraftError as error:
+            return Trial(replace(row, problem=str(error)))
+
+    def _whole(self, one: Candidate, row: Attempt) -> Trial:
+        layers = self._layers(one)
+        if one.make is not None and not layers:
+            return Trial(replace(row, problem="there is no layer that it could compute in few bits"))
+        whole = self.tried(one, ())
+        row = self._timed(one, whole, row)
+        row = replace(row, layers=tuple(Layer(name, one.name, None) for name in layers))
+        problem = self._missed(whole)
+        if problem is None:
+            return Trial(row, None if row.problem else whole.module)
+        if row.problem is not None or not layers:
+            return Trial(replace(row, problem=problem + ("" if row.problem is None else f"; and {row.problem}")))
+        return Trial(replace(row, problem=problem), errs=True)
+
+    def narrowed(self, one: Candidate, row: Attempt, best: Attempt | None = None) -> Trial:
+        """``one``, which errs by too much as ``row`` says, with as many layers back in float32 as the error asks for.
+
+        What would not be faster than ``best`` then, and what there is no time for, is left, and the row says so.
+        """
+        problem = row.problem or ""
+        if not _may_win(row, best):
+            assert best is not None
+            return Trial(
+                replace(row, problem=f"{problem}; with fewer layers it would not be faster than {_said(best)}")
+            )
+        if self.deadline.is_over:
+            self.is_cut_short = True
+            return Trial(replace(row, problem=f"{problem}; no time was left to find the layers that err the most"))
+        try:
+            return self._narrowed(one, row, problem)
+        except RegraftError as error:
+            return Trial(replace(row, problem=str(error)))
+
+    def _timed(self, one: Candidate, tried: Tried, row: Attempt) -> Attempt:
+        found = {"error": tried.error, "cosine": tried.cosine, "agreement": tried.agreement}
+        row = replace(row, **found, weights=constant_bytes(tried.module))
+        if not self.timed:
+            return row
+        if not self.machine.is_here:
+            return self._counted(one, tried, row)
+        inputs, clock = self.inputs[0], clock_for(self.bench.threads, self.bench.clock)
+        ways = [lambda: self.before(inputs), lambda: tried.run(inputs)]
+        seconds = min(max(1.0, self.bench.budget / 10), self.deadline.left)
+        old, new = time_in_turns(ways, clock=clock, budget=seconds)
+        row = replace(row, seconds=new.least, gain=gain(old, new))
+        return row if row.gain is not None and row.gain.is_faster else replace(row, problem="it is not faster")
+
+    def _counted(self, one: Candidate, tried: Tried, row: Attempt) -> Attempt:
+        """``row`` with the gain that is expected on a machine that is not at hand."""
+        precision = one.options.get("precision", "float32")
+        old, new = (
+            expected_seconds(module, self.name, self.inputs[0], self.machine, precision=own, threads=self.bench.threads)
+            for module, own in ((self.module, "float32"), (tried.module, precision))
+        )
+        row = replace(row, expected=old / new if new else 1.0)
+        return row if row.ratio > _EXPECTED_NOISE else replace(row, problem="it is not expected to be faster")
+
+    def _narrowed(self, one: Candidate, row: Attempt, problem: str) -> Trial:
+        layers = [layer.name for layer in row.layers]
+        alone = self.errors_alone.setdefault(one.name, {})
+        if not alone:
+            alone.update(self._alone(one, layers))
+        # Those that there was no time for go back first: nothing is known of them.
+        worst_first = sorted(layers, key=lambda name: -alone.get(name, float("inf")))
+        scale = self._scale(one, row.error or 0.0)
+        found, kept = self._confirmed(one, worst_first, len(self._fewest(one, worst_first, scale)))
+        rows = tuple(Layer(name, "float32" if name in kept else one.name, alone.get(name)) for name in layers)
+        if self._missed(found) is not None or len(kept) == len(layers):
+            known = [alone[name] for name in layers if name in alone]
+            each = f"; no layer alone errs by less than {min(known):.3g}" if known else ""
+            return Trial(replace(row, layers=rows, problem=problem + each))
+        row = replace(self._timed(one, found, replace(row, problem=None)), layers=rows)
+        return Trial(row, None if row.problem else found.module)
+
+    def _layers(self, one: Candidate) -> list[str]:
+        if one.make is None:
+            return []
+        done = report_passes(one.make(()), self._read_by(one))
+        steps = [step for each in done.passes for step in each.rewrote if step.rule in _LAYER_RULES]
+        return [step.binding for step in steps if step.function == self.name]
+
+    def tried(self, one: Candidate, keep: Collection[str]) -> Tried:
+        """``one`` with ``keep`` in float32, run on all inputs; raises what building and running raise."""
+        module = one.rules(self._read_by(one))
+        module = module if one.make is None else one.make(keep)(module)
+        entry = build(module, target=one.engine, threads=self.bench.threads, **one.options)[self.name]
+
+        def run(inputs: Sequence[Any]) -> list[np.ndarray]:
+            return flat_arrays(entry(*inputs))
+
+        error, cosine, agreement = 0.0, 1.0, 1.0
+        for inputs, expected in zip(self.inputs, self.expected, strict=True):
+            found = run(inputs)[-len(expected) :]
+            own = outputs_error(expected, found)
+            error, cosine = max(error, own[0]), min(cosine, own[1])
+            agreement = min(agreement, agreement_of(expected, found))
+        return Tried(module, run, error, cosine, agreement)
+
+    def _read_by(self, one: Candidate) -> IRModule:
+        """The module that ``one`` begins with: bytes come after smoothing."""
+        if one.opens_attention and self.opened is not None:
+            return self.opened
+        return self.smoothed if self.smoothed is not None and one.name.startswith("int8 ") else self.module
+
+    def _missed(self, tried: Tried) -> str | None:
+        return self.budget.missed(tried.error, tried.cosine, tried.agreement)
+
+    def _judged(self, one: Candidate, keep: Collection[str]) -> Tried:
+        """``one`` with ``keep`` in float32, on the engine that takes the least time to open a model.
+
+        Bytes are what they are on any engine, but for roundings.
+        """
+        return self.tried(replace(one, engine=_JUDGE, options={}), keep)
+
+    def _alone(self, one: Candidate, layers: Sequence[str]) -> dict[str, float]:
+        """The error of the outputs where one layer alone is in few bits, for as many layers as the budget has time."""
+        own = Deadline(self.deadline.left / 2)
+        found: dict[str, float] = {}
+        for name in layers:
+            if own.is_over:
+                self.is_cut_short = True
+                break
+            found[name] = self._judged(one, [other for other in layers if other != name]).error
+        return found
+
+    def _scale(self, one: Candidate, error: float) -> float:
+        """How many times as large as on the judge errors are on the engine of ``one``, whose rest is rounded, too."""
+        if not one.options:
+            return 1.0
+        judged = self._judged(one, ()).error
+        return max(1.0, error / judged) if judged else 1.0
+
+    def _fewest(self, one: Candidate, worst_first: Sequence[str], scale: float) -> Sequence[str]:
+        """The fewest of the worst layers in float32 with which the budget holds, by bisection; all, if none do.
+
+        Errors are taken to be ``scale`` times those that are measured. Where the time is over, more layers go back than
+        would have to.
+        """
+        low, high = 1, len(worst_first)
+        while low < high:
+            if self.deadline.is_over:
+                self.is_cut_short = True
+                break
+            middle = (low + high) // 2
+            judged = self._judged(one, worst_first[:middle])
+            if self._missed(judged._replace(error=judged.error * scale)) is None:
+                high = middle
+            else:
+                low = middle + 1
+        return worst_first[:high]
+
+    def _confirmed(self, one: Candidate, worst_first: Sequence[str], count: int) -> tuple[Tried, Sequence[str]]:
+        """``one`` on its own engine, at least ``count`` of the worst layers in float32; more if it errs by more."""
+        found = self.tried(one, worst_first[:count])
+        for _ in range(_MOST_TRIES):
+            if self._missed(found) is None or count >= len(worst_first) or self.deadline.is_over:
+                break
+            count = min(len(worst_first), count + max(1, count // 4))
+            found = self.tried(one, worst_first[:count])
+        return found, worst_first[:count]
+
+
+class Trial(NamedTuple):
+    """The result of a candidate, and the module that it runs, None where it is out.
+
+    ``errs``: it is out only because it errs by too much, so that fewer layers in few bits may do.
+    """
+
+    row: Attempt
+    module: IRModule | None = None
+    errs: bool = False
+
+
+class Tried(NamedTuple):
+    """A module that a candidate made, what runs it, its largest error, least cosine and least agreement."""
+
+    module: IRModule
+    run: RunOriginal
+    error: float
+    cosine: float
+    agreement: float
+
+
+def _may_win(row: Attempt, best: Attempt | None) -> bool:
+    """True if what is timed with all layers in few bits is so much faster than ``best`` that some may go back."""
+    return best is None or not best.ratio or not row.ratio or row.ratio > best.ratio * _GOING_BACK
+
+
+def _said(row: Attempt) -> str:
+    return f"{row.name} on {row.engine}"
