@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import torch
 
@@ -37,8 +37,7 @@ def restore_calls(module: IRModule) -> IRModule:
     """``module`` with calls of ATen operators wherever what they were read as is still there. Cost: linear."""
     functions: dict[str, Function] = {}
     for name, function in module.items():
-        sizes = {size for param in function.params for size in type_symvars(param.ty)}
-        body = _restored(function.body, sizes)
+        body = _restored(function.body, _Known.of(function.params))
         if body is not function.body:
             functions[name] = function.with_body(body)
     return module.with_functions(functions) if functions else module
@@ -49,14 +48,14 @@ def values_to_restore(module: IRModule) -> frozenset[Expr]:
     found: set[Expr] = set()
     for name in module:
         function = module[name]
-        sizes = {size for param in function.params for size in type_symvars(param.ty)}
+        known = _Known.of(function.params)
         pending = [function.body]
         while pending:
             body = pending.pop()
             bindings = [binding for block in body.blocks for binding in block.bindings]
             for binding in bindings:
                 pending.extend(_bodies_of(binding.value))
-            found |= _Body(bindings, body.body, sizes).values_of_several()
+            found |= _Body(bindings, body.body, known).values_of_several()
     return frozenset(found)
 
 
@@ -66,24 +65,40 @@ def _bodies_of(value: Expr) -> list[SeqExpr]:
     return [value.true_branch, value.false_branch] if isinstance(value, If) else []
 
 
-def _restored(body: SeqExpr, sizes: set[SymVar]) -> SeqExpr:
+class _Known(NamedTuple):
+    """What is there before a body: variables that it may read, and the sizes that their types tell."""
+
+    variables: tuple[Var, ...]
+    sizes: frozenset[SymVar]
+
+    @staticmethod
+    def of(params: Sequence[Var]) -> _Known:
+        """What the parameters of a function tell."""
+        return _Known(tuple(params), frozenset(size for param in params for size in type_symvars(param.ty)))
+
+    def and_of(self, params: Sequence[Var]) -> _Known:
+        """The same, and what the parameters of an inner function tell."""
+        more = _Known.of(params)
+        return _Known(self.variables + more.variables, self.sizes | more.sizes)
+
+
+def _restored(body: SeqExpr, known: _Known) -> SeqExpr:
     bindings = [binding for block in body.blocks for binding in block.bindings]
-    inner = [_with_branches(binding, sizes) for binding in bindings]
+    inner = [_with_branches(binding, known) for binding in bindings]
     changed = any(new is not old for new, old in zip(inner, bindings, strict=True))
     if not changed and not any(origin.call is not None for binding in bindings for origin in binding.var.origins):
         return body
-    return _Body(inner, body.body, sizes).restored()
+    return _Body(inner, body.body, known).restored()
 
 
-def _with_branches(binding: Binding, sizes: set[SymVar]) -> Binding:
+def _with_branches(binding: Binding, known: _Known) -> Binding:
     value = binding.value
     if isinstance(value, Function):
-        own = {size for param in value.params for size in type_symvars(param.ty)}
-        body = _restored(value.body, sizes | own)
+        body = _restored(value.body, known.and_of(value.params))
         return binding if body is value.body else VarBinding(binding.var, value.with_body(body))
     if not isinstance(value, If) or isinstance(binding, MatchCast):
         return binding
-    sides = [_restored(side, sizes) for side in (value.true_branch, value.false_branch)]
+    sides = [_restored(side, known) for side in (value.true_branch, value.false_branch)]
     if sides[0] is value.true_branch and sides[1] is value.false_branch:
         return binding
     return VarBinding(binding.var, If(value.cond, *sides))
@@ -102,10 +117,11 @@ class _Found:
 class _Body:
     """The bindings of one body, in which calls are restored."""
 
-    def __init__(self, bindings: Sequence[Binding], outcome: Expr, sizes: set[SymVar]) -> None:
+    def __init__(self, bindings: Sequence[Binding], outcome: Expr, known: _Known) -> None:
         self._bindings: Final = bindings
         self._outcome: Final = outcome
-        self._sizes: Final = sizes
+        self._known: Final = known.variables
+        self._sizes: Final = known.sizes
         self._definitions: Final = {binding.var: binding for binding in bindings}
         self._position: Final = {binding.var: place for place, binding in enumerate(bindings)}
         self._users: Final[dict[Var, list[int]]] = {}
@@ -152,9 +168,9 @@ class _Body:
                 if (index, part) not in outputs and match.add(step, var):
                     outputs[index, part] = var
                     break
-        if not outputs or not match.is_whole():
-            return None
         members = {var for var in match.members if var in self._position}
+        if not outputs or not self._supply_unread(match, members) or not match.is_whole():
+            return None
         place = self._earliest(match, members)
         results = set(outputs.values())
         for var in members:
@@ -165,6 +181,20 @@ class _Body:
                 return None
         casts = [binding for var in members if isinstance(binding := self._definitions[var], MatchCast)]
         return _Found(match, outputs, place, any(not self._sizes.issuperset(type_symvars(cast.ty)) for cast in casts))
+
+    def _supply_unread(self, match: Match, members: set[Var]) -> bool:
+        """Find operands for those arguments of the call that nothing it was read as reads; False where there are none.
+
+        What they hold does not count, so that any value of their type will do.
+        """
+        if not match.call.unread:
+            return True
+        first = min(self._position[var] for var in members)
+        before = [binding.var for binding in self._bindings[:first]]
+        return all(
+            any(match.supply(index, var) for var in (*_if_known(wanted, self._known, before), *self._known, *before))
+            for index, wanted in match.call.unread.items()
+        )
 
     def _earliest(self, match: Match, members: set[Var]) -> int:
         """The place of the binding before which the call can stand: all operands are there, and one step was next."""
@@ -180,6 +210,10 @@ class _Body:
         return place != _OUTCOME and bool(_calls_of(self._bindings[place].var))
 
 
+def _if_known(var: Var, *known: Iterable[Var]) -> list[Var]:
+    return [var] if any(var in group for group in known) else []
+
+
 def _calls_of(var: Var) -> list[SourceCall]:
     return [origin.call for origin in var.origins if isinstance(origin.call, SourceCall)]
 
@@ -193,6 +227,7 @@ class _Emission:
         at: dict[int, list[_Found]] = {}
         for one in found:
             at.setdefault(one.place, []).append(one)
+        self._computed: Final[set[Expr]] = {binding.var for binding in bindings}
         made = {var for one in found for var in one.outputs.values()}
         members = {var for one in found for var in one.match.members}
         written: list[Binding] = []
@@ -248,6 +283,10 @@ class _Emission:
         args = given(list(call.args))
         kwargs = tuple([(name, given(value)) for name, value in call.kwargs.items()])
         yield from paired
+        if call.target in _ROW_BY_ROW and operands[0] in self._computed:
+            ordered = Var("contiguous", operands[0].ty)
+            yield VarBinding(ordered, aten_call("aten.contiguous.default", [operands[0]], ordered.ty))
+            operands[0] = ordered
         origins = next(iter(found.outputs.values())).origins
         types = [_result_type(found, index) for index in range(len(call.results))]
         whole = TupleType(types) if call.is_tuple else types[0]
@@ -363,8 +402,6 @@ def write_extern(writer: FunctionWriter, call: Call) -> str:
         operator = getattr(operator, part)
     given = [_text(writer, call, value) for value in call.attrs["args"]]
     given += [f"{key}={_text(writer, call, value)}" for key, value in call.attrs["kwargs"]]
-    if name in _ROW_BY_ROW:
-        given[0] = f"{writer.module.shared_global('aten_contiguous', torch.ops.aten.contiguous.default)}({given[0]})"
     text = name.removeprefix("aten.").removesuffix(".default").replace(".", "_")
     return f"{writer.module.shared_global(f'aten_{text}', operator)}({', '.join(given)})"
 
@@ -384,4 +421,4 @@ _INSTEAD: Final = {
 }
 """Operators that ask how a tensor is stored, by those of the same meaning that do not: copies are left out here."""
 _ROW_BY_ROW: Final = ("aten.view_as_complex.default", "aten.as_strided.default")
-"""Operators that read a tensor's memory, which is to lie row by row."""
+"""Operators that read a tensor's memory: what is computed here is to lie row by row for them."""

@@ -53,6 +53,24 @@ def expansion(node: torch.fx.Node) -> Expansion | None:
     return Expansion(graph, operands)
 
 
+def unchanged_operand(node: torch.fx.Node) -> Any:
+    """The operand that ``node`` gives as it is, such as ``x`` of ``x * 1``; None for any other.
+
+    PyTorch's parts of an operator compute with every argument, also where that does nothing.
+    """
+    name, args = str(node.target).removeprefix("aten.").partition(".")[0], node.args
+    if node.kwargs or len(args) != _TWO or _NEUTRAL.get(name) != args[1] or isinstance(args[1], bool):
+        return None
+    old: Any = args[0].meta.get("val") if isinstance(args[0], torch.fx.Node) else None
+    new: Any = node.meta.get("val")
+    tensors = isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor)
+    return args[0] if tensors and old.dtype == new.dtype and old.shape == new.shape else None
+
+
+_TWO: Final = 2
+_NEUTRAL: Final = {"mul": 1, "div": 1, "pow": 1}
+
+
 def _traced(run: Callable[..., Any], values: Sequence[Any]) -> torch.fx.Graph:
     from torch.fx.experimental.proxy_tensor import make_fx
 

@@ -14,6 +14,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from ... import op as R
 from ...ir.builder import BlockBuilder
 from ...ir.dims import SymExpr
+from ...ir.errors import OpTypeError
 from ...ir.expr import Constant, Expr, PrimValue, Tuple, Var
 from ...ir.module import IRModule
 from ...ir.program import If, SeqExpr
@@ -25,7 +26,7 @@ from .complex_numbers import ComplexPair, handler_of, is_complex_call
 from .context import PARTS, Context, Unsupported, fields_of
 from .context import cast as as_dtype
 from .custom import Conversion, Converter, converter_of
-from .expansion import expansion
+from .expansion import expansion, unchanged_operand
 from .exported import IGNORED, export, is_operator, memory_of, prepared, state_tensor
 from .loops import computed_with_tensors, computes_with_tensors, is_loop, read_loop
 from .origins import origin_of, place_of
@@ -305,12 +306,17 @@ class _Importer:
         except (ConvertError, RecursionError):
             raise
         except Exception as error:
+            carried = self._carried(node) if self._within is None and isinstance(error, OpTypeError) else None
+            if carried is not None:
+                self._values[node] = carried
+                return
             raise ConvertError(f"{name} cannot be converted, at {place_of(node)}: {error}") from error
 
     def _read(self, node: torch.fx.Node) -> Any:
         """The result of the call of an operator; the variables that are made for it remember the call."""
         if self._within is not None:
-            return self._bound(node, self._result(node))
+            same = unchanged_operand(node)
+            return self._bound(node, self._result(node) if same is None else self.value(same))
         args, kwargs = [self.value(arg) for arg in node.args], {k: self.value(v) for k, v in node.kwargs.items()}
         self._within = call = SourceCall(str(node.target))
         emitted = self.builder.emitted()

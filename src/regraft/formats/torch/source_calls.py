@@ -76,6 +76,7 @@ class SourceCall:
     steps: tuple[BindingForm, ...] = ()
     results: tuple[Result, ...] = ()
     is_tuple: bool = False
+    unread: Mapping[int, Var] = field(default_factory=dict[int, Var])
 
     def outputs(self) -> Iterator[tuple[int, int, int]]:
         """Each step that gives a result: the step, the index of the result, and 1 for an imaginary part."""
@@ -99,6 +100,9 @@ class SourceCall:
         results = cast("tuple[Any, ...]", result) if isinstance(result, tuple) else (result,)
         self.results = tuple([recorder.result(one) for one in results])
         self.slots = tuple([leaf.ty for leaf in recorder.slots])
+        read = {slot.index for slot in _slots_in([step.operands for step in self.steps] + list(self.results))}
+        unread = [(index, leaf) for index, leaf in enumerate(recorder.slots) if index not in read]
+        self.unread = {index: leaf for index, leaf in unread if isinstance(leaf, Var)}
 
 
 _STORAGE: Final = ("layout", "pin_memory", "memory_format")
@@ -173,7 +177,10 @@ class _Recorder:
 
 
 def _is_alias(binding: Binding) -> bool:
-    return not isinstance(binding, MatchCast) and isinstance(binding.value, Var | Constant)
+    """True if a binding computes nothing: its value can stand in its variable's place."""
+    return not isinstance(binding, MatchCast) and isinstance(
+        binding.value, Var | Constant | ShapeExpr | PrimValue | Tuple
+    )
 
 
 class Match:
@@ -208,6 +215,10 @@ class Match:
                 self.slots, self.sizes, self._steps, self._equal, self._types = before
                 return False
         return True
+
+    def supply(self, index: int, leaf: Expr) -> bool:
+        """Take ``leaf`` for an operand that no step reads; False where it has another type."""
+        return self._unify(Slot(index), leaf, [])
 
     def is_whole(self) -> bool:
         """True if the sizes agree, and all arguments of the call are known."""

@@ -1,0 +1,57 @@
+"""Operators that nothing rewrote come back as themselves, however much they were read as."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import regraft as rx
+
+_ATEN: Any = torch.ops.aten
+
+
+class _Of(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self._function(*args)
+
+
+def _pool_adjoint(x: torch.Tensor) -> torch.Tensor:
+    found, places = _ATEN.max_pool2d_with_indices(x, [2, 2], [2, 2])
+    return _ATEN.max_pool2d_with_indices_backward(found.exp(), x, [2, 2], [2, 2], [0, 0], [1, 1], False, places)
+
+
+def _norm_adjoint(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    mean, spread = torch.ones(2, 2), torch.full((2, 2), 0.5)
+    return _ATEN.native_group_norm_backward(x.sin(), x, mean, spread, torch.ones(4), 2, 4, 16, 2, [True, True, True])
+
+
+_IMAGE = torch.sin(torch.arange(128.0)).reshape(2, 4, 4, 4)
+_CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    "the adjoint of max pooling": (_pool_adjoint, (_IMAGE,)),
+    "the adjoint of a group norm": (_norm_adjoint, (_IMAGE,)),
+    "roll over all axes": (lambda x: torch.roll(x, 3), (_IMAGE,)),
+    "addr": (torch.addr, (torch.ones(3, 4), torch.arange(3.0), torch.arange(4.0))),
+    "complex numbers out of pairs": (lambda x: torch.view_as_complex(x).abs(), (_IMAGE.reshape(-1, 2),)),
+    "rows added in a scalar": (
+        lambda x, i, y: torch.index_add(x, 0, i, y),
+        (torch.ones(()), torch.tensor([0]), torch.ones(())),
+    ),
+    "windows of a scalar": (lambda x: x.unfold(0, 1, 1), (torch.ones(()),)),
+}
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_what_nothing_rewrote_is_the_same_operators_again(name: str) -> None:
+    function, args = _CASES[name]
+    model = torch.export.export(_Of(function), args)
+    again = rx.optimize(model, verify=True)
+    counts = [Counter(str(n.target) for n in m.graph.nodes if n.op == "call_function") for m in (model, again)]
+    assert counts[1].total() <= counts[0].total(), counts
