@@ -23,6 +23,7 @@ from ..ir.types import OBJECT, TensorType, TupleType, Type, type_symvars
 from .liveness import variables_of
 from .packed import as_condition
 from .python_source import write_extern_call
+from .torch_sizes import TOOLS
 
 if TYPE_CHECKING:
     from .function_writer import FunctionWriter
@@ -393,6 +394,9 @@ def is_aten(function: ExternFunc) -> bool:
 def write_extern(writer: FunctionWriter, call: Call) -> str:
     """The text of a call of an outside function, operators of PyTorch among them."""
     assert isinstance(call.op, ExternFunc)
+    tool = TOOLS.get(call.op.global_symbol)
+    if tool is not None:
+        return f"{writer.module.shared_global(*tool)}({', '.join(writer.operands(call.args))})"
     if not is_aten(call.op):
         return write_extern_call(writer, call)
     name = call.op.global_symbol.removeprefix(_PREFIX)

@@ -28,6 +28,7 @@ from .lifted_constants import lift_constants
 from .python_source import identifier
 from .torch_calls import restore_calls
 from .torch_engine import dialect, serial
+from .torch_sizes import with_read_sizes
 from .torch_state import State
 
 
@@ -68,7 +69,7 @@ class RegraftModule(torch.nn.Module):
     def __init__(self, module: IRModule, name: str, signature: Signature, nesting: Nesting, share_memory: bool) -> None:
         super().__init__()
         with collection_paused():
-            lifted = lift_constants(restore_calls(module))
+            lifted = lift_constants(restore_calls(with_read_sizes(module, name, signature.checks)))
             filename = f"<regraft torch module {next(serial)}>"
             program = write_module(lifted.module, dialect(None, goes_out=True), filename, verify_types=False)
 

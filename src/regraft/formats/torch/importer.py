@@ -24,14 +24,14 @@ from ..errors import ConvertError, UnsupportedOperatorError
 from . import handlers as handlers
 from .complex_numbers import ComplexPair, handler_of, is_complex_call
 from .context import PARTS, Context, Unsupported, fields_of
-from .context import cast as as_dtype
 from .custom import Conversion, Converter, converter_of
 from .expansion import expansion, unchanged_operand
-from .exported import IGNORED, export, is_operator, memory_of, prepared, state_tensor
+from .exported import IGNORED, export, memory_of, prepared, state_tensor
 from .loops import computed_with_tensors, computes_with_tensors, is_loop, read_loop
+from .nodes import asserted, has_tensor_for_number, is_branch, is_integer, is_of_sizes, is_size, narrowed
 from .origins import origin_of, place_of
 from .outside import can_be_carried, declared_for, is_outside, outside_call
-from .signature import ATTRIBUTE, COMPLEX, NUMBER, VALUE, Kind, Leaf, Signature, constant_leaf, spec_text
+from .signature import ATTRIBUTE, COMPLEX, NUMBER, VALUE, Check, Kind, Leaf, Signature, constant_leaf, spec_text
 from .sizes import SizeTable
 from .source_calls import SourceCall
 from .tensors import dtype_name, to_numpy
@@ -134,6 +134,7 @@ class _Importer:
         self._aliases: Final[dict[str, str]] = {}
         self._mutated: Final[list[str]] = []
         self._written: Final[list[int]] = []
+        self._checks: Final[list[Check]] = []
         self._output_leaves: Final[list[Leaf]] = []
         self._within: SourceCall | None = None
 
@@ -141,7 +142,7 @@ class _Importer:
         """The whole program."""
         self._placeholders()
         params = [*self._inputs, *self._state]
-        branches = any(_is_branch(node) or is_loop(node) for node in self._program.graph.nodes)
+        branches = any(is_branch(node) or is_loop(node) for node in self._program.graph.nodes)
         with self.builder.function("main", params, attrs={"num_input": len(self._inputs)} if self._keep else {}):
             # Branches stand outside dataflow blocks, which `ConvertToDataflow` then makes around them.
             with nullcontext() if branches else self.builder.dataflow():
@@ -279,7 +280,7 @@ class _Importer:
         if isinstance(target, type) and issubclass(cast("type[object]", target), tuple):
             self._values[node] = tuple([self.value(arg) for arg in node.args])
             return
-        if _is_branch(node):
+        if is_branch(node):
             self._values[node] = self._branch(node)
             return
         if is_loop(node):
@@ -287,8 +288,9 @@ class _Importer:
             return
         name = str(node.target)
         if name in IGNORED:
+            self._checks.extend(asserted(node, self._sizes))
             return
-        if handler_of(node) is None and _is_size(node):
+        if handler_of(node) is None and is_size(node):
             self._values[node] = self._number(node)
             return
         try:
@@ -326,7 +328,8 @@ class _Importer:
                 value = self._bound(node, self._result(node))
         finally:
             self._within = None
-        call.record(args, kwargs, emitted[before:], value)
+        if not has_tensor_for_number(node.target, args, kwargs):
+            call.record(args, kwargs, emitted[before:], value)
         return value
 
     def _result(self, node: torch.fx.Node) -> Any:
@@ -342,7 +345,7 @@ class _Importer:
             kwargs = {name: self.value(value) for name, value in node.kwargs.items()}
             found = handler(self._context, *[self.value(arg) for arg in node.args], **kwargs)
             # A fraction made of sizes is a number to PyTorch, whose width does not count.
-            return _narrowed(node, found) if any(map(_is_of_sizes, node.all_input_nodes)) else found
+            return narrowed(node, found) if any(map(is_of_sizes, node.all_input_nodes)) else found
         if is_outside(node.target) and declared_for(node.target) is not None:
             return self._outside(node)
         expanded = expansion(node)
@@ -427,7 +430,7 @@ class _Importer:
 
     def _number(self, node: torch.fx.Node) -> Any:
         """The result of a node that computes with sizes, or with integers that a loop carries."""
-        if _is_of_sizes(node):
+        if is_of_sizes(node):
             return None
         operands = [self.value(arg) for arg in node.args]
         if not computes_with_tensors(operands):
@@ -449,7 +452,7 @@ class _Importer:
         """The value that an argument of a node became."""
         if isinstance(argument, torch.fx.Node):
             value = self._values.get(argument)
-            if value is None and _is_of_sizes(argument):
+            if value is None and is_of_sizes(argument):
                 # Worked out where it is used: most of these serve checks, and each branch is a scope of its own.
                 operands = [self.value(operand) for operand in argument.args]
                 return self.builder.emit(computed_with_tensors(argument.target, operands), argument.name)
@@ -517,7 +520,7 @@ class _Importer:
                     ):
                         self._output_leaves.append(constant_leaf(value, "an output"))
                         continue
-                    kind = NUMBER if isinstance(value, Expr) and _is_integer(argument) else VALUE
+                    kind = NUMBER if isinstance(value, Expr) and is_integer(argument) else VALUE
                     self._output_leaves.append((kind, len(results)))
                     results.append(self._returned(emit, value) if isinstance(value, Expr) else PrimValue(value))
                 case OutputKind.BUFFER_MUTATION if isinstance(value, ComplexPair):
@@ -561,6 +564,7 @@ class _Importer:
             mutated=tuple(self._mutated),
             written=tuple(self._written),
             arguments=_argument_names(self._program),
+            checks=tuple(self._checks),
             sizes=tuple(self._sizes.limits(cast(Any, self._program).range_constraints)),
         )
 
@@ -570,32 +574,3 @@ def _argument_names(program: ExportedProgram) -> tuple[str, ...]:
     entries = program.module_call_graph
     signature = entries[0].signature if entries else None
     return tuple(signature.forward_arg_names or ()) if signature is not None else ()
-
-
-def _is_branch(node: torch.fx.Node) -> bool:
-    return node.target is torch.ops.higher_order.cond
-
-
-def _is_integer(argument: Any) -> bool:
-    return isinstance(argument, torch.fx.Node) and isinstance(argument.meta.get("val"), torch.SymInt)
-
-
-def _narrowed(node: torch.fx.Node, value: Any) -> Any:
-    """``value`` in the dtype that PyTorch says the result of ``node`` has."""
-    fake = node.meta.get("val")
-    return (
-        as_dtype(value, dtype_name(fake.dtype)) if isinstance(fake, torch.Tensor) and isinstance(value, Expr) else value
-    )
-
-
-def _is_of_sizes(node: torch.fx.Node) -> bool:
-    """True if a node gives a fraction or a truth value that is made of symbolic sizes: no dim can say it."""
-    return isinstance(node.meta.get("val"), torch.SymFloat | torch.SymBool)
-
-
-def _is_size(node: torch.fx.Node) -> bool:
-    """True if a node computes with sizes only, so that PyTorch's own symbols say what it gives."""
-    if is_operator(node.target):
-        return False
-    value = node.meta.get("val")
-    return isinstance(value, int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool)

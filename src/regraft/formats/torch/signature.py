@@ -23,6 +23,9 @@ Kind: TypeAlias = Literal["parameter", "frozen", "buffer", "temporary", "constan
 Leaf: TypeAlias = "tuple[str, Any]"
 """("value" or "number", index among the function's own), ("complex", two such), or ("constant", a value of JSON)."""
 
+Check: TypeAlias = "tuple[int | str, str, int | str]"
+"""A promise about sizes: two numbers or names of sizes, and a comparison of Python between."""
+
 ATTRIBUTE: Final = "torch_signature"
 """The attribute of a function that holds its signature."""
 VALUE: Final = "value"
@@ -43,6 +46,7 @@ class Signature:
     arguments. ``inputs`` and ``outputs`` list the leaves of the nested arguments and
     results, whose nesting is ``in_spec`` and ``out_spec`` (PyTorch's JSON for trees; None: flat). ``sizes`` are the
     symbolic sizes: their names, least and greatest values (None: no limit), and the sizes of the example inputs.
+    ``checks`` are the model's promises about sizes that it reads from tensors.
     """
 
     in_spec: str | None
@@ -55,6 +59,7 @@ class Signature:
     written: tuple[int, ...] = ()
     arguments: tuple[str, ...] = ()
     sizes: tuple[tuple[str, int, int | None, int], ...] = ()
+    checks: tuple[Check, ...] = ()
 
     def text(self) -> str:
         """The facts as the value of an attribute."""

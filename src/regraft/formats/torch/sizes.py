@@ -78,6 +78,11 @@ class SizeTable:
             self._examples[str(expression.name)] = int(size.node.hint)
         return self.expression(expression)
 
+    def may_be_negative(self, size: Any) -> bool:
+        """True if a symbolic integer that is read from a tensor is not promised to be a size, 0 or more."""
+        known = size.node.shape_env.var_to_range.get(size.node.expr)
+        return known is not None and not bool(known.lower >= 0)
+
     def shape(self, tensor: Any) -> tuple[Dim, ...]:
         """The dims of a (fake) tensor."""
         return tuple([self.dim(size) for size in tensor.shape])

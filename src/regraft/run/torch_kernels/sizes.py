@@ -18,7 +18,8 @@ def _shape_to_tensor(sizes: Sequence[Any]) -> Any:
 def _tensor_to_shape(sizes: Any) -> Any:
     if not torch.compiler.is_exporting():
         return NotImplemented
-    numbers = tuple([size.item() for size in sizes.unbind()])
+    parts = [sizes] if sizes.shape[0] == 1 else sizes.unbind()
+    numbers = tuple([size.item() for size in parts])
     for number in numbers:
         cast(Any, torch)._check(number >= 0)  # how PyTorch is told what no shape says
     return numbers

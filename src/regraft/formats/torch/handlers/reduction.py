@@ -368,7 +368,7 @@ def _item(context: Context, x: Expr) -> Any:
 
     value = context.node.meta.get("val")
     scalar = R.reshape(x, []) if rank(x) else x
-    if not isinstance(value, SymInt):
+    if not isinstance(value, SymInt) or context.sizes.may_be_negative(value):
         return context.emit(scalar)
     size = context.sizes.dim(value)
     sizes = context.emit(R.tensor_to_shape(R.reshape(cast(x, "int64"), [1])))

@@ -1,0 +1,97 @@
+"""Facts about the nodes of an exported graph: what they compute with, and what they promise."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import torch
+
+from ...ir.dims import Dim, SymVar
+from ...ir.expr import Expr
+from ..errors import ConvertError
+from .context import cast as as_dtype
+from .exported import is_operator
+from .signature import Check
+from .sizes import SizeTable
+from .tensors import dtype_name
+
+_COMPARISONS: Final[Mapping[Any, str]] = {
+    operator.ge: ">=",
+    operator.gt: ">",
+    operator.le: "<=",
+    operator.lt: "<",
+    operator.eq: "==",
+}
+
+
+def asserted(node: torch.fx.Node, sizes: SizeTable) -> Iterator[Check]:
+    """What a node promises of a size that is read from a tensor, as far as it compares it with another or a number."""
+    condition = node.args[0] if node.args else None
+    if str(node.target) != "aten._assert_scalar.default" or not isinstance(condition, torch.fx.Node):
+        return
+    relation = _COMPARISONS.get(condition.target)
+    if relation is None:
+        return
+    sides: list[int | str] = []
+    for side in condition.args:
+        known = _plain(side, sizes)
+        if known is None:
+            return
+        sides.append(known)
+    if any(isinstance(side, str) for side in sides):
+        yield sides[0], relation, sides[1]
+
+
+def _plain(argument: Any, sizes: SizeTable) -> int | str | None:
+    """A number, or the name of a size; None for anything else."""
+    value = argument.meta.get("val") if isinstance(argument, torch.fx.Node) else argument
+    if not isinstance(value, int | torch.SymInt):
+        return None
+    try:
+        size: Dim = sizes.dim(value)
+    except ConvertError:
+        return None
+    return size.name if isinstance(size, SymVar) else size if isinstance(size, int) else None
+
+
+def has_tensor_for_number(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """True if an argument that PyTorch wants as a number is a scalar tensor here, as numbers out of tensors are."""
+    schema = getattr(target, "_schema", None)
+    if schema is None:
+        return False
+    by_name = {argument.name: argument for argument in schema.arguments}
+    pairs = [*zip(schema.arguments, args, strict=False), *[(by_name[name], value) for name, value in kwargs.items()]]
+    return any(isinstance(value, Expr) and "Tensor" not in str(argument.type) for argument, value in pairs)
+
+
+def is_branch(node: torch.fx.Node) -> bool:
+    """True if a node is a branch, `torch.cond`."""
+    return node.target is torch.ops.higher_order.cond
+
+
+def is_integer(argument: Any) -> bool:
+    """True if an argument is a symbolic integer."""
+    return isinstance(argument, torch.fx.Node) and isinstance(argument.meta.get("val"), torch.SymInt)
+
+
+def narrowed(node: torch.fx.Node, value: Any) -> Any:
+    """``value`` in the dtype that PyTorch says the result of ``node`` has."""
+    fake = node.meta.get("val")
+    return (
+        as_dtype(value, dtype_name(fake.dtype)) if isinstance(fake, torch.Tensor) and isinstance(value, Expr) else value
+    )
+
+
+def is_of_sizes(node: torch.fx.Node) -> bool:
+    """True if a node gives a fraction or a truth value that is made of symbolic sizes: no dim can say it."""
+    return isinstance(node.meta.get("val"), torch.SymFloat | torch.SymBool)
+
+
+def is_size(node: torch.fx.Node) -> bool:
+    """True if a node computes with sizes only, so that PyTorch's own symbols say what it gives."""
+    if is_operator(node.target):
+        return False
+    value = node.meta.get("val")
+    return isinstance(value, int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool)

@@ -1,0 +1,105 @@
+"""Sizes that a program reads from tensors, in PyTorch's words: read at once, and with what the model promises of them.
+
+PyTorch's exporter cannot compare such a size with another one unless it is told how they compare.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
+
+import torch
+
+from ..formats.torch.signature import Check
+from ..ir.dims import Dim, SymVar
+from ..ir.expr import Expr, ExternFunc, PrimValue, StringImm, Var
+from ..ir.module import IRModule
+from ..ir.op import Call, Op
+from ..ir.program import Binding, BindingBlock, MatchCast, SeqExpr, VarBinding
+from ..ir.types import OBJECT, TensorType, type_symvars
+
+_READ: Final = "regraft.torch.read_size"
+_PROMISE: Final = "regraft.torch.promise"
+_COMPARE: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    ">=": operator.ge,
+    ">": operator.gt,
+    "<=": operator.le,
+    "<": operator.lt,
+    "==": operator.eq,
+}
+
+
+def with_read_sizes(module: IRModule, name: str, checks: Sequence[Check]) -> IRModule:
+    """``module`` with sizes read from scalars as they are, and with ``checks`` made as soon as their sizes are known.
+
+    Cost: linear in the bindings.
+    """
+    function = module[name]
+    known = {size.name: size for param in function.params for size in type_symvars(param.ty)}
+    pending = [check for check in checks if check[1] in _COMPARE]
+    bindings: list[Binding] = []
+    definitions: dict[Expr, Expr] = {}
+    changed = False
+    for block in function.body.blocks:
+        for binding in block.bindings:
+            scalar = _scalar_read(binding, definitions)
+            if scalar is not None:
+                binding = VarBinding(binding.var, Call(ExternFunc(_READ), [scalar], {}, [binding.var.ty]))
+                changed = True
+            definitions[binding.var] = binding.value
+            bindings.append(binding)
+            if isinstance(binding, MatchCast):
+                known.update((size.name, size) for size in type_symvars(binding.ty))
+                ready = [check for check in pending if _is_known(check, known)]
+                pending = [check for check in pending if check not in ready]
+                bindings.extend(_promises(ready, known))
+                changed = changed or bool(ready)
+    if not changed:
+        return module
+    return module.with_function(name, function.with_body(SeqExpr([BindingBlock(bindings)], function.body.body)))
+
+
+def _scalar_read(binding: Binding, definitions: Mapping[Expr, Expr]) -> Expr | None:
+    """The scalar whose number a binding has as its one size; None for any other binding."""
+    value = binding.value
+    if isinstance(binding, MatchCast) or not isinstance(value, Call) or not _is(value, "relax.tensor_to_shape"):
+        return None
+    line = definitions.get(value.args[0])
+    if not isinstance(line, Call) or not _is(line, "relax.reshape"):
+        return None
+    scalar = line.args[0].ty
+    return line.args[0] if isinstance(scalar, TensorType) and scalar.ndim == 0 else None
+
+
+def _is(call: Call, name: str) -> bool:
+    return isinstance(call.op, Op) and call.op.name == name
+
+
+def _is_known(check: Check, known: Mapping[str, SymVar]) -> bool:
+    return all(isinstance(side, int) or side in known for side in (check[0], check[2]))
+
+
+def _promises(checks: Iterable[Check], known: Mapping[str, SymVar]) -> Iterator[Binding]:
+    for left, relation, right in checks:
+        sides: list[Dim] = [side if isinstance(side, int) else known[side] for side in (left, right)]
+        operands = [PrimValue(sides[0]), StringImm(relation), PrimValue(sides[1])]
+        yield VarBinding(Var("kernel_promise", OBJECT), Call(ExternFunc(_PROMISE), operands, {}, [OBJECT]))
+
+
+def _read_size(scalar: torch.Tensor) -> tuple[Any, ...]:
+    number = scalar.item()
+    if torch.compiler.is_exporting():
+        cast(Any, torch)._check(number >= 0)  # how PyTorch is told what no shape says
+    return (number,)
+
+
+def _promise(left: Any, relation: str, right: Any) -> None:
+    cast(Any, torch)._check(_COMPARE[relation](left, right))
+
+
+TOOLS: Final[Mapping[str, tuple[str, Callable[..., Any]]]] = {
+    _READ: ("kernel_read_size", _read_size),
+    _PROMISE: ("kernel_promise", _promise),
+}
+"""The functions that these names call, and what they are called in the text of a program."""

@@ -1,0 +1,75 @@
+"""Numbers that a model reads from tensors: sizes come back with what was promised of them, and others are values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.export import Dim
+
+import regraft as rx
+
+
+class _Of(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self._function(*args)
+
+
+def _first(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    count: Any = n.item()
+    torch._check(count >= 0)
+    torch._check(count <= x.shape[1])
+    return x[:, :count] * 2
+
+
+def _counted(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    count: Any = n.item()
+    torch._check(count >= 0)
+    torch._check(count <= 100)
+    return torch.arange(count) * x.sum()
+
+
+def _parts(x: torch.Tensor, n: torch.Tensor) -> Any:
+    counts: Any = n.tolist()
+    for count in counts:
+        torch._check(count >= 0)
+    return torch.split(x, counts)
+
+
+def _scaled(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    number: Any = n.item()
+    return x * number + torch.full((6,), number)
+
+
+_TABLE = torch.arange(12.0).reshape(2, 6)
+_CASES: dict[str, tuple[Callable[..., Any], Any, tuple[Any, ...]]] = {
+    "a slice": (_first, None, (torch.tensor(3), torch.tensor(0), torch.tensor(6))),
+    "a slice of a dynamic size": (_first, (({1: Dim("n", min=4, max=64)}, None),), (torch.tensor(3), torch.tensor(6))),
+    "a range": (_counted, None, (torch.tensor(7), torch.tensor(0))),
+    "parts": (_parts, None, (torch.tensor([1, 1]), torch.tensor([0, 2]))),
+    "a number below zero": (_scaled, None, (torch.tensor(-3), torch.tensor(4))),
+}
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_a_number_read_from_a_tensor_comes_back(name: str) -> None:
+    function, sizes, numbers = _CASES[name]
+    model = torch.export.export(_Of(function), (_TABLE, numbers[0]), dynamic_shapes=sizes)
+    again = rx.optimize(model)
+    for number in numbers:
+        torch.testing.assert_close(again.module()(_TABLE, number), model.module()(_TABLE, number))
+    counts = [Counter(str(n.target) for n in m.graph.nodes if n.op == "call_function") for m in (model, again)]
+    assert counts[1].total() <= counts[0].total(), counts
+
+
+def test_a_promise_that_is_broken_is_an_error_of_what_comes_back() -> None:
+    again = rx.optimize(torch.export.export(_Of(_first), (_TABLE, torch.tensor(3))))
+    with pytest.raises(RuntimeError, match="u0 <= 6"):
+        again.module()(_TABLE, torch.tensor(7))
