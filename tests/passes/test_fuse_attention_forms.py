@@ -325,6 +325,28 @@ def test_a_fill_that_is_written_out_for_every_score_is_one_number() -> None:
     _fused(program(signature, _body(scores), "o"), inputs=_inputs(mask))
 
 
+def test_half_precision_that_is_scaled_in_float32_is_scaled() -> None:
+    signature = _tensors("float16", q=(B, H, SQ, D), k=(B, H, SK, D), v=(B, H, SK, DV))
+    scores = """
+p = R.astype(R.matmul(q, kt), "float32")
+s = R.astype(R.astype(R.divide(p, R.const(2.0, "float32")), "float16"), "float32")
+"""
+    weights = 'w = R.astype(R.nn.softmax(s), "float16")'
+    call = _fused(program(signature, _body(scores.strip(), weights=weights), "o"))
+    assert call.attrs.scale == 0.5
+
+
+@pytest.mark.parametrize("rows", ["q", "k, v"])
+def test_a_sequence_that_is_broadcast_stays_broadcast(rows: str) -> None:
+    sizes = {"q": (SQ, D), "k": (SK, D), "v": (SK, DV)}
+    signature = _tensors(**{x: (B, H, 1 if x in rows else n, size) for x, (n, size) in sizes.items()})
+    lines = [f"{x} = R.broadcast_to({x}, R.shape([{B}, {H}, {sizes[x][0]}, {sizes[x][1]}]))" for x in rows.split(", ")]
+    scores = 's = R.add(R.matmul(q, kt), R.astype(m, "float32"))'
+    body = "\n".join([*lines, _body(scores)])
+    after = checked(FuseAttention(), program(f'{signature}, m: R.Tensor(({SQ}, {SK}), "int32")', body, "o"))
+    assert counts(after)["nn.attention_bias"] == 1
+
+
 def test_operands_of_different_dtypes_are_left() -> None:
     signature = _tensors("float16", q=(B, H, SQ, D), k=(B, H, SK, D), v=(B, H, SK, DV))
     scores = 's = R.astype(R.multiply(R.matmul(q, kt), R.const(0.5, "float16")), "float32")'

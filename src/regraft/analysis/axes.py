@@ -65,7 +65,8 @@ def atoms(axes: Iterable[Axis]) -> Group:
     return tuple(found)
 
 
-def _together(groups: Iterable[Iterable[Axis]]) -> Group:
+def together(groups: Iterable[Iterable[Axis]]) -> Group:
+    """All axes of ``groups``, in the smallest parts that are known."""
     return atoms([axis for group in groups for axis in group])
 
 
@@ -85,7 +86,7 @@ def aligned(shape: Sequence[Dim], groups: Groups) -> Groups:
 
 def regrouped(groups: Iterable[Group], shape: Sequence[Dim]) -> Groups | None:
     """The groups of a reshape to ``shape``; None where it does more than to join axes and to split divisible ones."""
-    left = [*reversed(_together(groups))]
+    left = [*reversed(together(groups))]
     found: list[Group] = []
     for size in shape:
         taken: list[Axis] = []
@@ -214,7 +215,7 @@ def arrangement(view: View, wanted: Iterable[Iterable[Axis]]) -> Arrangement:
         alone = arrangement(view, [[axis] for axis in each]).steps
         repeat = (ops.broadcast_to, [axis.size if axis in whole else 1 for axis in each])
         return Arrangement(view.value, [*alone, repeat, (ops.reshape, _sizes(want))])
-    if _together(have) == _together(want):
+    if together(have) == together(want):
         return Arrangement(view.value, [] if have == want else [(ops.reshape, _sizes(want))])
     # An axis of size 1 serves as any other.
     units = [(Axis(1),) for _ in range(min(have.count(()), want.count(())))]
@@ -255,10 +256,10 @@ def nearest(views: Sequence[View | None], wanted: Groups) -> tuple[Arrangement, 
 
     It is the one that takes the fewest calls, those that it is made by counted in; None if none has these axes.
     """
-    axes = set(_together(wanted))
+    axes = set(together(wanted))
     found: list[tuple[int, Arrangement, float]] = []
     for made_by, view in enumerate(reversed(views)):
-        if view is not None and axes.issuperset(_together(view.groups)):
+        if view is not None and axes.issuperset(together(view.groups)):
             way = arrangement(view, wanted)
             found.append((made_by + len(way.steps), way, view.factor))
     # Of several, the outermost: it is there already.

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
 from ..ir.dims import Dim, dims_equal
 from ..ir.expr import Constant, Expr, Var
-from ..ir.op import Call, is_call_of
+from ..ir.op import Call, Op, is_call_of
 from ..ir.types import TensorType
 from .values import definition, resolve
+
+HALF: Final = ("float16", "bfloat16")
+"""The floating dtypes of two bytes."""
+
+_SCALED: Final = ("relax.astype", "relax.divide", "relax.multiply")
 
 
 def shape_of(expr: Expr) -> tuple[Dim, ...]:
@@ -36,10 +42,20 @@ def number_of(expr: Expr) -> float | None:
 
 
 def without_factor(expr: Expr, bindings: Mapping[Var, Expr]) -> tuple[Expr, float] | None:
-    """``expr`` as a tensor of its own type times a number other than 0; None if it is not written so."""
+    """``expr`` as a tensor of its own type times a number other than 0; None if it is not written so.
+
+    A tensor of half precision may be cast to a wider dtype, multiplied there, and cast back.
+    """
     call = definition(bindings, resolve(bindings, expr))
-    if not isinstance(call, Call) or not (is_call_of(call, "relax.multiply") or is_call_of(call, "relax.divide")):
+    if not isinstance(call, Call) or not isinstance(call.op, Op) or call.op.name not in _SCALED:
         return None
+    if is_call_of(call, "relax.astype"):
+        inner = definition(bindings, resolve(bindings, call.args[0]))
+        wide = None if is_call_of(inner, "relax.astype") else without_factor(inner, bindings)
+        cast = None if wide is None else definition(bindings, resolve(bindings, wide[0]))
+        if wide is None or not isinstance(cast, Call) or not is_call_of(cast, "relax.astype"):
+            return None
+        return (cast.args[0], wide[1]) if cast.args[0].ty == call.ty and dtype_of(call) in HALF else None
     tensor, factor = call.args
     number = number_of(resolve(bindings, factor))
     is_product = is_call_of(call, "relax.multiply")

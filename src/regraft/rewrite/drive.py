@@ -91,6 +91,10 @@ class Bindings(Mapping[Var, Expr]):
     def __getitem__(self, var: Var) -> Expr:
         return self._session.definitions[var]
 
+    def get(self, var: Any, default: Any = None) -> Any:
+        """The value of ``var``, ``default`` for what is not bound to one; without the exception that Mapping makes."""
+        return self._session.definitions.get(var, default)
+
     def __iter__(self) -> Iterator[Var]:
         return (var for var in self._session.position if var in self._session.definitions)
 

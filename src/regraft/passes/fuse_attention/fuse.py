@@ -8,10 +8,10 @@ this module decides, and writes the layout that `heads` knows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ... import op as ops
-from ...analysis.axes import Group, Groups, View, arrangement, atoms, axis_of, onward, regrouped, sources
+from ...analysis.axes import Group, Groups, View, arrangement, atoms, axis_of, onward, regrouped, sources, together
 from ...analysis.contraction import contraction_of
 from ...analysis.finite_values import FiniteValues
 from ...analysis.tensors import dtype_of, number_of, shape_of
@@ -29,8 +29,7 @@ from ..compile_time import weights_of
 from ..context import PassContext
 from ..passes import FunctionPass, Pass
 from .heads import SHARE_HEADS, Layout
-from .masks import bias_of
-from .scores import NoAttention, Scores, read_scores
+from .scores import NoAttention, bias_of, read_scores
 
 
 def _as_good_as(weights: DFPattern) -> DFPattern:
@@ -75,16 +74,8 @@ def _score_axes(matchings: Mapping[Any, Any], bindings: Bindings) -> list[Group]
     return [axis_of(size, divisible=axis < rank - 2) for axis, size in enumerate(shape)]
 
 
-class _WeightedSum(NamedTuple):
-    """The values, the axes of the result, and the one of both, ``size``, that weights lack."""
-
-    values: View
-    groups: Groups
-    size: Group
-
-
-def _weighted_sum(matchings: Mapping[Any, Any], scores: Groups, bindings: Bindings) -> _WeightedSum:
-    """The product of weights and values, of which the softmax has the axes ``scores``."""
+def _weighted_sum(matchings: Mapping[Any, Any], scores: Groups, bindings: Bindings) -> tuple[View, View, Group]:
+    """The values, their sum by weights, whose softmax has the axes ``scores``, and the axis that only these have."""
     groups = regrouped(scores, shape_of(matchings[_weights]))
     if groups is None or groups[-2:] != scores[-2:]:
         raise NoAttention("the weights are reshaped to other queries and keys")
@@ -97,9 +88,9 @@ def _weighted_sum(matchings: Mapping[Any, Any], scores: Groups, bindings: Bindin
     is_sum = weights[-1] in values and weights[-2] not in values
     if last is None or not is_sum or sorted(product.result) != sorted([*weights[:-1], last]):
         raise NoAttention("the weights are not summed along the keys, each with its value")
-    size = axis_of(product.size_of(last))
-    axes = {**dict(zip(weights, groups, strict=True)), last: size}
-    return _WeightedSum(product.view(theirs, axes), [axes[label] for label in product.result], size)
+    axes = {**dict(zip(weights, groups, strict=True)), last: axis_of(product.size_of(last))}
+    summed = View(matchings[_product], [axes[label] for label in product.result])
+    return product.view(theirs, axes), summed, axes[last]
 
 
 def _layout(lead: Groups, keys: View) -> Layout:
@@ -107,31 +98,8 @@ def _layout(lead: Groups, keys: View) -> Layout:
     if len(lead) == 1:
         parts = atoms(lead[0])
         return Layout(parts[:1], parts[1:])
-    own = {axis for group in keys.groups for axis in atoms(group)}
-    count = 2 if len(lead) == 3 and own.issuperset(atoms(lead[2])) else 1
-    batch, heads = (tuple([axis for group in part for axis in group]) for part in (lead[:count], lead[count:]))
-    return Layout(batch, heads)
-
-
-def _operands(
-    layout: Layout, scores: Scores, summed: _WeightedSum, views: Sequence[Sequence[View]], groups: Groups
-) -> tuple[list[Expr], float] | None:
-    """Queries, keys and values, of which ``views`` are the sources, in the layout of ``nn.attention``; and a factor.
-
-    None if their batch and heads are not known to be the same.
-    """
-    rows, columns = groups[-2:]
-    keys = [view if _has_rows(view, scores.size) else None for view in views[1]]
-    values = [view if view.factor == 1.0 else None for view in views[2]]
-    query = layout.queries(views[0], rows, scores.size)
-    both = layout.keys_and_values(keys, values, columns, (scores.size, summed.size))
-    if query is None or both is None:
-        return None
-    return [one.written() for one, _ in (query, *both)], query[1] * both[0][1]
-
-
-def _has_rows(keys: View, size: Group) -> bool:
-    return keys.groups[-1][-1:] == size
+    count = 2 if len(lead) == 3 and {*atoms(lead[2])} <= {*together(keys.groups)} else 1
+    return Layout(together(lead[:count]), together(lead[count:]))
 
 
 def _not_rows(keys: Sequence[View], bindings: Bindings) -> NoAttention:
@@ -148,23 +116,26 @@ def _fused(
     matchings: Mapping[Any, Any], bindings: Bindings, finite: FiniteValues, every_query_sees_a_key: bool
 ) -> dict[Var, Expr]:
     """The replacements; raises `NoAttention` where there are none."""
-    groups = _score_axes(matchings, bindings)
+    groups = *lead, rows, columns = _score_axes(matchings, bindings)
     scores = read_scores(matchings[_scores], groups, bindings)
-    summed = _weighted_sum(matchings, groups, bindings)
-    views = [sources(view, bindings) for view in (scores.query, scores.keys, summed.values)]
-    for view in (*views[0], *views[1]):
+    values, summed, last = _weighted_sum(matchings, groups, bindings)
+    of_query, of_keys, of_values = (sources(view, bindings) for view in (scores.query, scores.keys, values))
+    for view in (*of_query, *of_keys):
         finite.assume(view.value, bindings)
     # To transpose keys that are rows nowhere would cost more than is gained.
-    if not any(_has_rows(view, scores.size) for view in views[1]):
-        raise _not_rows(views[1], bindings)
-    layout = _layout(groups[:-2], scores.keys)
-    operands = _operands(layout, scores, summed, views, groups)
-    if operands is None:
+    as_rows = [view if view.groups[-1][-1:] == scores.size else None for view in of_keys]
+    if not any(as_rows):
+        raise _not_rows(of_keys, bindings)
+    layout = _layout(lead, scores.keys)
+    placed = layout.placed(of_query, rows, scores.size)
+    unscaled = [view if view.factor == 1.0 else None for view in of_values]
+    shared = layout.shared(as_rows, unscaled, columns, (scores.size, last))
+    if placed is None or shared is None:
         raise NoAttention("batch or heads of queries, keys and values are not known to be the same")
-    (query, key, value), factor = operands
+    query, key, value = (operand.written() for operand, _ in (placed, *shared))
     if not dtype_of(query) == dtype_of(key) == dtype_of(value):
         raise NoAttention("queries, keys and values have different dtypes")
-    scale, bias, causal, doubt = bias_of(scores, layout.mask, bindings, finite)
+    scale, bias, causal, doubt = bias_of(scores, layout, bindings, finite)
     if doubt is not None and not every_query_sees_a_key and _zero not in matchings:
         raise NoAttention(
             f"{doubt}; a query that sees no key gives NaN here and 0 by nn.attention, so say "
@@ -172,21 +143,19 @@ def _fused(
         )
     if bias is not None and dims_equal(shape_of(bias)[3], shape_of(key)[1]) is not True:
         bias = ops.broadcast_to(bias, [*shape_of(bias)[:3], shape_of(key)[1]])
-    attended = View(
-        ops.nn.attention(query, key, value, bias, factor * scale, causal), layout.wanted(groups[-2], summed.size)
-    )
-    edits = _results(attended, matchings[_product], summed.groups, bindings)
+    attended = ops.nn.attention(query, key, value, bias, scale * placed[1] * shared[0][1], causal)
+    edits = _results(View(attended, [layout.batch, rows, layout.heads, last]), summed, bindings)
     if any(is_subtype(new.ty, old.ty) is not True for old, new in edits.items()):
         raise NoAttention("the result has another dtype than the operands, or a shape that is less precisely known")
     return edits
 
 
-def _results(attended: View, product: Var, groups: Groups, bindings: Bindings) -> dict[Var, Expr]:
-    """What replaces ``product``, whose axes are ``groups``, or those permutations and reshapes of it that are needed.
+def _results(attended: View, product: View, bindings: Bindings) -> dict[Var, Expr]:
+    """What replaces ``product``, or those permutations and reshapes of it that are needed.
 
     The one that is nearest to ``attended`` is made of it, and the others of that one.
     """
-    pending = [View(product, groups)]
+    pending = [product]
     needed: dict[Var, View] = {}
     while pending:
         view = pending.pop()
@@ -195,9 +164,12 @@ def _results(attended: View, product: Var, groups: Groups, bindings: Bindings) -
         if isinstance(view.value, Var) and (len(further) < len(users) or bindings.is_output(view.value)):
             needed[view.value] = view
         pending += further
-    nearest = min(needed.values(), key=lambda view: len(arrangement(attended, view.groups).steps), default=None)
-    sources = {var: attended if view is nearest else nearest or attended for var, view in needed.items()}
-    return {var: arrangement(sources[var], view.groups).written() for var, view in needed.items()}
+    if not needed:
+        return {}
+    first = min(needed.values(), key=lambda view: len(arrangement(attended, view.groups).steps))
+    return {
+        var: arrangement(attended if view is first else first, view.groups).written() for var, view in needed.items()
+    }
 
 
 def FuseAttention(every_query_sees_a_key: bool = False) -> Pass:

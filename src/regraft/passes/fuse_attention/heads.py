@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from ...analysis.axes import Arrangement, Group, Groups, View, arrangement, atoms, axis_of, nearest, sources
+from ...analysis.axes import Arrangement, Group, Groups, View, arrangement, atoms, axis_of, nearest, sources, together
 from ...analysis.tensors import shape_of
 from ...ir.expr import Expr
 from ...ir.op import Call
@@ -18,6 +18,8 @@ from ...rewrite import Bindings, Decline, Rule, decline
 
 Views: TypeAlias = Sequence[View | None]
 """The `sources` of an operand, None for those that are not to be taken."""
+Placed: TypeAlias = tuple[Arrangement, float]
+"""An operand in the layout, and the number that it is to be multiplied by."""
 
 
 class Layout(NamedTuple):
@@ -26,45 +28,30 @@ class Layout(NamedTuple):
     batch: Group
     heads: Group
 
-    def wanted(self, sequence: Group, size: Group, heads: Group | None = None) -> list[Group]:
-        """The axes of an operand; of keys that consecutive heads share, with the ``heads`` that they have."""
-        return [self.batch, sequence, self.heads if heads is None else heads, size]
+    def placed(self, views: Views, sequence: Group, size: Group, heads: Group | None = None) -> Placed | None:
+        """An operand in this layout, with all ``heads`` or those that it has; None if it has other axes."""
+        wanted = [self.batch, sequence, self.heads if heads is None else heads, size]
+        axes = set(together(wanted))
+        return nearest([view if view and set(together(view.groups)) == axes else None for view in views], wanted)
 
-    def queries(self, views: Views, sequence: Group, size: Group) -> tuple[Arrangement, float] | None:
-        """How to write queries in this layout, and the factor that is left; None if they do not have these axes."""
-        return self._placed(views, sequence, size, atoms(self.heads))
-
-    def keys_and_values(
+    def shared(
         self, keys: Views, values: Views, sequence: Group, sizes: Sequence[Group]
-    ) -> list[tuple[Arrangement, float]] | None:
-        """As `queries`, for keys and values with the fewest heads that both have."""
-        alike = [own for own in map(self.heads_of, keys) if own is not None and own in map(self.heads_of, values)]
-        heads = min(alike, key=len, default=())
-        both = [self._placed(views, sequence, size, heads) for views, size in zip((keys, values), sizes, strict=True)]
-        placed = [one for one in both if one is not None]
-        return placed if alike and len(placed) == 2 else None
+    ) -> tuple[Placed, Placed] | None:
+        """Keys and values, with the fewest heads that consecutive heads of the queries may share."""
+        heads = atoms(self.heads)
+        for count in range(len(heads) + 1):
+            key = self.placed(keys, sequence, sizes[0], heads[:count])
+            value = self.placed(values, sequence, sizes[1], heads[:count])
+            if key is not None and value is not None:
+                return key, value
+        return None
 
     def mask(self, mask: Expr, scores: Groups) -> Expr:
         """``mask``, which broadcasts to ``scores``, with the four axes that a bias of ``nn.attention`` has."""
         sizes = shape_of(mask)
-        own = [
-            group if axis_of(size) else ()
-            for size, group in zip(sizes, scores[len(scores) - len(sizes) :], strict=True)
-        ]
-        return arrangement(View(mask, own), [self.batch, self.heads, *scores[-2:]]).written()
-
-    def heads_of(self, view: View | None) -> Group | None:
-        """The heads that ``view`` has, if it has all of the batch and consecutive heads share those; else None."""
-        if view is None:
-            return None
-        own = {axis for group in view.groups for axis in atoms(group)}
-        heads = atoms(self.heads)
-        count = sum(axis in own for axis in heads)
-        return heads[:count] if own.issuperset((*atoms(self.batch), *heads[:count])) else None
-
-    def _placed(self, views: Views, sequence: Group, size: Group, heads: Group) -> tuple[Arrangement, float] | None:
-        with_heads = [view if self.heads_of(view) == heads else None for view in views]
-        return nearest(with_heads, self.wanted(sequence, size, heads))
+        own = scores[len(scores) - len(sizes) :]
+        view = View(mask, [group if axis_of(size) else () for size, group in zip(sizes, own, strict=True)])
+        return arrangement(view, [self.batch, self.heads, *scores[-2:]]).written()
 
 
 _key, _value = wildcard(), wildcard()
@@ -78,17 +65,14 @@ def _shared(attention: Call, matchings: dict[Any, Any], bindings: Bindings) -> E
         return decline("the sizes of keys and values are not known")
     shape, last = shape_of(operands[0]), shape_of(operands[1])[3]
     batch, sequence, heads, *sizes = [axis_of(size, divisible=at == 2) for at, size in enumerate((*shape, last))]
-    layout = Layout(batch, heads)
     keys, values = (
-        [view if view.factor == 1.0 else None for view in sources(View(one, layout.wanted(sequence, size)), bindings)]
+        [view if view.factor == 1.0 else None for view in sources(View(one, [batch, sequence, heads, size]), bindings)]
         for one, size in zip(operands, sizes, strict=True)
     )
-    if all(layout.heads_of(view) in (None, atoms(heads)) for view in (*keys, *values)):
-        return decline("the heads of keys and values are not repeated")
-    placed = layout.keys_and_values(keys, values, sequence, sizes)
+    placed = Layout(batch, heads).shared(keys, values, sequence, sizes)
     written = [operand.written() for operand, _ in placed or ()]
-    if not written or shape_of(written[0])[2] == shape_of(operands[0])[2]:
-        return decline("keys and values are not repeated alike")
+    if not written or shape_of(written[0])[2] == shape[2]:
+        return decline("keys and values are not both repeated")
     return attention.with_args([attention.args[0], *written, *attention.args[3:]])
 
 

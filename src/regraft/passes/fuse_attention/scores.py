@@ -2,7 +2,9 @@
 
 Around the product may stand, in any order: times or divided by a constant number, a mask added or subtracted, a boolean
 mask that puts a constant in the place of scores, a floor, a cast of half precision to float32, and a reshape that joins
-or splits leading axes. What these steps are together, says `masks`.
+or splits leading axes. `bias_of` adds these steps up to one scale, one bias and a causal mask. A mask that may hide all
+keys from a query is in doubt, since a written-out softmax gives NaN there and ``nn.attention`` zeros; `FiniteValues`
+says which masks certainly do not.
 """
 
 from __future__ import annotations
@@ -11,21 +13,27 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import numpy as np
+
 from ... import op as ops
 from ...analysis.axes import Group, Groups, View, axis_of, regrouped, size_of
 from ...analysis.contraction import Contraction, contraction_of
-from ...analysis.tensors import dtype_of, same_sizes, shape_of, without_factor
+from ...analysis.finite_values import FiniteValues
+from ...analysis.tensors import HALF, dtype_of, same_sizes, shape_of, without_factor
 from ...analysis.uniform import uniform_of
 from ...analysis.values import resolve
-from ...ir.expr import Expr, Var
+from ...ir.dims import Dim
+from ...ir.expr import Constant, Expr, Var, const
 from ...ir.op import Call, Op
 from ...pattern import is_op, wildcard
 from ...pattern.matcher.match import compiled
 from ...rewrite import Bindings
+from .heads import Layout
 
-HALF: Final = ("float16", "bfloat16")
 AS_GOOD_AS_INFINITE: Final = -1e30
 """A number so low that adding a score to it in float32 gives the number again."""
+_HIDES: Final = -1e4
+"""No score of use is that low: the exponential of the difference is 0."""
 
 
 class NoAttention(Exception):
@@ -183,3 +191,109 @@ def _queries_and_keys(var: Var, product: Contraction, place: _Place) -> Scores:
     if queries != {row, shared} or keys != {column, shared}:
         raise NoAttention("the scores are no products of queries and keys along the head size")
     return Scores(var, product.view(first, axes), product.view(second, axes), size, place.steps)
+
+
+# --- what the steps are together
+
+
+class Bias(NamedTuple):
+    """``scale``, what is added to the scores after it, and the causal mask; ``doubt``: why rows may be all hidden."""
+
+    scale: float
+    bias: Expr | None
+    causal: str | None
+    doubt: str | None
+
+
+def bias_of(scores: Scores, layout: Layout, bindings: Bindings, finite: FiniteValues) -> Bias:
+    """The steps of ``scores`` as one scale and one bias; raises `NoAttention` where they are none."""
+    scale, bias, causal = 1.0, None, None
+    hiding: list[str] = []
+    fills: list[float] = []  # what hidden scores have become
+    alone = sum(isinstance(step, Mask) for step in scores.steps) == 1
+    for step in scores.steps:
+        if isinstance(step, Scale):
+            if step.factor < 0 and hiding:
+                raise NoAttention("the scores are turned around after they were masked")
+            scale *= step.factor
+            fills = [fill * step.factor for fill in fills]
+            if bias is not None and step.factor != 1.0:
+                bias = ops.multiply(bias, const(step.factor, dtype_of(bias)))
+            continue
+        if isinstance(step, Floor):
+            # So low a floor changes no score; it lifts what was hidden to a finite number, and so the whole row.
+            if bias is not None and step.number > -np.inf and not finite.holds(bias, bindings):
+                bias = ops.maximum(bias, const(step.number, dtype_of(bias)))
+                hiding = hiding if causal is not None else []
+            continue
+        known = _constant_mask(step, bindings)
+        if known is not None and not known.any():
+            continue
+        kind = None if known is None else _causal_kind(known, shape_of(scores.product), alone=alone)
+        if kind is not None and causal in (None, kind):
+            causal = kind
+            hiding.append("")
+            continue
+        if step.fill is not None:
+            fills.append(step.fill)
+        bias = _with(step, layout.mask(step.term, step.groups), bias)
+        if not _is_absorbed(step, bindings, finite):
+            hiding.append(_doubt(step, known, bindings))
+    if not all(fill <= _HIDES for fill in fills):
+        raise NoAttention(f"hidden scores become {max(fills)}, which does not hide them")
+    doubt = "two masks together" if len(hiding) > 1 and not any(hiding) else next(filter(None, hiding), None)
+    return Bias(scale, bias, causal, doubt)
+
+
+def _with(mask: Mask, term: Expr, bias: Expr | None) -> Expr:
+    """``bias`` after ``mask``, whose ``term`` is in its place; in the dtype that scores have there."""
+    dtype = dtype_of(term) if mask.fill is None else mask.dtype
+    if bias is not None and dtype is not None and dtype != dtype_of(bias):
+        bias = ops.astype(bias, dtype)
+    if mask.fill is None:
+        return term if bias is None else ops.add(bias, term)
+    shown, hidden = const(0.0, dtype) if bias is None else bias, const(mask.fill, dtype)
+    return ops.where(term, shown, hidden) if mask.kept else ops.where(term, hidden, shown)
+
+
+def _constant_mask(mask: Mask, bindings: Bindings) -> np.ndarray[Any, Any] | None:
+    """What a constant mask adds; or, where it does not keep a score, the number that is put there."""
+    term = resolve(bindings, mask.term)
+    if not isinstance(term, Constant) or mask.fill is None:
+        return np.asarray(term.data.numpy()) if isinstance(term, Constant) else None
+    return np.where(np.asarray(term.data.numpy()) == mask.kept, np.float32(0.0), np.float32(mask.fill))
+
+
+def _causal_kind(added: np.ndarray[Any, Any], scores: Sequence[Dim], *, alone: bool) -> str | None:
+    """Which causal mask it is, exactly; None if it is none, or one that leaves a query without keys."""
+    if added.ndim < 2 or added.shape[-2:] != scores[-2:]:
+        return None
+    hidden = added != 0
+    if not np.all(added[hidden] <= AS_GOOD_AS_INFINITE if alone else np.isneginf(added[hidden])):
+        return None
+    queries, keys = added.shape[-2:]
+    for kind, offset in (("TopLeft", 0), ("BottomRight", keys - queries)):
+        if offset >= 0 and keys and bool(np.all(hidden != np.tri(queries, keys, offset, dtype=bool))):
+            return kind
+    return None
+
+
+def _is_absorbed(mask: Mask, bindings: Bindings, finite: FiniteValues) -> bool:
+    """True if ``mask`` hides nothing for good: where it lowers all scores of a query, they are compared as before.
+
+    A finite number that is added leaves their differences; one put in their place does if it is as low as their sum.
+    """
+    if mask.fill is None:
+        return finite.holds(mask.term, bindings)
+    return -np.inf < mask.fill <= AS_GOOD_AS_INFINITE and mask.dtype not in HALF
+
+
+def _doubt(mask: Mask, added: np.ndarray[Any, Any] | None, bindings: Bindings) -> str:
+    """Why ``mask`` may hide all keys from a query; nothing if it hides keys, but not all."""
+    if added is not None:
+        hidden = np.isneginf(added) if mask.fill is None else added != 0
+        each_row_sees = hidden.ndim > 0 and not hidden.all(axis=-1).any()
+        return "" if each_row_sees else "a constant mask hides all keys from a query"
+    term = resolve(bindings, mask.term)
+    name = term.name_hint if isinstance(term, Var) else "that is computed in place"
+    return f"the mask {name} " + ("may be -inf" if mask.fill is None else f"puts {mask.fill} in the place of scores")
