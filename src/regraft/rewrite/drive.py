@@ -18,10 +18,11 @@ from traceback import extract_tb
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
+from ..analysis import all_global_vars
 from ..analysis.values import leaves_of, resolve
 from ..ir.collection import collection_paused
 from ..ir.errors import OpTypeError
-from ..ir.expr import Expr, Tuple, Var
+from ..ir.expr import Expr, GlobalVar, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, is_leaf
@@ -35,7 +36,7 @@ from .emission import Emission
 from .errors import RewriteError, RewriteWarning, decline
 from .gate import UNCHANGED, Gate
 from .one_name import tidied
-from .rules import BindingsRewriter, CallRewriter, PatternMatchingRewriter, Rule
+from .rules import BindingsRewriter, CallRewriter, PatternMatchingRewriter, Rule, RuleSet
 from .session import EditSession
 from .verify import computed_by
 from .walk import FunctionWalk
@@ -545,12 +546,44 @@ def rewritten(
     listener: Listener | None = None,
     verify: str | None = None,
 ) -> _Program:
-    """`rewrite`, with one name for each value in the functions that rules changed; see `tidied`."""
+    """`rewrite`, with one name for each value in the functions that rules changed; see `tidied`.
+
+    Private functions that replacements call become private functions of a module, unless ``verify``.
+    """
+    functions: dict[GlobalVar, Function] = {}
+    if isinstance(program, IRModule) and verify is None:
+        rules, functions = _for_module(rules, program)
     new = rewrite(program, rules, share=share, listener=listener, verify=verify)
     if isinstance(new, IRModule) and isinstance(program, IRModule):
         changed = {name: tidied(function) for name, function in new.items() if function is not program[name]}
-        return new.with_functions(changed) if changed else new
+        new = new.with_functions(changed) if changed else new
+        return _with_called(new, changed.values(), functions)
     return tidied(new) if isinstance(new, Function) and new is not program else new
+
+
+def _for_module(
+    rules: PatternMatchingRewriter, module: IRModule
+) -> tuple[PatternMatchingRewriter, dict[GlobalVar, Function]]:
+    """The forms of ``rules`` for ``module``, and the functions that their replacements call."""
+    functions: dict[GlobalVar, Function] = {}
+    forms: list[Rule] = []
+    for rule in rules.rules():
+        if rule.in_module is not None:
+            rule, own = rule.in_module(IRModule({**module.functions, **functions}))
+            functions.update(own)
+        forms.append(rule)
+    return (RuleSet(forms) if functions else rules), functions
+
+
+def _with_called(module: IRModule, changed: Iterable[Function], functions: Mapping[GlobalVar, Function]) -> IRModule:
+    """``module`` with those of ``functions`` that ``changed`` calls, directly or through others."""
+    pending = list(changed) if functions else []
+    while pending:
+        for name in all_global_vars(pending.pop()):
+            if name in functions and name not in module.functions:
+                module = module.with_function(name, functions[name])
+                pending.append(functions[name])
+    return module
 
 
 def rewrite_call(pattern: DFPattern, rewriter: CallRewriter, func: _Program) -> _Program:

@@ -7,14 +7,16 @@ types are those of the program at hand, not those of the annotations. Size varia
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, NamedTuple, overload
 
 from ..ir.dims import Dim, SymExpr, SymVar, match_dim, substitute
 from ..ir.dtypes import is_float, is_integer, numpy_dtype
+from ..ir.equality import structural_equal
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, ExternFunc, GlobalVar, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
 from ..ir.op import Call, attribute_key
 from ..ir.program import Function, If, VarBinding
 from ..ir.types import (
@@ -36,7 +38,7 @@ from ..pattern.pattern import CallPattern, DFPattern, ExternFuncPattern
 from ..script.decorators import read_module
 from ..script.source import calling_frame
 from .errors import Decline, RuleFormError, decline
-from .rules import Rule
+from .rules import InModule, Rule
 
 _FUNCTIONS = ("pattern", "replacement")
 
@@ -75,7 +77,8 @@ def rule_from_module(
     certainly of its type; the calls of ``pattern`` stand for calls with exactly their attributes, its constants for
     constants of the same bits. If ``pattern`` returns a tuple, its fields are replaced together; one of them may be
     computed from another, or be used elsewhere; ``replacement`` may then return one value of a tuple type. Private
-    functions of ``mod`` that ``replacement`` calls are written out in its place. Where ``replacement`` does not
+    functions of ``mod`` that ``replacement`` calls are written out in its place, or become functions of the module that
+    is rewritten; see `PatternMatchingRewriter`. Where ``replacement`` does not
     type-check for the values found, the match is declined. ``any_dtype``: each dtype of the parameters stands for any
     of its kind, the same throughout, and constants of one number match in every dtype. ``may_ask_more``: the parameters
     of ``replacement`` may be of narrower types than those of ``pattern``; a match whose values are not certainly of
@@ -90,8 +93,62 @@ def rule_from_module(
             f"rule {name!r}: a rule has two functions, pattern and replacement, and private ones that replacement "
             f"calls; this module has: {', '.join(mod) or 'none'}"
         )
-    pattern = _read(name, "pattern", mod["pattern"])
-    replacement = _read(name, "replacement", mod["replacement"].inline_functions(helpers))
+    options = _Options(name, any_dtype, may_ask_more, approximate)
+    made = _rule(options, mod["pattern"], mod["replacement"].inline_functions(helpers))
+    if helpers:
+        made.in_module = _Subroutines(options, mod, helpers)
+    return made
+
+
+class _Options(NamedTuple):
+    """What a rule is asked for, besides its two functions."""
+
+    name: str
+    any_dtype: bool
+    may_ask_more: bool
+    approximate: float | None
+
+
+class _Subroutines(NamedTuple):
+    """Makes the form of a rule that calls its private functions, under names that a module has left."""
+
+    options: _Options
+    mod: IRModule
+    helpers: Mapping[str | GlobalVar, Function]
+
+    def __call__(self, program: IRModule) -> InModule:
+        names: dict[str, GlobalVar] = {}
+        for own in map(self.mod.get_global_var, map(str, self.helpers)):
+            name, number = own.name_hint, 0
+            while name in program and not structural_equal(program[name], self.mod[own]):
+                number += 1
+                name = f"{own.name_hint}_{number}"
+            same = program.get_global_var(name) if name in program else None
+            names[own.name_hint] = same or (own if number == 0 else GlobalVar(name, own.ty))
+        renamed = _Renamed(names)
+        functions = {names[str(name)]: renamed.mutate(function) for name, function in self.helpers.items()}
+        replacement = renamed.mutate(self.mod["replacement"])
+        return _rule(self.options, self.mod["pattern"], replacement, frozenset(functions)), functions
+
+
+class _Renamed(ExprMutator):
+    """Calls the functions of a module by other names."""
+
+    def __init__(self, names: Mapping[str, GlobalVar]) -> None:
+        super().__init__()
+        self._others = names
+
+    def visit_global_var_(self, var: GlobalVar) -> Expr:
+        return self._others.get(var.name_hint, var)
+
+
+def _rule(
+    options: _Options, pattern_function: Function, replacing: Function, known: Container[Expr] = frozenset()
+) -> Rule:
+    """The rule of two functions; the second may call those in ``known``."""
+    name, any_dtype, may_ask_more, approximate = options
+    pattern = _read(name, "pattern", pattern_function)
+    replacement = _read(name, "replacement", replacing, known)
     replacement = _with_fields(replacement, len(pattern.outputs))
     given = _check_sides(name, pattern, replacement, may_ask_more)
     with PatternContext() as context:
@@ -114,7 +171,7 @@ class _Side(NamedTuple):
     outputs: tuple[Expr, ...]
 
 
-def _read(rule: str, which: str, function: Function) -> _Side:
+def _read(rule: str, which: str, function: Function, known: Container[Expr] = frozenset()) -> _Side:
     where = f"rule {rule!r}: {which}"
     if not function.is_pure:
         raise RuleFormError(f"{where} has effects (pure=False); rules only move values that have none")
@@ -129,7 +186,7 @@ def _read(rule: str, which: str, function: Function) -> _Side:
             if isinstance(value, If | Function):
                 kind = "an if" if isinstance(value, If) else "a function inside of it"
                 raise RuleFormError(f"{where} has {kind}, bound to {binding.var.name_hint}; write calls only")
-            if isinstance(value, Call):
+            if isinstance(value, Call) and value.op not in known:
                 _check_call(where, binding.var, value)
             bound[binding.var] = value
     result = _resolved(function.body.body, bound)

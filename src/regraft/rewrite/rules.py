@@ -9,10 +9,11 @@ Applying a rule or a set is the engine's work (`engine`); this module knows only
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
+from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
 from ..ir.program import Function
 from ..pattern.context import PatternContext
@@ -30,6 +31,9 @@ What it takes is of type Any here, so that checkers of types take the short func
 
 BindingsRewriter: TypeAlias = Callable[[Any, Any], Any]
 """Takes a match over a context, and the bindings of the block; gives what takes the place of which variable."""
+
+InModule: TypeAlias = "tuple[Rule, Mapping[GlobalVar, Function]]"
+"""A rule whose replacement calls functions, and these functions."""
 
 _Program = TypeVar("_Program", bound=Function | IRModule)
 
@@ -56,7 +60,9 @@ class PatternMatchingRewriter:
         A function that changed has one name for one value: no aliases, no fields of tuples that are written out.
         ``share``: a value that a replacement needs and that the block computes already is used, not computed twice.
         ``listener`` is told of every rewrite and every decline. ``verify="values"`` also computes each replacement
-        beside what it replaces, on random inputs; see `rewrite`.
+        beside what it replaces, on random inputs; see `rewrite`. The private functions of a `rewriter` that a
+        replacement calls become private functions of a module; they are written out in a function, and where
+        replacements are verified.
         """
         from .drive import rewritten
 
@@ -88,7 +94,7 @@ class Rule(PatternMatchingRewriter):
     rewrites are checked by value, they are held to it. By default they may differ by rounding alone.
     """
 
-    __slots__ = ("approximate", "name", "pattern", "rewriter", "takes_bindings")
+    __slots__ = ("approximate", "in_module", "name", "pattern", "rewriter", "takes_bindings")
 
     def __init__(
         self,
@@ -108,6 +114,8 @@ class Rule(PatternMatchingRewriter):
         if approximate is not None and not (isinstance(approximate, int | float) and 0 < approximate < float("inf")):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise RewriteError(f"approximate={approximate!r}; expected how far values may change, such as 1e-3")
         self.approximate = approximate
+        self.in_module: Callable[[IRModule], InModule] | None = None
+        """Gives the form for a module, if there is one: a rewriter's private functions become the module's."""
         self.name = name or getattr(rewriter, "__name__", "") or type(rewriter).__name__
         self._check_parameters()
 
