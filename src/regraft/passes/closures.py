@@ -116,7 +116,9 @@ def LambdaLift() -> Pass:
             variable, function = pending.pop(0)
             if any(isinstance(binding.value, Function) for binding in iter_bindings(function)):
                 lifted: dict[GlobalVar, Function] = {}
-                function = _Lifting(variable.name_hint, names, lifted, _bodies_of_loops(function)).mutate(function)
+                new = _Lifting(variable.name_hint, names, lifted, _bodies_of_loops(function)).mutate(function)
+                # A closure says less than the function that it was made of; what was promised still holds.
+                function = Function(new.params, new.body, function.ret_ty, new.is_pure, new.attrs)
                 pending[:0] = lifted.items()
             table[variable] = function
         same = len(table) == len(module) and all(module.functions[v] is f for v, f in table.items())

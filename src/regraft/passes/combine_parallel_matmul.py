@@ -84,6 +84,7 @@ def _groups(branches: Sequence[_Branch], bindings: Bindings) -> list[list[_Branc
 
     Right sides must agree in dtype and every size but the last, results in dtype, and none may depend on another.
     Branches of one depth are independent, and groups of one depth cannot make a cycle with those of another.
+    Widths that are numbers come first in a group, so that the product is cut at numbers where it can be.
     """
     groups: dict[object, list[_Branch]] = {}
     depths = bindings.depths([branch.var for branch in branches])
@@ -93,7 +94,7 @@ def _groups(branches: Sequence[_Branch], bindings: Bindings) -> list[list[_Branc
         assert branch.weight_type.shape is not None
         key = (depths[branch.var], branch.weight_type.shape[:-1], branch.weight_type.dtype, result.dtype)
         groups.setdefault(key, []).append(branch)
-    return list(groups.values())
+    return [sorted(group, key=lambda branch: not isinstance(branch.width, int)) for group in groups.values()]
 
 
 def _out_dtype(group: Sequence[_Branch]) -> str | None:

@@ -142,11 +142,15 @@ class _Unwrapped(ExprMutator):
             return Call(Op.get("relax.invoke_closure"), call.args, {}, call.ty_args)
         return call
 
+    def visit_function_(self, function: Function) -> Expr:
+        return function.with_attr("relax.force_pure", True) if function.is_pure else function
+
 
 def RemovePurityChecking() -> Pass:
     """Say of pure functions that they are to be taken as pure unchecked, by the attribute ``relax.force_pure``.
 
-    ``call_pure_packed`` becomes ``call_packed``, ``invoke_pure_closure`` becomes ``invoke_closure``.
+    Functions inside of it are, too. ``call_pure_packed`` becomes ``call_packed``, ``invoke_pure_closure`` becomes
+    ``invoke_closure``.
 
     Needs: no dataflow blocks (`ToNonDataflow`). Guarantees: the same values to the bit. Raises `PassError` for a
     function that has a dataflow block. Cost: linear.
@@ -155,7 +159,6 @@ def RemovePurityChecking() -> Pass:
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
         if any(isinstance(block, DataflowBlock) for block in function.body.blocks):
             raise PassError("RemovePurityChecking: the function has a dataflow block; run ToNonDataflow before")
-        new = _Unwrapped().mutate(function)
-        return new.with_attr("relax.force_pure", True) if new.is_pure else new
+        return _Unwrapped().mutate(function)
 
     return FunctionPass(transform, "RemovePurityChecking")

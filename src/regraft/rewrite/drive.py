@@ -18,7 +18,6 @@ from traceback import extract_tb
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from ..analysis import all_global_vars
 from ..analysis.values import leaves_of, resolve
 from ..ir.collection import collection_paused
 from ..ir.errors import OpTypeError
@@ -35,8 +34,9 @@ from ..pattern.pattern import DFPattern
 from .emission import Emission
 from .errors import RewriteError, RewriteWarning, decline
 from .gate import UNCHANGED, Gate
+from .in_module import for_module, with_called
 from .one_name import tidied
-from .rules import BindingsRewriter, CallRewriter, PatternMatchingRewriter, Rule, RuleSet
+from .rules import BindingsRewriter, CallRewriter, PatternMatchingRewriter, Rule
 from .session import EditSession
 from .verify import computed_by
 from .walk import FunctionWalk
@@ -552,38 +552,13 @@ def rewritten(
     """
     functions: dict[GlobalVar, Function] = {}
     if isinstance(program, IRModule) and verify is None:
-        rules, functions = _for_module(rules, program)
+        rules, functions = for_module(rules, program)
     new = rewrite(program, rules, share=share, listener=listener, verify=verify)
     if isinstance(new, IRModule) and isinstance(program, IRModule):
         changed = {name: tidied(function) for name, function in new.items() if function is not program[name]}
         new = new.with_functions(changed) if changed else new
-        return _with_called(new, changed.values(), functions)
+        return with_called(new, changed.values(), functions)
     return tidied(new) if isinstance(new, Function) and new is not program else new
-
-
-def _for_module(
-    rules: PatternMatchingRewriter, module: IRModule
-) -> tuple[PatternMatchingRewriter, dict[GlobalVar, Function]]:
-    """The forms of ``rules`` for ``module``, and the functions that their replacements call."""
-    functions: dict[GlobalVar, Function] = {}
-    forms: list[Rule] = []
-    for rule in rules.rules():
-        if rule.in_module is not None:
-            rule, own = rule.in_module(IRModule({**module.functions, **functions}))
-            functions.update(own)
-        forms.append(rule)
-    return (RuleSet(forms) if functions else rules), functions
-
-
-def _with_called(module: IRModule, changed: Iterable[Function], functions: Mapping[GlobalVar, Function]) -> IRModule:
-    """``module`` with those of ``functions`` that ``changed`` calls, directly or through others."""
-    pending = list(changed) if functions else []
-    while pending:
-        for name in all_global_vars(pending.pop()):
-            if name in functions and name not in module.functions:
-                module = module.with_function(name, functions[name])
-                pending.append(functions[name])
-    return module
 
 
 def rewrite_call(pattern: DFPattern, rewriter: CallRewriter, func: _Program) -> _Program:
