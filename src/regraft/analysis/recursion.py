@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..ir.equality import defining_symvars
 from ..ir.expr import GlobalVar, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Function, If, VarBinding
+from ..ir.reading import defining_symvars
 from .uses import direct_uses
 from .variables import all_global_vars, free_symbolic_vars
 

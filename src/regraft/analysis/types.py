@@ -8,9 +8,9 @@ from enum import IntEnum
 from typing import Any
 
 from ..ir.dims import Dim, SymVar, dim_at_least
-from ..ir.equality import defining_symvars
 from ..ir.expr import Var
 from ..ir.op import Call
+from ..ir.reading import defining_symvars
 from ..ir.types import (
     FuncType,
     ObjectType,

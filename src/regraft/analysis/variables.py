@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..ir.dims import SymExpr, SymVar, free_symvars
-from ..ir.equality import defining_symvars
 from ..ir.expr import Expr, GlobalVar, PrimValue, ShapeExpr, Var
 from ..ir.op import Call
 from ..ir.program import Binding, Function, MatchCast, VarBinding
+from ..ir.reading import defining_symvars
 from ..ir.types import Type, type_symvars
 from ..ir.visitor import ExprVisitor, Visitable, iter_bindings, walk
 

@@ -13,12 +13,12 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 
 from ..ir.dims import SymVar
-from ..ir.equality import defining_symvars
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, DataflowVar, Expr, GlobalVar, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, is_leaf
+from ..ir.reading import defining_symvars
 from ..ir.steps import Steps, run_steps
 from ..ir.types import FuncType, TensorType, Type, is_subtype, type_symvars
 from ..ir.visitor import parts_of

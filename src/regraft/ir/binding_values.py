@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 from .dims import Dim, SymExpr, SymVar
 from .dims import substitute as substitute_dim
-from .equality import defining_symvars
 from .errors import IRError
 from .expr import Constant, DataflowVar, Expr, GlobalVar, PrimValue, ShapeExpr, Var, const
 from .mutator import ExprMutator
 from .op import Call
 from .program import Binding, BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding, merge_blocks
+from .reading import defining_symvars
 from .types import Type, as_dim, bind_type, substitute_type, type_symvars
 from .visitor import iter_bindings
 

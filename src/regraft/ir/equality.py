@@ -6,55 +6,57 @@ attributes, types and the order of bindings count; name hints and origins do not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
 from .collection import collection_paused
-from .dims import Dim, SymExpr, SymVar, free_symvars, substitute
-from .expr import (
-    Constant,
-    DataTypeImm,
-    Expr,
-    ExternFunc,
-    GlobalVar,
-    PrimValue,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from .dims import SymVar
+from .expr import Constant, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from .module import IRModule
 from .node import Node
-from .op import Call, Op, attribute_key
-from .program import BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
+from .op import Call, Op
+from .program import Function, If, SeqExpr
+from .reading import Definition, Label, Parts, Reading, as_node
 from .tensor_data import TensorData
-from .types import FuncType, PrimType, Shape, ShapeType, TensorType, TupleType, Type, type_symvars
 
 
 class _Path(NamedTuple):
-    """Where in the program something stands: a linked path, put into words only when asked for.
-
-    ``kind`` is "name" for a function, "row" for a block, binding or branch, "field" for a part of an
-    expression.
-    """
+    """Where in the program something stands: a linked path, put into words only when asked for."""
 
     parent: _Path | None
-    label: str
-    kind: Literal["name", "row", "field"] = "field"
+    label: Label
 
     def __str__(self) -> str:
-        text, place = self.label, self
-        while place.parent is not None:
-            before = place.parent
-            if place.kind == "row":
-                joint = ": " if before.kind == "name" else ", "
-            else:
-                joint = "." if before.kind == "field" else ": "
-            text, place = before.label + joint + text, before
+        labels, place = [self.label], self.parent
+        while place is not None:
+            labels.append(place.label)
+            place = place.parent
+        text, before = "", ""
+        for label in reversed(labels):
+            if isinstance(label, int):
+                text += f"[{label}]"
+            elif label is not None:
+                kind, words = _in_words(label)
+                text += ("" if not before else _JOINTS.get((before, kind), ": ")) + words
+                before = kind
         return text
+
+
+_JOINTS: Final = {("row", "row"): ", ", ("field", "row"): ", ", ("field", "field"): "."}
+
+
+def _in_words(label: str | tuple[str, int, str]) -> tuple[str, str]:
+    """The kind of a place (a field of an expression, a row of a block, the name of a function), and its words."""
+    match label:
+        case str():
+            return "field", label
+        case ("", _, name):
+            return "name", name
+        case ("params", number, name):
+            return "row", f"params[{number}] ({name})"
+        case (noun, number, name):
+            return "row", noun + (f" {number}" if number >= 0 else "") + (f" ({name})" if name else "")
 
 
 class Difference(NamedTuple):
@@ -68,24 +70,19 @@ class Difference(NamedTuple):
         return f"{self.path}: {self.left} on the left, {self.right} on the right"
 
 
-_Pair: TypeAlias = "tuple[Any, Any, _Path | None]"
-
-
-class _Definition(NamedTuple):
-    """Work for the comparer: the variables of two bindings, to be made one once their values are the same."""
-
-    binding: VarBinding | MatchCast
-
-
 class _Count(NamedTuple):
-    """Work for the comparer: how many of something there are."""
+    """Work for the comparer: how many parts there are."""
 
     number: int
-    noun: str
+    noun: str | None
+
+
+_Pair: TypeAlias = "tuple[Any, Any, _Path | None]"
+_SHARED: Final = frozenset({Call, Tuple, TupleGetItem})
 
 
 class Comparer:
-    """Walks two programs side by side with its own stack, building the one-to-one maps of their variables.
+    """Reads two programs side by side with its own stack, and says where they first differ.
 
     After `run` says no, ``difference`` is the first one, and ``names`` what the left side calls the variables
     of the right side that were met before it.
@@ -95,316 +92,103 @@ class Comparer:
         self.map_free_vars = map_free_vars
         self.difference: Difference | None = None
         self.names: dict[Var | SymVar, str] = {}
-        self._vars: dict[Var, Var] = {}
-        self._vars_back: dict[Var, Var] = {}
-        self._sizes: dict[SymVar, SymVar] = {}
-        self._sizes_back: dict[SymVar, SymVar] = {}
+        self._left = Reading(map_free_vars)
+        self._right = Reading(map_free_vars)
         self._same: set[tuple[int, int]] = set()
         self._stack: list[_Pair] = []
 
-    def run(self, left: Any, right: Any, place: _Path | None = None) -> bool:
-        """True if the two are the same; ``place`` is where they stand in a larger whole."""
-        self._stack.append((left, right, place))
-        while self._stack:
-            if not self._step(*self._stack.pop()):
-                return False
-        return True
+    def run(self, left: Any, right: Any) -> bool:
+        """True if the two are the same."""
+        return self._run(left, right, None)
 
-    # --- saying no
+    def _run(self, left: Any, right: Any, place: _Path | None) -> bool:
+        self._stack.append((left, right, place))
+        same = True
+        while same and self._stack:
+            same = self._step(*self._stack.pop())
+        if not same:
+            pairs = zip(self._left.defined, self._right.defined, strict=False)
+            self.names.update({b: a.name if isinstance(a, SymVar) else a.name_hint for a, b in pairs})
+        return same
 
     def _differ(self, a: Any, b: Any, place: _Path | None) -> bool:
-        self.difference = Difference("the root" if place is None else str(place), _describe(a), _describe(b))
+        self.difference = Difference(str(place or "") or "the root", _describe(a), _describe(b))
         return False
-
-    def _require(self, same: bool, a: Any, b: Any, place: _Path | None, label: str) -> bool:
-        return same or self._differ(a, b, _Path(place, label))
-
-    # --- one pair
 
     def _step(self, a: Any, b: Any, place: _Path | None) -> bool:
         if type(a) is not type(b):
             return self._differ(a, b, place)
-        match a:
-            case Var():
-                return self._use(a, b, place)
-            case Call() | Tuple() | TupleGetItem():
-                return self._compound(a, b, place)
-            case Constant():
-                return (self._types(a.ty, b.ty) and same_tensor(a.data, b.data)) or self._differ(a, b, place)
-            case _Definition():
-                return self._define_binding(a.binding, b.binding, place)
-            case VarBinding() | MatchCast():
-                rows: list[_Pair] = [(_Definition(a), _Definition(b), place), (a.value, b.value, place)]
-                # A function that is defined inside another may call itself: its name comes before its body.
-                self._stack.extend(reversed(rows) if isinstance(a.value, Function) else rows)
+        kind = cast("type[object]", type(a))
+        if kind in _SHARED:
+            if kind is Call and self._plainly_same(a, b):
                 return True
-            case BindingBlock():
-                return self._block(a, b, place)
-            case SeqExpr():
-                self._stack.append((a.body, b.body, _Path(place, "result")))
-                self._sequence(a.blocks, b.blocks, place, "block", "row")
+            key = (id(a), id(b))
+            if key in self._same:
                 return True
-            case If():
-                self._stack.append((a.false_branch, b.false_branch, _Path(place, "false_branch", "row")))
-                self._stack.append((a.true_branch, b.true_branch, _Path(place, "true_branch", "row")))
-                self._stack.append((a.cond, b.cond, _Path(place, "cond")))
-                return True
-            case Function():
-                return self._function(a, b, place)
-            case IRModule():
-                return self._module(a, b)
-            case Type():
-                return self._types(a, b) or self._differ(a, b, place)
-            case _:
-                return self._value(a, b, place)
-
-    def _value(self, a: Any, b: Any, place: _Path | None) -> bool:
-        """Leaves without variables of the program, attribute values, and the comparer's own counts."""
-        match a:
-            case Op():
-                same = a is b
-            case GlobalVar():
-                same = a.name_hint == b.name_hint
-            case ExternFunc():
-                same = a.global_symbol == b.global_symbol
-            case StringImm() | DataTypeImm():
-                same = a.value == b.value
-            case PrimValue():
-                return self._types(a.ty, b.ty) or self._differ(a, b, place)
-            case ShapeExpr():
-                same = self._dims(a.values, b.values)
-            case SymExpr():
-                same = self._dims((a,), (b,))
-            case _Count():
-                return a == b or self._differ(f"{a.number} {a.noun}", f"{b.number} {b.noun}", place)
-            case Mapping():
-                return self._mapping(a, b, place)  # pyright: ignore[reportUnknownArgumentType]
-            case tuple() | list():
-                self._sequence(a, b, place, "")  # pyright: ignore[reportUnknownArgumentType]
-                return True
-            case np.ndarray():
-                same = same_tensor(TensorData(a), TensorData(b))  # pyright: ignore[reportUnknownArgumentType]
-            case TensorData():
-                same = same_tensor(a, b)
-            case _:
-                same = attribute_key(a) == attribute_key(b)
-        return same or self._differ(a, b, place)
-
-    def _sequence(
-        self,
-        a: Sequence[Any],
-        b: Sequence[Any],
-        place: _Path | None,
-        label: str,
-        kind: Literal["row", "field"] = "field",
-    ) -> None:
-        """Compare item by item, then the lengths, so that the first item that differs is what is told."""
-        noun = label + "s" if label else "items"
-        self._stack.append((_Count(len(a), noun), _Count(len(b), noun), place))
-        form = "{}[{}]" if kind == "field" else "{} {}"
-        self._stack.extend(
-            [
-                (x, y, _Path(place, form.format(label, i), kind))
-                for i, (x, y) in reversed(list(enumerate(zip(a, b, strict=False))))
-            ]
-        )
-
-    def _mapping(self, a: Mapping[str, Any], b: Mapping[str, Any], place: _Path | None) -> bool:
-        if a.keys() != b.keys():
-            return self._differ(dict(a), dict(b), place)
-        self._stack.extend([(a[key], b[key], _Path(place, key)) for key in reversed(list(a))])
+            # Recorded before it is known: an answer of "different" ends the comparison anyway.
+            self._same.add(key)
+        elif kind is _Count:
+            return a == b or self._differ(a, b, place)
+        elif kind is IRModule:
+            return self._module(a, b)
+        elif kind is Function and place is None:
+            place = _Path(None, ("", -1, a.name or "function"))
+        opened = Reading.opener(kind)
+        value, parts, noun = opened(self._left, a)
+        other, others, _ = opened(self._right, b)
+        if value is not other and not _same_value(value, other):
+            return self._differ(a, b, place)
+        if len(parts) != len(others):
+            if noun is None:
+                return self._differ(a, b, place)
+            # Pushed first, so that the first part that differs is told before their number.
+            self._stack.append((_Count(len(parts), noun), _Count(len(others), noun), place))
+        if parts:
+            self._push(parts, others, place)
         return True
 
-    # --- expressions
-
-    def _compound(self, a: Call | Tuple | TupleGetItem, b: Any, place: _Path | None) -> bool:
-        key = (id(a), id(b))
-        if key in self._same:
-            return True
-        # Recorded before it is known: an answer of "different" ends the comparison anyway.
-        self._same.add(key)
-        if isinstance(a, Tuple):
-            self._sequence(a.fields, b.fields, place, "fields")
-            return True
-        if isinstance(a, TupleGetItem):
-            self._stack.append((a.tuple_value, b.tuple_value, _Path(place, "tuple_value")))
-            return self._require(a.index == b.index, a.index, b.index, place, "index")
-        if a.op is not b.op and (isinstance(a.op, Op) or isinstance(b.op, Op)):
-            return self._differ(a.op, b.op, _Path(place, "op"))
-        if a.ty_args or b.ty_args:
-            self._sequence(a.ty_args, b.ty_args, place, "ty_args")
-        if a.attrs is not b.attrs:
-            self._stack.append((a.attrs, b.attrs, _Path(place, "attrs")))
-        mapped: Callable[[Any], Var | None] = cast("dict[Any, Var]", self._vars).get
-        if len(a.args) != len(b.args) or any(mapped(x) is not y for x, y in zip(a.args, b.args, strict=True)):
-            self._sequence(a.args, b.args, place, "args")
-        if not isinstance(a.op, Op):
-            self._stack.append((a.op, b.op, _Path(place, "op")))
-        return True
-
-    def _use(self, a: Var, b: Var, place: _Path | None) -> bool:
-        if self._vars.get(a) is b:
-            return True
-        if a not in self._vars and b not in self._vars_back:
-            if a is b and not self.map_free_vars:
-                return True
-            if self.map_free_vars:
-                if not self._types(a.ty, b.ty, free=True):
-                    return self._differ(a.ty, b.ty, _Path(place, "ty"))
-                self._vars[a], self._vars_back[b] = b, a
-                return True
-        return self._differ(a, b, place)
-
-    def _define(self, a: Var, b: Var, place: _Path | None) -> bool:
-        if type(a) is not type(b):
-            return self._differ(type(a).__name__, type(b).__name__, place)
-        if not self._types(a.ty, b.ty):
-            return self._differ(a.ty, b.ty, _Path(place, "ty"))
-        # A function that stands in two places defines its variables twice: the last one holds.
-        self._vars.pop(self._vars_back.pop(b, a), None)
-        self._vars_back.pop(self._vars.pop(a, b), None)
-        self._vars[a], self._vars_back[b] = b, a
-        self.names[b] = a.name_hint
-        return True
-
-    # --- bindings, functions, modules
-
-    def _define_binding(self, a: VarBinding | MatchCast, b: Any, place: _Path | None) -> bool:
-        if isinstance(a, MatchCast):
-            self._define_sizes((a.ty,), (b.ty,))
-            if not self._types(a.ty, b.ty):
-                return self._differ(a.ty, b.ty, _Path(place, "ty"))
-        elif (
-            isinstance(a.value, Function)
-            and isinstance(b.value, Function)
-            and len(a.value.params) == len(b.value.params)
-        ):
-            # The type of its variable mentions the sizes that its parameters define.
-            self._define_sizes([p.ty for p in a.value.params], [p.ty for p in b.value.params])
-        return self._define(a.var, b.var, place)
-
-    def _block(self, a: BindingBlock, b: BindingBlock, place: _Path | None) -> bool:
-        self._stack.append((_Count(len(a), "bindings"), _Count(len(b), "bindings"), place))
-        pairs = list(zip(a.bindings, b.bindings, strict=False))
-        self._stack.extend(
-            [
-                (x, y, _Path(place, f"binding {i} ({x.var.name_hint})", "row"))
-                for i, (x, y) in zip(reversed(range(len(pairs))), reversed(pairs), strict=True)
-            ]
-        )
-        return True
-
-    def _function(self, a: Function, b: Function, place: _Path | None) -> bool:
-        place = place or _Path(None, a.name or "function", "name")
-        if len(a.params) != len(b.params):
-            return self._differ(f"{len(a.params)} parameters", f"{len(b.params)} parameters", place)
-        self._define_sizes([p.ty for p in a.params], [p.ty for p in b.params])
-        for i, (p, q) in enumerate(zip(a.params, b.params, strict=True)):
-            if not self._define(p, q, _Path(place, f"params[{i}] ({p.name_hint})", "row")):
+    def _plainly_same(self, a: Call, b: Call) -> bool:
+        """True for what most calls are, told without opening them: one operator on variables that correspond."""
+        if a.op is not b.op or a.attrs or b.attrs or a.ty_args or b.ty_args or len(a.args) != len(b.args):
+            return False
+        left, right = cast("dict[Any, int]", self._left.numbers).get, cast("dict[Any, int]", self._right.numbers).get
+        for x, y in zip(a.args, b.args, strict=True):
+            number = left(x)
+            if number is None or number != right(y) or type(x) is not type(y):
                 return False
-        if not self._types(a.ret_ty, b.ret_ty):
-            return self._differ(a.ret_ty, b.ret_ty, _Path(place, "ret_ty"))
-        self._stack.append((a.body, b.body, place))
-        self._stack.append((a.attrs, b.attrs, _Path(place, "attrs")))
-        return self._require(a.is_pure == b.is_pure, a.is_pure, b.is_pure, place, "is_pure")
+        return isinstance(a.op, Op)
+
+    def _push(self, parts: Parts, others: Parts, place: _Path | None) -> None:
+        shared = min(len(parts), len(others))
+        for i in range(shared - 1, -1, -1):
+            label, a = parts[i]
+            b = others[i][1]
+            self._stack.append((a, b, place if label is None else _Path(place, label)))
 
     def _module(self, a: IRModule, b: IRModule) -> bool:
         for name, function in a.items():
             if name not in b:
-                return self._differ(f"a function {name!r}", "none of that name", _Path(None, "module", "name"))
+                return self._differ(f"a function {name!r}", "none of that name", _Path(None, ("", -1, "module")))
             inner = Comparer(self.map_free_vars)
             inner.names = self.names
-            if not inner.run(function, b[name], _Path(None, name, "name")):
+            if not inner._run(function, b[name], _Path(None, ("", -1, name))):
                 self.difference = inner.difference
                 return False
         extra = [name for name in b if name not in a]
         if extra:
-            return self._differ("none of that name", f"a function {extra[0]!r}", _Path(None, "module", "name"))
-        self._stack.append((a.attrs, b.attrs, _Path(_Path(None, "module", "name"), "attrs")))
+            return self._differ("none of that name", f"a function {extra[0]!r}", _Path(None, ("", -1, "module")))
+        self._stack.append((a.attrs, b.attrs, _Path(_Path(None, ("", -1, "module")), "attrs")))
         return True
 
-    # --- types and sizes
 
-    def _define_sizes(self, left: Sequence[Type], right: Sequence[Type]) -> None:
-        """Make the sizes that stand alone in the same places one; misfits show as types that differ."""
-        for a, b in zip(left, right, strict=True):
-            for x, y in zip(defining_symvars(a), defining_symvars(b), strict=False):
-                if x is None or y is None or x in self._sizes or y in self._sizes_back or x.dtype != y.dtype:
-                    continue
-                self._sizes[x], self._sizes_back[y] = y, x
-                self.names[y] = x.name
-
-    def _types(self, a: Type, b: Type, *, free: bool = False) -> bool:
-        if free and self.map_free_vars:
-            self._define_sizes((a,), (b,))
-        sized = type_symvars(a)
-        if not sized:
-            return a == b
-        if a is b and not any(v in self._sizes or v in self._sizes_back for v in sized):
-            return True
-        stack: list[tuple[Any, Any]] = [(a, b)]
-        while stack:
-            x, y = stack.pop()
-            if type(x) is not type(y):
-                return False
-            match x:
-                case TensorType():
-                    same = (x.dtype, x.ndim, x.vdevice) == (y.dtype, y.ndim, y.vdevice)
-                    same = same and self._dims(x.shape, y.shape)
-                case ShapeType():
-                    same = x.ndim == y.ndim and self._dims(x.values, y.values)
-                case PrimType(value=SymExpr() as value):
-                    same = x.dtype == y.dtype and isinstance(y.value, SymExpr) and self._dims((value,), (y.value,))
-                case TupleType():
-                    same = len(x.fields) == len(y.fields)
-                    stack.extend(zip(x.fields, y.fields, strict=False))
-                case FuncType(params=None):
-                    same = y.params is None and x.purity == y.purity
-                    stack.append((x.ret, y.ret))
-                case FuncType(params=tuple(params)):
-                    same = y.params is not None and len(params) == len(y.params) and x.purity == y.purity
-                    stack.append((x.ret, y.ret))
-                    stack.extend(zip(params, y.params or (), strict=False))
-                case _:
-                    same = x == y
-            if not same:
-                return False
-        return True
-
-    def _dims(self, a: Sequence[Dim] | None, b: Sequence[Dim] | None) -> bool:
-        if a is None or b is None:
-            return a is b
-        return len(a) == len(b) and all(self._dim(x, y) for x, y in zip(a, b, strict=True))
-
-    def _dim(self, a: Dim, b: Dim) -> bool:
-        if isinstance(a, int) or isinstance(b, int):
-            return type(a) is type(b) and a == b
-        for variable in free_symvars(a):
-            if variable in self._sizes:
-                continue
-            if self.map_free_vars and variable is a and isinstance(b, SymVar) and b not in self._sizes_back:
-                if variable.dtype == b.dtype:
-                    self._sizes[variable], self._sizes_back[b] = b, variable
-            elif variable in self._sizes_back:
-                return False
-        return substitute(a, self._sizes) == b
-
-
-def defining_symvars(ty: Type) -> list[SymVar | None]:
-    """For each size in ``ty``, in order: the variable, if it is one, and so can be defined; else None."""
-    found: list[SymVar | None] = []
-    stack: list[Type] = [ty]
-    while stack:
-        match stack.pop():
-            case TensorType(shape=tuple(dims)) | ShapeType(values=tuple(dims)):
-                found.extend([d if isinstance(d, SymVar) else None for d in dims])
-            case PrimType(value=SymVar() as value):
-                found.append(value)
-            case TupleType(fields=fields):
-                stack.extend(reversed(fields))
-            case _:
-                pass
-    return found
+def _same_value(a: object, b: object) -> bool:
+    """True if two readings say the same of a node itself."""
+    if isinstance(a, TensorData):
+        return isinstance(b, TensorData) and same_tensor(a, b)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        pairs = cast("tuple[object, ...]", a), cast("tuple[object, ...]", b)
+        return pairs[0] == pairs[1] or (len(pairs[0]) == len(pairs[1]) and all(map(_same_value, *pairs)))
+    return bool(a == b)
 
 
 def same_tensor(a: TensorData, b: TensorData) -> bool:
@@ -428,6 +212,10 @@ def _describe(value: Any) -> str:
     match value:
         case Op():
             return value.name
+        case Definition():
+            return type(value.variable).__name__
+        case _Count():
+            return f"{value.number} {value.noun}"
         case Var():
             return f"{type(value).__name__} {value.name_hint}"
         case GlobalVar():
@@ -444,11 +232,6 @@ def _describe(value: Any) -> str:
         case _:
             text = repr(value)
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
-
-
-def as_node(value: Any) -> Any:
-    """``value``, and for a tensor's shape the expression that it reads as."""
-    return ShapeExpr(value) if isinstance(value, Shape) else value
 
 
 def first_difference(a: Node, b: Node, map_free_vars: bool = False) -> Difference | None:

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .dims import SymVar
-from .equality import Comparer, as_node
+from .equality import Comparer
 from .errors import StructuralInequalityError
 from .expr import Expr, PrimValue, ShapeExpr, Var
 from .module import IRModule
 from .mutator import ExprMutator
 from .node import Node
+from .reading import as_node
 from .types import PrimType, ShapeType, Type, substitute_type
 
 

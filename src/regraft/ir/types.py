@@ -39,6 +39,11 @@ class Type(Node):
         """True for the type of a variable that was made without one."""
         return self is UNSTATED
 
+    @property
+    def contents(self) -> tuple[object, ...]:
+        """All that the type says: types of one class are equal if these are."""
+        return self._key()
+
     def is_base_of(self, derived: Type) -> bool:
         """True if every value of ``derived`` is one of this type, as far as both say."""
         return is_subtype(derived, self) is True

@@ -13,12 +13,12 @@ from typing import Any
 from ..analysis import all_global_vars, free_symbolic_vars, free_vars
 from ..ir.builder import NameSupply
 from ..ir.dims import SymVar
-from ..ir.equality import defining_symvars
 from ..ir.expr import DataflowVar, Expr, ExternFunc, PrimValue, StringImm, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding
+from ..ir.reading import defining_symvars
 from ..ir.types import OBJECT, FuncType, PrimType, TupleType, Type, erase_unbound, type_symvars
 from ..ir.visitor import iter_bindings
 from .context import PassContext, PassError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..ir.binding_values import bind_sizes
 from ..ir.dims import Dim, SymVar, dims_equal, substitute
-from ..ir.equality import defining_symvars
 from ..ir.module import IRModule
 from ..ir.program import Function, MatchCast
+from ..ir.reading import defining_symvars
 from ..ir.types import bind_type, type_symvars
 from ..ir.visitor import iter_bindings
 from ..rewrite.one_name import with_one_name

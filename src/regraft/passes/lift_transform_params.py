@@ -14,12 +14,12 @@ from ..analysis.values import leaves_of
 from ..analysis.variables import own_symvars
 from ..ir.binding_values import with_new_variables
 from ..ir.dims import SymVar
-from ..ir.equality import defining_symvars
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, StringImm, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, attribute_key, is_call_of
 from ..ir.program import Binding, DataflowBlock, Function, SeqExpr, VarBinding
+from ..ir.reading import defining_symvars
 from ..ir.types import ShapeType, type_symvars
 from ..ir.visitor import iter_bindings
 from .argument_interface import bundled

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, final
 
 from ..ir.builder import NameSupply
-from ..ir.equality import defining_symvars
 from ..ir.errors import IRError
 from ..ir.expr import ExternFunc, GlobalVar, Var
 from ..ir.module import GLOBAL_INFOS, IRModule
 from ..ir.op import Call
 from ..ir.program import Function, MatchCast
+from ..ir.reading import defining_symvars
 from ..ir.types import FuncType, Type, is_subtype, type_symvars
 from ..ir.visitor import iter_bindings
 from . import intrinsics

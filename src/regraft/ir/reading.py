@@ -1,0 +1,278 @@
+"""One reading of a program, for all that ask if two of them are the same: `equality` and `hashing`.
+
+A `Reading` opens one node at a time: it gives what counts of the node itself, and the parts that come next. Variables
+of the program and of sizes count by where they are defined; what they are called, and where a node came from, never
+comes up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, cast
+
+import numpy as np
+
+from .dims import Dim, SymExpr, SymVar, substitute
+from .expr import (
+    Constant,
+    DataflowVar,
+    DataTypeImm,
+    ExternFunc,
+    GlobalVar,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from .op import Call, Op, attribute_key
+from .program import BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
+from .tensor_data import TensorData
+from .types import PrimType, Shape, ShapeType, TensorType, TupleType, Type, substitute_type, type_symvars
+
+Label: TypeAlias = "str | int | tuple[str, int, str] | None"
+"""The place of a part: a field, the number of an item, a row (noun, number, name), or None for the node's own place."""
+
+Parts: TypeAlias = "Sequence[tuple[Label, Any]]"
+"""What is read next of a node, and where each part stands."""
+
+Opened: TypeAlias = "tuple[object, Parts, str | None]"
+"""What counts of a node: a value of its own, its parts in the order in which they are read, and a noun.
+
+The noun is what the parts are called where their number differs.
+"""
+
+
+class Definition:
+    """A part: from here on ``variable`` is defined; ``sizes`` are types that may define sizes of their own."""
+
+    __slots__ = ("sizes", "variable")
+
+    def __init__(self, variable: Var, sizes: Sequence[Type] = ()) -> None:
+        self.variable: Final = variable
+        self.sizes: Final = sizes
+
+
+class Row(NamedTuple):
+    """A part: items that stand at the place of their node itself."""
+
+    items: Sequence[tuple[Label, Any]]
+    noun: str
+
+
+_ARGUMENTS: Final = tuple(f"args[{i}]" for i in range(64))
+
+
+class Reading:
+    """Opens the nodes of one program, in order, and numbers the variables that it defines.
+
+    Free variables count by identity, or with ``map_free_vars`` by the order of their first use.
+    """
+
+    def __init__(self, map_free_vars: bool) -> None:
+        self.numbers: Final[dict[Var, int]] = {}
+        self.defined: Final[list[Var | SymVar]] = []
+        self._map_free_vars = map_free_vars
+        self._sizes: dict[SymVar, SymVar] = {}
+
+    # --- expressions
+
+    def _var(self, variable: Var) -> Opened:
+        number = self.numbers.get(variable)
+        if number is not None:
+            return number, (), None
+        if not self._map_free_vars:
+            return variable, (), None
+        ty = self._sized(variable.ty)
+        self._number(variable)
+        return ty, (), None
+
+    def _call(self, call: Call) -> Opened:
+        parts: list[tuple[Label, Any]] = [("op", call.op)]
+        parts.extend(zip(_ARGUMENTS, call.args, strict=False))
+        if len(call.args) > len(_ARGUMENTS):
+            parts.append(("args", call.args))
+        if call.attrs:
+            parts.append(("attrs", call.attrs))
+        if call.ty_args:
+            parts.append(("ty_args", call.ty_args))
+        return len(call.args), parts, None
+
+    def _tuple(self, node: Tuple) -> Opened:
+        return None, [("fields", node.fields)], None
+
+    def _item(self, node: TupleGetItem) -> Opened:
+        return node.index, [("tuple_value", node.tuple_value)], None
+
+    def _constant(self, constant: Constant) -> Opened:
+        return (constant.ty, constant.data), (), None
+
+    def _shape(self, shape: ShapeExpr) -> Opened:
+        return tuple(map(self._dim, shape.values)), (), None
+
+    def _prim(self, scalar: PrimValue) -> Opened:
+        return self._sized(scalar.ty), (), None
+
+    # --- blocks and functions
+
+    def _binding(self, binding: VarBinding) -> Opened:
+        value = binding.value
+        if type(value) is Function:
+            # It may call itself, so its name comes first; the name's type has the sizes that its parameters define.
+            own = Definition(binding.var, [param.ty for param in value.params])
+            return None, ((None, own), (None, value)), None
+        return None, ((None, value), (None, Definition(binding.var))), None
+
+    def _match_cast(self, cast: MatchCast) -> Opened:
+        return None, [(None, cast.value), (None, Definition(cast.var, (cast.ty,))), ("ty", cast.ty)], None
+
+    def _block(self, block: BindingBlock) -> Opened:
+        rows = [(("binding", i, binding.var.name_hint), binding) for i, binding in enumerate(block.bindings)]
+        return None, rows, "bindings"
+
+    def _seq(self, seq: SeqExpr) -> Opened:
+        blocks = Row([(("block", i, ""), block) for i, block in enumerate(seq.blocks)], "blocks")
+        return None, [(None, blocks), ("result", seq.body)], None
+
+    def _if(self, branch: If) -> Opened:
+        first, second = ("true_branch", -1, ""), ("false_branch", -1, "")
+        return None, [("cond", branch.cond), (first, branch.true_branch), (second, branch.false_branch)], None
+
+    def _function(self, function: Function) -> Opened:
+        self._define_sizes([param.ty for param in function.params])
+        params = [(("params", i, p.name_hint), Definition(p)) for i, p in enumerate(function.params)]
+        return (
+            function.is_pure,
+            [
+                (None, Row(params, "parameters")),
+                ("ret_ty", function.ret_ty),
+                ("attrs", function.attrs),
+                (None, function.body),
+            ],
+            None,
+        )
+
+    def _row(self, row: Row) -> Opened:
+        return None, row.items, row.noun
+
+    def _definition(self, definition: Definition) -> Opened:
+        variable = definition.variable
+        self._define_sizes(definition.sizes)
+        self._number(variable)
+        return (type(variable).__name__, self._sized(variable.ty)), (), None
+
+    def _number(self, variable: Var) -> None:
+        self.numbers[variable] = len(self.defined)
+        self.defined.append(variable)
+
+    # --- types and sizes
+
+    def _type(self, ty: Type) -> Opened:
+        return self._sized(ty), (), None
+
+    def _sized(self, ty: Type) -> Type:
+        if not (self._sizes or self._map_free_vars) or not type_symvars(ty):
+            return ty
+        if self._map_free_vars:
+            self._define_sizes((ty,))
+        return substitute_type(ty, self._sizes)
+
+    def _dim(self, dim: Dim) -> Dim:
+        if self._map_free_vars and isinstance(dim, SymVar):
+            self._define_sizes((ShapeType((dim,)),))
+        return substitute(dim, self._sizes)
+
+    def _define_sizes(self, types: Iterable[Type]) -> None:
+        for ty in types:
+            for size in defining_symvars(ty):
+                if size is not None and size not in self._sizes:
+                    self._sizes[size] = _numbered_size(len(self.defined), size.dtype)
+                    self.defined.append(size)
+
+    # --- names and the values of attributes
+
+    def _other(self, node: Any) -> Opened:
+        match node:
+            case Op():
+                return node, (), None
+            case GlobalVar():
+                return node.name_hint, (), None
+            case ExternFunc():
+                return node.global_symbol, (), None
+            case StringImm() | DataTypeImm():
+                return node.value, (), None
+            case Type():
+                return self._type(node)
+            case SymExpr():
+                return self._dim(node), (), None
+            case Mapping():
+                names: list[str] = sorted(node)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+                attributes = cast("Mapping[str, Any]", node)
+                return tuple(names), [(name, attributes[name]) for name in names], None
+            case tuple() | list():
+                return None, list(enumerate(node)), "items"  # pyright: ignore[reportUnknownArgumentType]
+            case np.ndarray():
+                return TensorData(node), (), None  # pyright: ignore[reportUnknownArgumentType]
+            case TensorData():
+                return node, (), None
+            case _:
+                return attribute_key(node), (), None
+
+    _methods: ClassVar[dict[type, Callable[[Any, Any], Opened]]] = {
+        Var: _var,
+        DataflowVar: _var,
+        Call: _call,
+        Tuple: _tuple,
+        TupleGetItem: _item,
+        Constant: _constant,
+        ShapeExpr: _shape,
+        PrimValue: _prim,
+        VarBinding: _binding,
+        MatchCast: _match_cast,
+        BindingBlock: _block,
+        DataflowBlock: _block,
+        SeqExpr: _seq,
+        If: _if,
+        Function: _function,
+        Row: _row,
+        Definition: _definition,
+        TensorType: _type,
+    }
+
+    @staticmethod
+    def opener(kind: type) -> Callable[[Reading, Any], Opened]:
+        """The function that opens nodes of one kind.
+
+        Each part is to be opened, with its own parts, before the next.
+        """
+        return Reading._methods.get(kind, Reading._other)
+
+
+@cache
+def _numbered_size(number: int, dtype: str) -> SymVar:
+    """The size variable that every reading puts in the place of the one that it numbered so."""
+    return SymVar(f"size{number}", dtype, least=None)
+
+
+def defining_symvars(ty: Type) -> list[SymVar | None]:
+    """For each size in ``ty``, in order: the variable, if it is one, and so can be defined; else None."""
+    found: list[SymVar | None] = []
+    stack: list[Type] = [ty]
+    while stack:
+        match stack.pop():
+            case TensorType(shape=tuple(dims)) | ShapeType(values=tuple(dims)):
+                found.extend([d if isinstance(d, SymVar) else None for d in dims])
+            case PrimType(value=SymVar() as value):
+                found.append(value)
+            case TupleType(fields=fields):
+                stack.extend(reversed(fields))
+            case _:
+                pass
+    return found
+
+
+def as_node(value: Any) -> Any:
+    """``value``, and for a tensor's shape the expression that it reads as."""
+    return ShapeExpr(value) if isinstance(value, Shape) else value
