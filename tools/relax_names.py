@@ -278,10 +278,13 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
 - **Programs never change.** Functions, blocks and expressions are immutable. A module's table may be edited in place.
 - **Two values that differ between tools are fixed here.** The gradient of `relu` at 0 is 0, as in PyTorch.
   `CategoricalCrossEntropyLoss` with `reduction="mean"` divides by the number of samples.
-- **Calls that no machine computes are refused.** `sort`, `argsort` and `topk` of a scalar, more elements of `topk` than
-  there are, windows of a pool that fit nowhere, a branch on a tensor that is no boolean scalar, a `view` of more bytes
-  than there are. Floating operators (`softmax`, `attention`, the losses) refuse integers. `outer` and `matmul`
-  take operands of one dtype, `prelu` a vector of slopes.
+- **Calls that no machine computes are refused.** `sort`, `argsort` and `topk` of a scalar, windows of a pool that fit
+  nowhere, a branch on a tensor that is no boolean scalar, a `view` of more bytes than there are, axes that an operand
+  lacks (of `cumsum`, `sort`, `scatter_elements`, or where Relax does not know the shape). `softmax`, `attention` and
+  `nll_loss` refuse integers, `matmul` operands of two dtypes. The adjoint in `grad.*_backward` has the shape of the
+  result. `topk` of more elements than an axis has takes all; Relax gives that type, and reads past the end.
+- **A `split` into one part is a tuple of one.** In Relax it has the type of a tensor. `meshgrid` follows `indexing`,
+  which Relax takes and leaves unread.
 - **Constants keep their dtype.** `const` of a float64 array is float64; Relax makes float32 of it. Numbers and lists
   are what they are in Relax.
 - **Names are Python's where they hold nothing of the program.** A list of numbers, a size or an array of the scope

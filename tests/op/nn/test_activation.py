@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from regraft.ir import Call, OpTypeError, SymVar, TensorType, Var
 from regraft.op import nn
-from tests.op.harness import check, variable
+from tests.op.harness import check, evaluate, variable
 
 Function = Callable[..., Any]
 
@@ -132,11 +132,23 @@ X = variable(np.zeros((2, 3, 4), np.float32))
         (lambda: nn.softmax(X, 3), r"relax\.nn\.softmax: axis=3; expected .*-3 to 2"),
         (lambda: nn.log_softmax(Var("s", TensorType((), "float32"))), r"axis=-1; expected"),
         (lambda: nn.softplus(X, beta=0.0), r"beta=0\.0; expected a number other than 0"),
-        (lambda: nn.prelu(X, variable(np.zeros(4, np.float32))), r"argument alpha is .* expected 3 slopes"),
-        (lambda: nn.prelu(X, variable(np.zeros((3, 1), np.float32))), r"argument alpha .* 1 dimension"),
-        (lambda: nn.prelu(X, variable(np.zeros(3, np.float16))), r"the dtype of data, float32"),
+        (lambda: nn.prelu(X, variable(np.zeros(3, np.float32)), 3), r"axis=3; expected .*-3 to 2"),
     ],
 )
 def test_a_wrong_activation_names_operand_and_expectation(build: Callable[[], Call], message: str) -> None:
     with pytest.raises(OpTypeError, match=message):
         build()
+
+
+@pytest.mark.parametrize("slopes", [(4,), (3, 1), ()])
+def test_prelu_of_other_slopes_has_a_type_and_no_value(slopes: tuple[int, ...]) -> None:
+    alpha = variable(np.zeros(slopes, np.float32))
+    call = nn.prelu(X, alpha)
+    assert call.ty == X.ty
+    with pytest.raises(OpTypeError, match=r"expected one slope for each of the 3 channels on axis 1 of data, or 1"):
+        evaluate(call, {X: np.zeros((2, 3, 4), np.float32), alpha: np.zeros(slopes, np.float32)})
+
+
+def test_prelu_casts_its_slopes_to_the_dtype_of_data() -> None:
+    x, alpha = np.array([[-1, 2], [3, -4]], np.float32), np.array([0.5, 0.25], np.float16)
+    check(nn.prelu, [x, alpha], np.array([[-0.5, 2], [3, -1]], np.float32))

@@ -9,9 +9,10 @@ from math import pi, sqrt
 from typing import Any, Final
 
 from ...ir.dims import dims_equal
-from ...ir.dtypes import is_bool
+from ...ir.dtypes import is_bool, is_float
+from ...ir.errors import OpTypeError
 from ...ir.expr import Expr, PrimValue
-from ...ir.op import Call, Op, Precision, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Op, Precision, Trait, wrong_attribute
 from ...ir.types import UNKNOWN_NDIM, Type
 from ..adjoints import collapse_to, known_rank, reshape_like
 from ..primitive.comparison import greater, less, less_equal
@@ -22,14 +23,13 @@ from ..primitive.reshaping import expand_dims
 from ..primitive.ternary import CLIP, clip, where
 from ..rules import (
     OfKinds,
-    common_dtype,
     normalize_axis,
     require_float,
     same_float_type,
     same_type,
     tensor_operand,
 )
-from ..semantics import PROGRAM, apply, normalized_exponentials, rounded_once, special_function
+from ..semantics import PROGRAM, apply, cast, dtype_name, normalized_exponentials, rounded_once, special_function
 
 __all__ = [
     "gelu",
@@ -124,27 +124,32 @@ def leakyrelu(data: Expr, alpha: float = 0.01) -> Call:
 
 
 def _prelu_type(call: Call) -> Type:
-    data, alpha = require_float(call, 0), tensor_operand(call, 1)
-    common_dtype(call)
-    if alpha.ndim not in (UNKNOWN_NDIM, 1):
-        raise wrong_operand(call, 1, "a tensor of 1 dimension, one slope per channel")
-    if data.ndim == UNKNOWN_NDIM:
-        return data
-    axis = normalize_axis(call, "axis", call.attrs.axis, data.ndim)
-    if data.shape is not None and alpha.shape is not None:
-        slopes, channels = alpha.shape[0], data.shape[axis]
-        if dims_equal(slopes, channels) is False and dims_equal(slopes, 1) is False:
-            raise wrong_operand(call, 1, f"{channels} slopes, one for each channel on axis {axis} of data, or 1")
+    data = require_float(call, 0)
+    tensor_operand(call, 1)
+    if data.ndim != UNKNOWN_NDIM:
+        normalize_axis(call, "axis", call.attrs.axis, data.ndim)
     return data
 
 
 def _prelu(xp: Any, x: Any, alpha: Any, axis: int) -> Any:
+    if alpha.ndim != 1 or not {dims_equal(alpha.shape[0], size) for size in (1, x.shape[axis])} - {False}:
+        raise OpTypeError(
+            f"relax.nn.prelu: alpha has the shape {tuple(alpha.shape)}; expected one slope for each of the "
+            f"{x.shape[axis]} channels on axis {axis} of data, or 1"
+        )
     shape = [1] * x.ndim
     shape[axis] = alpha.shape[0]
-    return xp.where(x < 0, x * xp.reshape(alpha, tuple(shape)), x)
+    slopes = xp.reshape(cast(xp, alpha, dtype_name(x.dtype)), tuple(shape))
+    return xp.where(x < 0, x * slopes, x)
 
 
-PRELU = Op("relax.nn.prelu", ("data", "alpha"), {"axis": 1}, infer=_prelu_type, reference=rounded_once(_prelu))
+PRELU = Op(
+    "relax.nn.prelu",
+    ("data", "alpha"),
+    {"axis": 1},
+    infer=OfKinds(_prelu_type, is_float, "a floating dtype"),
+    reference=rounded_once(_prelu),
+)
 
 
 def prelu(data: Expr, alpha: Expr, axis: int = 1) -> Call:
@@ -152,7 +157,8 @@ def prelu(data: Expr, alpha: Expr, axis: int = 1) -> Call:
 
     Operands: ``data``, floating; ``alpha``, of the same dtype and of shape ``(data.shape[axis],)`` or
     ``(1,)``.
-    Result: ``data``'s shape and dtype. Raises `OpTypeError` for another shape or dtype of ``alpha``.
+    Result: ``data``'s shape and dtype. Raises `OpTypeError` for an axis that ``data`` lacks. As in Relax, other slopes
+    and dtypes have a type and no value.
     """
     return PRELU(data, alpha, axis=int(axis))
 

@@ -282,12 +282,14 @@ def attention_bias(
     query: Expr,
     key: Expr,
     value: Expr,
-    bias: Expr,
+    bias: Expr | None = None,
     scale: float | PrimValue | None = None,
     causal_mask: str | None = None,
     window_size: int | None = None,
 ) -> Call:
     """`attention` with a ``bias``, under the name that Relax gives that operator. See `attention`."""
+    if bias is None:
+        return attention(query, key, value, None, scale, causal_mask, window_size)
     attributes = _attributes(ATTENTION_BIAS, scale, causal_mask, window_size)
     return ATTENTION_BIAS(query, key, value, bias, **attributes)
 

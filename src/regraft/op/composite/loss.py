@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...ir.dims import Dim, dims_equal
-from ...ir.dtypes import is_integer
+from ...ir.dtypes import is_float, is_integer
 from ...ir.expr import Expr
 from ...ir.op import Call, Op, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
-from ..rules import common_dtype, format_dims, require_float, tensor_operand
+from ..rules import OfKinds, common_dtype, format_dims, require_float, tensor_operand
 from ..semantics import cast, dtype_name, rounded_once, widened
 
 __all__ = ["cross_entropy_with_logits", "nll_loss"]
@@ -19,10 +19,8 @@ __all__ = ["cross_entropy_with_logits", "nll_loss"]
 
 
 def _cross_entropy_type(call: Call) -> Type:
-    predictions, labels = require_float(call, 0), require_float(call, 1)
+    predictions, labels = tensor_operand(call, 0), tensor_operand(call, 1)
     dtype = common_dtype(call)
-    if predictions.ndim == 0:
-        raise wrong_operand(call, 0, "a tensor of at least 1 dimension")
     if UNKNOWN_NDIM not in (predictions.ndim, labels.ndim) and predictions.ndim != labels.ndim:
         raise wrong_operand(call, 1, f"a tensor of {predictions.ndim} dimensions, as predictions is")
     shape = predictions.shape
@@ -39,7 +37,7 @@ def _cross_entropy(xp: Any, predictions: Any, labels: Any) -> Any:
 CROSS_ENTROPY_WITH_LOGITS = Op(
     "relax.nn.cross_entropy_with_logits",
     ("predictions", "labels"),
-    infer=_cross_entropy_type,
+    infer=OfKinds(_cross_entropy_type, is_float, "a floating dtype"),
     reference=rounded_once(_cross_entropy),
 )
 
@@ -50,7 +48,8 @@ def cross_entropy_with_logits(predictions: Expr, labels: Expr) -> Call:
     Operands: ``predictions``, logarithms of probabilities (`log_softmax` gives them; despite the name, they
     are not normalized here), and ``labels``, probabilities, both floating, of one dtype and shape. The batch
     is the first axis; with one dimension there is none, and the sum is not divided.
-    Result: a scalar of their dtype. Raises `OpTypeError` when dtypes or shapes differ.
+    Result: a scalar of their dtype. Raises `OpTypeError` when dtypes or shapes differ. As in Relax, other dtypes have
+    a type and no value.
     """
     return CROSS_ENTROPY_WITH_LOGITS(predictions, labels)
 

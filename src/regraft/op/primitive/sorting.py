@@ -156,6 +156,15 @@ TOPK = Op(
 )
 
 
+def _held(data: Expr, axis: int, k: int) -> int:
+    """``k``, or the size of the axis where that is known and smaller."""
+    shape = data.ty.shape if isinstance(data.ty, TensorType) else None
+    if shape is None or not -len(shape) <= axis < len(shape):
+        return k
+    size = shape[axis]
+    return min(k, size) if isinstance(size, int) and size > 0 else k
+
+
 def topk(
     data: Expr,
     k: int = 1,
@@ -169,13 +178,15 @@ def topk(
     Follows ``torch.topk``. Operands: ``data``, real numbers or bool. Attributes: ``k``, below 1: all;
     ``axis``; ``ret_type``, whether the result is the values, the places where they stood, or the tuple of
     both; ``largest``, False for the smallest, the smallest first; ``dtype`` of the places, an integer one.
-    Result: ``data``'s shape with ``k`` at ``axis``.
-    Raises `OpTypeError` for other dtypes or attributes, and a ``k`` that exceeds the size of the axis.
+    Result: ``data``'s shape with ``k`` at ``axis``; of an axis of fewer elements, all of them.
+    Raises `OpTypeError` for other dtypes or attributes; where the size is known only as the program runs, and is less
+    than ``k``, the run does.
     """
+    place = as_int(axis, "relax.topk", "axis")
     return TOPK(
         data,
-        k=as_int(k, "relax.topk", "k"),
-        axis=as_int(axis, "relax.topk", "axis"),
+        k=_held(data, place, as_int(k, "relax.topk", "k")),
+        axis=place,
         ret_type=ret_type,
         largest=bool(largest),
         dtype=as_dtype_attribute(dtype, "relax.topk"),
