@@ -250,3 +250,26 @@ def test_weights_are_fetched_by_a_function_of_the_outside() -> None:
     sums, products = rx.build(lazy, target="numpy")["main_transform_params"]()
     np.testing.assert_array_equal(sums, values[0] * 2)
     np.testing.assert_array_equal(products, values[0] * values[1])
+
+
+def test_a_function_that_returns_a_lifted_closure_keeps_its_promise_and_runs() -> None:
+    text = """
+def make(x: f32[2]) -> R.Callable((f32[2],), f32[2]):
+    @R.function
+    def inner(b: f32[2]) -> f32[2]:
+        s = R.add(b, x)
+        return s
+
+    return inner
+
+def main(x: f32[2], y: f32[2]) -> f32[2]:
+    cls = Module
+    f = cls.make(x)
+    z = f(y)
+    return z
+"""
+    here, there = both(text, "LambdaLift")
+    well_formed(here)
+    rx.assert_structural_equal(here, there)
+    ones = np.ones(2, "float32")
+    np.testing.assert_array_equal(rx.build(here, target="numpy")["main"](ones, ones), ones + ones)
