@@ -208,6 +208,18 @@ def test_what_follows_a_convolution_that_stays_stays_too() -> None:
     assert op_counts(Quantize(ranges, keep=layers_of)(module)) == op_counts(module)
 
 
+def test_an_image_is_resized_between_convolutions_on_bytes() -> None:
+    def resized(builder: BlockBuilder, x: Expr) -> Expr:
+        first = builder.emit(R.nn.conv2d(x, weights(8, 3, 3, 3), padding=1))
+        larger = builder.emit(R.image.resize2d(first, (20, 24), layout="NCHW", method="linear"))
+        return R.nn.conv2d(builder.emit(R.concat([larger, larger], 1)), weights(6, 16, 1, 1))
+
+    module, x = module_of((2, 3, 10, 12), resized), arrays(2, 3, 10, 12)
+    done = Quantize(calibrated(module, x))(module)
+    for target in ("onnxruntime", "openvino"):
+        assert 1e-4 < error(values(module, x), values(done, x, target=target)) < 0.06, target
+
+
 def attends(builder: BlockBuilder, x: Expr, mask: Expr | None = None) -> Expr:
     """Attention of three heads over a projection of the input."""
     parts = [builder.emit(R.reshape(builder.emit(R.matmul(x, weights(48, 48))), (2, 7, 3, 16))) for _ in range(3)]

@@ -8,6 +8,7 @@ Where one errs by too much in any case, it is dropped and its nearest miss is ke
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -121,16 +122,19 @@ def _tried(
             rows.append(Attempt(one.name, one.engine, problem=one.problem))
             continue
         tell(f"{one.name} on {one.engine}, {number + 1} of {len(listed)}")
+        search.waiting = len(listed) - number
         trial = search.attempt(one, None if best is None else best[0])
         best = better(trial, one)
         rows.append(trial.row)
         if trial.errs:
             erring.append((number, one))
+    search.waiting = len(erring)
     for number, one in sorted(erring, key=lambda pair: -rows[pair[0]].ratio):
         tell(f"{one.name} on {one.engine}, fewer layers")
         trial = search.narrowed(one, rows[number], None if best is None else best[0])
         best = better(trial, one)
         rows[number] = trial.row
+        search.waiting = max(1, search.waiting - 1)
     return rows, best
 
 
@@ -155,7 +159,20 @@ def _listed(
     found = candidates(precision, engines, known, search.machine, has_few_rows=few, has_attention=attends)
     if not search.timed:
         return found
-    return sorted(found, key=lambda one: _expected(search, one) if isinstance(one, Candidate) else float("inf"))
+    return _in_order_of_trial(search, found)
+
+
+def _in_order_of_trial(search: Search, found: Sequence[Candidate | Refused]) -> list[Candidate | Refused]:
+    """Those that are expected to be fastest first, but one of each family before the second of any."""
+    seconds = {id(one): _expected(search, one) for one in found if isinstance(one, Candidate)}
+    ordered = sorted(found, key=lambda one: seconds.get(id(one), float("inf")))
+    families, places = Counter[str](), dict[int, int]()
+    for one in ordered:
+        family = " ".join(word for word in one.name.replace(",", "").split()[:2] if not word.startswith("int"))
+        places[id(one)] = families[family]
+        families[family] += isinstance(one, Candidate)
+    last = len(ordered)
+    return sorted(ordered, key=lambda one: places[id(one)] if isinstance(one, Candidate) else last)
 
 
 def _expected(search: Search, one: Candidate) -> float:

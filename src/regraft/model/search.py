@@ -70,6 +70,11 @@ class Search:
     """``module`` after `SmoothOutliers`, where samples say what is an outlier."""
     opened: IRModule | None = None
     """``smoothed`` with attention as its products, where there is attention and samples."""
+    waiting: int = 1
+    """How many candidates are to be tried yet, or to be narrowed, this one included; they share the time that is left.
+
+    While they are tried whole, their turns take half of it.
+    """
     begun: bool = False
     """True once a candidate was tried: the first one is, whatever the budget."""
     is_cut_short: bool = False
@@ -134,7 +139,7 @@ class Search:
             return self._counted(one, tried, row)
         inputs, clock = self.inputs[0], clock_for(self.bench.threads, self.bench.clock)
         ways = [lambda: self.before(inputs), lambda: tried.run(inputs)]
-        seconds = min(max(1.0, self.bench.budget / 10), self.deadline.left)
+        seconds = min(max(1.0, self.bench.budget / 10), self.deadline.left / (2 * self.waiting))
         old, new = time_in_turns(ways, clock=clock, budget=seconds)
         row = replace(row, seconds=new.least, gain=gain(old, new))
         return row if row.gain is not None and row.gain.is_faster else replace(row, problem="it is not faster")
@@ -208,7 +213,7 @@ class Search:
 
     def _alone(self, one: Candidate, layers: Sequence[str]) -> dict[str, float]:
         """The error of the outputs where one layer alone is in few bits, for as many layers as the budget has time."""
-        own = Deadline(self.deadline.left / 2)
+        own = Deadline(self.deadline.left / (2 * self.waiting))
         found: dict[str, float] = {}
         for name in layers:
             if own.is_over:
@@ -230,9 +235,10 @@ class Search:
         Errors are taken to be ``scale`` times those that are measured. Where the time is over, more layers go back than
         would have to.
         """
+        own = Deadline(self.deadline.left / self.waiting)
         low, high = 1, len(worst_first)
         while low < high:
-            if self.deadline.is_over:
+            if own.is_over:
                 self.is_cut_short = True
                 break
             middle = (low + high) // 2

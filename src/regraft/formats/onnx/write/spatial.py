@@ -307,6 +307,19 @@ def _is_whole_nearest(call: Call) -> bool:
     return True
 
 
+def _all_sizes(call: Call) -> list[int] | None:
+    """The sizes of what is resized, as ``NC...``, where all are known.
+
+    With ``axes`` beside sizes, ONNX Runtime's optimizer of layouts fails on a Resize next to a convolution on bytes.
+    """
+    target, layout = call.args[1].ty, call.attrs["layout"]
+    if not isinstance(target, ShapeType) or target.values is None:
+        return None
+    sizes = [*(size_at(call.args[0], layout.index(letter)) for letter in "NC"), *target.values]
+    known = [size for size in sizes if isinstance(size, int)]
+    return known if len(known) == len(sizes) else None
+
+
 @lowers("image.resize2d", "image.resize3d")
 def _resize(lowering: Lowering, call: Call) -> Lowered | None:
     attrs, graph = call.attrs, lowering.graph
@@ -320,8 +333,9 @@ def _resize(lowering: Lowering, call: Call) -> Lowered | None:
         return None
     letters = _LETTERS[len(layout)]
     x = _arranged(graph, lowering.tensor(call.args[0]), layout, letters)
-    sizes = lowering.tensor(call.args[1])
-    extra: dict[str, Any] = {"axes": list(range(2, len(letters)))}
+    known = _all_sizes(call)
+    sizes = lowering.tensor(call.args[1]) if known is None else graph.integers(known)
+    extra: dict[str, Any] = {"axes": list(range(2, len(letters)))} if known is None else {}
     if whole:
         extra["nearest_mode"] = "floor"
     if method == "cubic":
