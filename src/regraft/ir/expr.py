@@ -375,7 +375,7 @@ class Tuple(Expr):
     fields: tuple[Expr, ...]
 
     def __init__(self, fields: Iterable[Expr]) -> None:
-        values = tuple(fields)
+        values = as_operands(fields)
         for i, field in enumerate(values):
             if not isinstance(field, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise IRError(f"field {i} of a tuple is {field!r}, not an expression")
@@ -463,6 +463,14 @@ def as_expr(value: Any) -> Expr:
     if hasattr(value, "__array__"):
         return const(np.asarray(value))
     raise IRError(f"{value!r} is not an expression, and cannot be made one")
+
+
+def as_operands(given: Iterable[Expr]) -> tuple[Expr, ...]:
+    """Operands as a tuple; the shape of a tensor's type among them, which reads as a `ShapeExpr`, becomes one."""
+    operands = cast("tuple[Any, ...]", given if type(given) is tuple else tuple(given))
+    if Shape in map(type, operands):
+        return tuple([ShapeExpr(operand) if type(operand) is Shape else operand for operand in operands])
+    return operands
 
 
 def prim_value(value: Dim | float | bool | Expr, dtype: str | None = None) -> Expr:

@@ -23,7 +23,7 @@ from .attrs import attribute_key as attribute_key
 from .dims import Dim, SymVar
 from .dtypes import is_bool, is_integer
 from .errors import IRError, OpTypeError, RegraftError
-from .expr import Constant, Expr, ExternFunc, Tuple, Var, as_expr, const
+from .expr import Constant, Expr, ExternFunc, Tuple, Var, as_expr, as_operands, const
 from .node import Node, init_field
 from .onnx_name import OnnxName as OnnxName
 from .placement import placed_result
@@ -521,7 +521,7 @@ class Call(Expr):
         ty_args: Iterable[Type] = (),
     ) -> None:
         init_field(self, "op", op)
-        init_field(self, "args", args if type(args) is tuple else tuple(args))
+        init_field(self, "args", as_operands(args))
         init_field(self, "ty_args", ty_args if type(ty_args) is tuple else tuple(ty_args))
         if type(op) is Op:
             if type(attrs) is not Attrs:

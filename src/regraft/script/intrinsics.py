@@ -16,6 +16,7 @@ from ..ir.errors import IRError, RegraftError
 from ..ir.expr import Constant, DataTypeImm, Expr, PrimValue, ShapeExpr, StringImm, Tuple
 from ..ir.expr import const as make_const
 from ..ir.op import Attrs
+from ..ir.types import Shape
 from ..ir.vdevice import VDevice
 from ..op.primitive.dist import DeviceMesh
 from .evaluate import as_value
@@ -47,7 +48,8 @@ def const(value: Any, dtype: str | None = None) -> Constant:
 def shape(values: Sequence[object]) -> ShapeExpr:
     """A shape written out; its sizes are ints, size expressions, or scalars whose value is known."""
     sizes = SizeScope()
-    if isinstance(values, str | Expr):
+    is_of_a_type: bool = type(values) is Shape
+    if isinstance(values, str | Expr) and not is_of_a_type:
         raise IRError(f"R.shape takes a sequence of sizes, R.shape([2, 3]), not {values!r}")
     for value in values:
         if isinstance(value, str):
