@@ -254,6 +254,7 @@ def test_weights_are_fetched_by_a_function_of_the_outside() -> None:
 
 def test_a_function_that_returns_a_lifted_closure_keeps_its_promise_and_runs() -> None:
     text = """
+@R.function
 def make(x: f32[2]) -> R.Callable((f32[2],), f32[2]):
     @R.function
     def inner(b: f32[2]) -> f32[2]:
@@ -262,6 +263,7 @@ def make(x: f32[2]) -> R.Callable((f32[2],), f32[2]):
 
     return inner
 
+@R.function
 def main(x: f32[2], y: f32[2]) -> f32[2]:
     cls = Module
     f = cls.make(x)

@@ -7,6 +7,7 @@ called; else a closure over what it uses takes its place.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import cast
 
 from ..analysis import free_symbolic_vars, free_vars
 from ..ir.builder import NameSupply
@@ -25,18 +26,27 @@ class _Lifting(ExprMutator):
     """Takes the local functions out of one function of the module."""
 
     def __init__(
-        self, name: str, names: NameSupply, lifted: dict[GlobalVar, Function], bodies: Collection[Expr]
+        self,
+        name: str,
+        names: NameSupply,
+        lifted: dict[GlobalVar, Function],
+        bodies: Collection[Expr],
+        makers: Collection[Expr],
     ) -> None:
+        """``makers``: the functions of the module that are known to give closures."""
         super().__init__()
+        self._makers = makers
         self._bodies = bodies
         self._name = name
         self._free_names = names
         self._lifted = lifted
         self._closures: dict[Var, FuncType] = {}
-        """The types of the local functions that became closures, by the variables of these."""
+        """The types of the functions that variables hold closures of."""
 
     def visit_var_binding_(self, binding: VarBinding) -> Binding | None:
         function = binding.value
+        if isinstance(function, Call) and function.op in self._makers and isinstance(binding.var.ty, FuncType):
+            self._closures[binding.var] = binding.var.ty
         if not isinstance(function, Function) or free_symbolic_vars(function):
             return binding
         captured = [var for var in free_vars(function) if var is not binding.var]
@@ -96,6 +106,12 @@ def _bodies_of_loops(function: Function) -> set[Expr]:
     return {value.args[0] for value in values if isinstance(value, Call) and is_call_of(value, "relax.loop")}
 
 
+def _gives_closure(function: Function) -> bool:
+    """True if the result of ``function`` is a closure that it makes."""
+    values = {binding.var: binding.value for binding in iter_bindings(function)}
+    return is_call_of(values.get(cast(Var, function.body.body)), "relax.make_closure")
+
+
 def LambdaLift() -> Pass:
     """Make functions of the module of functions that are defined inside others, under ``<outer>_<inner>``.
 
@@ -112,14 +128,19 @@ def LambdaLift() -> Pass:
         names = NameSupply(module)
         pending = list(module.functions.items())
         table: dict[GlobalVar, Function] = {}
+        makers: set[Expr] = set()
         while pending:
             variable, function = pending.pop(0)
             if any(isinstance(binding.value, Function) for binding in iter_bindings(function)):
                 lifted: dict[GlobalVar, Function] = {}
-                new = _Lifting(variable.name_hint, names, lifted, _bodies_of_loops(function)).mutate(function)
+                new = _Lifting(variable.name_hint, names, lifted, _bodies_of_loops(function), makers).mutate(function)
                 # A closure says less than the function that it was made of; what was promised still holds.
                 function = Function(new.params, new.body, function.ret_ty, new.is_pure, new.attrs)
                 pending[:0] = lifted.items()
+            elif makers:
+                function = _Lifting(variable.name_hint, names, {}, set(), makers).mutate(function)
+            if _gives_closure(function):
+                makers.add(variable)
             table[variable] = function
         same = len(table) == len(module) and all(module.functions[v] is f for v, f in table.items())
         return module if same else IRModule(table, module.attrs)
