@@ -285,12 +285,20 @@ class OfKinds:
     """``rule`` for an operator that computes with certain dtypes only; ``expected`` names these for the error.
 
     Relax types calls of other dtypes too, and so does this rule; no value is computed for them. Complex numbers, which
-    Relax does not have, are refused at once. `require_kinds` refuses the others, before a program is run.
+    Relax does not have, are refused at once. `require_kinds` refuses the others, before a program is run, and what
+    ``more`` refuses.
     """
 
-    __slots__ = ("accepts", "expected", "rule")
+    __slots__ = ("accepts", "expected", "more", "rule")
 
-    def __init__(self, rule: TypeRule, accepts: Callable[[str | None], bool], expected: str) -> None:
+    def __init__(
+        self,
+        rule: TypeRule,
+        accepts: Callable[[str | None], bool],
+        expected: str,
+        more: Callable[[Call], None] | None = None,
+    ) -> None:
+        self.more = more
         self.rule = rule
         self.accepts = accepts
         self.expected = expected
@@ -312,6 +320,8 @@ class OfKinds:
                 continue  # truth values beside numbers count as numbers
             if not self.accepts(dtype):
                 raise wrong_operand(call, index, self.expected)
+        if self.more is not None:
+            self.more(call)
 
 
 def require_kinds(call: Call) -> None:

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from ...ir.dims import dims_equal
 from ...ir.dtypes import is_bool, is_float
-from ...ir.errors import OpTypeError
 from ...ir.expr import Expr, PrimValue
-from ...ir.op import Call, Op, Precision, Trait, wrong_attribute
+from ...ir.op import Call, Op, Precision, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, Type
 from ..adjoints import collapse_to, known_rank, reshape_like
 from ..primitive.comparison import greater, less, less_equal
+from ..primitive.datatype import in_dtype_of
 from ..primitive.elementary import erf, exp, sigmoid, tanh
 from ..primitive.logical import logical_and
 from ..primitive.reduction import sum
@@ -29,7 +29,7 @@ from ..rules import (
     same_type,
     tensor_operand,
 )
-from ..semantics import PROGRAM, apply, cast, dtype_name, normalized_exponentials, rounded_once, special_function
+from ..semantics import PROGRAM, apply, normalized_exponentials, rounded_once, special_function
 
 __all__ = [
     "gelu",
@@ -131,23 +131,27 @@ def _prelu_type(call: Call) -> Type:
     return data
 
 
+def _require_slopes(call: Call) -> None:
+    data, alpha = tensor_operand(call, 0), tensor_operand(call, 1)
+    if alpha.ndim not in (UNKNOWN_NDIM, 1):
+        raise wrong_operand(call, 1, "a tensor of 1 dimension, one slope per channel")
+    if data.shape is not None and alpha.shape is not None:
+        slopes, channels = alpha.shape[0], data.shape[call.attrs.get_int("axis")]
+        if dims_equal(slopes, channels) is False and dims_equal(slopes, 1) is False:
+            raise wrong_operand(call, 1, f"{channels} slopes, one for each channel of data, or 1")
+
+
 def _prelu(xp: Any, x: Any, alpha: Any, axis: int) -> Any:
-    if alpha.ndim != 1 or not {dims_equal(alpha.shape[0], size) for size in (1, x.shape[axis])} - {False}:
-        raise OpTypeError(
-            f"relax.nn.prelu: alpha has the shape {tuple(alpha.shape)}; expected one slope for each of the "
-            f"{x.shape[axis]} channels on axis {axis} of data, or 1"
-        )
     shape = [1] * x.ndim
     shape[axis] = alpha.shape[0]
-    slopes = xp.reshape(cast(xp, alpha, dtype_name(x.dtype)), tuple(shape))
-    return xp.where(x < 0, x * slopes, x)
+    return xp.where(x < 0, x * xp.reshape(alpha, tuple(shape)), x)
 
 
 PRELU = Op(
     "relax.nn.prelu",
     ("data", "alpha"),
     {"axis": 1},
-    infer=OfKinds(_prelu_type, is_float, "a floating dtype"),
+    infer=OfKinds(_prelu_type, is_float, "a floating dtype", _require_slopes),
     reference=rounded_once(_prelu),
 )
 
@@ -155,12 +159,11 @@ PRELU = Op(
 def prelu(data: Expr, alpha: Expr, axis: int = 1) -> Call:
     """``data`` with negative elements multiplied by a slope per channel; as ``torch.nn.functional.prelu``.
 
-    Operands: ``data``, floating; ``alpha``, of the same dtype and of shape ``(data.shape[axis],)`` or
-    ``(1,)``.
-    Result: ``data``'s shape and dtype. Raises `OpTypeError` for an axis that ``data`` lacks. As in Relax, other slopes
-    and dtypes have a type and no value.
+    Operands: ``data``, floating; ``alpha``, of shape ``(data.shape[axis],)`` or ``(1,)``, cast to that dtype.
+    Result: ``data``'s shape and dtype. Raises `OpTypeError` for an axis that ``data`` lacks. As in Relax, a call
+    of other slopes has a type and no value.
     """
-    return PRELU(data, alpha, axis=int(axis))
+    return PRELU(data, in_dtype_of(data, alpha), axis=int(axis))
 
 
 _SELU_ALPHA: Final = 1.6732632423543772848170429916717

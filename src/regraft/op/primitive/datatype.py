@@ -9,7 +9,7 @@ from typing import Any
 
 from ...ir.expr import Expr
 from ...ir.op import REQUIRED, Call, Trait, wrong_attribute
-from ...ir.types import Type
+from ...ir.types import TensorType, Type
 from .. import adjoints
 from ..row import primitive
 from ..rules import as_dtype_attribute, tensor_operand
@@ -80,3 +80,9 @@ def wrap_param(data: Expr, dtype: Any = "float32") -> Call:
 @WRAP_PARAM.define_gradient
 def _conversion_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [adjoints.converted_like(adjoint, call.args[0])]
+
+
+def in_dtype_of(data: Expr, other: Expr) -> Expr:
+    """``other``, cast to the dtype of ``data`` where both are tensors of known dtypes that differ."""
+    dtypes = [x.ty.dtype if isinstance(x.ty, TensorType) else None for x in (data, other)]
+    return other if None in dtypes or dtypes[0] == dtypes[1] else astype(other, dtypes[0])

@@ -19,7 +19,7 @@ from ..row import primitive
 from ..rules import broadcast_dims, common_dtype, dtype_of_operands, format_dims, tensor_operand
 from ..semantics import dtype_name, product_in_dtype
 from .binary import add
-from .datatype import astype
+from .datatype import in_dtype_of
 from .manipulate import permute_dims
 from .reshaping import expand_dims, reshape, squeeze
 
@@ -135,10 +135,7 @@ def outer(x1: Expr, x2: Expr) -> Call:
     Operands: tensors of rank 1, of shapes (n,) and (m,); of two dtypes, ``x2`` is cast to that of ``x1``, as in Relax.
     Result: the dtype of ``x1``, shape (n, m). Raises `OpTypeError` for other ranks.
     """
-    dtypes = [x.ty.dtype if isinstance(x.ty, TensorType) else None for x in (x1, x2)]
-    if None not in dtypes and dtypes[0] != dtypes[1]:
-        x2 = astype(x2, dtypes[0])
-    return OUTER(x1, x2)
+    return OUTER(x1, in_dtype_of(x1, x2))
 
 
 # --- gradients
