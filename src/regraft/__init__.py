@@ -75,23 +75,6 @@ from .op.declare import operator
 from .op.operators import OPERATORS
 from .op.primitive.shape import get_shape_of
 from .reference import programs as _programs
-from .rewrite import (
-    DataflowBlockRewrite,
-    PatternMatchingRewriter,
-    RewriteError,
-    Rule,
-    RuleSet,
-    any_attribute,
-    any_number,
-    decline,
-    diff,
-    explain,
-    pattern_from,
-    rewrite_bindings,
-    rewrite_call,
-    rule,
-)
-from .rewrite.from_module import rewriter
 from .run import (
     Device,
     Executable,
@@ -118,6 +101,20 @@ if TYPE_CHECKING:
     from .formats.torch import from_torch as from_torch
     from .model import optimize as optimize
     from .model.torch_rules import rule_from_torch as rule_from_torch
+    from .rewrite import DataflowBlockRewrite as DataflowBlockRewrite
+    from .rewrite import PatternMatchingRewriter as PatternMatchingRewriter
+    from .rewrite import RewriteError as RewriteError
+    from .rewrite import Rule as Rule
+    from .rewrite import RuleSet as RuleSet
+    from .rewrite import any_attribute as any_attribute
+    from .rewrite import any_number as any_number
+    from .rewrite import decline as decline
+    from .rewrite import diff as diff
+    from .rewrite import explain as explain
+    from .rewrite import pattern_from as pattern_from
+    from .rewrite import rewrite_bindings as rewrite_bindings
+    from .rewrite import rewrite_call as rewrite_call
+    from .rewrite import rule as rule
     from .run.torch_out import save_torch as save_torch
     from .run.torch_out import to_torch as to_torch
     from .view import view as view
@@ -163,14 +160,39 @@ _ON_DEMAND = {
     "save_torch": "run.torch_out",
     "to_onnx": "formats.onnx",
     "to_torch": "run.torch_out",
+    **dict.fromkeys(
+        (
+            "DataflowBlockRewrite",
+            "PatternMatchingRewriter",
+            "RewriteError",
+            "Rule",
+            "RuleSet",
+            "any_attribute",
+            "any_number",
+            "decline",
+            "diff",
+            "explain",
+            "pattern_from",
+            "rewrite_bindings",
+            "rewrite_call",
+            "rule",
+        ),
+        "rewrite",
+    ),
 }
-"""Names whose home imports a framework."""
+"""Names that load when first named: their homes import a framework, or take a third of what all others take."""
 _SECOND_NAMES = {"compile": build, "register_global_func": register_func}
 """TVM's names of what has another one here."""
 
 
 def _run(module: IRModule, name: str, inputs: Sequence[Any]) -> Any:
     return build(module, target="numpy")[name](*inputs)
+
+
+def _rewriter(cls: type | None = None, /, *, approximate: float | None = None) -> Any:
+    from .rewrite.from_module import rewriter
+
+    return rewriter(approximate=approximate) if cls is None else rewriter(cls)
 
 
 def _notebook_page(thing: Any) -> str:
@@ -184,7 +206,7 @@ Node.text_of = print_script
 Expr.operators = OPERATORS
 Shown._repr_html_ = _notebook_page  # pyright: ignore[reportPrivateUsage]
 _programs.run = _run
-_relax.rewriter = rewriter
+_relax.rewriter = _rewriter
 
 
 def __getattr__(name: str) -> Any:
