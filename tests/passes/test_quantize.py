@@ -210,9 +210,11 @@ def test_what_follows_a_convolution_that_stays_stays_too() -> None:
 
 def test_an_image_is_resized_between_convolutions_on_bytes() -> None:
     def resized(builder: BlockBuilder, x: Expr) -> Expr:
-        first = builder.emit(R.nn.conv2d(x, weights(8, 3, 3, 3), padding=1))
-        larger = builder.emit(R.image.resize2d(first, (20, 24), layout="NCHW", method="linear"))
-        return R.nn.conv2d(builder.emit(R.concat([larger, larger], 1)), weights(6, 16, 1, 1))
+        rows = builder.emit(R.reshape(builder.emit(R.matmul(x, weights(12, 12))), (2, 3, 10, 12)))
+        larger = [builder.emit(R.image.resize2d(rows, (20, 24), layout="NCHW", method="linear")) for _ in range(2)]
+        plain = builder.emit(R.exp(builder.emit(R.image.resize2d(x, (20, 24), layout="NCHW", method="linear"))))
+        joined = builder.emit(R.concat([*larger, plain], 1))
+        return R.nn.relu(builder.emit(R.nn.conv2d(joined, weights(32, 9, 1, 1))))
 
     module, x = module_of((2, 3, 10, 12), resized), arrays(2, 3, 10, 12)
     done = Quantize(calibrated(module, x))(module)
