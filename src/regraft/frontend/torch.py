@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
+from ..analysis import remove_all_unused
 from ..formats.torch import from_torch
 from ..formats.torch.custom import Converter
 from ..ir.attrs import Attrs
@@ -22,6 +23,7 @@ from ..ir.types import TensorType, TupleType
 from ..ir.visitor import iter_bindings
 from .torch_forms import FORMS, converters_with_forms
 from .traced_forms import FORMS_OF_TRACED
+from .traced_results import with_results_as_traced
 
 
 def from_exported_program(
@@ -85,6 +87,7 @@ def from_fx(
         keep_params_as_input=keep_params_as_input,
         unwrap_unit_return_tuple=unwrap_unit_return_tuple or not isinstance(results, tuple | list),
         no_bind_return_tuple=no_bind_return_tuple,
+        is_traced=True,
     )
     function = module["main"]
     renamed = [
@@ -103,10 +106,13 @@ def _module(
     keep_params_as_input: bool,
     unwrap_unit_return_tuple: bool,
     no_bind_return_tuple: bool,
+    is_traced: bool = False,
 ) -> IRModule:
     module = from_torch(program, keep_params_as_input=keep_params_as_input, converters=converters)
     function = module["main"].without_attr("torch_signature")  # Relax keeps no record of how PyTorch calls it
     function = _DtypesOfResults().mutate(_returning_the_users_results(function, program))
+    if is_traced:
+        function = with_results_as_traced(function, cast(Any, program).call_spec.out_spec)
     single = not isinstance(function.body.body.ty, TupleType)
     if not (single and unwrap_unit_return_tuple):
         function = _returning_a_tuple(function, bound=not no_bind_return_tuple)
@@ -117,14 +123,17 @@ def _module(
 
 
 def _returning_the_users_results(function: Function, program: torch.export.ExportedProgram) -> Function:
-    """``function`` without the new values of buffers that the model changes, which `from_torch` returns first."""
-    changed = sum(spec.kind is not OutputKind.USER_OUTPUT for spec in program.graph_signature.output_specs)
+    """``function`` without the new values of what the model changes in place, which `from_torch` returns first."""
     results = function.body.body
-    if not changed or not isinstance(results, Tuple):
+    if not isinstance(results, Tuple):
+        return function
+    users = [spec for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
+    changed = len(results.fields) - sum(not isinstance(spec.arg, ConstantArgument) for spec in users)
+    if changed <= 0 or not users:
         return function
     kept = results.fields[changed:]
     result = kept[0] if len(kept) == 1 else Tuple(kept)
-    return function.with_body(SeqExpr(function.body.blocks, result), result.ty)
+    return remove_all_unused(function.with_body(SeqExpr(function.body.blocks, result), result.ty))
 
 
 def _with_parameters(function: Function, program: torch.export.ExportedProgram) -> Function:
@@ -146,7 +155,7 @@ def _bounds_of_sizes(program: torch.export.ExportedProgram) -> dict[str, Attrs]:
     """The attributes that say which values the symbolic sizes of a program may have, by PyTorch's names for them."""
     ranges: Mapping[Any, Any] = cast(Any, program).range_constraints
     alone = {str(symbol): values for symbol, values in ranges.items() if symbol.is_Symbol}
-    lower = {name: int(values.lower) for name, values in alone.items()}
+    lower = {name: int(values.lower) for name, values in alone.items() if values.lower.is_Integer}
     upper = {name: int(values.upper) for name, values in alone.items() if values.upper.is_Integer}
     bounds = {"tir_var_lower_bound": lower, "tir_var_upper_bound": upper}
     return {name: Attrs(limits) for name, limits in bounds.items() if limits}

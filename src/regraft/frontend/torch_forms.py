@@ -298,17 +298,32 @@ def _nearest(_call: CallForm, x: Expr, size: Any = None, scale: Any = None) -> A
     return R.image.resize2d(x, size, layout="NCHW", method="nearest_neighbor", rounding_method="round")
 
 
-def _bilinear(_call: CallForm, x: Expr, size: Any, align_corners: bool, scale: Any = None) -> Any:
-    if size is None or scale is not None:
-        return NotImplemented
-    return R.image.resize2d(
-        x,
-        size,
-        layout="NCHW",
-        method="linear",
-        coordinate_transformation_mode="align_corners" if align_corners else "half_pixel",
-        rounding_method="round",
-    )
+def _interpolated(method: str) -> Form:
+    def form(_call: CallForm, x: Expr, size: Any, align_corners: bool, scale: Any = None) -> Any:
+        if scale is not None:
+            size = _whole_sizes(x, scale)
+        if size is None:
+            return NotImplemented
+        return R.image.resize2d(
+            x,
+            size,
+            layout="NCHW",
+            method=method,
+            coordinate_transformation_mode="align_corners" if align_corners else "half_pixel",
+            rounding_method="round",
+            cubic_alpha=-0.75,
+        )
+
+    return form
+
+
+def _whole_sizes(x: Expr, scale: Sequence[float]) -> list[int] | None:
+    """The sizes of an image after scaling by factors, if whole: the factors are the ratios of the sizes then."""
+    extents = shape_of(x)[2:]
+    if not all(isinstance(extent, int) for extent in extents):
+        return None
+    exact = [int(str(extent)) * factor for extent, factor in zip(extents, scale, strict=True)]
+    return [int(size) for size in exact] if all(size == int(size) for size in exact) else None
 
 
 def _embedding(call: CallForm, weight: Expr, indices: Expr, *_: Any) -> Any:
@@ -435,7 +450,8 @@ FORMS: Final[Mapping[str, Form]] = {
     "max_pool2d_with_indices.default": _max_pool(R.nn.max_pool2d, "NCHW"),
     "max_pool3d_with_indices.default": _max_pool(R.nn.max_pool3d, "NCDHW"),
     "upsample_nearest2d.vec": _nearest,
-    "upsample_bilinear2d.vec": _bilinear,
+    "upsample_bilinear2d.vec": _interpolated("linear"),
+    "upsample_bicubic2d.vec": _interpolated("cubic"),
     "embedding.default": _embedding,
     "slice.Tensor": _slice,
     "squeeze.dims": _squeeze,

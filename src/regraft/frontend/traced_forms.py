@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from .. import op as R
 from ..formats.torch.context import dtype_of, fields_of, rank, shape_of
+from ..formats.torch.tensors import dtype_name
 from ..ir.dims import Dim
 from ..ir.dtypes import is_float, is_integer
-from ..ir.expr import Expr
+from ..ir.expr import Expr, const
 from .torch_forms import FORMS, CallForm, Form, like, product, scale_and_shift
 
 
@@ -148,6 +149,40 @@ def _filled_like(function: Callable[[Expr], Expr]) -> Form:
     return form
 
 
+def _hardtanh(_call: CallForm, x: Expr, low: float = -1.0, high: float = 1.0) -> Expr:
+    return _relu6(_call, x) if (low, high) == (0, 6) else R.clip(x, low, high)
+
+
+def _lerp(call: CallForm, start: Expr, end: Expr, weight: Expr | float) -> Expr:
+    part = weight if isinstance(weight, Expr) else like(start, weight)
+    return R.add(start, call.emit(R.multiply(part, call.emit(R.subtract(end, start)))))
+
+
+def _narrow(_call: CallForm, x: Expr, dim: int, start: Any, length: Any) -> Any:
+    if not isinstance(start, int) or not isinstance(length, int) or start < 0:
+        return NotImplemented
+    return R.strided_slice(x, [dim], [start], [start + length])
+
+
+def _squeeze(_call: CallForm, x: Expr) -> Expr:
+    return R.squeeze(x)
+
+
+def _scan(function: Callable[..., Expr]) -> Form:
+    def form(_call: CallForm, x: Expr, dim: int, *, dtype: Any = None) -> Any:
+        return NotImplemented if dtype is None else function(x, dim, dtype_name(dtype))
+
+    return form
+
+
+def _new_filled(value: float) -> Form:
+    def form(call: CallForm, _x: Expr, size: Sequence[Dim], **_how: Any) -> Expr:
+        dtype = dtype_name(call.node.meta["val"].dtype)
+        return R.full(list(size), const(value, dtype), dtype)
+
+    return form
+
+
 FORMS_OF_TRACED: Final[Mapping[str, Form]] = {
     **FORMS,
     "celu.default": _celu,
@@ -164,6 +199,15 @@ FORMS_OF_TRACED: Final[Mapping[str, Form]] = {
     "unbind.int": _unbind,
     "roll.default": _roll,
     "masked_fill.Scalar": _masked_fill,
+    "hardtanh.default": _hardtanh,
+    "lerp.Tensor": _lerp,
+    "lerp.Scalar": _lerp,
+    "narrow.default": _narrow,
+    "squeeze.default": _squeeze,
+    "cumsum.default": _scan(R.cumsum),
+    "cumprod.default": _scan(R.cumprod),
+    "new_ones.default": _new_filled(1),
+    "new_zeros.default": _new_filled(0),
     "zeros_like.default": _filled_like(R.zeros_like),
     "ones_like.default": _filled_like(R.ones_like),
 }
