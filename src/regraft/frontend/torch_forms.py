@@ -382,7 +382,23 @@ def _index(call: CallForm, x: Expr, indices: Sequence[Expr | None]) -> Any:
         return NotImplemented
     if len(given) == 1:
         return R.take(x, given[0][1], axis=given[0][0])
-    return R.index_tensor(x, [index for _, index in given]) if len(given) == len(indices) else NotImplemented
+    if len(given) == len(indices):
+        return R.index_tensor(x, [index for _, index in given])
+    return _rows_and_columns(call, x, given)
+
+
+def _rows_and_columns(call: CallForm, x: Expr, given: Sequence[tuple[int, Expr]]) -> Any:
+    """Indices of neighbouring axes, each of its own axis, ``(a, 1)`` beside ``(b,)``: a take for each."""
+    axes = [axis for axis, _ in given]
+    apart = all(
+        rank(index) == len(given) - place and all(size == 1 for size in shape_of(index)[1:])
+        for place, (_, index) in enumerate(given)
+    )
+    if not apart or axes != list(range(axes[0], axes[0] + len(axes))):
+        return NotImplemented
+    for axis, index in reversed(given):
+        x = call.emit(R.take(x, index if rank(index) == 1 else call.emit(R.squeeze(index)), axis=axis))
+    return x
 
 
 def _index_put(call: CallForm, x: Expr, indices: Sequence[Expr | None], values: Expr, accumulate: bool = False) -> Any:
