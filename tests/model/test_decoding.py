@@ -34,6 +34,9 @@ MODELS: dict[str, Any] = {
     "GPT-2, places from a table": lambda: transformers.GPT2Config(
         vocab_size=64, n_embd=64, n_layer=1, n_head=4, n_positions=32
     ),
+    "OPT, places counted from a mask of ones": lambda: transformers.OPTConfig(
+        **{key: size for key, size in SIZES.items() if key != "intermediate_size"}, ffn_dim=96, word_embed_proj_dim=64
+    ),
 }
 
 

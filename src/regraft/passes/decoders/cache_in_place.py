@@ -33,7 +33,7 @@ from ...rewrite import Bindings, Decline, Rule, decline
 from ..context import PassContext, PassError
 from ..dead_code import DeadCodeElimination
 from ..passes import FunctionPass, Pass, RulePass
-from .indices import Span, visible_keys
+from .indices import Span, index_of, visible_keys
 from .rotary import part_of, rotation_of
 from .tables import Places
 
@@ -152,7 +152,7 @@ class _Decoder:
         past = shape_of(first.keys.past)[2]
         batch, count, *_ = shape_of(first.call.args[0])
         assert isinstance(past, SymVar)
-        lengths = _Lengths(past, count, batch)
+        lengths = _Lengths(past, count, batch, self._values)
         places = Places(self._values, past, count, self._longest) if isinstance(count, SymVar) else None
         caches = [cache for layer in layers.values() for cache in (layer.keys, layer.values)]
         rooms = {cache.past: self._room(cache.past) for cache in caches}
@@ -210,13 +210,14 @@ class _Turn(NamedTuple):
 class _Lengths:
     """The number of places, which a parameter says once the cache has room for more."""
 
-    def __init__(self, past: SymVar, count: Dim, batch: Dim) -> None:
+    def __init__(self, past: SymVar, count: Dim, batch: Dim, values: Mapping[Var, Expr]) -> None:
         self.total: Final = Var(TOTAL, TensorType((), "int32"))
         last = ops.reshape(ops.subtract(self.total, const(np.int32(1))), [1])
         self.last: Final = last if dims_equal(batch, 1) is True else ops.broadcast_to(last, [batch])
         """The last place of each row."""
         self._past = past
         self._count = count
+        self._values = values
 
     def without_past(self, binding: Binding) -> Binding:
         """``binding`` with the length of the cache computed from the parameter, where it is only counted with."""
@@ -227,6 +228,9 @@ class _Lengths:
             sizes = call.args[0].values
             found = self._number(sizes[0], [1]) if len(sizes) == 1 else None
             return binding if found is None else VarBinding(binding.var, found)
+        if is_call_of(call, "relax.strided_slice"):
+            places = self._places(binding.var)
+            return binding if places is None else VarBinding(binding.var, places)
         if is_call_of(call, "relax.arange") and all(isinstance(arg, PrimValue) for arg in call.args[:3]):
             start, end, step = (arg.value for arg in call.args[:3] if isinstance(arg, PrimValue))
             if isinstance(start, float) or isinstance(end, float) or step != 1 or call.attrs.dtype != "int64":
@@ -235,6 +239,18 @@ class _Lengths:
             if first is not None:
                 return VarBinding(binding.var, ops.add(ops.arange(0, end - start, dtype="int64"), first))
         return binding
+
+    def _places(self, var: Var) -> Expr | None:
+        """Places that are cut from those of all tokens, by themselves; None for what is something else."""
+        index, shape = index_of(var, self._values), shape_of(var)
+        if index is None or index.axis is None or not isinstance(var.ty, TensorType) or var.ty.dtype != "int64":
+            return None
+        first, length = self._number(index.first, []), shape[index.axis]
+        if first is None or any(
+            dims_equal(size, 1) is not True for size in (*shape[: index.axis], *shape[index.axis :][1:])
+        ):
+            return None
+        return ops.reshape(ops.add(ops.arange(0, length, dtype="int64"), first), list(shape))
 
     def _number(self, size: Dim, shape: list[int]) -> Expr | None:
         """``size``, the length of the cache and a number that does not depend on it, as a tensor; else None."""

@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ...analysis.tensors import number_of, shape_of
+from ...analysis.tensors import number_of, same_sizes, shape_of
 from ...analysis.uniform import uniform_of
 from ...analysis.values import resolve
-from ...ir.dims import Dim, dims_equal
-from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Var
+from ...ir.dims import Dim, SymVar, dims_equal
+from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, Var
 from ...ir.op import Call, Op
 from ..fuse_attention.scores import AS_GOOD_AS_INFINITE
 
@@ -71,6 +71,12 @@ def index_of(value: Expr, bindings: Mapping[Var, Expr]) -> Index | None:
     if name == "relax.shape_to_tensor":
         sizes = resolve(bindings, call.args[0])
         return Index(None, sizes.values[0]) if isinstance(sizes, ShapeExpr) and len(sizes.values) == 1 else None
+    if name == "relax.cumsum":
+        return _counted(call, bindings)
+    if name == "relax.multiply":
+        return _times_one(call, bindings)
+    if name == "relax.strided_slice":
+        return _cut(call, bindings)
     if name in _SUMS:
         left, right = (index_of(arg, bindings) for arg in call.args)
         return _summed(left, right, _SUMS[name])
@@ -79,11 +85,48 @@ def index_of(value: Expr, bindings: Mapping[Var, Expr]) -> Index | None:
     return None
 
 
+def _counted(call: Call, bindings: Mapping[Var, Expr]) -> Index | None:
+    """The sums of ones so far: places, counted from 1, as models count the tokens that a mask shows."""
+    axis, rank = call.attrs.axis, len(shape_of(call))
+    if axis is None or call.attrs.exclusive or uniform_of(call.args[0], bindings) != 1:
+        return None
+    return Index(axis % rank - rank, 1) if rank else None
+
+
+def _times_one(call: Call, bindings: Mapping[Var, Expr]) -> Index | None:
+    for one, other in (call.args, call.args[::-1]):
+        if uniform_of(one, bindings) == 1 and same_sizes(shape_of(other), shape_of(call)):
+            return index_of(other, bindings)
+    return None
+
+
+def _cut(call: Call, bindings: Mapping[Var, Expr]) -> Index | None:
+    """A part of an index, which begins at a place that is counted from the front."""
+    index, rank = index_of(call.args[0], bindings), len(shape_of(call))
+    axes, begins, _, *strides = call.args[1:]
+    if index is None or not isinstance(axes, Tuple) or not isinstance(begins, Tuple):
+        return None
+    steps = strides[0].fields if strides and isinstance(strides[0], Tuple) else [PrimValue(1)] * len(axes.fields)
+    for axis, begin, step in zip(axes.fields, begins.fields, steps, strict=True):
+        place, first = _size_in(axis), _size_in(begin)
+        if not isinstance(place, int) or index.axis is None or place % rank - rank != index.axis:
+            continue
+        if first is None or _size_in(step) != 1 or (isinstance(first, int) and first < 0):
+            return None
+        if not isinstance(first, int | SymVar):
+            return None  # a sum of sizes may be a place behind the end
+        return Index(index.axis, index.first + first)
+    return index
+
+
 def _of_constant(constant: Constant) -> Index | None:
-    """A number, or a range that was computed before."""
-    if constant.data.size == 0 or not np.issubdtype(np.asarray(constant.data.numpy()).dtype, np.integer):
+    """A number, or a range that was computed before; a float is one where it is whole."""
+    if constant.data.size == 0:
         return None
     values = np.asarray(constant.data.numpy())
+    is_whole = np.issubdtype(values.dtype, np.floating) and values.size == 1 and float(values.flat[0]).is_integer()
+    if not is_whole and not np.issubdtype(values.dtype, np.integer):
+        return None
     first = int(values.flat[0])
     if values.size == 1:
         return Index(None, first)
