@@ -175,14 +175,14 @@ def _results(attended: View, product: View, bindings: Bindings) -> dict[Var, Exp
 def FuseAttention(every_query_sees_a_key: bool = False) -> Pass:
     """Write ``softmax(query @ keyᵀ * scale + mask) @ value`` as one ``nn.attention``.
 
-    Read are products by ``matmul`` or ``einsum``, over (batch, heads, sequence, size), over (batch * heads, sequence,
-    size), also where the two are joined and split on the way, and over five axes; operands in any layout from which
-    permutations, reshapes and broadcasts make these, keys with each key as a row somewhere on that way; any constant
-    scale, which is passed on exactly, on the queries, the keys, or the scores, before or
-    after masks; masks that are added, or that put a very low number in the place of scores; a floor of the lowest
-    number under them; no-op dropout; softmax in float32 of half-precision scores. A constant mask that is exactly
-    triangular becomes ``causal_mask``, other masks a bias. Keys and values that were repeated for several heads each,
-    or that a group of heads shares, are shared. Permutations that only bring heads forward and back are gone after it.
+    Products may be ``matmul`` or ``einsum``, over (batch, heads, sequence, size), over (batch * heads, sequence, size),
+    also where the two are joined and split on the way, and over five axes. Operands may have any layout from which
+    permutations, reshapes and broadcasts make these; each key must be a row somewhere on that way. A constant scale is
+    passed on exactly; it may be on the queries, the keys, or the scores, before or after masks. Masks are added, or put
+    a very low number in the place of scores. There may be a floor of the lowest number under them, no-op dropout, and
+    half precision that is scaled, or whose softmax is taken, in float32. A constant mask that is exactly triangular
+    becomes ``causal_mask``, other masks a bias. Keys and values that were repeated for several heads each, or that a
+    group of heads shares, are shared. Permutations that only bring heads forward and back are gone after it.
 
     Left, with the reason in `report`: a softmax along another axis; scores or weights that something else needs; scores
     that are capped, clipped or scaled by more than one number; and masks that may hide all keys from a query. A
