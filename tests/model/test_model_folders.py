@@ -32,6 +32,13 @@ MODELS = {
     "image": lambda: transformers.ViTForImageClassification(
         transformers.ViTConfig(image_size=16, patch_size=8, **SMALL)
     ),
+    "text and image": lambda: transformers.CLIPModel(
+        transformers.CLIPConfig(
+            text_config={"vocab_size": 40, "max_position_embeddings": 32, "eos_token_id": 2, **SMALL},
+            vision_config={"image_size": 16, "patch_size": 8, **SMALL},
+            projection_dim=8,
+        )
+    ),
 }
 
 

@@ -21,6 +21,8 @@ NameDtype: TypeAlias = Callable[[Any], str | None]
 
 
 _TUPLE: Final[type[Any]] = tuple
+_TRACED: Final = "SymInt"
+"""The class of numbers that PyTorch's tracer keeps open."""
 
 
 class _Check:
@@ -100,6 +102,8 @@ class _ScalarCheck(_Check):
 
     def sizes_of(self, value: Any) -> Sequence[int]:
         expected = bool if self.ty.dtype == "bool" else float if "float" in self.ty.dtype else int
+        if expected is int and type(value).__name__ == _TRACED:
+            return (value,)  # a comparison would fix it
         if type(value) is not expected:
             raise TypeCheckError(f"{self.place} is {_kind(value)} {value!r}; expected {self.ty.dtype}")
         known = self.ty.value

@@ -73,3 +73,10 @@ def test_a_promise_that_is_broken_is_an_error_of_what_comes_back() -> None:
     again = rx.optimize(torch.export.export(_Of(_first), (_TABLE, torch.tensor(3))))
     with pytest.raises(RuntimeError, match="u0 <= 6"):
         again.module()(_TABLE, torch.tensor(7))
+
+
+def test_a_number_among_the_inputs_stays_any_number() -> None:
+    model = torch.export.export(_Of(lambda x, n: x * n), (_TABLE, 3), dynamic_shapes=((None, Dim.DYNAMIC),))
+    again = rx.optimize(model)
+    for number in (3, 8):
+        torch.testing.assert_close(again.module()(_TABLE, number), _TABLE * number)

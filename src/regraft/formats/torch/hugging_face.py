@@ -130,6 +130,11 @@ def inputs_of(model: Any) -> Inputs:
     else:
         values[main] = _signal(main, config)
         dynamic[main] = {0: batch}
+    sight = getattr(config, "vision_config", None)
+    if main in _TEXT and sight is not None and "pixel_values" in takes and not model.can_generate():
+        # A model that compares texts and images; one that writes about images does without.
+        values["pixel_values"] = _signal("pixel_values", sight)
+        dynamic["pixel_values"] = {0: batch}
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in takes:
         values["decoder_input_ids"] = torch.ones(2, _LENGTH, dtype=torch.int64)
         dynamic["decoder_input_ids"] = {0: batch, 1: Dim("decoder_length", max=_longest(model))}
@@ -144,7 +149,7 @@ def _longest(model: Any) -> int:
     tables = [part for name, part in model.named_modules() if name.endswith("position_embeddings")]
     first = max((part.padding_idx + 1 for part in tables if getattr(part, "padding_idx", None) is not None), default=0)
     for name in ("max_position_embeddings", "n_positions", "max_target_positions"):
-        found = getattr(model.config, name, None)
+        found = getattr(model.config.get_text_config(), name, None)
         if isinstance(found, int) and found > _LENGTH:
             return found - first
     return 1 << 20
