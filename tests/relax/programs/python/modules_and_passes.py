@@ -1,7 +1,9 @@
 import tvm
 from tvm import relax
+from tvm.relax.dpl import wildcard, is_op
 from tvm.script import relax as R
 from tvm.script import ir as I
+from tvm.script import tirx as T
 
 
 def t_bundle():
@@ -316,3 +318,266 @@ def t_pass_class():
     g = g.with_attr("global_symbol", "main")
     p = Replace(g)
     return p(M), p.info.name, isinstance(p, relax.transform.FunctionPass)
+
+
+def t_cse_outside_block():
+    @I.ir_module
+    class M:
+        @R.function
+        def main(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")):
+            with R.dataflow():
+                a = R.add(x, y)
+                b = R.exp(a)
+                R.output(b)
+            c = R.add(x, y)
+            d = R.exp(c)
+            return (b, c, d)
+
+    return relax.transform.EliminateCommonSubexpr()(M)
+
+
+def t_cse_match_cast():
+    @I.ir_module
+    class M:
+        @R.function
+        def main(x: R.Tensor, y: R.Tensor((2,), "float32")):
+            a = R.match_cast(x, R.Tensor((2,), "float32"))
+            b = R.match_cast(x, R.Tensor((2,), "float32"))
+            c = R.add(a, b)
+            return c
+
+    return relax.transform.EliminateCommonSubexpr()(M)
+
+
+@I.ir_module
+class Net:
+    @R.function
+    def main(x: R.Tensor((4, 4), "float32"), w1: R.Tensor((4, 4), "float32"), w2: R.Tensor((4, 4), "float32")):
+        with R.dataflow():
+            a = R.matmul(x, w1)
+            b = R.nn.relu(a)
+            c = R.matmul(b, w2)
+            d = R.add(c, x)
+            R.output(d)
+        return d
+
+
+def t_fuse_check():
+    seen = []
+    lhs = wildcard()
+    mm = is_op("relax.matmul")(lhs, wildcard())
+    root = is_op("relax.nn.relu")(mm)
+
+    def check(ctx):
+        seen.append(
+            (
+                sorted(ctx.annotated_expr),
+                str(ctx.matched_expr.op.name),
+                len(ctx.matched_bindings),
+                len(ctx.var_usages) > 0,
+                len(ctx.value_to_bound_var) > 0,
+            )
+        )
+        return ctx.annotated_expr["mm"].op.name == "relax.matmul"
+
+    out = relax.transform.FuseOpsByPattern([("x.y", root, {"mm": mm, "lhs": lhs}, check)])(Net)
+    return out, seen
+
+
+def t_fuse_attrs_getter():
+    mm = is_op("relax.matmul")(wildcard(), wildcard())
+
+    def attrs(d):
+        return {"k": d["root"].op.name if "root" in d else "none"}
+
+    return relax.transform.FuseOpsByPattern([("x.y", mm, {"root": mm}, lambda c: True, attrs)])(Net)
+
+
+def t_mixed():
+    @I.ir_module
+    class M:
+        @R.function
+        def main(
+            x: R.Tensor((2, 3, 8, 8), "float32"),
+            w: R.Tensor((4, 3, 3, 3), "float32"),
+            b: R.Tensor((1, 4, 1, 1), "float32"),
+        ):
+            with R.dataflow():
+                y = R.nn.conv2d(x, w, out_dtype="float32")
+                z = R.add(y, b)
+                u = R.nn.relu(z)
+                v = R.nn.softmax(u)
+                R.output(v)
+            return v
+
+    return (
+        relax.transform.ToMixedPrecision()(M),
+        relax.transform.ToMixedPrecision(out_dtype="float16")(M),
+        relax.transform.ToMixedPrecision(out_dtype="float32", fp16_input_names=["w"])(M),
+    )
+
+
+def t_lazy_set_output():
+    @I.ir_module
+    class M:
+        @R.function
+        def main(x: R.Tensor((16,), "float32"), w: R.Tensor((16,), "float32")) -> R.Tuple(
+            R.Tensor((16,), "float32"), R.Tensor((16,), "float32")
+        ):
+            R.func_attr({"num_input": 0})
+            y = R.add(x, w)
+            z = R.exp(y)
+            return (y, z)
+
+    return relax.transform.LazySetOutput()(M)
+
+
+def t_expand_tuple():
+    @I.ir_module
+    class M:
+        @R.function
+        def main(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32"), z: R.Tensor((2,), "float32")):
+            a = M.f((x, (y, z)))
+            return a
+
+        @R.function(private=True)
+        def f(
+            t: R.Tuple(R.Tensor((2,), "float32"), R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "float32"))),
+        ) -> R.Tensor((2,), "float32"):
+            a = t[0]
+            u = t[1]
+            b = u[0]
+            c = R.add(a, b)
+            return c
+
+    return relax.transform.ExpandTupleArguments()(M)
+
+
+def t_fold_bn():
+    @I.ir_module
+    class M:
+        @R.function
+        def main(
+            x: R.Tensor((1, 3, 8, 8), "float32"),
+            w: R.Tensor((4, 3, 3, 3), "float32"),
+            g: R.Tensor((4,), "float32"),
+            b: R.Tensor((4,), "float32"),
+            m: R.Tensor((4,), "float32"),
+            v: R.Tensor((4,), "float32"),
+        ):
+            with R.dataflow():
+                c = R.nn.conv2d(x, w)
+                bn = R.nn.batch_norm(c, g, b, m, v, axis=1)
+                y = bn[0]
+                R.output(y)
+            return y
+
+    return relax.transform.FoldBatchnormToConv2D()(M)
+
+
+def t_match_cast_chain():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor(ndim=2)):
+            m, n = T.int64(), T.int64()
+            y = R.match_cast(x, R.Tensor((m, n)))
+            w = y
+            q = R.match_cast(w, R.Tensor((m, n)))
+            z = R.add(w, q)
+            return R.add(q, z)
+
+    return relax.transform.CanonicalizeBindings()(Before)
+
+
+def t_partial_tuple():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(t: R.Tuple(R.Tensor((3,), "float32"), R.Tensor((3,), "float32"), R.Tensor((3,), "float32"))):
+            a = t[0]
+            b = t[1]
+            u = (a, b)
+            return u
+
+    return relax.transform.CanonicalizeBindings()(Before)
+
+
+def t_swapped_tuple():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(t: R.Tuple(R.Tensor((3,), "float32"), R.Tensor((3,), "float32"))):
+            a = t[0]
+            b = t[1]
+            u = (b, a)
+            return u
+
+    return relax.transform.CanonicalizeBindings()(Before)
+
+
+def t_fold_match_cast_int():
+    @I.ir_module
+    class Before:
+        @R.function(private=True)
+        def main(x: R.Tensor([16, 32], "float32")):
+            m, n = T.int64(), T.int64()
+            with R.dataflow():
+                y = R.match_cast(x, R.Tensor([m, n], "float32"))
+                z = R.add(y, R.ones([m, n], "float32"))
+                R.output(z)
+            return z
+
+    return relax.transform.CanonicalizeBindings()(Before)
+
+
+def t_annotated_wider():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((3,), "float32")):
+            y: R.Tensor = x
+            z: R.Object = y
+            w = R.exp(y)
+            return z
+
+    return relax.transform.CanonicalizeBindings()(Before)
+
+
+def t_crossing_if():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((3,), "float32"), c: R.Tensor((), "bool")):
+            y = x
+            if c:
+                u = R.exp(y)
+                r = u
+            else:
+                v = y
+                r = R.sin(v)
+            q = r
+            return q
+
+    return relax.transform.CanonicalizeBindings()(Before)
+
+
+def t_local_function():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((3,), "float32")):
+            y = x
+
+            @R.function
+            def inner(a: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+                b = a
+                c = R.add(b, y)
+                d = c
+                return d
+
+            f = inner
+            z = f(y)
+            return z
+
+    return relax.transform.CanonicalizeBindings()(Before)
