@@ -91,6 +91,7 @@ from .run import (
 from .script import ParseError, load_script, parse, save_script
 from .script import relax as _relax
 from .script.printer import print_script
+from .script.source import calling_frame
 
 if TYPE_CHECKING:
     from . import op as op
@@ -190,9 +191,9 @@ def _run(module: IRModule, name: str, inputs: Sequence[Any]) -> Any:
 
 
 def _rewriter(cls: type | None = None, /, *, approximate: float | None = None) -> Any:
-    from .rewrite.from_module import rewriter
+    from .rewrite.from_module import rewriter, rule_of_class
 
-    return rewriter(approximate=approximate) if cls is None else rewriter(cls)
+    return rewriter(approximate=approximate) if cls is None else rule_of_class(cls, calling_frame(0))
 
 
 def _notebook_page(thing: Any) -> str:

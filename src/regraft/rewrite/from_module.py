@@ -8,6 +8,7 @@ types are those of the program at hand, not those of the annotations. Size varia
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from types import FrameType
 from typing import Any, NamedTuple, overload
 
 from ..ir.dims import Dim, SymExpr, SymVar, match_dim, substitute
@@ -55,12 +56,14 @@ def rewriter(cls: type | None = None, /, *, approximate: float | None = None) ->
     """
 
     def decorate(decorated: type) -> Rule:
-        module = read_module(decorated, calling_frame(0), "@R.rewriter")
-        return rule_from_module(module, decorated.__name__, approximate=approximate)
+        return rule_of_class(decorated, calling_frame(0), approximate=approximate)
 
-    if cls is None:
-        return decorate
-    return rule_from_module(read_module(cls, calling_frame(0), "@R.rewriter"), cls.__name__)
+    return decorate if cls is None else rule_of_class(cls, calling_frame(0))
+
+
+def rule_of_class(cls: type, frame: FrameType, *, approximate: float | None = None) -> Rule:
+    """The rule of a class of functions that stands in the scope of ``frame``; see `rewriter`."""
+    return rule_from_module(read_module(cls, frame, "@R.rewriter"), cls.__name__, approximate=approximate)
 
 
 def rule_from_module(
