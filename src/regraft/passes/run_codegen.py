@@ -167,7 +167,7 @@ def _reached(module: IRModule, entry_functions: Sequence[str] | None) -> Iterabl
 def _no_compiler(backend: str) -> str:
     near = get_close_matches(backend, _backends, n=1)
     known = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(_backends) or 'none'}"
-    return f"there is no compiler of that name; {known} Add one with register_codegen({backend!r}, compiler)"
+    return f"there is no compiler of that name ({known}); add one with register_codegen({backend!r}, compiler)"
 
 
 def _compiled(backend: str, functions: Mapping[str, Function], options: Mapping[str, Any]) -> dict[str, Kernel]:
