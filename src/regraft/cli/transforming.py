@@ -328,6 +328,8 @@ def _summarize(made: OptimizationReport) -> None:
     if made.measurement is not None:
         gain = made.measurement.gain
         parts.append("as fast as it was" if gain is None else str(gain))
+    if made.raised is not None:
+        parts.append(str(made.raised))
     kept = None if made.precision is None else made.precision.kept
     if kept is not None and kept.gain is not None:
         parts.append(f"{kept.gain} in {kept.name} on {kept.engine}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from .inputs import Range
 from .machines import Machine, Target, machine_of, this_machine
 from .measure import Bench, Measurement, States, engine_of, fastest_state, run_on
 from .models import Model, as_it_is, as_source, form_of, in_versions, open_model, write_as_it_is, write_model
+from .portability import as_portable, raised_opset
 from .precision import Asked, Choice, check_choice, check_precision, choose
 from .progress import Progress, Stages, unseen
 from .report import OptimizationReport
@@ -57,13 +58,15 @@ def optimize_module(
     return Optimized(done.program, done.passes, done.tape)
 
 
-def passes_for(level: int | str, passes: Passes | None, rules: Rules | None = None) -> Sequential:
+def passes_for(
+    level: int | str, passes: Passes | None, rules: Rules | None = None, without: Collection[str] = ()
+) -> Sequential:
     """The passes to run: those given, by name or as they are, or those of the level; ``rules`` before them.
 
     Where operators are recognized among the passes, the rules run once more right after that: many files write out
     what a rule names.
     """
-    chosen = _chosen(level, passes)
+    chosen = pipeline(level, without=without) if passes is None else _chosen(level, passes)
     return chosen if rules is None else with_rules(chosen, rules)
 
 
@@ -220,6 +223,7 @@ def optimize(
     instruments = [*PassContext.current().instruments, stages, *([states] if timed else [])]
     with PassContext(instruments=instruments, verify="values" if verify_rewrites else PassContext.current().verify):
         done = optimize_module(whole, passes=chosen)
+    done = _in_its_opset(opened, whole, done, level, rules) if keeps and not timed else done
     done = done._replace(module=opened_up(done.module))
     measurement: Measurement | None = None
     lowered: Choice | None = None
@@ -260,6 +264,15 @@ def optimize(
                 write_model(done.module, opened.name, path, safetensors=safetensors)
         _check(compared, written(path, opened, done.module), sizes_of(path), made, reports)
     return written_to
+
+
+def _in_its_opset(opened: Model, whole: IRModule, done: Optimized, level: int | str, rules: Rules | None) -> Optimized:
+    """``done``, or what stays in the opset of an ONNX model where a newer one is not expected to pay."""
+
+    def again(without: Collection[str]) -> Optimized:
+        return optimize_module(whole, passes=passes_for(level, None, rules, without))
+
+    return as_portable(opened, whole, done, level, again)
 
 
 def _faster(
@@ -384,6 +397,7 @@ def _made(
         measurement=measurement,
         precision=None if lowered is None else lowered.report,
         rules=rules,
+        raised=raised_opset(opened.module, done.module),
     )
 
 

@@ -13,6 +13,7 @@ from ..ir.node import Shown
 from ..passes import PassReport, Tape
 from .attempts import PrecisionReport
 from .measure import Measurement
+from .portability import Raised
 from .verification import Verification
 
 
@@ -25,6 +26,7 @@ class OptimizationReport(Shown):
     long each stage took; ``files`` the bytes of each file that was written, none for a model in memory.
     ``bytes_before`` and ``bytes_after`` are those of the model's files, of its weights for a model in memory;
     ``measurement`` says how fast it became, and ``precision`` in which precision, None where that was not asked for.
+    ``raised`` says for what an ONNX model needs a newer opset than it did, None where it does not.
     ``rules`` are the names of the rules that were asked for, whether they found anything or not.
     ``before`` and ``program`` are the model as it was read and as it was made, and ``tape`` what the passes told while
     they ran, rewrite by rewrite; these are no part of the JSON.
@@ -45,6 +47,7 @@ class OptimizationReport(Shown):
     measurement: Measurement | None = None
     precision: PrecisionReport | None = None
     rules: tuple[str, ...] = ()
+    raised: Raised | None = None
 
     @property
     def total_seconds(self) -> float:
@@ -72,6 +75,7 @@ class OptimizationReport(Shown):
             "bytes_before": self.bytes_before,
             "bytes_after": self.bytes_after,
             "precision": None if self.precision is None else self.precision.to_dict(),
+            "raised": None if self.raised is None else self.raised._asdict(),
             "measurement": None if self.measurement is None else self.measurement.to_dict(),
         }
 

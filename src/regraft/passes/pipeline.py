@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from typing import Final
 
@@ -41,6 +41,8 @@ from .run_codegen import RunCodegen
 from .sharding.join_products import JoinSummedProducts
 from .sharding.split_projections import SplitProjections
 
+ATTENTION: Final = "attention"
+"""The name of what `FuseAttention` recognizes, beside those of the forms of `RecognizeOperators`."""
 LEVELS: Final = ("canonical", "safe", "default", "aggressive")
 """The names of the levels 0 to 3."""
 
@@ -135,7 +137,7 @@ def level_number(level: int | str) -> int:
     raise PassError(f"there is no level {level!r}; there are: {known}")
 
 
-def pipeline(level: int | str = "default", machine: Machine = CPU_CORE) -> Sequential:
+def pipeline(level: int | str = "default", machine: Machine = CPU_CORE, without: Collection[str] = ()) -> Sequential:
     """The passes of a level, in order and until none changes anything. A level does all that the one below it does.
 
     0, ``"canonical"``: one name for one value, nothing that nothing needs. Same values to the bit.
@@ -152,6 +154,8 @@ def pipeline(level: int | str = "default", machine: Machine = CPU_CORE) -> Seque
     3, ``"aggressive"``: all matmuls of one left side become one, faster or not, ``x @ (a + b)`` is expanded, and
     products of three are done in the cheaper order: other sums of the same terms, so float results may differ by more
     than the last digits.
+
+    ``without``: forms that stay written out, by the names that `RecognizeOperators` has for them, or `ATTENTION`.
     """
     number = level_number(level)
     first: list[Pass] = [CanonicalizeBindings()]
@@ -164,7 +168,7 @@ def pipeline(level: int | str = "default", machine: Machine = CPU_CORE) -> Seque
         ]
     if number >= 2:
         # A norm whose factor is 1, as it is before training, is a norm still: no-ops go afterwards.
-        first.append(RecognizeOperators())
+        first.append(RecognizeOperators(without))
     if number >= 1:
         first += [RemoveNoOps(), RemoveRedundantReshape(), SimplifyTransposes()]
     if number >= 3:
@@ -172,5 +176,6 @@ def pipeline(level: int | str = "default", machine: Machine = CPU_CORE) -> Seque
     if number >= 2:
         check = None if number >= 3 else combining_pays(machine)
         first += [CombineParallelMatmul(check), ReorderPermuteDimsAfterConcat()]
-        first += [FoldConstant(keep_named=True), FuseAttention()]
+        first.append(FoldConstant(keep_named=True))
+        first += [] if ATTENTION in without else [FuseAttention()]
     return UntilStable([*first, DeadCodeElimination()], name=f"level {number}")

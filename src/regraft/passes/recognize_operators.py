@@ -7,7 +7,7 @@ of their dtype.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import pi, sqrt
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -282,12 +282,12 @@ def _vector(operand: Expr, channels: int, rank: int, bindings: Bindings) -> Expr
     return ops.reshape(leaf if isinstance(leaf, Constant) else operand, (channels,))
 
 
-_FIRST: Final = RuleSet([form().rule() for form in (_gelu_by_erf, _gelu_by_tanh, _silu, _layer_norm, _group_norm)])
-_THEN: Final = _rms_norm().rule()
+_FIRST: Final = [form().rule() for form in (_gelu_by_erf, _gelu_by_tanh, _silu, _layer_norm, _group_norm)]
+_THEN: Final = [_rms_norm().rule()]
 """Root mean squares come after everything else: a layer norm holds one, of what is centred."""
 
 
-def RecognizeOperators() -> Pass:
+def RecognizeOperators(without: Collection[str] = ()) -> Pass:
     """Write ``gelu``, ``gelu_tanh``, ``silu``, ``rms_norm``, ``layer_norm`` and ``group_norm`` for their formulas.
 
     Read are the usual writings: gelu by erf or tanh, with its factors in any order; squares as product, power or
@@ -295,11 +295,17 @@ def RecognizeOperators() -> Pass:
     instance norm of groups. Left, with the reason in `report`: other numbers, other axes, and formulas of which a part
     is needed elsewhere.
 
+    ``without``: names of forms to leave as they are.
+
     Needs: known shapes of what is normalized; numbers as constants. Guarantees: the same values but for rounding. Cost:
     linear.
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return context.rewrite(context.rewrite(function, _FIRST), _THEN)
+        for rules in steps:
+            function = context.rewrite(function, rules)
+        return function
+
+    steps = [RuleSet([rule for rule in rules if rule.name not in without]) for rules in (_FIRST, _THEN)]
 
     return FunctionPass(transform, "RecognizeOperators")

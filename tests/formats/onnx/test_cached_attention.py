@@ -107,7 +107,7 @@ def test_a_norm_is_recognized_before_its_factor_of_ones_is_left_out() -> None:
         [numpy_helper.from_array(np.asarray(value, np.float32), name) for name, value in constants.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    written = rx.optimize(model)
+    written = rx.optimize(model, level=3)
     assert [one.op_type for one in written.graph.node] == ["RMSNormalization"]
     inputs = {"x": _RANDOM.standard_normal((2, 8)).astype(np.float32)}
     assert_same(run_onnxruntime(written, inputs), run_onnxruntime(model, inputs))

@@ -94,6 +94,11 @@ def _versions(op_type: str) -> tuple[_Version, ...]:
     return tuple(found[since] for since in sorted(found))
 
 
+def first_of(op_type: str) -> int:
+    """The opset in which a standard operator came."""
+    return _versions(op_type)[0].since
+
+
 def _version(schema: Any) -> _Version:
     allowed = {one.type_param_str: frozenset(one.allowed_type_strs) for one in schema.type_constraints}
     variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic

@@ -1,0 +1,118 @@
+"""The opset of an ONNX model that is optimized: raised only where what takes a newer one is expected to pay.
+
+Attention, norms and activations that are recognized are operators of newer opsets than their formulas. Runtimes fuse
+the formulas of norms and activations by themselves, so only attention can be worth it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+from ..analysis.machine import call_seconds
+from ..ir.binding_values import bind_sizes, sizes_of
+from ..ir.module import IRModule
+from ..ir.op import Call
+from ..ir.visitor import iter_bindings
+from ..passes import op_counts
+from ..passes.pipeline import ATTENTION, level_number
+from .models import Model
+
+_FORMS: Final[Mapping[str, tuple[str, str]]] = {
+    "relax.nn.attention": (ATTENTION, "Attention"),
+    "relax.nn.attention_bias": (ATTENTION, "Attention"),
+    "relax.nn.gelu": ("gelu", "Gelu"),
+    "relax.nn.gelu_tanh": ("gelu_tanh", "Gelu"),
+    "relax.nn.group_norm": ("group_norm", "GroupNormalization"),
+    "relax.nn.layer_norm": ("layer_norm", "LayerNormalization"),
+    "relax.nn.rms_norm": ("rms_norm", "RMSNormalization"),
+}
+"""For each operator that is recognized, the form that it is recognized by, and the operator of ONNX."""
+_OLDEST: Final = 13
+_SIZE: Final = 64
+"""The number that stands for every size that is not known."""
+_PAYS: Final = 0.9
+"""The most of the time before that a model of a newer opset may take."""
+
+
+class Raised(NamedTuple):
+    """The opset that a model had and the one that it needs now, for ``operators`` of ONNX."""
+
+    before: int
+    after: int
+    operators: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"opset {self.before} became {self.after} for {', '.join(self.operators)}"
+
+
+def raised_opset(before: IRModule, after: IRModule) -> Raised | None:
+    """What became of the opset of a model by operators that were recognized; None where it is as low as it was."""
+    opset = _opset_of(before)
+    new = _newer(before, after, max(opset, _OLDEST)) if opset else {}
+    return Raised(opset, max(new.values()), tuple(sorted(new))) if new else None
+
+
+class _Done(Protocol):
+    """What optimizing gives."""
+
+    @property
+    def module(self) -> IRModule:
+        """The module that came of it."""
+        ...
+
+
+_Result = TypeVar("_Result", bound=_Done)
+
+
+def as_portable(
+    opened: Model, before: IRModule, done: _Result, level: int | str, again: Callable[[Collection[str]], _Result]
+) -> _Result:
+    """``done``, or what stays in the opset of the model where the newer one of ``done`` is not expected to pay.
+
+    ``before`` is the module that was optimized; ``again`` optimizes it without recognizing the forms that it is told.
+    Level 3 takes any opset, and so does a caller who names one. Cost: up to three more runs of the passes.
+    """
+    from ..formats.onnx.write.model_facts import versions_of
+
+    if opened.form != "onnx" or level_number(level) >= 3 or versions_of(opened.module)[0] is not None:
+        return done
+    left_out: set[str] = set()
+    while forms := _forms(raised_opset(before, done.module)) - left_out:
+        # Without attention first: the other forms are as fast written out, where a runtime fuses them by itself.
+        left_out |= {ATTENTION} if ATTENTION in forms else forms
+        apart = again(left_out)
+        if left_out == {ATTENTION} and _seconds(done.module) <= _PAYS * _seconds(apart.module):
+            return done
+        done = apart
+    return done
+
+
+def _forms(raised: Raised | None) -> set[str]:
+    """The forms of the operators that a newer opset is needed for."""
+    return set() if raised is None else {form for form, operator in _FORMS.values() if operator in raised.operators}
+
+
+def _opset_of(module: IRModule) -> int:
+    from ..formats.onnx.write.model_facts import ModelFacts
+
+    return ModelFacts.of(module).opset
+
+
+def _newer(before: IRModule, after: IRModule, opset: int) -> dict[str, int]:
+    """The operators of ONNX that ``after`` has more of and that came after ``opset``, each with the one it came in."""
+    from ..formats.onnx.write.opsets import first_of
+
+    counts = op_counts(before), op_counts(after)
+    more = [operator for name, (_, operator) in _FORMS.items() if counts[1].get(name, 0) > counts[0].get(name, 0)]
+    return {operator: first_of(operator) for operator in more if first_of(operator) > opset}
+
+
+def _seconds(module: IRModule) -> float:
+    """The expected time of all calls of a module, at sizes as `_SIZE` says."""
+    taken = 0.0
+    for function in module.functions.values():
+        bound = bind_sizes(function, dict.fromkeys(sizes_of(function), _SIZE))
+        calls = [binding.value for binding in iter_bindings(bound) if isinstance(binding.value, Call)]
+        taken += sum(call_seconds(call) or 0.0 for call in calls)
+    return taken

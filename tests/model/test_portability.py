@@ -1,0 +1,117 @@
+"""An ONNX model stays in its opset, except where a newer one is expected to pay; the report says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import regraft as rx
+from regraft.model.report import OptimizationReport
+from tests.cli.harness import invoke
+
+_GELU = """
+    half = Div (x, root)
+    curve = Erf (half)
+    raised = Add (curve, unit)
+    gated = Mul (x, raised)
+    y = Mul (gated, middle)
+"""
+_NORM = """
+    mean = ReduceMean <axes = [-1]> (x)
+    centred = Sub (x, mean)
+    square = Mul (centred, centred)
+    spread = ReduceMean <axes = [-1]> (square)
+    safe = Add (spread, tiny)
+    root2 = Sqrt (safe)
+    normal = Div (centred, root2)
+    scaled = Mul (normal, gain)
+    y = Add (scaled, shift)
+"""
+_ATTENTION = """
+    turned = Transpose <perm = [0, 1, 3, 2]> (x)
+    scores = MatMul (x, turned)
+    small = Mul (scores, middle)
+    weights = Softmax <axis = -1> (small)
+    y = MatMul (weights, x)
+"""
+
+
+def _model(nodes: str, shape: str, opset: int, more: str = "") -> onnx.ModelProto:
+    gain = ", ".join(["1.5", "0.5", "2.0", "1.0"] * 4)
+    return onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["" : {opset}]>
+        agraph (float[{shape}] x{more}) => (float[{shape}] y)
+        <float root = {{1.4142135381698608}}, float unit = {{1.0}}, float middle = {{0.5}}, float tiny = {{0.00001}},
+         float[16] gain = {{{gain}}}, float[16] shift = {{{gain}}}> {{ {nodes} }}
+    """)
+
+
+def _run(model: onnx.ModelProto, *inputs: np.ndarray) -> list[np.ndarray]:
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [value.name for value in session.get_inputs()]
+    return session.run(None, dict(zip(names, inputs, strict=True)))
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    return next(one.version for one in model.opset_import if not one.domain)
+
+
+def _optimized(model: onnx.ModelProto, level: int | str = "default") -> tuple[onnx.ModelProto, OptimizationReport]:
+    reports: list[OptimizationReport] = []
+    again = rx.optimize(model, level=level, report=reports.append)
+    return again, reports[0]
+
+
+@pytest.mark.parametrize(("nodes", "opset"), [(_GELU, 13), (_GELU, 17), (_NORM, 13), (_NORM, 16)])
+def test_activations_and_norms_do_not_raise_the_opset(nodes: str, opset: int) -> None:
+    model = _model(nodes, "n, 5, 16", opset)
+    again, report = _optimized(model)
+    assert _opset(again) == opset
+    assert len(again.graph.node) <= len(model.graph.node)
+    assert report.raised is None
+    assert report.to_dict()["raised"] is None
+    x = np.random.default_rng(1).standard_normal((3, 5, 16), np.float32)
+    np.testing.assert_allclose(_run(again, x)[0], _run(model, x)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_a_norm_becomes_one_node_where_the_opset_has_it() -> None:
+    again, _ = _optimized(_model(_NORM, "n, 5, 16", 17))
+    assert [node.op_type for node in again.graph.node] == ["LayerNormalization"]
+    assert _opset(again) == 17
+
+
+def test_attention_that_is_most_of_a_model_raises_the_opset_and_the_report_says_so() -> None:
+    model = _model(_ATTENTION, "2, 4, 64, 16", 17)
+    again, report = _optimized(model)
+    assert {node.op_type for node in again.graph.node} <= {"Attention", "Transpose"}
+    assert _opset(again) == 23
+    assert str(report.raised) == "opset 17 became 23 for Attention"
+    assert report.to_dict()["raised"] == {"before": 17, "after": 23, "operators": ("Attention",)}
+    x = np.random.default_rng(2).standard_normal((2, 4, 64, 16), np.float32)
+    np.testing.assert_allclose(_run(again, x)[0], _run(model, x)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_attention_that_is_little_of_a_model_stays_as_it_is_unless_the_level_or_the_caller_says_so() -> None:
+    heavy = "flat = Flatten <axis = 0> (x)\nwide = MatMul (flat, w)\ny0 = ReduceSum <keepdims = 0> (wide)\n"
+    nodes = _ATTENTION.replace("y = MatMul (weights, x)", "y1 = MatMul (weights, x)\n" + heavy + "y = Add (y1, y0)")
+    model = _model(nodes, "1, 2, 4, 16", 17, ", float[128, 40000] w")
+    again, report = _optimized(model)
+    assert _opset(again) == 17
+    assert report.raised is None
+    assert len(again.graph.node) <= len(model.graph.node)
+    random = np.random.default_rng(3)
+    inputs = [random.standard_normal((1, 2, 4, 16), np.float32), random.standard_normal((128, 40000), np.float32)]
+    np.testing.assert_allclose(_run(again, *inputs)[0], _run(model, *inputs)[0], rtol=1e-4, atol=1e-4)
+    assert _opset(_optimized(model, 3)[0]) == 23
+    assert _opset(rx.optimize(model, opset=23)) == 23
+
+
+def test_the_command_says_that_an_opset_was_raised(tmp_path: Path) -> None:
+    onnx.save(_model(_ATTENTION, "2, 4, 64, 16", 17), tmp_path / "model.onnx")
+    done = invoke("optimize", tmp_path / "model.onnx", "-o", tmp_path / "out.onnx")
+    assert done.exit_code == 0
+    assert "opset 17 became 23 for Attention" in " ".join(done.output.split())
