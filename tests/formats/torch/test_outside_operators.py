@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import regraft as rx
+from regraft.convert import UnsupportedOperatorError
 
 
 @torch.library.custom_op("regraft_outside::weigh", mutates_args=())
@@ -113,3 +114,13 @@ def test_an_operator_of_pytorch_without_a_counterpart_is_carried_through() -> No
         assert name in names[0] & names[1]
     with pytest.raises(rx.RegraftError, match=r"aten::linalg_qr is an operator of PyTorch, which ONNX does not"):
         rx.to_onnx(rx.from_torch(program))
+
+
+class _Noisy(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.randn_like(x)
+
+
+def test_random_numbers_are_refused_with_what_to_do() -> None:
+    with pytest.raises(UnsupportedOperatorError, match=r"randn_like.*make the random numbers an input of the model"):
+        rx.from_torch(_Noisy(), (torch.ones(2),))

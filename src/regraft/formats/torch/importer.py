@@ -30,7 +30,7 @@ from .exported import IGNORED, export, memory_of, prepared, state_tensor
 from .loops import computed_with_tensors, computes_with_tensors, is_loop, read_loop
 from .nodes import asserted, has_tensor_for_number, is_branch, is_integer, is_of_sizes, is_size, narrowed
 from .origins import origin_of, place_of
-from .outside import can_be_carried, declared_for, is_outside, outside_call
+from .outside import can_be_carried, declared_for, is_outside, outside_call, why_not_carried
 from .signature import ATTRIBUTE, COMPLEX, NUMBER, VALUE, Check, Kind, Leaf, Signature, constant_leaf, spec_text
 from .sizes import SizeTable
 from .source_calls import SourceCall
@@ -303,7 +303,8 @@ class _Importer:
                 self._values[node] = carried
                 return
             complex_numbers = " of complex numbers" if is_complex_call(node) else ""
-            self._note(node, f"{name}: {reason}" if str(reason) else f"{name}{complex_numbers}")
+            why = str(reason) or why_not_carried(node)
+            self._note(node, f"{name}: {why}" if why else f"{name}{complex_numbers}")
             self._values[node] = self._stand_in(node)
         except (ConvertError, RecursionError):
             raise

@@ -34,6 +34,16 @@ def can_be_carried(target: Any) -> bool:
     return torch.Tag.nondeterministic_seeded not in target.tags and not cast(Any, target)._schema.is_mutable
 
 
+def why_not_carried(node: torch.fx.Node) -> str:
+    """The reason why a call can neither be read nor stay as it is, with what to do; empty where none is known."""
+    target: Any = node.target
+    if torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
+        return "a program gives the same whenever it runs; make the random numbers an input of the model"
+    if str(target).startswith("auto_functionalized"):
+        return f"{node.args[0]} changes its arguments; register an operator that gives a new tensor"
+    return ""
+
+
 def declared_for(target: Any) -> Op | None:
     """The declared operator that names ``target`` as its counterpart."""
     name = _qualified(target).partition(".")[0]
