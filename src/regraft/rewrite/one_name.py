@@ -195,12 +195,13 @@ def with_one_name(function: Function) -> Function:
 
 
 def tidied(function: Function) -> Function:
-    """``function`` after a rewrite: where it has other names for values, `with_one_name` and nothing that is unused.
+    """``function`` after a rewrite: where it has other names for values, or outputs of blocks that are local to them,
+    `with_one_name` and nothing that is unused.
 
     What is unused may have kept a value from being local to its block: both go on until neither finds anything.
     Cost: a look at each binding where there are none.
     """
-    while _has_other_names(function):
+    while _has_other_names(function) or _has_local_outputs(function):
         shorter = remove_all_unused(with_one_name(function))
         if shorter is function:
             break
@@ -219,3 +220,16 @@ def _has_other_names(function: Function) -> bool:
         elif isinstance(value, TupleGetItem) and value.tuple_value in tuples:
             return True
     return False
+
+
+def _has_local_outputs(function: Function) -> bool:
+    """True if an output of a dataflow block is used in that block alone; two blocks that became one leave such."""
+    blocks = [block for block in function.body.blocks if isinstance(block, DataflowBlock)]
+    homes = {binding.var: block for block in blocks for binding in block if type(binding.var) is Var}
+    inside: set[Var] = set()
+    outside: set[Var] = set()
+    for _, used, home in _rows(function) if homes else ():
+        for var in used:
+            if var in homes:
+                (inside if homes[var] is home else outside).add(var)
+    return not inside <= outside

@@ -302,3 +302,19 @@ def t_counting_single_crb():
     p = make_fused_bias_activation_pattern("relax.nn.conv2d", with_bias=True, activation="relax.nn.relu")
     v2v = relax.analysis.get_var2val(f)
     return [bool(p.match(b.value, v2v)) for b in f.body.blocks[0].bindings]
+
+
+def t_blocks_that_become_one():
+    x = wildcard()
+
+    @R.function(private=True)
+    def before(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        with R.dataflow():
+            y = R.add(x, x)
+            R.output(y)
+        with R.dataflow():
+            z = R.add(y, y)
+            R.output(z)
+        return z
+
+    return rewrite_call(is_op("relax.add")(x, x), lambda e, m: relax.op.multiply(m[x], relax.const(2.0)), before)
