@@ -11,6 +11,7 @@ from collections import Counter
 from random import Random
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import tvm
 from tvm import relax as theirs
 from tvm.script import from_source
@@ -20,7 +21,9 @@ from regraft.ir import RegraftError
 from regraft.ir.types import is_subtype
 
 _DTYPES: Final = ("float32", "float32", "float32", "float16", "int32", "int64", "bool")
-_HEADER: Final = 'n = TypeVar("n")\nm = TypeVar("m")\n\n@R.function(private=True)\n'
+_SIZES: Final = ("n", "m", "k", "a0", "b0", "c0", "d0", "h", "w", "o")
+_HEADER: Final = "".join(f'{size} = TypeVar("{size}")\n' for size in _SIZES) + "\n@R.function(private=True)\n"
+_OPERANDS: Final = "abcdefg"
 
 _UNARY = """
 abs acos acosh asin asinh atan atanh bitwise_not ceil cos cosh erf exp floor isfinite isinf isnan log
@@ -160,14 +163,15 @@ def _type(rng: Random, base: list[str], dtype: str, *, alike: bool) -> str:
 
 
 def _function(drawn: Drawn, more: str = "") -> str:
-    params = ", ".join(f"{name}: {ty}" for name, ty in zip("abc", drawn.types, strict=True))
+    params = ", ".join(f"{name}: {ty}" for name, ty in zip(_OPERANDS, drawn.types, strict=False))
     return f"{_HEADER}def f({params}{more}):\n    return a\n"
 
 
 def type_there(drawn: Drawn) -> str | Exception:
     """The type that TVM gives the call, as text, or what it raises."""
     function: Any = from_source(_function(drawn), check_well_formed=False)
-    names = {"rx": theirs, "R": tvm.script.relax, **dict(zip("abc", function.params, strict=True))}
+    names = {"rx": theirs, "relax": theirs, "np": np, "R": tvm.script.relax}
+    names |= dict(zip(_OPERANDS, function.params, strict=False))
     try:
         call = eval(f"op.{drawn.call}", {"op": theirs.op, **names})
         builder = theirs.BlockBuilder()
@@ -186,14 +190,15 @@ def verdict(drawn: Drawn) -> str | None:
         function: Any = rx.script.from_source(text)
     except RegraftError as error:
         return f"unreadable: {there} ({error})"
-    names = {"rx": rx, "R": rx.script.relax, **dict(zip("abc", function.params[:3], strict=True))}
+    names = {"rx": rx, "relax": rx, "np": np, "R": rx.script.relax}
+    names |= dict(zip(_OPERANDS, function.params[: len(drawn.types)], strict=False))
     try:
         here = eval(f"op.{drawn.call}", {"op": rx.op, **names}).ty
     except (RegraftError, TypeError, ValueError) as error:
         return None if isinstance(there, Exception) else f"refused here: {error}"
     if isinstance(there, Exception):
         return "taken here"
-    expected = function.params[3].ty
+    expected = function.params[-1].ty
     return None if is_subtype(here, expected) is True else f"{here} here, {expected} there"
 
 
