@@ -112,7 +112,6 @@ LEFT_OUT: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(
         (
-            "DummyGlobalInfo",
             "IPCAllReduceRewrite",
             "LowerGPUIPCAllocStorage",
             "RealizeVDevice",
@@ -295,8 +294,11 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
 - **Importers give Relax's form where it computes what PyTorch does.** Ours stays for `selu` (Relax leaves its scale
   out), `celu` of another alpha than 1, nearest-neighbour resizing by other than whole factors, `batch_norm` of traced
   models in eval mode (Relax's trains), `std` and `var` of traced models (Relax's are without correction), indices of
-  `max_pool2d` (Relax's are zeros), `one_hot` (Relax's checks the classes, so that the function is impure), and indexing
-  of traced models (Relax's keeps an axis that an integer takes away).
+  `max_pool2d` (Relax's are zeros), `one_hot` (Relax's checks the classes, so that the function is impure), indexing of
+  traced models (Relax's keeps an axis that an integer takes away), `narrow` of traced models from another place than 0
+  (Relax takes the length for the end), `add` and `sub` with `alpha` (Relax leaves it out), quotients of integers
+  (Relax's are integers) and products of halves (Relax's are float32). Slices of several axes are one call for each
+  axis, and the diagonals of an `einsum` are taken by indices.
 - **Sizes are no variables.** `all_vars` and its like list variables of the language; `free_symbolic_vars` lists sizes.
 - **Gradients are those of PyTorch at kinks**: of `relu` and `abs` at 0, and where both sides of a `maximum` are equal.
   Integers get none. Fields of tuples stay apart, and what a checkpointed stage ends with is kept. `variance`, `cumsum`

@@ -16,10 +16,7 @@ TYPED: Final = "a call has its type before it is bound, and its sizes are visite
 WRITTEN_OUT: Final = "a private function that a replacement calls is written out in a function; Relax wants a module"
 FIELDS: Final = "a tuple that was taken apart is not put together again"
 CASTS: Final = "a rule has no match_cast: its parameters have types"
-DEVICES: Final = "tensors are not placed on devices"
 DIFFERS: Final = {
-    "parser.t_module_with_attributes": DEVICES,
-    "parser.t_global_infos": DEVICES,
     "parser.t_annotations_that_are_weaker_than_values": "Relax heeds R.Any on a call, and not on a name",
     "parser.t_local_function": "a function that takes tensors of one shape is none that takes tensors of any",
     "parser.t_branch_on_a_vector": STRICTER,

@@ -51,7 +51,7 @@ from .program import (
 )
 from .tensor_data import TensorData
 from .types import AnyType, FuncType, ObjectType, PrimType, Shape, ShapeType, TensorType, TupleType, Type
-from .vdevice import VDevice
+from .vdevice import DummyGlobalInfo, VDevice
 from .visitor import ExprVisitor, iter_bindings, walk
 
 __all__ = [
@@ -69,6 +69,7 @@ __all__ = [
     "DataflowVar",
     "Difference",
     "Dim",
+    "DummyGlobalInfo",
     "Expr",
     "ExprFunctor",
     "ExprMutator",

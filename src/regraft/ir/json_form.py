@@ -38,16 +38,16 @@ from .origin import Origin
 from .program import BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from .tensor_data import TensorData
 from .types import FuncType, ObjectType, PrimType, Shape, ShapeType, TensorType, TupleType
-from .vdevice import VDevice
+from .vdevice import DummyGlobalInfo, VDevice
 
 _FORMAT: Final = "regraft program 1"
 
 _NODES: Final[dict[str, type[Node]]] = {
     kind.__name__: kind
     for kind in (
-        *(BindingBlock, Call, Constant, DataTypeImm, DataflowBlock, DataflowVar, ExternFunc, FuncType, Function),
-        *(GlobalVar, If, MatchCast, ObjectType, PrimType, PrimValue, SeqExpr, ShapeExpr, ShapeType, StringImm),
-        *(TensorType, Tuple, TupleGetItem, TupleType, VDevice, Var, VarBinding),
+        *(BindingBlock, Call, Constant, DataTypeImm, DataflowBlock, DataflowVar, DummyGlobalInfo, ExternFunc),
+        *(FuncType, Function, GlobalVar, If, MatchCast, ObjectType, PrimType, PrimValue, SeqExpr, ShapeExpr),
+        *(ShapeType, StringImm, TensorType, Tuple, TupleGetItem, TupleType, VDevice, Var, VarBinding),
     )
 }
 _OPERATIONS: Final[dict[str, type[Operation]]] = {

@@ -78,3 +78,18 @@ class VDevice(Node):
         """The arguments that make an equal device."""
         target = {"kind": self.target, **dict(self.options)} if self.options else self.target
         return f"{target!r}, {self.vdevice_id}, {self.memory_scope!r}".replace("'", '"')
+
+
+class DummyGlobalInfo(Node):
+    """A piece of information on a module that says nothing; all are equal."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DummyGlobalInfo)
+
+    def __hash__(self) -> int:
+        return hash(DummyGlobalInfo)
+
+    def __repr__(self) -> str:
+        return "DummyGlobalInfo()"

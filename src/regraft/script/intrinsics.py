@@ -17,7 +17,7 @@ from ..ir.expr import Constant, DataTypeImm, Expr, PrimValue, ShapeExpr, StringI
 from ..ir.expr import const as make_const
 from ..ir.op import Attrs
 from ..ir.types import Shape
-from ..ir.vdevice import VDevice
+from ..ir.vdevice import DummyGlobalInfo, VDevice
 from ..op.primitive.dist import DeviceMesh
 from .evaluate import as_value
 from .sizes import SizeScope
@@ -136,12 +136,17 @@ def module_global_infos(infos: dict[str, Any]) -> None:
     """
 
 
-def named_meshes(infos: Any) -> tuple[tuple[str, tuple[DeviceMesh | VDevice, ...]], ...]:
+_INFOS = (DeviceMesh, VDevice, DummyGlobalInfo)
+
+
+def named_meshes(infos: Any) -> tuple[tuple[str, tuple[DeviceMesh | VDevice | DummyGlobalInfo, ...]], ...]:
     """The entries of ``I.module_global_infos``, as the module keeps them; raises `IRError` for anything else."""
-    named: list[tuple[str, tuple[DeviceMesh | VDevice, ...]]] = []
+    named: list[tuple[str, tuple[DeviceMesh | VDevice | DummyGlobalInfo, ...]]] = []
     for name, entries in infos.items() if isinstance(infos, dict) else [("", None)]:  # pyright: ignore[reportUnknownVariableType]
         found: list[Any] = list(entries) if isinstance(entries, list | tuple) else [entries]  # pyright: ignore[reportUnknownArgumentType]
-        if not isinstance(name, str) or not all(isinstance(entry, DeviceMesh | VDevice) for entry in found):
+        if not isinstance(name, str) or not all(
+            isinstance(entry, DeviceMesh | VDevice | DummyGlobalInfo) for entry in found
+        ):
             raise IRError(
                 'I.module_global_infos names device meshes, {"mesh": [R.device_mesh((2, 4), I.Range(0, 8))]}, and '
                 'virtual devices, {"vdevice": [I.vdevice("llvm")]}'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir.expr import StringImm as StringImm
-from ..ir.vdevice import VDevice
+from ..ir.vdevice import DummyGlobalInfo, VDevice
 from .annotations import ObjectConstructor
 from .decorators import ir_module as ir_module
 from .intrinsics import module_attrs as module_attrs
@@ -12,10 +12,21 @@ from .intrinsics import module_global_infos as module_global_infos
 Range = range
 """Consecutive numbers: ``I.Range(0, 4)`` are 0 to 3."""
 
+dummy_global_info = DummyGlobalInfo
+"""A piece of information on a module that says nothing."""
 vdevice = VDevice
 """A device that types may name: ``I.vdevice("cuda", 0, "global")``."""
 
 StringType = ObjectConstructor()
 """TVM's type of strings: any value, here."""
 
-__all__ = ["Range", "StringImm", "StringType", "ir_module", "module_attrs", "module_global_infos", "vdevice"]
+__all__ = [
+    "Range",
+    "StringImm",
+    "StringType",
+    "dummy_global_info",
+    "ir_module",
+    "module_attrs",
+    "module_global_infos",
+    "vdevice",
+]

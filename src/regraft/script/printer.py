@@ -32,7 +32,7 @@ from ..ir.node import TextOptions
 from ..ir.op import Call, Op, is_call_of
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type, type_symvars
-from ..ir.vdevice import VDevice
+from ..ir.vdevice import DummyGlobalInfo, VDevice
 from ..ir.visitor import Visitable, iter_bindings, walk
 from ..op.primitive.dist import DeviceMesh
 from .constants import ConstantWriter
@@ -83,11 +83,17 @@ def module_text(module: IRModule, constants: ConstantWriter, options: TextOption
     return "\n".join([*imports, "@I.ir_module", f"class {options.module_name}:", *lines, *constants.section()])
 
 
-def _meshes_text(named: tuple[tuple[str, tuple[DeviceMesh | VDevice, ...]], ...]) -> str:
+GlobalInfo = DeviceMesh | VDevice | DummyGlobalInfo
+
+
+def _meshes_text(named: tuple[tuple[str, tuple[GlobalInfo, ...]], ...]) -> str:
     entries: list[str] = []
     for name, devices_or_meshes in named:
         texts: list[str] = []
         for entry in devices_or_meshes:
+            if isinstance(entry, DummyGlobalInfo):
+                texts.append("I.dummy_global_info()")
+                continue
             if isinstance(entry, VDevice):
                 texts.append(f"I.vdevice({entry.described()})")
                 continue
