@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..analysis.tensors import shape_of
+from ..ir.binding_values import bind_sizes
 from ..ir.dims import SymVar
 from ..ir.expr import Var
 from ..ir.module import IRModule
@@ -124,7 +126,7 @@ def fast_decoder(module: IRModule, *, longest: int, precision: str = "float32") 
     roles = roles_of(module["main"])
     if roles.longest is not None:
         return Decoder(module, "main")
-    done = optimize_module(_of_one_text(module, roles)).module
+    done = optimize_module(_of_one_text(_with_one_length(module, roles), roles)).module
     bits = WEIGHTS[precision]
     after = [] if bits is None else [QuantizeWeights(bits, one_lookup=True)]
     try:
@@ -133,6 +135,17 @@ def fast_decoder(module: IRModule, *, longest: int, precision: str = "float32") 
         return Decoder(
             Sequential([CombineParallelMatmul(), FoldConstant(keep_named=True), *after])(done), "main", str(error)
         )
+
+
+def _with_one_length(module: IRModule, roles: Roles) -> IRModule:
+    """``module`` with one size for the length of all keys and values of before, which a session keeps alike."""
+    function = module["main"]
+    shapes = [shape_of(function.params[place]) for place, _, _ in roles.caches]
+    lengths = dict.fromkeys(shape[2] for shape in shapes if isinstance(shape[2], SymVar))
+    first = next(iter(lengths), None)
+    if first is None or len(lengths) == 1:
+        return module
+    return module.with_function("main", bind_sizes(function, {size: first for size in lengths if size is not first}))
 
 
 def _of_one_text(module: IRModule, roles: Roles) -> IRModule:
