@@ -301,13 +301,13 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   axis, and the diagonals of an `einsum` are taken by indices.
 - **Sizes are no variables.** `all_vars` and its like list variables of the language; `free_symbolic_vars` lists sizes.
 - **Gradients are those of PyTorch at kinks**: of `relu` and `abs` at 0, and where both sides of a `maximum` are equal.
-  Integers get none. Fields of tuples stay apart, and what a checkpointed stage ends with is kept. `variance`, `cumsum`
-  and `conv2d` have forms that round less or run faster.
+  Integers get none. `variance`, `cumsum`, `conv2d` and squares have forms that round less or run faster. The adjoint of
+  a tuple is one tuple, as there; `regraft.gradient.Gradient(..., fields_apart=True)` adds nothing to zeros.
 - **Optimizers count in float64.** `Adam` keeps the powers of its betas so, since in float32 they lose digits.
 - **Sizes are at least 0.** A size variable that is a scalar parameter may be negative.
 - **Optimizers describe their first states.** `optim_state` of a module that `SetupTrainer` made holds, for each state,
   dtype, sizes and the number that fills it (or all numbers), and no arrays: it is small, and can be printed and read.
-- **Private functions of a rewriter are written out** where its replacement calls them, so it works on functions, too. A
+- **Private functions of a rewriter become the module's**, as there; in a function on its own they are written out. A
   rewriter has no `match_cast`: its parameters have types. Shapes, constants and attributes of its pattern are matched.
 - **Expressions have types from the start.** A visitor meets the sizes of a call that is not bound yet. A mutator that
   changes nothing gives the same object. `post_order_visit` does not go into types.
