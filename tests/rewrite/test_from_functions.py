@@ -137,7 +137,7 @@ SLOPE, AXIS, FIRST, NUMBER = (
 def test_an_attribute_variable_is_read_from_the_match_and_written_into_another_attribute() -> None:
     leaky = rx.rule(
         lambda x, slope=SLOPE: R.nn.leakyrelu(x, slope),
-        lambda x, slope: R.nn.prelu(x, R.const([slope], "float32"), axis=0),
+        lambda x, slope: R.nn.prelu(x, R.const([slope], x.ty.dtype), axis=0),
         name="leaky",
     )
     assert check_rule(leaky).rewrites > 0
