@@ -281,11 +281,20 @@ def _show_precision(done: PrecisionReport) -> None:
                 "" if layer.error is None else f": alone in {done.kept and done.kept.name} it errs by {layer.error:.2g}"
             )
             console.print_line(f"{layer.name} stays in float32{alone}")
-    if done.kept is None:
-        console.print_line("Nothing is written in a lower precision: no attempt holds")
+    if done.original_kept:
+        console.print_line(f"The model is written as it was: {_nearest_text(done)}")
+    elif done.kept is None:
+        console.print_line("Nothing is written in a lower precision: no attempt is faster")
     if done.by_layer:
         console.print_line("The model does not fit into memory to be run: errors are those of each layer alone")
     _say_decided(done.decided_before)
+
+
+def _nearest_text(done: PrecisionReport) -> str:
+    nearest = done.nearest_miss
+    if nearest is None:
+        return "; ".join(f"{one.name} on {one.engine}: {one.problem}" for one in done.attempts)
+    return f"no attempt is good enough; the nearest is {nearest.name} on {nearest.engine}, with {nearest.problem}"
 
 
 def _gain_text(one: Attempt) -> str:

@@ -99,6 +99,7 @@ class PrecisionReport:
     ``target`` names the machine where it is another than this one, whose times are expected ones. ``decided_before`` is
     the file that the decision was read from, where it was measured in an earlier run. ``by_layer``: errors are those of
     layers alone, since the model did not fit into memory to be run.
+    ``original_kept``: no attempt stays within what is allowed, so the model is handed over as it was, untouched.
     ``adds_before_norms``: the program has layer norms of sums, for which ONNX Runtime's own fusion is slower; a file
     cannot switch that off, whoever opens it has to.
     """
@@ -111,9 +112,18 @@ class PrecisionReport:
     target: str | None = None
     decided_before: str | None = None
     by_layer: bool = False
+    original_kept: bool = False
+
+    @property
+    def nearest_miss(self) -> Attempt | None:
+        """The attempt of the least error where the original was kept; None where none got as far as an error."""
+        if not self.original_kept:
+            return None
+        return min((one for one in self.attempts if one.error is not None), key=_error_of, default=None)
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
+        nearest = self.nearest_miss
         return {
             "max_error": self.max_error,
             "processor": list(self.features),
@@ -122,7 +132,13 @@ class PrecisionReport:
             "target": self.target,
             "decided_before": self.decided_before,
             "by_layer": self.by_layer,
+            "original_kept": self.original_kept,
+            "nearest_miss": None if nearest is None else nearest.to_dict(),
         }
+
+
+def _error_of(attempt: Attempt) -> float:
+    return float("inf") if attempt.error is None else attempt.error
 
 
 def outputs_error(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> tuple[float, float]:

@@ -51,7 +51,7 @@ def weights_by_layer(
     if problem is None:
         row = Attempt(row.name, row.engine, row.error, weights=constant_bytes(done), layers=layers)
     kept = row if problem is None else None
-    report = PrecisionReport(most_error, machine.features, (row,), kept, by_layer=True)
+    report = PrecisionReport(most_error, machine.features, (row,), kept, by_layer=True, original_kept=kept is None)
     return (None if kept is None else done), report
 
 

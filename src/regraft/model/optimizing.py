@@ -158,7 +158,8 @@ def optimize(
             machine, which takes a measurement. Of a model in few bits an ONNX file or model comes out; what it is best
             run on is in its metadata.
         max_error: the error that a lower precision may cause, as a part of the largest magnitude of each output; by
-            default 0.02, and 0.05 for ``"int8"``. Layers that err by more stay in float32, the worst first.
+            default 0.02, and 0.05 for ``"int8"``. Layers that err by more stay in float32, the worst first. If nothing
+            stays within it, the model is given back as it was, untouched, and the report has the nearest miss.
         min_cosine: the least cosine of the angle between an output as it was and as it is; by default any.
         min_agreement: the least part of rows whose largest element is the same one as before, for models that choose
             between classes or tokens; by default any.
@@ -231,15 +232,13 @@ def optimize(
     if precision != "float32":
         budgets = max_error, min_cosine, min_agreement
         asked = Asked(precision, *budgets, calibrate, bench, deadline, measure, tried_on, machine, memory)
-        with stages.stage("choosing a precision"):
-            lowered = choose(opened, done.module, asked, written_to, stages.detail)
-        done = done._replace(module=done.module if lowered.module is None else lowered.module)
-    if timed and (lowered is None or lowered.module is None):
+        done, lowered = _in_few_bits(opened, done, asked, written_to, stages)
+    missed = lowered is not None and lowered.report.original_kept
+    if timed and not missed and (lowered is None or lowered.module is None):
+        allowed = min((one for one in (tolerance, max_error) if one is not None), default=None)
         with stages.stage("measuring"):
-            done, measurement = _faster(
-                opened, done, states, opened_up, written_to, bench, tried_on, tolerance, deadline
-            )
-    stays = measurement is not None and measurement.gain is None and opset is None and ir_version is None
+            done, measurement = _faster(opened, done, states, opened_up, written_to, bench, tried_on, allowed, deadline)
+    stays = (missed if measurement is None else measurement.gain is None) and opset is None and ir_version is None
 
     def compared(result: Model) -> Verification | None:
         if lowered is not None and lowered.module is not None and lowered.candidate is not None:
@@ -264,6 +263,19 @@ def optimize(
                 write_model(done.module, opened.name, path, safetensors=safetensors)
         _check(compared, written(path, opened, done.module), sizes_of(path), made, reports)
     return written_to
+
+
+def _in_few_bits(
+    opened: Model, done: Optimized, asked: Asked, target: Path | None, stages: Stages
+) -> tuple[Optimized, Choice]:
+    """``done`` in the precision that is chosen, and the choice; the model as it was where no precision is good enough.
+
+    ``done`` itself where one is good enough, but not faster.
+    """
+    with stages.stage("choosing a precision"):
+        choice = choose(opened, done.module, asked, target, stages.detail)
+    module = opened.module if choice.report.original_kept else choice.module
+    return (done if module is None else done._replace(module=module)), choice
 
 
 def _in_its_opset(opened: Model, whole: IRModule, done: Optimized, level: int | str, rules: Rules | None) -> Optimized:

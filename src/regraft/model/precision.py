@@ -190,8 +190,22 @@ def _report(
     machine = search.machine
     target = None if machine.is_here else machine.name
     return PrecisionReport(
-        search.budget.error, machine.features, tuple(rows), kept, adds_before_norms, target=target, decided_before=file
+        search.budget.error,
+        machine.features,
+        tuple(rows),
+        kept,
+        adds_before_norms,
+        target=target,
+        decided_before=file,
+        original_kept=kept is None and not any(_is_within(search.budget, row) for row in rows),
     )
+
+
+def _is_within(budget: Budget, row: Attempt) -> bool:
+    """True if the attempt errs by no more than is allowed, whether it was kept or not."""
+    if row.error is None or row.cosine is None or row.agreement is None:
+        return False
+    return budget.missed(row.error, row.cosine, row.agreement) is None
 
 
 # --- what was decided before
