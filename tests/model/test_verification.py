@@ -15,6 +15,9 @@ from regraft.dpl import is_op, wildcard
 from regraft.ir.mutator import ExprMutator
 from regraft.model import UsageError, VerificationError, optimize
 from regraft.model.comparison import compare_outputs
+from regraft.model.models import open_model
+from regraft.model.verification import Verification, verify
+from regraft.reference.trials import tolerance
 from regraft.transform import FunctionPass, PassContext
 from tests.model.models import WIDTHS, files, projections, save
 
@@ -208,3 +211,68 @@ def test_double_precision_that_comes_of_single_is_held_to_single(tmp_path: Path)
     optimize(source, output=tmp_path / "out.onnx", passes=scaled_by(1 + 1e-6), verify=True)
     with pytest.raises(VerificationError, match="output y"):
         optimize(source, output=tmp_path / "other.onnx", passes=scaled_by(1.001), verify=True)
+
+
+def step_by_step(step: list[onnx.NodeProto], factor: float) -> onnx.ModelProto:
+    """A loop that computes ``now`` from ``before`` by ``step``, in which ``factor`` is a constant."""
+    same = helper.make_node("Identity", ["go"], ["on"])
+    kept = helper.make_node("Identity", ["now"], ["all"])
+    body = helper.make_graph(
+        [same, *step, kept],
+        "step",
+        [
+            helper.make_tensor_value_info("index", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("before", TensorProto.FLOAT, [3]),
+        ],
+        [
+            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("now", TensorProto.FLOAT, [3]),
+            helper.make_tensor_value_info("all", TensorProto.FLOAT, [3]),
+        ],
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["steps", "", "x"], ["last", "y"], body=body)],
+        "steps",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [3]),
+            helper.make_tensor_value_info("steps", TensorProto.INT64, []),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(np.float32(value), name) for name, value in [("one", 1), ("factor", factor)]],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+UNSTEADY = [
+    helper.make_node("Sub", ["one", "before"], ["rest"]),
+    helper.make_node("Mul", ["before", "rest"], ["product"]),
+    helper.make_node("Mul", ["product", "factor"], ["now"]),
+]
+"""The logistic map: at 3.9, a difference grows to some 1.6 times in a step."""
+
+STEADY = [
+    helper.make_node("Tanh", ["before"], ["bent"]),
+    helper.make_node("Mul", ["bent", "factor"], ["now"]),
+]
+
+
+def held_against_each_other(step: list[onnx.NodeProto], right: float, found: float, folder: Path) -> Verification:
+    sample = {"x": np.float32([0.31, 0.52, 0.77]), "steps": np.int64(12)}
+    paths = [save(step_by_step(step, factor), folder / f"{factor!r}.onnx") for factor in (right, found)]
+    model, result = (open_model(path) for path in paths)
+    return verify(model, result, inputs=[sample])
+
+
+def test_roundings_that_a_loop_lets_grow_are_allowed_as_far_as_the_model_itself_moves(tmp_path: Path) -> None:
+    rounded = float(np.nextafter(np.float32(3.9), np.float32(4)))
+    [found] = held_against_each_other(UNSTEADY, 3.9, rounded, tmp_path).differences
+    assert tolerance("float32") < found.relative <= found.tolerance <= np.finfo(np.float32).eps ** 0.5
+
+
+@pytest.mark.parametrize(("step", "right", "wrong"), [(UNSTEADY, 3.9, 3.9003), (STEADY, 0.9, 0.90003)])
+def test_a_loop_that_computes_something_else_is_found(
+    step: list[onnx.NodeProto], right: float, wrong: float, tmp_path: Path
+) -> None:
+    with pytest.raises(VerificationError, match="output y"):
+        held_against_each_other(step, right, wrong, tmp_path)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from ..ir.dtypes import as_dtype
 from ..reference.trials import difference, tolerance
-
-_BY_LOOPS: Final = 8
-"""The factor by which results of loops may differ more: so much hundreds of steps of a recurrent net were seen to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,33 +51,33 @@ def compare_outputs(
     names: Sequence[str],
     before: Sequence[np.ndarray],
     after: Sequence[np.ndarray],
-    allowed: float | None = None,
+    allowed: float | Sequence[float] | None = None,
     in_single: bool = False,
-    in_loops: bool = False,
 ) -> tuple[OutputDifference, ...]:
-    """Each output of ``before`` beside that of ``after``; ``allowed`` is the tolerance in place of the dtype's.
+    """Each output of ``before`` beside that of ``after``.
 
-    ``in_single``: whether numbers in double precision may come of some in single precision, and are no better.
-    ``in_loops``: whether they may come of loops, whose steps hand the errors of rounding on: these may differ by more.
+    ``allowed`` is the tolerance in place of the dtype's, one for all outputs or one for each. ``in_single``: whether
+    numbers in double precision may come of some in single precision, and are no better.
     """
     assert len(before) == len(after), "the same model, before and after"
-    return tuple(_compared(*row, allowed, in_single, in_loops) for row in zip(names, before, after, strict=True))
+    each = allowed if isinstance(allowed, Sequence) else [allowed] * len(before)
+    return tuple(_compared(*row, in_single) for row in zip(names, before, after, each, strict=True))
 
 
 def _compared(
-    name: str, before: np.ndarray, after: np.ndarray, allowed: float | None, in_single: bool, in_loops: bool
+    name: str, before: np.ndarray, after: np.ndarray, allowed: float | None, in_single: bool
 ) -> OutputDifference:
     dtype = as_dtype(before.dtype)
-    own = tolerance("float32" if in_single and dtype == "float64" else dtype) * (_BY_LOOPS if in_loops else 1)
+    own = tolerance("float32" if in_single and dtype == "float64" else dtype)
     limit = own if allowed is None else allowed if own else 0.0
     found = difference(before, after, rtol=limit)
     absolute = relative = float("inf")
     if before.shape == after.shape and before.dtype == after.dtype:
-        absolute, relative = _largest(before, after)
+        absolute, relative = largest_difference(before, after)
     return OutputDifference(name, dtype, before.shape, absolute, relative, limit, None if found is None else found.text)
 
 
-def _largest(before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
+def largest_difference(before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
     """The largest difference, and its share of the largest magnitude; NaN where NaN was, and equals, do not count."""
     if not before.size:
         return 0.0, 0.0
