@@ -54,6 +54,7 @@ _NUMPY: Final[dict[str, np.dtype]] = {name: np.dtype(name) for name in _NUMPY_NA
 DTYPES: Final[tuple[str, ...]] = tuple(_NUMPY)
 """Every dtype name that a tensor may have."""
 
+_INTERNED: Final = {name: sys.intern(name) for name in DTYPES}
 _ALIASES: Final = {"float": "float32", "int": "int64", "double": "float64"}
 _FLOATS: Final = frozenset(name for name in DTYPES if "float" in name)
 _SIGNED: Final = frozenset(name for name in DTYPES if name.startswith("int"))
@@ -111,14 +112,14 @@ def as_dtype(value: object) -> str:
     Raises `IRError` when no tensor may have it.
     """
     if isinstance(value, str):
-        if value in _NUMPY:
-            return sys.intern(value)
-        alias = _ALIASES.get(value)
-        if alias is not None:
-            return alias
+        known = _INTERNED.get(value) or _ALIASES.get(value)
+        if known is not None:
+            return known
     return _from_other(value)
 
 
 def as_optional_dtype(value: object) -> str | None:
     """`as_dtype`, where ``None``, ``""`` and Relax's ``"void"`` all say that the dtype is not known."""
+    if type(value) is str and (known := _INTERNED.get(value)) is not None:
+        return known
     return None if value is None or value == "" or value == "void" else as_dtype(value)

@@ -467,9 +467,10 @@ def as_expr(value: Any) -> Expr:
 
 def as_operands(given: Iterable[Expr]) -> tuple[Expr, ...]:
     """Operands as a tuple; the shape of a tensor's type among them, which reads as a `ShapeExpr`, becomes one."""
-    operands = cast("tuple[Any, ...]", given if type(given) is tuple else tuple(given))
-    if Shape in map(type, operands):
-        return tuple([ShapeExpr(operand) if type(operand) is Shape else operand for operand in operands])
+    operands: tuple[Any, ...] = given if type(given) is tuple else tuple(given)  # pyright: ignore[reportUnknownVariableType]
+    for operand in operands:
+        if type(operand) is Shape:
+            return tuple([ShapeExpr(each) if type(each) is Shape else each for each in operands])
     return operands
 
 

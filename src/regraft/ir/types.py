@@ -18,8 +18,6 @@ from .errors import IRError
 from .node import Node, init_field
 from .vdevice import VDevice
 
-_SEQUENCES: Final = frozenset({tuple, list, type(None)})
-
 UNKNOWN_NDIM: Final = -1
 """The ``ndim`` of a tensor or shape whose rank is not known."""
 MOST_NESTED: Final = 50
@@ -122,6 +120,10 @@ class Shape(tuple[Dim, ...]):
         return ShapeExpr
 
 
+_SIZES: Final = frozenset({Shape, tuple, list, type(None)})
+"""What sizes are mostly given as; anything else may be an expression that is a shape."""
+
+
 class TensorType(Type):
     """A tensor: ``shape`` (a `Shape` of dims) if known, ``ndim`` (-1 if unknown), ``dtype`` (None if unknown).
 
@@ -145,19 +147,22 @@ class TensorType(Type):
     ) -> None:
         if vdevice is not None or type(ndim) is not int:
             ndim, vdevice = _rank_and_device(ndim, vdevice)
-        if type(shape) not in _SEQUENCES and isinstance(known := getattr(shape, "ty", None), ShapeType):
+        if type(shape) not in _SIZES and isinstance(known := getattr(shape, "ty", None), ShapeType):
             shape, ndim = known.values, known.ndim
         if shape is None:
             if ndim < UNKNOWN_NDIM:
                 raise IRError(f"a tensor's ndim is -1 (unknown) or more, got {ndim}")
             dims = None
         else:
-            dims = Shape([d if type(d) is int and d >= 0 else as_dim(d) for d in shape])
+            if type(shape) is Shape:
+                dims = shape
+            else:
+                dims = Shape([d if type(d) is int and d >= 0 else as_dim(d) for d in shape])
             if ndim not in (UNKNOWN_NDIM, len(dims)):
                 raise IRError(f"a tensor of shape {dims} has ndim {len(dims)}, not {ndim}")
             ndim = len(dims)
         init_field(self, "shape", dims)
-        init_field(self, "dtype", None if dtype is None else as_optional_dtype(dtype))
+        init_field(self, "dtype", as_optional_dtype(dtype))
         init_field(self, "ndim", ndim)
         init_field(self, "vdevice", vdevice)
 

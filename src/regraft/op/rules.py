@@ -243,6 +243,8 @@ def broadcast_rule(call: Call) -> Type:
                 return first
             if first.ndim == 0:
                 return second
+            if first.shape is not None and first.shape == second.shape:
+                return first
             dims, ndim = broadcast_types(call)
             return TensorType(dims, first.dtype, ndim)
     dtype = _arithmetic_dtype(call)
