@@ -139,6 +139,22 @@ def test_instruments_see_each_pass_and_can_stop_it() -> None:
     assert seen == ["enter", "before CanonicalizeBindings", "after CanonicalizeBindings", "exit"]
 
 
+def test_a_context_whose_instrument_fails_is_not_entered() -> None:
+    class Fails(PassInstrument):
+        def enter_pass_ctx(self) -> None:
+            raise RuntimeError("no")
+
+    before = PassContext.current()
+    with pytest.raises(RuntimeError, match="no"), PassContext(instruments=[Fails()]):
+        pass
+    assert PassContext.current() is before
+    with PassContext() as context:
+        with pytest.raises(RuntimeError, match="no"):
+            context.override_instruments([Fails()])
+        DeadCodeElimination()(_simple())
+        assert context.instruments == ()
+
+
 def test_times_are_taken_pass_by_pass() -> None:
     timing = PassTimingInstrument()
     with PassContext(instruments=[timing]):

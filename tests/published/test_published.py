@@ -52,6 +52,9 @@ OPERATORS: Mapping[str, Mapping[str, int]] = {
 }
 """How often operators stand in the result, whichever way the model came in: what is one operator is one node."""
 
+IN_THEIR_OPSET: Mapping[str, Mapping[str, int]] = {"Stable Diffusion VAE decoder": {"Attention": 0}}
+"""What differs in the result of a file: its one attention is not expected to be worth a newer opset."""
+
 Cases = list[tuple[tuple[Any, ...], np.ndarray]]
 
 
@@ -85,9 +88,9 @@ def _operators(path: Path) -> Counter[str]:
     return Counter(node.op_type for node in onnx.load(path, load_external_data=False).graph.node)
 
 
-def _check_operators(name: str, path: Path) -> None:
-    counts = _operators(path)
-    assert {op: counts[op] for op in OPERATORS[name]} == OPERATORS[name]
+def _check_operators(name: str, path: Path, differing: Mapping[str, int] | None = None) -> None:
+    counts, expected = _operators(path), {**OPERATORS[name], **(differing or {})}
+    assert {op: counts[op] for op in expected} == expected
 
 
 def _optimized_from_torch(name: str, path: Path) -> Path:
@@ -119,7 +122,7 @@ def test_a_model_from_onnx_gives_the_same_after_it_is_optimized(name: str, expor
     source = model.to_onnx(tmp_path / "source.onnx", exporter, dynamic=varies)
     path = rx.optimize(source, output=tmp_path / "model.onnx")
     _check_file(path, _cases(name) if varies else _cases(name)[:1])
-    _check_operators(name, path)
+    _check_operators(name, path, IN_THEIR_OPSET.get(name))
     assert _operators(path).total() <= _operators(source).total()
 
 

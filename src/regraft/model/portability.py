@@ -23,7 +23,6 @@ _FORMS: Final[Mapping[str, tuple[str, str]]] = {
     "relax.nn.attention_bias": (ATTENTION, "Attention"),
     "relax.nn.gelu": ("gelu", "Gelu"),
     "relax.nn.gelu_tanh": ("gelu_tanh", "Gelu"),
-    "relax.nn.group_norm": ("group_norm", "GroupNormalization"),
     "relax.nn.layer_norm": ("layer_norm", "LayerNormalization"),
     "relax.nn.rms_norm": ("rms_norm", "RMSNormalization"),
 }

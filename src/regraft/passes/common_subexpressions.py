@@ -174,8 +174,8 @@ def EliminateCommonSubexpr(call_only: bool = False, *, leaves_aliases: bool = Tr
     """Compute what is computed twice once: pure values of the same operator, operands and attributes.
 
     A value that was computed before becomes another name of the first one, in the same block, a later one, or a branch;
-    `CanonicalizeBindings` takes such names out, and so does ``leaves_aliases=False``, where nothing else needs them.
-    A size that a match_cast names has the name that an earlier one of the same value gave it.
+    `CanonicalizeBindings` takes such names out, and so does ``leaves_aliases=False``, where nothing else needs them; a
+    size that a match_cast names has then the name that an earlier one of the same value gave it.
     Aliases of operands are looked through, constants of few elements compared by content. The two operands of a
     commutative operator may stand either way round. ``call_only`` leaves tuples and their fields alone.
 
@@ -188,7 +188,8 @@ def EliminateCommonSubexpr(call_only: bool = False, *, leaves_aliases: bool = Tr
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
         function = _Sharing(wanted, context, leaves_aliases=leaves_aliases).mutate(function)
-        while again := _sizes_of_one_shape(function):
+        # A cast whose sizes have other names is no other name of the first, so it goes only where aliases go.
+        while not leaves_aliases and (again := _sizes_of_one_shape(function)):
             named_once = bind_sizes(function, again)
             function = _Sharing(wanted, context, leaves_aliases=leaves_aliases).mutate(named_once)
         return function

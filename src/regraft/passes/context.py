@@ -173,19 +173,36 @@ class PassContext:
         return {name: {"type": kind.__name__} for name, kind in sorted(_CONFIG.items())}
 
     def override_instruments(self, instruments: Iterable[PassInstrument]) -> None:
-        """Replace the instruments; where the context is entered, the old ones are left and the new ones entered."""
+        """Replace the instruments; where the context is entered, the old ones are left and the new ones entered.
+
+        If an instrument fails there, the context is left without instruments.
+        """
         if self._tokens:
             for instrument in self.instruments:
                 instrument.exit_pass_ctx()
         self.instruments = tuple(instruments)
         if self._tokens:
+            self._enter_instruments()
+
+    def _enter_instruments(self) -> None:
+        entered: list[PassInstrument] = []
+        try:
             for instrument in self.instruments:
                 instrument.enter_pass_ctx()
+                entered.append(instrument)
+        except BaseException:
+            self.instruments = ()
+            for instrument in entered:
+                instrument.exit_pass_ctx()
+            raise
 
     def __enter__(self) -> PassContext:
         self._tokens.append(_current.set(self))
-        for instrument in self.instruments:
-            instrument.enter_pass_ctx()
+        try:
+            self._enter_instruments()
+        except BaseException:
+            _current.reset(self._tokens.pop())
+            raise
         return self
 
     def __exit__(self, *_exc: object) -> None:

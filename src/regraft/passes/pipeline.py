@@ -33,6 +33,7 @@ from .no_ops import RemoveNoOps
 from .normalize import AttachGlobalSymbol, Normalize, NormalizeGlobalVar, RemovePurityChecking, ToNonDataflow
 from .parameter_types import ExpandTupleArguments
 from .passes import Pass, Sequential, UntilStable
+from .printing import PrintIR
 from .private_functions import InlinePrivateFunctions, RemoveUnusedOutputs, RemoveUnusedParameters
 from .quantize import QuantizeDynamic, QuantizeWeights
 from .recognize_operators import RecognizeOperators
@@ -78,6 +79,7 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
         Normalize,
         NormalizeGlobalVar,
         PackQueryKeyValue,
+        PrintIR,
         QuantizeDynamic,
         QuantizeWeights,
         RecognizeOperators,
