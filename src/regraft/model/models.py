@@ -241,9 +241,9 @@ def _for_torch(module: IRModule) -> IRModule:
     from ..formats.torch import require_torch
 
     require_torch()
-    from ..run.torch_calls import values_to_restore
+    from ..run.torch_calls import sums_of_products, values_to_restore
 
-    return TorchForms(values_to_restore(module))(module)
+    return TorchForms(values_to_restore(module), sums_of_products(module))(module)
 
 
 def as_source(model: Model, module: IRModule) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from typing import Any, Final, cast
 
+import numpy as np
+
 from ..ir.dims import Dim, dims_equal
 from ..ir.expr import Constant, Expr
 from ..ir.op import Call, Op
@@ -28,19 +30,56 @@ _biased = is_op("relax.add")(_product, _bias)
 
 def _linear(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     product: Call = matchings[_product]
-    data, weight = matchings[_data], matchings[_weight]
-    if _rank(weight) != 2 or _rank(data) < 1 or matchings[_turned].attrs.axes not in (None, (1, 0)):
+    if matchings[_turned].attrs.axes not in (None, (1, 0)):
         return decline("the weight is no matrix that is turned")
+    bias = None if expr.op is product.op else matchings[_bias]  # type: ignore[union-attr]
+    return _linear_layer(product, matchings[_data], matchings[_weight], bias)
+
+
+def _linear_layer(product: Call, data: Expr, weight: Any, bias: Any) -> Expr | Decline:
+    if _rank(weight) != 2 or _rank(data) < 1:
+        return decline("the weight is no matrix")
     if product.attrs.out_dtype not in (None, "", _dtype(data)) or _dtype(data) != _dtype(weight):
         return decline("PyTorch's linear layer has one dtype")
     linear = Op.get("aten.linear")
-    if expr.op is product.op:  # type: ignore[union-attr]
+    if bias is None:
         return linear(data, weight)
-    bias = matchings[_bias]
     sizes = bias.ty.shape
     if sizes is None or len(sizes) != 1 or dims_equal(sizes[0], weight.ty.shape[0]) is not True:
         return decline("what is added is not one number for each column")
     return linear(data, weight, bias)
+
+
+_packed = is_const()
+_packed_product = is_op("relax.matmul")(_data, _packed)
+_packed_biased = is_op("relax.add")(_packed_product, _bias)
+_NARROW: Final = ("float16", "bfloat16")
+
+
+def _packed_linear(rounded_once: Set[Expr]) -> CallRewriter:
+    """Weights that rewriting made, with their bias, as a linear layer, which has them the other way round."""
+
+    def rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+        weight, bias = matchings[_packed], matchings[_bias]
+        if weight.data.name is not None or not isinstance(bias, Constant):
+            return decline("the weight is the model's own, or what is added is computed")
+        if _dtype(weight) in _NARROW and expr not in rounded_once:
+            return decline("the model rounds the product before it adds")
+        back = Constant(_turned_round(weight.data))
+        return _linear_layer(matchings[_packed_product], matchings[_data], back, bias)
+
+    return rewrite
+
+
+def _turned_round(matrix: TensorData) -> TensorData:
+    """A transposed matrix, made when it is first read; of another rank, the tensor itself."""
+    if len(matrix.shape) != 2:
+        return matrix
+
+    def load() -> np.ndarray:
+        return np.ascontiguousarray(matrix.read().T)
+
+    return TensorData.lazy(matrix.shape[::-1], matrix.dtype, load, None, matrix.sources)
 
 
 # --- convolutions
@@ -138,18 +177,23 @@ def _unless(kept: Set[Expr], rewriter: CallRewriter) -> CallRewriter:
     return rewrite
 
 
-def TorchForms(kept: Set[Expr] = frozenset()) -> Pass:
+def TorchForms(kept: Set[Expr] = frozenset(), rounded_once: Set[Expr] = frozenset()) -> Pass:
     """Products and convolutions together with their bias, and attention, each as PyTorch's own operator.
 
     For programs that go to PyTorch next: only its engine, and the converter to it, have these operators as one.
-    ``kept`` are bound values that stay as they are. Needs nothing. Guarantees the same values up to rounding. Cost:
-    linear in the program.
+    ``kept`` are bound values that stay as they are; ``rounded_once`` are the sums that the model has in one operator
+    with their product, which rounds to half precision or bfloat16 once. Needs nothing. Guarantees the same values up to
+    rounding. Cost: linear in the program.
     """
 
     def rules(*rows: tuple[DFPattern, CallRewriter, str]) -> RulePass:
         return RulePass(RuleSet([Rule(pattern, _unless(kept, rewriter), name) for pattern, rewriter, name in rows]))
 
-    with_bias = rules((_biased, _linear, "linear_with_bias"), (_shifted, _with_bias, "convolution_with_bias"))
+    with_bias = rules(
+        (_biased, _linear, "linear_with_bias"),
+        (_packed_biased, _packed_linear(rounded_once), "packed_linear_with_bias"),
+        (_shifted, _with_bias, "convolution_with_bias"),
+    )
     # A product that has a bias would no longer be found by it.
     others = rules(
         (_product, _linear, "linear"),

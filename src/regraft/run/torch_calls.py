@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import torch
 
 from ..analysis import contains_impure_call
-from ..formats.torch.source_calls import Here, Match, Pair, Slot, SourceCall
+from ..formats.torch.source_calls import Here, Match, Pair, Slot, SourceCall, is_alias
 from ..ir.dims import SymExpr, SymVar, free_symvars
-from ..ir.expr import Expr, ExternFunc, TupleGetItem, Var
+from ..ir.expr import Constant, Expr, ExternFunc, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
@@ -58,6 +58,24 @@ def values_to_restore(module: IRModule) -> frozenset[Expr]:
                 pending.extend(_bodies_of(binding.value))
             found |= _Body(bindings, body.body, known).values_of_several()
     return frozenset(found)
+
+
+def sums_of_products(module: IRModule) -> frozenset[Expr]:
+    """The values bound in ``module`` that PyTorch computed as part of an operator which multiplies and adds."""
+    found: set[Expr] = set()
+    for name in module:
+        pending = [module[name].body]
+        while pending:
+            for binding in (binding for block in pending.pop().blocks for binding in block.bindings):
+                pending.extend(_bodies_of(binding.value))
+                targets = {call.target for call in _calls_of(binding.var)}
+                if targets & _MULTIPLY_AND_ADD and not targets & _ADD:
+                    found.add(binding.value)
+    return frozenset(found)
+
+
+_MULTIPLY_AND_ADD: Final = {"aten.linear.default", "aten.addmm.default"}
+_ADD: Final = {"aten.add.Tensor", "aten.sub.Tensor"}
 
 
 def _bodies_of(value: Expr) -> list[SeqExpr]:
@@ -125,6 +143,7 @@ class _Body:
         self._sizes: Final = known.sizes
         self._definitions: Final = {binding.var: binding for binding in bindings}
         self._position: Final = {binding.var: place for place, binding in enumerate(bindings)}
+        self._weights: Final[dict[Any, Constant]] = {}
         self._users: Final[dict[Var, list[int]]] = {}
         for place, binding in enumerate(bindings):
             for var in variables_of(binding.value):
@@ -152,7 +171,7 @@ class _Body:
     def _found(self) -> Iterator[_Found]:
         tagged: dict[SourceCall, list[Var]] = {}
         for binding in self._bindings:
-            for call in _calls_of(binding.var):
+            for call in () if is_alias(binding) else _calls_of(binding.var):
                 tagged.setdefault(call, []).append(binding.var)
         for call, variables in tagged.items():
             found = self._match(call, variables) if call.steps else None
@@ -160,7 +179,7 @@ class _Body:
                 yield found
 
     def _match(self, call: SourceCall, tagged: Sequence[Var]) -> _Found | None:
-        match = Match(call, self._definitions)
+        match = Match(call, self._definitions, self._weights)
         outputs: dict[tuple[int, int], Var] = {}
         # From behind: what is computed last is a result, and the last one that looks like it.
         candidates = list(call.outputs())[::-1]

@@ -25,12 +25,13 @@ class Expansion(NamedTuple):
     operands: tuple[torch.fx.Node, ...]
 
 
-def expansion(node: torch.fx.Node) -> Expansion | None:
+def expansion(node: torch.fx.Node, *, composite: bool = False) -> Expansion | None:
     """The program that PyTorch takes the call of ``node`` apart into; None where it does not.
 
-    Raises `Unsupported` where it would fix a symbolic size.
+    ``composite``: as it does when it runs the call, of an operator that is made of others. Raises `Unsupported` where
+    it would fix a symbolic size.
     """
-    rule = _rule(node.target)
+    rule = cast(Any, node.target) if composite else _rule(node.target)
     mode = _fake_mode(node)
     if rule is None or mode is None:
         return None

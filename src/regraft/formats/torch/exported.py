@@ -17,6 +17,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec
 
 from ..errors import ConvertError
+from .autocast import with_parts_in_regions
 from .quiet import quiet
 
 _REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
@@ -74,23 +75,25 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
     if any(_has_effect(node) for node in program.graph.nodes):
         try:
             with torch.no_grad(), quiet():
-                return cast(Any, _with_constants_as_buffers(program)).run_decompositions({})
+                return cast(Any, _ready(program)).run_decompositions({})
         except Exception as error:
             raise ConvertError(f"PyTorch cannot make the program functional: {_reason(error)}") from error
     return program
 
 
-def _with_constants_as_buffers(program: ExportedProgram) -> ExportedProgram:
-    """``program`` with its constants as buffers, each tensor once.
+def _ready(program: ExportedProgram) -> ExportedProgram:
+    """``program`` as PyTorch makes it functional rightly: with its constants as buffers, each tensor once, and with
+    those operators taken apart that autocast would otherwise miss.
 
     PyTorch makes functional what changes buffers, under one name each, and nothing else. A tensor that is neither a
     parameter nor a buffer is a constant there, and may be changed all the same; so is a buffer that the model also
     holds in another place, as transformers does with its caches.
     """
     constants = [spec for spec in program.graph_signature.input_specs if spec.kind is InputKind.CONSTANT_TENSOR]
-    if not constants:
+    module = with_parts_in_regions(program.graph_module)
+    if not constants and module is program.graph_module:
         return program
-    module = copy.deepcopy(program.graph_module)
+    module = copy.deepcopy(module)
     nodes = {node.name: node for node in module.graph.nodes if node.op == "placeholder"}
     owners: dict[tuple[object, ...], InputSpec] = {}
     specs = list(program.graph_signature.input_specs)

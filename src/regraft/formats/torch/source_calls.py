@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final, TypeAlias, cast
 
+import numpy as np
 import torch
 
 from ...ir.dims import Dim, SymExpr, SymVar, dims_equal, substitute
@@ -19,6 +20,7 @@ from ...ir.equality import structural_equal
 from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ...ir.op import Attrs, Call, Op, attribute_key
 from ...ir.program import Binding, MatchCast
+from ...ir.tensor_data import TensorData
 from ...ir.types import Type, bind_type
 from .complex_numbers import ComplexPair
 
@@ -91,7 +93,7 @@ class SourceCall:
         recorder = _Recorder(bindings)
         kept = {name: value for name, value in kwargs.items() if name not in _STORAGE}
         given = recorder.template(args), {name: recorder.template(value) for name, value in kept.items()}
-        steps = [recorder.step(binding) for binding in bindings if not _is_alias(binding)]
+        steps = [recorder.step(binding) for binding in bindings if not is_alias(binding)]
         if None in steps:
             return
         self.args, self.kwargs = tuple(given[0]), given[1]
@@ -119,8 +121,8 @@ class _Recorder:
     """Puts slots in place of what was there before the call, so that no weight is kept alive by it."""
 
     def __init__(self, bindings: Sequence[Binding]) -> None:
-        self._aliases: Final = {binding.var: binding.value for binding in bindings if _is_alias(binding)}
-        made = [binding for binding in bindings if not _is_alias(binding)]
+        self._aliases: Final = {binding.var: binding.value for binding in bindings if is_alias(binding)}
+        made = [binding for binding in bindings if not is_alias(binding)]
         self._steps: Final = {binding.var: Inner(index) for index, binding in enumerate(made)}
         self._index: Final[dict[int, Slot]] = {}
         self.slots: Final[list[Expr]] = []
@@ -176,7 +178,7 @@ class _Recorder:
         return self._pattern(value) if isinstance(value, Expr) else None
 
 
-def _is_alias(binding: Binding) -> bool:
+def is_alias(binding: Binding) -> bool:
     """True if a binding computes nothing: its value can stand in its variable's place."""
     return not isinstance(binding, MatchCast) and isinstance(
         binding.value, Var | Constant | ShapeExpr | PrimValue | Tuple
@@ -187,11 +189,13 @@ class Match:
     """A `SourceCall` found again in a program, as far as its results were given to `add`.
 
     ``definitions`` are the bindings of the program. ``members`` are the variables that its steps are bound to.
+    ``weights`` keeps the constants that were arranged as the call had them, so that calls with one weight share it.
     """
 
-    def __init__(self, call: SourceCall, definitions: Mapping[Var, Binding]) -> None:
+    def __init__(self, call: SourceCall, definitions: Mapping[Var, Binding], weights: dict[Any, Constant]) -> None:
         self.call: Final = call
         self._definitions: Final = definitions
+        self._weights: Final = weights
         self.slots: dict[int, Expr] = {}
         self.sizes: dict[SymVar, Dim] = {}
         self._steps: dict[int, Expr] = {}
@@ -263,7 +267,13 @@ class Match:
             self._types.append((step.ty, leaf.ty))
             return True
         if binding is None:
-            return False
+            operand = self._weight_before(step, leaf)
+            if operand is None:
+                return False
+            self._types.append((step.ty, leaf.ty))
+            self._steps[index] = leaf
+            pending.append((step.operands[0], operand))
+            return True
         self._types.append((step.ty, leaf.ty))
         self._steps[index] = leaf
         value = binding.value
@@ -279,6 +289,21 @@ class Match:
             return False
         pending.extend(zip(step.operands, operands, strict=True))
         return True
+
+    def _weight_before(self, step: BindingForm, leaf: Expr) -> Constant | None:
+        """The constant that a step would turn into the constant ``leaf``, which folding made of it; None if unknown."""
+        if not isinstance(leaf, Constant) or leaf.data.name is not None or leaf.ty != step.ty:
+            return None
+        given = step.operands[0] if step.operands else None
+        if not isinstance(step.head, Op) or step.head.name != "relax.permute_dims" or not isinstance(given, Slot):
+            return None
+        stated: tuple[int, ...] | None = None if step.attrs is None else step.attrs.get("axes")
+        axes = tuple(reversed(range(len(leaf.data.shape)))) if stated is None else stated
+        found = self._weights.get((id(leaf.data), axes))
+        if found is None:
+            back = sorted(range(len(axes)), key=[axis % len(axes) for axis in axes].__getitem__)
+            found = self._weights[id(leaf.data), axes] = Constant(_permuted(leaf.data, back))
+        return found
 
     def _same_attributes(self, old: Attrs | None, new: Attrs) -> bool:
         return old is new or (
@@ -298,10 +323,19 @@ class Match:
         """The value that an alias stands for."""
         while isinstance(leaf, Var):
             binding = self._definitions.get(leaf)
-            if binding is None or not _is_alias(binding):
+            if binding is None or not is_alias(binding):
                 return leaf
             leaf = binding.value
         return leaf
+
+
+def _permuted(data: TensorData, axes: Sequence[int]) -> TensorData:
+    """A tensor with its axes in another order, made when it is first read."""
+
+    def load() -> np.ndarray:
+        return np.ascontiguousarray(np.transpose(data.read(), axes))
+
+    return TensorData.lazy([data.shape[axis] for axis in axes], data.dtype, load, None, data.sources)
 
 
 def _is_same(known: Expr, leaf: Expr) -> bool:

@@ -1,0 +1,87 @@
+"""Regions of autocast, before PyTorch makes them functional: operators that are made of others are taken apart.
+
+Autocast narrows the operands of `matmul`, `linear` and their like. For `einsum`, `inner` and others it does so inside,
+where the operators that they are made of are called. PyTorch keeps these whole when it makes a region functional, and
+would compute them in the dtype of their operands. Recurrent layers stay whole all the same.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any, Final, cast
+
+import torch
+
+from .context import Unsupported
+from .expansion import expansion
+
+_REGION: Final = "wrap_with_autocast"
+_CAST: Final = "aten._to_copy.default"
+
+
+def with_parts_in_regions(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """``module``, or a copy in which operators that autocast narrows inside are taken apart. Cost: linear."""
+    if not any(_narrows_inside(node, region) for region, graph in _regions(module) for node in graph.graph.nodes):
+        return module
+    module = copy.deepcopy(module)
+    for region, inner in _regions(module):
+        for node in list(inner.graph.nodes):
+            if _narrows_inside(node, region):
+                _take_apart(node, region)
+        inner.recompile()
+    return module
+
+
+def _regions(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, torch.fx.GraphModule]]:
+    """The calls of regions that switch autocast on, and their graphs; those inside others come first."""
+    for node in module.graph.nodes:
+        if node.op != "call_function" or getattr(node.target, "__name__", "") not in (_REGION, _NO_GRADIENT):
+            continue
+        inner = next(arg for arg in node.args if isinstance(arg, torch.fx.Node) and arg.op == "get_attr")
+        graph = cast(torch.fx.GraphModule, module.get_submodule(str(inner.target)))
+        yield from _regions(graph)
+        if node.target.__name__ == _REGION and node.args[2]:
+            yield node, graph
+
+
+_RECURRENT: Final = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+"""Layers that would be a step for each row, or an operator of oneDNN that reads memory as it lies."""
+_NO_GRADIENT: Final = "wrap_with_set_grad_enabled"
+
+
+def _narrows_inside(node: torch.fx.Node, region: torch.fx.Node) -> bool:
+    """True if a node calls an operator that is made of others, and that autocast does not know itself."""
+    operator: Any = node.target
+    if node.op != "call_function" or getattr(operator, "namespace", "") != "aten":
+        return False
+    if str(operator.overloadpacket).removeprefix("aten.") in _RECURRENT:
+        return False
+    library: Any = torch._C  # pyright: ignore[reportPrivateUsage]
+    device = str(region.args[0]).upper().replace("CUDA", "")
+    if library._dispatch_has_kernel_for_dispatch_key(operator.name(), f"Autocast{device}"):
+        return False
+    return operator.has_kernel_for_dispatch_key(library.DispatchKey.CompositeImplicitAutograd)
+
+
+def _take_apart(node: torch.fx.Node, region: torch.fx.Node) -> None:
+    """Put the operators that ``node`` is made of in its place, where some of them have narrowed operands."""
+    device, dtype = region.args[:2]
+    with torch.autocast(str(device), cast(torch.dtype, dtype)):
+        try:
+            parts = expansion(node, composite=True)
+        except Unsupported:
+            return  # for one size only
+    if parts is None or all(str(part.target) != _CAST for part in parts.graph.nodes):
+        return
+    inputs = [part for part in parts.graph.nodes if part.op == "placeholder"]
+    copies: dict[torch.fx.Node, torch.fx.Node] = dict(zip(inputs, parts.operands, strict=True))
+    with node.graph.inserting_before(node):
+        found = node.graph.graph_copy(parts.graph, copies)
+    if isinstance(found, torch.fx.Node):
+        node.replace_all_uses_with(found)
+    else:
+        for user in list(node.users):
+            user.replace_all_uses_with(cast(Any, found)[user.args[1]])
+            node.graph.erase_node(user)
+    node.graph.erase_node(node)
