@@ -73,6 +73,19 @@ def outcome(function: Callable[[], Any]) -> Any:
         return error
 
 
+def written(found: Any) -> Any:
+    """An outcome as JSON: programs as text, what is raised by its kind."""
+    if isinstance(found, Exception):
+        return {"raises": type(found).__name__}
+    if isinstance(found, dict):
+        return {str(key): written(value) for key, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [written(value) for value in found]
+    if hasattr(found, "script"):
+        return found.script().splitlines()
+    return found if found is None or isinstance(found, bool | int | float) else str(found)
+
+
 def same(here: Any, there: Any) -> str | None:
     """None where the two outcomes mean the same, and otherwise what differs."""
     if isinstance(there, Exception):

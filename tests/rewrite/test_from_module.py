@@ -467,6 +467,85 @@ def test_tuples_projections_and_outside_functions_are_matched() -> None:
     assert_same(before, after, array(3), array(3) + 1)
 
 
+# --- match_cast
+
+
+@R.rewriter
+class KeptAsRows:
+    @R.function
+    def pattern(x: R.Tensor(("n", "m"), "float32")):
+        return R.exp(x)
+
+    @R.function
+    def replacement(x: R.Tensor(("n", "m"), "float32")):
+        n = T.int64()
+        m = T.int64()
+        rows: R.Tensor(ndim=2, dtype="float32") = R.call_pure_packed("rows", x, ty_args=R.Tensor(ndim=2))
+        known = R.match_cast(rows, R.Tensor((n, m), "float32"))
+        return R.sin(known)
+
+
+def test_a_match_cast_of_a_replacement_states_the_sizes_found() -> None:
+    @R.function
+    def before(x: R.Tensor(("k", 4), "float32")):
+        with R.dataflow():
+            y = R.exp(x)
+            z = R.add(y, y)
+            R.output(z)
+        return z
+
+    after = KeptAsRows(before)
+    (cast,) = [binding for block in after.body.blocks for binding in block if isinstance(binding, rx.MatchCast)]
+    assert cast.ty == before.params[0].ty
+    assert rx.structural_equal(rx.parse(after.script()), after)
+    assert KeptAsRows(after) is after
+
+
+def test_a_match_cast_in_a_pattern_asks_for_a_type() -> None:
+    @R.rewriter
+    class OfFour:
+        @R.function
+        def pattern(x: R.Tensor(ndim=1, dtype="float32")):
+            y = R.match_cast(x, R.Tensor((4,), "float32"))
+            return R.exp(y)
+
+        @R.function
+        def replacement(x: R.Tensor(ndim=1, dtype="float32")):
+            return R.sin(x)
+
+    @R.function
+    def before(x: R.Tensor((4,), "float32"), y: R.Tensor((5,), "float32")):
+        a = R.exp(x)
+        b = R.exp(y)
+        return (a, b)
+
+    a, b = run(OfFour(before), array(4), array(5))
+    np.testing.assert_allclose(a, np.sin(array(4)), rtol=1e-5)
+    np.testing.assert_allclose(b, np.exp(array(5)), rtol=1e-5)
+
+
+def test_the_fields_of_a_result_put_together_again_are_the_result() -> None:
+    @R.rewriter
+    class Halves:
+        @R.function
+        def pattern(x: R.Tensor((4,), "float32")):
+            return (R.exp(x), R.sin(x))
+
+        @R.function
+        def replacement(x: R.Tensor((4,), "float32")):
+            return R.split(R.concat([R.exp(x), R.cos(x)]), 2)
+
+    @R.function
+    def before(x: R.Tensor((4,), "float32")):
+        both = (R.exp(x), R.sin(x))
+        return both
+
+    after = Halves(before)
+    names = [b.value.op.name for block in after.body.blocks for b in block if isinstance(b.value, rx.Call)]
+    assert names == ["relax.exp", "relax.cos", "relax.concat", "relax.split"]
+    assert after.body.body.ty == before.body.body.ty
+
+
 # --- mistakes
 
 
@@ -502,9 +581,9 @@ def module(pattern: str, replacement: str, body: str = "") -> rx.IRModule:
         ("x: R.Tensor\nreturn x", "x: R.Tensor\nreturn R.exp(x)", "returns x as output 0"),
         ("x: R.Tensor\ny = R.exp(x)\nreturn y, y", "x: R.Tensor\nreturn x, x", "returns y twice"),
         (
-            "x: R.Tensor\ny = R.match_cast(x, R.Tensor((2,)))\nreturn R.exp(y)",
-            "x: R.Tensor\nreturn x",
-            "has a match_cast, of y",
+            'x: R.Tensor(("n",), "float32")\nreturn R.exp(x)',
+            'x: R.Tensor(("n",), "float32")\nm = T.int64()\ny = R.match_cast(x, R.Tensor((m,), "float32"))\nreturn y',
+            "the match_cast of .* in replacement has the size m, which no parameter has",
         ),
         (
             'x: R.Tensor, c: R.Tensor((), "bool")\nif c:\n    y = R.exp(x)\nelse:\n    y = R.sin(x)\nreturn y',

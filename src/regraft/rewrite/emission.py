@@ -16,8 +16,9 @@ from ..analysis.values import leaves_of
 from ..ir.builder import operands_of, with_operands
 from ..ir.expr import Expr, Tuple, Var
 from ..ir.op import Call
-from ..ir.program import Binding, Function, If, MatchCast, VarBinding
+from ..ir.program import Binding, Function, If, MatchCast
 from ..ir.types import type_symvars
+from .casts import bound_to
 from .session import EditSession, substitute
 
 
@@ -128,7 +129,7 @@ class Emission:
             renamed = type(var)(var.name_hint, value.ty, origins)
             self.renames[var] = renamed
             var = renamed
-        return VarBinding(var, value)
+        return bound_to(var, value)
 
     def _renamed(self, value: Expr) -> Expr:
         """``value`` with variables replaced that are aliases since an edit, or that came out as new ones."""

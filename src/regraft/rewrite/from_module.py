@@ -38,6 +38,7 @@ from ..pattern.context import PatternContext
 from ..pattern.pattern import CallPattern, DFPattern, ExternFuncPattern
 from ..script.decorators import read_module
 from ..script.source import calling_frame
+from .casts import cast, check_sizes, is_cast
 from .errors import Decline, RuleFormError, decline
 from .rules import InModule, Rule
 
@@ -78,7 +79,8 @@ def rule_from_module(
 
     Both take the same parameters and return the same number of values. A parameter stands for any value that is
     certainly of its type; the calls of ``pattern`` stand for calls with exactly their attributes, its constants for
-    constants of the same bits. If ``pattern`` returns a tuple, its fields are replaced together; one of them may be
+    constants of the same bits, and a ``match_cast`` of it for a value that is certainly of that type; one of
+    ``replacement`` is made. If ``pattern`` returns a tuple, its fields are replaced together; one of them may be
     computed from another, or be used elsewhere; ``replacement`` may then return one value of a tuple type. Private
     functions of ``mod`` that ``replacement`` calls are written out in its place, or become functions of the module that
     is rewritten; see `PatternMatchingRewriter`. Where ``replacement`` does not
@@ -181,11 +183,7 @@ def _read(rule: str, which: str, function: Function, known: Container[Expr] = fr
     bound: dict[Var, Expr] = {}
     for block in function.body.blocks:
         for binding in block:
-            if not isinstance(binding, VarBinding):
-                raise RuleFormError(
-                    f"{where} has a match_cast, of {binding.var.name_hint}; state the type at the parameter instead"
-                )
-            value = binding.value
+            value = binding.value if isinstance(binding, VarBinding) else cast(binding.value, binding.ty)
             if isinstance(value, If | Function):
                 kind = "an if" if isinstance(value, If) else "a function inside of it"
                 raise RuleFormError(f"{where} has {kind}, bound to {binding.var.name_hint}; write calls only")
@@ -258,6 +256,7 @@ def _check_sides(name: str, pattern: _Side, replacement: _Side, may_ask_more: bo
                 f"{where}: parameter {index} is {ours.name_hint}: {ours.ty!r} in pattern, which says too little for "
                 f"{theirs.name_hint}: {theirs.ty!r} in replacement; give both the same type"
             )
+    check_sizes(where, replacement.bound, given)
     for index, (old, new) in enumerate(zip(pattern.outputs, replacement.outputs, strict=True)):
         if is_subtype(substitute_type(new.ty, given), old.ty) is False:
             raise RuleFormError(
@@ -333,6 +332,8 @@ class _PatternWriter:
         found: list[DFPattern] = []
         for index, output in enumerate(self.side.outputs):
             value = self.side.bound.get(output) if isinstance(output, Var) else None
+            while isinstance(value, Call) and is_cast(value):
+                value = self.side.bound.get(value.args[0])  # pyright: ignore[reportArgumentType]
             if not isinstance(output, Var) or not isinstance(value, Call | TupleGetItem):
                 raise RuleFormError(
                     f"{self.where} returns {output!r} as output {index}; "
@@ -378,6 +379,8 @@ class _PatternWriter:
                 return is_expr(operand)
 
     def _call(self, call: Call) -> DFPattern:
+        if is_cast(call):
+            return self._operand(call.args[0]).has_ty(self._with_stand_ins(call.ty))
         callee = is_expr(call.op) if not isinstance(call.op, Var | ExternFunc) else self._operand(call.op)
         pattern: DFPattern = CallPattern(callee, [self._operand(arg) for arg in call.args])
         exact = {name: value for name, value in call.attrs.items() if not self._waits(value)}
