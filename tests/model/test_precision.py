@@ -170,7 +170,7 @@ def test_where_no_error_is_small_enough_nothing_is_lowered_and_the_nearest_miss_
     assert (tmp_path / "again.onnx").read_bytes() == products.read_bytes()
     facts = json.loads((tmp_path / "report.json").read_text())["precision"]
     assert facts["original_kept"]
-    assert facts["nearest_miss"]["error"] == pytest.approx(tried.error)
+    assert facts["nearest_miss"]["error"] == pytest.approx(tried.error, rel=0.01)
 
 
 def test_a_rewriting_in_float32_is_no_way_around_a_budget_that_nothing_meets(tmp_path: Path) -> None:
