@@ -276,6 +276,7 @@ ELSEWHERE = {
     "QuantizeWeights",
     "RecognizeOperators",
     "RemoveNoOps",
+    "RotaryByKernel",
     "RunCodegen",
     "SmoothOutliers",
     "SplitProjections",

@@ -12,7 +12,7 @@ from .context import PassContext, PassError, PassInstrument, Step, register_conf
 from .convert_layout import ConvertLayout
 from .dataflow import ConvertToDataflow, TopologicalSort
 from .dead_code import DeadCodeElimination
-from .decoders import CacheInPlace, PackQueryKeyValue
+from .decoders import CacheInPlace, PackQueryKeyValue, RotaryByKernel
 from .decompose_operators import DecomposeOpsForInference, DecomposeOpsForTraining
 from .fold_batchnorm import FoldBatchnormToConv2D
 from .fold_constant import FoldConstant
@@ -142,6 +142,7 @@ __all__ = [
     "ReorderPermuteDimsAfterConcat",
     "ReorderTakeAfterMatmul",
     "Report",
+    "RotaryByKernel",
     "RulePass",
     "RunCodegen",
     "Sequential",

@@ -8,7 +8,7 @@ from .attend_in_tiles import AttendInTiles
 from .combine_parallel_matmul import CombineParallelMatmul
 from .context import PassError
 from .dead_code import DeadCodeElimination
-from .decoders import CacheInPlace, PackQueryKeyValue
+from .decoders import CacheInPlace, PackQueryKeyValue, RotaryByKernel
 from .fold_constant import FoldConstant
 from .layout import RemoveRedundantReshape, SimplifyTransposes
 from .no_ops import RemoveNoOps
@@ -20,7 +20,8 @@ ENGINES: Final = ("onnxruntime", "openvino")
 def for_engine(engine: str, longest: int | None = None) -> Sequential:
     """The passes that bring a program to the operators that one engine has, after those of a level.
 
-    ``"onnxruntime"``: attention over many keys goes tile by tile (`AttendInTiles`). With ``longest``, the cache of a
+    ``"onnxruntime"``: attention over many keys goes tile by tile (`AttendInTiles`), and rotary embedding is one
+    operator (`RotaryByKernel`). With ``longest``, the cache of a
     decoder has room for that many places and stays where it is (`CacheInPlace`), with queries, keys and values side by
     side; products of one left side become one then, since a step has few rows and waits for its weights.
     ``"openvino"`` fuses by itself, and gets nothing. Left out, since they were measured to be no faster or slower:
@@ -34,7 +35,8 @@ def for_engine(engine: str, longest: int | None = None) -> Sequential:
     if engine == "openvino":
         return Sequential([], name=f"for {engine}")
     if longest is None:
-        return Sequential([AttendInTiles()], name=f"for {engine}")
+        turned = [RotaryByKernel(), SimplifyTransposes(), RemoveRedundantReshape()]
+        return Sequential([*turned, AttendInTiles()], name=f"for {engine}")
     packed = [CombineParallelMatmul(), FoldConstant(keep_named=True)]
     tidy = [SimplifyTransposes(), RemoveRedundantReshape(), RemoveNoOps(), PackQueryKeyValue(), DeadCodeElimination()]
-    return Sequential([*packed, CacheInPlace(longest), *tidy], name=f"for {engine}")
+    return Sequential([*packed, CacheInPlace(longest), RotaryByKernel(), *tidy], name=f"for {engine}")

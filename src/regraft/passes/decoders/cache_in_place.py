@@ -183,6 +183,8 @@ class _Decoder:
         query, key = rotation_of(layer.query, self._values), rotation_of(layer.keys.new, self._values)
         if query is None or key is None or places is None or query.width % (2 * _PAIRS):
             return None
+        if query.interleaved or key.interleaved:
+            return None
         tables: list[np.ndarray] = []
         for ours, theirs in ((query.cosine, key.cosine), (query.sine, key.sine)):
             table, other = places.table_of(ours), places.table_of(theirs)

@@ -4,40 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ...analysis.tensors import shape_of
 from ...analysis.values import resolve
 from ...ir.expr import Expr, PrimValue, Tuple, TupleGetItem, Var
 from ...ir.op import Call, is_call_of
-from ...pattern import is_op, is_tuple, wildcard
+from ...pattern import DFPattern, is_op, is_tuple, wildcard
 
 
 class Rotation(NamedTuple):
-    """The first ``width`` elements of the last axis of ``data`` turned; pairs lie half of that apart.
+    """The first ``width`` elements of the last axis of ``data`` turned.
 
-    ``cosine`` and ``sine`` have ``width`` elements on their last axis, each pair's angle twice.
+    Pairs lie half of that apart, or side by side if ``interleaved``. ``cosine`` and ``sine`` have ``width`` elements on
+    their last axis, one for each element, which stand as the pairs do.
     """
 
     data: Expr
     cosine: Expr
     sine: Expr
     width: int
+    interleaved: bool = False
 
 
 class Part(NamedTuple):
-    """The elements from ``begin`` to ``end`` of the last axis of ``whole``."""
+    """The elements from ``begin`` to ``end`` of the last axis of ``whole``, every one or every ``stride``-th."""
 
     whole: Expr
     begin: int
     end: int
+    stride: int = 1
 
 
 _data, _first, _second, _cosine, _sine = (wildcard() for _ in range(5))
-_turned = is_op("relax.concat")(is_tuple([is_op("relax.negative")(_second), _first]))
-_rotated = is_op("relax.add")(is_op("relax.multiply")(_data, _cosine), is_op("relax.multiply")(_turned, _sine))
+_opposite = is_op("relax.negative")(_second)
+_halves = is_op("relax.concat")(is_tuple([_opposite, _first]))
+_stacked = is_op("relax.stack")(is_tuple([_opposite, _first]))
+_columns = [is_op("relax.expand_dims")(one) for one in (_opposite, _first)]
+_joined = is_op("relax.concat")(is_tuple(_columns))
+_pairs = is_op("relax.reshape")(_stacked | _joined, wildcard())
+ROTATED: Final = is_op("relax.add")(
+    is_op("relax.multiply")(_data, _cosine), is_op("relax.multiply")(_halves | _pairs, _sine)
+)
+"""The first look at a rotation of all elements: which parts are its pairs is to be asked of `rotation_of`."""
 _head, _rest = wildcard(), wildcard()
 _partial = is_op("relax.concat")(is_tuple([_head, _rest]))
+PARTLY_ROTATED: Final = is_op("relax.concat")(is_tuple([ROTATED, wildcard()]))
+"""The first look at a rotation of the first elements."""
 
 
 def rotation_of(value: Expr, bindings: Mapping[Var, Expr]) -> Rotation | None:
@@ -56,29 +69,69 @@ def rotation_of(value: Expr, bindings: Mapping[Var, Expr]) -> Rotation | None:
         return None
     if (turned.begin, turned.end, rest.end) != (0, rest.begin, size):
         return None
-    return Rotation(rest.whole, head.cosine, head.sine, head.width)
+    return head._replace(data=rest.whole)
 
 
 def _whole_rotation(value: Expr, bindings: Mapping[Var, Expr]) -> Rotation | None:
-    found = _rotated.extract_matched_expr(value, bindings)
-    if found is None or not _is_last(found[_turned].attrs.axis, found[_turned]):
+    found = ROTATED.extract_matched_expr(value, bindings)
+    if found is None:
         return None
-    width = _width(value)
-    first, second = part_of(found[_first], bindings), part_of(found[_second], bindings)
-    data = resolve(bindings, found[_data])
+    width, interleaved = _width(value), _pairs in found
+    first, second = _cut_of(found[_first], bindings), _cut_of(found[_second], bindings)
+    data, cosine = resolve(bindings, found[_data]), found[_cosine]
+    if first is not None and first.whole is not data:  # a product matches in both orders
+        data, cosine = resolve(bindings, cosine), data
     if first is None or second is None or width is None or width % 2 or width != _width(data):
         return None
-    if first.whole is not data or second.whole is not data:
+    if first.whole is not data or second.whole is not data or not _is_joined(found):
         return None
-    if (first.begin, first.end, second.begin, second.end) != (0, width // 2, width // 2, width):
+    half = width // 2
+    begins = (1, 2) if interleaved else (half, 1)
+    ends = (width, width) if interleaved else (half, width)
+    if (first.begin, second.begin, first.stride, second.stride) != (0, begins[0], begins[1], begins[1]):
         return None
-    if any(_width(table) != width for table in (found[_cosine], found[_sine])):
+    if not _reaches(first, ends[0]) or not _reaches(second, ends[1]):
         return None
-    return Rotation(data, found[_cosine], found[_sine], width)
+    if any(_width(table) != width for table in (cosine, found[_sine])):
+        return None
+    return Rotation(data, cosine, found[_sine], width, interleaved)
+
+
+def _is_joined(found: Mapping[DFPattern, Expr]) -> bool:
+    """True if the two parts of a match are joined on the last axis: one after the other, or pair by pair."""
+    if _halves in found:
+        return _is_last(_attrs(found[_halves]).axis, found[_halves])
+    pairs = found[_stacked] if _stacked in found else found[_joined]
+    rank = len(shape_of(pairs))
+    columns = [found[one] for one in _columns] if _joined in found else []
+    return (
+        _is_last(_attrs(pairs).axis, pairs)
+        and all([axis % rank for axis in _attrs(one).axis] == [rank - 1] for one in columns)
+        and shape_of(found[_pairs])[:-1] == shape_of(pairs)[:-2]
+    )
+
+
+def _attrs(value: Expr) -> Any:
+    assert isinstance(value, Call)
+    return value.attrs
+
+
+def _reaches(part: Part, end: int) -> bool:
+    """True if no element up to ``end`` is missing behind the last of ``part``, or too many."""
+    return end - part.stride <= _last(part) < end
+
+
+def _last(part: Part) -> int:
+    return part.begin + (part.end - 1 - part.begin) // part.stride * part.stride
 
 
 def part_of(value: Expr, bindings: Mapping[Var, Expr]) -> Part | None:
     """``value`` as a stretch of the last axis of another tensor, cut by a slice or a split; None if it is none."""
+    cut = _cut_of(value, bindings)
+    return cut if cut is not None and cut.stride == 1 else None
+
+
+def _cut_of(value: Expr, bindings: Mapping[Var, Expr]) -> Part | None:
     leaf = resolve(bindings, value)
     bound = bindings.get(leaf) if isinstance(leaf, Var) else leaf
     if isinstance(bound, TupleGetItem):
@@ -91,10 +144,11 @@ def part_of(value: Expr, bindings: Mapping[Var, Expr]) -> Part | None:
     if width is None or any(numbers is None or len(numbers) != 1 for numbers in lists):
         return None
     axis, begin, end, *strides = [numbers[0] for numbers in lists if numbers is not None]
-    if not _is_last(axis, whole) or strides not in ([], [1]):
+    stride = strides[0] if strides else 1
+    if not _is_last(axis, whole) or stride < 1:
         return None
     begin, end = (min(max(place + width if place < 0 else place, 0), width) for place in (begin, end))
-    return Part(whole, begin, end) if begin < end else None
+    return Part(whole, begin, end, stride) if begin < end else None
 
 
 def _part_of_split(field: TupleGetItem, bindings: Mapping[Var, Expr]) -> Part | None:
