@@ -169,6 +169,15 @@ def test_a_merged_function_gives_every_value_that_is_used_outside() -> None:
     assert_same_values(before, after, rtol=0.0, atol=0.0)
 
 
+def test_a_match_over_another_name_of_a_value_reads_the_value_that_is_fused() -> None:
+    body = "p = R.matmul(x, a)\nq = p\nr = R.nn.relu(q)\ns = r"
+    before = _module(body, "q, r, s")
+    after = FuseOpsByPattern([_matmul_relu()])(before)
+    well_formed(after)
+    assert any("Composite" in function.attrs for function in after.functions.values())
+    assert_same_values(before, after, rtol=0.0, atol=0.0)
+
+
 @settings(max_examples=25)
 @given(before=programs(most=30))
 def test_fused_and_merged_random_programs_keep_their_values(before: IRModule) -> None:

@@ -179,7 +179,8 @@ class _Fusing(SessionWalk):
         for pattern in self._patterns:
             for var in reversed([v for v in session.original if v in session.definitions]):
                 value = session.definitions[var]
-                if var in taken or value not in bound:
+                # Another name of a value is no root: what it names is one itself.
+                if var in taken or value not in bound or isinstance(value, Var):
                     continue
                 matched = match_expr(pattern.pattern, value, session.definitions)
                 if matched is None:
@@ -255,34 +256,30 @@ class _Fusing(SessionWalk):
         table: dict[Var, Expr] = {}
         arguments: dict[Expr, Var] = {}
         bindings: list[VarBinding] = []
+        names: dict[Var, list[Var]] = {}
         for value in group.values():
             for leaf in leaves_of(value):
-                self._add_parameter(session, leaf, group, arguments, table)
+                source = resolve(session.definitions, leaf)
+                if isinstance(leaf, Var) and isinstance(source, Var) and leaf not in group and source in group:
+                    names.setdefault(source, []).append(leaf)
+                else:
+                    self._add_parameter(leaf, group, arguments, table)
         for var, value in group.items():
             make = Var if var in outputs else DataflowVar
             local = make("gv" if [var] == outputs else var.name_hint, var.ty, var.origins)
             bindings.append(VarBinding(local, substitute(_with_parameters(value, arguments), table)))
-            table[var] = local
+            table.update(dict.fromkeys((var, *names.get(var, ())), local))
         result = Tuple([table[var] for var in outputs]) if len(outputs) > 1 else table[outputs[0]]
         body = SeqExpr([DataflowBlock(bindings)], result)
         return Function(list(arguments.values()), body, None, True, attrs), list(arguments)
 
     def _add_parameter(
-        self,
-        session: EditSession,
-        leaf: Expr,
-        group: Mapping[Var, Expr],
-        arguments: dict[Expr, Var],
-        table: dict[Var, Expr],
+        self, leaf: Expr, group: Mapping[Var, Expr], arguments: dict[Expr, Var], table: dict[Var, Expr]
     ) -> None:
         is_constant = isinstance(leaf, Constant) and not self._bind_constants
         if is_constant or (isinstance(leaf, ShapeExpr) and type_symvars(leaf.ty)):
             arguments.setdefault(leaf, Var(f"param_{len(arguments)}", leaf.ty))
         if not isinstance(leaf, Var) or leaf in group or leaf in table:
-            return
-        source = resolve(session.definitions, leaf)
-        if isinstance(source, Var) and source in group:
-            table[leaf] = source
             return
         parameter = arguments[leaf] = Var(leaf.name_hint, leaf.ty, leaf.origins)
         table[leaf] = parameter
