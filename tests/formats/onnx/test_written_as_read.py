@@ -227,6 +227,22 @@ def _bytes_of_file(model: onnx.ModelProto, *, optimized: bool) -> int:
     return (rx.optimize(model) if optimized else to_onnx(from_onnx(model))).ByteSize()
 
 
+@pytest.mark.parametrize("prefix", ["", "/stage.0/block.1/activation/"])
+def test_operators_that_are_recognized_and_written_out_again_do_not_make_a_file_larger(prefix: str) -> None:
+    nodes: list[onnx.NodeProto] = []
+    for index in range(6):
+        before, after = f"x{index}" if index else "x", f"x{index + 1}" if index < 5 else "y"
+        names = [f"{prefix}{kind}_{index}" if prefix else "" for kind in ("Sigmoid", "Mul")]
+        nodes.append(helper.make_node("Sigmoid", [before], [f"{prefix}s{index}"], names[0]))
+        nodes.append(helper.make_node("Mul", [before, f"{prefix}s{index}"], [after], names[1]))
+    model = _model(nodes, {"x": ["n", 4]}, ["y"], {}, 17)
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4]))
+    written = rx.optimize(model)
+    assert [node.op_type for node in written.graph.node] == ["Sigmoid", "Mul"] * 6
+    assert not any(node.metadata_props for node in written.graph.node)
+    assert all(bool(node.name) == bool(prefix) for node in written.graph.node)
+
+
 @pytest.mark.parametrize("optimized", [False, True])
 def test_a_file_that_stays_as_it_is_does_not_grow(optimized: bool) -> None:
     nodes = [

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from ....ir.module import IRModule
 from ...errors import ConvertError
+from ..described import description_size
 
 FACTS: Final = "onnx_model"
 """The attribute of a module under which the facts of its source model stand, as pairs of name and value."""
@@ -36,7 +37,9 @@ def versions_of(module: IRModule) -> tuple[int | None, int | None]:
 class ModelFacts(NamedTuple):
     """The facts of an ONNX model; ``opset`` and ``ir_version`` are 0 for what was none.
 
-    ``states_types``: whether it gives types of values inside its graph, which whoever reads it can work out as well.
+    ``states_types``: whether it gives the types of at least half of the values inside its graph, which whoever reads
+    it can work out as well. ``names_nodes``: whether its nodes have names. ``described``: the bytes that describe its
+    graph, of `description_size`; 0 for what was no ONNX model.
     """
 
     opset: int = 0
@@ -49,6 +52,8 @@ class ModelFacts(NamedTuple):
     graph_name: str = ""
     graph_doc_string: str = ""
     states_types: bool = True
+    names_nodes: bool = True
+    described: int = 0
 
     @classmethod
     def of(cls, module: IRModule) -> ModelFacts:
@@ -70,6 +75,8 @@ class ModelFacts(NamedTuple):
             model.graph.name or "",
             model.graph.doc_string or "",
             _states_types(model.graph),
+            any(node.name for node in model.graph),
+            description_size(model.graph),
         )
 
     def as_pairs(self) -> tuple[tuple[str, Any], ...]:
@@ -95,8 +102,9 @@ class ModelFacts(NamedTuple):
 
 
 def _states_types(graph: ir.Graph) -> bool:
-    inner = (value for node in graph for value in node.outputs if not value.is_graph_output())
-    return any(value.type is not None for value in inner)
+    inner = [value for node in graph for value in node.outputs if not value.is_graph_output()]
+    stated = sum(value.type is not None for value in inner)
+    return stated > 0 and 2 * stated >= len(inner)
 
 
 def _needed_ir_version(model: ir.Model) -> int:

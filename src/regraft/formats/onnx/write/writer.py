@@ -24,6 +24,7 @@ from ....op.program_xp import DecomposeError
 from ....op.settle import settled
 from ...errors import ConvertError
 from ..carried import CARRIED, with_ends
+from ..described import description_size
 from ..element_types import to_onnx_dtype
 from ..external_data import as_checked, write_model
 from ..source_nodes import SourceNode
@@ -219,17 +220,27 @@ def lower_to_file(module: IRModule, name: str, facts: ModelFacts, opset: int | N
 
 
 def _leave_out_what_is_known(graph: ir.Graph, facts: ModelFacts) -> None:
-    """Take off what a file need not state: types of constants, those of all inside where its source stated none, and
-    of nodes that have the name of the node that they came from, that they did."""
+    """Take off what a file need not state: types of constants, those of all inside where its source stated few, names
+    of nodes where its source named none, and the origins of nodes that their names or the next node tell.
+
+    All origins go where a model would have a longer description with them than it had before.
+    """
     ports = {*graph.inputs, *graph.outputs}
     nodes = list(_all_nodes(list(graph)))
     inner = [] if facts.states_types else [value for node in nodes for value in node.outputs]
     for value in (*graph.initializers.values(), *inner):
         if value not in ports and not value.is_graph_output():
             value.type = value.shape = None
-    for node in nodes:
-        if node.metadata_props.get(ORIGIN_KEY) == f"onnx:{node.name}":
-            del node.metadata_props[ORIGIN_KEY]
+    after = ""
+    for node in reversed(nodes):
+        name = node.name if facts.names_nodes else ""
+        own = node.metadata_props.get(ORIGIN_KEY, "")
+        if own in (after, f"onnx:{name or f'{node.op_type}:{node.outputs[0].name}'}"):
+            node.metadata_props.pop(ORIGIN_KEY, None)
+        node.name, after = name, own
+    if facts.described and description_size(graph) > facts.described:
+        for node in nodes:
+            node.metadata_props.pop(ORIGIN_KEY, None)
 
 
 def _no_node(_node: SourceNode) -> bool:
