@@ -40,26 +40,27 @@ class _Hasher:
 
     def run(self, root: Any) -> str:
         stack: list[Any] = [root]
+        words, shared, opener = self._words, self._shared, Reading.opener
         while stack:
             node: object = stack.pop()
             kind = type(node)
             if kind in _SHARED:
-                if id(node) in self._shared:
-                    self._words.append(self._shared[id(node)])
+                if id(node) in shared:
+                    words.append(shared[id(node)])
                     continue
-                stack.append(_Close(id(node), len(self._words)))
+                stack.append(_Close(id(node), len(words)))
             elif isinstance(node, _Close):
                 self._close(node)
                 continue
             elif isinstance(node, IRModule):
                 for name in sorted(node):
-                    self._words += (name, _Hasher(self._map_free_vars).run(node[name]))
+                    words += (name, _Hasher(self._map_free_vars).run(node[name]))
                 node, kind = node.attrs, type(node.attrs)
-            value, parts, _ = Reading.opener(kind)(self._reading, node)
-            self._words.append(f"{kind.__name__} {len(parts)} {self._word(value)}")
-            if parts:
-                stack.extend([part for _, part in reversed(parts)])
-        return _hexdigest("\0".join(self._words).encode(), 8)
+            value, parts, _ = opener(kind)(self._reading, node)
+            word = value if type(value) is int else self._word(value)
+            words.append(f"{kind.__name__} {len(parts)} {word}" if parts else f"{kind.__name__} {word}")
+            stack.extend([part for _, part in reversed(parts)])
+        return _hexdigest("\0".join(words).encode(), 8)
 
     def _close(self, done: _Close) -> None:
         """A digest stands for an expression, so that sharing and copies read the same, in linear time."""
