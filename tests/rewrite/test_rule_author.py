@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -89,3 +90,14 @@ def test_an_exception_of_a_rewriter_says_which_rule_where_and_what_matched() -> 
     notes = "\n".join(caught.value.__notes__)
     assert "in the rewriter of rule 'clueless', at d (from source:" in notes
     assert "where it matched exp(*)" in notes
+
+
+def test_a_rule_of_lambdas_without_a_name_is_called_by_its_place() -> None:
+    inner = wildcard()
+    rules = [
+        rx.Rule(is_op("relax.negative")(inner), lambda _, found: found[inner]),
+        rx.rule(lambda a: rx.op.negative(rx.op.negative(a)), lambda a: a),
+    ]
+    for rule in rules:
+        assert re.fullmatch(r"lambda at test_rule_author\.py:\d+", rule.name)
+    assert rules[0].name != rules[1].name

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 
 from ..ir.errors import RegraftError
 from ..rewrite import PatternMatchingRewriter, Rule, RuleSet
+from ..rewrite.rules import LAMBDA
 from .errors import UsageError
 
 GROUP: Final = "regraft.rules"
@@ -24,9 +25,6 @@ GROUP: Final = "regraft.rules"
 
 ALL: Final = "RULES"
 """The name of a file's list of its rules; without it, they are those that stand at its top level."""
-
-_NAMES_OF_LAMBDAS: Final = ("lambda", "<lambda>")
-"""The names of rules without a name of their own, which are then called as their variables in the file are."""
 
 Rules: TypeAlias = str | PatternMatchingRewriter | Iterable[str | PatternMatchingRewriter]
 
@@ -92,7 +90,7 @@ def _run(path: Path) -> ModuleType:
         kind = "" if isinstance(error, RegraftError) else f"{type(error).__name__}: "
         raise UsageError(f"{where}: the file of rules fails: {kind}{error}") from error
     for own, one in vars(module).items():
-        if isinstance(one, Rule) and one.name in _NAMES_OF_LAMBDAS:
+        if isinstance(one, Rule) and one.name.startswith(LAMBDA):
             one.name = own
     return module
 

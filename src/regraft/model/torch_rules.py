@@ -10,6 +10,7 @@ from ..formats.torch import require_torch
 from ..ir.module import IRModule
 from ..ir.program import Function
 from ..rewrite import RewriteError, Rule, rule_from_module
+from ..rewrite.rules import name_of
 
 _LOOSE: Final = ("sizes", "dtypes")
 
@@ -43,7 +44,7 @@ def rule_from_torch(
     require_torch()
     from ..formats.torch.functions import function_from_torch
 
-    called = name or getattr(before, "__name__", type(before).__name__).strip("<>")
+    called = name or name_of(before)
     asked = tuple(loose)
     for one in asked:
         if one not in _LOOSE:

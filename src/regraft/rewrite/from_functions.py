@@ -21,7 +21,7 @@ from ..pattern.pattern import CallPattern, DFPattern
 from .errors import Decline, RewriteError, decline
 from .from_program import ProgramPattern
 from .rule_variables import AnyAttribute, AnyNumber, attribute_places, read_attribute
-from .rules import Rule
+from .rules import Rule, name_of
 
 Values: TypeAlias = (
     Callable[[Any], Any]
@@ -64,7 +64,9 @@ def rule(
     ``after`` builds a call that does not type-check, the match is declined with that message. Raises `RewriteError` for
     functions that make no rule. Cost: that of calling ``before``.
     """
-    called = name or getattr(before, "__name__", f"part of {getattr(before, 'name', 'a program')}").strip("<>")
+    called = name or (
+        name_of(before) if hasattr(before, "__name__") else f"part of {getattr(before, 'name', 'a program')}"
+    )
     if isinstance(before, ProgramPattern):
         if frozenset(loose):
             raise RewriteError(f"rule {called!r}: say what is loose where the part is taken: pattern_from(loose=...)")

@@ -9,9 +9,10 @@ Applying a rule or a set is the engine's work (`engine`); this module knows only
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, final
 
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
@@ -34,6 +35,9 @@ BindingsRewriter: TypeAlias = Callable[[Any, Any], Any]
 
 InModule: TypeAlias = "tuple[Rule, Mapping[GlobalVar, Function]]"
 """A rule whose replacement calls functions, and these functions."""
+
+LAMBDA: Final = "lambda at "
+"""The beginning of the names of rules that were given none and are made of lambdas."""
 
 _Program = TypeVar("_Program", bound=Function | IRModule)
 
@@ -116,7 +120,7 @@ class Rule(PatternMatchingRewriter):
         self.approximate = approximate
         self.in_module: Callable[[IRModule], InModule] | None = None
         """Gives the form for a module, if there is one: a rewriter's private functions become the module's."""
-        self.name = name or getattr(rewriter, "__name__", "") or type(rewriter).__name__
+        self.name = name or name_of(rewriter)
         self._check_parameters()
 
     def _check_parameters(self) -> None:
@@ -142,6 +146,15 @@ class Rule(PatternMatchingRewriter):
 
     def _repr_html_(self) -> str:
         return f"<div>rule {escape(repr(self.name))}</div>{self.pattern._repr_html_()}"  # pyright: ignore[reportPrivateUsage] - the name that notebooks ask for
+
+
+def name_of(function: Any) -> str:
+    """The name of a function or other callable, for a rule that is given none; that of a lambda is its place."""
+    name = getattr(function, "__name__", "") or type(function).__name__
+    code = getattr(function, "__code__", None)
+    if name != "<lambda>" or code is None:
+        return name
+    return f"{LAMBDA}{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
 
 
 def _takes_a_third(rewriter: Callable[..., Any]) -> bool:
