@@ -58,8 +58,10 @@ class _Hasher:
                 node, kind = node.attrs, type(node.attrs)
             value, parts, _ = opener(kind)(self._reading, node)
             word = value if type(value) is int else self._word(value)
-            words.append(f"{kind.__name__} {len(parts)} {word}" if parts else f"{kind.__name__} {word}")
-            stack.extend([part for _, part in reversed(parts)])
+            words.append(f"{kind.__name__} {word}")
+            if parts:
+                words.append(str(len(parts)))
+                stack.extend([part for _, part in reversed(parts)])
         return _hexdigest("\0".join(words).encode(), 8)
 
     def _close(self, done: _Close) -> None:
