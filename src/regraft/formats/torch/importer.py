@@ -28,7 +28,17 @@ from .custom import Conversion, Converter, converter_of
 from .expansion import expansion, unchanged_operand
 from .exported import IGNORED, export, memory_of, prepared, state_tensor
 from .loops import computed_with_tensors, computes_with_tensors, is_loop, read_loop
-from .nodes import asserted, has_tensor_for_number, is_branch, is_integer, is_of_sizes, is_size, narrowed
+from .nodes import (
+    BATCHING,
+    asserted,
+    has_tensor_for_number,
+    is_batching,
+    is_branch,
+    is_integer,
+    is_of_sizes,
+    is_size,
+    narrowed,
+)
 from .origins import origin_of, place_of
 from .outside import can_be_carried, declared_for, is_outside, outside_call, why_not_carried
 from .signature import ATTRIBUTE, COMPLEX, NUMBER, VALUE, Check, Kind, Leaf, Signature, constant_leaf, spec_text
@@ -286,6 +296,10 @@ class _Importer:
         if is_loop(node):
             self._values[node] = self._loop(node)
             return
+        if is_batching(node):
+            self._note(node, BATCHING)
+            self._values[node] = self._stand_in(node)
+            return
         name = str(node.target)
         if name in IGNORED:
             self._checks.extend(asserted(node, self._sizes))
@@ -490,12 +504,11 @@ class _Importer:
 
     def _stand_in(self, node: torch.fx.Node) -> Any:
         """Something of the right type in place of a call that is reported later."""
-        fakes: Any = node.meta.get("val")
-        if isinstance(fakes, list | tuple):
-            return tuple([self._dummy(fake) for fake in cast("Sequence[Any]", fakes)])
-        return self._dummy(fakes)
+        return self._dummy(node.meta.get("val"))
 
-    def _dummy(self, fake: Any) -> Expr | ComplexPair | None:
+    def _dummy(self, fake: Any) -> Any:
+        if isinstance(fake, list | tuple):
+            return tuple([self._dummy(one) for one in cast("Sequence[Any]", fake)])
         if not isinstance(fake, torch.Tensor):
             return None
         name = dtype_name(fake.dtype)

@@ -160,11 +160,24 @@ def spec_text(spec: pytree.TreeSpec | None) -> str | None:
     if spec is None:
         return None
     try:
+        _name_classes(spec)
         text = pytree.treespec_dumps(spec)
         pytree.treespec_loads(text)
     except Exception:  # PyTorch raises whatever the class of the node makes it raise
         return None
     return text
+
+
+def _name_classes(spec: pytree.TreeSpec) -> None:
+    """Give the named tuples in a tree the names under which PyTorch writes and finds them."""
+    register: Any = getattr(pytree, "_register_namedtuple", None)
+    pending = [spec]
+    while pending:
+        node = pending.pop()
+        pending.extend(node.children())
+        kind: Any = node.context
+        if register is not None and isinstance(kind, type) and hasattr(cast(Any, kind), "_fields"):
+            register(kind, serialized_type_name=f"{kind.__module__}.{kind.__qualname__}")
 
 
 def constant_leaf(value: Any, place: str) -> Leaf:

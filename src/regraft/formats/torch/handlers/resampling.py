@@ -66,7 +66,7 @@ def _weighted(context: Context, x: Expr, align_corners: bool, scales: Sequence[f
         sizes = [want if i == axis else 2 for i in range(count)]
         own = [scale if i == axis else None for i, scale in enumerate(scales or [None] * count)]
         found = function(units, sizes, align_corners, *own)[0]
-        weights = found if count == 1 else found.select(2 - axis, 0)
+        weights = found[(slice(None), *[slice(None) if i == axis else 0 for i in range(count)])]
         matrix = weights.numpy() if dtype_of(x) == "float64" else weights.float().numpy()
         moved = x if axis == count - 1 else R.permute_dims(x, _swapped(count + 2, 2 + axis))
         product = cast(R.matmul(cast(moved, str(matrix.dtype)), const(matrix)), dtype_of(x))

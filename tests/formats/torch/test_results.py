@@ -1,0 +1,55 @@
+"""Results of PyTorch models that are nested, named, or more than the language holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch._higher_order_ops.associative_scan import associative_scan
+
+import regraft as rx
+from regraft.convert import UnsupportedOperatorError
+
+
+class Pair(NamedTuple):
+    """Two results by name."""
+
+    sum: torch.Tensor
+    product: torch.Tensor
+
+
+def _model(function: Callable[..., Any]) -> nn.Module:
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return function(x)
+
+    return Model().eval()
+
+
+def test_a_named_tuple_comes_back_as_one() -> None:
+    x = torch.rand(3)
+    result = rx.to_torch(rx.from_torch(_model(lambda x: {"both": Pair(x + 1, x * 2)}), (x,)))(x)
+    assert isinstance(result["both"], Pair)
+    torch.testing.assert_close(result["both"].product, x * 2)
+
+
+def test_an_operator_with_a_list_among_its_results_is_named() -> None:
+    with pytest.raises(UnsupportedOperatorError, match="histogramdd"):
+        rx.from_torch(_model(lambda x: torch.histogramdd(x, [3, 3])), (torch.rand(10, 2),))
+
+
+def test_vmap_inside_a_program_says_what_to_use_instead() -> None:
+    model = _model(lambda x: associative_scan(lambda a, b: a + b, x, 0, combine_mode="generic"))
+    with pytest.raises(UnsupportedOperatorError, match="combine_mode='pointwise'"):
+        rx.from_torch(model, (torch.rand(3, 2),))
+
+
+def test_a_trilinear_resize_by_a_factor_that_is_no_ratio_of_sizes_is_read() -> None:
+    x = torch.rand(1, 2, 4, 5, 6)
+    model = _model(lambda x: nn.functional.interpolate(x, scale_factor=(1.3, 0.7, 2.1), mode="trilinear"))
+    found = rx.build(rx.from_torch(model, (x,)), target="numpy")["main"](x.numpy())
+    np.testing.assert_allclose(found, model(x).numpy(), rtol=1e-5, atol=1e-6)
