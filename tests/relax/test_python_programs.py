@@ -18,7 +18,17 @@ WRITTEN_OUT: Final = "a private function that a replacement calls is written out
 FIELDS: Final = "a tuple that was taken apart is not put together again"
 EXACT: Final = "a replacement is as precise as what it replaces, without a match_cast of its operands"
 WHOLE: Final = "a dataflow block stays one"
+ARRAYS: Final = "a short array stands where it is used"
 DIFFERS: Final = {
+    "printed_text.t_arrays": ARRAYS,
+    "printed_text.t_arrays_twice": ARRAYS,
+    "printed_text.t_bindings_of_calls": "a binding as a string is its own line",
+    "printed_text.t_devices": "a device is printed as it was made, without what TVM knows of its kind",
+    "printed_text.t_expressions_of_sizes": "a product of sizes has one order",
+    "printed_text.t_image": "a number among attributes is Python's",
+    "printed_text.t_names_that_clash": "a builder names a result beside the parameters",
+    "printed_text.t_norms": "a number has as many digits as it needs",
+    "printed_text.t_types_of_results": "Relax heeds R.Any on a call, and not on a name",
     "parser.t_annotations_that_are_weaker_than_values": "Relax heeds R.Any on a call, and not on a name",
     "parser.t_local_function": "a function that takes tensors of one shape is none that takes tensors of any",
     "parser.t_branch_on_a_vector": STRICTER,

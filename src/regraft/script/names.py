@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from types import ModuleType
 from typing import Final, final
 
-from ..ir.builder import NameSupply
 from ..ir.errors import IRError
 from ..ir.op import Op
 
@@ -109,13 +109,40 @@ def identifier(hint: str) -> str:
 
 @final
 class IdentifierSupply:
-    """Identifiers for one function: `identifier` of the hint, and a number behind it if that is taken."""
+    """Identifiers for one text: `identifier` of the hint, and ``_1``, ``_2`` ... behind it while that is taken."""
 
-    __slots__ = ("_supply",)
+    __slots__ = ("_ever", "_next", "_scopes", "_taken")
 
     def __init__(self) -> None:
-        self._supply = NameSupply(RESERVED)
+        self._taken = set(RESERVED)
+        self._ever = set(RESERVED)
+        self._next: dict[str, int] = {}
+        self._scopes: list[list[tuple[str, str, int]]] = []
 
-    def fresh(self, hint: str) -> str:
-        """An identifier that was not given out before. Cost: constant."""
-        return self._supply.fresh(identifier(hint))
+    def fresh(self, hint: str, *, lasting: bool = False) -> str:
+        """An identifier that is free here; it is free again where its scope ends. Cost: constant.
+
+        A ``lasting`` one belongs to the whole text: no scope has had it before, and none has it later.
+        """
+        stem = name = identifier(hint)
+        count = 0
+        while name in self._taken or (lasting and name in self._ever):
+            count = max(count + 1, self._next.get(stem, 1))
+            name = f"{stem}_{count}"
+        if count:
+            self._next[stem] = count + 1
+        self._taken.add(name)
+        self._ever.add(name)
+        if self._scopes and not lasting:
+            self._scopes[-1].append((name, stem, count))
+        return name
+
+    @contextmanager
+    def scope(self) -> Generator[None]:
+        """What is given out inside is free again outside."""
+        self._scopes.append([])
+        yield
+        for name, stem, count in self._scopes.pop():
+            self._taken.discard(name)
+            if count:
+                self._next[stem] = min(count, self._next[stem])

@@ -1,14 +1,13 @@
 """A program as text that reads back as an equal program.
 
-Sizes are printed in the form that both old and new Relax read: in quotes in a signature (``R.Tensor(("n",
-4))``), declared once (``n = T.int64()``) and bare in a body. Names are the variables' own where these are
-identifiers, used once and mean nothing else. The same program gives the same text in every run. Cost: linear
-in the program.
+The text is Relax's, where Relax's says all: sizes of a signature are declared before the program (``n =
+TypeVar("n")``), those that a body defines in that body (``n = T.int64()``). Names are the variables' own where these
+are identifiers, mean nothing else and are free in their scope; functions stand in the order of their names. The same
+program gives the same text in every run. Cost: linear in the program.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast, final
 
@@ -32,14 +31,16 @@ from ..ir.node import TextOptions
 from ..ir.op import Call, Op, is_call_of
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type, type_symvars
-from ..ir.vdevice import DummyGlobalInfo, VDevice
+from ..ir.vdevice import VDevice
 from ..ir.visitor import Visitable, iter_bindings, walk
-from ..op.primitive.dist import DeviceMesh
+from .attribute_text import TAKE_NUMBERS, WITH_TEXTS, WITHOUT_KEYWORDS, attribute_text, global_infos_text, string_text
 from .constants import ConstantWriter
 from .names import IdentifierSupply, identifier
 
 _INDENT: Final = "    "
 ALL_OF_IT: Final = TextOptions(elide=False)
+_MARGIN: Final = "\0"
+"""A line without text that is indented, as Relax prints it below a comment."""
 _DEEPEST: Final = 60
 """Nested expressions below this depth are elided; programs in A-normal form have none."""
 
@@ -65,11 +66,12 @@ def module_text(module: IRModule, constants: ConstantWriter, options: TextOption
     if attrs:
         lines.append(f"{_INDENT}I.module_attrs({attribute_text(attrs)})")
     if GLOBAL_INFOS in module.attrs:
-        lines.append(f"{_INDENT}I.module_global_infos({_meshes_text(module.attrs[GLOBAL_INFOS])})")
+        lines.append(f"{_INDENT}I.module_global_infos({global_infos_text(module.attrs[GLOBAL_INFOS])})")
     for name, function in module.outside.items():
         lines.append(f"{_INDENT}{identifier(name)} = R.ExternFunc({string_text(function.global_symbol)})")
     uses_scalars = is_after_function = False
-    for variable, function in module.functions.items():
+    sizes: set[str] = set()
+    for variable, function in sorted(module.functions.items(), key=lambda item: item[0].name_hint):
         if is_after_function:
             lines.append("")
         is_after_function = True
@@ -77,32 +79,11 @@ def module_text(module: IRModule, constants: ConstantWriter, options: TextOption
         body = printer.definition(function, table[variable], variable.name_hint)
         lines += [f"{_INDENT}{line}" if line else line for line in body]
         uses_scalars = uses_scalars or printer.uses_scalars
+        sizes.update(printer.sizes_of_signature)
     if not lines:
         lines.append(f"{_INDENT}pass")
-    imports = ["# from regraft.script import ir as I", *_imports(uses_scalars), ""]
-    return "\n".join([*imports, "@I.ir_module", f"class {options.module_name}:", *lines, *constants.section()])
-
-
-GlobalInfo = DeviceMesh | VDevice | DummyGlobalInfo
-
-
-def _meshes_text(named: tuple[tuple[str, tuple[GlobalInfo, ...]], ...]) -> str:
-    entries: list[str] = []
-    for name, devices_or_meshes in named:
-        texts: list[str] = []
-        for entry in devices_or_meshes:
-            if isinstance(entry, DummyGlobalInfo):
-                texts.append("I.dummy_global_info()")
-                continue
-            if isinstance(entry, VDevice):
-                texts.append(f"I.vdevice({entry.described()})")
-                continue
-            shape, ids = entry
-            in_order = ids == tuple(range(ids[0], ids[0] + len(ids)))
-            devices = f"I.Range({ids[0]}, {ids[0] + len(ids)})" if in_order else str(list(ids))
-            texts.append(f"R.device_mesh({shape}, {devices})")
-        entries.append(f"{string_text(name)}: [{', '.join(texts)}]")
-    return "{" + ", ".join(entries) + "}"
+    header = _header(sizes, module="ir", scalars=uses_scalars, relax=bool(module.functions or module.outside))
+    return _joined([*header, "@I.ir_module", f"class {options.module_name}:", *lines, *constants.section()])
 
 
 def function_text(function: Function, constants: ConstantWriter, all_types: bool = True) -> str:
@@ -110,36 +91,21 @@ def function_text(function: Function, constants: ConstantWriter, all_types: bool
     printer = _FunctionPrinter(constants, all_types=all_types)
     name = function.name or "main"
     lines = printer.definition(function, identifier(name), name)
-    return "\n".join([*_imports(printer.uses_scalars), "", *lines, *constants.section()])
+    header = _header(printer.sizes_of_signature, scalars=printer.uses_scalars)
+    return _joined([*header, *lines, *constants.section()])
 
 
-def _imports(uses_scalars: bool) -> list[str]:
-    scalars = ["# from regraft.script import tir as T"] if uses_scalars else []
-    return [*scalars, "# from regraft.script import relax as R"]
+def _header(sizes: Iterable[str], *, module: str = "", scalars: bool = False, relax: bool = True) -> list[str]:
+    """The imports that a text needs where it is Python's, and the sizes that its signatures name."""
+    named = sorted(sizes)
+    lines = ["# from typing import TypeVar"] if named else []
+    for room, letter in ((module, "I"), ("tir" * scalars, "T"), ("relax" * relax, "R")):
+        lines += [f"# from regraft.script import {room} as {letter}"] if room else []
+    return [*lines, "", *[f'{name} = TypeVar("{name}")' for name in named]]
 
 
-def string_text(value: str) -> str:
-    """A string literal in double quotes."""
-    if value.isprintable():
-        return json.dumps(value, ensure_ascii=False)
-    escaped = value.encode("unicode_escape").decode("ascii").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
-def attribute_text(value: Any) -> str:
-    """An attribute's value: what a call or `R.func_attr` is given to have it."""
-    if isinstance(value, str):
-        return string_text(value)
-    if isinstance(value, float):
-        return repr(value) if value - value == 0 else f'T.float64("{value}")'
-    if isinstance(value, Mapping):
-        table = cast("Mapping[str, Any]", value)
-        return "{" + ", ".join(f"{string_text(key)}: {attribute_text(table[key])}" for key in sorted(table)) + "}"
-    if isinstance(value, VDevice):
-        return f'"{value}"'
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(map(attribute_text, cast('Sequence[Any]', value)))}]"
-    return str(value)
+def _joined(lines: Iterable[str]) -> str:
+    return "\n".join(lines).replace(_MARGIN, "")
 
 
 @final
@@ -158,6 +124,8 @@ class _FunctionPrinter:
         "_renamed",
         "_signatures",
         "_supply",
+        "_units",
+        "sizes_of_signature",
         "uses_scalars",
     )
 
@@ -179,16 +147,21 @@ class _FunctionPrinter:
         self._bodies: dict[Type, str] = {}
         self._signatures: dict[Type, str] = {}
         self._calls_module = False
+        self._units: set[Var] | None = None
+        self.sizes_of_signature: dict[str, None] = {}
         self.uses_scalars = False
 
     # --- pieces by themselves
 
     def piece(self, node: Any, *, declare: bool = False) -> str:
         """A type, expression, binding or block, by itself; after the variables that it does not bind, if asked."""
+        if isinstance(node, PrimValue):
+            return self._lone_scalar(node)
         if isinstance(node, If):
-            return "\n".join(self._choice(node, declare))
+            return _joined(self._choice(node, declare))
+        self._units = _read_units(node)
         declared = self._declarations(node) if declare and isinstance(node, _WITH_BINDINGS) else []
-        return "\n".join([*declared, self._piece(node)])
+        return _joined([*declared, self._piece(node)])
 
     def _piece(self, node: Any) -> str:
         if isinstance(node, Type):
@@ -239,21 +212,37 @@ class _FunctionPrinter:
         """
         found = self._renamed.get(variable)
         if found is None:
-            found = self._renamed[variable] = SymVar(self._supply.fresh(variable.name), variable.dtype)
+            name = self._supply.fresh(variable.name, lasting=True)
+            found = self._renamed[variable] = SymVar(name, variable.dtype)
         return found
+
+    def _name_sizes(self, function: Function) -> None:
+        """Name the sizes of a signature, which come before all other names of the text."""
+        for ty in [param.ty for param in function.params]:
+            for variable in type_symvars(ty):
+                name = self._size(variable).name
+                if variable.dtype == "int64":
+                    self.sizes_of_signature[name] = None
 
     def dim(self, dim: Dim, *, quoted: bool = False) -> str:
         """A size: an int, or an expression, in quotes in a signature."""
         if isinstance(dim, int):
             return str(dim)
         renamed: dict[SymVar, Dim] = {}
+        are_known = True
         for variable in free_symvars(dim):
-            renamed[variable] = self._size(variable)
-            if not quoted:
-                self._declared[variable] = None
-        text = str(renamed[dim] if isinstance(dim, SymVar) else substitute(dim, renamed))
+            stand_in = renamed[variable] = self._size(variable)
+            if stand_in.name not in self.sizes_of_signature:
+                are_known = False
+                if not quoted:
+                    self._declared[variable] = None
+                    self.uses_scalars = True
+        if isinstance(dim, SymVar):
+            text = self._size(dim).name
+            return text if are_known or not quoted else f'"{text}"'
+        text = str(substitute(dim, renamed))
         if not quoted:
-            self.uses_scalars = True
+            self.uses_scalars = self.uses_scalars or "T." in text
         return f'"{text}"' if quoted else text
 
     def _dims(self, dims: Iterable[Dim], *, quoted: bool) -> str:
@@ -305,15 +294,16 @@ class _FunctionPrinter:
     def _prim_type(self, ty: PrimType, quoted: bool) -> str:
         value = ty.value
         if value is None:
-            return f'R.Prim("{ty.dtype}")'
+            self.uses_scalars = True
+            return f"T.{ty.dtype}"
         known = attribute_text(value) if isinstance(value, bool | float) else self.dim(value, quoted=quoted)
         return f'R.Prim("{ty.dtype}", value={known})'
 
     def _func_type(self, ty: FuncType, quoted: bool) -> str:
         ret = self.type(ty.ret, quoted=quoted)
         if ty.params is None:
-            is_default = isinstance(ty.ret, ObjectType) and not ty.purity
-            return "R.Callable" if is_default else f"R.Callable(ret={ret}, purity={ty.purity})"
+            purity = ", purity=True" * ty.purity
+            return "R.Callable" if isinstance(ty.ret, ObjectType) and not purity else f"R.Callable(ret={ret}{purity})"
         params = ", ".join([self.type(param, quoted=quoted) for param in ty.params])
         comma = "," if len(ty.params) == 1 else ""
         return f"R.Callable(({params}{comma}), {ret}, {ty.purity})"
@@ -331,8 +321,13 @@ class _FunctionPrinter:
 
     def _call(self, call: Call, depth: int) -> str:
         op = call.op
-        args = [self.expr(arg, depth) for arg in call.args]
-        keywords = [f"{name}={self._attribute(value)}" for name, value in call.attrs.items()]
+        form = self.expr
+        if isinstance(op, GlobalVar | Var) or is_call_of(call, "relax.strided_slice"):
+            form = self._nested
+        elif isinstance(op, ExternFunc) or (isinstance(op, Op) and op.name in TAKE_NUMBERS):
+            form = self._operand
+        args = [form(arg, depth) for arg in call.args]
+        keywords = self._keywords(call)
         if isinstance(op, Op):
             callee = self._operator(op, depth)
             if args and isinstance(call.args[0], ExternFunc):
@@ -345,6 +340,31 @@ class _FunctionPrinter:
         if call.ty_args:
             keywords.append(self._stated_types(call))
         return f"{callee}({', '.join(args + keywords)})"
+
+    def _keywords(self, call: Call) -> list[str]:
+        name = call.op.name if isinstance(call.op, Op) else ""
+        if name in WITHOUT_KEYWORDS:
+            return [self._text_operand(key, value) for key, value in call.attrs.items()]
+        if name in WITH_TEXTS:
+            return [f"{key}={self._text_operand(key, value)}" for key, value in call.attrs.items()]
+        return [f"{key}={self._attribute(value)}" for key, value in call.attrs.items()]
+
+    def _text_operand(self, name: str, value: Any) -> str:
+        if not isinstance(value, str):
+            return self._attribute(value)
+        return f"R.{'dtype' if name == 'dtype' else 'str'}({string_text(value)})"
+
+    def _operand(self, expr: Expr, depth: int) -> str:
+        """An operand where numbers are scalars."""
+        if isinstance(expr, PrimValue):
+            return self._number(expr)
+        return self.expr(expr, depth)
+
+    def _nested(self, expr: Expr, depth: int) -> str:
+        """An operand where numbers are scalars, and those in a tuple, too."""
+        if isinstance(expr, Tuple) and expr.fields:
+            return f"({self._fields(expr, self._nested, depth + 1)})"
+        return self._operand(expr, depth)
 
     def _stated_types(self, call: Call) -> str:
         """The types that a call of the outside states; those of several results stand side by side."""
@@ -373,10 +393,11 @@ class _FunctionPrinter:
         return self.dim(cast(Dim, value))
 
     def _tuple(self, expr: Tuple, depth: int) -> str:
-        if not expr.fields:
-            return "R.tuple()"
-        fields = ", ".join([self.expr(field, depth) for field in expr.fields])
-        return f"({fields}{',' if len(expr.fields) == 1 else ''})"
+        return f"({self._fields(expr, self.expr, depth)})" if expr.fields else "R.tuple()"
+
+    def _fields(self, expr: Tuple, form: Callable[[Expr, int], str], depth: int) -> str:
+        fields = ", ".join([form(field, depth) for field in expr.fields])
+        return f"{fields}," if len(expr.fields) == 1 else fields
 
     def _projection(self, expr: TupleGetItem, depth: int) -> str:
         return f"{self.expr(expr.tuple_value, depth)}[{expr.index}]"
@@ -388,15 +409,23 @@ class _FunctionPrinter:
         return f"R.shape([{self._dims(expr.values, quoted=False)}])"
 
     def _scalar(self, expr: PrimValue, depth: int) -> str:
+        text = self._number(expr)
+        return text if isinstance(expr.value, int | float) and text.startswith("T.") else f"R.prim_value({text})"
+
+    def _number(self, expr: PrimValue) -> str:
         ty, value = expr.ty, expr.value
         assert isinstance(ty, PrimType)
         if isinstance(value, bool) or (isinstance(value, int) and ty.dtype == "int64"):
-            return f"R.prim_value({value})"
+            return str(value)
         if isinstance(value, int | float):
             self.uses_scalars = True
             number = repr(value) if value - value == 0 else f'"{value}"'
-            return f"R.prim_value(T.{ty.dtype}({number}))"
-        return f"R.prim_value({self.dim(value)})"
+            return f"T.{ty.dtype}({number})"
+        return self.dim(value)
+
+    def _lone_scalar(self, expr: PrimValue) -> str:
+        text = self._number(expr)
+        return f"T.int64({text})" if type(expr.value) is int and text.lstrip("-").isdigit() else text
 
     def _string(self, expr: StringImm, depth: int) -> str:
         return f"R.str({string_text(expr.value)})"
@@ -438,10 +467,29 @@ class _FunctionPrinter:
         if isinstance(value, Function):
             return self._local(name, value)
         if isinstance(value, SeqExpr):
-            return [*self._blocks(value.blocks), f"{name}{self._annotation(ty, value.body)} = {self.expr(value.body)}"]
-        return [f"{name}{self._annotation(ty, value)} = {self.expr(value)}"]
+            return [*self._blocks(value.blocks), self._bound(name, ty, value.body)]
+        if self._is_unread_unit(binding):
+            return [self.expr(value)]
+        return [self._bound(name, ty, value)]
+
+    def _is_unread_unit(self, binding: VarBinding) -> bool:
+        """True for a statement that is there for what it does: nothing reads its empty tuple."""
+        ty, value = binding.var.ty, binding.value
+        if not (isinstance(ty, TupleType) and not ty.fields and value.ty == ty and isinstance(value, Call | Tuple)):
+            return False
+        return self._units is not None and binding.var not in self._units
+
+    def _bound(self, name: str, ty: Type, value: Expr) -> str:
+        """The line that binds a name; what stands alone there needs no brackets, and a number is a scalar."""
+        annotation = self._annotation(ty, value)
+        if isinstance(value, Tuple) and len(value.fields) > 1:
+            return f"{name}{annotation} = {self._fields(value, self._nested, 1)}"
+        return f"{name}{annotation} = {self._nested(value, 0)}"
 
     def _annotation(self, ty: Type, value: Expr) -> str:
+        if isinstance(ty, PrimType) and ty == value.ty and isinstance(value, PrimValue):
+            self.uses_scalars = True
+            return f": T.{ty.dtype}"
         shown = ty != value.ty or (self._all_types and not is_call_of(value, "relax.call_dps_packed"))
         return f": {self.type(ty)}" if shown else ""
 
@@ -460,7 +508,7 @@ class _FunctionPrinter:
         outputs = ", ".join([self._name(variable) for variable in block.outputs])
         return [
             "with R.dataflow():",
-            *[f"{_INDENT}{line}" for line in lines],
+            *[f"{_INDENT}{line}" if line else line for line in lines],
             f"{_INDENT}R.output({outputs})",
         ]
 
@@ -469,20 +517,25 @@ class _FunctionPrinter:
         return [*lines, "else:", *self._branch(name, ty, expr.false_branch)]
 
     def _branch(self, name: str, ty: Type, body: SeqExpr) -> list[str]:
-        lines = self._blocks(body.blocks)
-        if isinstance(body.body, If):
-            lines += self._if(name, ty, body.body)
-        else:
-            lines.append(f"{name}{self._annotation(ty, body.body)} = {self.expr(body.body)}")
-        return [f"{_INDENT}{line}" for line in lines]
+        with self._supply.scope():
+            lines = self._blocks(body.blocks)
+            if isinstance(body.body, If):
+                lines += self._if(name, ty, body.body)
+            else:
+                lines.append(self._bound(name, ty, body.body))
+        return [f"{_INDENT}{line}" if line else line for line in lines]
 
     # --- functions
 
     def _local(self, name: str, function: Function) -> list[str]:
-        return self._definition(function, name, name, local=True)
+        with self._supply.scope():
+            lines = self._definition(function, name, name, local=True)
+        return ["# from regraft.script import relax as R", _MARGIN, *lines, ""]
 
     def definition(self, function: Function, name: str, full_name: str) -> list[str]:
         """The lines of a function under the identifier ``name``; its own name may be none."""
+        self._units = _read_units(function)
+        self._name_sizes(function)
         return self._definition(function, name, full_name, local=False)
 
     def _definition(self, function: Function, name: str, full_name: str, *, local: bool) -> list[str]:
@@ -515,7 +568,13 @@ class _FunctionPrinter:
         if isinstance(result, If):
             variable = Var("gv", result.ty)
             return [*self._if(self._name(variable), result.ty, result), f"return {self._name(variable)}"]
-        return [f"return {self.expr(result)}"]
+        return [f"return {self._nested(result, 0)}"]
+
+
+def _read_units(node: Visitable) -> set[Var]:
+    """The variables of empty tuples that something reads."""
+    made = {binding.var for binding in iter_bindings(node) if binding.var.ty == TupleType(())}
+    return made.intersection(expr for expr in walk(node) if isinstance(expr, Var)) if made else made
 
 
 _WITH_BINDINGS: Final = (VarBinding, MatchCast, BindingBlock, SeqExpr)

@@ -1,0 +1,78 @@
+"""Attributes of calls, functions and modules as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from ..ir.vdevice import DummyGlobalInfo, VDevice
+from ..op.primitive.dist import DeviceMesh
+
+TAKE_NUMBERS: Final = frozenset(
+    f"relax.{name}"
+    for name in (
+        "arange",
+        "call_packed",
+        "call_pure_packed",
+        "clip",
+        "hamming_window",
+        "memory.alloc_tensor",
+        "slice_scatter",
+        "tril",
+        "triu",
+        "unique",
+    )
+)
+"""Operators to which a plain number is a scalar; to others, it is a tensor of the dtype of the operands beside it."""
+WITHOUT_KEYWORDS: Final = frozenset(
+    f"relax.{name}" for name in ("memory.alloc_storage", "memory.alloc_tensor", "builtin.alloc_tensor")
+)
+"""Operators whose attributes are operands to Relax, and are printed so."""
+WITH_TEXTS: Final = frozenset({"relax.print", "relax.assert_op"})
+"""Operators whose text is an operand to Relax that is named all the same."""
+GlobalInfo = DeviceMesh | VDevice | DummyGlobalInfo
+
+
+def global_infos_text(named: tuple[tuple[str, tuple[GlobalInfo, ...]], ...]) -> str:
+    """The devices, meshes and other information that a module names."""
+    entries: list[str] = []
+    for name, devices_or_meshes in named:
+        texts: list[str] = []
+        for entry in devices_or_meshes:
+            if isinstance(entry, DummyGlobalInfo):
+                texts.append("I.dummy_global_info()")
+                continue
+            if isinstance(entry, VDevice):
+                texts.append(f"I.vdevice({entry.described()})")
+                continue
+            shape, ids = entry
+            in_order = ids == tuple(range(ids[0], ids[0] + len(ids)))
+            devices = f"I.Range({ids[0]}, {ids[0] + len(ids)})" if in_order else str(list(ids))
+            texts.append(f"R.device_mesh({shape}, {devices})")
+        entries.append(f"{string_text(name)}: [{', '.join(texts)}]")
+    return "{" + ", ".join(entries) + "}"
+
+
+def string_text(value: str) -> str:
+    """A string literal in double quotes."""
+    if value.isprintable():
+        return json.dumps(value, ensure_ascii=False)
+    escaped = value.encode("unicode_escape").decode("ascii").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def attribute_text(value: Any) -> str:
+    """An attribute's value: what a call or `R.func_attr` is given to have it."""
+    if isinstance(value, str):
+        return string_text(value)
+    if isinstance(value, float):
+        return repr(value) if value - value == 0 else f'T.float64("{value}")'
+    if isinstance(value, Mapping):
+        table = cast("Mapping[str, Any]", value)
+        return "{" + ", ".join(f"{string_text(key)}: {attribute_text(table[key])}" for key in sorted(table)) + "}"
+    if isinstance(value, VDevice):
+        return f'"{value}"'
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(attribute_text, cast('Sequence[Any]', value)))}]"
+    return str(value)
