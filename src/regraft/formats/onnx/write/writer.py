@@ -235,7 +235,8 @@ def _leave_out_what_is_known(graph: ir.Graph, facts: ModelFacts) -> None:
     for node in reversed(nodes):
         name = node.name if facts.names_nodes else ""
         own = node.metadata_props.get(ORIGIN_KEY, "")
-        if own in (after, f"onnx:{name or f'{node.op_type}:{node.outputs[0].name}'}"):
+        first = node.outputs[0].name if node.outputs else ""
+        if own in (after, f"onnx:{name or f'{node.op_type}:{first}'}"):
             node.metadata_props.pop(ORIGIN_KEY, None)
         node.name, after = name, own
     if facts.described and description_size(graph) > facts.described:
