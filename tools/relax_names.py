@@ -299,6 +299,9 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   (Relax takes the length for the end), `add` and `sub` with `alpha` (Relax leaves it out), quotients of integers
   (Relax's are integers) and products of halves (Relax's are float32). Slices of several axes are one call for each
   axis, and the diagonals of an `einsum` are taken by indices.
+- **Text is Relax's, but for numbers.** Programs are printed as Relax prints them. A float has as many digits as it
+  needs, a short array stands where it is used (Relax leaves its numbers out without `show_meta=True`), an empty tuple
+  that something reads keeps its name, and a scalar of another dtype than int64 says it: `T.int32(3)`.
 - **Sizes are no variables.** `all_vars` and its like list variables of the language; `free_symbolic_vars` lists sizes.
 - **Gradients are those of PyTorch at kinks**: of `relu` and `abs` at 0, and where both sides of a `maximum` are equal.
   Integers get none. `variance`, `cumsum`, `conv2d` and squares have forms that round less or run faster. The adjoint of
@@ -307,8 +310,10 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
 - **Sizes are at least 0.** A size variable that is a scalar parameter may be negative.
 - **Optimizers describe their first states.** `optim_state` of a module that `SetupTrainer` made holds, for each state,
   dtype, sizes and the number that fills it (or all numbers), and no arrays: it is small, and can be printed and read.
-- **Private functions of a rewriter become the module's**, as there; in a function on its own they are written out. A
-  rewriter has no `match_cast`: its parameters have types. Shapes, constants and attributes of its pattern are matched.
+- **Private functions of a rewriter become the module's**, as there; in a function on its own they are written out.
+  Shapes, constants and attributes of its pattern are matched. A `match_cast` in the pattern says the type of a value.
+  A replacement computes with the values as they are, without a `match_cast` to the types of its parameters, and must be
+  as precise as what it replaces. A dataflow block stays one.
 - **Expressions have types from the start.** A visitor meets the sizes of a call that is not bound yet. A mutator that
   changes nothing gives the same object. `post_order_visit` does not go into types.
 - **Rewriting terminates or says why.** Rules that undo each other end with an error that shows the loop.

@@ -79,6 +79,7 @@ DIFFERS: Final = {
     "rewriters_of_types.t_unknown_shape_replaced_by_an_operator": EXACT,
     "rewriters_of_types.t_known_rank": EXACT,
     "rewriters_of_types.t_any_object": EXACT,
+    "rewriters_of_types.t_tuple_returned_as_one_value": FIELDS,
     "rewriters_of_types.t_plain_replacement_in_dataflow": WHOLE,
     "rewriters_of_types.t_dataflow_output_replaced": WHOLE,
 }

@@ -17,7 +17,7 @@ from .common_subexpressions import EliminateCommonSubexpr
 from .context import PassError
 from .dataflow import ConvertToDataflow, TopologicalSort
 from .dead_code import DeadCodeElimination
-from .decoders import PackQueryKeyValue
+from .decoders import PackQueryKeyValue, RotaryByKernel
 from .decompose_operators import DecomposeOpsForInference, DecomposeOpsForTraining
 from .fold_batchnorm import FoldBatchnormToConv2D
 from .fold_constant import FoldConstant
@@ -90,6 +90,7 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
         RemoveUnusedParameters,
         ReorderPermuteDimsAfterConcat,
         ReorderTakeAfterMatmul,
+        RotaryByKernel,
         RunCodegen,
         SimplifyTransposes,
         SplitProjections,

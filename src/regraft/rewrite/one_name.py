@@ -13,7 +13,6 @@ from ..analysis.unused import remove_all_unused
 from ..analysis.uses import direct_uses
 from ..ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.mutator import ExprMutator
-from ..ir.op import Call
 from ..ir.origin import merge_origins
 from ..ir.program import Binding, DataflowBlock, Function, MatchCast, SeqExpr
 from ..ir.types import TupleType, is_subtype
@@ -97,7 +96,7 @@ class _Values:
         return owner
 
     def _taken_apart(self, value: Tuple) -> Var | None:
-        """The parameter, or result of a call, whose fields, all in order, ``value`` puts together again."""
+        """The parameter whose fields, all of them in order, ``value`` puts together again."""
         owner: Expr | None = None
         for index, one in enumerate(value.fields):
             item = self.known.get(one) if isinstance(one, Var) else None
@@ -106,9 +105,7 @@ class _Values:
             if owner is not None and item.tuple_value is not owner:
                 return None
             owner = item.tuple_value
-        if not isinstance(owner, Var) or not isinstance(owner.ty, TupleType):
-            return None
-        if not isinstance(self.known.get(owner), Call | None):
+        if not isinstance(owner, Var) or owner in self.known or not isinstance(owner.ty, TupleType):
             return None
         return owner if len(owner.ty.fields) == len(value.fields) else None
 
@@ -214,19 +211,14 @@ def tidied(function: Function) -> Function:
 
 def _has_other_names(function: Function) -> bool:
     tuples: set[Var] = set()
-    fields: set[Expr] = set()
     for binding in iter_bindings(function):
         value = binding.value
         if isinstance(value, Var):
             return True
         if isinstance(value, Tuple):
             tuples.add(binding.var)
-            if value.fields and fields.issuperset(value.fields):
-                return True
-        elif isinstance(value, TupleGetItem):
-            fields.add(binding.var)
-            if value.tuple_value in tuples:
-                return True
+        elif isinstance(value, TupleGetItem) and value.tuple_value in tuples:
+            return True
     return False
 
 
