@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import regraft as rx
-from tests.op.test_microsoft import DOMAIN, f, flat, ints, model_of, run_onnx, scalar
+from tests.op.test_microsoft import assert_meaning, f, flat, ints, model_of, run_onnx, scalar
 
 X, ROUTER = f(5, 16), f(5, 4)
 EXPERTS = [f(4, 24, 16), f(4, 24), f(4, 16, 24), f(4, 16)]
@@ -99,18 +99,7 @@ CASES: list[tuple[str, list[Any], dict[str, Any], list[int]]] = [
 def test_the_meaning_is_what_onnx_runtime_computes(
     name: str, inputs: list[Any], attributes: dict[str, Any], outputs: list[int]
 ) -> None:
-    model = model_of(name, inputs, attributes, outputs)
-    expected = run_onnx(model, inputs)
-    module = rx.from_onnx(model)
-    assert f"R.{DOMAIN}.{name}(" in module.script()
-    rx.assert_structural_equal(rx.parse(module.script()), module)
-    given = [array for array in inputs if array is not None]
-    found = flat(rx.build(module, "numpy", verify_types=True)["main"](*given))
-    written = run_onnx(rx.to_onnx(module), inputs)
-    for want, got, same in zip(expected, found, written, strict=True):
-        assert (got.dtype, got.shape) == (want.dtype, want.shape)
-        np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-4 * max(1.0, float(np.abs(want).max())))
-        np.testing.assert_allclose(same, want, rtol=1e-6)
+    assert_meaning(name, inputs, attributes, outputs)
 
 
 def alone(name: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: Sequence[int] = (0,)) -> list[Any]:

@@ -12,12 +12,12 @@ import numpy as np
 
 from .collection import collection_paused
 from .dims import SymVar
-from .expr import Constant, Expr, GlobalVar, Tuple, TupleGetItem, Var
+from .expr import Constant, Expr, GlobalVar, Var
 from .module import IRModule
 from .node import Node
 from .op import Call, Op
 from .program import Function, If, SeqExpr
-from .reading import Definition, Label, Parts, Reading, as_node
+from .reading import SHARED, Definition, Label, Parts, Reading, as_node
 from .tensor_data import TensorData
 
 
@@ -78,7 +78,6 @@ class _Count(NamedTuple):
 
 
 _Pair: TypeAlias = "tuple[Any, Any, _Path | None]"
-_SHARED: Final = frozenset({Call, Tuple, TupleGetItem})
 
 
 class Comparer:
@@ -119,7 +118,7 @@ class Comparer:
         if type(a) is not type(b):
             return self._differ(a, b, place)
         kind = cast("type[object]", type(a))
-        if kind in _SHARED:
+        if kind in SHARED:
             if kind is Call and self._plainly_same(a, b):
                 return True
             key = (id(a), id(b))

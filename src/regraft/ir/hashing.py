@@ -6,19 +6,17 @@ be renamed, by the order of their first use.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from .dims import SymExpr, SymVar
 from .equality import tensor_bytes
-from .expr import Tuple, TupleGetItem, Var
+from .expr import Var
 from .module import IRModule
 from .node import Node
-from .op import Call, Op
-from .reading import Reading, as_node
+from .op import Op
+from .reading import SHARED, Reading, as_node
 from .tensor_data import TensorData
 from .types import Type, type_symvars
-
-_SHARED: Final = frozenset({Call, Tuple, TupleGetItem})
 
 
 class _Close(NamedTuple):
@@ -44,7 +42,7 @@ class _Hasher:
         while stack:
             node: object = stack.pop()
             kind = type(node)
-            if kind in _SHARED:
+            if kind in SHARED:
                 if id(node) in shared:
                     words.append(shared[id(node)])
                     continue

@@ -62,6 +62,9 @@ class Row(NamedTuple):
     noun: str
 
 
+SHARED: Final = frozenset({Call, Tuple, TupleGetItem})
+"""The expressions that stand in several places of a program and are read once."""
+
 _ARGUMENTS: Final = tuple(f"args[{i}]" for i in range(64))
 
 

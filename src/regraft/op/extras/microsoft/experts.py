@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....ir.dims import dims_equal
 from ....ir.op import Call, wrong_attribute, wrong_operand
@@ -53,9 +53,19 @@ def _gated(xp: Any, gate: Any, linear: Any, alpha: float, beta: float, limit: fl
     return gate * meaning_of("relax.sigmoid", xp, gate * alpha) * (linear + beta)
 
 
-def _hidden(xp: Any, first: Any, third: Any, attrs: dict[str, Any]) -> Any:
+class _Activation(NamedTuple):
+    """The activation of the experts: its kind, and what `swiglu` takes."""
+
+    kind: str
+    alpha: float
+    beta: float
+    fusion: int
+    limit: float | None
+
+
+def _hidden(xp: Any, first: Any, third: Any, activation: _Activation) -> Any:
     """What the experts compute of the products with their first weights, and their third if there are any."""
-    match attrs["activation_type"]:
+    match activation.kind:
         case "relu":
             found = xp.where(first < 0, xp.zeros_like(first), first)
         case "gelu":
@@ -67,20 +77,18 @@ def _hidden(xp: Any, first: Any, third: Any, attrs: dict[str, Any]) -> Any:
         case "swiglu":
             half = first.shape[-1] // 2
             gate, linear = first, third
-            if attrs["swiglu_fusion"] == 1:
+            if activation.fusion == 1:
                 gate, linear = first[..., 0::2], first[..., 1::2]
-            elif attrs["swiglu_fusion"] == 2:
+            elif activation.fusion == 2:
                 gate, linear = first[..., :half], first[..., half:]
-            return _gated(
-                xp, gate, linear, attrs["activation_alpha"], attrs["activation_beta"], attrs.get("swiglu_limit")
-            )
+            return _gated(xp, gate, linear, activation.alpha, activation.beta, activation.limit)
         case other:
             raise ValueError(f"experts with the activation {other!r} have no reference semantics here")
     return found if third is None else found * third
 
 
-def _mixed(xp: Any, x: Any, shares: Any, layers: list[tuple[Any, Any]], attrs: dict[str, Any]) -> Any:
-    """The sum over all experts of what they compute of ``x`` (tokens, hidden), times their shares."""
+def _mixed(xp: Any, x: Any, shares: Any, layers: list[tuple[Any, Any]], activation: _Activation) -> Any:
+    """The sum over all experts of what they compute of the tokens ``x`` (..., hidden), times their shares."""
 
     def product(rows: Any, layer: tuple[Any, Any]) -> Any:
         weights, bias = layer
@@ -88,9 +96,10 @@ def _mixed(xp: Any, x: Any, shares: Any, layers: list[tuple[Any, Any]], attrs: d
         return found if bias is None else found + xp.expand_dims(widened(xp, bias), axis=1)
 
     first, second, third = layers
-    rows = xp.expand_dims(x, axis=0)
-    hidden = _hidden(xp, product(rows, first), None if third[0] is None else product(rows, third), attrs)
-    return xp.sum(product(hidden, second) * shares, axis=0)
+    rows = xp.reshape(widened(xp, x), (1, -1, x.shape[-1]))
+    hidden = _hidden(xp, product(rows, first), None if third[0] is None else product(rows, third), activation)
+    found = xp.sum(product(hidden, second) * shares, axis=0)
+    return cast(xp, xp.reshape(found, x.shape), dtype_name(x.dtype))
 
 
 @contributed(
@@ -135,21 +144,14 @@ def moe(
     """
     if use_sparse_mixer:
         raise ValueError("MoE with use_sparse_mixer has no reference semantics here")
-    attrs = {
-        "activation_alpha": activation_alpha,
-        "activation_beta": activation_beta,
-        "activation_type": activation_type,
-        "swiglu_fusion": swiglu_fusion,
-        "swiglu_limit": swiglu_limit,
-    }
-    rows = xp.reshape(widened(xp, input), (-1, input.shape[-1]))
+    activation = _Activation(activation_type, activation_alpha, activation_beta, swiglu_fusion, swiglu_limit)
     shares = _shares(xp, widened(xp, router_probs), None, k, normalize=normalize_routing_weights)
     layers = [
         (fc1_experts_weights, fc1_experts_bias),
         (fc2_experts_weights, fc2_experts_bias),
         (fc3_experts_weights, fc3_experts_bias),
     ]
-    return cast(xp, xp.reshape(_mixed(xp, rows, shares, layers, attrs), input.shape), dtype_name(input.dtype))
+    return _mixed(xp, input, shares, layers, activation)
 
 
 def _weights(xp: Any, stored: Any, scales: Any, zeros: Any, bits: int) -> Any:
@@ -228,13 +230,7 @@ def qmoe(
     parts = [*stored, *[None] * (19 - len(stored))]
     if quant_type != "int" or use_sparse_mixer or weights_prepacked == 1 or any(x is not None for x in parts[13:]):
         raise ValueError("QMoE of floating weights, or of prepacked ones, has no reference semantics here")
-    attrs = {
-        "activation_alpha": activation_alpha,
-        "activation_beta": activation_beta,
-        "activation_type": activation_type,
-        "swiglu_fusion": swiglu_fusion,
-        "swiglu_limit": swiglu_limit,
-    }
+    activation = _Activation(activation_type, activation_alpha, activation_beta, swiglu_fusion, swiglu_limit)
     bits = [b or expert_weight_bits for b in (fc1_expert_weight_bits, fc2_expert_weight_bits, fc3_expert_weight_bits)]
     layers: list[tuple[Any, Any]] = []
     for number in range(3):
@@ -245,5 +241,4 @@ def qmoe(
     weights = None if given is None else widened(xp, given)
     is_whole = weights is None or normalize_routing_weights
     shares = _shares(xp, router, weights, k, normalize=int(is_whole))
-    rows = xp.reshape(widened(xp, input), (-1, input.shape[-1]))
-    return cast(xp, xp.reshape(_mixed(xp, rows, shares, layers, attrs), input.shape), dtype_name(input.dtype))
+    return _mixed(xp, input, shares, layers, activation)

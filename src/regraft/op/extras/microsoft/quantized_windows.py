@@ -16,7 +16,7 @@ from ...semantics import cast, dtype_name
 from .declaring import contributed
 from .elementwise_quantized import dequantized, quantized, quantized_operand
 from .integers import shifted
-from .windows import CONVOLUTIONS, window_arguments
+from .windows import CONVOLUTIONS, to_first, to_last, window_arguments
 
 _AVERAGES = {1: ("relax.nn.avg_pool1d", avg_pool1d), 2: ("relax.nn.avg_pool2d", avg_pool2d)}
 _AVERAGES[3] = ("relax.nn.avg_pool3d", avg_pool3d)
@@ -24,21 +24,12 @@ _GREATEST = {1: ("relax.nn.max_pool1d", max_pool1d), 2: ("relax.nn.max_pool2d", 
 _GREATEST[3] = ("relax.nn.max_pool3d", max_pool3d)
 
 
-def _to_first(rank: int) -> tuple[int, ...]:
-    """The axes (batch, *space, channels) in the order (batch, channels, *space)."""
-    return (0, rank - 1, *range(1, rank - 1))
-
-
-def _to_last(rank: int) -> tuple[int, ...]:
-    return (0, *range(2, rank), 1)
-
-
 def _window_type(call: Call, channels_last: Any, function: Any, *others: Expr, **arguments: Any) -> Type:
     """The type of ``function`` of operand 0 in float32, with the channels brought first and back."""
     data = astype(call.args[0], "float32")
     rank = tensor_operand(call, 0).ndim
-    found = function(permute_dims(data, _to_first(rank)) if channels_last else data, *others, **arguments)
-    return (permute_dims(found, _to_last(rank)) if channels_last else found).ty
+    found = function(permute_dims(data, to_first(rank)) if channels_last else data, *others, **arguments)
+    return (permute_dims(found, to_last(rank)) if channels_last else found).ty
 
 
 def _in(call: Call, dtype: str | None, ty: Type) -> Type:
@@ -53,7 +44,7 @@ def _sizes(call: Call, index: int, channels_last: Any = 0) -> tuple[Any, ...] | 
         raise wrong_operand(call, index, "a tensor of 3 to 5 axes: batch, channels, and those of space")
     if ty.shape is None:
         return None
-    return tuple([ty.shape[axis] for axis in _to_first(ty.ndim)]) if channels_last else ty.shape
+    return tuple([ty.shape[axis] for axis in to_first(ty.ndim)]) if channels_last else ty.shape
 
 
 def _conv_type(call: Call) -> Type:
@@ -102,13 +93,13 @@ def qlinear_conv(
 
     point = w_zero_point if w_zero_point.ndim == 0 else xp.reshape(w_zero_point, (-1, *(1,) * (rank - 1)))
     data, kernel = (cast(xp, part, "float64") for part in (shifted(xp, x, x_zero_point), shifted(xp, w, point)))
-    data = xp.permute_dims(data, _to_first(rank)) if channels_last else data
+    data = xp.permute_dims(data, to_first(rank)) if channels_last else data
     arguments = window_arguments(given, rank, data.shape, w.shape)
     found = meaning_of(CONVOLUTIONS[rank - 2][0], xp, data, kernel, **arguments)
     found = found if b is None else found + by_channel(cast(xp, b, "float64"))
     wide = cast(xp, found, "float32") * (x_scale * by_channel(w_scale))
     result = quantized(xp, wide, y_scale, y_zero_point, dtype_name(y_zero_point.dtype))
-    return xp.permute_dims(result, _to_last(rank)) if channels_last else result
+    return xp.permute_dims(result, to_last(rank)) if channels_last else result
 
 
 def _pool_arguments(attrs: Any, data: tuple[Any, ...]) -> dict[str, Any]:
@@ -151,12 +142,12 @@ def qlinear_average_pool(
     rank = x.ndim
     given = {"auto_pad": auto_pad, "ceil_mode": ceil_mode, "kernel_shape": kernel_shape, "pads": pads}
     data = dequantized(xp, x, x_scale, x_zero_point)
-    data = xp.permute_dims(data, _to_first(rank)) if channels_last else data
+    data = xp.permute_dims(data, to_first(rank)) if channels_last else data
     arguments = _pool_arguments({**given, "strides": strides, "dilations": None}, data.shape)
     counted = bool(count_include_pad)
     found = meaning_of(_AVERAGES[rank - 2][0], xp, data, **arguments, count_include_pad=counted)
     result = quantized(xp, found, y_scale, y_zero_point, dtype_name(x.dtype))
-    return xp.permute_dims(result, _to_last(rank)) if channels_last else result
+    return xp.permute_dims(result, to_last(rank)) if channels_last else result
 
 
 def _greatest_type(call: Call) -> Type:
@@ -181,7 +172,7 @@ def nhwc_max_pool(
     """The greatest element in windows of a quantized tensor of the axes (batch, *space, channels)."""
     rank = x.ndim
     given = {"auto_pad": auto_pad, "ceil_mode": ceil_mode, "dilations": dilations, "kernel_shape": kernel_shape}
-    data = xp.permute_dims(cast(xp, x, "float32"), _to_first(rank))
+    data = xp.permute_dims(cast(xp, x, "float32"), to_first(rank))
     arguments = _pool_arguments({**given, "pads": pads, "strides": strides}, data.shape)
     found = meaning_of(_GREATEST[rank - 2][0], xp, data, **arguments)
-    return cast(xp, xp.permute_dims(found, _to_last(rank)), dtype_name(x.dtype))
+    return cast(xp, xp.permute_dims(found, to_last(rank)), dtype_name(x.dtype))

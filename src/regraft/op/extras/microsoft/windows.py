@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ....ir.expr import Expr
 from ....ir.op import Call, wrong_attribute, wrong_operand
 from ....ir.types import TensorType, Type
+from ...adjoints import tensor_type
 from ...declare import meaning_of
 from ...nn import conv1d, conv2d, conv3d
-from ...rules import require_float
+from ...primitive.manipulate import permute_dims
+from ...rules import require_float, tensor_operand
 from ...semantics import cast, dtype_name
 from .declaring import contributed, shaped, sizes_of
 
@@ -58,21 +61,52 @@ def window_arguments(call_attrs: Any, rank: int, data: tuple[Any, ...], kernel: 
     return {"strides": strides, "padding": pads, "dilation": dilations, "groups": call_attrs["group"]}
 
 
-def _fused_type(call: Call) -> Type:
-    data, rank = require_float(call, 0), require_float(call, 0).ndim
-    if rank < 0 or data.shape is None:
+def to_first(rank: int) -> tuple[int, ...]:
+    """The axes (batch, *space, channels) in the order (batch, channels, *space)."""
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+def to_last(rank: int) -> tuple[int, ...]:
+    """The axes (batch, channels, *space) in the order (batch, *space, channels)."""
+    return (0, *range(2, rank), 1)
+
+
+def _convolution_type(call: Call, data_last: bool = False, weight_last: bool = False) -> Type:
+    """The type of a convolution of operands 0 and 1; ``last`` says of each if its channels are the last axis."""
+    data, weight = require_float(call, 0), tensor_operand(call, 1)
+    rank = data.ndim
+    if rank >= 0 and rank - 2 not in CONVOLUTIONS:
+        order = "batch, those of space, and channels" if data_last else "batch, channels, and those of space"
+        raise wrong_operand(call, 0, f"a tensor of 3 to 5 axes: {order}")
+    if data.shape is None or weight.shape is None:
         return TensorType(None, data.dtype, rank)
-    if rank - 2 not in CONVOLUTIONS:
-        raise wrong_operand(call, 0, "a tensor of 3 to 5 axes: batch, channels, and those of space")
-    weight = sizes_of(call, 1, rank)
-    if call.attrs.auto_pad.startswith("SAME") and not all(isinstance(size, int) for size in (*data.shape, *weight)):
+    if call.attrs.auto_pad.startswith("SAME") and not all(isinstance(n, int) for n in (*data.shape, *weight.shape)):
         raise wrong_attribute(call, "auto_pad", "NOTSET or VALID where sizes are known at run time only")
+    operands = [
+        permute_dims(part, to_first(rank)) if last else part
+        for part, last in zip(call.args[:2], (data_last, weight_last), strict=True)
+    ]
+    sizes = [tensor_type(part).shape or () for part in operands]
     function: Any = CONVOLUTIONS[rank - 2][1]
-    found: Expr = function(*call.args[:2], **window_arguments(call.attrs, rank, data.shape, weight))
-    return found.ty
+    found: Expr = function(*operands, **window_arguments(call.attrs, rank, *sizes))
+    return (permute_dims(found, to_last(rank)) if data_last else found).ty
 
 
-@contributed("FusedConv", _fused_type)
+def _convolved(
+    xp: Any, x: Any, w: Any, b: Any, attrs: dict[str, Any], data_last: bool = False, weight_last: bool = False
+) -> Any:
+    """The convolution that `_convolution_type` types, plus ``b`` for each channel."""
+    rank = x.ndim
+    data = xp.permute_dims(x, to_first(rank)) if data_last else x
+    weight = xp.permute_dims(w, to_first(rank)) if weight_last else w
+    arguments = window_arguments(attrs, rank, data.shape, weight.shape)
+    found = meaning_of(CONVOLUTIONS[rank - 2][0], xp, data, weight, **arguments)
+    if b is not None:
+        found = found + xp.reshape(b, (1, -1, *(1,) * (rank - 2)))
+    return xp.permute_dims(found, to_last(rank)) if data_last else found
+
+
+@contributed("FusedConv", _convolution_type)
 def fused_conv(
     xp: Any,
     x: Any,
@@ -91,11 +125,52 @@ def fused_conv(
 ) -> Any:
     """A convolution of (batch, channels, *space), plus ``b`` for each channel, plus ``z``, and then an activation."""
     del kernel_shape
-    given = {"auto_pad": auto_pad, "dilations": dilations, "group": group, "pads": pads, "strides": strides}
-    name = CONVOLUTIONS[x.ndim - 2][0]
-    found = meaning_of(name, xp, x, w, **window_arguments(given, x.ndim, x.shape, w.shape))
-    if b is not None:
-        found = found + xp.reshape(b, (1, -1, *(1,) * (x.ndim - 2)))
+    attrs = {"auto_pad": auto_pad, "dilations": dilations, "group": group, "pads": pads, "strides": strides}
+    found = _convolved(xp, x, w, b, attrs)
+    return activated(xp, found if z is None else found + z, activation, activation_params)
+
+
+@contributed("NhwcConv", partial(_convolution_type, data_last=True, weight_last=True))
+def nhwc_conv(
+    xp: Any,
+    x: Any,
+    w: Any,
+    b: Any = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Any:
+    """A convolution of (batch, *space, channels) with weights (channels, *window, channels of a group), plus ``b``."""
+    del kernel_shape
+    attrs = {"auto_pad": auto_pad, "dilations": dilations, "group": group, "pads": pads, "strides": strides}
+    return _convolved(xp, x, w, b, attrs, data_last=True, weight_last=True)
+
+
+@contributed("NhwcFusedConv", partial(_convolution_type, data_last=True))
+def nhwc_fused_conv(
+    xp: Any,
+    x: Any,
+    w: Any,
+    b: Any = None,
+    z: Any = None,
+    *,
+    activation: str | None = None,
+    activation_params: tuple[float, ...] | None = None,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Any:
+    """`nhwc_conv` with weights (channels, channels of a group, *window), plus ``z``, and then an activation."""
+    del kernel_shape
+    attrs = {"auto_pad": auto_pad, "dilations": dilations, "group": group, "pads": pads, "strides": strides}
+    found = _convolved(xp, x, w, b, attrs, data_last=True)
     return activated(xp, found if z is None else found + z, activation, activation_params)
 
 
