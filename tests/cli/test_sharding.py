@@ -11,6 +11,7 @@ from regraft.ir import Constant, SymVar, TensorData
 from regraft.op import matmul, nn
 from regraft.script import save_script
 from tests.cli.harness import invoke
+from tests.kit import assert_close
 from tests.run.programs import program, tensor
 
 
@@ -41,8 +42,8 @@ def test_run_over_a_mesh_gives_what_one_device_gives(model: Path, tmp_path: Path
         assert result.exit_code == 0, result.output
         with np.load(output) as file:
             outputs.append(file[file.files[0]])
-    np.testing.assert_allclose(outputs[1], outputs[0], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(outputs[2], outputs[0], rtol=1e-5, atol=1e-5)
+    assert_close(outputs[1], outputs[0])
+    assert_close(outputs[2], outputs[0])
 
 
 def test_bench_takes_xla_as_an_engine(model: Path) -> None:

@@ -20,6 +20,7 @@ from regraft.model import UsageError, open_model
 from regraft.run.originals import openvino_original
 from regraft.transform import op_counts
 from tests.cli.harness import invoke
+from tests.kit import assert_close
 
 RNG = np.random.default_rng(5)
 ops: Any = opset15
@@ -152,7 +153,7 @@ def test_a_layer_gives_what_openvino_gives(name: str, tmp_path: Path) -> None:
     expected, found = both(saved(tmp_path, make, inputs), inputs)
     for before, after in zip(expected, found, strict=True):
         assert before.shape == after.shape
-        np.testing.assert_allclose(after, before, rtol=2e-5, atol=2e-5)
+        assert_close(after, before)
 
 
 class _Recurrent(torch.nn.Module):
@@ -174,7 +175,7 @@ def test_recurrent_networks_are_read_with_their_gates_in_order(kind: Any, tmp_pa
         expected = model(x)
     _, found = both(tmp_path / "net.xml", [x.numpy()])
     for before, after in zip(expected, found, strict=True):
-        np.testing.assert_allclose(after, before.numpy(), rtol=1e-5, atol=1e-5)
+        assert_close(after, before.numpy())
 
 
 @pytest.mark.parametrize(("low", "high", "dtype"), [(-1.0, 1.55, "uint8"), (0.0, 2.55, "uint8"), (-1.28, 1.27, "int8")])
@@ -187,7 +188,7 @@ def test_values_held_to_the_steps_of_bytes_are_quantized_again(
     module = from_openvino(path)
     assert op_counts(module) == {"relax.quantize": 1, "relax.dequantize": 1}
     expected, found = both(path, [x])
-    np.testing.assert_allclose(found[0], expected[0], atol=1e-5)
+    assert_close(found[0], expected[0])
     assert dtype in ("uint8", "int8")
 
 
@@ -198,7 +199,7 @@ def test_sizes_that_are_not_known_are_named_and_weights_stay_in_their_file(tmp_p
     assert [str(size) for size in module["main"].params[0].ty.shape] == ["in0_0", "64"]
     x = f(5, 64)
     expected, found = both(path, [x])
-    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-5)
+    assert_close(found[0], expected[0])
     fixed = from_openvino(path, dims={"in0_0": 4})
     assert fixed["main"].params[0].ty.shape == (4, 64)
 
@@ -208,7 +209,7 @@ def test_half_precision_that_is_widened_is_read(tmp_path: Path) -> None:
     x = torch.randn(3, 20)
     library.save_model(library.convert_model(model, example_input=x), tmp_path / "net.xml", compress_to_fp16=True)
     expected, found = both(tmp_path / "net.xml", [x.numpy()])
-    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-5)
+    assert_close(found[0], expected[0])
 
 
 def test_a_file_is_optimized_verified_and_written_as_one_or_as_onnx(tmp_path: Path) -> None:
@@ -220,9 +221,7 @@ def test_a_file_is_optimized_verified_and_written_as_one_or_as_onnx(tmp_path: Pa
     for name in ("out.xml", "out.onnx"):
         result = invoke("optimize", path, "-o", tmp_path / name, "--verify")
         assert result.exit_code == 0, result.output
-        np.testing.assert_allclose(
-            openvino_original(tmp_path / name, threads=1)([x])[0], before[0], rtol=1e-5, atol=1e-5
-        )
+        assert_close(openvino_original(tmp_path / name, threads=1)([x])[0], before[0])
     made = rx.optimize(path)
     assert type(made).__name__ == "Model"
     assert invoke("inspect", path).exit_code == 0

@@ -12,6 +12,7 @@ from regraft.gradient import Gradient
 from regraft.ir import BlockBuilder, IRModule, SymVar, TensorType, Var
 from regraft.script import relax as R
 from tests.gradient.checks import numbers
+from tests.kit import assert_close
 
 IMAGE = (2, 4, 7, 6)
 HEADS = [(2, 5, 4, 3), (2, 7, 2, 3), (2, 7, 2, 4)]
@@ -88,7 +89,7 @@ def check_on(target: str, module: IRModule, shapes: list[tuple[int, ...]]) -> No
     _, found = rx.build(module, target=target)["main_adjoint"](*arrays)
     for got, want in zip(found, expected, strict=True):
         assert np.isfinite(want).all()
-        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-4, atol=1e-4)
+        assert_close(np.asarray(got), want)
 
 
 @pytest.mark.parametrize("target", ["onnxruntime", "torch"])

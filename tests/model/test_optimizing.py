@@ -17,6 +17,7 @@ from regraft.model import OptimizationReport, UsageError, open_model
 from regraft.run.originals import openvino_original
 from regraft.script import relax as R
 from regraft.transform import CombineParallelMatmul, FoldConstant, op_counts
+from tests.kit import assert_close
 from tests.model.models import WIDTHS, files, projections, save
 
 
@@ -41,7 +42,7 @@ def test_an_onnx_file_becomes_an_onnx_file_that_onnx_runtime_alone_runs(tmp_path
     before = ort.InferenceSession(source).run(None, {"x": x})
     after = ort.InferenceSession(output).run(None, {"x": x})
     for expected, actual in zip(before, after, strict=True):
-        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+        assert_close(actual, expected)
 
 
 def test_a_model_proto_becomes_a_model_proto_with_the_names_it_had() -> None:
@@ -112,7 +113,7 @@ def test_a_model_is_written_in_the_format_of_openvino_with_its_weights_beside_it
     x = np.random.default_rng(1).standard_normal((3, 6, 16)).astype("float32")
     before = ort.InferenceSession(source).run(None, {"x": x})
     for expected, actual in zip(before, openvino_original(output, threads=1)([x]), strict=True):
-        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+        assert_close(actual, expected)
     assert op_counts(open_model(output).module)["relax.matmul"] == 1
 
 

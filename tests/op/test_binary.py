@@ -14,6 +14,7 @@ from regraft.ir import Op, OpTypeError, TensorType, Trait
 from regraft.ir.dims import dim_min
 from regraft.ir.dtypes import numpy_dtype
 from regraft.op.rules import require_kinds
+from tests.kit import assert_close
 from tests.op.harness import check, variable
 from tests.op.samples import FLOATS, INTEGERS, M, N, in_float64, sample, tensor, transposed, type_of
 
@@ -371,7 +372,7 @@ def test_declared_traits_hold_by_value(name):
         np.testing.assert_array_equal(op.reference(np, a, b), op.reference(np, b, a))
     if Trait.ASSOCIATIVE in op.traits:
         left = op.reference(np, op.reference(np, a, b), c)
-        np.testing.assert_allclose(left, op.reference(np, a, op.reference(np, b, c)), rtol=1e-5)
+        assert_close(left, op.reference(np, a, op.reference(np, b, c)))
     if Trait.IDEMPOTENT in op.traits:
         np.testing.assert_array_equal(op.reference(np, a, a), a)
     assert Trait.ELEMENTWISE in op.traits

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import regraft as rx
+from tests.kit import assert_close
 from tests.op.test_microsoft import assert_meaning, f, flat, ints, model_of, run_onnx, scalar
 
 X, ROUTER = f(5, 16), f(5, 4)
@@ -124,13 +125,13 @@ def test_texts_without_padding_are_attended_to_as_with_it() -> None:
     masked = [padded, weights, bias, keep.astype("int32"), None, relative]
     wanted = run_onnx(model_of("Attention", masked, {"num_heads": 3}, [0]), masked)[0][keep]
     given = [tokens, weights, bias, offsets, sums, relative]
-    np.testing.assert_allclose(alone("PackedAttention", given, {"num_heads": 3})[0], wanted, rtol=1e-4, atol=1e-5)
+    assert_close(alone("PackedAttention", given, {"num_heads": 3})[0], wanted)
     query, key, value = np.split(tokens @ weights, 3, axis=-1)
     apart = [query, key, value, bias, offsets, sums, relative]
     joined = np.stack([x.reshape(-1, 3, 4) for x in np.split(tokens @ weights + bias, 3, axis=-1)], axis=2)
     for case in (apart, [joined, None, None, None, offsets, sums, relative]):
         found = alone("PackedMultiHeadAttention", case, {"num_heads": 3})[0]
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+        assert_close(found, wanted)
 
 
 def test_biases_of_attention_are_what_their_papers_say() -> None:
@@ -141,10 +142,10 @@ def test_biases_of_attention_are_what_their_papers_say() -> None:
     scores, mask = f(2, 3, 4, 5), f(2, 1, 1, 5)
     wanted = torch.softmax(torch.tensor(scores + mask), -1).numpy()
     found = alone("BiasSoftmax", [scores, mask], {"axis": 3, "is_inner_broadcast": 1})[0]
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    assert_close(found, wanted)
     flat_rows = torch.softmax(torch.tensor(scores + mask).flatten(2), -1).numpy().reshape(scores.shape)
     found = alone("BiasSoftmax", [scores, mask], {"axis": 2, "is_inner_broadcast": 1})[0]
-    np.testing.assert_allclose(found, flat_rows, rtol=1e-5, atol=1e-6)
+    assert_close(found, flat_rows)
     found = alone("BiasDropout", [scores, f(5), scores], {})[0]
     assert found.shape == scores.shape
 
@@ -170,7 +171,7 @@ def test_biases_of_attention_are_what_their_papers_say() -> None:
         constant = layer.gru_rel_pos_const.numpy()
     given = [hidden, np.zeros(12, "float32"), relative, *weights, constant]
     found = alone("GatedRelativePositionBias", given, {"num_heads": 3})[0]
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    assert_close(found, wanted)
 
 
 def test_integer_and_complex_operators_compute_what_numpy_does() -> None:
@@ -190,7 +191,7 @@ def test_integer_and_complex_operators_compute_what_numpy_does() -> None:
     numbers = [x[..., 0] + 1j * x[..., 1] for x in (a, b)]
     for name, product in (("ComplexMul", numbers[0] * numbers[1]), ("ComplexMulConj", numbers[0] * numbers[1].conj())):
         found = alone(name, [a, b], {})[0]
-        np.testing.assert_allclose(found[..., 0] + 1j * found[..., 1], product, rtol=1e-5, atol=1e-6)
+        assert_close(found[..., 0] + 1j * found[..., 1], product)
     for broken, expected in ((1.0, True), (np.inf, False), (np.nan, False)):
         assert alone("IsAllFinite", [a, np.asarray([broken], "float32")], {})[0] == expected
 
@@ -198,15 +199,15 @@ def test_integer_and_complex_operators_compute_what_numpy_does() -> None:
 def test_fused_products_and_convolutions_are_their_parts() -> None:
     a, b = f(3, 4), f(5, 4)
     found = alone("FusedMatMulActivation", [a, b], {"transB": 1, "alpha": 0.5, "activation": "Relu"})[0]
-    np.testing.assert_allclose(found, np.maximum(a @ b.T * 0.5, 0), rtol=1e-5, atol=1e-6)
+    assert_close(found, np.maximum(a @ b.T * 0.5, 0))
     given = [a @ b.T + 1.0]
     wanted = run_onnx(model_of("FastGelu", given, {}, [0]), given)[0]
     found = alone("GemmFastGelu", [a, b.T.copy(), np.ones(5, "float32")], {})[0]
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    assert_close(found, wanted)
 
     x, w, bias, z = f(2, 4, 7, 6), f(6, 2, 3, 3), f(6), f(2, 6, 7, 7)
     options = {"group": 2, "pads": [1, 1, 1, 2], "activation": "LeakyRelu", "activation_params": [0.2]}
     wanted = run_onnx(model_of("FusedConv", [x, w, bias, z], options, [0]), [x, w, bias, z])[0]
     last = [part.transpose(0, 2, 3, 1).copy() for part in (x, z)]
     found = alone("NhwcFusedConv", [last[0], w, bias, last[1]], options)[0]
-    np.testing.assert_allclose(found.transpose(0, 3, 1, 2), wanted, rtol=1e-4, atol=1e-4)
+    assert_close(found.transpose(0, 3, 1, 2), wanted)

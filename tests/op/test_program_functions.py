@@ -12,6 +12,7 @@ import pytest
 import regraft as rx
 from regraft.ir import SymVar
 from regraft.transform import Legalize
+from tests.kit import assert_close
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((3, 5)).astype("float32")
@@ -85,7 +86,7 @@ def test_a_meaning_computes_the_same_when_it_is_written_out(name: str) -> None:
         for program in (function, Legalize()(function)):
             found = np.asarray(rx.build(program, "numpy", verify_types=True)["main"](*arrays))
             assert found.dtype == expected.dtype
-            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+            assert_close(found, expected)
 
 
 @pytest.mark.parametrize("name", ["backwards", "sizes", "argsort", "sums_of_integers"])
@@ -97,7 +98,7 @@ def test_a_meaning_gives_the_same_values_and_dtypes_on_pytorch(name: str) -> Non
     found = np.asarray(rx.build(rx.Function(params, rx.SeqExpr([], op(*params))), "torch")["main"](*arrays))
     expected = np.asarray(meaning(standard, *arrays))
     assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert_close(found, expected)
 
 
 def _in_place(xp: Any, x: Any) -> Any:

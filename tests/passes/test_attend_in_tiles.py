@@ -11,6 +11,7 @@ import regraft as rx
 import regraft.op as R
 from regraft.ir import BlockBuilder, IRModule, TensorType, Var
 from regraft.transform import AttendInTiles, PassError, for_engine, op_counts, report
+from tests.kit import assert_close
 
 RNG = np.random.default_rng(2)
 TILED = "com.microsoft.MultiHeadAttention"
@@ -34,7 +35,7 @@ def test_many_keys_are_attended_to_in_tiles_with_the_same_values(options: dict[s
     expected = np.asarray(rx.build(module, target="numpy")["main"](*arrays))
     for engine in ("onnxruntime", "numpy"):
         found = np.asarray(rx.build(tiled, target=engine)["main"](*arrays))
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        assert_close(found, expected)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from regraft.ir import is_call_of
 from regraft.ir.visitor import iter_bindings
 from regraft.script import relax as R
 from regraft.transform import ConvertLayout
+from tests.kit import assert_close
 
 DESIRED = {"relax.nn.conv2d": ["NHWC", "OHWI"]}
 
@@ -80,7 +81,7 @@ def test_what_follows_a_convolution_keeps_its_values_in_the_new_layout(case: str
     assert after["main"].ret_ty == before["main"].ret_ty
     results = [leaves(rx.build(module, target="numpy")["main"](*inputs)) for module in (before, after)]
     for one, other in zip(*results, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+        assert_close(one, other)
 
 
 def test_a_callback_chooses_the_layouts_of_each_call() -> None:

@@ -22,6 +22,7 @@ from regraft.transform import (
     SimplifyTransposes,
     op_counts,
 )
+from tests.kit import assert_close
 
 WIDTH, HEADS, SHARED, SIZE, LONGEST = 32, 4, 2, 16, 24
 RNG = np.random.default_rng(5)
@@ -135,9 +136,9 @@ def test_a_cache_with_room_gives_the_same_values_at_every_length(form: str, engi
         given = inputs(count, past)
         expected, *cached = (np.asarray(one) for one in before(*given))
         found, *kept = (np.asarray(one) for one in after(*with_room(given)))
-        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
+        assert_close(found, expected)
         for ours, theirs in zip(kept, cached, strict=True):
-            np.testing.assert_allclose(ours[:, :, : count + past], theirs, rtol=2e-5, atol=2e-6)
+            assert_close(ours[:, :, : count + past], theirs)
 
 
 def test_turning_goes_into_the_attention_and_one_product_gives_it_everything() -> None:

@@ -11,6 +11,7 @@ import torch
 
 from regraft.ir import Call, Function, iter_bindings
 from regraft.transform import BindParams, FuseAttention, op_counts, report
+from tests.kit import assert_close
 from tests.passes.harness import checked, counts, program, run
 
 # All sizes differ, so that an exchanged axis shows.
@@ -90,9 +91,7 @@ def test_fused_attention_is_what_pytorch_computes() -> None:
     q, k, v = (random.normal(size=s).astype("float32") for s in ((B, SQ, H, D), (B, SK, H, D), (B, SK, H, DV)))
     operands = [torch.from_numpy(x).transpose(1, 2) for x in (q, k, v)]
     expected = torch.nn.functional.scaled_dot_product_attention(*operands, scale=0.15811388194561005)
-    np.testing.assert_allclose(
-        run(FuseAttention()(before), [q, k, v]), expected.transpose(1, 2).numpy(), rtol=1e-5, atol=1e-6
-    )
+    assert_close(run(FuseAttention()(before), [q, k, v]), expected.transpose(1, 2).numpy())
 
 
 def test_a_head_size_that_is_not_the_sequence_still_needs_the_right_axes() -> None:

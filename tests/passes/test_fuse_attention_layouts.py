@@ -10,6 +10,7 @@ import pytest
 
 import regraft as rx
 from regraft.transform import FuseAttention, op_counts
+from tests.kit import assert_close
 
 SIZES = {"b": 2, "g": 3, "r": 4, "s": 5, "t": 7, "d": 6, "e": 9}
 """Batch, groups of heads, heads of a group, queries, keys, and the sizes of keys and of values."""
@@ -117,7 +118,7 @@ def test_attention_in_any_layout_is_fused_and_computes_the_same(seed: int) -> No
     ]
     found, expected = (rx.build(one, "numpy", verify_types=True)["main"](*arrays) for one in (after, before))
     for ours, theirs in pairs(found, expected):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+        assert_close(ours, theirs)
 
 
 def pairs(found: object, expected: object) -> list[tuple[np.ndarray, np.ndarray]]:

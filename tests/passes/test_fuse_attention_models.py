@@ -20,6 +20,7 @@ import transformers
 import regraft as rx
 from regraft.ir import Call, IRModule, Op, iter_bindings
 from regraft.transform import FoldConstant, FuseAttention, Sequential, SimplifyTransposes, report
+from tests.kit import assert_close
 
 BATCH, TOKENS, WIDTH, HEADS = 2, 7, 24, 6
 
@@ -144,7 +145,7 @@ def _attentions(program: IRModule) -> list[Call]:
 def _assert_same(program: IRModule, inputs: list[Any], expected: list[Any]) -> None:
     got = rx.build(program, target="numpy")["main"](*inputs)
     for ours, theirs in zip(got if isinstance(got, list | tuple) else [got], expected, strict=True):
-        np.testing.assert_allclose(np.asarray(ours), theirs, rtol=2e-5, atol=2e-5)
+        assert_close(np.asarray(ours), theirs)
 
 
 @pytest.mark.filterwarnings("ignore")

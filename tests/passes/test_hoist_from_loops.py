@@ -14,6 +14,7 @@ from regraft.ir import Call, Function, IRModule, iter_bindings
 from regraft.script import ir as I
 from regraft.script import relax as R
 from regraft.transform import DeadCodeElimination, HoistFromLoops, Sequential
+from tests.kit import assert_close
 
 _HOIST = Sequential([HoistFromLoops(), DeadCodeElimination()])
 
@@ -40,7 +41,7 @@ def _hoisted(module: IRModule, *inputs: Any) -> IRModule:
     for target in ("numpy", "onnxruntime"):
         results = [rx.build(one, target=target)["main"](*inputs) for one in (module, after)]
         for before, now in zip(*results, strict=True):
-            np.testing.assert_allclose(now, before, rtol=1e-5, atol=1e-5)
+            assert_close(now, before)
     return after
 
 

@@ -24,6 +24,7 @@ from regraft.transform import (
     Sequential,
     report,
 )
+from tests.kit import assert_close
 from tests.passes.harness import checked, counts, program, run
 
 RNG = np.random.default_rng(0)
@@ -236,7 +237,7 @@ def test_combined_weights_are_lifted_out_as_one() -> None:
     inputs = random_inputs(before)
     prepared = run(module, [tuple(inputs[1:])], "main_transform_params")
     for want, got in zip(run(before, inputs), run(module, [inputs[0], *prepared]), strict=True):
-        np.testing.assert_allclose(want, got, rtol=1e-5)
+        assert_close(want, got)
 
 
 def test_weights_that_are_used_as_they_are_are_passed_on() -> None:

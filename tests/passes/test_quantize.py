@@ -24,6 +24,7 @@ from regraft.passes.quantize import (
     with_ranges,
 )
 from regraft.passes.quantize.weights import per_channel
+from tests.kit import assert_close
 from tests.passes.harness import module_of
 
 RNG = np.random.default_rng(7)
@@ -100,7 +101,7 @@ def test_engines_agree_on_bytes_with_the_reference(target: str) -> None:
     done = QuantizeDynamic()(module_of((5, 96), layers))
     x = arrays(5, 96)
     program = build(done, target=target)["main"]
-    np.testing.assert_allclose(np.asarray(program(x)), values(done, x), rtol=1e-4, atol=1e-4)
+    assert_close(np.asarray(program(x)), values(done, x))
 
 
 def test_onnx_holds_standard_operators_that_come_back_as_they_are() -> None:
@@ -235,7 +236,7 @@ def test_products_of_attention_run_on_bytes(mask: Expr | None) -> None:
     x = arrays(2, 7, 48)
     opened = OpenAttention()(module)
     assert op_counts(opened)["relax.matmul"] == 5
-    np.testing.assert_allclose(values(opened, x), values(module, x), rtol=1e-5, atol=1e-5)
+    assert_close(values(opened, x), values(module, x))
     ranges = calibrated(opened, x)
     done = Quantize(ranges, attention=True)(opened)
     quantized = [dict(call.attrs)["out_dtype"] for call in calls(done, "relax.quantize")]

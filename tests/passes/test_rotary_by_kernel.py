@@ -10,6 +10,7 @@ import pytest
 import regraft as rx
 from regraft.ir import Function
 from regraft.transform import RotaryByKernel, for_engine, op_counts, report
+from tests.kit import assert_close
 
 RNG = np.random.default_rng(3)
 KERNEL = "com.microsoft.RotaryEmbedding"
@@ -60,7 +61,7 @@ def assert_same(before: Function, after: Function) -> None:
     expected = np.asarray(rx.build(before, target="numpy")["main"](*arrays))
     for engine in ("numpy", "onnxruntime"):
         found = np.asarray(rx.build(after, target=engine)["main"](*arrays))
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        assert_close(found, expected)
 
 
 @pytest.mark.parametrize("heads_first", [True, False])
@@ -111,7 +112,7 @@ def main(x: R.Tensor((2, "n", 24), "float32"), f: R.Tensor((1, "n", 4), "float32
     arrays = [RNG.standard_normal(shape).astype(np.float32) for shape in ((2, 6, 24), (1, 6, 4))]
     expected = np.asarray(rx.build(before, target="numpy")["main"](*arrays))
     found = np.asarray(rx.build(after, target="onnxruntime")["main"](*arrays))
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert_close(found, expected)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from regraft.engine import ExecutionError, TypeCheckError
 from regraft.script import ir as I
 from regraft.script import relax as R
 from regraft.transform import PassContext, PassError
+from tests.kit import assert_close
 
 ENGINES = ("numpy", "torch", "onnxruntime", "xla")
 
@@ -73,7 +74,7 @@ def test_what_a_backend_compiled_runs_on_every_engine(mine: Callable[..., None],
     assert list(compiled) == ["layer"]
     assert "R.exp" not in compiled.script()
     for got, want in zip(run(compiled, target), run(MODULE, "numpy"), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-5)
+        assert_close(got, want)
 
 
 @pytest.mark.parametrize("target", ENGINES)
@@ -88,7 +89,7 @@ def test_a_compiled_function_may_write_into_the_arrays_of_its_results(mine: Call
     compiled = transform.Sequential([MARK, transform.RunCodegen()])(MODULE)
     assert "call_dps_packed" in compiled.script()
     for got, want in zip(run(compiled, target), run(MODULE, "numpy"), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-5)
+        assert_close(got, want)
 
 
 def test_merged_composites_are_compiled_as_one_function_with_several_results(mine: Callable[..., None]) -> None:

@@ -39,6 +39,7 @@ from regraft.passes import (
 from regraft.passes.sharding import COLUMN, ROW
 from regraft.pattern import is_op, wildcard
 from regraft.run import Mesh, build
+from tests.kit import assert_close
 from tests.run.programs import program, tensor
 
 COLUMNS, ROWS = ("model", None), (None, "model")
@@ -268,7 +269,7 @@ def test_stacked_matmuls_make_no_more_traffic_than_single_ones_and_joined_ones_d
         exe = build(combined, target="xla", mesh=MESH, shardings=plan)
         found[layout] = exe.report()["main"]
         expected = model(_ids()).last_hidden_state.detach().numpy()
-        np.testing.assert_allclose(np.asarray(exe["main"](_ids().numpy())), expected, atol=2e-6)
+        assert_close(np.asarray(exe["main"](_ids().numpy())), expected)
     assert found["stack"].counts == {"all-reduce": 2 * LAYERS}
     assert found["stack"].collective_bytes == 2 * LAYERS * ACTIVATION
     assert found["concat"].counts.total() > 4 * found["stack"].counts.total()
@@ -285,7 +286,7 @@ def test_a_fused_projection_that_is_split_by_heads_makes_two_all_reduces_a_layer
     assert op_counts(module)["relax.split"] == 0
     counts, size, value = _run(module)
     assert (counts, size) == ({"all-reduce": 2 * LAYERS}, 2 * LAYERS * ACTIVATION)
-    np.testing.assert_allclose(value, model(_ids()).last_hidden_state.detach().numpy(), atol=2e-6)
+    assert_close(value, model(_ids()).last_hidden_state.detach().numpy())
 
 
 def _fused_models() -> dict[str, tuple[nn.Module, int, int]]:
@@ -334,7 +335,7 @@ def test_projections_that_take_turns_by_head_are_cut_by_heads(name: str) -> None
     assert (len(plan), plan.reasons) == (weights * LAYERS, [])
     counts, size, value = _run(module)
     assert (counts, size) == ({"all-reduce": reduced * LAYERS}, 2 * LAYERS * ACTIVATION)
-    np.testing.assert_allclose(value, model(_ids())[0].detach().numpy(), atol=5e-6)
+    assert_close(value, model(_ids())[0].detach().numpy())
 
 
 class _Loss(nn.Module):
@@ -514,7 +515,7 @@ def test_products_of_one_shape_in_a_sum_are_joined_unless_they_are_read(keep: bo
     data = [random.normal(size=(2, 5, size)).astype("float32") for size in (4, 4, other)]
     before, now = build(module, target="numpy")["main"](*data), build(after, target="numpy")["main"](*data)
     for one, two in zip(*[v if isinstance(v, tuple) else (v,) for v in (before, now)], strict=True):
-        np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
+        assert_close(one, two)
 
 
 def test_stacked_matmuls_keep_biases_activations_and_values() -> None:

@@ -16,6 +16,7 @@ from regraft.ir import Call, IRModule
 from regraft.ir.visitor import iter_bindings
 from regraft.passes.torch_forms import TorchForms
 from regraft.script import relax as R
+from tests.kit import assert_close
 
 
 def calls_of(module: IRModule) -> list[Any]:
@@ -91,7 +92,7 @@ def test_what_is_added_to_each_channel_is_the_bias_of_the_convolution(rank: int)
     assert [call.op.name for call in calls_of(result)] == [f"aten.conv{rank}d"]
     expected = rx.build(module, target="numpy")["main"](x)
     for target in ("numpy", "torch"):
-        np.testing.assert_allclose(rx.build(result, target=target)["main"](x), expected, rtol=1e-4, atol=1e-5)
+        assert_close(rx.build(result, target=target)["main"](x), expected)
 
 
 def test_a_norm_behind_a_convolution_leaves_a_bias_and_a_slope_by_channel_stays_one_operator() -> None:

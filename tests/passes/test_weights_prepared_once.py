@@ -15,6 +15,7 @@ from regraft.ir import BlockBuilder, Constant, IRModule, TensorData, TensorType,
 from regraft.passes.pipeline import pipeline
 from regraft.script import relax as R
 from regraft.transform import CombineParallelMatmul, LiftTransformParams, ReorderPermuteDimsAfterConcat, Sequential
+from tests.kit import assert_close
 from tests.passes.harness import counts
 
 RNG = np.random.default_rng(0)
@@ -53,7 +54,7 @@ def _layers(*, parameters: bool) -> IRModule:
 def _assert_right(outputs: Any) -> None:
     for i, output in enumerate(outputs):
         want = np.maximum(X @ WEIGHTS[f"w{i}"].T + WEIGHTS[f"b{i}"], 0)
-        np.testing.assert_allclose(np.asarray(output), want, rtol=1e-4, atol=1e-5)
+        assert_close(np.asarray(output), want)
 
 
 def _session_ops(module: IRModule, folder: Path) -> list[str]:

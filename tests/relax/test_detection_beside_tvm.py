@@ -11,6 +11,7 @@ import tvm
 from tvm import relax as theirs
 
 import regraft as rx
+from tests.kit import assert_close
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -50,7 +51,7 @@ def there(build: Build, *arrays: np.ndarray) -> list[np.ndarray]:
 def agree(build: Build, *arrays: np.ndarray, target: str = "numpy") -> None:
     for ours, wanted in zip(here(build, *arrays, target=target), there(build, *arrays), strict=True):
         assert ours.dtype == wanted.dtype
-        np.testing.assert_allclose(ours, wanted, rtol=2e-5, atol=2e-6)
+        assert_close(ours, wanted)
 
 
 @pytest.mark.parametrize("options", [{}, {"score_threshold": 0.3}, {"id_index": -1, "score_threshold": 0.5}])

@@ -11,6 +11,7 @@ import tvm
 from tvm import relax as theirs
 
 import regraft as rx
+from tests.kit import assert_close
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -76,7 +77,7 @@ def test_a_convolution_over_blocks_is_the_one_over_whole_axes(target: str) -> No
         BLOCKED_W,
     )
     whole = run(target, lambda x, w: nn.conv2d(x, w, padding=1), X, W)
-    np.testing.assert_allclose(found, whole.reshape(2, 1, 16, 6, 7).transpose(0, 1, 3, 4, 2), rtol=1e-5, atol=1e-5)
+    assert_close(found, whole.reshape(2, 1, 16, 6, 7).transpose(0, 1, 3, 4, 2))
 
 
 def test_pools_and_resizing_over_blocks_are_those_over_whole_axes() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import regraft as rx
 from regraft.analysis import well_formed
+from tests.kit import assert_close
 from tests.relax.beside_tvm import both
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -224,7 +225,7 @@ def test_batch_norm_in_training_computes_what_relaxs_decomposition_computes() ->
     parameters = [np.abs(random.normal(size=4)).astype("float32") for _ in range(4)]
     results = [rx.build(module, target="numpy")["main"](x, *parameters) for module in (here, there)]
     for one, other in zip(*results, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+        assert_close(one, other)
 
 
 def test_handing_on_results_calls_the_function_once_for_each() -> None:

@@ -13,6 +13,7 @@ from regraft.script import ir as I
 from regraft.script import relax as R
 from regraft.script import tir as T
 from regraft.testing import check_rule
+from tests.kit import assert_close
 
 
 def run(program: rx.Function, *arrays: np.ndarray) -> Any:
@@ -28,7 +29,7 @@ def assert_same(before: rx.Function, after: rx.Function, *arrays: np.ndarray) ->
     assert not rx.structural_equal(before, after)
     for x, y in zip(*[(v if isinstance(v, tuple) else (v,)) for v in (old, new)], strict=True):
         assert (x.shape, x.dtype) == (y.shape, y.dtype)
-        np.testing.assert_allclose(y, x, rtol=1e-4, atol=1e-4)
+        assert_close(y, x)
 
 
 @R.rewriter
@@ -520,8 +521,8 @@ def test_a_match_cast_in_a_pattern_asks_for_a_type() -> None:
         return (a, b)
 
     a, b = run(OfFour(before), array(4), array(5))
-    np.testing.assert_allclose(a, np.sin(array(4)), rtol=1e-5)
-    np.testing.assert_allclose(b, np.exp(array(5)), rtol=1e-5)
+    assert_close(a, np.sin(array(4)))
+    assert_close(b, np.exp(array(5)))
 
 
 def test_the_fields_of_a_result_put_together_again_are_the_result() -> None:

@@ -27,6 +27,7 @@ from regraft.ir import (
     Var,
     const,
 )
+from tests.kit import assert_close
 from tests.run.programs import mlp, mlp_arrays
 
 TARGET = "onnxruntime"
@@ -41,7 +42,7 @@ def test_the_same_numbers_as_the_reference_at_any_size() -> None:
     fast, reference = build(module, target=TARGET)["main"], build(module, target="numpy")["main"]
     for n in (1, 3, 7):
         arrays = mlp_arrays(n)
-        np.testing.assert_allclose(fast(*arrays), reference(*arrays), rtol=1e-5, atol=1e-6)
+        assert_close(fast(*arrays), reference(*arrays))
 
 
 @pytest.mark.parametrize("given", [0, 1])
@@ -149,9 +150,7 @@ def test_private_functions_are_made_ready_when_first_called() -> None:
 def test_options_do_not_change_results(optimization: str) -> None:
     arrays = mlp_arrays(5)
     exe = build(mlp(), target=TARGET, threads=1, optimization=optimization)
-    np.testing.assert_allclose(
-        exe["main"](*arrays), build(mlp(), target="numpy")["main"](*arrays), rtol=1e-5, atol=1e-6
-    )
+    assert_close(exe["main"](*arrays), build(mlp(), target="numpy")["main"](*arrays))
 
 
 def test_an_unknown_level_of_optimization_is_named() -> None:
@@ -168,7 +167,7 @@ def test_large_constants_are_shared_not_copied() -> None:
     x = _tensor("x", 2, 64)
     exe = build(Function([x], R.add(x, R.matmul(x, const(weights)))), target=TARGET, optimization="none")
     array = np.ones((2, 64), np.float32)
-    np.testing.assert_allclose(exe["main"](array), array + array @ weights, rtol=1e-4, atol=1e-4)
+    assert_close(exe["main"](array), array + array @ weights)
 
 
 def test_division_by_zero_does_not_end_the_process() -> None:
@@ -210,4 +209,4 @@ def test_a_row_of_scores_that_is_masked_throughout_is_what_it_is_elsewhere(fill:
     bias = np.zeros((1, heads, 5, 5), np.float32)
     bias[:, :, 4], bias[:, :, 1, 2:] = fill, fill
     expected = build(module, target="numpy")["main"](*arrays, bias)
-    np.testing.assert_allclose(build(module, target=TARGET)["main"](*arrays, bias), expected, rtol=1e-5, atol=1e-6)
+    assert_close(build(module, target=TARGET)["main"](*arrays, bias), expected)

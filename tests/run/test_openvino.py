@@ -15,6 +15,7 @@ from regraft.engine import BuildError, ExecutionError, TypeCheckError, build
 from regraft.ir import Expr, Function, TensorType, Tuple, Var, const
 from regraft.run.openvino_engine import supported_precisions
 from regraft.run.originals import openvino_original
+from tests.kit import assert_close
 from tests.run.programs import mlp, mlp_arrays
 
 TARGET = "openvino"
@@ -33,7 +34,7 @@ def test_the_same_numbers_as_the_reference_at_any_size() -> None:
     fast, reference = build(module, target=TARGET, threads=1)["main"], build(module, target="numpy")["main"]
     for n in (1, 3, 7):
         arrays = mlp_arrays(n)
-        np.testing.assert_allclose(fast(*arrays), reference(*arrays), rtol=1e-5, atol=1e-6)
+        assert_close(fast(*arrays), reference(*arrays))
 
 
 def test_a_result_stays_as_it_is_when_the_program_runs_again() -> None:
@@ -48,7 +49,7 @@ def test_arrays_in_any_memory_order_are_taken() -> None:
     x, w, b = mlp_arrays(4)
     expected = build(mlp(), target="numpy")["main"](x, w, b)
     found = build(mlp(), target=TARGET, threads=1)["main"](np.asfortranarray(x), w.T.copy().T, b)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert_close(found, expected)
 
 
 def test_arguments_are_checked_as_the_reference_checks_them() -> None:
@@ -139,7 +140,7 @@ def test_a_file_runs_as_it_is(tmp_path: Path) -> None:
     expected = build(mlp(), target="numpy")["main"](*arrays)
     for source in (tmp_path / "mlp.onnx", onnx.load(tmp_path / "mlp.onnx")):
         [found] = openvino_original(source, threads=1)(arrays)
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        assert_close(found, expected)
     (tmp_path / "damaged.onnx").write_bytes(b"no model")
     with pytest.raises(BuildError, match="OpenVINO cannot open the model"):
         openvino_original(tmp_path / "damaged.onnx")

@@ -12,6 +12,7 @@ import regraft as rx
 from regraft.engine import BuildError, register_func, remove_global_func
 from regraft.script import ir as I
 from regraft.script import relax as R
+from tests.kit import assert_close
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ CHAIN = rx.IRModule({"main": chain})
 
 def same_as_numpy(module: rx.IRModule, *arrays: np.ndarray) -> None:
     got, want = build(module)["main"](*arrays), rx.build(module, "numpy")["main"](*arrays)
-    np.testing.assert_allclose(got, want, rtol=1e-5)
+    assert_close(got, want)
 
 
 X, W = np.linspace(-1, 1, 6, dtype="f4").reshape(2, 3), np.linspace(-1, 1, 9, dtype="f4").reshape(3, 3)

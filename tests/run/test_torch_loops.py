@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 import regraft as rx
 from regraft.transform import op_counts
+from tests.kit import assert_close
 
 
 class Until(nn.Module):
@@ -101,7 +102,7 @@ def test_a_loop_of_pytorch_is_read_as_a_loop_and_comes_back_as_it_was(name: str,
         reference = rx.build(module, target="numpy")["main"](*[x.numpy() for x in case])
         for found in (reference, result.module()(*case), again(*case)):
             for have, expected in zip(_arrays(found), want, strict=True):
-                np.testing.assert_allclose(have, expected, rtol=1e-4, atol=1e-5)
+                assert_close(have, expected)
 
 
 def test_a_loop_on_pytorch_passes_gradients() -> None:

@@ -12,6 +12,7 @@ import pytest
 import regraft as rx
 from regraft import training
 from regraft.training import state_file
+from tests.kit import assert_close
 from tests.training.models import LABELS, LOGITS, ConvolutionalNet, Perceptron, batches, digits
 
 
@@ -66,7 +67,7 @@ def test_a_trained_model_predicts_with_its_moving_statistics() -> None:
     whole = made.predict(images)
     assert whole.shape == (20, 10)
     # Alone, an image gets what it gets among others: nothing depends on the batch.
-    np.testing.assert_allclose(made.predict(images[:1]), whole[:1], rtol=1e-4, atol=1e-5)
+    assert_close(made.predict(images[:1]), whole[:1])
     assert made.export_states()["mean"].any()
 
 

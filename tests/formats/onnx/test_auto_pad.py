@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 import regraft as rx
 from regraft.formats import from_onnx
 from tests.formats.onnx.single_node import run_onnxruntime
+from tests.kit import assert_close
 
 
 def dynamic(op_type: str, **attributes: Any) -> onnx.ModelProto:
@@ -41,4 +42,4 @@ def test_windows_start_at_every_stride(op_type: str, attributes: dict[str, Any],
     for sizes in ((11, 13), (12, 14), (8, 9), (7, 16)):
         x = np.random.default_rng(1).standard_normal((2, 2, *sizes)).astype(np.float32)
         [expected] = run_onnxruntime(model, {"x": x})
-        np.testing.assert_allclose(np.asarray(run(x)), expected, rtol=1e-5, atol=1e-5)
+        assert_close(np.asarray(run(x)), expected)

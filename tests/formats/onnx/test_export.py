@@ -33,6 +33,7 @@ from regraft.ir import (
 from regraft.script import ir as I
 from regraft.script import relax as R_script
 from regraft.script import tir as T
+from tests.kit import assert_close
 
 UNWRITABLE = {
     "assert_op",
@@ -106,7 +107,7 @@ def test_a_model_runs_on_onnxruntime_alone_at_any_size(tmp_path: Path) -> None:
     for n in (1, 5, 12):
         x = _random(n, 8, seed=n)
         [found] = session.run(None, {"x": x, "w": w, "b": b})
-        np.testing.assert_allclose(found, reference(x, w, b), rtol=1e-5, atol=1e-6)
+        assert_close(found, reference(x, w, b))
 
 
 def test_reading_what_was_written_keeps_operators_names_and_sizes() -> None:
@@ -215,7 +216,7 @@ def test_constants_go_outside_when_asked_and_come_back_lazily(external: bool | s
         constant = next(arg for arg in module["main"].body.blocks[0].bindings[0].value.args if hasattr(arg, "data"))
         assert not constant.data.is_loaded
     found = build(module, target="onnxruntime")["main"](array)
-    np.testing.assert_allclose(found, array @ weights, rtol=1e-4, atol=1e-5)
+    assert_close(found, array @ weights)
 
 
 def test_constants_are_not_copied_until_they_are_written() -> None:
@@ -235,6 +236,4 @@ def test_every_opset_that_is_offered_gives_a_valid_model(opset: int) -> None:
     assert model.opset_import[0].version == opset
     onnx.checker.check_model(model, full_check=True)
     x, w, b = _random(3, 8), _random(8, 16), _random(16)
-    np.testing.assert_allclose(
-        _run(model, x, w, b)[0], build(Attends, target="numpy")["main"](x, w, b), rtol=1e-5, atol=1e-6
-    )
+    assert_close(_run(model, x, w, b)[0], build(Attends, target="numpy")["main"](x, w, b))

@@ -19,6 +19,7 @@ from regraft.formats.onnx import from_onnx, to_onnx, wire
 from regraft.formats.onnx.external_data import external_files
 from regraft.formats.reading import telling
 from regraft.transform import FoldConstant
+from tests.kit import assert_close
 
 ROWS, COLUMNS = 7, 5
 
@@ -96,7 +97,7 @@ def test_its_program_computes_the_same_and_reads_its_weights_from_the_file(tmp_p
     module = from_onnx(path)
     x = np.random.default_rng(1).standard_normal((3, ROWS)).astype("float32")
     for target in ("numpy", "onnxruntime"):
-        np.testing.assert_allclose(build(module, target=target)["main"](x), expected(x), rtol=1e-5, atol=1e-5)
+        assert_close(build(module, target=target)["main"](x), expected(x))
     assert external_files(path) == (path,)
 
 
@@ -111,7 +112,7 @@ def test_what_is_written_is_one_valid_file_that_onnx_reads_whole(tmp_path: Path)
     onnx.load_external_data_for_model(returned, str(tmp_path))
     assert {one.name for one in returned.graph.initializer} == {one.name for one in whole.graph.initializer}
     x = np.random.default_rng(2).standard_normal((2, ROWS)).astype("float32")
-    np.testing.assert_allclose(build(from_onnx(whole))["main"](x), expected(x), rtol=1e-5, atol=1e-5)
+    assert_close(build(from_onnx(whole))["main"](x), expected(x))
 
 
 def test_a_file_that_ends_anywhere_too_soon_is_damaged(tmp_path: Path) -> None:
@@ -153,12 +154,12 @@ def test_a_cache_of_links_into_one_folder_is_read(tmp_path: Path) -> None:
         (tmp_path / "snapshot" / name).symlink_to(tmp_path / "blobs" / name)
     x = np.ones((2, ROWS), "float32")
     path = tmp_path / "snapshot" / "m.onnx"
-    np.testing.assert_allclose(build(from_onnx(path), target="numpy")["main"](x), expected(x), rtol=1e-5, atol=1e-5)
+    assert_close(build(from_onnx(path), target="numpy")["main"](x), expected(x))
     assert external_files(path) == (tmp_path / "blobs" / "m.data",)
     saved(tmp_path / "blobs" / "whole.onnx")
     (tmp_path / "snapshot" / "w.onnx").symlink_to(tmp_path / "blobs" / "whole.onnx")
     whole = from_onnx(tmp_path / "snapshot" / "w.onnx")
-    np.testing.assert_allclose(build(whole, target="numpy")["main"](x), expected(x), rtol=1e-5, atol=1e-5)
+    assert_close(build(whole, target="numpy")["main"](x), expected(x))
 
 
 def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:

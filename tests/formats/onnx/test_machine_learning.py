@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 from regraft.formats import UnsupportedOperatorError, from_onnx
 from tests.formats.onnx.single_node import assert_same, check_node, one_node, run_here, run_onnxruntime
+from tests.kit import assert_close
 
 DOMAIN = "ai.onnx.ml"
 
@@ -221,7 +222,7 @@ def test_ensembles_of_trees_give_the_values_of_the_reference_and_of_onnxruntime(
         model = trees.model(aggregate, seed % 4 > 1)
         [found] = run_here(model, {"x": x})
         [runtime] = run_onnxruntime(model, {"x": x})
-        np.testing.assert_allclose(found, runtime, rtol=1e-5, atol=1e-6)
+        assert_close(found, runtime)
         if aggregate in (0, 1):
             [reference] = ReferenceEvaluator(model).run(None, {"x": x})
-            np.testing.assert_allclose(found, reference, rtol=1e-5, atol=1e-6)
+            assert_close(found, reference)

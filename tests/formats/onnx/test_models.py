@@ -32,6 +32,7 @@ from regraft.formats import from_onnx, to_onnx
 from regraft.ir import IRModule
 from regraft.model import optimize
 from regraft.transform import op_counts
+from tests.kit import assert_close
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +63,7 @@ def _assert_same(path: Path, module: IRModule, written: Path, feeds: dict[str, n
     results.append(tuple(onnxruntime.InferenceSession(written).run(None, feeds)))
     for result in results:
         for found, want in zip(result if isinstance(result, tuple) else (result,), expected, strict=True):
-            np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
+            assert_close(found, want)
 
 
 def test_bert_of_any_batch_and_length_goes_in_and_out(tmp_path: Path) -> None:
@@ -166,4 +167,4 @@ def test_shapes_that_a_dynamic_model_computes_leave_nothing_behind(name: str, dy
         mask[0, length - 1 :] = 0
         feeds = {"input_ids": torch.randint(1, 50, (batch, length)).numpy(), "attention_mask": mask}
         [expected], [found] = (session.run(None, feeds) for session in sessions)
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+        assert_close(found, expected)

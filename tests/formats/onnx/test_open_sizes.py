@@ -10,6 +10,7 @@ import pytest
 import regraft.op as R
 from regraft.engine import build
 from regraft.ir import BlockBuilder, Expr, IRModule, ShapeExpr, SymVar, TensorType, Var
+from tests.kit import assert_close
 
 SIZES = ((4, 7), (7, 4), (5, 1), (1, 3), (6, 9), (3, 12))
 MODES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn")
@@ -28,7 +29,7 @@ def _of_sizes(build_result: Callable[[Var, ShapeExpr], Expr], data: TensorType) 
 
 def _assert_same(module: IRModule, x: np.ndarray, like: np.ndarray) -> None:
     reference, engine = (build(module, target=target)["main"] for target in ("numpy", "onnxruntime"))
-    np.testing.assert_allclose(engine(x, like), reference(x, like), rtol=1e-5, atol=1e-6)
+    assert_close(engine(x, like), reference(x, like))
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)

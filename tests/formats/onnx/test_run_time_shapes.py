@@ -15,6 +15,7 @@ from regraft.engine import build
 from regraft.formats import UnsupportedOperatorError, from_onnx
 from regraft.ir import iter_bindings
 from regraft.ir.program import MatchCast
+from tests.kit import assert_close
 
 Feeds = dict[str, "np.ndarray[Any, Any]"]
 
@@ -211,7 +212,7 @@ def test_what_decides_a_shape_may_be_an_input(name: str) -> None:
         for main in mains:
             for found, want in zip(_tuple(main(*feeds.values())), expected, strict=True):
                 assert np.asarray(found).shape == want.shape
-                np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
+                assert_close(found, want)
 
 
 def test_sizes_that_inputs_decide_have_names_of_their_own() -> None:

@@ -10,6 +10,7 @@ import torch
 
 from regraft.formats import UnsupportedOperatorError, from_onnx
 from tests.formats.onnx.single_node import check_node, one_node, run_here, run_there
+from tests.kit import assert_close
 
 RANDOM = np.random.default_rng(0)
 
@@ -55,7 +56,7 @@ def test_frames_of_a_signal_are_transformed(onesided: int, step: int, length: in
     model = one_node("STFT", inputs, onesided=onesided, fixed=fixed)
     for target in ("numpy", "onnxruntime"):
         [found] = run_here(model, inputs, target)
-        np.testing.assert_allclose(found, torch.view_as_real(expected).transpose(1, 2).numpy(), rtol=1e-4, atol=2e-5)
+        assert_close(found, torch.view_as_real(expected).transpose(1, 2).numpy())
 
 
 def test_a_signal_of_any_length_is_cut_into_frames() -> None:
@@ -67,7 +68,7 @@ def test_a_signal_of_any_length_is_cut_into_frames() -> None:
         given = {**inputs, "signal": RANDOM.standard_normal((2, size, 1)).astype(np.float32)}
         [expected] = run_there(model, given)
         for target in ("numpy", "onnxruntime"):
-            np.testing.assert_allclose(run_here(model, given, target)[0], expected, rtol=1e-4, atol=2e-5)
+            assert_close(run_here(model, given, target)[0], expected)
 
 
 def test_a_transform_of_unknown_frames_says_so() -> None:

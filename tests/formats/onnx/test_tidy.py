@@ -16,6 +16,7 @@ from regraft import op
 from regraft.ir import BlockBuilder, Function, IRModule, SymVar, TensorType, Var
 from regraft.ir.expr import Constant, Expr
 from regraft.ir.tensor_data import TensorData
+from tests.kit import assert_close
 
 
 def _random(*shape: int) -> np.ndarray:
@@ -51,7 +52,7 @@ def _exported(function: Function, *arrays: np.ndarray) -> onnx.ModelProto:
     expected = rx.build(IRModule({"main": function}), target="numpy")["main"](*arrays)
     expected = expected if isinstance(expected, tuple) else (expected,)
     for ours, theirs in zip(found, expected, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-5)
+        assert_close(ours, theirs)
     return model
 
 

@@ -14,6 +14,7 @@ from regraft.formats.errors import ConvertError, UnsupportedOperatorError
 from regraft.formats.torch.tensors import from_numpy, to_numpy
 from regraft.ir import Constant, If, MissingDependencyError, iter_bindings, walk
 from regraft.transform import Gradient
+from tests.kit import assert_close
 
 Dim = torch.export.Dim
 
@@ -52,7 +53,7 @@ def test_sizes_are_expressions_of_the_sizes_of_the_inputs() -> None:
     for batch, width, count in [(4, 8, 3), (3, 10, 7), (9, 6, 2)]:
         x = torch.randn(batch, width)
         for got, want in zip(main(x, count), _Sizes()(x, count), strict=True):
-            np.testing.assert_allclose(got, np.asarray(want), rtol=1e-5)
+            assert_close(got, np.asarray(want))
 
 
 class _Affine(torch.nn.Module):
@@ -84,7 +85,7 @@ def test_parameters_can_be_kept_as_inputs() -> None:
     assert names[:4] == ["x", "p_weight", "b_offset", "b_scratch"]
     state = [model.weight, model.offset, model.scratch, torch.tensor([1.0, 2.0, 3.0])]
     got = rx.build(program, target="numpy")["main"](x, *state)
-    np.testing.assert_allclose(got, model(x).detach(), rtol=1e-5, atol=1e-6)
+    assert_close(got, model(x).detach())
 
 
 class _Counter(torch.nn.Module):
@@ -192,7 +193,7 @@ def test_operators_without_a_handler_are_decomposed_and_the_others_stay_whole() 
     x, w = torch.randn(3, 4), torch.randn(2, 1)
     program = rx.from_torch(_Of(both), (x, w))
     assert "R.nn.silu" in program.script()
-    np.testing.assert_allclose(rx.build(program, target="numpy")["main"](x, w), both(x, w), rtol=1e-5)
+    assert_close(rx.build(program, target="numpy")["main"](x, w), both(x, w))
 
 
 def test_without_pytorch_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +237,7 @@ def test_a_recurrent_layer_stays_one_operator(kind: Any) -> None:
     assert program.script().count(f"R.nn.{kind.__name__.lower()}(") == 1
     for target in ("numpy", "onnxruntime"):
         first, *_ = rx.build(program, target=target)["main"](x)
-        np.testing.assert_allclose(first, layer(x)[0].detach(), rtol=1e-5, atol=1e-6)
+        assert_close(first, layer(x)[0].detach())
 
 
 class _Complex(torch.nn.Module):
@@ -257,7 +258,7 @@ def test_complex_inputs_results_and_weights_are_two_real_tensors_here_and_themse
     parts = rx.build(module, target="numpy")["main"](x.real.contiguous(), x.imag.contiguous())
     want, size = model(x)
     for got, part in zip(parts, (want.real, want.imag, size), strict=True):
-        np.testing.assert_allclose(got, part.detach(), rtol=1e-5, atol=1e-6)
+        assert_close(got, part.detach())
     for got, expected in zip(rx.to_torch(module)(x), (want, size), strict=True):
         torch.testing.assert_close(got, expected)
 

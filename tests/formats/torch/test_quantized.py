@@ -13,6 +13,7 @@ import torch.ao.quantization.fx._decomposed  # declares the operators
 import regraft as rx
 from regraft.formats.errors import ConvertError
 from regraft.script import relax as R
+from tests.kit import assert_close
 
 Q = torch.ops.quantized_decomposed
 
@@ -85,7 +86,7 @@ def test_a_quantized_layer_is_read_and_comes_back(build: Callable[[], torch.nn.M
     wanted = model(x).detach()
     for target in ("numpy", "torch", "onnxruntime"):
         found = torch.as_tensor(rx.build(module, target=target)["main"](x)).detach()
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+        assert_close(found, wanted)
     result = rx.optimize(program)
     torch.testing.assert_close(result.module()(x), model(x))
     before, after = ([str(n.target) for n in p.graph.nodes if n.op == "call_function"] for p in (program, result))
@@ -117,7 +118,7 @@ def test_quantized_programs_go_out_in_the_operators_of_pt2e() -> None:
     ]
     wanted = rx.build(quantized, target="numpy")["quantized"](x.numpy(), w.numpy(), s.numpy())
     # A quarter is exact, so that dividing by it and multiplying by 4 is the same.
-    np.testing.assert_allclose(program.module()(x, w, s), np.asarray(wanted), rtol=1e-5, atol=1e-5)
+    assert_close(program.module()(x, w, s), np.asarray(wanted))
 
 
 def test_packed_weights_of_eager_quantization_are_refused_with_what_to_do() -> None:

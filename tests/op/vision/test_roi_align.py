@@ -16,6 +16,7 @@ from regraft.ir import Call, Function, OpTypeError, SymVar, TensorType, Var
 from regraft.op import vision
 from regraft.script import relax as R
 from tests.gradient.checks import check_gradient, check_second_order, loss_module, numbers
+from tests.kit import assert_close
 from tests.op.harness import check
 
 REGIONS = np.array(
@@ -78,9 +79,7 @@ def test_images_and_regions_may_have_any_sizes(mode: str, target: str) -> None:
     for height, width, count in ((7, 5, 4), (4, 9, 2), (6, 6, 1)):
         data, rois = numbers(2, 3, height, width).astype(np.float32), REGIONS[:count].astype(np.float32)
         attrs: dict[str, Any] = {"pooled_size": (2, 3), "spatial_scale": 0.5, "mode": mode}
-        np.testing.assert_allclose(
-            np.asarray(main(data, rois)), onnx_roi_align(data, rois, attrs), rtol=1e-4, atol=1e-5
-        )
+        assert_close(np.asarray(main(data, rois)), onnx_roi_align(data, rois, attrs))
 
 
 def test_the_greatest_sample_is_that_of_windows_of_one_sample() -> None:
@@ -131,7 +130,7 @@ def test_the_adjoint_runs_on_every_engine(mode: str, target: str) -> None:
     narrow = [array.astype(np.float32) for array in arrays]
     expected = np.asarray(rx.build(function, target="numpy")["main"](*narrow))
     assert np.abs(expected).max() > 0
-    np.testing.assert_allclose(np.asarray(rx.build(function, target=target)["main"](*narrow)), expected, atol=1e-5)
+    assert_close(np.asarray(rx.build(function, target=target)["main"](*narrow)), expected)
 
 
 def test_an_average_can_be_differentiated_twice() -> None:
