@@ -17,6 +17,7 @@ from regraft.ir.visitor import iter_bindings
 from regraft.passes.torch_forms import TorchForms
 from regraft.script import relax as R
 from tests.kit import assert_close
+from tests.torch_kit import Of
 
 
 def calls_of(module: IRModule) -> list[Any]:
@@ -42,16 +43,6 @@ def _attend(heads: int, causal: bool) -> Any:
         return F.scaled_dot_product_attention(*turned, is_causal=causal, enable_gqa=heads != 4).transpose(1, 2)
 
     return attend
-
-
-class _Of(nn.Module):
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
-        """The function."""
-        return self.function(*inputs)
 
 
 def _back(module: nn.Module, *inputs: torch.Tensor) -> Counter[str]:
@@ -104,19 +95,19 @@ def test_a_norm_behind_a_convolution_leaves_a_bias_and_a_slope_by_channel_stays_
 @pytest.mark.parametrize("heads", [4, 2])
 def test_attention_is_not_turned_back_and_forth(heads: int, causal: bool) -> None:
     inputs = torch.randn(2, 5, 4, 8), torch.randn(2, 5, heads, 8), torch.randn(2, 5, heads, 8)
-    found = _back(_Of(_attend(heads, causal)), *inputs)
+    found = _back(Of(_attend(heads, causal)), *inputs)
     assert found["scaled_dot_product_attention"] == 1
     assert found["permute"] + found["transpose"] == 4
 
 
 def test_a_bias_that_is_no_bias_of_a_layer_stays_a_sum() -> None:
     weight, other = torch.randn(4, 6), torch.randn(3, 4)
-    found = _back(_Of(lambda x: ((x * 1) @ weight.T) + other), torch.randn(3, 6))
+    found = _back(Of(lambda x: ((x * 1) @ weight.T) + other), torch.randn(3, 6))
     assert found["add"] == 1
 
 
 def test_an_operator_of_several_steps_that_nothing_rewrote_is_left_whole() -> None:
     points = torch.randn(5, 3)
-    found = _back(_Of(lambda x: torch.cdist(x * 1, points).relu().relu()), torch.randn(4, 3))
+    found = _back(Of(lambda x: torch.cdist(x * 1, points).relu().relu()), torch.randn(4, 3))
     assert found["cdist"] == 1
     assert not found["linear"]

@@ -135,9 +135,9 @@ def _apart_from(changed: Sequence[torch.Tensor], value: Any) -> Any:
     """``value``, or a copy of it where it lies in the memory of a tensor that is about to change."""
     if not isinstance(value, torch.Tensor):
         return value
-    if torch.compiler.is_dynamo_compiling():
-        return value.clone()  # memory cannot be asked for there; the compiler takes out copies that nothing needs
-    return value.clone() if any(_memory(value) == _memory(tensor) for tensor in changed) else value
+    # Memory cannot be asked for in Dynamo, which takes out copies that nothing needs.
+    shares = torch.compiler.is_dynamo_compiling() or any(_memory(value) == _memory(tensor) for tensor in changed)
+    return value.clone() if shares else value
 
 
 def _memory(tensor: torch.Tensor) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 import regraft as rx
 
@@ -66,6 +67,41 @@ def test_a_region_of_autocast_gives_the_same_bits(kind: type[nn.Module], level: 
         results = [rx.to_torch(rx.from_torch(program))(x), rx.optimize(program, level=level).module()(x)]
     for found in results:
         torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+
+
+_NAMES = {nn.LSTM: "aten.lstm.input", nn.RNN: "aten.rnn_tanh.input"}
+
+
+class Recurrent(nn.Module):
+    """A recurrent layer, as its region of autocast computes it: an LSTM whole, a GRU with a wide state."""
+
+    def __init__(self, kind: type[nn.RNNBase], **options: Any) -> None:
+        super().__init__()
+        self.layer = kind(8, 16, batch_first=True, **options)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.layer(x)
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (nn.LSTM, {"bidirectional": True, "num_layers": 2}),
+        (nn.LSTM, {"proj_size": 4}),
+        (nn.RNN, {"bias": False}),
+        (nn.GRU, {"bidirectional": True}),
+    ],
+)
+def test_recurrent_layers_give_the_bits_of_autocast(kind: type[nn.RNNBase], options: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    program = torch.export.export(Recurrent(kind, **options).eval(), (torch.randn(2, 5, 8),))
+    result, x = rx.optimize(program), torch.randn(2, 5, 8)
+    for got, want in zip(pytree.tree_leaves(result.module()(x)), pytree.tree_leaves(program.module()(x)), strict=True):
+        torch.testing.assert_close(got, want, rtol=0, atol=0)
+    if "proj_size" not in options and kind is not nn.GRU:
+        assert [name for name in _operators(result) if name.endswith(".input")] == [_NAMES[kind]]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

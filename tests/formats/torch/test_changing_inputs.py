@@ -10,15 +10,7 @@ import pytest
 import torch
 
 import regraft as rx
-
-
-class _Of(torch.nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self._function = function
-
-    def forward(self, *args: Any) -> Any:
-        return self._function(*args)
+from tests.torch_kit import Of
 
 
 def _counted(x: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
@@ -70,7 +62,7 @@ _CASES: dict[str, tuple[Callable[..., Any], Any]] = {
 @pytest.mark.parametrize("name", _CASES)
 def test_a_changed_input_is_changed_by_what_comes_back(name: str) -> None:
     function, given = _CASES[name]
-    model = torch.export.export(_Of(function), (_TABLE.clone(), copy.deepcopy(given)))
+    model = torch.export.export(Of(function), (_TABLE.clone(), copy.deepcopy(given)))
     again = rx.optimize(model, verify=True)
     for module in (again.module(), rx.to_torch(rx.from_torch(model))):
         first, second = (_TABLE.clone(), copy.deepcopy(given)), (_TABLE.clone(), copy.deepcopy(given))
@@ -81,14 +73,14 @@ def test_a_changed_input_is_changed_by_what_comes_back(name: str) -> None:
 @pytest.mark.parametrize("name", ["a number", "two inputs", "a nested cache"])
 def test_a_changed_input_is_written_in_place_and_not_copied_over(name: str) -> None:
     function, given = _CASES[name]
-    model = torch.export.export(_Of(function), (_TABLE.clone(), copy.deepcopy(given)))
+    model = torch.export.export(Of(function), (_TABLE.clone(), copy.deepcopy(given)))
     operators = [str(node.target) for node in model.graph.nodes if node.op == "call_function"]
     found = [str(node.target) for node in rx.optimize(model).graph.nodes if node.op == "call_function"]
     assert len(found) <= len(operators)
 
 
 def test_new_values_of_inputs_come_first_among_the_results_of_the_program() -> None:
-    model = torch.export.export(_Of(_counted), (_TABLE.clone(), torch.zeros(())))
+    model = torch.export.export(Of(_counted), (_TABLE.clone(), torch.zeros(())))
     count, result = rx.build(rx.from_torch(model), target="numpy")["main"](_TABLE.numpy(), torch.ones(()).numpy())
     assert count == 2
     torch.testing.assert_close(torch.from_numpy(result), _TABLE * 2)

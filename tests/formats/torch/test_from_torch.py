@@ -15,19 +15,9 @@ from regraft.formats.torch.tensors import from_numpy, to_numpy
 from regraft.ir import Constant, If, MissingDependencyError, iter_bindings, walk
 from regraft.transform import Gradient
 from tests.kit import assert_close
+from tests.torch_kit import Of
 
 Dim = torch.export.Dim
-
-
-class _Of(torch.nn.Module):
-    """A module of one function."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: Any) -> Any:
-        return self.function(*args)
 
 
 class _Sizes(torch.nn.Module):
@@ -129,7 +119,7 @@ def test_branches_on_values_stay_branches() -> None:
     def choose(x: torch.Tensor) -> torch.Tensor:
         return torch.cond(x.sum() > 0, lambda v: v + 1, lambda v: v * 2, (x,)) * 3
 
-    program = rx.from_torch(_Of(choose), (torch.ones(3),))
+    program = rx.from_torch(Of(choose), (torch.ones(3),))
     assert sum(isinstance(binding.value, If) for binding in iter_bindings(program["main"])) == 1
     for engine in ("numpy", "torch"):
         main = rx.build(program, target=engine)["main"]
@@ -170,7 +160,7 @@ def test_all_unsupported_operators_are_listed_once_with_their_places() -> None:
 
 def test_control_flow_on_values_of_tensors_is_named() -> None:
     with pytest.raises(ConvertError, match=r"test_from_torch\.py:\d+ \(control flow depends on the values of tensors"):
-        rx.from_torch(_Of(lambda x: x if x.sum() > 0 else -x), (torch.ones(2),))
+        rx.from_torch(Of(lambda x: x if x.sum() > 0 else -x), (torch.ones(2),))
 
 
 @pytest.mark.parametrize(
@@ -191,7 +181,7 @@ def test_operators_without_a_handler_are_decomposed_and_the_others_stay_whole() 
         return F.silu(F.linear(F.pairwise_distance(x, x + 1, keepdim=True), w))
 
     x, w = torch.randn(3, 4), torch.randn(2, 1)
-    program = rx.from_torch(_Of(both), (x, w))
+    program = rx.from_torch(Of(both), (x, w))
     assert "R.nn.silu" in program.script()
     assert_close(rx.build(program, target="numpy")["main"](x, w), both(x, w))
 
@@ -266,7 +256,7 @@ def test_complex_inputs_results_and_weights_are_two_real_tensors_here_and_themse
 def test_the_angle_of_a_transform_of_real_numbers_has_the_sign_that_pytorch_gives_it() -> None:
     torch.manual_seed(0)
     for length in (6, 16, 20):
-        model, x = _Of(lambda x: torch.angle(torch.fft.rfft(x))), torch.randn(40, length)
+        model, x = Of(lambda x: torch.angle(torch.fft.rfft(x))), torch.randn(40, length)
         found = rx.build(rx.from_torch(model, (x,)), target="numpy")["main"](x)
         np.testing.assert_allclose(found, model(x), atol=1e-4)
 
@@ -286,12 +276,12 @@ def test_a_sparse_buffer_is_an_error_that_says_what_to_do() -> None:
 
 def test_an_operator_of_complex_numbers_without_a_handler_is_named_as_such() -> None:
     with pytest.raises(UnsupportedOperatorError, match=r"aten\.acosh\.default of complex numbers: at "):
-        rx.from_torch(_Of(lambda x: torch.complex(x, x).acosh().abs()), (torch.ones(2),))
+        rx.from_torch(Of(lambda x: torch.complex(x, x).acosh().abs()), (torch.ones(2),))
 
 
 def test_hardtanh_from_0_to_6_has_no_gradient_at_its_limits_as_in_pytorch() -> None:
     x = torch.tensor([-1.0, 0.0, 3.0, 6.0, 7.0], requires_grad=True)
-    model = _Of(lambda x: torch.nn.functional.hardtanh(x, 0.0, 6.0).sum())
+    model = Of(lambda x: torch.nn.functional.hardtanh(x, 0.0, 6.0).sum())
     model(x).backward()
     module = Gradient("main")(rx.from_torch(model, (x.detach(),)))
     _, (found,) = rx.build(module, target="numpy")["main_adjoint"](x.detach())

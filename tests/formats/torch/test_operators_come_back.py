@@ -10,17 +10,9 @@ import pytest
 import torch
 
 import regraft as rx
+from tests.torch_kit import Of
 
 _ATEN: Any = torch.ops.aten
-
-
-class _Of(torch.nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self._function = function
-
-    def forward(self, *args: Any) -> Any:
-        return self._function(*args)
 
 
 def _pool_adjoint(x: torch.Tensor) -> torch.Tensor:
@@ -51,7 +43,7 @@ _CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 @pytest.mark.parametrize("name", _CASES)
 def test_what_nothing_rewrote_is_the_same_operators_again(name: str) -> None:
     function, args = _CASES[name]
-    model = torch.export.export(_Of(function), args)
+    model = torch.export.export(Of(function), args)
     again = rx.optimize(model, verify=True)
     counts = [Counter(str(n.target) for n in m.graph.nodes if n.op == "call_function") for m in (model, again)]
     assert counts[1].total() <= counts[0].total(), counts

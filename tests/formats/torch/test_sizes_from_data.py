@@ -11,15 +11,7 @@ import torch
 from torch.export import Dim
 
 import regraft as rx
-
-
-class _Of(torch.nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self._function = function
-
-    def forward(self, *args: Any) -> Any:
-        return self._function(*args)
+from tests.torch_kit import Of
 
 
 def _first(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
@@ -61,7 +53,7 @@ _CASES: dict[str, tuple[Callable[..., Any], Any, tuple[Any, ...]]] = {
 @pytest.mark.parametrize("name", _CASES)
 def test_a_number_read_from_a_tensor_comes_back(name: str) -> None:
     function, sizes, numbers = _CASES[name]
-    model = torch.export.export(_Of(function), (_TABLE, numbers[0]), dynamic_shapes=sizes)
+    model = torch.export.export(Of(function), (_TABLE, numbers[0]), dynamic_shapes=sizes)
     again = rx.optimize(model)
     for number in numbers:
         torch.testing.assert_close(again.module()(_TABLE, number), model.module()(_TABLE, number))
@@ -70,13 +62,13 @@ def test_a_number_read_from_a_tensor_comes_back(name: str) -> None:
 
 
 def test_a_promise_that_is_broken_is_an_error_of_what_comes_back() -> None:
-    again = rx.optimize(torch.export.export(_Of(_first), (_TABLE, torch.tensor(3))))
+    again = rx.optimize(torch.export.export(Of(_first), (_TABLE, torch.tensor(3))))
     with pytest.raises(RuntimeError, match="u0 <= 6"):
         again.module()(_TABLE, torch.tensor(7))
 
 
 def test_a_number_among_the_inputs_stays_any_number() -> None:
-    model = torch.export.export(_Of(lambda x, n: x * n), (_TABLE, 3), dynamic_shapes=((None, Dim.DYNAMIC),))
+    model = torch.export.export(Of(lambda x, n: x * n), (_TABLE, 3), dynamic_shapes=((None, Dim.DYNAMIC),))
     again = rx.optimize(model)
     for number in (3, 8):
         torch.testing.assert_close(again.module()(_TABLE, number), _TABLE * number)

@@ -2,7 +2,8 @@
 
 Autocast narrows the operands of `matmul`, `linear` and their like. For `einsum`, `inner` and others it does so inside,
 where the operators that they are made of are called. PyTorch keeps these whole when it makes a region functional, and
-would compute them in the dtype of their operands. Recurrent layers stay whole all the same.
+would compute them in the dtype of their operands. Recurrent layers that compute in the narrow dtype from end to end
+stay whole, on narrowed operands.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def with_parts_in_regions(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     for region, inner in _regions(module):
         for node in list(inner.graph.nodes):
             if _narrows_inside(node, region):
-                _take_apart(node, region)
+                rewrite = _narrow_operands if _is_narrow_throughout(node, region) else _take_apart
+                rewrite(node, region)
         inner.recompile()
     return module
 
@@ -45,8 +47,8 @@ def _regions(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, torc
             yield node, graph
 
 
-_RECURRENT: Final = ("lstm", "gru", "rnn_tanh", "rnn_relu")
-"""Layers that would be a step for each row, or an operator of oneDNN that reads memory as it lies."""
+_RECURRENT: Final = ("lstm", "rnn_tanh", "rnn_relu")
+"""Layers whose state is narrow. A GRU mixes its state in with weights that are narrow, and keeps it wide."""
 _NO_GRADIENT: Final = "wrap_with_set_grad_enabled"
 
 
@@ -55,13 +57,35 @@ def _narrows_inside(node: torch.fx.Node, region: torch.fx.Node) -> bool:
     operator: Any = node.target
     if node.op != "call_function" or getattr(operator, "namespace", "") != "aten":
         return False
-    if str(operator.overloadpacket).removeprefix("aten.") in _RECURRENT:
-        return False
     library: Any = torch._C  # pyright: ignore[reportPrivateUsage]
     device = str(region.args[0]).upper().replace("CUDA", "")
     if library._dispatch_has_kernel_for_dispatch_key(operator.name(), f"Autocast{device}"):
         return False
     return operator.has_kernel_for_dispatch_key(library.DispatchKey.CompositeImplicitAutograd)
+
+
+def _is_narrow_throughout(node: torch.fx.Node, region: torch.fx.Node) -> bool:
+    """True if all operands of ``node`` are narrowed, and nothing inside is wide again."""
+    name = str(node.target).removeprefix("aten.").removesuffix(".input")
+    if name == "gru":
+        return region.args[0] != "cpu"
+    if name not in _RECURRENT or any(operand.meta["val"].dtype is torch.float64 for operand in node.all_input_nodes):
+        return False
+    weights, has_biases, layers, bidirectional = node.args[2], node.args[3], node.args[4], node.args[7]
+    each, ways = (4 if has_biases else 2), (2 if bidirectional else 1)
+    return len(cast("list[Any]", weights)) == each * ways * cast(int, layers)  # without a projection
+
+
+def _narrow_operands(node: torch.fx.Node, region: torch.fx.Node) -> None:
+    """Give ``node`` its floating-point operands in the dtype of the region."""
+    dtype = cast(torch.dtype, region.args[1])
+    with node.graph.inserting_before(node):
+        for operand in node.all_input_nodes:
+            value: Any = operand.meta["val"]
+            if value.is_floating_point() and value.dtype is not dtype:
+                narrow = node.graph.call_function(torch.ops.aten.to.dtype, (operand, dtype))
+                narrow.meta["val"] = value.to(dtype)
+                node.replace_input_with(operand, narrow)
 
 
 def _take_apart(node: torch.fx.Node, region: torch.fx.Node) -> None:
