@@ -255,7 +255,11 @@ def _show(made: OptimizationReport) -> None:
 
 def _show_precision(done: PrecisionReport) -> None:
     rows: list[tuple[str, ...]] = []
+    left: dict[str, list[str]] = {}
     for one in done.attempts:
+        if one.error is None and one.problem is not None:
+            left.setdefault(one.problem, []).append(f"{one.name} on {one.engine}")
+            continue
         few = sum(layer.precision != "float32" for layer in one.layers)
         rows.append(
             (
@@ -275,6 +279,8 @@ def _show_precision(done: PrecisionReport) -> None:
         ("precision", "engine", "layers", "error", "cosine", "least time", "times as fast", ""),
         rows,
     )
+    for problem, names in left.items():
+        console.print_line(f"{', '.join(names)}: {problem}")
     for layer in () if done.kept is None else done.kept.layers:
         if layer.precision == "float32":
             alone = (
@@ -293,7 +299,7 @@ def _show_precision(done: PrecisionReport) -> None:
 def _nearest_text(done: PrecisionReport) -> str:
     nearest = done.nearest_miss
     if nearest is None:
-        return "; ".join(f"{one.name} on {one.engine}: {one.problem}" for one in done.attempts)
+        return "nothing could be tried"
     return f"no attempt is good enough; the nearest is {nearest.name} on {nearest.engine}, with {nearest.problem}"
 
 
