@@ -37,6 +37,19 @@ MODELS: dict[str, Any] = {
     "OPT, places counted from a mask of ones": lambda: transformers.OPTConfig(
         **{key: size for key, size in SIZES.items() if key != "intermediate_size"}, ffn_dim=96, word_embed_proj_dim=64
     ),
+    "Bloom, slopes": lambda: transformers.BloomConfig(vocab_size=64, hidden_size=64, n_layer=1, n_head=4),
+    "GPT-J, pairs side by side": lambda: transformers.GPTJConfig(
+        vocab_size=64, n_embd=64, n_layer=1, n_head=4, n_positions=32, rotary_dim=16
+    ),
+    "GPT-Neo, a window in a table": lambda: transformers.GPTNeoConfig(
+        vocab_size=64,
+        hidden_size=64,
+        num_layers=1,
+        num_heads=4,
+        attention_types=[[["local"], 1]],
+        window_size=4,
+        max_position_embeddings=32,
+    ),
 }
 
 

@@ -35,7 +35,11 @@ def weights(*shape: int) -> Expr:
 
 
 def _turned(x: Expr, cosine: Expr, sine: Expr, width: int) -> Expr:
-    """Rotary embedding of the first ``width`` elements, as transformers writes it."""
+    """Rotary embedding of the first ``width`` elements, as transformers writes it; of pairs side by side for -16."""
+    if width < 0:
+        first, second = (R.strided_slice(x, [3], [begin], [SIZE], [2]) for begin in (0, 1))
+        pairs = R.reshape(R.stack([R.negative(second), first], axis=-1), x.ty.shape)
+        return R.add(R.multiply(x, cosine), R.multiply(pairs, sine))
     half = width // 2
     head = x if width == SIZE else R.strided_slice(x, [3], [0], [width])
     first, second = R.strided_slice(head, [3], [0], [half]), R.strided_slice(head, [3], [half], [width])
@@ -75,9 +79,11 @@ def _layer(
             for heads in (HEADS, SHARED, SHARED)
         )
         if turned:
-            rates = const((1e4 ** -(np.arange(turned // 2) * 2 / turned)).astype(np.float32))
+            width = abs(turned)
+            rates = const((1e4 ** -(np.arange(width // 2) * 2 / width)).astype(np.float32))
             angles = R.multiply(R.expand_dims(R.astype(places, "float32"), [1]), rates)
-            both = R.reshape(R.concat([angles, angles], axis=-1), [1, 1, count, turned])
+            both = R.concat([angles, angles], axis=-1) if turned > 0 else R.repeat(angles, 2, axis=-1)
+            both = R.reshape(both, [1, 1, count, width])
             cosine, sine = builder.emit(R.cos(both)), builder.emit(R.sin(both))
             query, key = (builder.emit(_turned(one, cosine, sine, turned)) for one in (query, key))
         joined = [builder.emit_output(R.concat(pair, axis=2)) for pair in zip(caches, (key, value), strict=True)]
@@ -87,9 +93,18 @@ def _layer(
         seen = R.less_equal(keys, own)
         if window is not None:
             seen = R.logical_and(seen, R.greater(keys, R.subtract(own, const(np.int64(window)))))
-        bias = R.where(R.expand_dims(seen, [0, 1]), const(np.float32(0)), const(np.float32(-np.inf)))
-        if masked == "more":
+        low = const(np.float32(-np.inf))
+        bias = R.where(R.expand_dims(seen, [0, 1]), const(np.float32(0)), low)
+        distance = R.astype(R.expand_dims(R.subtract(keys, own), [0, 1]), "float32")
+        if masked == "twice":
             bias = R.multiply(bias, const(np.float32(2)))
+        elif masked == "slopes":
+            slopes = const(np.array([0.5, 0.25, 0.1, 0.01], np.float32).reshape(1, HEADS, 1, 1))
+            bias = R.add(bias, R.multiply(slopes, distance))
+        elif masked == "curves":
+            bias = R.subtract(bias, R.multiply(distance, distance))
+        elif masked == "every other":
+            bias = R.where(R.equal(R.mod(distance, const(np.float32(2))), const(np.float32(0))), bias, low)
         attended = R.nn.attention(R.permute_dims(query, [0, 2, 1, 3]), *wide, bias)
         y = builder.emit_output(R.matmul(R.reshape(attended, [1, count, HEADS * SIZE]), weights(HEADS * SIZE, WIDTH)))
     return y, joined
@@ -120,7 +135,10 @@ FORMS: dict[str, dict[str, Any]] = {
     "turned whole": {},
     "turned in part, in fewer pairs than the operator takes": {"turned": 8},
     "not turned, with a table of places": {"turned": 0, "learned": True},
+    "turned in pairs side by side": {"turned": -SIZE},
     "a window": {"window": 4},
+    "a mask of another form, and a window": {"window": 4, "masked": "twice"},
+    "slopes": {"turned": 0, "masked": "slopes"},
 }
 
 
@@ -141,8 +159,9 @@ def test_a_cache_with_room_gives_the_same_values_at_every_length(form: str, engi
             assert_close(ours[:, :, : count + past], theirs)
 
 
-def test_turning_goes_into_the_attention_and_one_product_gives_it_everything() -> None:
-    found = counts(in_place(decoder()))
+@pytest.mark.parametrize("turned", [SIZE, -SIZE])
+def test_turning_goes_into_the_attention_and_one_product_gives_it_everything(turned: int) -> None:
+    found = counts(in_place(decoder(turned=turned)))
     assert "relax.cos" not in found
     assert "relax.split" not in found
     assert found["relax.matmul"] == 2
@@ -152,7 +171,9 @@ def test_turning_goes_into_the_attention_and_one_product_gives_it_everything() -
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (decoder(masked="more"), "the mask of .* is more than a causal one and a window"),
+        (decoder(masked="curves"), "the mask of .* is more than a causal one, a window, and slopes"),
+        (decoder(masked="every other"), "the mask of .* is more than a causal one, a window, and slopes"),
+        (decoder(masked="slopes", window=4), "the mask of .* is more than a causal one, a window, and slopes"),
         (IRModule({"main": decoder()["main"].bind_symbolic_vars({"past": 4})}), "are not a cache and new rows"),
     ],
 )

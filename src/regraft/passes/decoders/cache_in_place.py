@@ -17,7 +17,7 @@ from ... import op as ops
 from ...analysis import free_symbolic_vars, get_var2val
 from ...analysis.axes import View, arrangement, axis_of, sources
 from ...analysis.tensors import shape_of
-from ...analysis.values import leaves_of, resolve
+from ...analysis.values import definition, leaves_of, resolve
 from ...ir.binding_values import bind_sizes
 from ...ir.dims import Dim, SymVar, dims_equal, free_symvars
 from ...ir.expr import DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var, const
@@ -28,13 +28,14 @@ from ...ir.program import Binding, DataflowBlock, Function, MatchCast, SeqExpr, 
 from ...ir.types import TensorType
 from ...ir.visitor import iter_bindings
 from ...op.extras.microsoft.grouped import group_query_attention
+from ...op.primitive.manipulate import permutation
 from ...pattern import PatternContext, is_op, is_tuple, wildcard
 from ...rewrite import Bindings, Decline, Rule, decline
 from ..context import PassContext, PassError
-from ..dead_code import DeadCodeElimination
 from ..passes import FunctionPass, Pass, RulePass
 from .indices import Span, index_of, visible_keys
-from .rotary import part_of, rotation_of
+from .rotary import Rotation, numbers_of_pairs, part_of, rotation_of
+from .slopes import BiasOfPlaces, bias_of_places
 from .tables import Places
 
 TOTAL: Final = "total_length"
@@ -59,14 +60,14 @@ class _Cache(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """One attention over a cache. ``query`` is (batch, heads, sequence, size); ``window`` the keys that are seen."""
+    """One attention over a cache. ``query`` is (batch, heads, sequence, size); ``bias`` says which keys are seen."""
 
     var: Var
     call: Call
     query: Expr
     keys: _Cache
     values: _Cache
-    window: int | None
+    bias: BiasOfPlaces
 
 
 class _Decoder:
@@ -80,6 +81,8 @@ class _Decoder:
         for value in self._values.values():
             self._uses.update(resolve(self._values, leaf) for leaf in leaves_of(value))
         self._outputs = [resolve(self._values, leaf) for leaf in leaves_of(function.body.body)]
+        self._biases: dict[Expr, BiasOfPlaces | None] = {}
+        self._tables: Places | None = None
 
     # --- reading
 
@@ -97,7 +100,7 @@ class _Decoder:
         caches = self._cache(key), self._cache(value)
         if caches[0] is None or caches[1] is None:
             raise PassError(f"the keys and values of {var.name_hint} are not a cache and new rows after it")
-        return _Layer(var, call, query, caches[0], caches[1], self._window(var, call, caches[0]))
+        return _Layer(var, call, query, caches[0], caches[1], self._bias(var, call, caches[0]))
 
     def _heads_first(self, operand: Expr) -> Expr:
         batch, *others = shape_of(operand)
@@ -120,8 +123,8 @@ class _Decoder:
         is_known = len(shape) == 4 and isinstance(shape[2], SymVar) and isinstance(shape[1], int)
         return _Cache(past, found[_new], var) if is_known and isinstance(shape[3], int) else None
 
-    def _window(self, var: Var, call: Call, keys: _Cache) -> int | None:
-        """The number of keys that each query sees, None for all up to its own; raises `PassError` for another mask."""
+    def _bias(self, var: Var, call: Call, keys: _Cache) -> BiasOfPlaces:
+        """Which keys each query sees, and what lifts them; raises `PassError` for another mask."""
         past, count = shape_of(keys.past)[2], shape_of(call.args[0])[1]
         span = Span()
         if call.attrs.causal_mask == "BottomRight":
@@ -131,6 +134,8 @@ class _Decoder:
             raise PassError(f"{var.name_hint} is masked as if there were no cache")
         if len(call.args) > 3:
             found = visible_keys(call.args[3], self._values)
+            if found is None and span.most is None:
+                return self._computed_bias(var, call.args[3], self._places(past, count))
             if found is None or span.most is not None:
                 raise PassError(f"the mask of {var.name_hint} is more than a causal one and a window")
             span = found
@@ -141,7 +146,24 @@ class _Decoder:
         size = None if span.least is None else span.most - span.least + 1
         if size is not None and not isinstance(size, int):
             raise PassError(f"the window of {var.name_hint} has no fixed size")
-        return size
+        return BiasOfPlaces(size, None)
+
+    def _computed_bias(self, var: Var, bias: Expr, places: Places | None) -> BiasOfPlaces:
+        """The bias of attention as what it is at all places, whatever it is computed by."""
+        leaf = resolve(self._values, bias)
+        if leaf not in self._biases:
+            self._biases[leaf] = None if places is None else bias_of_places(leaf, places)
+        found = self._biases[leaf]
+        if found is None:
+            raise PassError(f"the mask of {var.name_hint} is more than a causal one, a window, and slopes")
+        return found
+
+    def _places(self, past: Dim, count: Dim) -> Places | None:
+        if not isinstance(count, SymVar) or not isinstance(past, SymVar):
+            return None
+        if self._tables is None:
+            self._tables = Places(self._function, past, count, self._longest)
+        return self._tables
 
     # --- writing
 
@@ -153,7 +175,7 @@ class _Decoder:
         batch, count, *_ = shape_of(first.call.args[0])
         assert isinstance(past, SymVar)
         lengths = _Lengths(past, count, batch, self._values)
-        places = Places(self._values, past, count, self._longest) if isinstance(count, SymVar) else None
+        places = self._places(past, count)
         caches = [cache for layer in layers.values() for cache in (layer.keys, layer.values)]
         rooms = {cache.past: self._room(cache.past) for cache in caches}
         present = {cache.joined: Var(cache.joined.name_hint, rooms[cache.past].ty) for cache in caches}
@@ -167,8 +189,8 @@ class _Decoder:
         params = [*(rooms.get(param, param) for param in self._function.params), lengths.total]
         results = [present.get(leaf, leaf) if isinstance(leaf, Var) else leaf for leaf in self._outputs]
         body = SeqExpr([DataflowBlock(bindings)], Tuple(results))
-        made = Function(params, body, None, self._function.is_pure, self._function.attrs)
-        made = DeadCodeElimination()(IRModule({"main": in_normal_form(made)}))["main"]
+        made = in_normal_form(Function(params, body, None, self._function.is_pure, self._function.attrs))
+        made = made.with_body(SeqExpr([DataflowBlock(_needed(made))], made.body.body))
         if past in free_symbolic_vars(made):
             raise PassError("something else than attention and places needs the length of the cache as a size")
         return made
@@ -180,24 +202,32 @@ class _Decoder:
 
     def _turn(self, layer: _Layer, places: Places | None) -> _Turn | None:
         """The layer's rotary embedding as tables, None where queries or keys are not turned so."""
-        query, key = rotation_of(layer.query, self._values), rotation_of(layer.keys.new, self._values)
+        query, key = self._rotation(layer.query), self._rotation(layer.keys.new)
         if query is None or key is None or places is None or query.width % (2 * _PAIRS):
             return None
-        if query.interleaved or key.interleaved:
+        if query.interleaved != key.interleaved:
             return None
         tables: list[np.ndarray] = []
         for ours, theirs in ((query.cosine, key.cosine), (query.sine, key.sine)):
             table, other = places.table_of(ours), places.table_of(theirs)
             if table is None or other is None or table.shape[-1] * self._longest != table.size:
                 return None
-            half = table.shape[-1] // 2
             rows = table.reshape(self._longest, -1)
-            if not np.array_equal(rows, other.reshape(rows.shape)) or not np.array_equal(
-                rows[:, :half], rows[:, half:]
-            ):
+            if not np.array_equal(rows, other.reshape(rows.shape)):
                 return None
-            tables.append(np.ascontiguousarray(rows[:, :half], np.float32))
-        return _Turn(query.data, key.data, tables[0], tables[1])
+            pairs = numbers_of_pairs(rows, query.width, interleaved=query.interleaved)
+            if pairs is None:
+                return None
+            tables.append(np.ascontiguousarray(pairs, np.float32))
+        return _Turn(query.data, key.data, tables[0], tables[1], query.interleaved)
+
+    def _rotation(self, value: Expr) -> Rotation | None:
+        """``value`` as a rotation, also where its heads came first after it was turned."""
+        made = definition(self._values, value)
+        if isinstance(made, Call) and is_call_of(made, "relax.permute_dims") and permutation(made) == _HEADS_FIRST:
+            found = rotation_of(made.args[0], self._values)
+            return None if found is None else found._replace(data=ops.permute_dims(found.data, _HEADS_FIRST))
+        return rotation_of(value, self._values)
 
 
 class _Turn(NamedTuple):
@@ -207,6 +237,7 @@ class _Turn(NamedTuple):
     key: Expr
     cosine: np.ndarray
     sine: np.ndarray
+    interleaved: bool
 
 
 class _Lengths:
@@ -220,6 +251,18 @@ class _Lengths:
         self._past = past
         self._count = count
         self._values = values
+        self._slopes: dict[int, Var] = {}
+
+    def of_keys(self, slopes: np.ndarray, count: Dim) -> tuple[Var, list[Binding]]:
+        """Slopes (1, heads, 1, keys) of as many keys as there are after a step, for each of ``count`` queries."""
+        if id(slopes) in self._slopes:
+            return self._slopes[id(slopes)], []
+        ends = const(np.array([1, slopes.shape[1], 1])), ops.reshape(ops.astype(self.total, "int64"), [1])
+        begin, step = const(np.zeros(4, np.int64)), const(np.ones(4, np.int64))
+        cut = ops.dynamic_strided_slice(const(slopes), begin, ops.concat(ends, axis=0), step)
+        found = ops.add(cut, ops.zeros(ShapeExpr([1, 1, count, 1]), "float32"))
+        var = self._slopes[id(slopes)] = DataflowVar("slopes", found.ty)
+        return var, [VarBinding(var, found)]
 
     def without_past(self, binding: Binding) -> Binding:
         """``binding`` with the length of the cache computed from the parameter, where it is only counted with."""
@@ -263,12 +306,31 @@ class _Lengths:
         return ops.reshape(ops.add(ops.astype(self.total, "int64"), count), shape)
 
 
+def _needed(function: Function) -> list[Binding]:
+    """The bindings that the results of ``function`` are computed from.
+
+    Checks of sizes on the way to what is no longer read are left out: they held for all places that were looked at.
+    """
+    read = set(leaves_of(function.body.body))
+    kept: list[Binding] = []
+    for binding in reversed(list(iter_bindings(function))):
+        if binding.var in read or (isinstance(binding.value, Call) and not binding.value.is_pure):
+            kept.append(binding)
+            read.update(leaves_of(binding.value))
+    return kept[::-1]
+
+
 def _attended(
     layer: _Layer, rooms: Mapping[Var, Var], present: Mapping[Var, Var], lengths: _Lengths, turn: _Turn | None
 ) -> list[Binding]:
     """The attention of a layer as the operator that keeps the cache, and its three results."""
     query, key = (layer.query, layer.keys.new) if turn is None else (turn.query, turn.key)
     tables = (_LEFT_OUT, _LEFT_OUT) if turn is None else (const(turn.cosine), const(turn.sine))
+    bindings: list[Binding] = []
+    bias: tuple[Expr, ...] = ()
+    if layer.bias.slopes is not None:
+        slopes, bindings = lengths.of_keys(layer.bias.slopes, shape_of(query)[2])
+        bias = (_LEFT_OUT, slopes)
     caches = layer.keys, layer.values
     call = group_query_attention(
         *[_rows(value) for value in (query, key, layer.values.new)],
@@ -276,14 +338,16 @@ def _attended(
         lengths.last,
         lengths.total,
         *tables,
+        *bias,
         num_heads=shape_of(query)[1],
         kv_num_heads=shape_of(key)[1],
         do_rotary=int(turn is not None),
+        rotary_interleaved=int(turn is not None and turn.interleaved),
         scale=layer.call.attrs.scale,
-        local_window_size=-1 if layer.window is None else layer.window,
+        local_window_size=-1 if layer.bias.window is None else layer.bias.window,
     )
     found = DataflowVar(f"{layer.var.name_hint}_and_cache", call.ty)
-    bindings: list[Binding] = [VarBinding(found, call)]
+    bindings.append(VarBinding(found, call))
     bindings += [
         MatchCast(present[cache.joined], TupleGetItem(found, place), rooms[cache.past].ty)
         for place, cache in enumerate(caches, 1)
@@ -307,9 +371,11 @@ def CacheInPlace(longest: int) -> Pass:
     Runtime; rotary embedding goes into it, with tables of all places. Where the memory of the cache that comes in is
     that of the one that goes out, only the new rows are written.
 
-    Needs: attention as one operator with a causal mask, and with a window where there is one (`FuseAttention`). All
-    rows of a batch have the same length. Guarantees: the same values up to ``longest`` places, but for rounding. Raises
-    `PassError` for a function that is something else, with what. Cost: linear, and the tables.
+    Needs: attention as one operator with a causal mask, and with a window or slopes where there are any
+    (`FuseAttention`). A mask of another form, and slopes, are computed for all places to see what they are. All rows of
+    a batch have the same length. Guarantees: the same values up to ``longest`` places, but for rounding. Raises
+    `PassError` for a function that is something else, with what. Cost: linear, and the tables; those of a computed mask
+    grow with the square of ``longest``.
     """
 
     def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from ...analysis.tensors import shape_of
 from ...analysis.values import resolve
 from ...ir.expr import Expr, PrimValue, Tuple, TupleGetItem, Var
@@ -109,6 +111,15 @@ def _is_joined(found: Mapping[DFPattern, Expr]) -> bool:
         and all([axis % rank for axis in _attrs(one).axis] == [rank - 1] for one in columns)
         and shape_of(found[_pairs])[:-1] == shape_of(pairs)[:-2]
     )
+
+
+def numbers_of_pairs(table: np.ndarray, width: int, *, interleaved: bool) -> np.ndarray | None:
+    """A table of one number for each of ``width`` elements as one for each pair; None if the two of a pair differ."""
+    if table.shape[-1] != width:
+        return None
+    half = width // 2
+    parts = (table[..., 0::2], table[..., 1::2]) if interleaved else (table[..., :half], table[..., half:])
+    return parts[0] if np.array_equal(*parts) else None
 
 
 def _attrs(value: Expr) -> Any:

@@ -21,7 +21,7 @@ from ...ir.traits import Trait
 from ...ir.types import TensorType
 from ...rewrite import Bindings, Decline, Rule, decline
 from ..passes import Pass, RulePass, Sequential
-from .rotary import PARTLY_ROTATED, ROTATED, Rotation, rotation_of
+from .rotary import PARTLY_ROTATED, ROTATED, Rotation, numbers_of_pairs, rotation_of
 
 _HEADS_FIRST: Final = (0, 2, 1, 3)
 _KEEP_THE_LAST: Final = ("relax.reshape", "relax.expand_dims", "relax.squeeze", "relax.permute_dims")
@@ -125,7 +125,7 @@ def _is_the_same_for_a_pair(table: Expr, found: Rotation, bindings: Mapping[Var,
         if isinstance(leaf.ty, TensorType) and (leaf.ty.ndim == 0 or (sizes and _equal(sizes[-1], 1))):
             continue
         if isinstance(leaf, Constant):
-            if not _holds_pairs(leaf.data.numpy(), width, interleaved=found.interleaved):
+            if numbers_of_pairs(leaf.data.numpy(), width, interleaved=found.interleaved) is None:
                 return False
             continue
         made = bindings.get(leaf) if isinstance(leaf, Var) else leaf
@@ -138,14 +138,6 @@ def _is_the_same_for_a_pair(table: Expr, found: Rotation, bindings: Mapping[Var,
             return False
         pending += operands
     return True
-
-
-def _holds_pairs(array: np.ndarray, width: int, *, interleaved: bool) -> bool:
-    if array.shape[-1] != width:
-        return False
-    half = width // 2
-    parts = (array[..., 0::2], array[..., 1::2]) if interleaved else (array[..., :half], array[..., half:])
-    return bool(np.array_equal(*parts))
 
 
 def _writes_twice(made: Call, bindings: Mapping[Var, Expr], *, interleaved: bool) -> bool:

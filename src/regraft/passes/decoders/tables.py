@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final, NoReturn
 
 import numpy as np
 
-from ...analysis import get_var2val
-from ...analysis.values import leaves_of, resolve
-from ...ir.binding_values import bind_sizes
+from ...analysis.values import resolve
 from ...ir.dims import SymVar
-from ...ir.expr import Constant, Expr, Var
-from ...ir.module import IRModule
-from ...ir.program import DataflowBlock, Function, SeqExpr, VarBinding
-from ...ir.types import TensorType
-from ..fold_constant import FoldConstant
+from ...ir.expr import Expr, Var
+from ...ir.program import Function
+from ...ir.visitor import iter_bindings
+from ...op.evaluate import EvaluationError, Evaluator
+
+_ANY: Final = 1 << 40
+"""All of a table is computed, however large."""
 
 
 class Places:
-    """Tables of a function in which ``count`` places follow ``past`` ones; ``values`` says what is bound to what."""
+    """Tables of a function in which ``count`` places follow ``past`` ones."""
 
-    def __init__(self, values: Mapping[Var, Expr], past: SymVar, count: SymVar, longest: int) -> None:
-        self._values = values
-        self._past = past
-        self._count = count
-        self._longest = longest
+    def __init__(self, function: Function, past: SymVar, count: SymVar, longest: int) -> None:
+        self._values: Final[Mapping[Var, Expr]] = {binding.var: binding.value for binding in iter_bindings(function)}
+        self._past: Final = past
+        self._count: Final = count
+        self.longest: Final = longest
         self._found: dict[Expr, np.ndarray | None] = {}
 
     def table_of(self, value: Expr) -> np.ndarray | None:
@@ -37,47 +38,29 @@ class Places:
             self._found[leaf] = self._computed(leaf)
         return self._found[leaf]
 
+    def rows(self, value: Expr, first: int, count: int) -> np.ndarray | None:
+        """``value`` where ``count`` places follow ``first`` ones; None if it depends on inputs or on other sizes."""
+        sizes = {self._past: first, self._count: count}
+
+        def size_of(size: SymVar) -> int:
+            return sizes[size] if size in sizes else _unknown(size)
+
+        try:
+            return np.asarray(Evaluator(self._values, _unknown, size_of, most=_ANY, most_elements=_ANY).value(value))
+        except (EvaluationError, ArithmeticError, IndexError, TypeError, ValueError):
+            return None  # a table of the model may have fewer places
+
     def _computed(self, leaf: Expr) -> np.ndarray | None:
-        needed = self._needed(leaf)
-        if needed is None:
+        table = self.rows(leaf, 0, self.longest)
+        if table is None or self.longest not in table.shape:
             return None
-        probe = Var("probe", TensorType((self._count, self._past), "float32"))
-        result = Var("table", leaf.ty)
-        bindings = [VarBinding(var, self._values[var]) for var in needed]
-        function = Function([probe], SeqExpr([DataflowBlock([*bindings, VarBinding(result, leaf)])], result))
-        table = self._at(function, 0, self._longest)
-        if table is None or self._longest not in table.shape:
-            return None
-        for first, count in ((1, 1), (self._longest // 2, 2), (self._longest - 1, 1)):
-            rows = self._at(function, first, count)
-            if rows is None or not np.array_equal(rows, self._rows(table, first, count)):
+        axis = table.shape.index(self.longest)
+        for first, count in ((1, 1), (self.longest // 2, 2), (self.longest - 1, 1)):
+            rows = self.rows(leaf, first, count)
+            if rows is None or not np.array_equal(rows, np.take(table, range(first, first + count), axis=axis)):
                 return None
         return table
 
-    def _rows(self, table: np.ndarray, first: int, count: int) -> np.ndarray:
-        axis = table.shape.index(self._longest)
-        return np.take(table, range(first, first + count), axis=axis)
 
-    def _at(self, function: Function, first: int, count: int) -> np.ndarray | None:
-        bound = bind_sizes(function, {self._past: first, self._count: count})
-        most = 1 << 40  # all of it is computed, however large
-        folded = FoldConstant(most)(IRModule({"main": bound}))["main"]
-        result = resolve(get_var2val(folded), folded.body.body)
-        return np.asarray(result.data.numpy()) if isinstance(result, Constant) else None
-
-    def _needed(self, leaf: Expr) -> list[Var] | None:
-        """The values that ``leaf`` is computed from, in order; None if a parameter is among them."""
-        order: dict[Var, None] = {}
-        pending: list[tuple[Expr, bool]] = [(leaf, False)]
-        while pending:
-            current, is_done = pending.pop()
-            if not isinstance(current, Var) or current in order:
-                continue
-            if is_done:
-                order[current] = None
-            elif current not in self._values:
-                return None
-            else:
-                pending.append((current, True))
-                pending += [(part, False) for part in leaves_of(self._values[current])]
-        return list(order)
+def _unknown(what: Var | SymVar) -> NoReturn:
+    raise EvaluationError(f"{what} is not known before the program runs")

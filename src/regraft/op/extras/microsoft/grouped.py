@@ -87,8 +87,9 @@ def group_query_attention(
 
     ``query`` is (batch, sequence, num_heads * size), ``key`` and ``value`` (batch, sequence, kv_num_heads * size), or
     all three stand in ``query`` side by side. The cache is (batch, kv_num_heads, positions, size), of which row ``b``
-    has ``seqlens_k[b] + 1`` after this step; ``total_sequence_length`` is the greatest of these. Results: (batch,
-    sequence, num_heads * size), and the cache, with zeros beyond what a row has.
+    has ``seqlens_k[b] + 1`` after this step; ``total_sequence_length`` is the greatest of these. ``attention_bias`` is
+    (batch or 1, num_heads or 1, sequence, total_sequence_length). Results: (batch, sequence, num_heads * size), and the
+    cache, with zeros beyond what a row has.
     """
     del qk_norm_epsilon, kv_cache_bit_width, qk_output
     unknown = [k_scale, v_scale, q_norm_weight, k_norm_weight]
@@ -113,7 +114,8 @@ def group_query_attention(
     if softcap:
         scores = xp.tanh(scores / softcap) * softcap
     if attention_bias is not None:
-        scores = scores + attention_bias
+        beyond = xp.zeros((*attention_bias.shape[:3], room - longest), dtype=attention_bias.dtype)
+        scores = scores + xp.concat([attention_bias, beyond], axis=3)
     scores = xp.where(_seen(xp, places, room, causal, local_window_size), scores, xp.full_like(scores, -inf))
     if smooth_softmax == 1 or head_sink is not None:
         sink = xp.zeros_like(scores[:, :, :, :1])

@@ -1,0 +1,63 @@
+"""Biases of attention that depend on places only, found by computing them: masks of any form, and slopes (ALiBi)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ...ir.expr import Expr
+from ..fuse_attention.scores import AS_GOOD_AS_INFINITE
+from .tables import Places
+
+_AT_ONCE: Final = 1 << 22
+"""Elements of a bias that are computed together."""
+_SLACK: Final = 8 * float(np.finfo(np.float32).eps)
+"""How far a sum that is computed in another order may be off, as a part of its largest term."""
+
+
+class BiasOfPlaces(NamedTuple):
+    """A causal bias: each query sees the last ``window`` keys up to its own, or all if that is None.
+
+    ``slopes`` (1, heads, 1, keys) is what each key is lifted by, for whatever query; None where that is nothing.
+    """
+
+    window: int | None
+    slopes: np.ndarray | None
+
+
+def bias_of_places(bias: Expr, places: Places) -> BiasOfPlaces | None:
+    """``bias``, (1, heads, queries, keys), as one of places; None if it is no causal one, or depends on inputs.
+
+    What is added to all keys of a query changes nothing, and is left out. All queries up to the longest text are
+    looked at, so the cost is the heads of the bias times the square of that length.
+    """
+    longest = places.longest
+    last = places.rows(bias, longest - 1, 1)
+    if last is None or last.ndim != 4 or last.shape[0] != 1 or last.shape[2:] != (1, longest):
+        return None
+    shown = last[0, 0, 0] > AS_GOOD_AS_INFINITE
+    window = int(shown.sum())
+    found = np.where(last > AS_GOOD_AS_INFINITE, last - last[..., -1:], 0)
+    step = max(1, min(longest, _AT_ONCE // (longest * last.shape[1])))
+    blocks = [(first, min(step, longest - first)) for first in range(0, longest, step)]
+    for first, count in (*blocks, (longest // 2, 1), (longest - 1, 1)):
+        if not _agrees(places.rows(bias, first, count), first, count, window, found):
+            return None
+    if not found.any():
+        return BiasOfPlaces(None if window == longest else window, None)
+    return BiasOfPlaces(None, found.astype(np.float32)) if window == longest else None
+
+
+def _agrees(rows: np.ndarray | None, first: int, count: int, window: int, found: np.ndarray) -> bool:
+    """True if ``rows``, the bias of the queries from ``first`` on, shows ``window`` keys, lifted as ``found`` says."""
+    heads, total = found.shape[1], first + count
+    if rows is None or rows.shape != (1, heads, count, total):
+        return False
+    query, key = np.arange(first, total)[:, None], np.arange(total)
+    shown = (key <= query) & (key > query - window)
+    if not np.array_equal(rows > AS_GOOD_AS_INFINITE, np.broadcast_to(shown, rows.shape)):
+        return False
+    beside = np.where(shown, rows - found[..., :total], 0)
+    own = np.take_along_axis(beside, np.broadcast_to(query, (1, heads, count, 1)), axis=-1)
+    return bool((np.abs(np.where(shown, beside - own, 0)) <= _SLACK * np.abs(found).max()).all())
