@@ -15,7 +15,7 @@ from ..ir.module import IRModule
 from ..passes import Pass, PassContext, PassReport, RulePass, Sequential, Tape, op_counts
 from ..passes import report as report_passes
 from ..passes.passes import UntilStable
-from ..passes.pipeline import named_passes, pipeline, recognizing
+from ..passes.pipeline import GROWING_CONSTANTS, named_passes, pipeline, recognizing
 from .decisions import Cache, Decisions
 from .errors import UsageError, VerificationError
 from .files import check_output, companions, sizes_of, sizes_of_files, staged, write_text
@@ -36,6 +36,9 @@ from .verification import verify as compare
 RULES: Final = "rules"
 RULES_AGAIN: Final = "rules, with operators recognized"
 """The names of the two passes that the rules of a caller make."""
+
+_MOST_GROWN: Final = 256
+"""The most bytes by which the constants of a model may grow."""
 
 Passes: TypeAlias = str | Pass | Iterable[Pass]
 ReportTo: TypeAlias = str | os.PathLike[str] | Callable[[OptimizationReport], None]
@@ -224,7 +227,7 @@ def optimize(
     instruments = [*PassContext.current().instruments, stages, *([states] if timed else [])]
     with PassContext(instruments=instruments, verify="values" if verify_rewrites else PassContext.current().verify):
         done = optimize_module(whole, passes=chosen)
-    done = _in_its_opset(opened, whole, done, level, rules) if keeps and not timed else done
+    done = _as_portable_and_small(opened, whole, done, level, rules) if keeps and not timed else done
     done = done._replace(module=opened_up(done.module))
     measurement: Measurement | None = None
     lowered: Choice | None = None
@@ -278,12 +281,18 @@ def _in_few_bits(
     return (done if module is None else done._replace(module=module)), choice
 
 
-def _in_its_opset(opened: Model, whole: IRModule, done: Optimized, level: int | str, rules: Rules | None) -> Optimized:
-    """``done``, or what stays in the opset of an ONNX model where a newer one is not expected to pay."""
+def _as_portable_and_small(
+    opened: Model, whole: IRModule, done: Optimized, level: int | str, rules: Rules | None
+) -> Optimized:
+    """``done``, or what is no larger than the model was, and stays in its opset where a newer one does not pay."""
+    is_larger = constant_bytes(done.module) > constant_bytes(whole) + _MOST_GROWN
+    apart = {GROWING_CONSTANTS} if is_larger else set[str]()
 
     def again(without: Collection[str]) -> Optimized:
-        return optimize_module(whole, passes=passes_for(level, None, rules, without))
+        return optimize_module(whole, passes=passes_for(level, None, rules, {*apart, *without}))
 
+    if is_larger:
+        done = again(())
     return as_portable(opened, whole, done, level, again)
 
 

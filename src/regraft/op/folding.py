@@ -19,12 +19,14 @@ from .settle import is_settled
 
 _MOST_ELEMENTS: Final = 4096
 """Constants of more elements are weights, and stay as they are."""
-_MOST_GROWN: Final = 1024
-"""So many elements may take more room than what they are made of, as weights of 8 bits do that are made wider."""
 
 
-def folded(call: Call) -> Constant | None:
-    """The constant that a pure call of small constants gives; None for any other call."""
+def folded(call: Call, most_grown: int = 1024) -> Constant | None:
+    """The constant that a pure call of small constants gives; None for any other call.
+
+    Up to ``most_grown`` elements may take more bytes than what they are made of, as zeros do, and weights of 8 bits
+    that are made wider.
+    """
     op = call.op
     if not isinstance(op, Op) or not op.is_pure or op.reference is None or not isinstance(call.ty, TensorType):
         return None
@@ -36,7 +38,7 @@ def folded(call: Call) -> Constant | None:
         return None
     sizes = [size for size in call.ty.shape or () if isinstance(size, int)]
     count = prod(sizes)
-    if count > _MOST_ELEMENTS or (count > _MOST_GROWN and _grows(call, count)):
+    if count > _MOST_ELEMENTS or (count > most_grown and _grows(call, count)):
         return None
     operands: list[Any] = [_value(arg) for arg in call.args]
     if not op.variadic:

@@ -44,6 +44,10 @@ from .sharding.split_projections import SplitProjections
 
 ATTENTION: Final = "attention"
 """The name of what `FuseAttention` recognizes, beside those of the forms of `RecognizeOperators`."""
+GROWING_CONSTANTS: Final = "growing constants"
+"""The name of what `FoldConstant` folds although it takes more bytes then."""
+_MOST_GROWN: Final = 16
+"""The most elements of such a constant that are folded all the same: no more bytes than the call that they replace."""
 LEVELS: Final = ("canonical", "safe", "default", "aggressive")
 """The names of the levels 0 to 3."""
 
@@ -158,15 +162,19 @@ def pipeline(level: int | str = "default", machine: Machine = CPU_CORE, without:
     products of three are done in the cheaper order: other sums of the same terms, so float results may differ by more
     than the last digits.
 
-    ``without``: forms that stay written out, by the names that `RecognizeOperators` has for them, or `ATTENTION`.
+    ``without``: forms that stay written out, by the names that `RecognizeOperators` has for them, or `ATTENTION`;
+    with `GROWING_CONSTANTS`, so do constants that are larger than what they are made of.
     """
     number = level_number(level)
+    folding = (
+        FoldConstant(_MOST_GROWN, keep_named=True) if GROWING_CONSTANTS in without else FoldConstant(keep_named=True)
+    )
     first: list[Pass] = [CanonicalizeBindings()]
     if number >= 1:
         first += [
             HoistFromLoops(),
             FoldBatchnormToConv2D(),
-            FoldConstant(keep_named=True),
+            folding,
             EliminateCommonSubexpr(leaves_aliases=False),
         ]
     if number >= 2:
@@ -179,6 +187,6 @@ def pipeline(level: int | str = "default", machine: Machine = CPU_CORE, without:
     if number >= 2:
         check = None if number >= 3 else combining_pays(machine)
         first += [CombineParallelMatmul(check), ReorderPermuteDimsAfterConcat()]
-        first.append(FoldConstant(keep_named=True))
+        first.append(folding)
         first += [] if ATTENTION in without else [FuseAttention()]
     return UntilStable([*first, DeadCodeElimination()], name=f"level {number}")

@@ -258,6 +258,51 @@ def test_a_file_that_stays_as_it_is_does_not_grow(optimized: bool) -> None:
     assert {value.name for value in written.graph.value_info} >= {"a"}
 
 
+def _made_weights(names: bool) -> onnx.ModelProto:
+    """Convolutions whose weights and equal biases nodes make of a few numbers, each followed by Relu."""
+    nodes: list[onnx.NodeProto] = []
+    constants: dict[str, np.ndarray] = {}
+    value = helper.make_tensor("value", TensorProto.FLOAT, [1], [0.02])
+    for index in range(4):
+        w, b, c = f"w{index}", f"b{index}", f"c{index}"
+        before, after = f"x{index}" if index else "x", f"x{index + 1}" if index < 3 else "y"
+        constants |= {f"{w}_shape": np.asarray([16, 16, 1, 1]), f"{b}_shape": np.asarray([16])}
+        nodes += [helper.make_node("ConstantOfShape", [f"{one}_shape"], [one], value=value) for one in (w, b)]
+        nodes += [helper.make_node("Conv", [before, w, b], [c]), helper.make_node("Relu", [c], [after])]
+    for node in nodes if names else ():
+        node.name = f"{node.op_type}_{node.output[0]}"
+    return _model(nodes, {"x": [1, 16, 4, 4]}, ["y"], constants, 13)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+@pytest.mark.parametrize("names", [False, True])
+def test_a_file_whose_weights_are_made_by_nodes_grows_neither_in_bytes_nor_in_nodes(level: int, names: bool) -> None:
+    model = _made_weights(names)
+    written = rx.optimize(model, level=level)
+    assert written.ByteSize() <= model.ByteSize()
+    assert len(written.graph.node) <= len(model.graph.node)
+    assert all(bool(node.name) == names for node in written.graph.node)
+    assert sum(node.op_type == "Conv" and len(node.input) == 3 for node in written.graph.node) == 4
+    x = _floats(1, 16, 4, 4)
+    assert_same(run_onnxruntime(written, {"x": x}), run_onnxruntime(model, {"x": x}))
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_a_file_that_is_optimized_again_is_the_same_to_the_byte(level: int) -> None:
+    once = rx.optimize(_made_weights(names=True), level=level)
+    assert rx.optimize(once, level=level).SerializeToString() == once.SerializeToString()
+
+
+def test_integers_stay_numbers_of_as_many_bytes_as_they_need() -> None:
+    nodes = [helper.make_node("Gather", ["x", "places"], ["g"], "first"), helper.make_node("Sin", ["g"], ["y"], "next")]
+    model = _model(nodes, {"x": [300]}, ["y"], {}, 17)
+    places = np.arange(300)
+    model.graph.initializer.append(helper.make_tensor("places", TensorProto.INT64, [300], places))
+    written = rx.optimize(model)
+    assert written.ByteSize() < model.ByteSize() + 16  # with the size of the output
+    assert np.array_equal(onnx.numpy_helper.to_array(written.graph.initializer[0]), places)
+
+
 def test_a_softmax_of_an_old_opset_over_the_last_axis_is_one_node() -> None:
     node = helper.make_node("Softmax", ["x"], ["y"], "only", axis=2)
     model = _model([node], {"x": ["n", "m", 5]}, ["y"], {}, 11)

@@ -21,10 +21,13 @@ from ...ir.dims import SymVar
 from ...ir.dtypes import is_integer
 from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ...ir.op import Call
-from ...ir.origin import Origin
+from ...ir.origin import Origin, Origins
 from ...ir.program import Binding, MatchCast
 from ...ir.types import PrimType, ShapeType, TensorType, Type, type_symvars
 from ...ir.visitor import walk
+
+ORIGIN_KEY: Final = "regraft.origin"
+"""The key of a node's metadata under which the nodes of the source model stand that it came from."""
 
 _DEEPEST: Final = 4
 """So many nodes in a row that computed an operand are written again."""
@@ -49,12 +52,21 @@ class SourceNode(NamedTuple):
 
 
 class SourceOrigin(Origin):
-    """The origin that the steps of a node carry. A copy that leaves the process has its name alone."""
+    """The origin that the steps of a node carry. A copy that leaves the process has its name alone.
+
+    ``told`` are the origins that the metadata of the node lists, if it was written here before.
+    """
 
     source: SourceNode | None = None
+    told: str = ""
 
     def __reduce__(self) -> tuple[type[Origin], tuple[str, str]]:  # type: ignore[override]
         return Origin, (self.kind, self.name)
+
+
+def origins_text(origins: Origins) -> str:
+    """Origins as the metadata of a node lists them; those that a node was read with in place of the node."""
+    return " ".join([(isinstance(origin, SourceOrigin) and origin.told) or str(origin) for origin in origins])
 
 
 class Standing(NamedTuple):

@@ -35,7 +35,7 @@ from .. import read as importers
 from ..carried import CARRIED
 from ..element_types import from_onnx_dtype, to_onnx_dtype
 from ..external_data import check_external_data
-from ..source_nodes import SourceOrigin, source_of
+from ..source_nodes import ORIGIN_KEY, SourceOrigin, source_of
 from ..write.model_facts import FACTS, ModelFacts
 from ..write.writer import DEFAULT_INPUTS, INPUT_NAMES, METADATA, OUTPUT_NAMES
 from . import declared, whole
@@ -54,6 +54,8 @@ from .unreadable import first_name, place_of, unreadable, with_branches
 
 _WITH_BODIES: Final = ("If", "Loop", "Scan")
 """Nodes that are read as bodies of their own, which stand outside of dataflow blocks."""
+_MOST_GROWN: Final = 16
+"""The most elements of a constant that is larger than what it is made of: a shape, axes, factors."""
 _MOST_STEPS: Final = 20_000
 """The most work of one node: a number in a small file could otherwise stand for any amount of work."""
 
@@ -310,6 +312,7 @@ class GraphImporter:
             return
         self._made = 0
         origin = SourceOrigin("onnx", node.name or f"{node.op_type}:{first_name(node)}")
+        origin.told = node.metadata_props.get(ORIGIN_KEY, "")
         first = len(self.builder.open_bindings())
         inputs = [self.values.get(value.name or "") if value is not None else None for value in node.inputs]
         with self.builder.origin(origin):
@@ -438,7 +441,7 @@ class GraphImporter:
 
     def emit(self, expr: Expr, name: str = "") -> Expr:
         """``expr`` bound to a variable, or the constant that it is."""
-        known = folded(expr) if isinstance(expr, Call) else None
+        known = folded(expr, _MOST_GROWN) if isinstance(expr, Call) else None
         if known is not None:
             return known
         if isinstance(expr, Var | Constant):

@@ -23,10 +23,8 @@ from ....ir.origin import Origins
 from ....ir.tensor_data import TensorData
 from ...errors import ConvertError
 from ..element_types import from_onnx_dtype, to_onnx_dtype
+from ..source_nodes import ORIGIN_KEY, origins_text
 from .kernels import carrier
-
-ORIGIN_KEY: Final = "regraft.origin"
-"""The key of a node's metadata under which the nodes of the source model stand that it came from."""
 
 _COMPARISONS: Final = {"==": "Equal", "<": "Less", "<=": "LessOrEqual", ">": "Greater", ">=": "GreaterOrEqual"}
 """The node for each comparison of sizes."""
@@ -252,7 +250,7 @@ class GraphWriter:
         **attributes: Any,
     ) -> ir.Node:
         """Append a node as it is."""
-        metadata = {ORIGIN_KEY: " ".join(map(str, self.origins))} if self.origins else None
+        metadata = {ORIGIN_KEY: origins_text(self.origins)} if self.origins else None
         node = ir.node(
             op_type,
             inputs,
@@ -276,8 +274,7 @@ class GraphWriter:
         """Append a node with the operator, attributes and name of one that was read for ``opset``."""
         metadata = dict(source.metadata_props)
         if self.origins:
-            metadata.setdefault(ORIGIN_KEY, " ".join(map(str, self.origins)))
-        name = source.name or f"{outputs[0].name}/{source.op_type}"
+            metadata.setdefault(ORIGIN_KEY, origins_text(self.origins))
         node = ir.Node(
             source.domain,
             source.op_type,
@@ -285,7 +282,7 @@ class GraphWriter:
             source.attributes.values(),
             overload=source.overload,
             outputs=outputs,
-            name=self.node_names.fresh(name),
+            name=self.node_names.fresh(source.name) if source.name else None,
             doc_string=source.doc_string,
             metadata_props=metadata,
         )

@@ -38,8 +38,9 @@ class ModelFacts(NamedTuple):
     """The facts of an ONNX model; ``opset`` and ``ir_version`` are 0 for what was none.
 
     ``states_types``: whether it gives the types of at least half of the values inside its graph, which whoever reads
-    it can work out as well. ``names_nodes``: whether its nodes have names. ``described``: the bytes that describe its
-    graph, of `description_size`; 0 for what was no ONNX model.
+    it can work out as well. ``names_nodes``: whether its nodes have names. ``packs_integers``: whether constants of
+    int64 are numbers of as many bytes as each needs, and no arrays. ``described``: the bytes that describe its graph,
+    of `description_size`; 0 for what was no ONNX model.
     """
 
     opset: int = 0
@@ -53,6 +54,7 @@ class ModelFacts(NamedTuple):
     graph_doc_string: str = ""
     states_types: bool = True
     names_nodes: bool = True
+    packs_integers: bool = False
     described: int = 0
 
     @classmethod
@@ -76,6 +78,7 @@ class ModelFacts(NamedTuple):
             model.graph.doc_string or "",
             _states_types(model.graph),
             any(node.name for node in model.graph),
+            any(map(_is_packed, model.graph.initializers.values())),
             description_size(model.graph),
         )
 
@@ -105,6 +108,11 @@ def _states_types(graph: ir.Graph) -> bool:
     inner = [value for node in graph for value in node.outputs if not value.is_graph_output()]
     stated = sum(value.type is not None for value in inner)
     return stated > 0 and 2 * stated >= len(inner)
+
+
+def _is_packed(value: ir.Value) -> bool:
+    tensor = value.const_value
+    return isinstance(tensor, ir.TensorProtoTensor) and len(tensor.raw.int64_data) > 0
 
 
 def _needed_ir_version(model: ir.Model) -> int:

@@ -14,7 +14,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ....ir.tensor_data import TensorData
-from .graph import ORIGIN_KEY, GraphWriter
+from ..source_nodes import ORIGIN_KEY
+from .graph import GraphWriter, dtype_of
 from .kernels import has_kernel
 from .scans import arrange_scan
 
@@ -112,7 +113,7 @@ class _Tidying:
         return self._arranged[key]
 
     def sum_into_producer(self, node: ir.Node) -> None:
-        """Let the convolution or the product of matrices that one summand comes from add the other, a constant."""
+        """Let the convolution or the product of matrices that one summand comes from add the other, a row."""
         for value, summand in (tuple(node.inputs), tuple(node.inputs[::-1])):
             producer = None if value is None else value.producer()
             added = None if summand is None else self._added(summand)
@@ -122,8 +123,8 @@ class _Tidying:
             if len(value.uses()) != 1 or value in self._results or len(producer.inputs) != 2 or producer.domain:
                 continue
             if producer.op_type in _CHANNELS and _is_for_channels(producer, shape):
-                bias = row if row.producer() is not None else self._constant(summand, (prod(shape),), None)
-            elif _is_for_columns(producer, shape, dtype):
+                bias = row if self._graph.data_of(row) is None else self._constant(summand, (prod(shape),), None)
+            elif self._is_known_row(row) and _is_for_columns(producer, shape, dtype):
                 bias = row
                 _make_gemm(producer)
             else:
@@ -138,10 +139,7 @@ class _Tidying:
             return
 
     def _added(self, summand: ir.Value) -> tuple[ir.Value, tuple[int, ...], str] | None:
-        """A summand that is known before inputs are: its numbers in a row, its own shape, and its dtype.
-
-        That is a constant, which is the row itself, or a row of bytes that are dequantized, perhaps in another shape.
-        """
+        """A summand that is a constant, or a row in perhaps another shape: that row, its own shape, and its dtype."""
         data = self._graph.data_of(summand)
         if data is not None:
             return summand, data.shape, data.dtype
@@ -149,13 +147,19 @@ class _Tidying:
         if producer is not None and not producer.domain and producer.op_type in ("Reshape", "Unsqueeze"):
             row = producer.inputs[0] or summand
             producer = row.producer()
-        if producer is None or producer.domain or producer.op_type != "DequantizeLinear" or row in self._results:
-            return None
-        codes = None if producer.inputs[0] is None else self._graph.data_of(producer.inputs[0])
         shape = summand.shape
-        if codes is None or codes.dtype != "int32" or len(codes.shape) != 1 or shape is None or not shape.is_static():
+        is_row = row.shape is not None and len(row.shape) == 1 and row.dtype is not None
+        if not is_row or row in self._results or shape is None or not shape.is_static():
             return None
-        return row, tuple(shape.numpy()), "float32"
+        return row, tuple(shape.numpy()), dtype_of(row)
+
+    def _is_known_row(self, row: ir.Value) -> bool:
+        """True for a row that is known before inputs are: a constant, or one of bytes that are dequantized."""
+        producer = row.producer()
+        if producer is None or producer.domain or producer.op_type != "DequantizeLinear":
+            return self._graph.data_of(row) is not None
+        codes = None if producer.inputs[0] is None else self._graph.data_of(producer.inputs[0])
+        return codes is not None and codes.dtype == "int32"
 
     def put_later(self) -> None:
         """Put what took in a sum in the place of the sum, after what was added."""

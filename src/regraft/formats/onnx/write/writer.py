@@ -7,13 +7,14 @@ its constants still in the memory where they were.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import onnx
 import onnx_ir as ir
 
+from ....ir.builder import NameSupply
 from ....ir.expr import Constant, Var
 from ....ir.module import IRModule
 from ....ir.op import Call, is_call_of
@@ -27,8 +28,8 @@ from ..carried import CARRIED, with_ends
 from ..described import description_size
 from ..element_types import to_onnx_dtype
 from ..external_data import as_checked, write_model
-from ..source_nodes import SourceNode
-from .graph import ORIGIN_KEY, GraphWriter
+from ..source_nodes import ORIGIN_KEY, SourceNode
+from .graph import GraphWriter
 from .lowering import LOWERINGS, Lowered, Lowering, Outside, flat, onnx_shape
 from .model_facts import ModelFacts, versions_of
 from .opsets import OLDEST, first_opset, span_of, write_down
@@ -215,15 +216,41 @@ def lower_to_file(module: IRModule, name: str, facts: ModelFacts, opset: int | N
         graph.initializers[value.name or ""] = value
     lowered = _as_graph(name, graph, target, inputs, outputs)
     lowered.graph.inputs.extend(value for value in defaults if value in lowered.graph.initializers.values())
-    _leave_out_what_is_known(lowered.graph, facts)
+    if facts.packs_integers:
+        _pack_integers(lowered.graph)
+    _name_nodes(lowered.graph, graph.kept)
+    _leave_out_what_is_known(lowered.graph, graph.kept, facts)
     return lowered
 
 
-def _leave_out_what_is_known(graph: ir.Graph, facts: ModelFacts) -> None:
+def _pack_integers(graph: ir.Graph) -> None:
+    """Hold small integers as numbers of as many bytes as each needs, where that is shorter than as an array."""
+    for name, value in graph.initializers.items():
+        tensor = value.const_value
+        if tensor is None or tensor.dtype != ir.DataType.INT64:
+            continue
+        proto = onnx.TensorProto(name=name, dims=tensor.shape.numpy(), data_type=onnx.TensorProto.INT64)
+        proto.int64_data.extend(tensor.numpy().ravel().tolist())
+        if proto.ByteSize() < tensor.nbytes:
+            value.const_value = ir.serde.TensorProtoTensor(proto)
+
+
+def _name_nodes(graph: ir.Graph, kept: Collection[ir.Node]) -> None:
+    """Name the nodes that were made by what they give, so that they are named alike when the file is read again."""
+    nodes = list(_all_nodes(list(graph)))
+    names = NameSupply(node.name or "" for node in nodes if node in kept)
+    for node in nodes:
+        if node not in kept:
+            first = next((value.name for value in node.outputs if value.name), "")
+            node.name = names.fresh(first if first.endswith(f"/{node.op_type}") else f"{first}/{node.op_type}")
+
+
+def _leave_out_what_is_known(graph: ir.Graph, kept: Collection[ir.Node], facts: ModelFacts) -> None:
     """Take off what a file need not state: types of constants, those of all inside where its source stated few, names
     of nodes where its source named none, and the origins of nodes that their names or the next node tell.
 
-    All origins go where a model would have a longer description with them than it had before.
+    Where a model would have a longer description than it had before, all origins go; if it has one still, so do the
+    names of the nodes that were made.
     """
     ports = {*graph.inputs, *graph.outputs}
     nodes = list(_all_nodes(list(graph)))
@@ -242,6 +269,9 @@ def _leave_out_what_is_known(graph: ir.Graph, facts: ModelFacts) -> None:
     if facts.described and description_size(graph) > facts.described:
         for node in nodes:
             node.metadata_props.pop(ORIGIN_KEY, None)
+    if facts.described and description_size(graph) > facts.described:
+        for node in nodes:
+            node.name = node.name if node in kept else None
 
 
 def _no_node(_node: SourceNode) -> bool:
@@ -287,9 +317,9 @@ def _lowered(
 def _as_graph(
     name: str, graph: GraphWriter, opset: int, inputs: tuple[Port, ...], outputs: tuple[Port, ...]
 ) -> LoweredFunction:
-    used = {value.name for node in _all_nodes(graph.nodes) for value in node.inputs if value is not None}
-    used.update(port.value.name for port in outputs)
-    constants = [value for key, value in graph.initializers.items() if key in used]
+    read = [value for node in _all_nodes(graph.nodes) for value in node.inputs if value is not None]
+    used = dict.fromkeys([value.name or "" for value in (*read, *[port.value for port in outputs])])
+    constants = [graph.initializers[name] for name in used if name in graph.initializers]
     written = ir.Graph(
         [port.value for port in inputs],
         [port.value for port in outputs],
