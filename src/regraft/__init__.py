@@ -91,7 +91,7 @@ from .run import (
 )
 from .script import ParseError, load_script, parse, save_script
 from .script import relax as _relax
-from .script.printer import print_script
+from .script.program_text import print_script
 from .script.source import calling_frame
 
 if TYPE_CHECKING:

@@ -40,8 +40,9 @@ class TextOptions(NamedTuple):
     """Large constants are shortened."""
     all_types: bool = True
     """Each binding has its type beside it, also where its value says it."""
-    declare: bool = False
-    """Before a piece that is no function stand the variables that it does not bind, with their types."""
+    declare: bool | None = False
+    """Before a piece that is no function stand the variables that it does not bind, with their types; None: before
+    bindings, blocks and branches."""
     module_name: str = "Module"
 
 
@@ -100,14 +101,14 @@ class Node:
         """The text of this piece of program; it parses back to an equal one.
 
         With ``show_meta=False`` large constants are elided, as `show` does, and the text is for reading only. Without
-        ``show_all_ty`` a binding has its type beside it only where its value does not say it. With ``verbose_expr`` the
-        variables that a binding, block or branch does not bind itself stand before it, with their types. ``name`` is
-        the name of a module's class. ``indent_spaces`` and ``print_line_numbers`` lay the text out. ``extra_config``
-        may hold ``"relax.show_all_ty"``, as in Relax, whose other options are taken and change nothing. Cost: linear in
-        the size of the program.
+        ``show_all_ty`` a binding has its type beside it only where its value does not say it. The variables that a
+        binding, block or branch does not bind itself stand before the lines that use them, with their types; those of
+        other expressions do with ``verbose_expr``. ``name`` is the name of a module's class. ``indent_spaces`` and
+        ``print_line_numbers`` lay the text out. ``extra_config`` may hold ``"relax.show_all_ty"``, as in Relax, whose
+        other options are taken and change nothing. Cost: linear in the size of the program.
         """
         all_types = show_all_ty and bool((extra_config or {}).get("relax.show_all_ty", True))
-        text = Node.text_of(self, TextOptions(not show_meta, all_types, verbose_expr, name or "Module"))
+        text = Node.text_of(self, TextOptions(not show_meta, all_types, verbose_expr or None, name or "Module"))
         if indent_spaces == 4 and not print_line_numbers:
             return text
         lines: list[str] = []

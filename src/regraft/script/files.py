@@ -21,7 +21,7 @@ from ..ir.module import IRModule
 from ..ir.program import Function
 from ..ir.tensor_data import TensorData
 from .constants import ConstantWriter, LoadBytes, Named, data_from_bytes, little_endian
-from .printer import function_text, module_text
+from .program_text import function_text, module_text
 from .safetensors_file import SUFFIX, SafetensorsFile, open_safetensors
 from .text import read_program
 

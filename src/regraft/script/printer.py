@@ -1,4 +1,4 @@
-"""A program as text that reads back as an equal program.
+"""The lines of one function or of one piece of it; `program_text` puts them together to whole texts.
 
 The text is Relax's, where Relax's says all: sizes of a signature are declared before the program (``n =
 TypeVar("n")``), those that a body defines in that body (``n = T.int64()``). Names are the variables' own where these
@@ -8,7 +8,8 @@ program gives the same text in every run. Cost: linear in the program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, cast, final
 
 from ..ir.dims import Dim, SymVar, free_symvars, substitute
@@ -25,91 +26,29 @@ from ..ir.expr import (
     TupleGetItem,
     Var,
 )
-from ..ir.kernels import EXTERNAL_MODS, kernels_of
-from ..ir.module import GLOBAL_INFOS, OUTSIDE, IRModule
-from ..ir.node import TextOptions
 from ..ir.op import Call, Op, is_call_of
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type, type_symvars
 from ..ir.vdevice import VDevice
 from ..ir.visitor import Visitable, iter_bindings, walk
-from .attribute_text import TAKE_NUMBERS, WITH_TEXTS, WITHOUT_KEYWORDS, attribute_text, global_infos_text, string_text
+from .attribute_text import TAKE_NUMBERS, WITH_TEXTS, WITHOUT_KEYWORDS, attribute_text, string_text
 from .constants import ConstantWriter
 from .names import IdentifierSupply, identifier
 
-_INDENT: Final = "    "
-ALL_OF_IT: Final = TextOptions(elide=False)
+INDENT: Final = "    "
 _MARGIN: Final = "\0"
 """A line without text that is indented, as Relax prints it below a comment."""
 _DEEPEST: Final = 60
 """Nested expressions below this depth are elided; programs in A-normal form have none."""
 
 
-def print_script(node: Any, options: TextOptions) -> str:
-    """The text of any piece of program: what ``.script()``, ``.show()`` and ``repr`` give."""
-    writer = ConstantWriter(elide=options.elide)
-    if isinstance(node, IRModule):
-        return module_text(node, writer, options)
-    if isinstance(node, Function):
-        return function_text(node, writer, options.all_types)
-    return _FunctionPrinter(writer, all_types=options.all_types).piece(node, declare=options.declare)
-
-
-def module_text(module: IRModule, constants: ConstantWriter, options: TextOptions = ALL_OF_IT) -> str:
-    """The text of a module; ``constants`` decides where its large constants stand."""
-    names = IdentifierSupply()
-    table = {variable: names.fresh(variable.name_hint) for variable in module.functions}
-    lines: list[str] = []
-    attrs = {name: value for name, value in module.attrs.items() if name not in (GLOBAL_INFOS, EXTERNAL_MODS, OUTSIDE)}
-    if compiled := kernels_of(module):
-        lines.append(f"{_INDENT}# compiled: {', '.join(compiled)}")
-    if attrs:
-        lines.append(f"{_INDENT}I.module_attrs({attribute_text(attrs)})")
-    if GLOBAL_INFOS in module.attrs:
-        lines.append(f"{_INDENT}I.module_global_infos({global_infos_text(module.attrs[GLOBAL_INFOS])})")
-    for name, function in module.outside.items():
-        lines.append(f"{_INDENT}{identifier(name)} = R.ExternFunc({string_text(function.global_symbol)})")
-    uses_scalars = is_after_function = False
-    sizes: set[str] = set()
-    for variable, function in sorted(module.functions.items(), key=lambda item: item[0].name_hint):
-        if is_after_function:
-            lines.append("")
-        is_after_function = True
-        printer = _FunctionPrinter(constants, table, options.all_types, options.module_name)
-        body = printer.definition(function, table[variable], variable.name_hint)
-        lines += [f"{_INDENT}{line}" if line else line for line in body]
-        uses_scalars = uses_scalars or printer.uses_scalars
-        sizes.update(printer.sizes_of_signature)
-    if not lines:
-        lines.append(f"{_INDENT}pass")
-    header = _header(sizes, module="ir", scalars=uses_scalars, relax=bool(module.functions or module.outside))
-    return _joined([*header, "@I.ir_module", f"class {options.module_name}:", *lines, *constants.section()])
-
-
-def function_text(function: Function, constants: ConstantWriter, all_types: bool = True) -> str:
-    """The text of a function that stands by itself, under its public name or ``main``."""
-    printer = _FunctionPrinter(constants, all_types=all_types)
-    name = function.name or "main"
-    lines = printer.definition(function, identifier(name), name)
-    header = _header(printer.sizes_of_signature, scalars=printer.uses_scalars)
-    return _joined([*header, *lines, *constants.section()])
-
-
-def _header(sizes: Iterable[str], *, module: str = "", scalars: bool = False, relax: bool = True) -> list[str]:
-    """The imports that a text needs where it is Python's, and the sizes that its signatures name."""
-    named = sorted(sizes)
-    lines = ["# from typing import TypeVar"] if named else []
-    for room, letter in ((module, "I"), ("tir" * scalars, "T"), ("relax" * relax, "R")):
-        lines += [f"# from regraft.script import {room} as {letter}"] if room else []
-    return [*lines, "", *[f'{name} = TypeVar("{name}")' for name in named]]
-
-
-def _joined(lines: Iterable[str]) -> str:
+def joined(lines: Iterable[str]) -> str:
+    """Lines as a text."""
     return "\n".join(lines).replace(_MARGIN, "")
 
 
 @final
-class _FunctionPrinter:
+class FunctionPrinter:
     """Prints one function, or one piece of a function; remembers the names it gave."""
 
     __slots__ = (
@@ -123,6 +62,7 @@ class _FunctionPrinter:
         "_names",
         "_renamed",
         "_signatures",
+        "_stated",
         "_supply",
         "_units",
         "sizes_of_signature",
@@ -147,54 +87,74 @@ class _FunctionPrinter:
         self._bodies: dict[Type, str] = {}
         self._signatures: dict[Type, str] = {}
         self._calls_module = False
+        self._stated: set[Var | SymVar] | None = None
         self._units: set[Var] | None = None
         self.sizes_of_signature: dict[str, None] = {}
         self.uses_scalars = False
 
     # --- pieces by themselves
 
-    def piece(self, node: Any, *, declare: bool = False) -> str:
+    def piece(self, node: Any, *, declare: bool | None = False) -> str:
         """A type, expression, binding or block, by itself; after the variables that it does not bind, if asked."""
         if isinstance(node, PrimValue):
             return self._lone_scalar(node)
-        if isinstance(node, If):
-            return _joined(self._choice(node, declare))
-        self._units = _read_units(node)
-        declared = self._declarations(node) if declare and isinstance(node, _WITH_BINDINGS) else []
-        return _joined([*declared, self._piece(node)])
-
-    def _piece(self, node: Any) -> str:
         if isinstance(node, Type):
             return self.type(node)
-        if isinstance(node, VarBinding | MatchCast):
-            return "\n".join(self._binding(node))
-        if isinstance(node, BindingBlock):
-            return "\n".join(self._block(node))
-        if isinstance(node, SeqExpr):
-            return "\n".join([*self._blocks(node.blocks), self.expr(node.body)])
-        if isinstance(node, Op):
-            return f"Op({node.name!r})"
-        return self.expr(node) if isinstance(node, Expr) else f"<{type(node).__name__}>"
+        if declare or (declare is None and isinstance(node, _WITH_BINDINGS)):
+            self._stated = {binding.var for binding in iter_bindings(node)}
+        self._units = _read_units(node)
+        return joined(self._piece(node))
 
-    def _choice(self, expr: If, declare: bool) -> list[str]:
-        lines = [*self._declarations(expr.cond)] if declare else []
-        lines.append(f"if {self.expr(expr.cond)}:")
+    def _piece(self, node: Any) -> list[str]:
+        if isinstance(node, VarBinding | MatchCast):
+            return self._block(BindingBlock([node]))
+        if isinstance(node, BindingBlock):
+            return self._block(node)
+        if isinstance(node, SeqExpr):
+            return self._lone_body(node)
+        if isinstance(node, If):
+            return self._choice(node)
+        if isinstance(node, Op):
+            return [f"Op({node.name!r})"]
+        return [*self._statements(node), self.expr(node)] if isinstance(node, Expr) else [f"<{type(node).__name__}>"]
+
+    def _lone_body(self, body: SeqExpr) -> list[str]:
+        return [*self._blocks(body.blocks), *self._statements(body.body), self.expr(body.body)]
+
+    def _choice(self, expr: If) -> list[str]:
+        lines = [*self._statements(expr.cond), f"if {self.expr(expr.cond)}:"]
         for body, after in ((expr.true_branch, ["else:"]), (expr.false_branch, [])):
-            declared = self._declarations(body) if declare else []
-            inner = [*declared, *self._blocks(body.blocks), self.expr(body.body)]
-            lines += [f"{_INDENT}{line}" for line in inner] + after
+            with self._inner():
+                lines += [f"{INDENT}{line}" for line in self._lone_body(body)]
+            lines += after
         return lines
 
-    def _declarations(self, node: Visitable) -> list[str]:
-        """The variables that a piece does not bind and that no line has named yet, with their sizes: a line each."""
-        bound = {binding.var for binding in iter_bindings(node)}
-        used = dict.fromkeys(expr for expr in walk(node) if isinstance(expr, Var) and expr not in bound)
-        lines: dict[str, None] = {}
-        for variable in used:
-            if variable not in self._names:
-                sizes = [f"{self._size(size).name} = T.{size.dtype}()" for size in type_symvars(variable.ty)]
-                lines.update(dict.fromkeys([*sizes, f"{self._name(variable)}: {self.type(variable.ty)}"]))
-        return list(lines)
+    @contextmanager
+    def _inner(self) -> Generator[None]:
+        """The lines of a branch: names are free again after it, and what it stated is no longer known."""
+        stated = None if self._stated is None else set(self._stated)
+        with self._supply.scope():
+            yield
+        self._stated = stated
+
+    def _statements(self, *nodes: Expr | Type) -> list[str]:
+        """The free variables and sizes that a line uses and none before it has stated: a line each, in pieces only."""
+        if self._stated is None:
+            return []
+        lines: list[str] = []
+        for node in nodes:
+            for part in [node] if isinstance(node, Type) else walk(node):
+                lines += [self._statement(size) for size in _sizes_of(part) if size not in self._stated]
+                if isinstance(part, Var) and part not in self._stated:
+                    lines.append(self._statement(part))
+        return list(dict.fromkeys(lines))
+
+    def _statement(self, variable: Var | SymVar) -> str:
+        assert self._stated is not None
+        self._stated.add(variable)
+        if isinstance(variable, Var):
+            return f"{self._name(variable)}: {self.type(variable.ty)}"
+        return f"{self._size(variable).name} = T.{variable.dtype}()"
 
     # --- names and sizes
 
@@ -501,15 +461,23 @@ class _FunctionPrinter:
 
     def _block(self, block: BindingBlock) -> list[str]:
         lines: list[str] = []
+        stated: list[str] = []
         for binding in block.bindings:
+            if self._stated is not None:
+                value = binding.value.cond if isinstance(binding.value, If) else binding.value
+                cast_to = [binding.ty] if isinstance(binding, MatchCast) else []
+                (stated if isinstance(block, DataflowBlock) else lines).extend(
+                    self._statements(binding.var.ty, value, *cast_to)
+                )
             lines += self._binding(binding)
         if not isinstance(block, DataflowBlock):
             return lines
         outputs = ", ".join([self._name(variable) for variable in block.outputs])
         return [
+            *stated,
             "with R.dataflow():",
-            *[f"{_INDENT}{line}" if line else line for line in lines],
-            f"{_INDENT}R.output({outputs})",
+            *[f"{INDENT}{line}" if line else line for line in lines],
+            f"{INDENT}R.output({outputs})",
         ]
 
     def _if(self, name: str, ty: Type, expr: If) -> list[str]:
@@ -517,13 +485,13 @@ class _FunctionPrinter:
         return [*lines, "else:", *self._branch(name, ty, expr.false_branch)]
 
     def _branch(self, name: str, ty: Type, body: SeqExpr) -> list[str]:
-        with self._supply.scope():
+        with self._inner():
             lines = self._blocks(body.blocks)
             if isinstance(body.body, If):
                 lines += self._if(name, ty, body.body)
             else:
-                lines.append(self._bound(name, ty, body.body))
-        return [f"{_INDENT}{line}" if line else line for line in lines]
+                lines += [*self._statements(body.body), self._bound(name, ty, body.body)]
+        return [f"{INDENT}{line}" if line else line for line in lines]
 
     # --- functions
 
@@ -543,10 +511,10 @@ class _FunctionPrinter:
         options: list[str] = []
         if not local and attrs.get("global_symbol") == full_name:
             del attrs["global_symbol"]
-        if not local and function.is_private:
-            options.append("private=True")
         if not function.is_pure:
             options.append("pure=False")
+        if not local and function.is_private:
+            options.append("private=True")
         # Inside another function the sizes of the signature are those in scope there.
         quoted = not local
         names = [self._name(param) for param in function.params]
@@ -562,7 +530,7 @@ class _FunctionPrinter:
         if not local:
             body += [f"cls = {self._module_name}"] if self._calls_module else []
             body += [f"{self._size(variable).name} = T.{variable.dtype}()" for variable in self._declared]
-        return [decorator, head, *[f"{_INDENT}{line}" if line else line for line in (*body, *statements)]]
+        return [decorator, head, *[f"{INDENT}{line}" if line else line for line in (*body, *statements)]]
 
     def _return(self, result: Expr) -> list[str]:
         if isinstance(result, If):
@@ -577,19 +545,31 @@ def _read_units(node: Visitable) -> set[Var]:
     return made.intersection(expr for expr in walk(node) if isinstance(expr, Var)) if made else made
 
 
-_WITH_BINDINGS: Final = (VarBinding, MatchCast, BindingBlock, SeqExpr)
-_Form = Callable[[_FunctionPrinter, Any, int], str]
+def _sizes_of(part: Expr | Type) -> tuple[SymVar, ...]:
+    match part:
+        case Type():
+            return type_symvars(part)
+        case Var() | ShapeExpr() | PrimValue():
+            return type_symvars(part.ty)
+        case Call():
+            return tuple([size for ty in part.ty_args for size in type_symvars(ty)])
+        case _:
+            return ()
+
+
+_WITH_BINDINGS: Final = (VarBinding, MatchCast, BindingBlock, SeqExpr, If)
+_Form = Callable[[FunctionPrinter, Any, int], str]
 
 _EXPRESSIONS: Final[Mapping[type[Expr], _Form]] = {
-    Call: _FunctionPrinter._call,  # pyright: ignore[reportPrivateUsage]
-    Tuple: _FunctionPrinter._tuple,  # pyright: ignore[reportPrivateUsage]
-    TupleGetItem: _FunctionPrinter._projection,  # pyright: ignore[reportPrivateUsage]
-    Constant: _FunctionPrinter._constant,  # pyright: ignore[reportPrivateUsage]
-    ShapeExpr: _FunctionPrinter._shape,  # pyright: ignore[reportPrivateUsage]
-    PrimValue: _FunctionPrinter._scalar,  # pyright: ignore[reportPrivateUsage]
-    StringImm: _FunctionPrinter._string,  # pyright: ignore[reportPrivateUsage]
-    DataTypeImm: _FunctionPrinter._dtype,  # pyright: ignore[reportPrivateUsage]
-    ExternFunc: _FunctionPrinter._extern,  # pyright: ignore[reportPrivateUsage]
-    GlobalVar: _FunctionPrinter._global,  # pyright: ignore[reportPrivateUsage]
-    Op: _FunctionPrinter._operator,  # pyright: ignore[reportPrivateUsage]
+    Call: FunctionPrinter._call,  # pyright: ignore[reportPrivateUsage]
+    Tuple: FunctionPrinter._tuple,  # pyright: ignore[reportPrivateUsage]
+    TupleGetItem: FunctionPrinter._projection,  # pyright: ignore[reportPrivateUsage]
+    Constant: FunctionPrinter._constant,  # pyright: ignore[reportPrivateUsage]
+    ShapeExpr: FunctionPrinter._shape,  # pyright: ignore[reportPrivateUsage]
+    PrimValue: FunctionPrinter._scalar,  # pyright: ignore[reportPrivateUsage]
+    StringImm: FunctionPrinter._string,  # pyright: ignore[reportPrivateUsage]
+    DataTypeImm: FunctionPrinter._dtype,  # pyright: ignore[reportPrivateUsage]
+    ExternFunc: FunctionPrinter._extern,  # pyright: ignore[reportPrivateUsage]
+    GlobalVar: FunctionPrinter._global,  # pyright: ignore[reportPrivateUsage]
+    Op: FunctionPrinter._operator,  # pyright: ignore[reportPrivateUsage]
 }

@@ -1,0 +1,80 @@
+"""A program as text that reads back as an equal program: a module, a function, or a piece of one.
+
+Functions stand in the order of their names, below the imports that the text needs where it is Python's, and the sizes
+that their signatures name. Cost: linear in the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from ..ir.kernels import EXTERNAL_MODS, kernels_of
+from ..ir.module import GLOBAL_INFOS, OUTSIDE, IRModule
+from ..ir.node import TextOptions
+from ..ir.program import Function
+from .attribute_text import attribute_text, global_infos_text, string_text
+from .constants import ConstantWriter
+from .names import IdentifierSupply, identifier
+from .printer import INDENT, FunctionPrinter, joined
+
+ALL_OF_IT: Final = TextOptions(elide=False)
+
+
+def print_script(node: Any, options: TextOptions) -> str:
+    """The text of any piece of program: what ``.script()``, ``.show()`` and ``repr`` give."""
+    writer = ConstantWriter(elide=options.elide)
+    if isinstance(node, IRModule):
+        return module_text(node, writer, options)
+    if isinstance(node, Function):
+        return function_text(node, writer, options.all_types)
+    return FunctionPrinter(writer, all_types=options.all_types).piece(node, declare=options.declare)
+
+
+def module_text(module: IRModule, constants: ConstantWriter, options: TextOptions = ALL_OF_IT) -> str:
+    """The text of a module; ``constants`` decides where its large constants stand."""
+    names = IdentifierSupply()
+    table = {variable: names.fresh(variable.name_hint) for variable in module.functions}
+    lines: list[str] = []
+    attrs = {name: value for name, value in module.attrs.items() if name not in (GLOBAL_INFOS, EXTERNAL_MODS, OUTSIDE)}
+    if compiled := kernels_of(module):
+        lines.append(f"{INDENT}# compiled: {', '.join(compiled)}")
+    if attrs:
+        lines.append(f"{INDENT}I.module_attrs({attribute_text(attrs)})")
+    if GLOBAL_INFOS in module.attrs:
+        lines.append(f"{INDENT}I.module_global_infos({global_infos_text(module.attrs[GLOBAL_INFOS])})")
+    for name, function in module.outside.items():
+        lines.append(f"{INDENT}{identifier(name)} = R.ExternFunc({string_text(function.global_symbol)})")
+    uses_scalars = is_after_function = False
+    sizes: set[str] = set()
+    for variable, function in sorted(module.functions.items(), key=lambda item: item[0].name_hint):
+        if is_after_function:
+            lines.append("")
+        is_after_function = True
+        printer = FunctionPrinter(constants, table, options.all_types, options.module_name)
+        body = printer.definition(function, table[variable], variable.name_hint)
+        lines += [f"{INDENT}{line}" if line else line for line in body]
+        uses_scalars = uses_scalars or printer.uses_scalars
+        sizes.update(printer.sizes_of_signature)
+    if not lines:
+        lines.append(f"{INDENT}pass")
+    header = _header(sizes, module="ir", scalars=uses_scalars, relax=bool(module.functions or module.outside))
+    return joined([*header, "@I.ir_module", f"class {options.module_name}:", *lines, *constants.section()])
+
+
+def function_text(function: Function, constants: ConstantWriter, all_types: bool = True) -> str:
+    """The text of a function that stands by itself, under its public name or ``main``."""
+    printer = FunctionPrinter(constants, all_types=all_types)
+    name = function.name or "main"
+    lines = printer.definition(function, identifier(name), name)
+    header = _header(printer.sizes_of_signature, scalars=printer.uses_scalars)
+    return joined([*header, *lines, *constants.section()])
+
+
+def _header(sizes: Iterable[str], *, module: str = "", scalars: bool = False, relax: bool = True) -> list[str]:
+    """The imports that a text needs where it is Python's, and the sizes that its signatures name."""
+    named = sorted(sizes)
+    lines = ["# from typing import TypeVar"] if named else []
+    for room, letter in ((module, "I"), ("tir" * scalars, "T"), ("relax" * relax, "R")):
+        lines += [f"# from regraft.script import {room} as {letter}"] if room else []
+    return [*lines, "", *[f'{name} = TypeVar("{name}")' for name in named]]
