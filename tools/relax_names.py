@@ -95,8 +95,6 @@ LEFT_OUT: Final[dict[str, str]] = {
             "BasePyModule",
             "ComputePrimValue",
             "ExecBuilder",
-            "KillAfterLastUse",
-            "LowerAllocTensor",
             "LowerRuntimeBuiltin",
             "StaticPlanBlockMemory",
             "VMBuiltinLower",
@@ -114,9 +112,7 @@ LEFT_OUT: Final[dict[str, str]] = {
         (
             "IPCAllReduceRewrite",
             "LowerGPUIPCAllocStorage",
-            "RealizeVDevice",
             "RewriteCUDAGraph",
-            "UpdateVDevice",
             "cpu",
             "cuda",
             "device",

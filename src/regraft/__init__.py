@@ -85,8 +85,10 @@ from .run import (
     VMInstrumentReturnKind,
     build,
     cpu,
+    cuda,
     device,
     get_global_func,
+    opencl,
     register_func,
 )
 from .script import ParseError, load_script, parse, save_script
@@ -301,6 +303,7 @@ __all__ = [
     "convert_to_expr",
     "copy_with_new_vars",
     "cpu",
+    "cuda",
     "decline",
     "device",
     "diff",
@@ -310,6 +313,7 @@ __all__ = [
     "get_shape_of",
     "load_json",
     "load_script",
+    "opencl",
     "operator",
     "parse",
     "pattern_from",

@@ -58,6 +58,19 @@ class Module:
         found = R.loop(step, (x, w), count=3)
         return found
 """
+DEVICES = """
+@I.ir_module
+class Module:
+    I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("cuda", 0)]})
+
+    @R.function
+    def main(x: R.Tensor((4, 6), "float32", "llvm"), y: R.Tensor((4, 6), "float32")):
+        with R.dataflow():
+            a = R.add(x, y)
+            b = R.hint_on_device(a, "cuda:0")
+            R.output(b)
+        return b
+"""
 PAIR = """
 @I.ir_module
 class Module:
@@ -210,15 +223,21 @@ CASES: dict[str, Case] = {
     "FuseOpsByPattern": (fuse, SUMS),
     "Gradient": (lambda: transform.Gradient("main"), dataflow(X, "a = R.exp(x)\nb = R.sum(a)", "b")),
     "InlinePrivateFunctions": (transform.InlinePrivateFunctions, PAIR),
+    "KillAfterLastUse": (transform.KillAfterLastUse, ROWS),
     "LambdaLift": (transform.LambdaLift, CLOSURE),
     "LazyGetInput": (transform.LazyGetInput, WEIGHTED),
     "LazySetOutput": (transform.LazySetOutput, WEIGHTED),
     "LazyTransformParams": (transform.LazyTransformParams, TRANSFORM),
     "LiftTransformParams": (transform.LiftTransformParams, WEIGHTED),
+    "LowerAllocTensor": (
+        transform.LowerAllocTensor,
+        dataflow(X, 'a = R.builtin.alloc_tensor(R.shape([4, 6]), "float32", 0)\nb = R.add(a, x)', "b"),
+    ),
     "MergeCompositeFunctions": (
         lambda: transform.Sequential([fuse(), transform.MergeCompositeFunctions()]),
         SUMS,
     ),
+    "RealizeVDevice": (transform.RealizeVDevice, DEVICES),
     "RemovePurityChecking": (transform.RemovePurityChecking, ROWS),
     "RemoveRedundantReshape": (
         transform.RemoveRedundantReshape,
@@ -246,6 +265,7 @@ CASES: dict[str, Case] = {
         transform.SimplifyTransposes,
         dataflow(X, "a = R.permute_dims(x)\nb = R.permute_dims(a)\nc = R.add(b, x)", "c"),
     ),
+    "UpdateVDevice": (lambda: transform.UpdateVDevice("cuda:1", 0), DEVICES),
     "ToMixedPrecision": (
         transform.ToMixedPrecision,
         dataflow(", ".join([X, tensor("w", 6, 5)]), "y = R.matmul(x, w)", "y"),
@@ -315,7 +335,7 @@ def test_a_pass_fires_on_the_program_made_for_it_and_leaves_it_well_formed(name:
         assert found is None, str(found)
 
 
-_NAMED = {"BindParams", "BindSymbolicVars", "Gradient"}
+_NAMED = {"BindParams", "BindSymbolicVars", "Gradient", "UpdateVDevice"}
 """Passes that name what they work on, which another program may not have."""
 _AFTER = [name for name, (make, _) in CASES.items() if make().keeps_values and name not in _NAMED]
 

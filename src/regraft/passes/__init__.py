@@ -36,6 +36,7 @@ from .layout import RemoveRedundantReshape, SimplifyTransposes
 from .legalize import Legalize
 from .lift_transform_params import LiftTransformParams
 from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum, ReorderTakeAfterMatmul
+from .memory import KillAfterLastUse, LowerAllocTensor
 from .merge_composite import MergeCompositeFunctions
 from .mixed_precision import ToMixedPrecision
 from .no_ops import RemoveNoOps
@@ -69,6 +70,7 @@ from .sharding import (
     SplitProjections,
 )
 from .verification import PassValueError
+from .virtual_devices import RealizeVDevice, UpdateVDevice
 
 __all__ = [
     "AdjustMatmulOrder",
@@ -103,12 +105,14 @@ __all__ = [
     "HoistFromLoops",
     "InlinePrivateFunctions",
     "JoinSummedProducts",
+    "KillAfterLastUse",
     "LambdaLift",
     "LazyGetInput",
     "LazySetOutput",
     "LazyTransformParams",
     "Legalize",
     "LiftTransformParams",
+    "LowerAllocTensor",
     "Megatron",
     "MergeCompositeFunctions",
     "ModulePass",
@@ -132,6 +136,7 @@ __all__ = [
     "Quantize",
     "QuantizeDynamic",
     "QuantizeWeights",
+    "RealizeVDevice",
     "RecognizeOperators",
     "Recorder",
     "RemoveNoOps",
@@ -157,6 +162,7 @@ __all__ = [
     "ToNonDataflow",
     "TopologicalSort",
     "UpdateParamType",
+    "UpdateVDevice",
     "combining_pays",
     "dataflowblock_pass",
     "first_change",

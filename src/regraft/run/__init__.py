@@ -9,7 +9,7 @@ from .errors import BuildError, ExecutionError, TypeCheckError
 from .executable import Executable
 from .externs import get_global_func, register_func, remove_global_func
 from .mesh import Mesh
-from .relax_values import Device, ShapeTuple, Tensor, cpu, device, empty, tensor
+from .relax_values import Device, ShapeTuple, Tensor, cpu, cuda, device, empty, opencl, tensor
 from .targets import Target, build, register_target, remove_target, runs_on, target_names
 from .virtual_machine import VirtualMachine, VMInstrumentReturnKind
 
@@ -27,9 +27,11 @@ __all__ = [
     "VirtualMachine",
     "build",
     "cpu",
+    "cuda",
     "device",
     "empty",
     "get_global_func",
+    "opencl",
     "register_func",
     "register_target",
     "remove_global_func",

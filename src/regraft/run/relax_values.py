@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 import numpy as np
@@ -20,7 +21,7 @@ class Device:
     """A kind of device, and which one of them."""
 
     type: str
-    index: int
+    index: int = 0
 
     @property
     def exist(self) -> bool:
@@ -37,6 +38,10 @@ class Device:
 def cpu(dev_id: int = 0) -> Device:
     """The CPU."""
     return Device("cpu", dev_id)
+
+
+cuda = partial(Device, "cuda")
+opencl = partial(Device, "opencl")
 
 
 def device(dev: str, index: int | None = None) -> Device:

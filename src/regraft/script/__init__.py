@@ -6,8 +6,20 @@ the language and the vocabulary.
 """
 
 from . import ir, ir_builder, relax, tir
+from .decorators import ir_module
 from .errors import ParseError
 from .files import load_script, save_script
 from .text import from_source, parse
 
-__all__ = ["ParseError", "from_source", "ir", "ir_builder", "load_script", "parse", "relax", "save_script", "tir"]
+__all__ = [
+    "ParseError",
+    "from_source",
+    "ir",
+    "ir_builder",
+    "ir_module",
+    "load_script",
+    "parse",
+    "relax",
+    "save_script",
+    "tir",
+]
