@@ -80,6 +80,10 @@ def test_no_run_begins_that_would_end_after_the_budget(
     assert gain(before, after) == (1.0, noise)
 
 
+def test_short_ways_have_three_rounds_whatever_the_budget() -> None:
+    assert [len(one.seconds) for one in time_in_turns([lambda: None] * 2, clock="cpu", budget=0)] == [3, 3]
+
+
 def test_after_the_budget_no_further_state_is_tried_and_nothing_is_remembered(
     times: list[float], tmp_path: Path
 ) -> None:

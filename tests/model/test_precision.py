@@ -365,6 +365,7 @@ def test_precisions_and_engines_that_do_not_exist_are_refused(products: Path, tm
         ([{"y": np.zeros((40, 96), np.float32)}], "sample 0: no input is named y; x not given"),
         ([[np.zeros((40, 96), np.float32)] * 2], "sample 0 has 2 inputs; the model has 1: x"),
         ([{"x": np.full((40, 96), np.nan, np.float32)}], "sample 0: input x holds NaN"),
+        ([{"x": np.zeros((0, 96), np.float32)}], "sample 0: input x has no elements"),
         ("no/such/folder", "no such file or folder of samples"),
     ],
 )
@@ -387,6 +388,27 @@ def test_a_sample_of_another_shape_or_dtype_is_an_error_that_names_the_input(
     for given in ({"calibrate": [{"x": sample}]}, {"inputs": [[sample]]}):
         with pytest.raises(UsageError, match=message):
             optimize(products, precision="int8", engine="onnxruntime", **given)
+
+
+def test_a_file_of_samples_is_named_where_its_inputs_are_others(products: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "sample.npz", y=np.zeros((40, 96), np.float32))
+    with pytest.raises(UsageError, match=r"sample\.npz: no input is named y; x not given; the model's inputs are: x"):
+        optimize(products, precision="int8", calibrate=tmp_path / "sample.npz")
+
+
+@pytest.mark.parametrize("given", [{"calibrate": "samples"}, {"min_cosine": 0.9}, {"min_agreement": 0.9}])
+def test_what_only_a_precision_needs_is_an_error_without_one(products: Path, given: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="are for a precision; give one, such as auto"):
+        optimize(products, **given)
+
+
+def test_a_model_that_the_passes_do_not_change_is_not_timed_beside_itself(products: Path, times: list[float]) -> None:
+    times[:] = [1.0] * 8
+    _, report = lowered(products, "auto", max_error=1e-9, engine="onnxruntime", budget=1000)
+    float32 = next(row for row in report.attempts if row.name == "float32")
+    assert float32.gain is None
+    assert float32.problem == "not tried: it is the model as it was, which the passes did not change"
+    assert report.original_kept
 
 
 def test_samples_whose_outputs_are_no_numbers_say_nothing_of_errors(products: Path, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..model import Measurement, OptimizationReport, PrecisionReport
-    from ..model.attempts import Attempt
+    from ..model.attempts import Attempt, Layer
     from ..passes.instruments import PassReport
 
 
@@ -281,12 +281,10 @@ def _show_precision(done: PrecisionReport) -> None:
     )
     for problem, names in left.items():
         console.print_line(f"{', '.join(names)}: {problem}")
-    for layer in () if done.kept is None else done.kept.layers:
-        if layer.precision == "float32":
-            alone = (
-                "" if layer.error is None else f": alone in {done.kept and done.kept.name} it errs by {layer.error:.2g}"
-            )
-            console.print_line(f"{layer.name} stays in float32{alone}")
+    stays = [layer for layer in (() if done.kept is None else done.kept.layers) if layer.precision == "float32"]
+    if stays:
+        alone = f" (the error of each alone in {done.kept and done.kept.name})" if any(map(_error_text, stays)) else ""
+        console.print_line(f"In float32 stay {', '.join(one.name + _error_text(one) for one in stays)}{alone}")
     if done.original_kept:
         console.print_line(f"The model is written as it was: {_nearest_text(done)}")
     elif done.kept is None:
@@ -294,6 +292,10 @@ def _show_precision(done: PrecisionReport) -> None:
     if done.by_layer:
         console.print_line("The model does not fit into memory to be run: errors are those of each layer alone")
     _say_decided(done.decided_before)
+
+
+def _error_text(layer: Layer) -> str:
+    return "" if layer.error is None else f" {layer.error:.2g}"
 
 
 def _nearest_text(done: PrecisionReport) -> str:

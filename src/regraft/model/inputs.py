@@ -185,7 +185,8 @@ def read_inputs(function: Function, paths: Sequence[Path]) -> list[Any]:
     if unknown or missing:
         wrong = [f"no input is named {', '.join(unknown)}"] if unknown else []
         wrong += [f"{', '.join(missing)} not given"] if missing else []
-        raise UsageError(f"{'; '.join(wrong)}; the model's inputs are: {', '.join(names) or 'none'}")
+        where = ", ".join(map(str, paths))
+        raise UsageError(f"{where}: {'; '.join(wrong)}; the model's inputs are: {', '.join(names) or 'none'}")
     return [found[name] for name in names]
 
 

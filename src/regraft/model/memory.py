@@ -24,8 +24,9 @@ def parse_memory(text: str) -> int:
 
 
 def in_gigabytes(count: int) -> str:
-    """An amount of memory for a message."""
-    return f"{count / 1e9:.3g} GB"
+    """An amount of memory for a message, in gigabytes, or in a smaller unit where it is less than a hundredth."""
+    unit, size = next(((unit, size) for unit, size in (("GB", 1e9), ("MB", 1e6)) if count >= size / 100), ("KB", 1e3))
+    return f"{count / size:.3g} {unit}"
 
 
 def needed_to_run(weights: int) -> int:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ..analysis import constant_bytes
+from ..ir.equality import structural_equal
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..ir.op import Call, is_call_of
@@ -310,12 +311,17 @@ class Asked:
     memory: int | None = None
 
 
-def check_precision(precision: str, target: Path | None) -> None:
-    """Raise `UsageError` for a precision that does not exist, or an output of no known form, or that cannot hold it."""
+def check_precision(precision: str, target: Path | None, *needing_one: object) -> None:
+    """Raise `UsageError` for a precision that does not exist, or an output of no known form, or that cannot hold it.
+
+    ``needing_one``: samples for ranges and limits, which are not None only where float32 is not asked for.
+    """
     if precision not in PRECISIONS:
         near = get_close_matches(precision, PRECISIONS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(PRECISIONS)}"
         raise UsageError(f"there is no precision {precision!r}; {hint}")
+    if precision == "float32" and any(one is not None for one in needing_one):
+        raise UsageError("samples for ranges, a cosine and an agreement are for a precision; give one, such as auto")
     form = None if target is None else form_of(target)
     if precision != "float32" and form == "torch":
         raise UsageError(f"{target}: PyTorch's kernels for few bits are not written; give an output that ends in .onnx")
@@ -356,9 +362,9 @@ def choose(
     _check_numbers(expected)
     timed = asked.measure or asked.precision == "auto" or not asked.machine.is_here
     budget = Budget(allowed, asked.min_cosine, asked.min_agreement)
-    search = Search(
-        module, opened.name, inputs, expected, budget, asked.bench, before, asked.deadline, timed, asked.machine
-    )
+    unchanged = own if timed and structural_equal(module, opened.module) else None
+    told = asked.bench, before, asked.deadline, timed, unchanged, asked.machine
+    search = Search(module, opened.name, inputs, expected, budget, *told)
     return choose_precision(search, asked.precision, engines, samples, tell)
 
 

@@ -63,8 +63,8 @@ def read_samples(function: Function, given: Samples, most: int = 128, *, finite:
     """The samples as lists of arrays in the order of the parameters of ``function``; at most ``most``.
 
     Raises `UsageError`, which names the sample, for inputs that are missing or that the function does not have, of
-    another shape or dtype than it takes, for files that cannot be read, for NaN and infinities (unless ``finite`` is
-    False), and where there is no sample at all.
+    another shape or dtype than it takes, for files that cannot be read, for NaN and infinities and inputs without
+    elements (unless ``finite`` is False), and where there is no sample at all.
     """
     names = [param.name_hint for param in function.params]
     found: list[list[Any]] = []
@@ -91,6 +91,8 @@ def _check(place: str, function: Function, inputs: Sequence[Any], *, finite: boo
     sizes: dict[Dim, int] = {}
     for param, value in zip(function.params, inputs, strict=True):
         name, ty, array = param.name_hint, param.ty, np.asarray(value)
+        if finite and not array.size:
+            raise UsageError(f"{place}: input {name} has no elements ({array.shape}), which say nothing of ranges")
         if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
             raise UsageError(f"{place}: input {name} holds NaN or infinities, which say nothing of ranges")
         if not isinstance(ty, TensorType):

@@ -65,6 +65,8 @@ class Search:
     before: RunOriginal
     deadline: Deadline
     timed: bool = False
+    unchanged_on: str | None = None
+    """The engine of the model as it was, where the passes changed nothing of it."""
     machine: Machine = field(default_factory=this_machine)
     smoothed: IRModule | None = None
     """``module`` after `SmoothOutliers`, where samples say what is an outlier."""
@@ -88,6 +90,8 @@ class Search:
         if self.deadline.is_over and self.begun:
             self.is_cut_short = True
             return Trial(replace(row, problem=out_of_time(self.bench.budget)))
+        if one.name == "float32" and one.engine == self.unchanged_on:
+            return Trial(replace(row, problem="not tried: it is the model as it was, which the passes did not change"))
         self.begun = True
         if one.name == "float32" and best is not None and best.ratio > MOST_IN_FLOAT32:
             problem = f"not tried: float32 does not become {best.ratio:.2f} times as fast, as {_said(best)} is"
