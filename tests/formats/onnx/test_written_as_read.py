@@ -414,3 +414,47 @@ def test_what_a_branch_computes_is_its_output_without_a_copy() -> None:
     for sign in (1, -1):
         feeds = {"x": sign * np.abs(_floats(2, 3)) - 0.1}
         assert_same(run_onnxruntime(written, feeds), run_onnxruntime(model, feeds))
+
+
+@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        (
+            [
+                helper.make_node("Shape", ["x"], ["shape"]),
+                helper.make_node("ReduceProd", ["shape"], ["count"], keepdims=0),
+                helper.make_node("Range", ["zero", "count", "one"], ["y"]),
+            ],
+            ["Size", "Range"],
+        ),
+        (
+            [
+                helper.make_node("Shape", ["x"], ["shape"]),
+                helper.make_node("ReduceProd", ["shape"], ["count"], keepdims=1),
+                helper.make_node("Reshape", ["x", "count"], ["y"]),
+            ],
+            ["Shape", "ReduceProd", "Reshape"],
+        ),
+        (
+            [
+                helper.make_node("SplitToSequence", ["x", "one"], ["parts"], axis=2),
+                helper.make_node("ConcatFromSequence", ["parts"], ["y"], axis=2),
+            ],
+            ["Split", "Concat"],
+        ),
+    ],
+    ids=["scalar", "shape", "sequence"],
+)
+def test_products_of_sizes_and_parts_of_sequences_take_no_more_nodes(
+    nodes: list[onnx.NodeProto], expected: list[str], level: int
+) -> None:
+    kind = TensorProto.INT64 if nodes[-1].op_type == "Range" else TensorProto.FLOAT
+    constants = {"zero": np.asarray(0), "one": np.asarray(1)}
+    model = _model(nodes, {"x": ["n", "m", 4]}, ["y"], constants, 17)
+    model.graph.output[0].type.tensor_type.elem_type = kind
+    written = rx.optimize(model, level=level)
+    assert [node.op_type for node in written.graph.node] == expected
+    for sizes in ((2, 3, 4), (1, 5, 4)):
+        x = _floats(*sizes)
+        assert_same(run_onnxruntime(written, {"x": x}), run_onnxruntime(model, {"x": x}))

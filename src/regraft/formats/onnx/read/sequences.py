@@ -5,8 +5,6 @@ So a list that a loop fills is known when the loop is written out. Positions hav
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from .... import op as ops
@@ -94,8 +92,11 @@ def _split(node: NodeImporter) -> Imported:
     given = node.array(1) if node.has(1) else np.asarray(1)
     if given is None:
         raise node.refuse("the sizes of its parts (input 1) are computed at run time")
-    ends = [0, *np.cumsum(given).tolist()] if given.ndim else [*range(0, size, int(given)), size]
-    parts = [node.emit(ops.strided_slice(node.operand(0), [axis], [first], [last])) for first, last in pairwise(ends)]
+    if np.min(given, initial=1) < (0 if given.ndim else 1):
+        raise node.refuse(f"the sizes of its parts (input 1) are {given.tolist()}; expected no less than 0")
+    cuts = np.cumsum(given).tolist()[:-1] if given.ndim else [*range(int(given), size, int(given))]
+    split = node.emit(ops.split(node.operand(0), cuts, axis)) if cuts else Tuple([node.operand(0)])
+    parts = [split[index] for index in range(len(cuts) + 1)]
     if not node.has(1) and not node.attr("keepdims", 1):
         parts = [node.emit(ops.squeeze(part, axis)) for part in parts]
     return Tuple(parts)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from math import prod
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -167,6 +168,10 @@ class GraphWriter:
         self._rows: dict[tuple[Dim, ...], _Row] = {}
         self._read_rows: dict[tuple[Dim, ...], ir.Value] = {}
         self._around: list[_Around] = []
+        self._dims: Final[dict[ir.Value, SymExpr]] = {}
+        """What the values of sizes stand for."""
+        self._counts: Final[dict[tuple[Dim, ...], Dim]] = {}
+        """The products of rows."""
 
     # --- nodes
 
@@ -442,7 +447,27 @@ class GraphWriter:
         known = self._sizes.get(dim)
         if known is None:
             known = self._sizes[dim] = self._from_around([dim]) or self._compute_size(dim)
+            self._dims[known] = dim
         return known
+
+    def _row_of(self, product: SymExpr) -> tuple[Dim, ...] | None:
+        """Sizes that follow each other in a shape and whose product is ``product``; the whole shape if there is one."""
+        if isinstance(product, SymVar | Operation) or len(product.terms) != 1:
+            return None
+        found: tuple[Dim, ...] | None = None
+        for row, (_, first, last) in self._rows.items():
+            if row not in self._counts:
+                self._counts[row] = prod(row)
+            if self._counts[row] == product:
+                found = row
+                if first == 0 and last is None:
+                    break
+        return found
+
+    def is_size(self, value: ir.Value) -> bool:
+        """True if ``value`` is a size of a shape, of which there is one of rank 0 at no more cost."""
+        dim = self._dims.get(value)
+        return dim is not None and self._row_of(dim) is not None
 
     def _compute_size(self, dim: SymExpr) -> ir.Value:
         if isinstance(dim, SymVar):
@@ -469,6 +494,9 @@ class GraphWriter:
                     return self.op("Div", whole, operands[1])
                 case _:
                     raise AssertionError(type(dim))
+        row = self._row_of(dim)
+        if row is not None and sum(isinstance(size, SymExpr) for size in row) > 1:
+            return self.op("ReduceProd", self._part(row), keepdims=1)
         total: ir.Value | None = None
         for atoms, coefficient in dim.terms:
             factors = [self.size(atom) for atom in atoms]
@@ -542,4 +570,10 @@ class GraphWriter:
 
     def scalar(self, value: ir.Value) -> ir.Value:
         """A tensor of one element as one of rank 0."""
+        dim = self._dims.get(value)
+        row = None if dim is None else self._row_of(dim)
+        if row is not None:
+            whole, first, last = self._rows[row]
+            is_all = first == 0 and last is None
+            return self.op("Size", whole) if is_all else self.op("ReduceProd", self._part(row), keepdims=0)
         return self.op("Reshape", value, self.integers([]))

@@ -83,6 +83,8 @@ def _squeeze(lowering: Lowering, call: Call) -> Lowered:
     x = lowering.tensor(call.args[0])
     if axes is not None and not axes:
         return x
+    if lowering.graph.is_size(x):
+        return lowering.graph.scalar(x)
     return lowering.graph.op("Squeeze", x, None if axes is None else lowering.graph.integers(axes))
 
 
