@@ -115,6 +115,10 @@ def test_a_wrong_rule_is_named_when_each_rewrite_is_checked(file: Path) -> None:
     rx.optimize(module, rules=f"{file}:as_tanh", level=0)
     with pytest.raises(rx.RewriteError, match=r"rule 'gelu as tanh' replaces b by a value that is not the same"):
         rx.optimize(module, rules=f"{file}:as_tanh", level=0, verify_rewrites=True)
+    model = file.parent / "model.relax"
+    rx.save_script(module, model)
+    done = invoke("optimize", model, "-o", file.parent / "out.relax", "--rules", f"{file}:as_tanh", "--verify-rewrites")
+    assert done.exit_code == 1
 
 
 @pytest.mark.parametrize(
@@ -125,11 +129,17 @@ def test_a_wrong_rule_is_named_when_each_rewrite_is_checked(file: Path) -> None:
         ("broken.py", r"broken\.py:3: the file of rules fails: ZeroDivisionError: division by zero"),
         ("mine.py:absent", r"mine\.py has no rules 'absent'; it has: exp of log, gelu as tanh, .*TwiceRelu"),
         ("nowhere", r"there are no rules 'nowhere'"),
+        ("makers.py:of_module", r"makers\.py:of_module is a function of module; expected rules, or a function without"),
+        ("makers.py:fails", r"makers\.py:fails: the function fails: KeyError: 'gone'"),
+        ("makers.py:mixed", r"makers\.py:mixed\[1\] is 3; expected a rule, a set of rules, or a list of them"),
     ],
 )
 def test_what_is_no_source_of_rules_is_an_error(file: Path, source: str, message: str) -> None:
     (file.parent / "empty.py").write_text("x = 1\n")
     (file.parent / "broken.py").write_text("\n\n1 / 0\n")
+    (file.parent / "makers.py").write_text(
+        "def of_module(module): return module\ndef fails(): return {}['gone']\nmixed = [[], 3]\n"
+    )
     name = str(file.parent / source) if ".py" in source else source
     with pytest.raises(UsageError, match=message):
         rules.rules_of(name)
@@ -142,6 +152,17 @@ def test_packages_offer_rules_under_a_name(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(rules, "entry_points", lambda group: (offered,))
     assert [rule.name for rule in rules.rules_of("layout")] == ["exp"]
     assert [rule.name for rule in rules.rules_of("layout:exp")] == ["exp"]
+
+
+def test_a_name_that_two_packages_offer_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("one", "two"):
+        facts = tmp_path / f"{package}_rules-1.0.dist-info"
+        facts.mkdir()
+        (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}-rules\nVersion: 1.0\n")
+        (facts / "entry_points.txt").write_text(f"[regraft.rules]\ntidy = {package}_rules:RULES\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UsageError, match=r"several packages offer rules 'tidy': .*one-rules \(one_rules:RULES\)"):
+        rules.rules_of("tidy")
 
 
 def test_sequences_take_rules_and_functions_as_they_are() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,37 @@ def test_an_operator_without_meaning_or_kernel_says_what_to_add() -> None:
         rx.build(function, "numpy")
     with pytest.raises(rx.RegraftError, match=r"declare it with onnx='domain::Name', if a runtime has it, or with a"):
         rx.to_onnx(function)
+
+
+def three(_call: Any) -> Any:
+    return 3
+
+
+@pytest.mark.parametrize(
+    ("declare", "message"),
+    [
+        (
+            lambda: bent.define_kernel("tensorrt"),
+            r"the engine 'tensorrt' takes no kernels of Python, those of 'numpy', ",
+        ),
+        (lambda: bent.define_kernel("onnxruntime"), r"find kernels by name: declare the operator with onnx='domain::N"),
+        (
+            lambda: rx.operator("declared.odd", onnx="Odd")(lambda xp, x: x),
+            r"onnx='Odd' names no operator; write \"dom",
+        ),
+        (
+            lambda: rx.operator("declared.odd", torch="odd::")(lambda xp, x: x),
+            r"torch='odd::' names no operator; write",
+        ),
+        (
+            lambda: rx.Op("declared.three", ("x",), infer=three)(R.const(1.0)),
+            r"declared\.three: its type rule gives 3; expected a type",
+        ),
+    ],
+)
+def test_what_a_declaration_cannot_mean_is_an_error(declare: Callable[[], Any], message: str) -> None:
+    with pytest.raises(rx.RegraftError, match=message):
+        declare()
 
 
 def test_patterns_and_verified_rules_know_the_operator() -> None:

@@ -176,6 +176,14 @@ WRONG: dict[str, tuple[DFPattern, Callable[..., Any]]] = {
         is_op("relax.nn.softmax")(is_op("relax.nn.softmax")(x)),
         lambda _, m: R.nn.softmax(R.nn.softmax(m[x], axis=-1), axis=-1),
     ),
+    "an attribute is taken for its default": (
+        is_op("relax.nn.leakyrelu")(x),
+        lambda _, m: R.where(R.greater(m[x], R.zeros_like(m[x])), m[x], m[x] * 0.01),
+    ),
+    "strides are forgotten": (
+        is_op("relax.nn.conv2d")(x, y),
+        lambda e, m: rx.Call(e.op, [m[x], m[y]], {**e.attrs, "strides": (1, 1)}) if e.attrs.strides != (1, 1) else e,
+    ),
     "any constant is taken for one": (
         is_op("relax.multiply")(x, number),
         lambda e, m: m[x] if m[x].ty == e.ty else decline("it broadcasts"),

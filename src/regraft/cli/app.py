@@ -57,6 +57,7 @@ def _report(error: Exception) -> int:
     """Say what went wrong; returns the exit code."""
     from ..ir.errors import MissingDependencyError, RegraftError
     from ..model.errors import OutputError, VerificationError
+    from ..rewrite import RewriteValueError
 
     if isinstance(error, MemoryError):
         _say(f"error: out of memory{f': {error}' if str(error) else ''}")
@@ -74,6 +75,7 @@ def _report(error: Exception) -> int:
     _say(f"error: {str(error).strip()}")
     for kind, code in (
         (VerificationError, VERIFICATION_FAILED),
+        (RewriteValueError, VERIFICATION_FAILED),
         (MissingDependencyError, MISSING_EXTRA),
         (OutputError, NOT_WRITTEN),
     ):

@@ -1,8 +1,8 @@
-"""The error for attributes that a type rule cannot even compute with, such as an axis that is a text."""
+"""The errors of type rules that fail: on attributes that they cannot compute with, or by giving no type."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .attrs import attribute_key
 from .errors import OpTypeError
@@ -22,6 +22,13 @@ def wrong_kind(op: Op, call: Call, error: Exception) -> OpTypeError:
     told = ", ".join(f"{name}={call.attrs[name]!r}" for name in blamed)
     kinds = " or ".join(dict.fromkeys(type(call.attrs[name]).__name__ for name in blamed))
     return OpTypeError(f"{op.name}: {told}; it takes no {kinds} there ({error})")
+
+
+def no_type(op: Op, given: Any) -> OpTypeError:
+    """The error to raise where the type rule of ``op`` gives something that is no type."""
+    return OpTypeError(
+        f"{op.name}: its type rule gives {given!r}; expected a type, such as rx.TensorType((2,), 'float32')"
+    )
 
 
 def _has_default(op: Op, name: str) -> bool:

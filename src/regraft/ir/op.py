@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, final
 
 import numpy as np
 
-from .attribute_kinds import wrong_kind
+from .attribute_kinds import no_type, wrong_kind
 from .attrs import NO_ATTRS as NO_ATTRS
 from .attrs import Attrs as Attrs
 from .attrs import attribute_key as attribute_key
@@ -30,7 +30,7 @@ from .placement import placed_result
 from .redeclaration import difference
 from .traits import Precision as Precision
 from .traits import Trait as Trait
-from .traits import check_declared
+from .traits import check_declared, check_engine
 from .types import (
     OBJECT,
     FuncType,
@@ -195,7 +195,7 @@ class Op(Expr):
         torch: str | None = None,
     ) -> None:
         names, traits = tuple(operands), tuple(traits)
-        check_declared(name, traits, torch)
+        check_declared(name, traits, torch, onnx)
         schema = dict(attributes or {})
         complete = REQUIRED not in schema.values()
         declared: dict[str, Any] = {
@@ -236,8 +236,7 @@ class Op(Expr):
         init_field(self, "is_pure", Trait.IMPURE not in declared["traits"])
         init_field(self, "_defaults", (Attrs(schema) if schema else NO_ATTRS) if complete else None)
         _registry[name] = self
-        known = self.onnx_name
-        _by_onnx.setdefault((known.domain, known.op_type), self)
+        _by_onnx.setdefault(self.onnx_name[:2], self)
 
     def __reduce__(self) -> tuple[object, ...]:
         if not self.is_foreign:
@@ -295,10 +294,8 @@ class Op(Expr):
     @property
     def onnx_name(self) -> OnnxName:
         """Its name in ONNX: the one that is declared, or its own, of which the last part is that of the operator."""
-        if self.onnx is not None:
-            return self.onnx
         domain, _, op_type = self.name.rpartition(".")
-        return OnnxName(domain or "regraft", op_type)
+        return OnnxName(domain or "regraft", op_type) if self.onnx is None else self.onnx
 
     @staticmethod
     def of_onnx(domain: str, op_type: str) -> Op | None:
@@ -359,9 +356,10 @@ class Op(Expr):
     def define_kernel(self, engine: str) -> Callable[[Reference], Reference]:
         """Declare what computes this operator on an engine (``"numpy"``, ``"torch"``, ...), in place of its reference.
 
-        Used as a decorator of ``kernel(*operands, **attributes)`` over the engine's own arrays; an operand that a call
-        leaves out is None. Programs that are built already keep what they have.
+        Used as a decorator of ``kernel(*operands, **attributes)`` over the engine's own arrays; one that is left out is
+        None. Built programs keep what they have. Raises `IRError` for an engine without such kernels.
         """
+        check_engine(self.name, engine)
 
         def enter(kernel: Reference) -> Reference:
             self.kernels[engine] = kernel
@@ -531,6 +529,8 @@ class Call(Expr):
                 op.check_arity(len(self.args))
             try:
                 ty = op.infer(self)
+                if not isinstance(ty, Type):  # pyright: ignore[reportUnnecessaryIsInstance]
+                    raise no_type(op, ty)
                 init_field(self, "ty", placed_result(self, ty) if VDevice.named else ty)
             except (TypeError, ValueError, IndexError, AttributeError) as error:
                 if isinstance(error, RegraftError) or op.is_open or not self.attrs:

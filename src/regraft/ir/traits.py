@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from .errors import IRError
 
@@ -33,10 +33,25 @@ class Precision(Enum):
     KEEPS = "loses more than one rounding in a narrow dtype, or overflows early: its operands stay in float32"
 
 
-def check_declared(name: str, traits: Iterable[Any], torch: str | None) -> None:
-    """Raise `IRError` unless what a declaration of operator ``name`` says are traits, and a name in PyTorch."""
+KERNEL_ENGINES: Final = ("numpy", "torch", "xla")
+"""The engines whose kernels are Python functions."""
+
+
+def check_declared(name: str, traits: Iterable[Any], torch: str | None, onnx: str | None) -> None:
+    """Raise `IRError` unless what a declaration of operator ``name`` says are traits, and names elsewhere."""
     for trait in traits:
         if not isinstance(trait, Trait):
             raise IRError(f"operator {name!r}: {trait!r} is no trait; they are rx.Trait.ELEMENTWISE and the like")
-    if torch is not None and "::" not in torch:
-        raise IRError(f'operator {name!r}: torch={torch!r} names no operator; write "namespace::name"')
+    for where, named, form in (("torch", torch, "namespace::name"), ("onnx", onnx, "domain::Name")):
+        if named is not None and not all(named.partition("::")):
+            raise IRError(f'operator {name!r}: {where}={named!r} names no operator; write "{form}"')
+
+
+def check_engine(name: str, engine: str) -> None:
+    """Raise `IRError` unless operator ``name`` may have a kernel of Python on ``engine``."""
+    if engine not in KERNEL_ENGINES:
+        known = ", ".join(map(repr, KERNEL_ENGINES))
+        raise IRError(
+            f"operator {name!r}: the engine {engine!r} takes no kernels of Python, those of {known} do; ONNX Runtime "
+            "and OpenVINO find kernels by name: declare the operator with onnx='domain::Name'"
+        )

@@ -6,14 +6,15 @@ A rule file is code. It is run only where a person names it, and with all that c
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_file_location
+from inspect import Parameter, signature
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from ..ir.errors import RegraftError
 from ..rewrite import PatternMatchingRewriter, Rule, RuleSet
@@ -107,12 +108,16 @@ def _beside(path: Path):
 
 
 def _loaded(name: str) -> Any:
-    known = {one.name: one for one in installed()}
-    found = known.get(name)
-    if found is None:
-        there = ", ".join(known) or "none"
+    known = installed()
+    named = list(dict.fromkeys(one for one in known if one.name == name))
+    if not named:
+        there = ", ".join(dict.fromkeys(one.name for one in known)) or "none"
         advice = "name a file, or install the package that offers them"
         raise UsageError(f"there are no rules {name!r}: no file that ends in .py; packages offer: {there}; {advice}")
+    if len(named) > 1:
+        owners = " and ".join(f"{one.dist.name if one.dist else '?'} ({one.value})" for one in named)
+        raise UsageError(f"several packages offer rules {name!r}: {owners}; take one away, or name a file of rules")
+    [found] = named
     try:
         return found.load()
     except Exception as error:
@@ -129,9 +134,26 @@ def _member(holder: Any, name: str, source: str) -> Any:
     rules = _rules_in(holder, source)
     named = [rule for rule in rules if rule.name == name]
     if not named:
-        known = ", ".join(rule.name for rule in rules) or "none"
+        tops = [own for own, one in getattr(holder, "__dict__", {}).items() if isinstance(one, PatternMatchingRewriter)]
+        known = ", ".join(dict.fromkeys((*(rule.name for rule in rules), *tops))) or "none"
         raise UsageError(f"{source} has no rules {name!r}; it has: {known}")
     return named
+
+
+def _made(function: Callable[[], Any], where: str) -> Any:
+    """The result of a function that makes rules. Raises `UsageError` for one that needs arguments, or fails."""
+    open_kinds = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    parameters = [one for one in signature(function).parameters.values() if one.kind not in open_kinds]
+    wanted = [one.name for one in parameters if one.default is Parameter.empty]
+    if wanted:
+        raise UsageError(
+            f"{where} is a function of {', '.join(wanted)}; expected rules, or a function without arguments that "
+            "gives some; a function of a whole module is a pass: optimize(model, passes=[...])"
+        )
+    try:
+        return function()
+    except Exception as error:
+        raise UsageError(f"{where}: the function fails: {type(error).__name__}: {error}") from error
 
 
 def _rules_in(value: Any, where: str) -> Sequence[Rule]:
@@ -147,8 +169,9 @@ def _rules_in(value: Any, where: str) -> Sequence[Rule]:
         case str():
             raise UsageError(f"{where} is {value!r}, which is no rule")
         case Iterable():
-            return [rule for one in value for rule in _rules_in(one, where)]  # pyright: ignore[reportUnknownVariableType]
+            each = cast("Iterable[Any]", value)
+            return [rule for index, one in enumerate(each) for rule in _rules_in(one, f"{where}[{index}]")]
         case _ if callable(value) and not isinstance(value, type):
-            return _rules_in(value(), where)
+            return _rules_in(_made(value, where), where)
         case _:
             raise UsageError(f"{where} is {value!r}; expected a rule, a set of rules, or a list of them")

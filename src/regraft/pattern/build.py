@@ -65,6 +65,9 @@ def is_op(op_name: str | Op | Callable[[Op], bool]) -> ExprPattern | OpPattern:
 def has_trait(*traits: Trait) -> OpPattern:
     """Any operator with these traits, ``Trait.COMMUTATIVE`` say."""
     wanted = frozenset(traits)
+    for trait in traits:
+        if not isinstance(trait, Trait):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise PatternError(f"{trait!r} is no trait; they are rx.Trait.ELEMENTWISE and the like")
     return OpPattern(lambda op: wanted <= op.traits, " ".join(trait.name.lower() for trait in traits))
 
 

@@ -44,6 +44,9 @@ from .walk import FunctionWalk
 _Program = TypeVar("_Program", Function, IRModule)
 
 
+_PACKAGE: Final = str(Path(__file__).parents[1])
+"""The folder of the package, whose files are not those of a rule's author."""
+
 _NOTHING_EDITED: Final[Mapping[Var, Expr | None]] = MappingProxyType({})
 
 
@@ -420,10 +423,13 @@ def _asked(rule: Rule, var: Var, rewriter: Callable[..., Any], *given: Any) -> A
 
 
 def _line(rewriter: Callable[..., Any], error: BaseException) -> str:
-    """The line of the rewriter's own file from which the error came, as far as it is known."""
-    code = getattr(rewriter, "__code__", None)
-    lines = [one.lineno for one in extract_tb(error.__traceback__) if code and one.filename == code.co_filename]
-    return f", by line {lines[-1]} of {Path(code.co_filename).name}" if code and lines else ""
+    """The line of the rule author's file from which the error came, as far as it is known."""
+    own = getattr(getattr(rewriter, "__code__", None), "co_filename", "")
+    frames = extract_tb(error.__traceback__)
+    asked = next((at for at, one in enumerate(frames) if one.filename == own), len(frames))
+    file = next((one.filename for one in frames[asked:] if not one.filename.startswith(_PACKAGE)), own)
+    lines = [one.lineno for one in frames if one.filename == file]
+    return f", by line {lines[-1]} of {Path(file).name}" if lines else ""
 
 
 def _about_pattern(rule: Rule, error: BaseException) -> str:

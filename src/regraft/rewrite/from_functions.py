@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
-from ..ir.errors import RegraftError
+from ..ir.errors import IRError, RegraftError
 from ..ir.expr import Constant, Expr, ShapeExpr, Tuple, TupleGetItem, Var, as_expr
 from ..ir.op import Call, Op, attribute_key
 from ..ir.types import TensorType, Type
@@ -122,6 +122,8 @@ def _parameters(name: str, before: Callable[..., Any]) -> list[_Parameter]:
         default: Any = parameter.default
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise RewriteError(f"rule {name!r}: name each parameter of before; {parameter} says none")
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            raise RewriteError(f"rule {name!r}: {parameter} of before stands behind a *; give it by position")
         variable = Var(parameter.name, default if isinstance(default, Type) else _ANY)
         match default:
             case Type():
@@ -287,4 +289,10 @@ class _Form:
             result = self.after(**values)
         except RegraftError as error:
             return decline(f"the replacement does not type-check here: {error}")
-        return result if isinstance(result, Decline) else _values(result)
+        if isinstance(result, Decline):
+            return result
+        try:
+            return _values(result)
+        except IRError as error:
+            told = f"after gives {result!r}; expected an expression, or rx.decline(...) with the reason"
+            raise RewriteError(f"rule {self.name!r}: {told}") from error

@@ -333,7 +333,7 @@ class Instance:
         if isinstance(choice, ExprPattern) and isinstance(choice.expr, Op):
             op = choice.expr
             if op.reference is None or not op.is_pure:
-                lack = "cannot run without what it calls" if op.is_pure else "has effects"
+                lack = "has no reference, so nothing can run it" if op.is_pure else "has effects"
                 raise UnsupportedPatternError(f"{op.name} {lack}")
             if not self._is_victim(pattern, Mutation.OPERATOR):
                 return op

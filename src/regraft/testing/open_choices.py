@@ -5,9 +5,10 @@ Draws are guesses that fit often; the type rule of the operator decides.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ..ir.dims import Dim, SymVar
 from ..ir.dtypes import is_float
@@ -188,4 +189,24 @@ def _draw_attribute(random: Random, name: str, default: Any, rank: int) -> Any:
         return random.choice((1, 2, 3, (1,), (1, 2)))
     if default is REQUIRED:
         return random.choice((1, 2, 3))
-    return default
+    return _another_value(random, default) if random.random() < 0.5 else default
+
+
+def _another_value(random: Random, default: Any) -> Any:
+    """A value of an attribute that may tell a rule that reads it from one that takes it for its default.
+
+    A number with a sign that means something (a rate, what is added to a divisor) keeps it.
+    """
+    match default:
+        case bool():
+            return default
+        case float():
+            return math.copysign(random.choice((0.25, 0.5, 2.0)), default)
+        case int():
+            return default + 1
+        case tuple():
+            items = cast("tuple[Any, ...]", default)
+            plain = all(type(item) is int for item in items)
+            return tuple([item + random.choice((0, 1)) for item in items]) if plain else items
+        case _:
+            return default

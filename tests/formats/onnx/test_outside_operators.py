@@ -230,6 +230,78 @@ def hard_to_read() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def beam_search() -> onnx.ModelProto:
+    """A search over a decoder that reads one of its weights from the model around it, and holds the other."""
+    random = np.random.default_rng(0)
+    table, head = random.standard_normal((2, 20, 8), np.float32)
+    past, names = [2, "batch", 1, "past", 8], ("input_ids", "position_ids", "attention_mask")
+    whole, ids = TensorProto.INT32, ["batch", "length"]
+    decoder = helper.make_graph(
+        [
+            helper.make_node("Gather", ["table", "input_ids"], ["h"]),
+            helper.make_node("FastGelu", ["h"], ["active"], domain="com.microsoft"),
+            helper.make_node("MatMul", ["active", "head"], ["logits"]),
+            helper.make_node("Identity", ["past_0"], ["present_0"]),
+        ],
+        "decoder",
+        [
+            *[helper.make_tensor_value_info(name, whole, ids) for name in names],
+            tensor("past_0", *past),
+        ],
+        [tensor("logits", *ids, 20), tensor("present_0", *past)],
+        [onnx.numpy_helper.from_array(table, "table")],
+    )
+    numbers = {"most": 8, "least": 1, "beams": 2, "given": 1}
+    held = [
+        *[onnx.numpy_helper.from_array(np.array([number], np.int32), name) for name, number in numbers.items()],
+        *[
+            onnx.numpy_helper.from_array(np.ones(1, np.float32), name)
+            for name in ("length_penalty", "repetition_penalty")
+        ],
+        onnx.numpy_helper.from_array(np.ascontiguousarray(head.T), "head"),
+        onnx.numpy_helper.from_array(np.int32(1), "one"),
+    ]
+    nodes = [
+        helper.make_node("Mul", ["input_ids", "one"], ["start"]),
+        helper.make_node(
+            "BeamSearch",
+            ["start", *numbers, "length_penalty", "repetition_penalty"],
+            ["tokens"],
+            "search",
+            domain="com.microsoft",
+            decoder=decoder,
+            eos_token_id=2,
+            pad_token_id=1,
+            early_stopping=1,
+            model_type=0,
+        ),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("input_ids", whole, ids)],
+        [helper.make_tensor_value_info("tokens", whole, ["batch", "given", "most"])],
+        held,
+    )
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+@pytest.mark.parametrize("level", [0, 3])
+def test_a_search_of_another_domain_keeps_its_decoder_and_finds_the_same(level: int) -> None:
+    model = beam_search()
+    written = rx.optimize(model, level=level)
+    assert [node.op_type for node in written.graph.node][-1] == "BeamSearch"
+    assert {one.domain: one.version for one in written.opset_import} == {"": 17, "com.microsoft": 1}
+    prompt = {"input_ids": np.array([[3, 4, 5]], np.int32)}
+    expected, found = (
+        onnxruntime.InferenceSession(each.SerializeToString()).run(None, prompt)[0] for each in (model, written)
+    )
+    np.testing.assert_array_equal(found, expected)
+    module = rx.from_onnx(model)
+    rx.assert_structural_equal(rx.parse(module.script()), module)
+
+
 @pytest.mark.parametrize("level", [0, "default", 3])
 def test_a_node_that_cannot_be_read_is_carried_with_its_bodies(level: int | str) -> None:
     model = hard_to_read()

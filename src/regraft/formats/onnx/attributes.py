@@ -18,7 +18,7 @@ _TENSOR: Final = "tensor"
 """The first field of a tuple that holds a tensor: its dtype, shape and little-endian bytes in base64 follow."""
 
 GRAPH: Final = "graph"
-"""The first field of a pair that holds the body of a node, as the bytes of a graph in base 85."""
+"""The first field of a pair that holds the body of a node, as the bytes of a model of that graph in base 85."""
 CAPTURED: Final = "captured"
 """The attribute of a call with the names under which bodies read the last operands, where there are such."""
 STANDARD_DOMAIN: Final = "ai.onnx"

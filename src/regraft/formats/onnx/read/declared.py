@@ -17,9 +17,10 @@ from ....ir.expr import Expr
 from ....ir.op import Op
 from ....ir.types import ObjectType, TensorType, TupleType, Type
 from ...errors import ConvertError
-from ..attributes import call_attribute
+from ..attributes import CAPTURED, call_attribute
 from ..element_types import from_onnx_dtype
 from .importing import IMPORTERS, NodeImporter
+from .whole import captured_values, carried_attribute
 
 _OWN: Final = frozenset({"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"})
 """The domains that ONNX itself defines: an operator there that cannot be read is an error, and no foreign one."""
@@ -128,10 +129,14 @@ def _foreign_call(node: NodeImporter, is_pure: bool) -> tuple[Expr | None, ...]:
     for key, attribute in node.node.attributes.items():
         if not key.isidentifier() or key == "ty_args":
             raise ConvertError(f"the attribute {key} of {name} cannot be carried: programs cannot show that name")
-        attributes[key] = call_attribute(attribute)
+        attributes[key] = carried_attribute(node, attribute)
+    captured = captured_values(node.node)
+    if captured:
+        attributes[CAPTURED] = tuple(captured)
+    operands = [*_operands(node), *map(node.graph.expression, captured.values())]
     outputs = node.node.outputs[: _asked(node)]
     types: list[Type] = [_stated(node, value) if _is_asked(value) else ObjectType() for value in outputs]
-    call = op(*_operands(node), ty_args=types or [TupleType(())], **attributes)
+    call = op(*operands, ty_args=types or [TupleType(())], **attributes)
     if len(outputs) == 1:
         return (call,)
     found = node.emit(call)

@@ -52,12 +52,12 @@ def read_whole(node: NodeImporter, reason: UnsupportedNodeError) -> tuple[Expr |
     if not can_be_whole(node.node, node.opset):
         raise reason
     try:
-        attributes = {key: _attribute(attribute) for key, attribute in node.node.attributes.items()}
-        captured = _captured(node.node)
+        attributes = {key: carried_attribute(node, attribute) for key, attribute in node.node.attributes.items()}
+        captured = captured_values(node.node)
         operands = [node.optional(index) for index in range(len(node.node.inputs))]
         while operands and operands[-1] is None and not captured:
             operands.pop()
-        operands += [node.graph.expression(value) for value in captured.values()]
+        operands += map(node.graph.expression, captured.values())
         types = _types(node)
     except ConvertError:
         raise reason from None
@@ -77,16 +77,24 @@ def _bodies(node: ir.Node) -> list[ir.Graph]:
     return [one.as_graph() for one in node.attributes.values() if one.type == ir.AttributeType.GRAPH]
 
 
-def _attribute(attribute: ir.Attr) -> Any:
+def carried_attribute(node: NodeImporter, attribute: ir.Attr) -> Any:
+    """An attribute of ``node`` as a call holds it; of a body with the versions of the operators in it.
+
+    Raises `ConvertError` for what cannot be carried.
+    """
     if attribute.type != ir.AttributeType.GRAPH:
         return call_attribute(attribute)
-    content = ir.to_proto(attribute.as_graph()).SerializeToString()
+    body = attribute.as_graph()
+    domains = {"", *(each.domain for each in ir.traversal.RecursiveGraphIterator(body))}
+    versions = {domain: node.graph.opset_imports.get(domain, node.graph.opset) for domain in sorted(domains)}
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in versions.items()]
+    content = onnx.ModelProto(graph=ir.to_proto(body), opset_import=imports).SerializeToString()
     if len(content) > _MOST_BYTES:
         raise ConvertError(f"the body {attribute.name} is too large to be carried")
     return GRAPH, b85encode(content).decode("ascii")
 
 
-def _captured(node: ir.Node) -> dict[str, ir.Value]:
+def captured_values(node: ir.Node) -> dict[str, ir.Value]:
     """The values that the bodies of ``node`` read from around it, by name."""
     found: dict[str, ir.Value] = {}
     for body in _bodies(node):

@@ -62,24 +62,20 @@ def _may_be_defined(op: Op) -> bool:
 def _as_node(lowering: Lowering, call: Call, op: Op, overload: str) -> Lowered:
     graph, name = lowering.graph, op.onnx_name
     inputs = [value for arg in call.args for value in _inputs(lowering, arg)]
-    if name.domain == STANDARD_DOMAIN:
-        outputs, result = _outputs(lowering, call.ty)
-        node = whole_node(graph, call, name, inputs, outputs)
-        if not op.is_pure:
-            graph.effects.add(node)
-        return result
-    while inputs and inputs[-1] is None:
-        inputs.pop()
     outputs, result = _outputs(lowering, call.ty)
-    attributes = {key: onnx_attribute(key, value) for key, value in _stated(op, call).items()}
-    node = graph.add(name.op_type, inputs, outputs, domain=name.domain, **attributes)
-    node.overload = overload
     if op.is_foreign:
-        graph.given.update(value for value in outputs if value not in _left_out(outputs, call.ty))
+        node = whole_node(graph, call, name, inputs, outputs)
+        if name.domain != STANDARD_DOMAIN:
+            graph.given.update(value for value in outputs if value not in _left_out(outputs, call.ty))
     else:
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        attributes = {key: onnx_attribute(key, value) for key, value in _stated(op, call).items()}
+        node = graph.add(name.op_type, inputs, outputs, domain=name.domain, **attributes)
+        node.overload = overload
         graph.given.update(outputs[: _ALWAYS_GIVEN.get(str(name), 1)])
-    if name.domain:
-        graph.domains[name.domain] = max(name.version, graph.domains.get(name.domain, 1))
+        if name.domain:
+            graph.domains[name.domain] = max(name.version, graph.domains.get(name.domain, 1))
     if not op.is_pure:
         graph.effects.add(node)
     return result

@@ -1,4 +1,4 @@
-"""Operators of ONNX that a model has and the vocabulary lacks: written as the nodes that they were, bodies included."""
+"""Operators that a model has and the vocabulary lacks: written as the nodes that they were, bodies included."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import onnx_ir as ir
 
 from ....ir.op import Call, OnnxName
 from ...errors import ConvertError
-from ..attributes import CAPTURED, GRAPH, onnx_attribute
+from ..attributes import CAPTURED, GRAPH, STANDARD_DOMAIN, onnx_attribute
 from .graph import GraphWriter
 
 
 def whole_node(
     graph: GraphWriter, call: Call, name: OnnxName, inputs: Sequence[ir.Value | None], outputs: Sequence[ir.Value]
 ) -> ir.Node:
-    """The node of a call that `read.whole` made, as of the opset that it was read for, added to ``graph``."""
+    """The node of a foreign call, added to ``graph``; one of ONNX's own stays as of the opset that it was read for."""
     captured: tuple[str, ...] = call.attrs.get(CAPTURED, ())
     count = len(inputs) - len(captured)
     around = {key: value for key, value in zip(captured, inputs[count:], strict=True) if value is not None}
@@ -26,54 +26,68 @@ def whole_node(
     while operands and operands[-1] is None:
         operands.pop()
     attributes = {
-        key: _attribute(graph, key, value, around, name.version) for key, value in call.attrs.items() if key != CAPTURED
+        key: _attribute(graph, key, value, around, keeps_names=name.domain != STANDARD_DOMAIN)
+        for key, value in call.attrs.items()
+        if key != CAPTURED
     }
-    node = graph.add(name.op_type, operands, outputs, **attributes)
+    domain = "" if name.domain == STANDARD_DOMAIN else name.domain
+    node = graph.add(name.op_type, operands, outputs, domain=domain, **attributes)
     _is_of(graph, node, name.version)
     return node
 
 
 def _is_of(graph: GraphWriter, node: ir.Node, opset: int) -> None:
-    """Let a node stay as it is, or be found to be no node of the opset that is written."""
+    """Let a node stay as it is, or be found to be no node of the opset that is written; others tell their version."""
+    if node.domain not in ("", STANDARD_DOMAIN):
+        graph.domains[node.domain] = max(opset, graph.domains.get(node.domain, 1))
+        return
     graph.kept[node], graph.kept_from[node] = opset, id(node)
     graph.fixed.add(node)
 
 
-def _attribute(graph: GraphWriter, key: str, value: Any, around: Mapping[str, ir.Value], opset: int) -> Any:
+def _attribute(graph: GraphWriter, key: str, value: Any, around: Mapping[str, ir.Value], keeps_names: bool) -> Any:
     match value:
         case (str() as tag, str() as content) if tag == GRAPH:
-            return _body(graph, key, content, around, opset)
+            return _body(graph, key, content, around, keeps_names)
         case _:
             return onnx_attribute(key, value)
 
 
-def _body(graph: GraphWriter, key: str, content: str, around: Mapping[str, ir.Value], opset: int) -> ir.Graph:
-    """A body that reads ``around`` by name; its own values get names that nothing else has."""
+def _body(graph: GraphWriter, key: str, content: str, around: Mapping[str, ir.Value], keeps_names: bool) -> ir.Graph:
+    """A body that reads ``around`` by name; its own values get names that nothing else has.
+
+    With ``keeps_names`` those of its inputs and outputs stay, by which an operator of another domain may know them.
+    """
     try:
-        body = ir.from_proto(onnx.GraphProto.FromString(b85decode(content)))
+        held = onnx.ModelProto.FromString(b85decode(content))
+        held.graph.input.extend(onnx.ValueInfoProto(name=name) for name in around)
+        body = ir.from_proto(held.graph)
     except Exception as error:  # what protobuf and onnx-ir raise for damaged bytes shares no base but this
         raise ConvertError(f"the body {key} cannot be read: {error}") from error
+    outside = {body.inputs.pop(): value for value in reversed(list(around.values()))}
+    for stand_in, outer in outside.items():
+        for reader, index in tuple(stand_in.uses()):
+            reader.replace_input_with(index, outer)
+    opsets = {one.domain: one.version for one in held.opset_import}
+    known = {value.name for value in (*body.inputs, *body.outputs)} if keeps_names else set[str | None]()
+    if any(outer.name in known for outer in outside.values()):
+        raise ConvertError(f"the body {key} reads a value from around it that has the name of one of its own")
     graphs = [body]
     for inner in graphs:
         own = [*inner.inputs, *inner.initializers.values(), *[value for node in inner for value in node.outputs]]
         for value in {id(each): each for each in own if each.name}.values():
-            value.name = graph.names.fresh(value.name or "value")
+            fresh = graph.names.fresh(value.name or "value")
+            if inner is not body or value.name not in known:
+                value.name = fresh
         for node in inner:
-            _is_of(graph, node, opset)
+            _is_of(graph, node, opsets.get(node.domain, 1))
             graphs += [one.as_graph() for one in node.attributes.values() if one.type == ir.AttributeType.GRAPH]
-    for inner in graphs:
-        own_values = {value for node in inner for value in node.outputs} | set(inner.inputs)
-        for node in inner:
-            for index, value in enumerate(node.inputs):
-                outer = None if value is None or value in own_values else around.get(value.name or "")
-                if outer is not None and value is not None and value.producer() is None and value.graph is None:
-                    node.replace_input_with(index, outer)
         for index, value in enumerate(inner.outputs):
-            outer = None if value in own_values else around.get(value.name or "")
-            if outer is not None:  # what is around a body is no output of it
+            if value in outside:  # what is around a body is no output of it
+                outer = outside[value]
                 copy = ir.node("Identity", [outer], name=graph.node_names.fresh("Identity"))
                 copy.outputs[0].name = graph.names.fresh(f"{outer.name}_inner")
                 inner.append(copy)
-                _is_of(graph, copy, opset)
+                _is_of(graph, copy, opsets[""])
                 inner.outputs[index] = copy.outputs[0]
     return body
