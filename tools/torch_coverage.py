@@ -21,7 +21,7 @@ _HEADER: Final = """\
 `regraft.from_torch` reads {handled} overloads of ATen operators. This page first lists the {core} operators of the
 core set of PyTorch {version}; every model can be decomposed into these. Then it lists the other operators that are read
 directly. PyTorch itself decomposes an operator that is in neither list. What still has no counterpart is carried
-through as it is, and comes back in PyTorch.
+through as it is, and comes back in PyTorch. So are calls that draw random numbers.
 
 `python -m tools.torch_coverage` prints this page.
 
@@ -59,23 +59,16 @@ def core_operators() -> list[str]:
     return sorted(found)
 
 
-_REASONS: Final = {
-    "rand": "no: random numbers",
-    "randn": "no: random numbers",
-    "randperm": "no: random numbers",
-}
-
-
 def is_read(name: str) -> bool:
     """Whether an overload has a handler, for real or for complex tensors."""
     return name in HANDLERS or name in COMPLEX_HANDLERS
 
 
 def why_not(name: str) -> str:
-    """Why a core operator has no handler."""
+    """What becomes of a core operator that has no handler."""
     base, overload = name.split(".")[1:]
-    if base in _REASONS:
-        return _REASONS[base]
+    if base in ("rand", "randn", "randperm"):
+        return "as it is: random numbers"
     if overload == "out" or base.endswith("_"):
         return "yes, after PyTorch made the program functional"
     return "no"

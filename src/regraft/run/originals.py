@@ -103,7 +103,7 @@ def torch_original(model: Any, function: Function) -> RunOriginal:
 
     from ..formats.torch.signature import Nesting, Signature
     from ..formats.torch.tensors import from_numpy, to_numpy
-    from .torch_state import kept_buffers
+    from .torch_state import repeatable
 
     signature = Signature.of(function)
     nesting = None if signature is None else Nesting(signature)
@@ -116,7 +116,7 @@ def torch_original(model: Any, function: Function) -> RunOriginal:
             values[place] = values[place].clone()
         args, kwargs = (values, {}) if nesting is None else nesting.nested(values)
         try:
-            with torch.no_grad(), kept_buffers(call):
+            with torch.no_grad(), repeatable(call):
                 result = call(*args, **kwargs)
         except Exception as error:  # PyTorch raises whatever its operators raise
             raise ExecutionError(f"PyTorch failed: {_reason(error)}") from error

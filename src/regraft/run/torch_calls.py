@@ -400,11 +400,6 @@ def choose(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]
     return then() if as_condition(condition) else otherwise()
 
 
-def default_device() -> torch.device:
-    """Where PyTorch makes new tensors. Its own function for that cannot be compiled; an empty tensor knows, too."""
-    return torch.empty(0).device if torch.compiler.is_dynamo_compiling() else torch.get_default_device()
-
-
 def is_aten(function: ExternFunc) -> bool:
     """True if it is an operator of PyTorch that `aten_call` calls."""
     return function.global_symbol.startswith(_PREFIX)

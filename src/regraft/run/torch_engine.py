@@ -83,10 +83,10 @@ def dialect(device: torch.device | None, *, goes_out: bool = False) -> Dialect:
     import torch
 
     from ..formats.torch.outside import torch_operator
-    from ..formats.torch.tensors import torch_dtype
+    from ..formats.torch.tensors import default_device, torch_dtype
     from . import torch_namespace as xp
     from .torch_arrays import as_constant, over_tensors, tensor_dtype
-    from .torch_calls import choose, default_device, is_aten, write_extern
+    from .torch_calls import choose, is_aten, write_extern
     from .torch_kernels import KERNELS, quantization
     from .torch_loops import loop
 

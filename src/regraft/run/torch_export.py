@@ -24,7 +24,7 @@ from .errors import ExecutionError
 from .torch_complex import keep_complex_whole
 from .torch_in_place import write_in_place
 from .torch_module import RegraftModule
-from .torch_state import kept_buffers
+from .torch_state import repeatable
 
 _TOLERANCE: Final = 1e-3
 _VERIFIED: Final = 2
@@ -183,12 +183,12 @@ def _is_same(module: RegraftModule, program: ExportedProgram, sizes: Mapping[Sym
     where = ", ".join(f"{variable.name} = {size}" for variable, size in sizes.items())
     given, again = [module.nesting.nested([_trial(_example(ty, sizes)) for ty in module.types]) for _ in "12"]
     try:
-        with torch.no_grad(), kept_buffers(module):
+        with torch.no_grad(), repeatable(module):
             wanted = _tensors((module(*given[0], **given[1]), given))
     except ExecutionError:
         return False  # the model itself does not take these sizes
     try:
-        with torch.no_grad(), kept_buffers(module), quiet():
+        with torch.no_grad(), repeatable(module), quiet():
             got = _tensors((cast(Any, program).module()(*again[0], **again[1]), again))
     except Exception as error:  # PyTorch raises whatever its guards raise
         raise ConvertError(

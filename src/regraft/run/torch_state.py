@@ -15,12 +15,17 @@ from .torch_arrays import as_constant
 
 
 @contextmanager
-def kept_buffers(module: Any) -> Generator[None]:
-    """Inside, runs of a module may change its buffers; afterwards they hold what they held before."""
+def repeatable(module: Any) -> Generator[None]:
+    """Inside, a run of a module draws the same random numbers each time, and may change the module's buffers.
+
+    Afterwards these hold what they held before, and random numbers go on from where they were.
+    """
     buffers: list[torch.Tensor] = list(module.buffers()) if isinstance(module, torch.nn.Module) else []
     before = [buffer.detach().clone() for buffer in buffers]
     try:
-        yield
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            torch.manual_seed(0)
+            yield
     finally:
         with torch.no_grad():
             for buffer, kept in zip(buffers, before, strict=True):

@@ -9,6 +9,8 @@ import torch
 from torch.export import Dim
 
 import regraft as rx
+from regraft.formats.errors import ConvertError
+from tests.torch_kit import Of
 
 
 def _speech() -> torch.nn.Module:
@@ -80,3 +82,28 @@ def _bounds(program: torch.export.ExportedProgram) -> list[tuple[int, int]]:
     """The limits of the sizes of inputs; those that tensors hold are called u0, u1 ..."""
     limits = program.range_constraints.items()
     return sorted((int(v.lower), int(v.upper)) for name, v in limits if not str(name).startswith("u"))
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.5, 1 / 3, 0.7])
+def test_sizes_that_are_fractions_of_dynamic_ones_stay_dynamic(factor: float) -> None:
+    def resize(x: torch.Tensor) -> Any:
+        small = torch.nn.functional.interpolate(x, scale_factor=factor, mode="bilinear")
+        return small, torch.nn.functional.interpolate(small, size=x.shape[2:], mode="nearest")
+
+    sides = {2: Dim("height", min=6, max=64), 3: Dim("width", min=6, max=64)}
+    program = torch.export.export(Of(resize), (torch.randn(1, 2, 10, 12),), dynamic_shapes={"args": (sides,)})
+    result = rx.optimize(program)
+    for height, width in ((10, 12), (13, 63), (60, 7)):
+        x = torch.randn(1, 2, height, width)
+        for found, wanted in zip(result.module()(x), program.module()(x), strict=True):
+            torch.testing.assert_close(found, wanted)
+    names = [[str(n.target) for n in p.graph.nodes if "upsample" in str(n.target)] for p in (program, result)]
+    assert names[0] == names[1]
+
+
+def test_a_size_that_depends_on_how_floats_are_rounded_is_refused() -> None:
+    assert int(0.7 * 90) == 62
+    model = Of(lambda x: torch.nn.functional.interpolate(x, scale_factor=0.7))
+    sides = {2: Dim("height", min=6, max=100)}
+    with pytest.raises(ConvertError, match=r"how floats are rounded decides .* write it as n \* 7 // 10"):
+        rx.from_torch(model, (torch.randn(1, 2, 20, 12),), dynamic_shapes={"args": (sides,)})

@@ -10,6 +10,9 @@ import torch
 
 import regraft as rx
 from regraft.convert import UnsupportedOperatorError
+from regraft.ir import assert_structural_equal
+from regraft.script.text import parse
+from tests.torch_kit import Of
 
 
 @torch.library.custom_op("regraft_outside::weigh", mutates_args=())
@@ -116,11 +119,43 @@ def test_an_operator_of_pytorch_without_a_counterpart_is_carried_through() -> No
         rx.to_onnx(rx.from_torch(program))
 
 
-class _Noisy(torch.nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + torch.randn_like(x)
+class Noisy(torch.nn.Module):
+    """Layers in training, and random numbers of several kinds, one of them in a branch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = torch.nn.LSTM(4, 4, 2, dropout=0.5)
+        self.layer = torch.nn.TransformerEncoderLayer(4, 2, 8, dropout=0.5)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        noise = torch.rand(x.shape[0], 1, dtype=torch.float64) + torch.randn_like(x) - 2 * torch.randn_like(x)
+        y = self.layer(self.lstm(x[None])[0][0])
+        either = torch.cond(x.sum() > 0, lambda x: torch.nn.functional.dropout(x, 0.3), lambda x: x * 2, (x,))
+        return y + noise, either, y.clone().uniform_(-1, 2), x[torch.randperm(2)]
 
 
-def test_random_numbers_are_refused_with_what_to_do() -> None:
-    with pytest.raises(UnsupportedOperatorError, match=r"randn_like.*make the random numbers an input of the model"):
-        rx.from_torch(_Noisy(), (torch.ones(2),))
+def test_random_numbers_are_drawn_in_the_order_of_the_model() -> None:
+    rows = torch.export.Dim("n", min=2, max=90)
+    program = torch.export.export(Noisy(), (X,), dynamic_shapes=({0: rows},))
+    module = rx.from_torch(program)
+    assert_structural_equal(parse(module.script()), module)
+    result = rx.optimize(program, verify=True)
+    for x in (X, torch.randn(5, 4)):
+        runs = []
+        for model in (program.module(), result.module()):
+            torch.manual_seed(0)
+            runs.append(model(x))
+        for found, wanted in zip(*reversed(runs), strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+    with pytest.raises(rx.RegraftError, match=r"aten::\w+ is an operator of PyTorch.*random numbers: export"):
+        rx.to_onnx(module)
+
+
+def test_random_numbers_in_a_loop_are_refused_with_what_to_do() -> None:
+    from torch._higher_order_ops import scan
+
+    def noisy(x: torch.Tensor) -> Any:
+        return scan(lambda a, row: (a + torch.rand_like(row), row * 2), torch.zeros(4), x)
+
+    with pytest.raises(UnsupportedOperatorError, match=r"random numbers; draw them before the loop"):
+        rx.from_torch(Of(noisy), (X,))

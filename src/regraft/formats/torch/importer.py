@@ -27,9 +27,10 @@ from .context import PARTS, Context, Unsupported, fields_of
 from .custom import Conversion, Converter, converter_of
 from .expansion import expansion, unchanged_operand
 from .exported import IGNORED, export, memory_of, prepared, state_tensor
-from .loops import computed_with_tensors, computes_with_tensors, is_loop, read_loop
+from .loops import computed_with_tensors, is_loop, read_loop
 from .nodes import (
     BATCHING,
+    all_nodes,
     asserted,
     has_tensor_for_number,
     is_batching,
@@ -40,7 +41,7 @@ from .nodes import (
     narrowed,
 )
 from .origins import origin_of, place_of
-from .outside import can_be_carried, declared_for, is_outside, outside_call, why_not_carried
+from .outside import can_be_carried, declared_for, is_outside, is_random, outside_call, why_not_carried
 from .signature import ATTRIBUTE, COMPLEX, NUMBER, VALUE, Check, Kind, Leaf, Signature, constant_leaf, spec_text
 from .sizes import SizeTable
 from .source_calls import SourceCall
@@ -152,9 +153,11 @@ class _Importer:
         """The whole program."""
         self._placeholders()
         params = [*self._inputs, *self._state]
-        branches = any(is_branch(node) or is_loop(node) for node in self._program.graph.nodes)
-        with self.builder.function("main", params, attrs={"num_input": len(self._inputs)} if self._keep else {}):
-            # Branches stand outside dataflow blocks, which `ConvertToDataflow` then makes around them.
+        random = any(map(is_random, all_nodes(self._program)))
+        branches = random or any(is_branch(node) or is_loop(node) for node in self._program.graph.nodes)
+        attrs = {"num_input": len(self._inputs)} if self._keep else {}
+        with self.builder.function("main", params, attrs, pure=not random):
+            # Branches and effects stand outside dataflow blocks, which `ConvertToDataflow` then makes around them.
             with nullcontext() if branches else self.builder.dataflow():
                 self._hide_changing()
                 self._nodes(self._program.graph)
@@ -304,11 +307,9 @@ class _Importer:
         if name in IGNORED:
             self._checks.extend(asserted(node, self._sizes))
             return
-        if handler_of(node) is None and is_size(node):
-            self._values[node] = self._number(node)
-            return
         try:
-            self._values[node] = self._read(node)
+            computes = handler_of(node) is None and is_size(node)
+            self._values[node] = self._number(node) if computes else self._read(node)
         except Unsupported as reason:
             if self._within is not None:
                 raise
@@ -379,7 +380,8 @@ class _Importer:
             raise Unsupported("it gives something else than tensors")
         types = [self._sizes.type_of(fake) for fake in several]
         args = [self.value(arg) for arg in node.args]
-        call = outside_call(node.target, args, {name: self.value(value) for name, value in node.kwargs.items()}, types)
+        kwargs = {name: self.value(value) for name, value in node.kwargs.items()}
+        call = outside_call(node.target, args, kwargs, types, pure=not is_random(node))
         return fields_of(self.builder.emit(call)) if isinstance(fakes, list | tuple) else call
 
     def _carried(self, node: torch.fx.Node) -> Any:
@@ -447,10 +449,16 @@ class _Importer:
         """The result of a node that computes with sizes, or with integers that a loop carries."""
         if is_of_sizes(node):
             return None
-        operands = [self.value(arg) for arg in node.args]
-        if not computes_with_tensors(operands):
+        if not self._is_carried(node):
             return self._size(node)
-        return self.builder.emit(computed_with_tensors(node.target, operands), node.name)
+        return self.builder.emit(computed_with_tensors(node.target, [self.value(arg) for arg in node.args]), node.name)
+
+    def _is_carried(self, node: torch.fx.Node) -> bool:
+        """True if a number is made of integers that a loop carries, which are tensors here."""
+        return any(
+            self._is_carried(operand) if is_of_sizes(operand) else isinstance(self._values.get(operand), Expr)
+            for operand in node.all_input_nodes
+        )
 
     def _size(self, node: torch.fx.Node) -> Any:
         """The result of a node that computes with sizes."""

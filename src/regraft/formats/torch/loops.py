@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, cast
 import torch
 
 from ... import op as R
-from ...analysis import loop_body
+from ...analysis import contains_impure_call, loop_body
 from ...ir.builder import BlockBuilder
 from ...ir.dims import SymExpr
 from ...ir.expr import Expr, ShapeExpr, Tuple, TupleGetItem, Var, const
@@ -82,11 +82,6 @@ def is_loop(node: torch.fx.Node) -> bool:
 def read_loop(reading: Reading, node: torch.fx.Node) -> tuple[Expr, ...]:
     """The results of a loop. Raises `Unsupported` for one that carries what is no tensor or integer."""
     return _READERS[node.target](reading, node)
-
-
-def computes_with_tensors(values: Sequence[Any]) -> bool:
-    """True if integers of PyTorch are tensors here: those that a loop carries."""
-    return any(isinstance(value, Expr) for value in values)
 
 
 def computed_with_tensors(target: Any, values: Sequence[Any]) -> Expr:
@@ -206,6 +201,8 @@ def _looped(
         carried = [Var(builder.get_unique_name(name), ty) for name, ty in zip(names, types.types, strict=True)]
         seq = _body(builder, [number, *carried, *slices], lambda given=carried: step([*given, *slices]))
         assert isinstance(seq.body, Tuple)
+        if contains_impure_call(seq):
+            raise Unsupported("its steps draw random numbers; draw them before the loop")
         results = seq.body.fields
         if not types.widen([value.ty for value in results[first : first + len(starts)]]):
             break

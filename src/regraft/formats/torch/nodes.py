@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import torch
+from torch.export import ExportedProgram
 
 from ...ir.dims import Dim, SymVar
 from ...ir.expr import Expr
@@ -24,6 +25,13 @@ _COMPARISONS: Final[Mapping[Any, str]] = {
     operator.lt: "<",
     operator.eq: "==",
 }
+
+
+def all_nodes(program: ExportedProgram) -> Iterator[torch.fx.Node]:
+    """The nodes of a program, and of the branches and bodies of loops in it."""
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            yield from module.graph.nodes
 
 
 def asserted(node: torch.fx.Node, sizes: SizeTable) -> Iterator[Check]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from keyword import iskeyword
 from typing import Any, Final, cast
 
 import torch
@@ -13,7 +14,7 @@ from ...ir.expr import Expr, Tuple
 from ...ir.op import Call, Op
 from ...ir.types import Type
 from .context import Unsupported
-from .tensors import dtype_name, torch_dtype
+from .tensors import default_device, dtype_name, torch_dtype
 
 _PYTORCH: Final = frozenset({"aten", "prim", "prims", "quantized", "inductor", "higher_order", "profiler", "_c10d"})
 """The namespaces of PyTorch's own operators: one without a handler there is unsupported."""
@@ -25,21 +26,26 @@ def is_outside(target: Any) -> bool:
 
 
 def can_be_carried(target: Any) -> bool:
-    """True if a node's target is an operator of PyTorch's own whose calls may stand in a program as they are.
-
-    Random numbers may not: a program gives the same whenever it runs.
-    """
+    """True if a node's target is an operator of PyTorch's own whose calls may stand in a program as they are."""
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":  # pyright: ignore[reportPrivateUsage]
         return False
-    return torch.Tag.nondeterministic_seeded not in target.tags and not cast(Any, target)._schema.is_mutable
+    return not cast(Any, target)._schema.is_mutable
+
+
+def is_random(node: torch.fx.Node) -> bool:
+    """True if a call draws random numbers: dropout does, unless it is out of training or of probability 0."""
+    target: Any = node.target
+    if torch.Tag.nondeterministic_seeded not in getattr(target, "tags", ()):
+        return False
+    given = _arguments(target._schema, node.args, node.kwargs)
+    switches = [given[name] for name in ("train", "training") if name in given]
+    chances = [given[name] for name in ("p", "dropout", "dropout_p") if isinstance(given.get(name), int | float)]
+    return False not in switches and 0 not in chances
 
 
 def why_not_carried(node: torch.fx.Node) -> str:
     """The reason why a call can neither be read nor stay as it is, with what to do; empty where none is known."""
-    target: Any = node.target
-    if torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
-        return "a program gives the same whenever it runs; make the random numbers an input of the model"
-    if str(target).startswith("auto_functionalized"):
+    if str(node.target).startswith("auto_functionalized"):
         return f"{node.args[0]} changes its arguments; register an operator that gives a new tensor"
     return ""
 
@@ -50,20 +56,23 @@ def declared_for(target: Any) -> Op | None:
     return next((op for op in Op.all() if op.torch == name), None)
 
 
-def outside_call(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], types: Sequence[Type]) -> Call:
+def outside_call(
+    target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], types: Sequence[Type], *, pure: bool = True
+) -> Call:
     """A call of ``target``, whose results are of ``types``. Raises `Unsupported` for what a call cannot hold."""
     schema = target._schema
     if schema.is_mutable:
         raise Unsupported("it changes its arguments in place")
     operands: list[Any] = []
     attributes: dict[str, Any] = {}
-    given = dict(zip([argument.name for argument in schema.arguments], args, strict=False)) | dict(kwargs)
+    given = _arguments(schema, args, kwargs)
+    is_own = target.namespace == "aten"
     for argument in schema.arguments:
-        value = given.get(argument.name, argument.default_value if argument.has_default_value() else None)
+        value = given[argument.name]
         if "Tensor" in str(argument.type):
             operands.append(_operand(value))
-        else:
-            attributes[argument.name] = _attribute(argument.name, value)
+        elif not (is_own and isinstance(value, torch.device | torch.layout)):  # those of the device it runs on
+            attributes[_attribute_name(argument.name)] = _attribute(argument.name, value)
     while operands and operands[-1] is None:
         operands.pop()
     op = declared_for(target)
@@ -73,7 +82,13 @@ def outside_call(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], ty
             return op(*operands, **stated)
         except OpTypeError as error:
             raise Unsupported(f"its declaration as {op.name} does not allow for this call: {error}") from error
-    return Op.foreign(_qualified(target), "torch", pure=True)(*operands, ty_args=types, **attributes)
+    return Op.foreign(_qualified(target), "torch", pure=pure)(*operands, ty_args=types, **attributes)
+
+
+def _arguments(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by name, with the defaults of those that it leaves out."""
+    defaults = {argument.name: argument.default_value for argument in schema.arguments}
+    return defaults | dict(zip(defaults, args, strict=False)) | dict(kwargs)
 
 
 def _qualified(target: Any) -> str:
@@ -88,6 +103,11 @@ def _operand(value: Any) -> Any:
     if value is not None and not isinstance(value, Expr):
         raise Unsupported(f"{value!r} stands where a tensor is expected")
     return value
+
+
+def _attribute_name(name: str) -> str:
+    """The name of an attribute for an argument; words of Python's own are none."""
+    return f"{name}_" if iskeyword(name) else name
 
 
 def _attribute(name: str, value: Any) -> Any:
@@ -116,13 +136,18 @@ def torch_operator(op: Op) -> Callable[..., Any] | None:
         return None
     tensors = [argument.name for argument in found._schema.arguments if "Tensor" in str(argument.type)]
     dtypes = [argument.name for argument in found._schema.arguments if "ScalarType" in str(argument.real_type)]
+    names = {_attribute_name(argument.name): argument.name for argument in found._schema.arguments}
+    is_placed = namespace == "aten" and not tensors and any(one.name == "device" for one in found._schema.arguments)
 
     def run(*operands: Any, **attributes: Any) -> Any:
         given = [*operands, *[None] * (len(tensors) - len(operands))]
         for name in dtypes:
             if isinstance(attributes.get(name), str):
                 attributes[name] = torch_dtype(attributes[name])
-        return found(**{name: _given(value) for name, value in zip(tensors, given, strict=True)}, **attributes)
+        stated = {names.get(name, name): value for name, value in attributes.items()}
+        if is_placed:
+            stated["device"] = default_device()
+        return found(**{name: _given(value) for name, value in zip(tensors, given, strict=True)}, **stated)
 
     return run
 

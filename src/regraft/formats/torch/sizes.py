@@ -6,8 +6,9 @@ Each SymPy symbol is one size variable. Knows dims; asks SymPy's objects for the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import reduce
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ...ir.dims import Dim, SymVar, ceildiv, dim_max, dim_min, dim_product, floordiv, floormod
 from ...ir.types import TensorType
@@ -56,6 +57,62 @@ _MEANINGS: Final[dict[str, Callable[[Sequence[Dim]], Dim]]] = {
 """The meaning of each SymPy function of sizes; divisions and remainders round down, as in Python."""
 
 
+_ROUNDED: Final = ("TruncToInt", "FloorToInt", "CeilToInt")
+"""SymPy functions that make a whole number of a fraction."""
+_HALF_OF_LAST_BIT: Final = Fraction(1, 2**54)
+_MOST_PARTS: Final = 1000
+_MOST_TRIED: Final = 1 << 16
+
+
+class _Part(NamedTuple):
+    """A size times a fraction, which PyTorch computes in float64, by ``computed``.
+
+    ``error`` is how far, relative to it, the number that PyTorch multiplies by is from ``factor``.
+    """
+
+    size: Any
+    factor: Fraction
+    error: Fraction
+    computed: Callable[[int], float]
+
+    def is_exact(self, upwards: bool, most: Any) -> bool:
+        """True if rounding to a whole number gives what it gives for the fraction itself, for sizes up to ``most``.
+
+        A product that is a whole number in truth must not come out below it (above it, where it is rounded upwards).
+        An error of half of the last bit, or one to the other side, is rounded away.
+        """
+        if (self.error if upwards else -self.error) <= _HALF_OF_LAST_BIT:
+            return True
+        whole = range(0, int(most) + 1, self.factor.denominator) if most <= _MOST_TRIED else ()
+        return bool(whole) and all(self.computed(size) == size * self.factor for size in whole)
+
+
+def _part(expression: Any) -> _Part | None:
+    """The size and the fraction that a SymPy expression multiplies; None for other expressions."""
+    name, args = expression.func.__name__, expression.args
+    if name == "ToFloat":
+        return _Part(args[0], Fraction(1), Fraction(0), float)
+    if name == "IntTrueDiv" and args[1].is_Integer:
+        return _Part(args[0], Fraction(1, int(args[1])), Fraction(0), float)
+    if len(args) != _TWO or name not in ("Mul", "FloatTrueDiv"):
+        return None
+    first, second = sorted(args, key=lambda arg: bool(arg.is_Float)) if name == "Mul" else args
+    size = _part(first)
+    if size is None or size.factor != 1 or not second.is_Float:
+        return None
+    number = float(second)
+    meant = Fraction(number).limit_denominator(_MOST_PARTS)
+    if meant <= 0 or float(meant) != number:
+        return None
+    error = (Fraction(number) - meant) / meant
+    if name == "Mul":
+        return _Part(size.size, meant, error, number.__mul__)
+    return _Part(size.size, 1 / meant, -error, number.__rtruediv__)
+
+
+_TWO: Final = 2
+
+
 class SizeTable:
     """The size variables of one program, by the names of their symbols.
 
@@ -68,12 +125,14 @@ class SizeTable:
         self._variables: Final[dict[str, SymVar]] = {}
         self._counts: Final[dict[str, int]] = {}
         self._examples: Final[dict[str, int]] = {}
+        self._ranges: Mapping[Any, Any] = {}
 
     def dim(self, size: Any) -> Dim:
         """The dim of an int or of a symbolic integer; raises `ConvertError` for what no dim can say."""
         if isinstance(size, int):
             return int(size)
         expression = size.node.expr
+        self._ranges = size.node.shape_env.var_to_range
         if expression.is_Symbol and size.node.hint is not None:
             self._examples[str(expression.name)] = int(size.node.hint)
         return self.expression(expression)
@@ -100,10 +159,33 @@ class SizeTable:
             return self._variable(str(expression.name))
         if expression.is_Integer:
             return int(expression)
-        meaning = _MEANINGS.get(expression.func.__name__)
+        name = expression.func.__name__
+        if name in _ROUNDED:
+            return self._rounded(expression)
+        meaning = _MEANINGS.get(name)
         if meaning is None:
-            raise ConvertError(f"the size {expression} has no counterpart: it uses {expression.func.__name__}")
+            raise ConvertError(f"the size {expression} has no counterpart: it uses {name}")
         return meaning([self.expression(part) for part in expression.args])
+
+    def _rounded(self, expression: Any) -> Dim:
+        """A size times a fraction, rounded to a whole number."""
+        from torch.utils._sympy.value_ranges import bound_sympy
+
+        name, part = expression.func.__name__, _part(expression.args[0])
+        upwards = name == "CeilToInt"
+        if part is None:
+            raise ConvertError(f"the size {expression} has no counterpart: it is no size times a fraction")
+        bounds: Any = bound_sympy(part.size, dict(self._ranges))
+        if not part.is_exact(upwards, bounds.upper):
+            share = part.factor
+            raise ConvertError(
+                f"the size {expression} has no counterpart: how floats are rounded decides what it is for some sizes; "
+                f"write it as n * {share.numerator} // {share.denominator}, or declare a smaller greatest size"
+            )
+        if name == "TruncToInt" and not bool(bounds.lower >= 0):
+            raise ConvertError(f"the size {expression} has no counterpart: it rounds what may be less than 0")
+        divide = ceildiv if upwards else floordiv
+        return divide(self.expression(part.size) * part.factor.numerator, part.factor.denominator)
 
     def limits(self, ranges: Mapping[Any, Any]) -> Iterator[tuple[str, int, int | None, int]]:
         """The name, the least and greatest value, and the value in the example of each of PyTorch's symbols."""

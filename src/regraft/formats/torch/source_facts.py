@@ -8,16 +8,12 @@ import torch
 from torch.export import ExportedProgram
 
 from ..source import SourceFacts
+from .nodes import all_nodes
 
 
 def torch_facts(program: ExportedProgram) -> SourceFacts:
     """The facts of an exported program; branches are counted. Cost: linear."""
-    counts: Counter[str] = Counter()
-    for module in program.graph_module.modules():
-        graph = getattr(module, "graph", None)
-        for node in () if graph is None else graph.nodes:
-            if node.op == "call_function":
-                counts[_name(node.target)] += 1
+    counts = Counter(_name(node.target) for node in all_nodes(program) if node.op == "call_function")
     return SourceFacts("PyTorch", {"torch": torch.__version__}, counts)
 
 

@@ -44,6 +44,11 @@ def torch_dtype(name: str) -> torch.dtype:
     return found
 
 
+def default_device() -> torch.device:
+    """Where PyTorch makes new tensors. Its own function for that cannot be compiled; an empty tensor knows, too."""
+    return torch.empty(0).device if torch.compiler.is_dynamo_compiling() else torch.get_default_device()
+
+
 def to_numpy(tensor: torch.Tensor, what: str) -> np.ndarray:
     """``tensor`` as an array over the same memory; from another device, or with lazy conjugation, a copy.
 

@@ -37,9 +37,12 @@ def _lower_declared(lowering: Lowering, call: Call) -> Lowered:
     if op is lowering.outside.spelled_out:
         return _spelled_out(lowering, call)
     if op.is_foreign and op.onnx is None:
-        raise ConvertError(
-            f"{op.name} is an operator of PyTorch, which ONNX does not have; declare it with rx.operator"
+        advice = (
+            "declare it with rx.operator"
+            if op.is_pure
+            else "it draws random numbers: export the model in eval mode, or make them an input of the model"
         )
+        raise ConvertError(f"{op.name} is an operator of PyTorch, which ONNX does not have; {advice}")
     if op.onnx is not None and (op.reference is None or lowering.outside.runtime_has(op.onnx)):
         return _as_node(lowering, call, op, "")
     if op.reference is not None and not (lowering.outside.with_functions and _may_be_defined(op)):
