@@ -395,7 +395,9 @@ def aten_call(target: str, operands: Sequence[Expr], ty: Type, args: Any = None,
 
 def choose(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
     """One of two branches; both, as `torch.cond`, in a program that PyTorch traces."""
-    if isinstance(condition, torch.Tensor) and (torch.compiler.is_compiling() or torch.compiler.is_exporting()):
+    if isinstance(condition, torch.Tensor | torch.SymBool) and (
+        torch.compiler.is_compiling() or torch.compiler.is_exporting()
+    ):
         return cast(Any, torch).cond(condition, then, otherwise, ())
     return then() if as_condition(condition) else otherwise()
 

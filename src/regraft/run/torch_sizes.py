@@ -1,11 +1,13 @@
-"""Sizes that a program reads from tensors, in PyTorch's words: read at once, and with what the model promises of them.
+"""Sizes in PyTorch's words: those read from tensors are read at once, with what the model promises of them; a branch on
+how sizes compare is one on numbers.
 
-PyTorch's exporter cannot compare such a size with another one unless it is told how they compare.
+PyTorch's exporter cannot compare a size out of a tensor with another one unless it is told how they compare.
 """
 
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -13,14 +15,17 @@ import torch
 
 from ..formats.torch.signature import Check
 from ..ir.dims import Dim, SymVar
-from ..ir.expr import Expr, ExternFunc, PrimValue, StringImm, Var
+from ..ir.expr import Constant, Expr, ExternFunc, PrimValue, ShapeExpr, StringImm, Var
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
-from ..ir.program import Binding, BindingBlock, MatchCast, SeqExpr, VarBinding
+from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import OBJECT, TensorType, type_symvars
+from ..ir.visitor import iter_bindings
+from .liveness import variables_of
 
 _READ: Final = "regraft.torch.read_size"
 _PROMISE: Final = "regraft.torch.promise"
+_DECIDE: Final = "regraft.torch.decide"
 _COMPARE: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     ">=": operator.ge,
     ">": operator.gt,
@@ -28,10 +33,19 @@ _COMPARE: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "<": operator.lt,
     "==": operator.eq,
 }
+_RELATIONS: Final = {
+    "relax.greater_equal": ">=",
+    "relax.greater": ">",
+    "relax.less_equal": "<=",
+    "relax.less": "<",
+    "relax.equal": "==",
+}
 
 
 def with_read_sizes(module: IRModule, name: str, checks: Sequence[Check]) -> IRModule:
     """``module`` with sizes read from scalars as they are, and with ``checks`` made as soon as their sizes are known.
+
+    Conditions of branches that compare sizes compare numbers.
 
     Cost: linear in the bindings.
     """
@@ -41,8 +55,12 @@ def with_read_sizes(module: IRModule, name: str, checks: Sequence[Check]) -> IRM
     bindings: list[Binding] = []
     definitions: dict[Expr, Expr] = {}
     changed = False
+    decides = _conditions(function)
     for block in function.body.blocks:
         for binding in block.bindings:
+            decision = _decision(binding.value, definitions) if binding.var in decides else None
+            if decision is not None:
+                binding, changed = VarBinding(binding.var, decision), True
             scalar = _scalar_read(binding, definitions)
             if scalar is not None:
                 binding = VarBinding(binding.var, Call(ExternFunc(_READ), [scalar], {}, [binding.var.ty]))
@@ -72,6 +90,40 @@ def _scalar_read(binding: Binding, definitions: Mapping[Expr, Expr]) -> Expr | N
     return line.args[0] if isinstance(scalar, TensorType) and scalar.ndim == 0 else None
 
 
+def _conditions(function: Function) -> set[Expr]:
+    """The variables that are conditions of branches, and that nothing else reads."""
+    values = [binding.value for binding in iter_bindings(function)]
+    conditions = Counter(value.cond for value in values if isinstance(value, If) and isinstance(value.cond, Var))
+    used = Counter(var for value in (*values, function.body.body) for var in variables_of(value))
+    return {var for var, count in conditions.items() if used[var] == count}
+
+
+def _decision(value: Expr, definitions: Mapping[Expr, Expr]) -> Call | None:
+    """A comparison of sizes as one of numbers; None for any other value."""
+    relation = _RELATIONS.get(value.op.name) if isinstance(value, Call) and isinstance(value.op, Op) else None
+    if relation is None:
+        return None
+    assert isinstance(value, Call)
+    sides = [_number(operand, definitions) for operand in value.args]
+    if None in sides:
+        return None
+    operands = [PrimValue(cast(Dim, sides[0])), StringImm(relation), PrimValue(cast(Dim, sides[1]))]
+    return Call(ExternFunc(_DECIDE), operands, {}, [OBJECT])
+
+
+def _number(operand: Expr, definitions: Mapping[Expr, Expr]) -> Dim | None:
+    """The size, or the whole number, that a scalar holds; None for any other value."""
+    if isinstance(operand, Constant):
+        is_whole = operand.data.dtype == "int64" and not operand.data.shape
+        return int(operand.data.numpy()) if is_whole else None
+    line = definitions.get(operand)
+    if not isinstance(line, Call) or not _is(line, "relax.reshape"):
+        return None
+    sizes = definitions.get(line.args[0])
+    given = sizes.args[0] if isinstance(sizes, Call) and _is(sizes, "relax.shape_to_tensor") else None
+    return given.values[0] if isinstance(given, ShapeExpr) and len(given.values) == 1 else None
+
+
 def _is(call: Call, name: str) -> bool:
     return isinstance(call.op, Op) and call.op.name == name
 
@@ -95,11 +147,16 @@ def _read_size(scalar: torch.Tensor) -> tuple[Any, ...]:
 
 
 def _promise(left: Any, relation: str, right: Any) -> None:
-    cast(Any, torch)._check(_COMPARE[relation](left, right))
+    cast(Any, torch)._check(_decide(left, relation, right))
+
+
+def _decide(left: Any, relation: str, right: Any) -> Any:
+    return _COMPARE[relation](left, right)
 
 
 TOOLS: Final[Mapping[str, tuple[str, Callable[..., Any]]]] = {
     _READ: ("kernel_read_size", _read_size),
     _PROMISE: ("kernel_promise", _promise),
+    _DECIDE: ("kernel_decide", _decide),
 }
 """The functions that these names call, and what they are called in the text of a program."""

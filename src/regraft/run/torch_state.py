@@ -13,6 +13,8 @@ from ..formats.torch.signature import Kind, Signature
 from ..ir.tensor_data import TensorData
 from .torch_arrays import as_constant
 
+_TORCH: Final[Any] = torch
+
 
 @contextmanager
 def repeatable(module: Any) -> Generator[None]:
@@ -23,8 +25,8 @@ def repeatable(module: Any) -> Generator[None]:
     buffers: list[torch.Tensor] = list(module.buffers()) if isinstance(module, torch.nn.Module) else []
     before = [buffer.detach().clone() for buffer in buffers]
     try:
-        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-            torch.manual_seed(0)
+        with _TORCH.random.fork_rng(devices=range(torch.cuda.device_count())):
+            _TORCH.manual_seed(0)
             yield
     finally:
         with torch.no_grad():

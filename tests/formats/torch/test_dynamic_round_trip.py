@@ -107,3 +107,16 @@ def test_a_size_that_depends_on_how_floats_are_rounded_is_refused() -> None:
     sides = {2: Dim("height", min=6, max=100)}
     with pytest.raises(ConvertError, match=r"how floats are rounded decides .* write it as n \* 7 // 10"):
         rx.from_torch(model, (torch.randn(1, 2, 20, 12),), dynamic_shapes={"args": (sides,)})
+
+
+def test_a_branch_on_how_sizes_compare_computes_with_no_tensors() -> None:
+    def choose(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(2 * x.shape[0] < x.shape[1] + 3, torch.sin, lambda y: y * 2, (x,))
+
+    sizes = {0: Dim("rows", min=2, max=64), 1: Dim("columns", min=2, max=64)}
+    program = torch.export.export(Of(choose), (torch.randn(4, 8),), dynamic_shapes={"args": (sizes,)})
+    result = rx.optimize(program)
+    for x in (torch.randn(4, 8), torch.randn(7, 8)):
+        torch.testing.assert_close(result.module()(x), program.module()(x))
+    names = [str(node.target) for node in result.graph.nodes if node.users]
+    assert [name for name in names if name.startswith("aten.")] == ["aten.sym_size.int"] * 2

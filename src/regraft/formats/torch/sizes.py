@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from ...ir.dims import Dim, SymVar, ceildiv, dim_max, dim_min, dim_product, floordiv, floormod
 from ...ir.types import TensorType
@@ -169,13 +169,13 @@ class SizeTable:
 
     def _rounded(self, expression: Any) -> Dim:
         """A size times a fraction, rounded to a whole number."""
-        from torch.utils._sympy.value_ranges import bound_sympy
+        from torch.utils._sympy import value_ranges
 
         name, part = expression.func.__name__, _part(expression.args[0])
         upwards = name == "CeilToInt"
         if part is None:
             raise ConvertError(f"the size {expression} has no counterpart: it is no size times a fraction")
-        bounds: Any = bound_sympy(part.size, dict(self._ranges))
+        bounds: Any = cast(Any, value_ranges).bound_sympy(part.size, dict(self._ranges))
         if not part.is_exact(upwards, bounds.upper):
             share = part.factor
             raise ConvertError(
