@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from ...ir.dtypes import numpy_dtype
+from ..onnx.element_types import to_onnx_dtype
 from .network import Layer, Port, numbers
-
-ONNX_DTYPES: Final = {
-    "float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16,
-    "float64": TensorProto.DOUBLE, "bool": TensorProto.BOOL, "int4": TensorProto.INT4, "uint4": TensorProto.UINT4,
-    "int8": TensorProto.INT8, "uint8": TensorProto.UINT8, "int16": TensorProto.INT16, "uint16": TensorProto.UINT16,
-    "int32": TensorProto.INT32, "uint32": TensorProto.UINT32, "int64": TensorProto.INT64, "uint64": TensorProto.UINT64,
-}  # fmt: skip
 
 
 class Unsupported(Exception):
@@ -33,30 +28,32 @@ class Value(NamedTuple):
 
 
 class Graph:
-    """Nodes and constants as they are added; names are unique."""
+    """Nodes and constants as they are added; names are unique.
 
-    def __init__(self) -> None:
+    The graph of a body, inside of ``outer``, has nodes of its own; constants all lie in the outermost graph.
+    """
+
+    def __init__(self, outer: Graph | None = None) -> None:
         self.nodes: Final[list[onnx.NodeProto]] = []
-        self.constants: Final[list[onnx.TensorProto]] = []
-        self._count = 0
-        self._known: Final[dict[bytes, str]] = {}
-        self.layer = ""
+        self.constants: Final[list[onnx.TensorProto]] = [] if outer is None else outer.constants
+        self._numbers: Final[Iterator[int]] = count(1) if outer is None else outer._numbers
+        self._known: Final[dict[bytes, str]] = {} if outer is None else outer._known
+        self.layer = "" if outer is None else outer.layer
         """The name of the layer that is written, which its nodes take."""
 
     def fresh(self) -> str:
         """A name that nothing has."""
-        self._count += 1
-        return f"value_{self._count}"
+        return f"value_{next(self._numbers)}"
 
     def node(self, kind: str, *operands: str | Value, domain: str = "", **attributes: Any) -> str:
         """A node with one output; gives the name of that."""
         return self.nodes_of(kind, operands, 1, domain=domain, **attributes)[0]
 
     def nodes_of(
-        self, kind: str, operands: Iterable[str | Value], count: int, domain: str = "", **attributes: Any
+        self, kind: str, operands: Iterable[str | Value], outputs: int, domain: str = "", **attributes: Any
     ) -> list[str]:
-        """A node with ``count`` outputs; gives their names. Attributes that are None are left out."""
-        names = [self.fresh() for _ in range(count)]
+        """A node with that many ``outputs``; gives their names. Attributes that are None are left out."""
+        names = [self.fresh() for _ in range(outputs)]
         read = [one if isinstance(one, str) else one.name for one in operands]
         given = {key: value for key, value in attributes.items() if value is not None}
         node = helper.make_node(kind, read, names, domain=domain, **given)
@@ -147,4 +144,4 @@ class Call:
         """A value in another dtype."""
         if dtype is None:
             raise Unsupported("the dtype of its result is not known")
-        return self.node("Cast", value, to=ONNX_DTYPES[dtype])
+        return self.node("Cast", value, to=to_onnx_dtype(dtype))

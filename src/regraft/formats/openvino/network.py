@@ -21,6 +21,10 @@ DTYPES: Final = {
 _PORT_DTYPES: Final = {"FP32": "f32", "FP16": "f16", "BF16": "bf16", "FP64": "f64", "BOOL": "boolean"}
 
 
+_BODIES: Final = ("body", "then_body", "else_body")
+_ENDS: Final = ("input", "output")
+
+
 class Port(NamedTuple):
     """An output of a layer: its number, dtype, sizes (-1 for one that is not known, None for any rank) and names."""
 
@@ -38,8 +42,26 @@ class Source(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Body:
+    """A network inside of a layer: its layers in order, and which of them are fed and read by that layer's ports.
+
+    ``inputs`` and ``outputs`` are attributes as they are written; ``back`` says of inputs that go from step to step,
+    by number of layer, which result gives the next one.
+    """
+
+    layers: tuple[Layer, ...]
+    inputs: tuple[dict[str, str], ...]
+    outputs: tuple[dict[str, str], ...]
+    back: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer: what it is, its attributes as they are written, what it reads, and its outputs."""
+    """A layer: what it is, its attributes as they are written, what it reads, and its outputs.
+
+    ``ports`` are the numbers of the ports that read ``inputs``; ``bodies`` the networks of loops and branches, by the
+    names of their elements.
+    """
 
     number: int
     name: str
@@ -48,6 +70,8 @@ class Layer:
     attributes: dict[str, str]
     inputs: tuple[Source, ...]
     outputs: tuple[Port, ...]
+    ports: tuple[int, ...]
+    bodies: dict[str, Body]
 
 
 def read_network(path: Path) -> list[Layer]:
@@ -63,12 +87,12 @@ def read_network(path: Path) -> list[Layer]:
     if int(root.get("version", "0") or 0) < 10:
         raise ConvertError(f"{path}: read are files of version 10 and later, and this one is of {root.get('version')}")
     try:
-        return _in_order(_layers(root), path)
+        return _in_order(_layers(root, path), path)
     except (KeyError, ValueError, TypeError) as error:
         raise ConvertError(f"{path}: the file is damaged: {error}") from error
 
 
-def _layers(root: ElementTree.Element) -> dict[int, Layer]:
+def _layers(root: ElementTree.Element, path: Path) -> dict[int, Layer]:
     ends = {
         (int(edge.attrib["to-layer"]), int(edge.attrib["to-port"])): Source(
             int(edge.attrib["from-layer"]), int(edge.attrib["from-port"])
@@ -88,8 +112,21 @@ def _layers(root: ElementTree.Element) -> dict[int, Layer]:
             {} if data is None else dict(data.attrib),
             tuple(ends[number, port] for port in ports),
             tuple(_port(port) for port in element.iterfind("output/port")),
+            tuple(ports),
+            {name: body for name in _BODIES if (body := _body(element, name, path)) is not None},
         )
     return found
+
+
+def _body(element: ElementTree.Element, name: str, path: Path) -> Body | None:
+    inside = element.find(name)
+    if inside is None:
+        return None
+    ports = name.removesuffix("body") + "port_map"
+    inputs, outputs = (tuple(dict(one.attrib) for one in element.iterfind(f"{ports}/{end}")) for end in _ENDS)
+    edges = element.iterfind("back_edges/edge")
+    back = {int(edge.attrib["to-layer"]): int(edge.attrib["from-layer"]) for edge in edges}
+    return Body(tuple(_in_order(_layers(inside, path), path)), inputs, outputs, back)
 
 
 def _port(element: ElementTree.Element) -> Port:

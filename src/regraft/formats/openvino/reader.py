@@ -12,15 +12,18 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from ...ir.builder import NameSupply
 from ...ir.dtypes import numpy_dtype
 from ...ir.module import IRModule
 from ..errors import ConvertError, UnsupportedOperatorError
+from ..onnx.element_types import to_onnx_dtype
 from ..onnx.read.reader import from_message
 from . import quantized as _quantized
 from . import recurrent as _recurrent
-from .graph import ONNX_DTYPES, Call, Graph, Unsupported, Value
+from .graph import Call, Graph, Unsupported, Value
 from .layers import ROWS
-from .network import DTYPES, Layer, Port, Source, numbers, read_network
+from .loops import NESTED, Inside
+from .network import DTYPES, Body, Layer, Port, Source, numbers, read_network
 
 TABLES: Final = (_quantized, _recurrent)
 """The modules that add rows to the table of layers."""
@@ -35,7 +38,9 @@ def from_openvino(path: str | os.PathLike[str], *, dims: Mapping[str, int] | Non
     """A file of OpenVINO (``.xml``, with its ``.bin`` beside it) as a module with one function, ``main``.
 
     Read are the layers of the operation sets that convolutional networks, transformers and recurrent networks are
-    made of, and quantized ones: values that are held to 256 steps become ``quantize`` and ``dequantize`` again.
+    made of, loops and branches, and quantized ones: values that are held to 256 steps become ``quantize`` and
+    ``dequantize`` again. State that a network keeps from run to run (``ReadValue`` and ``Assign``) becomes an input and
+    a last result of its name; what the state begins with is left to the caller.
     ``dims`` are numbers for symbolic sizes, by name: that of ``input_axis``, such as ``x_0``. Weights stay in their
     file until they are read. Needs no OpenVINO. Raises `ConvertError` for a damaged file and
     `UnsupportedOperatorError` with all layers that cannot be read. Cost: linear in the layers, some 200 µs each.
@@ -51,21 +56,27 @@ def from_openvino(path: str | os.PathLike[str], *, dims: Mapping[str, int] | Non
 class _Network:
     """A network on its way into ONNX."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, outer: _Network | None = None, given: Mapping[int, Value] | None = None) -> None:
+        """The network of a file, or of a body in ``outer`` whose parameters are ``given`` by number of layer."""
         self._path: Final = path
         self._data: Final = path.with_suffix(".bin")
-        self._graph: Final = Graph()
+        self._graph: Final = Graph(None if outer is None else outer._graph)
+        self._given: Final = given
+        self._results: Final[dict[int, Value]] = {}
+        self._kept: Final[list[tuple[str, Value]]] = []
         self._values: Final[dict[Source, Value]] = {}
         self._inputs: Final[list[onnx.ValueInfoProto]] = []
         self._outputs: Final[list[onnx.ValueInfoProto]] = []
-        self._problems: Final[list[str]] = []
-        self._taken: Final[set[str]] = set()
+        self._problems: Final[list[str]] = [] if outer is None else outer._problems
+        self._names: Final = NameSupply()
 
     def add(self, layer: Layer) -> None:
         """Write a layer down, behind those that it reads."""
         self._graph.layer = layer.name
         if layer.kind == "Parameter":
             self._parameter(layer)
+        elif layer.kind in ("ReadValue", "Assign") and self._given is None:
+            self._state(layer)
         elif layer.kind == "Const":
             self._constant(layer)
         elif layer.kind == "Result":
@@ -79,12 +90,13 @@ class _Network:
         if len(read) < len(found):
             self._check_places(layer)
             return
-        row = ROWS.get(layer.kind)
-        if row is None or not layer.outputs:
+        row, nested = ROWS.get(layer.kind), NESTED.get(layer.kind)
+        if (row is None and nested is None) or not layer.outputs:
             self._leave(layer, "there is no such operator here")
             return
         try:
-            names = row(Call(layer, read, self._graph))
+            call = Call(layer, read, self._graph)
+            names = row(call) if row is not None else nested(call, self._inside) if nested is not None else ()
         except Unsupported as error:
             self._leave(layer, str(error))
             return
@@ -111,27 +123,47 @@ class _Network:
     def _leave(self, layer: Layer, why: str) -> None:
         self._problems.append(f"{layer.kind} ({layer.version}), layer {layer.name}: {why}")
 
+    def _inside(self, body: Body, given: Mapping[int, Value]) -> Inside:
+        """The nodes and results of a body whose parameters are ``given``."""
+        inner = _Network(self._path, self, given)
+        for layer in body.layers:
+            inner.add(layer)
+        return Inside(inner._graph, inner._results)
+
     def _named(self, port: Port, layer: Layer) -> str:
         """A name for an input or output that no other has."""
-        name = port.names[0] if port.names else layer.name
-        found, count = name, 1
-        while found in self._taken:
-            count += 1
-            found = f"{name}_{count}"
-        self._taken.add(found)
-        return found
+        return self._names.fresh(port.names[0] if port.names else layer.name)
 
     def _parameter(self, layer: Layer) -> None:
         port = layer.outputs[0]
-        name, dtype = self._named(port, layer), DTYPES.get(layer.attributes.get("element_type", ""), port.dtype)
+        if self._given is not None:
+            self._values[Source(layer.number, port.number)] = self._given[layer.number]
+            return
+        self._input(layer, self._named(port, layer), layer.attributes.get("element_type", ""))
+
+    def _input(self, layer: Layer, name: str, element_type: str) -> None:
+        """An input of the whole in the place of the layer's output."""
+        port = layer.outputs[0]
+        dtype = DTYPES.get(element_type, port.dtype)
         if dtype is None:
-            self._leave(layer, f"its dtype is {layer.attributes.get('element_type')}")
+            self._leave(layer, f"its dtype is {element_type}")
             return
         sizes = None
         if port.sizes is not None:
             sizes = [f"{name}_{axis}" if size < 0 else size for axis, size in enumerate(port.sizes)]
-        self._inputs.append(helper.make_tensor_value_info(name, ONNX_DTYPES[dtype], sizes))
+        self._inputs.append(helper.make_tensor_value_info(name, to_onnx_dtype(dtype), sizes))
         self._values[Source(layer.number, port.number)] = Value(name, port._replace(dtype=dtype))
+
+    def _state(self, layer: Layer) -> None:
+        """State that is kept from run to run: what is read is an input, and what is assigned a result."""
+        name, port = layer.attributes["variable_id"], layer.outputs[0]
+        if layer.kind == "ReadValue":
+            self._input(layer, self._names.fresh(name), layer.attributes.get("variable_type", ""))
+            return
+        value = self._values.get(layer.inputs[0])
+        if value is not None:
+            self._values[Source(layer.number, port.number)] = value
+            self._kept.append((name, value))
 
     def _constant(self, layer: Layer) -> None:
         port, attributes = layer.outputs[0], layer.attributes
@@ -150,7 +182,7 @@ class _Network:
             name = self._graph.constant(found)
         else:
             name = self._graph.fresh()
-            tensor = TensorProto(name=name, data_type=ONNX_DTYPES[dtype], dims=shape)
+            tensor = TensorProto(name=name, data_type=to_onnx_dtype(dtype), dims=shape)
             tensor.data_location = TensorProto.EXTERNAL
             facts = {"location": self._data.name, "offset": str(offset), "length": str(size)}
             for key, value in facts.items():
@@ -175,9 +207,14 @@ class _Network:
         value = self._values.get(layer.inputs[0])
         if value is None:
             return
-        name = self._named(value.port, layer)
-        self._graph.nodes.append(helper.make_node("Identity", [value.name], [name], name=layer.name))
-        dtype = 0 if value.port.dtype is None else ONNX_DTYPES[value.port.dtype]
+        if self._given is not None:
+            self._results[layer.number] = value
+            return
+        self._output(self._named(value.port, layer), value, layer.name)
+
+    def _output(self, name: str, value: Value, layer: str) -> None:
+        self._graph.nodes.append(helper.make_node("Identity", [value.name], [name], name=layer))
+        dtype = 0 if value.port.dtype is None else to_onnx_dtype(value.port.dtype)
         self._outputs.append(helper.make_tensor_value_info(name, dtype, None))
 
     def model(self) -> onnx.ModelProto:
@@ -185,6 +222,8 @@ class _Network:
         if self._problems:
             listed = "\n".join(f"  {line}" for line in dict.fromkeys(self._problems))
             raise UnsupportedOperatorError(f"{self._path} has layers that cannot be read:\n{listed}")
+        for name, value in self._kept:
+            self._output(self._names.fresh(f"{name}_after"), value, name)
         if not self._outputs:
             raise ConvertError(f"{self._path}: the network has no results")
         graph = helper.make_graph(
