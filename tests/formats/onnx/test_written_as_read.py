@@ -293,6 +293,26 @@ def test_a_file_that_is_optimized_again_is_the_same_to_the_byte(level: int) -> N
     assert rx.optimize(once, level=level).SerializeToString() == once.SerializeToString()
 
 
+@pytest.mark.parametrize("names", [False, True])
+def test_a_loop_with_a_body_is_the_same_to_the_byte_again(names: bool) -> None:
+    kind = helper.make_tensor_type_proto(TensorProto.FLOAT, ["n"])
+    ports = {name: helper.make_value_info(name, kind) for name in ("sum", "row", "next", "told")}
+    body = helper.make_graph(
+        [helper.make_node("Add", ["sum", "row"], ["next"]), helper.make_node("Tanh", ["next"], ["told"])],
+        "step",
+        [ports["sum"], ports["row"]],
+        [ports["next"], ports["told"]],
+    )
+    nodes = [
+        helper.make_node("Relu", ["x"], ["start"]),
+        helper.make_node("Scan", ["start", "rows"], ["last", "y"], body=body, num_scan_inputs=1),
+    ]
+    for node in nodes if names else ():
+        node.name = f"the {node.op_type}"
+    once = rx.optimize(_model(nodes, {"x": ["n"], "rows": ["m", "n"]}, ["y"], {}, 17))
+    assert rx.optimize(once).SerializeToString() == once.SerializeToString()
+
+
 def test_integers_stay_numbers_of_as_many_bytes_as_they_need() -> None:
     nodes = [helper.make_node("Gather", ["x", "places"], ["g"], "first"), helper.make_node("Sin", ["g"], ["y"], "next")]
     model = _model(nodes, {"x": [300]}, ["y"], {}, 17)

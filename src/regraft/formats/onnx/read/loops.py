@@ -124,7 +124,8 @@ def _results(
     builder = node.graph.builder
     name = next((output.name for output in node.node.outputs if output.name), "loop")
     body = builder.emit(function, f"{name}_body")
-    found = builder.emit(ops.loop(body, starts, scanned, count, condition), f"{name}_loop")
+    hint = name[: name.find("_loop")] if "_loop" in name else name  # what was written here before has one
+    found = builder.emit(ops.loop(body, starts, scanned, count, condition), f"{hint}_loop")
     assert isinstance(found.ty, TupleType)
     return tuple([TupleGetItem(found, index) for index in range(len(found.ty.fields))])
 

@@ -287,7 +287,7 @@ class GraphWriter:
             source.attributes.values(),
             overload=source.overload,
             outputs=outputs,
-            name=self.node_names.fresh(source.name) if source.name else None,
+            name=self.node_names.fresh(source.name) if source.name else "",
             doc_string=source.doc_string,
             metadata_props=metadata,
         )

@@ -108,7 +108,7 @@ class _Writing:
         """The results of a `Scan`, which hands its body the slices."""
         with self._graph.block() as nodes:
             formals = self._formals()
-            slices = [self._formal(x, self._hint) for x in self._scanned]
+            slices = [self._formal(x, f"{self._hint}_slice") for x in self._scanned]
             given = self._body(self._step(), slices)
             outputs = self._outputs(given, nodes)
         body = self._as_graph([*formals, *slices], outputs, nodes)

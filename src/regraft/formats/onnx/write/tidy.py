@@ -70,7 +70,7 @@ class _Tidying:
             outer = self._known
             if node.op_type == "Scan":  # not all runtimes let its body read what is around it
                 self._known = {}
-            for body in _bodies(node):
+            for body in bodies_of(node):
                 self.compute_all_once(body)
             self._known = outer
             key = None if node in self._graph.effects else _what_it_does(node)
@@ -208,7 +208,7 @@ class _Tidying:
         """Leave out nodes of whose results none is read."""
         live: list[ir.Node] = []
         for node in reversed(self._graph.nodes):
-            for body in _bodies(node):
+            for body in bodies_of(node):
                 self._drop_unread_of(body)
             if node.domain and (node.domain, node.op_type, node.overload) not in self._graph.functions:
                 self._leave_out_unread(node)
@@ -220,7 +220,7 @@ class _Tidying:
 
     def _drop_unread_of(self, body: ir.Graph) -> None:
         for node in list(reversed(body)):
-            for inner in _bodies(node):
+            for inner in bodies_of(node):
                 self._drop_unread_of(inner)
             if not self._is_live(node):
                 _detach(node)
@@ -228,7 +228,7 @@ class _Tidying:
 
     def _is_live(self, node: ir.Node) -> bool:
         is_read = any(value.uses() or value in self._results or value.is_graph_output() for value in node.outputs)
-        return is_read or node in self._graph.effects or bool(_bodies(node))
+        return is_read or node in self._graph.effects or bool(bodies_of(node))
 
     def _leave_out_unread(self, node: ir.Node) -> None:
         """Let a node of another domain not give what nobody reads: runtimes do not always compute all results."""
@@ -251,7 +251,7 @@ def _what_it_does(node: ir.Node) -> tuple[object, ...] | None:
     return node.domain, node.op_type, len(node.outputs), *node.inputs, tuple(map(repr, attributes))
 
 
-def _bodies(node: ir.Node) -> list[ir.Graph]:
+def bodies_of(node: ir.Node) -> list[ir.Graph]:
     """The graphs of the branches of a node, or of what it repeats."""
     return [attr.as_graph() for attr in node.attributes.values() if attr.type == ir.AttributeType.GRAPH]
 

@@ -33,7 +33,7 @@ from .graph import GraphWriter
 from .lowering import LOWERINGS, Lowered, Lowering, Outside, flat, onnx_shape
 from .model_facts import ModelFacts, versions_of
 from .opsets import OLDEST, first_opset, span_of, write_down
-from .tidy import tidy
+from .tidy import bodies_of, tidy
 
 __all__ = ["DEFAULT_OPSET", "LOWERINGS", "LoweredFunction", "Port", "as_model", "lower_function", "to_onnx"]
 
@@ -247,7 +247,7 @@ def _name_nodes(graph: ir.Graph, kept: Collection[ir.Node]) -> None:
 
 def _leave_out_what_is_known(graph: ir.Graph, kept: Collection[ir.Node], facts: ModelFacts) -> None:
     """Take off what a file need not state: types of constants, those of all inside where its source stated few, names
-    of nodes where its source named none, and the origins of nodes that their names or the next node tell.
+    of nodes where its source named none, and the origins of nodes that their names, the node around or the next tell.
 
     Where a model would have a longer description than it had before, all origins go; if it has one still, so do the
     names of the nodes that were made.
@@ -258,12 +258,13 @@ def _leave_out_what_is_known(graph: ir.Graph, kept: Collection[ir.Node], facts: 
     for value in (*graph.initializers.values(), *inner):
         if value not in ports and not value.is_graph_output():
             value.type = value.shape = None
+    around: dict[ir.Graph | None, str] = {body: f"onnx:{node.name}" for node in nodes for body in bodies_of(node)}
     after = ""
     for node in reversed(nodes):
         name = node.name if facts.names_nodes else ""
         own = node.metadata_props.get(ORIGIN_KEY, "")
         first = node.outputs[0].name if node.outputs else ""
-        if own in (after, f"onnx:{name or f'{node.op_type}:{first}'}"):
+        if own in (after, f"onnx:{name or f'{node.op_type}:{first}'}", around.get(node.graph)):
             node.metadata_props.pop(ORIGIN_KEY, None)
         node.name, after = name, own
     if facts.described and description_size(graph) > facts.described:
@@ -271,7 +272,7 @@ def _leave_out_what_is_known(graph: ir.Graph, kept: Collection[ir.Node], facts: 
             node.metadata_props.pop(ORIGIN_KEY, None)
     if facts.described and description_size(graph) > facts.described:
         for node in nodes:
-            node.name = node.name if node in kept else None
+            node.name = node.name if node in kept else ""
 
 
 def _no_node(_node: SourceNode) -> bool:
@@ -342,9 +343,8 @@ def _all_nodes(nodes: Sequence[ir.Node]) -> Iterator[ir.Node]:
     while stack:
         node = stack.pop()
         yield node
-        for attribute in node.attributes.values():
-            if attribute.type == ir.AttributeType.GRAPH:
-                stack.extend(attribute.as_graph())
+        for body in bodies_of(node):
+            stack.extend(body)
 
 
 def _inputs(lowering: Lowering, function: Function) -> tuple[Port, ...]:
