@@ -222,3 +222,26 @@ def test_rules_do_not_keep_a_level_from_running_until_nothing_changes(file: Path
     # The first round ends with the pass that comes last; a round that changes nothing follows one that does.
     assert "RemoveNoOps" in names[names.index("DeadCodeElimination") :]
     assert "rules" not in names[1:]
+
+
+def test_rewrites_that_cannot_be_run_are_told(tmp_path: Path) -> None:
+    model, output, rule_file = tmp_path / "model.relax", tmp_path / "out.relax", tmp_path / "mine.py"
+    rule_file.write_text(
+        "from regraft import Rule\nfrom regraft.dpl import is_op, wildcard\nx = wildcard()\n"
+        'drop = Rule(is_op("relax.exp")(is_op("relax.log")(x)), lambda expr, found: found[x], "drop")\n'
+    )
+    model.write_text(
+        '@R.function\ndef main(x: R.Tensor("float32")):\n    with R.dataflow():\n'
+        "        a = R.log(x)\n        b = R.exp(a)\n        R.output(b)\n    return b\n"
+    )
+    report = tmp_path / "report.json"
+    done = invoke("optimize", model, "-o", output, "--rules", rule_file, "--verify-rewrites", "--report", report)
+    assert "--verify-rewrites could not run 1 rewrite of 'drop': no random value can be made of" in done.stdout
+    [told] = json.loads(report.read_text())["passes"][0]["unverified"]
+    assert told["rule"] == "drop"
+
+
+def test_samples_and_ranges_that_nothing_would_use_are_an_error() -> None:
+    module = rx.IRModule({"main": main})
+    with pytest.raises(UsageError, match="ask for a run: verify, measure or a precision"):
+        rx.optimize(module, ranges={"x": (0.0, 1.0)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -128,6 +128,23 @@ def deep(count: int) -> tuple[rx.Function, rx.Var]:
             value = builder.emit_output(op.matmul(value, w))
         builder.emit_func_output(value)
     return builder.get()["main"], w
+
+
+def test_a_chain_without_a_limit_is_long_and_shows_itself_in_short() -> None:
+    root = is_op("relax.sin")(wildcard())
+    pattern = is_op("relax.cos")(chain(is_op("relax.nn.relu"), until=root, max=None))
+    value: rx.Expr = rx.Var("x", rx.TensorType((2,), "float32"))
+    value = op.sin(value)
+    for _ in range(200):
+        value = op.nn.relu(value)
+    assert pattern.match(op.cos(value))
+    assert repr(pattern) == "cos(chain(nn.relu, until=sin(*)))"
+    assert repr(pattern.dup()) == repr(pattern)
+    broken: Any = chain
+    with pytest.raises(PatternError, match=r"'relax.exp' is no link of a chain; write is_op\('relax.exp'\)"):
+        broken("relax.exp", until=root)
+    with pytest.raises(PatternError, match=r"'elementwise' is no trait; they are rx.Trait"):
+        has_trait(cast("Any", "elementwise"))
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 12])

@@ -95,6 +95,9 @@ def test_the_time_limit_ends_the_search_and_the_report_says_so() -> None:
     assert "cut short, since the time was up" in str(report)
     assert told[0] == ("exp", 0, 100_040)
     assert len(told) > 1
+    told.clear()
+    check_rule(squares, examples=2, near_misses=1, progress=lambda *step: told.append(step))
+    assert told == [("exp", tried, 3) for tried in range(4)]
     with pytest.raises(AssertionError, match="was found before the time was up"):
         check_rule(Rule(is_op("relax.nn.conv3d")(x, low), lambda *_: None, "late"), seconds=0.0)
 
@@ -126,7 +129,7 @@ def main(x: R.Tensor((2,), "float32")):
     with pytest.raises(KeyError) as caught:
         Rule(is_op("relax.exp")(inner), lambda expr, found: found[stray], "stray")(program)
     assert caught.value.__notes__ == [
-        "in the rewriter of rule 'stray', at y (from source:model.py:5), by line 127 of test_rule_facts.py",
+        "in the rewriter of rule 'stray', at y (from source:model.py:5), by line 130 of test_rule_facts.py",
         "the match has no value for *: it is no part of the pattern, or stands in an alternative that was not taken",
     ]
     with pytest.raises(ZeroDivisionError) as divided:

@@ -223,6 +223,10 @@ def _show(made: OptimizationReport) -> None:
     if names:
         rows = [(name, str(rewrites[name]), str(left[name])) for name in names]
         console.print_table("Rules", ("rule", "rewrites", "left"), rows, numbers=2)
+    steps = [step for one in made.passes for step in one.rewrote if step.unverified is not None]
+    for (rule, reason), count in Counter([(step.rule, step.unverified) for step in steps]).items():
+        times = f"{count} rewrite{'' if count == 1 else 's'}"
+        console.print_line(f"--verify-rewrites could not run {times} of {rule!r}: {reason}")
     if made.rules and not any(name in rewrites or name in left for name in made.rules):
         from ..model.optimizing import RULES_AGAIN
 

@@ -206,7 +206,7 @@ def optimize(
     machine = _machine(target, precision, measure=measure)
     bench, tried_on = (
         Bench(engine or "", threads, clock, budget, Decisions.of(cache)),
-        TriedOn(seed, dims, ranges, inputs),
+        _tried_on(seed, dims, ranges, inputs, runs=verify or measure or precision != "float32"),
     )
     stages = Stages(progress, _steps(chosen) + 2 + verify + measure + (precision != "float32"))
     with stages.stage("reading"):
@@ -322,6 +322,20 @@ def _faster(
 
         state, measurement = fastest_state(opened, states.found, hand_over, inputs, bench, tolerance, deadline)
     return done._replace(module=opened.module if state is None else opened_up(state.module)), measurement
+
+
+def _tried_on(
+    seed: int,
+    dims: Mapping[str, int] | None,
+    ranges: Mapping[str, Range] | None,
+    inputs: Samples | None,
+    *,
+    runs: bool,
+) -> TriedOn:
+    """What the model runs on. Raises `UsageError` for samples and ranges that nothing would use."""
+    if (inputs is not None or ranges) and not runs:
+        raise UsageError("inputs and ranges say what the model runs on; ask for a run: verify, measure or a precision")
+    return TriedOn(seed, dims, ranges, inputs)
 
 
 def _machine(target: Target | None, precision: str, *, measure: bool) -> Machine:

@@ -102,4 +102,9 @@ def _pass_to_dict(one: PassReport) -> dict[str, Any]:
             {"function": step.function, "rule": step.rule, "binding": step.binding, "reason": step.reason}
             for step in one.declined
         ],
+        "unverified": [
+            {"function": step.function, "rule": step.rule, "binding": step.binding, "reason": step.unverified}
+            for step in one.rewrote
+            if step.unverified is not None
+        ],
     }

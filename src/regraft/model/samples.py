@@ -107,7 +107,9 @@ def _check(place: str, function: Function, inputs: Sequence[Any], *, finite: boo
             wrong = wrong or (size if isinstance(size, int) else sizes.setdefault(size, given)) != given
         if wrong:
             shape = ", ".join(map(str, ty.shape))
-            raise UsageError(f"{place}: input {name} has the shape {array.shape}; the model takes ({shape})")
+            known = [f"{size} is {sizes[size]}" for size in ty.shape if not isinstance(size, int) and size in sizes]
+            told = f", where {' and '.join(known)}" if known and len(ty.shape) == array.ndim else ""
+            raise UsageError(f"{place}: input {name} has the shape {array.shape}; the model takes ({shape}){told}")
 
 
 def _each(given: Samples) -> Iterable[tuple[str, Path | Mapping[str, Any] | Sequence[Any]]]:

@@ -30,13 +30,17 @@ class PassError(RegraftError, RuntimeError, ValueError):
 
 
 class Step(NamedTuple):
-    """One decision of a pass: a rewrite (``reason`` is None), or a place that it left as it was, and why."""
+    """One decision of a pass: a rewrite (``reason`` is None), or a place that it left as it was, and why.
+
+    ``unverified`` says why a rewrite could not be run on both sides, where that was asked for.
+    """
 
     pass_name: str
     function: str
     rule: str
     binding: str
     reason: str | None
+    unverified: str | None = None
 
     def __str__(self) -> str:
         what = "rewrote" if self.reason is None else "left"
@@ -222,10 +226,10 @@ class PassContext:
         listener = self._told if self._left is not None or self._listeners or journal is not None else None
         return rewrite(program, rules, share=share, listener=listener, verify=self.verify, journal=journal)
 
-    def tell(self, rule: str, binding: str, reason: str | None) -> None:
+    def tell(self, rule: str, binding: str, reason: str | None, unverified: str | None = None) -> None:
         """Report a decision that the rewriting engine does not see; ``reason`` None: the place was rewritten."""
         for instrument in self._listeners:
-            instrument.step(Step(self._place.pass_name, self._place.function, rule, binding, reason))
+            instrument.step(Step(self._place.pass_name, self._place.function, rule, binding, reason, unverified))
 
     @property
     def _listeners(self) -> list[PassInstrument]:
@@ -244,7 +248,7 @@ class PassContext:
     def _told(self, event: Event) -> None:
         if event.reason is None and self._left is not None:
             self._left -= 1
-        self.tell(event.rule, event.var.name_hint, event.reason)
+        self.tell(event.rule, event.var.name_hint, event.reason, event.unverified)
         if event.reason is None:
             for instrument in self.instruments:
                 instrument.rewrote(event)

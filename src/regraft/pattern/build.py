@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, overload
+from typing import Any, Final, overload
 
 from ..ir.dims import Dim
 from ..ir.expr import Expr
 from ..ir.op import Op, Trait
-from .derived import duplicate
+from .derived import describe, duplicate
 from .parts import fixed_op, inner_first
 from .pattern import (
     AndPattern,
@@ -168,10 +168,16 @@ def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:
     return DataTypePattern(WildcardPattern() if pattern is None else pattern, dtype)
 
 
+_LONGEST: Final = 256
+"""How many links a chain without a limit may have: deeper patterns would cost more to make than they find."""
+
+
 def chain(
-    link: DFPattern | Callable[[DFPattern], DFPattern], until: DFPattern, *, min: int = 0, max: int = 16
+    link: DFPattern | Callable[[DFPattern], DFPattern], until: DFPattern, *, min: int = 0, max: int | None = 16
 ) -> DFPattern:
     """A value that is computed from ``until`` by ``min`` to ``max`` links, one on the other; as many as there are.
+
+    Without a ``max`` (None) a chain may be 256 links longer than ``min``.
 
     ``link`` is one of three:
 
@@ -186,8 +192,13 @@ def chain(
     are what lies between. Raises `PatternError` for a pattern without a wildcard. Cost: as the alternatives that it is
     short for, ``max`` deep.
     """
-    if not 0 <= min <= max:
+    longest = min + _LONGEST if max is None else max
+    if not 0 <= min <= longest:
         raise PatternError(f"a chain needs 0 <= min <= max, got min={min}, max={max}")
+    if not callable(link):  # patterns are called to make calls
+        raise PatternError(f"{link!r} is no link of a chain; write is_op({link!r}), or a pattern with a wildcard")
+    told = describe(link) if isinstance(link, DFPattern) else getattr(link, "__name__", "link")
+    text = f"chain({told}, until={describe(until)})"
 
     def linked(inner: DFPattern) -> DFPattern:
         if not isinstance(link, DFPattern):
@@ -198,8 +209,8 @@ def chain(
         return either
 
     found = until
-    for _ in range(max - min):
-        found = linked(found) | until
+    for _ in range(longest - min):
+        found = OrPattern(linked(found), until, text)
     for _ in range(min):
         found = linked(found)
     return found

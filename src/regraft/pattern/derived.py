@@ -72,7 +72,9 @@ def _copy(pattern: DFPattern, done: Mapping[DFPattern, DFPattern]) -> DFPattern:
             copy = type(pattern)([again(f) for f in pattern.fields])
         case TupleGetItemPattern():
             copy = TupleGetItemPattern(again(pattern.tuple), pattern.index)
-        case OrPattern() | AndPattern() | IfPattern():
+        case OrPattern():
+            copy = OrPattern(again(pattern.left), again(pattern.right), pattern.text)
+        case AndPattern() | IfPattern():
             copy = type(pattern)(*map(again, pattern.children()))
         case NotPattern():
             copy = NotPattern(again(pattern.reject))
@@ -149,7 +151,7 @@ def _text(pattern: DFPattern, texts: Mapping[DFPattern, str]) -> str:
         case TupleGetItemPattern():
             return f"{texts[pattern.tuple]}[{'any' if pattern.index is None else pattern.index}]"
         case OrPattern():
-            return f"({texts[pattern.left]} | {texts[pattern.right]})"
+            return pattern.text or f"({texts[pattern.left]} | {texts[pattern.right]})"
         case AndPattern():
             return f"({texts[pattern.left]} & {texts[pattern.right]})"
         case NotPattern():

@@ -376,13 +376,14 @@ class TupleGetItemPattern(DFPattern):
 
 @final
 class OrPattern(DFPattern):
-    """``left``, or else ``right``."""
+    """``left``, or else ``right``; shown as ``text``, if it has one."""
 
-    __slots__ = ("left", "right")
+    __slots__ = ("left", "right", "text")
 
-    def __init__(self, left: DFPattern, right: DFPattern) -> None:
+    def __init__(self, left: DFPattern, right: DFPattern, text: str = "") -> None:
         self.left = checked(left, "the left side of |")
         self.right = checked(right, "the right side of |")
+        self.text = text
 
     def children(self) -> tuple[DFPattern, ...]:
         return (self.left, self.right)

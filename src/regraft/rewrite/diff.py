@@ -35,6 +35,9 @@ def diff(before: Any, after: Any, context: int = 2) -> Diff:
     ``context`` lines around each change are shown. Names count: a variable under another name is a difference. Cost:
     that of printing both, and of comparing the lines.
     """
+    for program in (before, after):
+        if not hasattr(program, "script"):
+            raise TypeError(f"diff compares programs, and pieces of them; {program!r} is none")
     old: list[str] = before.script(show_meta=False).splitlines()
     new: list[str] = after.script(show_meta=False).splitlines()
     return Diff(tuple(unified_diff(old, new, "before", "after", lineterm="", n=context)))

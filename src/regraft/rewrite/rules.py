@@ -188,3 +188,6 @@ class RuleSet(PatternMatchingRewriter):
 
     def __repr__(self) -> str:
         return f"RuleSet([{', '.join(rule.name for rule in self._rules)}])"
+
+    def _repr_html_(self) -> str:
+        return "".join(rule._repr_html_() for rule in self._rules)  # pyright: ignore[reportPrivateUsage]

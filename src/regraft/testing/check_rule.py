@@ -99,7 +99,7 @@ def check_rule(
     there), and when it never rewrote any. Values may differ by what the dtype allows, or by what the rule says in
     ``approximate``, unless ``rtol`` and ``atol`` say more. ``seconds`` ends the search for a rule after that time, and
     the report says that it was cut short; a rule that was not rewritten by then is an error. ``progress(rule, tried,
-    of)`` is told after each program. Cost: some 10 ms per example. The same ``seed`` gives the same programs.
+    of)`` is told at first and after each program. Cost: some 10 ms per example. A ``seed`` gives the same programs.
     """
     if not isinstance(rule, PatternMatchingRewriter):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(
@@ -149,6 +149,7 @@ class _Check:
             self._try(program)
         unsupported: UnsupportedPatternError | None = None
         self.wanted = examples + near_misses
+        self._tell(0)
         try:
             self._search(examples)
             if self.report.matches or self.failures:
@@ -163,12 +164,12 @@ class _Check:
 
     def _search(self, examples: int) -> None:
         for index in range(examples):
-            self._tell(index)
             for seed, program in self._draw(None):
                 before = self.report.rewrites
                 self._try_drawn(seed, None, program)
                 if self.report.rewrites > before or len(self.failures) >= _ENOUGH_FAILURES:
                     break
+            self._tell(index + 1)
             if not self.report.matches or len(self.failures) >= _ENOUGH_FAILURES:
                 return
 
@@ -177,7 +178,6 @@ class _Check:
         for index in range(near_misses):
             if len(self.failures) >= _ENOUGH_FAILURES:
                 return
-            self._tell(self.wanted - near_misses + index)
             mutation = mutations[index % len(mutations)]
             for seed, program in self._draw(mutation):
                 before = self.report.rewrites
@@ -185,6 +185,7 @@ class _Check:
                 self.report.near_misses += 1
                 self.report.near_miss_rewrites += self.report.rewrites > before
                 break
+            self._tell(self.wanted - near_misses + index + 1)
 
     def _tell(self, tried: int) -> None:
         if self.progress is not None:
