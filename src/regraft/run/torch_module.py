@@ -7,8 +7,9 @@ The module owns the program's constants as parameters and buffers, under the nam
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -92,6 +93,16 @@ class RegraftModule(torch.nn.Module):
         state.add_aliases()
         unread = {each for each, _ in signature.tensors} - state.names
         cast(Any, self).register_load_state_dict_pre_hook(_without(unread))
+
+    @contextmanager
+    def plain_results(self) -> Generator[None]:
+        """Inside, results that are named tuples of PyTorch's own are plain ones, which a file can hold."""
+        before = self.nesting
+        self.nesting = Nesting(replace(self.signature, structures=()))
+        try:
+            yield
+        finally:
+            self.nesting = before
 
     def run_program(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The work of ``forward``, whatever its arguments are called."""

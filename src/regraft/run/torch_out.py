@@ -37,8 +37,9 @@ def to_torch(module: IRModule | Function, name: str = "main", *, share_memory: b
 def save_torch(module: IRModule | RegraftModule, path: str | Path) -> None:
     """Write a program as a ``.pt2`` file, which `torch.export.load` reads; whole, or not at all.
 
-    Symbolic sizes stay dynamic. Raises `ConvertError` when `torch.export` declines the program. Memory: that of the
-    program and of the largest weight.
+    Symbolic sizes stay dynamic. Results that are named tuples of PyTorch's own are plain tuples there: a file cannot
+    hold their types. Raises `ConvertError` when `torch.export` declines the program. Memory: that of the program and
+    of the largest weight.
     """
     require_torch()
     import torch
@@ -48,7 +49,9 @@ def save_torch(module: IRModule | RegraftModule, path: str | Path) -> None:
     from .torch_module import RegraftModule
 
     target = Path(path)
-    program = export_torch(module if isinstance(module, RegraftModule) else to_torch(module, share_memory=True))
+    made = module if isinstance(module, RegraftModule) else to_torch(module, share_memory=True)
+    with made.plain_results():
+        program = export_torch(made)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
         temporary = Path(folder) / target.name
         with temporary.open("wb") as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -35,6 +36,22 @@ def test_a_named_tuple_comes_back_as_one() -> None:
     result = rx.to_torch(rx.from_torch(_model(lambda x: {"both": Pair(x + 1, x * 2)}), (x,)))(x)
     assert isinstance(result["both"], Pair)
     torch.testing.assert_close(result["both"].product, x * 2)
+
+
+def test_named_tuples_of_operators_come_back_as_they_are_and_plain_in_a_file(tmp_path: Path) -> None:
+    def found(x: torch.Tensor) -> Any:
+        return {"greatest": torch.max(x, 1), "others": [torch.sort(x), (torch.topk(x, 2),)]}
+
+    x = torch.rand(3, 4)
+    module = rx.to_torch(rx.from_torch(_model(found), (x,)))
+    for result in (module, rx.optimize(torch.export.export(_model(found), (x,))).module()):
+        given: Any = result(x)
+        assert isinstance(given["greatest"], torch.return_types.max)
+        assert isinstance(given["others"][1][0], torch.return_types.topk)
+        torch.testing.assert_close(given["others"][0].values, torch.sort(x).values)
+    rx.save_torch(module, tmp_path / "model.pt2")
+    assert isinstance(torch.export.load(tmp_path / "model.pt2").module()(x)["others"][1], tuple)
+    assert isinstance(module(x)["greatest"], torch.return_types.max)
 
 
 def test_an_operator_with_a_list_among_its_results_is_named() -> None:

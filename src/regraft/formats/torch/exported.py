@@ -68,6 +68,30 @@ def _reason(error: Exception) -> str:
     return f"{first}{where}{f' ({hint})' if hint else ''}"
 
 
+def dim_names(program: ExportedProgram, dynamic_shapes: Any) -> dict[str, str]:
+    """The names that people gave sizes with `torch.export.Dim`, by PyTorch's own symbols."""
+    nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
+    inputs = nodes[len(nodes) - len(program.graph_signature.user_inputs) :]
+    if isinstance(dynamic_shapes, Mapping):
+        shapes = cast("Mapping[str, Any]", dynamic_shapes)
+        given = [(node, shapes.get(node.name)) for node in inputs]
+    else:
+        given = list(zip(inputs, dynamic_shapes or (), strict=False))
+    found: dict[str, str] = {}
+    for node, axes in given:
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            continue
+        named = cast("Mapping[int, Any]", axes if isinstance(axes, Mapping) else dict(enumerate(axes or ())))
+        for axis, size in named.items():
+            symbol: Any = value.shape[axis]
+            if isinstance(symbol, torch.SymInt) and isinstance(size, torch.export.Dim):
+                expression = cast(Any, symbol).node.expr
+                if expression.is_Symbol:
+                    found[str(expression.name)] = size.__name__
+    return found
+
+
 def prepared(program: ExportedProgram) -> ExportedProgram:
     """``program`` without in-place operators and regions."""
     if not isinstance(program, ExportedProgram):  # pyright: ignore[reportUnnecessaryIsInstance]

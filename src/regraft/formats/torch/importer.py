@@ -26,7 +26,7 @@ from .complex_numbers import ComplexPair, handler_of, is_complex_call
 from .context import PARTS, Context, Unsupported, fields_of
 from .custom import Conversion, Converter, converter_of
 from .expansion import expansion, unchanged_operand
-from .exported import IGNORED, export, memory_of, prepared, state_tensor
+from .exported import IGNORED, dim_names, export, memory_of, prepared, state_tensor
 from .loops import computed_with_tensors, is_loop, read_loop
 from .nodes import (
     BATCHING,
@@ -42,7 +42,19 @@ from .nodes import (
 )
 from .origins import origin_of, place_of
 from .outside import can_be_carried, declared_for, is_outside, is_random, outside_call, why_not_carried
-from .signature import ATTRIBUTE, COMPLEX, NUMBER, VALUE, Check, Kind, Leaf, Signature, constant_leaf, spec_text
+from .signature import (
+    ATTRIBUTE,
+    COMPLEX,
+    NUMBER,
+    VALUE,
+    Check,
+    Kind,
+    Leaf,
+    Signature,
+    constant_leaf,
+    plain_spec,
+    spec_text,
+)
 from .sizes import SizeTable
 from .source_calls import SourceCall
 from .tensors import dtype_name, to_numpy
@@ -86,36 +98,12 @@ def from_torch(
         if args is None and kwargs is None:
             raise ConvertError("a module needs example inputs: from_torch(module, args, kwargs)")
         exported = export(source, args or (), kwargs, dynamic_shapes)
-        names = _dim_names(exported, dynamic_shapes)
+        names = dim_names(exported, dynamic_shapes)
     else:
         if args is not None or kwargs is not None or dynamic_shapes is not None:
             raise ConvertError("an exported program has its inputs and dynamic sizes already; give it alone")
         names, exported = {}, source
     return _Importer(prepared(exported), names, keep_params_as_input, converters or {}).module()
-
-
-def _dim_names(program: ExportedProgram, dynamic_shapes: Any) -> dict[str, str]:
-    """The names that people gave sizes with `torch.export.Dim`, by PyTorch's own symbols."""
-    nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
-    inputs = nodes[len(nodes) - len(program.graph_signature.user_inputs) :]
-    if isinstance(dynamic_shapes, Mapping):
-        shapes = cast("Mapping[str, Any]", dynamic_shapes)
-        given = [(node, shapes.get(node.name)) for node in inputs]
-    else:
-        given = list(zip(inputs, dynamic_shapes or (), strict=False))
-    found: dict[str, str] = {}
-    for node, axes in given:
-        value = node.meta.get("val")
-        if not isinstance(value, torch.Tensor):
-            continue
-        named = cast("Mapping[int, Any]", axes if isinstance(axes, Mapping) else dict(enumerate(axes or ())))
-        for axis, size in named.items():
-            symbol: Any = value.shape[axis]
-            if isinstance(symbol, torch.SymInt) and isinstance(size, torch.export.Dim):
-                expression = cast(Any, symbol).node.expr
-                if expression.is_Symbol:
-                    found[str(expression.name)] = size.__name__
-    return found
 
 
 class _Importer:
@@ -576,9 +564,10 @@ class _Importer:
             owner = self._owners.get(memory_of(tensor), name)
             if owner != name and name not in self._tensors:
                 self._aliases[name] = owner
+        out_spec, structures = plain_spec(spec.out_spec)
         return Signature(
             in_spec=spec_text(spec.in_spec),
-            out_spec=spec_text(spec.out_spec),
+            out_spec=spec_text(out_spec),
             inputs=tuple(self._input_leaves),
             outputs=tuple(self._output_leaves),
             tensors=tuple(self._tensors.items()),
@@ -587,6 +576,7 @@ class _Importer:
             written=tuple(self._written),
             arguments=_argument_names(self._program),
             checks=tuple(self._checks),
+            structures=structures,
             sizes=tuple(self._sizes.limits(cast(Any, self._program).range_constraints)),
         )
 

@@ -7,8 +7,9 @@ The facts travel as one attribute of the function, a JSON text, so they survive 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import count
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import torch
@@ -46,7 +47,8 @@ class Signature:
     arguments. ``inputs`` and ``outputs`` list the leaves of the nested arguments and
     results, whose nesting is ``in_spec`` and ``out_spec`` (PyTorch's JSON for trees; None: flat). ``sizes`` are the
     symbolic sizes: their names, least and greatest values (None: no limit), and the sizes of the example inputs.
-    ``checks`` are the model's promises about sizes that it reads from tensors.
+    ``checks`` are the model's promises about sizes that it reads from tensors. ``structures`` are the nodes of
+    ``out_spec``, in preorder, that are named tuples of PyTorch's own (`torch.return_types`): plain ones in its JSON.
     """
 
     in_spec: str | None
@@ -60,6 +62,7 @@ class Signature:
     arguments: tuple[str, ...] = ()
     sizes: tuple[tuple[str, int, int | None, int], ...] = ()
     checks: tuple[Check, ...] = ()
+    structures: tuple[tuple[int, str], ...] = ()
 
     def text(self) -> str:
         """The facts as the value of an attribute."""
@@ -82,7 +85,7 @@ class Nesting:
         self._inputs: Final = signature.inputs
         self._outputs: Final = signature.outputs
         self._in_spec: Final = _loaded(signature.in_spec)
-        self._out_spec: Final = _loaded(signature.out_spec)
+        self._out_spec: Final = _with_structures(_loaded(signature.out_spec), signature.structures)
         self._in_order, self._keywords = _counts(self._in_spec, len(signature.inputs))
         names = signature.arguments
         count = self._in_order + len(self._keywords)
@@ -153,6 +156,44 @@ def _loaded(text: str | None) -> pytree.TreeSpec | None:
         return pytree.treespec_loads(text)
     except NotImplementedError:
         return None
+
+
+def plain_spec(spec: pytree.TreeSpec | None) -> tuple[pytree.TreeSpec | None, tuple[tuple[int, str], ...]]:
+    """A tree with plain tuples for PyTorch's named ones, and where these were: their places in preorder, and names."""
+    found: list[tuple[int, str]] = []
+
+    def kind(place: int, node: pytree.TreeSpec) -> Any:
+        if node.type not in _STRUCTURES.values():
+            return node.type
+        found.append((place, str(node.type.__name__)))
+        return tuple
+
+    plain = None if spec is None else _retyped(spec, kind)
+    return plain, tuple(found)
+
+
+def _with_structures(spec: pytree.TreeSpec | None, structures: Sequence[tuple[int, str]]) -> pytree.TreeSpec | None:
+    """The tree that `plain_spec` was given."""
+    if spec is None or not structures:
+        return spec
+    names = dict(structures)
+    return _retyped(spec, lambda place, node: _STRUCTURES.get(names.get(place, ""), node.type))
+
+
+def _retyped(spec: pytree.TreeSpec, kind: Callable[[int, pytree.TreeSpec], Any]) -> pytree.TreeSpec:
+    """A tree whose inner nodes are of other types, by their places in preorder."""
+    places = count()
+
+    def walk(node: pytree.TreeSpec) -> pytree.TreeSpec:
+        place = next(places)
+        if node.is_leaf():
+            return node
+        return pytree.TreeSpec(kind(place, node), node.context, [walk(child) for child in node.children()])
+
+    return walk(spec)
+
+
+_STRUCTURES: Final[Mapping[str, Any]] = {kind.__name__: kind for kind in torch.return_types.all_return_types}
 
 
 def spec_text(spec: pytree.TreeSpec | None) -> str | None:
