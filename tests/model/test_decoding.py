@@ -187,6 +187,40 @@ def test_what_cannot_be_generated_is_said(llama: tuple[Any, IRModule], tmp_path:
     assert "are no ids; give whole numbers with commas between" in result.stderr
 
 
+def test_an_id_beyond_the_vocabulary_is_named(llama: tuple[Any, IRModule]) -> None:
+    with pytest.raises(UsageError, match="64 is no token of the model, whose ids go from 0 to 63"):
+        generate_text(llama[1], [3, 64, -1], 2)
+
+
+def test_a_text_beyond_the_table_of_places_is_named_with_its_tokens() -> None:
+    with pytest.raises(ExecutionError, match=r"tokens 0 to 32 of the text: .*where its table of places ends"):
+        generate_text(read_decoder(made("GPT-2, places from a table")), [1] * 33, 2, threads=1)
+
+
+def test_a_step_of_one_token_reads_a_prompt_token_by_token(llama: tuple[Any, IRModule]) -> None:
+    model, module = llama
+    one = module.with_function("main", module["main"].bind_symbolic_vars({"count": 1}))
+    found, _, decoder = generate_text(one, PROMPT, COUNT, threads=1)
+    assert list(found.tokens) == greedy(model)
+    assert decoder.copies is None
+    two = module.with_function("main", module["main"].bind_symbolic_vars({"count": 2}))
+    with pytest.raises(ExecutionError, match="takes 2 tokens in each step, and 1 are given"):
+        generate_text(two, PROMPT, COUNT, threads=1)
+
+
+def test_a_cache_of_one_length_is_refused(llama: tuple[Any, IRModule]) -> None:
+    fixed = llama[1].with_function("main", llama[1]["main"].bind_symbolic_vars({"past": 5}))
+    with pytest.raises(UsageError, match="past_0 holds 5 tokens, always; export the decoder with a length"):
+        generate_text(fixed, PROMPT, COUNT)
+
+
+def test_a_folder_in_half_precision_generates_in_float32(tmp_path: Path) -> None:
+    made("Llama, groups of heads").to(torch.bfloat16).save_pretrained(tmp_path / "half")
+    rounded = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "half", dtype=torch.float32)
+    found, _, _ = generate_text(tmp_path / "half", PROMPT, COUNT, threads=1)
+    assert list(found.tokens) == greedy(rounded.eval())
+
+
 def test_a_model_without_a_cache_is_no_decoder(tmp_path: Path) -> None:
     builder = BlockBuilder()
     x = Var("x", TensorType((2, 3), "int64"))

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..analysis.tensors import shape_of
 from ..ir.binding_values import bind_sizes
-from ..ir.dims import SymVar
+from ..ir.dims import Dim, SymVar
 from ..ir.expr import Var
 from ..ir.module import IRModule
 from ..ir.program import Function
@@ -37,6 +37,7 @@ WEIGHTS: Final = {"float32": None, "int8-weights": 8, "int4-weights": 4}
 def roles_of(function: Function) -> Roles:
     """The parameters and results of a decoder; raises `UsageError` for a function that is none."""
     ids: int | None = None
+    count: Dim | None = None
     places: dict[str, int] = {}
     caches: list[tuple[int, tuple[int, ...]]] = []
     for place, param in enumerate(function.params):
@@ -52,15 +53,22 @@ def roles_of(function: Function) -> Roles:
             if key != "ids":
                 places["positions" if key == "position" else key] = place
             elif ids is None:
-                ids = place
+                ids, count = place, shape_of(param)[1]
             else:
                 raise UsageError(f"{param.name_hint} is a second input of ids; a decoder has one")
+        elif ty.ndim == 4 and ty.dtype in ("float16", "bfloat16"):
+            raise UsageError(f"{param.name_hint} is {ty.dtype}; bring the decoder to float32 first: model.float()")
         else:
             raise UsageError(f"the input {param.name_hint} is neither ids nor keys and values of before: {ty!r}")
     if ids is None or not caches:
         what = "ids (1, tokens) of int64" if ids is None else "keys and values of before (1, heads, tokens, size)"
         raise UsageError(
             f"the model has no input of {what}; give a folder of transformers, or a decoder with its cache"
+        )
+    if "total" not in places and any(shape[2] for _, shape in caches):
+        raise UsageError(
+            f"{function.params[caches[0][0]].name_hint} holds {caches[0][1][2]} tokens, always; export the decoder "
+            "with a length of the cache that is open, or give a folder of transformers"
         )
     results = function.ret_ty.fields if isinstance(function.ret_ty, TupleType) else (function.ret_ty,)
     kept = [place for place, ty in enumerate(results) if isinstance(ty, TensorType) and ty.ndim == 4]
@@ -69,7 +77,7 @@ def roles_of(function: Function) -> Roles:
         given = f"{len(kept)} such and {len(logits)} of logits"
         raise UsageError(f"it takes {len(caches)} tensors of keys and values and gives {given}")
     pairs = [(place, result, shape) for (place, shape), result in zip(caches, kept, strict=True)]
-    return Roles(ids, logits[0], tuple(pairs), **places)
+    return Roles(ids, logits[0], tuple(pairs), **places, at_once=count if isinstance(count, int) else None)
 
 
 def _empty(cache: Var) -> tuple[int, ...]:
@@ -98,7 +106,8 @@ class Decoder:
 def read_decoder(model: Any) -> IRModule:
     """A decoder as a program: of a file, a folder of transformers, a causal language model of transformers, a module.
 
-    Raises `UsageError`, and what reading the format raises.
+    Weights of a folder that are in half precision are taken in float32, in which sessions keep their cache. Raises
+    `UsageError`, and what reading the format raises.
     """
     if isinstance(model, IRModule):
         return model
@@ -110,7 +119,7 @@ def read_decoder(model: Any) -> IRModule:
         from ..formats.torch.decoder import decoder_from_torch
         from ..formats.torch.hugging_face import load_folder
 
-        return decoder_from_torch(load_folder(Path(model)) if is_folder else model)
+        return decoder_from_torch(load_folder(Path(model)).float() if is_folder else model)
     opened = open_model(model)
     return IRModule({"main": opened.function})
 
@@ -191,6 +200,16 @@ def generate(session: DecoderSession, prompt: Sequence[int], count: int, said: S
     return Generated(tuple(chosen), seconds[0], tuple(seconds[1:]))
 
 
+def _check_ids(function: Function, prompt: Sequence[int]) -> None:
+    """Raise `UsageError` for ids that are no tokens of the model."""
+    results = function.ret_ty.fields if isinstance(function.ret_ty, TupleType) else (function.ret_ty,)
+    logits = results[roles_of(function).logits]
+    known = logits.shape[-1] if isinstance(logits, TensorType) and logits.shape else None
+    if isinstance(known, int) and prompt and not 0 <= min(prompt) <= max(prompt) < known:
+        wrong = next(one for one in prompt if not 0 <= one < known)
+        raise UsageError(f"{wrong} is no token of the model, whose ids go from 0 to {known - 1}")
+
+
 def generate_text(
     model: Any,
     prompt: Sequence[int],
@@ -208,6 +227,7 @@ def generate_text(
     """
     progress("reading", 0, 4)
     module = read_decoder(model)
+    _check_ids(module["main"], prompt)
     longest = len(prompt) + count
     progress("rewriting", 1, 4)
     decoder = fast_decoder(module, longest=longest, precision=precision)

@@ -21,7 +21,8 @@ class Roles(NamedTuple):
 
     ``caches``: the places of a cache among parameters and among results, and its shape with nothing in it, or with room
     for a longest text. ``total``: an int32 scalar, how many tokens there are after a step; ``mask`` and ``positions``:
-    ones for all tokens, and the places of the new ones, both (1, tokens) of int64. None where there is none.
+    ones for all tokens, and the places of the new ones, both (1, tokens) of int64; ``at_once``: the
+    tokens that each step takes. None where there is none, and for any number of tokens.
     """
 
     ids: int
@@ -30,6 +31,7 @@ class Roles(NamedTuple):
     total: int | None = None
     mask: int | None = None
     positions: int | None = None
+    at_once: int | None = None
 
     @property
     def longest(self) -> int | None:
@@ -69,6 +71,8 @@ class DecoderSession:
         program.
         """
         roles, total = self._roles, self.length + len(ids)
+        if roles.at_once is not None and len(ids) != roles.at_once:
+            return self._steps(ids, roles.at_once)
         if roles.longest is not None and total > roles.longest:
             raise ExecutionError(f"there is room for {roles.longest} tokens, not for {total}")
         binding: Any = self._session.io_binding()
@@ -90,12 +94,24 @@ class DecoderSession:
                 binding.bind_output(outputs[result][0], "cpu")
             else:
                 binding.bind_ortvalue_output(outputs[result][0], cache)
-        self._session.run_bound(binding)
+        try:
+            self._session.run_bound(binding)
+        except ExecutionError as error:
+            hint = "where its table of places ends, a model cannot go on"
+            raise ExecutionError(f"tokens {self.length} to {total - 1} of the text: {error} ({hint})") from error
         logits, *caches = binding.get_outputs()
         if roles.longest is None:
             self._caches = caches
         self.length = total
         return logits.numpy()[0]
+
+    def _steps(self, ids: Sequence[int], at_once: int) -> np.ndarray:
+        if len(ids) % at_once:
+            raise ExecutionError(
+                f"the decoder takes {at_once} tokens in each step, and {len(ids)} are given; export it with a number "
+                "of tokens that is open"
+            )
+        return np.concatenate([self.step(ids[first : first + at_once]) for first in range(0, len(ids), at_once)])
 
 
 _FLOAT: Final = 1

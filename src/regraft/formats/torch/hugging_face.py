@@ -60,6 +60,8 @@ def load_folder(path: Path) -> Any:
 
 
 def _read_config(path: Path) -> Mapping[str, Any]:
+    if not (path / CONFIG).exists():
+        raise ConvertError(f"{path} has no {CONFIG}, so it is no folder of transformers")
     try:
         found = json.loads((path / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

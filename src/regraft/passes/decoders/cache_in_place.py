@@ -159,10 +159,10 @@ class _Decoder:
         return found
 
     def _places(self, past: Dim, count: Dim) -> Places | None:
-        if not isinstance(count, SymVar) or not isinstance(past, SymVar):
+        if not isinstance(past, SymVar) or not (isinstance(count, SymVar) or dims_equal(count, 1) is True):
             return None
         if self._tables is None:
-            self._tables = Places(self._function, past, count, self._longest)
+            self._tables = Places(self._function, past, count if isinstance(count, SymVar) else None, self._longest)
         return self._tables
 
     # --- writing
@@ -302,7 +302,8 @@ class _Lengths:
         beside = size - self._past
         if isinstance(size, int) or self._past in free_symvars(beside):
             return None
-        count = ops.shape_to_tensor(ShapeExpr([beside - self._count]))
+        more = beside - self._count
+        count = const(np.array([more])) if isinstance(more, int) else ops.shape_to_tensor(ShapeExpr([more]))
         return ops.reshape(ops.add(ops.astype(self.total, "int64"), count), shape)
 
 

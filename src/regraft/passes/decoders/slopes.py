@@ -39,7 +39,7 @@ def bias_of_places(bias: Expr, places: Places) -> BiasOfPlaces | None:
     shown = last[0, 0, 0] > AS_GOOD_AS_INFINITE
     window = int(shown.sum())
     found = np.where(last > AS_GOOD_AS_INFINITE, last - last[..., -1:], 0)
-    step = max(1, min(longest, _AT_ONCE // (longest * last.shape[1])))
+    step = 1 if places.is_of_one else max(1, min(longest, _AT_ONCE // (longest * last.shape[1])))
     blocks = [(first, min(step, longest - first)) for first in range(0, longest, step)]
     for first, count in (*blocks, (longest // 2, 1), (longest - 1, 1)):
         if not _agrees(places.rows(bias, first, count), first, count, window, found):

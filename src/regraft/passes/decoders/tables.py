@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
 import numpy as np
@@ -19,12 +19,13 @@ _ANY: Final = 1 << 40
 
 
 class Places:
-    """Tables of a function in which ``count`` places follow ``past`` ones."""
+    """Tables of a function in which ``count`` places, or one, follow ``past`` ones."""
 
-    def __init__(self, function: Function, past: SymVar, count: SymVar, longest: int) -> None:
+    def __init__(self, function: Function, past: SymVar, count: SymVar | None, longest: int) -> None:
         self._values: Final[Mapping[Var, Expr]] = {binding.var: binding.value for binding in iter_bindings(function)}
         self._past: Final = past
         self._count: Final = count
+        self.is_of_one: Final = count is None
         self.longest: Final = longest
         self._found: dict[Expr, np.ndarray | None] = {}
 
@@ -39,8 +40,13 @@ class Places:
         return self._found[leaf]
 
     def rows(self, value: Expr, first: int, count: int) -> np.ndarray | None:
-        """``value`` where ``count`` places follow ``first`` ones; None if it depends on inputs or on other sizes."""
-        sizes = {self._past: first, self._count: count}
+        """``value`` where ``count`` places follow ``first`` ones; None if it depends on inputs or on other sizes.
+
+        Where the function takes one place at a time, these are put together on the axis before the last one.
+        """
+        if self._count is None and count != 1:
+            return self._together([self.rows(value, place, 1) for place in range(first, first + count)])
+        sizes = {self._past: first, **({} if self._count is None else {self._count: count})}
 
         def size_of(size: SymVar) -> int:
             return sizes[size] if size in sizes else _unknown(size)
@@ -49,6 +55,11 @@ class Places:
             return np.asarray(Evaluator(self._values, _unknown, size_of, most=_ANY, most_elements=_ANY).value(value))
         except (EvaluationError, ArithmeticError, IndexError, TypeError, ValueError):
             return None  # a table of the model may have fewer places
+
+    def _together(self, parts: Sequence[np.ndarray | None]) -> np.ndarray | None:
+        known = [part for part in parts if part is not None and part.ndim > 1 and part.shape[-2] == 1]
+        same = len(known) == len(parts) and len({part.shape for part in known}) == 1
+        return np.concatenate(known, axis=-2) if same else None
 
     def _computed(self, leaf: Expr) -> np.ndarray | None:
         table = self.rows(leaf, 0, self.longest)
