@@ -13,7 +13,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
-from regraft import save_script
+from regraft import IRModule, parse, save_script
 from regraft.model import explain_model, open_model
 from tests.cli.harness import invoke, spawn
 from tests.model.models import projections, save
@@ -231,6 +231,44 @@ def test_explain_of_a_model_alone_says_what_is_combined_and_what_is_left(model: 
     for one in left:
         assert f"CombineParallelMatmul left {len(one.places)} (" in result.stdout
         assert one.reason in result.stdout
+
+
+def test_explain_of_a_model_names_what_keeps_attention_and_normalization_from_being_recognized() -> None:
+    program = parse("""
+@R.function
+def main(q: R.Tensor((2, 4, 8), "float32"), k: R.Tensor((2, 8, 4), "float32"), v: R.Tensor((2, 4, 8), "float32"),
+         image: R.Tensor((1, 3, 6, 6), "float32"), w: R.Tensor((3, 3, 3, 3), "float32"), p: R.Tensor((3,), "float32")):
+    with R.dataflow():
+        scores = R.matmul(q, k)
+        shares = R.nn.softmax(R.multiply(scores, R.const(0.5)), axis=-1)
+        louder = R.multiply(shares, R.const(1.5))
+        mixed = R.matmul(louder, v)
+        free = R.matmul(R.nn.softmax(q, axis=-1), R.exp(k))
+        active = R.nn.relu(R.nn.conv2d(image, w))
+        normed = R.nn.batch_norm(active, p, p, p, p, axis=1)[0]
+        R.output(mixed, free, normed)
+    return mixed, free, normed
+""")
+    done = {one.name: one for one in explain_model(IRModule({"main": program}))}
+    assert done["FuseAttention"].left == (
+        ("multiply between the softmax and its product with the values is no part of attention", ("mixed",)),
+        *[one for one in done["FuseAttention"].left if one.places != ("mixed",)],
+    )
+    [norm] = done["FoldBatchnormToConv2D"].left
+    assert norm.reason == "the normalization follows nn.relu; only one that follows nn.conv2d is folded"
+
+
+def test_attention_without_repeated_heads_is_nothing_that_was_left() -> None:
+    program = parse("""
+@R.function
+def main(q: R.Tensor((1, 5, 2, 4), "float32"), k: R.Tensor((1, 5, 2, 4), "float32")):
+    with R.dataflow():
+        out = R.nn.attention(q, k, k)
+        R.output(out)
+    return out
+""")
+    done = {one.name: one for one in explain_model(IRModule({"main": program}))}
+    assert done["FuseAttention"].left == ()
 
 
 def test_explain_takes_a_pass_or_rules_and_not_both(model: Path, tmp_path: Path) -> None:

@@ -1,17 +1,22 @@
 """A model explained in a page: what a level combines and fuses in it, what it leaves alone, and why.
 
-The reasons are those that the passes' own rules gave while they ran. Passes that tidy are left out: that a permutation
-moves axes is no news.
+The reasons are those that the passes' own rules gave while they ran. Where a rule did not even match, what looks like
+its business in the result is told with what stands in the way. Passes that tidy are left out: that a permutation moves
+axes is no news.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..ir.module import IRModule
+from ..ir.op import Call, Op, Trait
 from ..passes import PassReport
+from ..pattern import DFPattern, chain, elementwise, has_trait, is_op, wildcard
+from ..rewrite import Decline, Event, Rule, decline
+from ..rewrite.gate import ITSELF, UNCHANGED
 from .optimizing import optimize_module
 
 COMBINING: Final = (
@@ -26,6 +31,46 @@ COMBINING: Final = (
 """The passes of the levels that make one operator of several, or fewer of many."""
 
 _NUMBER: Final = re.compile(r"\d[\d.,]*")
+
+
+# --- what looks like the business of a pass, and is in a form that its rules do not match
+
+_steps: Final[list[DFPattern]] = []
+"""The patterns of what may stand between a softmax and a product; a match has those that do."""
+
+
+def _step(inner: DFPattern) -> DFPattern:
+    """Any operator that keeps each element apart from the others, over ``inner`` as its first or second operand."""
+    any_op = elementwise() | has_trait(Trait.VIEW)
+    for operands in ((inner,), (wildcard(), inner)):
+        _steps.append(any_op.dup()(*operands, varg_default_wildcard=True))
+    return _steps[-2] | _steps[-1]
+
+
+_product: Final = is_op("relax.matmul")(wildcard(), wildcard())
+_shares: Final = is_op("relax.nn.softmax")(chain(elementwise() | has_trait(Trait.VIEW), until=_product, max=6))
+_sum: Final = is_op("relax.matmul")(chain(_step, until=_shares, min=1, max=4), wildcard())
+_read: Final = wildcard()
+_norm: Final = is_op("relax.nn.batch_norm")(~is_op("relax.nn.conv2d")(_read, wildcard()), varg_default_wildcard=True)
+
+
+def _between(_: Any, found: Any) -> Decline:
+    between = [found[step] for step in _steps if step in found]
+    names = [
+        call.op.name.removeprefix("relax.") for call in between if isinstance(call, Call) and isinstance(call.op, Op)
+    ]
+    return decline(f"{' and '.join(names)} between the softmax and its product with the values is no part of attention")
+
+
+def _after_another(expr: Any, _: Any, bindings: Any) -> Decline:
+    read = bindings.get(expr.args[0], expr.args[0])
+    what = (
+        read.op.name.removeprefix("relax.") if isinstance(read, Call) and isinstance(read.op, Op) else "no convolution"
+    )
+    return decline(f"the normalization follows {what}; only one that follows nn.conv2d is folded")
+
+
+_ALIKE: Final = {"FuseAttention": Rule(_sum, _between), "FoldBatchnormToConv2D": Rule(_norm, _after_another)}
 
 
 class Left(NamedTuple):
@@ -49,13 +94,14 @@ def explain_model(module: IRModule, level: int | str = "default") -> tuple[Expla
     Reasons that differ in names of bindings and in numbers only are one. Cost: that of optimizing.
     """
     reports: dict[str, list[PassReport]] = {}
-    for one in optimize_module(module, level=level).passes:
+    done = optimize_module(module, level=level)
+    for one in done.passes:
         if one.name in COMBINING:
             reports.setdefault(one.name, []).append(one)
-    return tuple(_explained(name, found) for name, found in reports.items())
+    return tuple(_explained(name, found, done.module) for name, found in reports.items())
 
 
-def _explained(name: str, reports: Iterable[PassReport]) -> Explained:
+def _explained(name: str, reports: Iterable[PassReport], result: IRModule) -> Explained:
     """One pass over all the rounds in which it ran; what a later round rewrote is not left."""
     last: PassReport | None = None
     rewrites = 0
@@ -64,10 +110,15 @@ def _explained(name: str, reports: Iterable[PassReport]) -> Explained:
         last = one
     places: dict[str, list[str]] = {}
     wording: dict[str, str] = {}
-    for step in last.declined if last is not None else ():
-        reason = step.reason or ""
-        key = _NUMBER.sub("#", re.sub(rf"\b{re.escape(step.binding)}\b", "#", reason))
+    declined = last.declined if last is not None else ()
+    left = {step.binding: step.reason or "" for step in declined if step.reason not in (UNCHANGED, ITSELF)}
+    alike: list[Event] = []
+    if name in _ALIKE:
+        _ALIKE[name](result, listener=alike.append)
+    left = {event.var.name_hint: event.reason or "" for event in alike} | left
+    for binding, reason in left.items():
+        key = _NUMBER.sub("#", re.sub(rf"\b{re.escape(binding)}\b", "#", reason))
         wording.setdefault(key, reason)
-        places.setdefault(key, []).append(step.binding)
+        places.setdefault(key, []).append(binding)
     ordered = sorted(places, key=lambda key: -len(places[key]))
     return Explained(name, rewrites, tuple(Left(wording[key], tuple(places[key])) for key in ordered))

@@ -33,7 +33,7 @@ from ..pattern.matcher.match import CompiledPattern, compiled
 from ..pattern.pattern import DFPattern
 from .emission import Emission
 from .errors import RewriteError, RewriteWarning, decline
-from .gate import UNCHANGED, Gate
+from .gate import ITSELF, UNCHANGED, Gate
 from .in_module import for_module, with_called
 from .one_name import tidied
 from .rules import BindingsRewriter, CallRewriter, PatternMatchingRewriter, Rule
@@ -267,9 +267,7 @@ class BlockRun:
             else:
                 result = _asked(rule, var, rewriter, value, matchings)
             if result is value or result is None:
-                self._tell(
-                    rule, var, f"the rewriter returned {'None' if result is None else 'the expression itself'}", ()
-                )
+                self._tell(rule, var, "the rewriter returned None" if result is None else ITSELF, ())
                 if self._asked_enough(rule, var, ways):
                     return False
                 continue

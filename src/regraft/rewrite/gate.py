@@ -40,6 +40,9 @@ CYCLE: Final = "the replacement would depend on itself"
 UNCHANGED: Final = "the replacement is what is there already"
 """The reason where a match is left alone because nothing about it would change."""
 
+ITSELF: Final = "the rewriter returned the expression itself"
+"""The reason where a rewriter leaves a match alone and gives none."""
+
 
 class Gate:
     """Checks edits of one session and makes them. ``scope`` are the variables that are visible before the block.

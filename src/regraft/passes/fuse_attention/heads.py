@@ -71,8 +71,10 @@ def _shared(attention: Call, matchings: dict[Any, Any], bindings: Bindings) -> E
     )
     placed = Layout(batch, heads).shared(keys, values, sequence, sizes)
     written = [operand.written() for operand, _ in placed or ()]
-    if not written or shape_of(written[0])[2] == shape[2]:
+    if not written:
         return decline("keys and values are not both repeated")
+    if shape_of(written[0])[2] == shape[2]:
+        return attention
     return attention.with_args([attention.args[0], *written, *attention.args[3:]])
 
 
