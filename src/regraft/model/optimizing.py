@@ -23,7 +23,7 @@ from .inputs import Range
 from .machines import Machine, Target, machine_of, this_machine
 from .measure import Bench, Measurement, States, engine_of, fastest_state, run_on
 from .models import Model, as_it_is, as_source, form_of, in_versions, open_model, write_as_it_is, write_model
-from .portability import as_portable, raised_opset
+from .portability import MOST_GROWN, as_portable, is_larger, raised_opset
 from .precision import Asked, Choice, check_choice, check_precision, choose
 from .progress import Progress, Stages, unseen
 from .report import OptimizationReport
@@ -36,9 +36,6 @@ from .verification import verify as compare
 RULES: Final = "rules"
 RULES_AGAIN: Final = "rules, with operators recognized"
 """The names of the two passes that the rules of a caller make."""
-
-_MOST_GROWN: Final = 256
-"""The most bytes by which the constants of a model may grow."""
 
 Passes: TypeAlias = str | Pass | Iterable[Pass]
 ReportTo: TypeAlias = str | os.PathLike[str] | Callable[[OptimizationReport], None]
@@ -252,20 +249,43 @@ def optimize(
         with stages.stage("verifying"):
             return compare(opened, result, seed=seed, dims=dims, ranges=ranges, inputs=inputs, allowed=tolerance)
 
-    made = partial(_made, opened, done, measurement, lowered, stages, _rules_first(chosen, rules))
+    def made(verification: Verification | None, sizes: Mapping[str, int]) -> OptimizationReport:
+        return _made(opened, done, measurement, lowered, stages, _rules_first(chosen, rules), verification, sizes)
+
+    is_asked = rules is not None or precision != "float32" or opset is not None or ir_version is not None
+    may_stay = keeps and opened.form == "onnx" and not is_asked and not timed
+    hand_over = partial(_handed_over, opened, stays=stays, may_stay=may_stay, safetensors=safetensors)
     if written_to is None:
         with stages.stage("converting"):
-            result = as_it_is(opened) if stays else as_source(opened, done.module)
+            done, result = hand_over(done, None)
         _check(compared, Model(done.module, opened.name, opened.form, result), {}, made, reports)
         return result
     with staged(written_to) as path:
         with stages.stage("writing"):
-            if stays:
-                write_as_it_is(opened, path)
-            else:
-                write_model(done.module, opened.name, path, safetensors=safetensors)
+            done, _ = hand_over(done, path)
         _check(compared, written(path, opened, done.module), sizes_of(path), made, reports)
     return written_to
+
+
+def _handed_over(
+    opened: Model, done: Optimized, path: Path | None, *, stays: bool, may_stay: bool, safetensors: bool
+) -> tuple[Optimized, Any]:
+    """``done``, and the model in the form that it came in or the path that it was written to.
+
+    It is the model as it was if that ``stays``, or ``may_stay`` and would otherwise be larger in nodes and bytes.
+    """
+    if not stays:
+        result = as_source(opened, done.module) if path is None else path
+        if path is not None:
+            write_model(done.module, opened.name, path, safetensors=safetensors)
+        is_alike = (path is None) == (opened.path is None)
+        if not (may_stay and is_alike and is_larger(opened, result)):
+            return done, result
+        done = done._replace(module=opened.module)
+    if path is None:
+        return done, as_it_is(opened)
+    write_as_it_is(opened, path)
+    return done, path
 
 
 def _in_few_bits(
@@ -285,7 +305,7 @@ def _as_portable_and_small(
     opened: Model, whole: IRModule, done: Optimized, level: int | str, rules: Rules | None
 ) -> Optimized:
     """``done``, or what is no larger than the model was, and stays in its opset where a newer one does not pay."""
-    is_larger = constant_bytes(done.module) > constant_bytes(whole) + _MOST_GROWN
+    is_larger = constant_bytes(done.module) > constant_bytes(whole) + MOST_GROWN
     apart = {GROWING_CONSTANTS} if is_larger else set[str]()
 
     def again(without: Collection[str]) -> Optimized:

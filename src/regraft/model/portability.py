@@ -1,4 +1,4 @@
-"""The opset of an ONNX model that is optimized: raised only where what takes a newer one is expected to pay.
+"""What an ONNX model keeps when it is optimized: its size, and its opset where what takes a newer one does not pay.
 
 Attention, norms and activations that are recognized are operators of newer opsets than their formulas. Runtimes fuse
 the formulas of norms and activations by themselves, so only attention can be worth it.
@@ -7,7 +7,8 @@ the formulas of norms and activations by themselves, so only attention can be wo
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Final, NamedTuple, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from ..analysis.machine import call_seconds
 from ..ir.binding_values import bind_sizes, sizes_of
@@ -16,6 +17,7 @@ from ..ir.op import Call
 from ..ir.visitor import iter_bindings
 from ..passes import op_counts
 from ..passes.pipeline import ATTENTION, level_number
+from . import files
 from .models import Model
 
 _FORMS: Final[Mapping[str, tuple[str, str]]] = {
@@ -30,6 +32,8 @@ _FORMS: Final[Mapping[str, tuple[str, str]]] = {
 _OLDEST: Final = 13
 _SIZE: Final = 64
 """The number that stands for every size that is not known."""
+MOST_GROWN: Final = 256
+"""The most bytes by which a model, or the constants of one, may grow."""
 _PAYS: Final = 0.9
 """The most of the time before that a model of a newer opset may take."""
 
@@ -85,6 +89,24 @@ def as_portable(
             return done
         done = apart
     return done
+
+
+def is_larger(opened: Model, result: Any) -> bool:
+    """True if ``result``, a file or a message, has more nodes than the ONNX model that was opened, and more bytes.
+
+    That happens to a model of functions, whose nodes are written wherever a function is called. The bodies of loops and
+    branches count. Cost: models that take more bytes are parsed.
+    """
+    if isinstance(result, Path):
+        sizes = sum(files.sizes_of_files(opened.files)), sum(files.sizes_of(result).values())
+    else:
+        sizes = opened.source.ByteSize(), result.ByteSize()
+    if sizes[1] <= sizes[0] + MOST_GROWN or opened.is_changed:
+        return False
+
+    from ..formats.onnx.described import node_count
+
+    return node_count(result) > node_count(opened.source)
 
 
 def _forms(raised: Raised | None) -> set[str]:

@@ -478,3 +478,32 @@ def test_products_of_sizes_and_parts_of_sequences_take_no_more_nodes(
     for sizes in ((2, 3, 4), (1, 5, 4)):
         x = _floats(*sizes)
         assert_same(run_onnxruntime(written, {"x": x}), run_onnxruntime(model, {"x": x}))
+
+
+def test_a_model_of_functions_comes_back_as_it_was_where_its_nodes_written_out_are_more_and_larger() -> None:
+    names = ["Sin", "Cos", "Erf", "Tanh", "Sigmoid", "Softsign", "Abs", "Neg"]
+    values = ["x", *[f"value_{index}" for index in range(7)], "y"]
+    steps = [helper.make_node(name, [values[i]], [values[i + 1]], f"step_{name}") for i, name in enumerate(names)]
+    imports = [helper.make_opsetid("", 17)]
+    function = helper.make_function("own", "Waves", ["x"], ["y"], steps, imports)
+    ends = ["x", *[f"wave_{index}" for index in range(9)], "y"]
+    nodes = [helper.make_node("Waves", [ends[i]], [ends[i + 1]], f"call_{i}", domain="own") for i in range(10)]
+    model = _model(nodes, {"x": ["n", 4]}, ["y"], {}, 17, 8, helper.make_opsetid("own", 1))
+    model.functions.append(function)
+    assert rx.optimize(model) == model
+    assert len(to_onnx(from_onnx(model)).graph.node) > 10
+
+
+def test_places_of_unknown_rank_leave_the_choice_of_columns_as_it_is() -> None:
+    nodes = [
+        helper.make_node("Normalizer", ["x"], ["part"], "first", domain="ai.onnx.ml", norm="L1"),
+        helper.make_node("ArgMax", ["part"], ["best"], "second", axis=1, keepdims=0),
+        helper.make_node("ArrayFeatureExtractor", ["classes", "best"], ["y"], "third", domain="ai.onnx.ml"),
+    ]
+    constants = {"classes": _floats(4)}
+    model = _model(nodes, {"x": ["n", 4]}, ["y"], constants, 17, 8, helper.make_opsetid("ai.onnx.ml", 1))
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, "n"]))
+    written = rx.optimize(model)
+    assert [node.op_type for node in written.graph.node] == ["Normalizer", "ArgMax", "ArrayFeatureExtractor"]
+    x = _floats(3, 4)
+    assert_same(run_onnxruntime(written, {"x": x}), run_onnxruntime(model, {"x": x}))

@@ -1,9 +1,11 @@
-"""The bytes with which a graph is described: nodes, names, types and metadata, all but the numbers of its constants."""
+"""How large a model is: its nodes, and the bytes that describe its graph, all but the numbers of its constants."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
+import onnx
 import onnx_ir as ir
 
 _NODE, _NAME, _TYPE, _SIZE, _ATTRIBUTE = 8, 2, 14, 4, 8
@@ -27,6 +29,18 @@ def description_size(graph: ir.Graph) -> int:
             if attribute.type == ir.AttributeType.GRAPH:
                 stack.extend(attribute.as_graph())
     return total
+
+
+def node_count(model: Path | onnx.ModelProto) -> int:
+    """The nodes of a model, in a file or a message, those in the bodies of loops and branches included."""
+    if isinstance(model, Path):
+        model = onnx.load(model, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
+    count, graphs = 0, [model.graph]
+    while graphs:
+        nodes = graphs.pop().node
+        count += len(nodes)
+        graphs += [attribute.g for node in nodes for attribute in node.attribute if attribute.HasField("g")]
+    return count
 
 
 def _values(values: Iterable[ir.Value]) -> int:

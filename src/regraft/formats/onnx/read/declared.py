@@ -29,13 +29,13 @@ _RANDOM: Final = frozenset({"BiasDropout", "BitmaskBiasDropout", "BitmaskDropout
 """The operators of ONNX Runtime's own domain that are not the same in each run."""
 
 
-_LEARNING: Final = "ai.onnx.ml"
+LEARNING: Final = "ai.onnx.ml"
 """The domain of estimators: what of it has no reader is carried, since all of it is pure and its types are known."""
 
 
 def is_outside(node: ir.Node) -> bool:
     """True if a node is of an operator that ONNX does not define, or of an estimator, so that it is read as it is."""
-    return node.domain not in _OWN or (node.domain == _LEARNING and (_LEARNING, node.op_type) not in IMPORTERS)
+    return node.domain not in _OWN or (node.domain == LEARNING and (LEARNING, node.op_type) not in IMPORTERS)
 
 
 def has_declaration(node: ir.Node) -> bool:
@@ -67,7 +67,7 @@ def is_pure(node: ir.Node, said: frozenset[str]) -> bool:
     op = Op.of_onnx(node.domain, node.op_type)
     if op is not None:
         return op.is_pure
-    if node.domain == _LEARNING:
+    if node.domain == LEARNING:
         return True
     if node.domain == "com.microsoft":
         return True
@@ -148,7 +148,7 @@ def _stated(node: NodeImporter, value: ir.Value) -> Type:
     if value.type is not None and not isinstance(value.type, ir.TensorType):
         raise ConvertError(f"{value.name} is a {type(value.type).__name__}; only tensors can be carried")
     dtype = None if value.dtype is None else from_onnx_dtype(value.dtype, value.name or "a result")
-    if dtype is None and node.node.domain == _LEARNING:
+    if dtype is None and node.node.domain == LEARNING:
         dtype = _defined_dtype(node, value)
     if value.shape is None:
         return TensorType(None, dtype, _defined_rank(node, value))
@@ -163,7 +163,7 @@ def _defined_rank(node: NodeImporter, value: ir.Value) -> int:
 
     A classifier gives a label for each row, and then a row of scores; a regressor gives a row of targets.
     """
-    if node.node.domain != _LEARNING:
+    if node.node.domain != LEARNING:
         return -1
     if node.op_type.endswith("Classifier"):
         return 1 + node.node.outputs.index(value)
@@ -173,7 +173,7 @@ def _defined_rank(node: NodeImporter, value: ir.Value) -> int:
 def _defined_dtype(node: NodeImporter, value: ir.Value) -> str | None:
     """The dtype that ONNX defines for a result of an estimator, where the model does not state it."""
     try:
-        schema: Any = onnx.defs.get_schema(node.op_type, node.opset, _LEARNING)
+        schema: Any = onnx.defs.get_schema(node.op_type, node.opset, LEARNING)
     except onnx.defs.SchemaError:
         return None
     told = schema.outputs[min(node.node.outputs.index(value), len(schema.outputs) - 1)].type_str

@@ -353,7 +353,8 @@ class GraphImporter:
             refused = UnsupportedNodeError(str(error))
             if not self._is_vague(node):
                 raise ConvertError(f"{place_of(node)}: {error}") from error
-            found = self._carried(importer, refused)
+            is_estimator = node.domain == declared.LEARNING
+            found = self._read_outside(importer) if is_estimator else self._carried(importer, refused)
         results = found if isinstance(found, tuple) else (found,)
         for value, result in zip(node.outputs, results, strict=False):
             if value.name and result is not None:
@@ -372,7 +373,7 @@ class GraphImporter:
         """True if it may be for want of types that a node could not be read."""
         found = [self.values.get(value.name or "") for value in node.inputs if value is not None]
         tensors = [each.ty for each in found if each is not None and isinstance(each.ty, TensorType)]
-        return self.carries and any(ty.dtype is None or ty.ndim < 0 for ty in tensors)
+        return any(ty.dtype is None or ty.ndim < 0 for ty in tensors)
 
     def _first_reading(self, read: Read, node: NodeImporter) -> Imported | tuple[Imported | None, ...]:
         """The result of ``read``, or where it declines a node of another domain, the node as it is."""

@@ -432,6 +432,11 @@ class GraphWriter:
                 if any(isinstance(dim, SymExpr) for dim in row):
                     self._rows.setdefault(row, _Row(value, first, None if last == len(dims) else last))
 
+    def define_whole_shape(self, dims: Sequence[Dim], value: ir.Value) -> None:
+        """Let a shape be read off ``value``, which has it, where no other value has it so far."""
+        if len(dims) > 1 and any(isinstance(dim, SymExpr) for dim in dims):
+            self._rows.setdefault(tuple(dims), _Row(value, 0, None))
+
     def knows_size(self, variable: SymVar) -> bool:
         """True if a value for ``variable`` can be had."""
         return variable in self._readers

@@ -403,8 +403,9 @@ class Lowering:
             if isinstance(ty, TupleType):
                 for field, field_type in zip(value, ty.fields, strict=True):
                     self._describe(field, field_type)
-        elif value.shape is None and isinstance(ty, TensorType) and ty.shape is not None:
-            value.shape = onnx_shape(ty.shape)
+        elif isinstance(ty, TensorType) and ty.shape is not None:
+            value.shape = onnx_shape(ty.shape) if value.shape is None else value.shape
+            self.graph.define_whole_shape(ty.shape, value)
 
     def _name(self, value: Lowered, name: str) -> None:
         """Call what a binding's own nodes gave by the name of its variable."""
