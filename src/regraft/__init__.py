@@ -90,6 +90,7 @@ from .run import (
     get_global_func,
     opencl,
     register_func,
+    register_global_func,
 )
 from .script import ParseError, load_script, parse, save_script
 from .script import relax as _relax
@@ -105,6 +106,9 @@ if TYPE_CHECKING:
     from .formats.torch import from_torch as from_torch
     from .model import optimize as optimize
     from .model.torch_rules import rule_from_torch as rule_from_torch
+    from .passes import get_default_pipeline as get_default_pipeline
+    from .passes import get_pipeline as get_pipeline
+    from .passes import register_pipeline as register_pipeline
     from .rewrite import DataflowBlockRewrite as DataflowBlockRewrite
     from .rewrite import PatternMatchingRewriter as PatternMatchingRewriter
     from .rewrite import RewriteError as RewriteError
@@ -164,6 +168,7 @@ _ON_DEMAND = {
     "save_torch": "run.torch_out",
     "to_onnx": "formats.onnx",
     "to_torch": "run.torch_out",
+    **dict.fromkeys(("get_default_pipeline", "get_pipeline", "register_pipeline"), "passes.named_pipelines"),
     **dict.fromkeys(
         (
             "DataflowBlockRewrite",
@@ -185,7 +190,7 @@ _ON_DEMAND = {
     ),
 }
 """Names that load when first named: their homes import a framework, or take a third of what all others take."""
-_SECOND_NAMES = {"compile": build, "register_global_func": register_func}
+_SECOND_NAMES = {"compile": build, "register_global_func": register_global_func}
 """TVM's names of what has another one here."""
 
 

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Sequence
 
 from ..analysis import remove_all_unused
 from ..analysis.values import leaves_of
-from ..ir.builder import NameSupply
+from ..ir.builder import NameSupply, in_normal_form
 from ..ir.dtypes import is_float
 from ..ir.expr import DataflowVar, Expr, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
-from ..ir.normal_form import in_normal_form
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr
 from ..ir.types import TensorType, TupleType, Type
 from ..ir.visitor import iter_bindings

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from operator import is_
 from typing import Any, Final
 
 from .dims import SymVar
 from .equality import structural_equal
-from .errors import BuilderError
+from .errors import BuilderError, BuilderTypeError
 from .expr import DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var, as_expr
 from .hashing import structural_hash
 from .module import IRModule
@@ -32,6 +33,7 @@ from .program import (
     merge_blocks,
 )
 from .types import Type
+from .visitor import iter_bindings
 
 
 def operands_of(expr: Expr) -> Sequence[Expr]:
@@ -153,6 +155,14 @@ class NameSupply:
         return name
 
 
+def _variables(params: Var | Sequence[Var]) -> tuple[Var, ...]:
+    listed: tuple[Any, ...] = (params,) if isinstance(params, Var) else tuple(params)
+    for param in listed:
+        if not isinstance(param, Var):
+            raise BuilderTypeError(f"the parameters of a function are variables; {param!r} is none")
+    return listed
+
+
 _open_builders: Final[list[BlockBuilder]] = []
 
 
@@ -190,9 +200,8 @@ class BlockBuilder:
         private: bool = False,
     ) -> Generator[None]:
         """Write the function ``name``; the block must call `emit_func_output` once, as its last act."""
-        if self._header is not None:
-            raise BuilderError(f"function {name!r} is opened inside function {self._header[0]!r}; close that one first")
-        variables = None if params is None else (params,) if isinstance(params, Var) else tuple(params)
+        variables = None if params is None else _variables(params)
+        around = self._header, self._names, self._values, self._scopes, self._finished
         self._header = (name, variables, dict(attrs or {}), private, pure)
         self._names = NameSupply(v.name_hint for v in variables or ())
         self._values = {}
@@ -205,8 +214,7 @@ class BlockBuilder:
                 raise BuilderError(f"function {name!r} has no result: call emit_func_output before its block ends")
         finally:
             _open_builders.pop()
-            self._header = None
-            self._scopes = []
+            self._header, self._names, self._values, self._scopes, self._finished = around
 
     def emit_func_output(self, output: Any, params: Var | Sequence[Var] | None = None) -> GlobalVar:
         """End the function: ``output`` (an expression, or a tuple or list of them) is what it returns."""
@@ -220,7 +228,7 @@ class BlockBuilder:
                 raise BuilderError(
                     f"the parameters of {name!r} are given twice: to function() and to emit_func_output()"
                 )
-            variables = (params,) if isinstance(params, Var) else tuple(params)
+            variables = _variables(params)
         if variables is None:
             raise BuilderError(
                 f"function {name!r} has no parameters: give them to function() or emit_func_output(), [] for none"
@@ -397,28 +405,73 @@ class BlockBuilder:
 
     def emit_normalized(self, binding: Binding) -> None:
         """Append a binding as it is; its value must already be in A-normal form."""
+        if not isinstance(binding, VarBinding | MatchCast):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BuilderTypeError(f"emit_normalized takes a binding, not {binding!r}; emit binds an expression")
         self._names.reserve(binding.var.name_hint)
         self._scope().bindings.append(binding)
         if isinstance(binding, VarBinding):
             self._values[binding.var] = binding.value
 
     def normalize(self, expr: Expr) -> Expr:
-        """``expr`` with its nested operands bound to new variables; as it is where no block is open to bind them."""
-        if not self._scopes:
-            return expr
-        flat = flatten(expr, self.emit)
-        if isinstance(flat, If):
-            sides = [self._branch(side) for side in (flat.true_branch, flat.false_branch)]
-            return If(flat.cond, *sides)
-        return flat
+        """``expr`` in A-normal form: operands are leaves, and bodies are blocks that lead to a leaf.
 
-    def _branch(self, side: SeqExpr) -> SeqExpr:
-        """One side of a branch, whose result is bound where it is a call."""
-        if is_leaf(side.body):
-            return side
-        self._scopes.append(_Scope())
-        inner = self.end_scope(side.body)
-        return SeqExpr(merge_blocks([*side.blocks, *inner.blocks]), inner.body)
+        Functions, bodies and branches bind their nested calls themselves; those of another expression are bound in the
+        open block, or stay where none is open. What is in that form already stays the same object. Cost: linear.
+        """
+        if isinstance(expr, Function):
+            return self._normal_function(expr)
+        if isinstance(expr, SeqExpr):
+            return self._normal_body(expr)
+        return self._normal_value(expr)
+
+    def _normal_function(self, function: Function) -> Function:
+        around = self._names, self._values
+        self._names = NameSupply(param.name_hint for param in function.params)
+        for binding in iter_bindings(function):
+            self._names.reserve(binding.var.name_hint)
+        body = self._normal_body(function.body)
+        self._names, self._values = around
+        if body is function.body:
+            return function
+        return Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+
+    def _normal_body(self, body: SeqExpr) -> SeqExpr:
+        blocks: list[BindingBlock] = []
+        for block in body.blocks:
+            self.begin_block(dataflow=isinstance(block, DataflowBlock))
+            for binding in block.bindings:
+                self._emit_normal(binding)
+            new = self.end_block()
+            is_same = len(new.bindings) == len(block.bindings) and all(map(is_, new.bindings, block.bindings))
+            blocks.append(block if is_same else new)
+        self.begin_block(dataflow=False)
+        result = self.normalize_argument(body.body)
+        trailing = self.end_block()
+        if result is body.body and not trailing.bindings and all(map(is_, blocks, body.blocks)):
+            return body
+        return SeqExpr(merge_blocks([*blocks, trailing] if trailing.bindings else blocks), result)
+
+    def _emit_normal(self, binding: Binding) -> None:
+        value = binding.value
+        while isinstance(value, SeqExpr):
+            for inner in [inner for block in value.blocks for inner in block.bindings]:
+                self._emit_normal(inner)
+            value = value.body
+        if isinstance(binding, MatchCast):
+            value = self.normalize_argument(value)
+            self.emit_normalized(binding if value is binding.value else MatchCast(binding.var, value, binding.ty))
+        else:
+            value = self.normalize(value)
+            self.emit_normalized(binding if value is binding.value else VarBinding(binding.var, value))
+
+    def _normal_value(self, expr: Expr) -> Expr:
+        flat = flatten(expr, self.emit) if self._scopes else expr
+        if not isinstance(flat, If):
+            return flat
+        sides = self._normal_body(flat.true_branch), self._normal_body(flat.false_branch)
+        if sides[0] is flat.true_branch and sides[1] is flat.false_branch:
+            return flat
+        return If(flat.cond, *sides)
 
     def normalize_argument(self, expr: Expr) -> Expr:
         """``expr`` as an operand: a leaf, bound to a new variable if it is none."""
@@ -448,3 +501,13 @@ class BlockBuilder:
             yield
         finally:
             self._origins = before
+
+
+def in_normal_form(function: Function) -> Function:
+    """``function`` with nested calls bound to variables, those of branches too; itself where there are none.
+
+    Variables keep their identity. Cost: linear in the bindings.
+    """
+    normal = BlockBuilder().normalize(function)
+    assert isinstance(normal, Function)
+    return normal

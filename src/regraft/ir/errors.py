@@ -22,6 +22,10 @@ class BuilderError(IRError, RuntimeError):
     """A builder is asked for something that has no place where it stands; Relax raises RuntimeError there."""
 
 
+class BuilderTypeError(BuilderError, TypeError):
+    """A builder is given something of a wrong kind."""
+
+
 class FieldIndexError(IRError, IndexError):
     """A field that a tuple does not have."""
 

@@ -395,6 +395,11 @@ def without_sizes(leaf: Type) -> Type:
             return leaf
 
 
+def without_numbers(ty: Type) -> Type:
+    """``ty`` without the values of its scalars; itself if it knows none."""
+    return map_type(ty, lambda leaf: PrimType(leaf.dtype) if isinstance(leaf, PrimType) else leaf)
+
+
 def erase_unbound(ty: Type, known: Callable[[SymVar], bool]) -> Type:
     """``ty`` without the shapes that mention a size variable that is not ``known``; ranks and dtypes stay."""
     return map_type(ty, lambda leaf: leaf if all(known(v) for v in type_symvars(leaf)) else without_sizes(leaf))

@@ -39,6 +39,7 @@ from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum, ReorderTakeAft
 from .memory import KillAfterLastUse, LowerAllocTensor
 from .merge_composite import MergeCompositeFunctions
 from .mixed_precision import ToMixedPrecision
+from .named_pipelines import get_default_pipeline, get_pipeline, register_pipeline
 from .no_ops import RemoveNoOps
 from .normalize import AttachGlobalSymbol, Normalize, NormalizeGlobalVar, RemovePurityChecking, ToNonDataflow
 from .parameter_types import ExpandTupleArguments, UpdateParamType
@@ -47,6 +48,7 @@ from .passes import (
     FunctionPass,
     ModulePass,
     Pass,
+    PassInfo,
     RulePass,
     Sequential,
     dataflowblock_pass,
@@ -122,6 +124,7 @@ __all__ = [
     "Pass",
     "PassContext",
     "PassError",
+    "PassInfo",
     "PassInstrument",
     "PassPrintingInstrument",
     "PassReport",
@@ -168,12 +171,15 @@ __all__ = [
     "first_change",
     "for_engine",
     "function_pass",
+    "get_default_pipeline",
+    "get_pipeline",
     "inline_composites",
     "module_pass",
     "op_counts",
     "pass_instrument",
     "register_codegen",
     "register_config",
+    "register_pipeline",
     "remove_codegen",
     "report",
 ]

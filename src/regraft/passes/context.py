@@ -29,6 +29,10 @@ class PassError(RegraftError, RuntimeError, ValueError):
     """A pass cannot do what it was asked, or did what it must not; the message names the pass."""
 
 
+class PassTypeError(PassError, TypeError):
+    """An option of passes is of a wrong type."""
+
+
 class Step(NamedTuple):
     """One decision of a pass: a rewrite (``reason`` is None), or a place that it left as it was, and why.
 
@@ -155,7 +159,10 @@ class PassContext:
         if verify not in (None, "values"):
             raise PassError(f'verify={verify!r} is not known; use "values" or None')
         if not isinstance(opt_level, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise PassError(f"opt_level is {opt_level!r}; expected an int (instruments are given by name)")
+            raise PassTypeError(f"opt_level is {opt_level!r}; expected an int (instruments are given by name)")
+        for what, given in (("required_pass", required_pass), ("disabled_pass", disabled_pass)):
+            if isinstance(given, str):
+                raise PassTypeError(f"{what} is {given!r}; expected a list of names of passes")
         self.opt_level: Final = opt_level
         self.required_pass: Final = tuple(required_pass or ())
         self.disabled_pass: Final = tuple(disabled_pass or ())
@@ -283,7 +290,9 @@ class PassContext:
 
     def run(self, one: Pass, program: Program) -> Program:
         """The result of ``one`` for ``program``, with the instruments told and the values verified."""
-        if not all(instrument.should_run(program, one) for instrument in self.instruments):
+        # Each is asked, also after one has said no: instruments may count.
+        answers = [instrument.should_run(program, one) for instrument in self.instruments]
+        if not all(answers):
             return program
         for instrument in self.instruments:
             instrument.run_before_pass(program, one)

@@ -6,29 +6,14 @@ for programs that were put together by hand, and for what other tools expect of 
 
 from __future__ import annotations
 
-from ..ir.builder import NameSupply
+from ..ir.builder import NameSupply, in_normal_form
 from ..ir.expr import DataflowVar, Expr, GlobalVar, Var
-from ..ir.expr_functor import PyExprMutator
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op
-from ..ir.program import BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
+from ..ir.program import BindingBlock, DataflowBlock, Function
 from .context import PassContext, PassError
 from .passes import FunctionPass, ModulePass, Pass
-
-
-class _Normalizing(PyExprMutator):
-    """Writes a function again, binding by binding, so that the builder brings each into normal form."""
-
-    def visit_var_binding_(self, binding: VarBinding) -> None:
-        value = binding.value
-        if not isinstance(value, SeqExpr):
-            super().visit_var_binding_(binding)
-            return
-        for block in value.blocks:
-            for inner in block.bindings:
-                self.visit_binding(inner)
-        super().visit_var_binding_(VarBinding(binding.var, value.body))
 
 
 def Normalize() -> Pass:
@@ -37,10 +22,8 @@ def Normalize() -> Pass:
     Needs: nothing. Guarantees: the same values to the bit; a program in that form stays the same object. Cost: linear.
     """
 
-    def transform(function: Function, module: IRModule, _context: PassContext) -> Function:
-        new = _Normalizing(module).visit_expr(function)
-        assert isinstance(new, Function)
-        return new
+    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
+        return in_normal_form(function)
 
     return FunctionPass(transform, "Normalize")
 

@@ -26,26 +26,48 @@ DataflowBlockTransform: TypeAlias = Callable[[DataflowBlock, IRModule, PassConte
 _Transform = TypeVar("_Transform")
 
 
-class Pass:
-    """``pass(program) -> program``. ``name`` is for messages and reports.
+class PassInfo:
+    """What is known of a pass before it runs: its ``name``, for messages and reports; ``opt_level``, from which on a
+    sequence runs it; ``required``, the passes that should have run; ``traceable``, which has no effect.
+    """
 
-    ``opt_level`` is the level from which on a sequence runs it, ``required`` names passes that should have run.
+    __slots__ = ("name", "opt_level", "required", "traceable")
+
+    def __init__(
+        self, opt_level: int, name: str, required: Iterable[str] | None = None, traceable: bool = False
+    ) -> None:
+        self.opt_level: Final = opt_level
+        self.name: Final = name
+        self.required: Final = tuple(required or ())
+        self.traceable: Final = traceable
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Pass(PassInfo):
+    """``pass(program) -> program``, with the information on it.
+
     ``keeps_values``: it promises the same outputs for the same inputs, but for rounding, so that runs can verify it.
     """
 
-    __slots__ = ("keeps_values", "name", "opt_level", "required")
+    __slots__ = ("keeps_values",)
 
     def __init__(
-        self, name: str, *, keeps_values: bool = True, opt_level: int = 0, required: Iterable[str] = ()
+        self,
+        name: str,
+        *,
+        keeps_values: bool = True,
+        opt_level: int = 0,
+        required: Iterable[str] | None = None,
+        traceable: bool = False,
     ) -> None:
-        self.name: Final = name
+        super().__init__(opt_level, name, required, traceable)
         self.keeps_values: Final = keeps_values
-        self.opt_level: Final = opt_level
-        self.required: Final = tuple(required)
 
     @property
     def info(self) -> Pass:
-        """The information on the pass for instruments: itself, with its ``name``, ``opt_level`` and ``required``."""
+        """The information on the pass for instruments: itself."""
         return self
 
     def __call__(self, program: Program) -> Program:
@@ -57,9 +79,6 @@ class Pass:
     def transform(self, program: Program, context: PassContext) -> Program:
         """The work of the pass; `PassContext.run` calls it."""
         raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return self.name
 
 
 class _FromFunction(Pass, Generic[_Transform]):
@@ -74,9 +93,10 @@ class _FromFunction(Pass, Generic[_Transform]):
         *,
         keeps_values: bool = True,
         opt_level: int = 0,
-        required: Iterable[str] = (),
+        required: Iterable[str] | None = None,
+        traceable: bool = False,
     ) -> None:
-        super().__init__(name, keeps_values=keeps_values, opt_level=opt_level, required=required)
+        super().__init__(name, keeps_values=keeps_values, opt_level=opt_level, required=required, traceable=traceable)
         self._function = function
 
 
@@ -108,10 +128,12 @@ class ModulePass(_FromFunction[ModuleTransform]):
 
     def transform(self, program: Program, context: PassContext) -> Program:
         """The module, or one of the function alone, transformed."""
-        if isinstance(program, IRModule):
-            return self._function(program, context)
-        module = IRModule.from_expr(program)
+        module = program if isinstance(program, IRModule) else IRModule.from_expr(program)
         result = self._function(module, context)
+        if not isinstance(result, IRModule):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise PassError(f"{self.name} gave {result!r} for a module; expected another one")
+        if module is program:
+            return result
         if len(result) != 1:
             raise PassError(
                 f"{self.name} makes a module of {len(result)} functions ({', '.join(result)}) of this one; "
@@ -191,16 +213,15 @@ class Sequential(Pass):
 
     def __init__(
         self,
-        passes: Iterable[AsPass],
+        passes: Iterable[AsPass] = (),
         opt_level: int = 0,
         name: str = "sequential",
         required: Iterable[str] | None = None,
         traceable: bool = False,
     ) -> None:
-        del traceable
         self.passes: Final = tuple([as_pass(one) for one in passes])
         keeps_values = all(one.keeps_values for one in self.passes)
-        super().__init__(name, keeps_values=keeps_values, opt_level=opt_level, required=required or ())
+        super().__init__(name, keeps_values=keeps_values, opt_level=opt_level, required=required, traceable=traceable)
 
     def __iter__(self) -> Iterator[Pass]:
         return iter(self.passes)
@@ -301,10 +322,9 @@ def function_pass(
     """Make ``transform(func, mod, ctx) -> func`` a pass; as a decorator with or without arguments.
 
     A class with a method ``transform_function(self, func, mod, ctx)`` may be decorated, too: its instances are
-    passes then. ``opt_level`` and ``required`` are kept with the pass, see `Pass`; ``traceable`` has no effect.
+    passes then. ``opt_level``, ``required`` and ``traceable`` are kept with the pass, see `PassInfo`.
     """
-    del traceable
-    return _maker(FunctionPass, "transform_function", pass_func, opt_level, name, required)
+    return _maker(FunctionPass, "transform_function", pass_func, opt_level, name, required, traceable)
 
 
 def module_pass(
@@ -315,8 +335,7 @@ def module_pass(
     traceable: bool = False,
 ) -> Any:
     """Make ``transform(mod, ctx) -> mod`` a pass, as `function_pass` does; for classes: ``transform_module``."""
-    del traceable
-    return _maker(ModulePass, "transform_module", pass_func, opt_level, name, required)
+    return _maker(ModulePass, "transform_module", pass_func, opt_level, name, required, traceable)
 
 
 def dataflowblock_pass(
@@ -330,8 +349,7 @@ def dataflowblock_pass(
 
     For classes: ``transform_dataflowblock``.
     """
-    del traceable
-    return _maker(DataflowBlockPass, "transform_dataflowblock", pass_func, opt_level, name, required)
+    return _maker(DataflowBlockPass, "transform_dataflowblock", pass_func, opt_level, name, required, traceable)
 
 
 def _maker(
@@ -341,12 +359,14 @@ def _maker(
     opt_level: int | None,
     name: str | None,
     required: Sequence[str] | None,
+    traceable: bool,
 ) -> Any:
     if pass_func is None:
-        return partial(_maker, kind, method, opt_level=opt_level, name=name, required=required)
+        options = {"opt_level": opt_level, "name": name, "required": required, "traceable": traceable}
+        return partial(_maker, kind, method, **options)
     if not callable(pass_func):
         raise PassError(f"a pass is made of a function or a class, not of {pass_func!r}")
-    make_pass = partial(kind, opt_level=opt_level or 0, required=required or ())
+    make_pass = partial(kind, opt_level=opt_level or 0, required=required, traceable=traceable)
     if not isinstance(pass_func, type):
         return make_pass(pass_func, name or pass_func.__name__)
     decorated = cast(Any, pass_func)

@@ -9,7 +9,18 @@ from .errors import BuildError, ExecutionError, TypeCheckError
 from .executable import Executable
 from .externs import get_global_func, register_func, remove_global_func
 from .mesh import Mesh
-from .relax_values import Device, ShapeTuple, Tensor, cpu, cuda, device, empty, opencl, tensor
+from .relax_values import (
+    Device,
+    ShapeTuple,
+    Tensor,
+    cpu,
+    cuda,
+    device,
+    empty,
+    opencl,
+    register_global_func,
+    tensor,
+)
 from .targets import Target, build, register_target, remove_target, runs_on, target_names
 from .virtual_machine import VirtualMachine, VMInstrumentReturnKind
 
@@ -33,6 +44,7 @@ __all__ = [
     "get_global_func",
     "opencl",
     "register_func",
+    "register_global_func",
     "register_target",
     "remove_global_func",
     "remove_target",

@@ -5,15 +5,16 @@ Arrays are NumPy's. `Tensor` is one that also answers to ``numpy()``, as results
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from typing import Any, Final, cast
 
 import numpy as np
 
 from ..ir.dtypes import numpy_dtype
 from .errors import ExecutionError
+from .externs import Extern, register_func
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,22 @@ def as_relax_value(value: Any) -> Any:
     if type(value) in (tuple, list):
         return type(value)([as_relax_value(item) for item in value])
     return value
+
+
+def register_global_func(
+    func_name: str, f: Extern | None = None, override: bool = False
+) -> Extern | Callable[[Extern], Extern]:
+    """`register_func` for functions that were written for Relax: NumPy's arrays come to them as `Tensor`."""
+    if f is None:
+        return partial(register_global_func, func_name, override=override)
+    function = f
+
+    @wraps(function)
+    def on_tensors(*arguments: Any) -> Any:
+        return function(*as_relax_value(arguments))
+
+    register_func(func_name, on_tensors, override)
+    return function
 
 
 class RelaxTarget:

@@ -19,6 +19,7 @@ from ..ir.module import IRModule
 from ..ir.op import Op
 from ..ir.program import Function
 from ..op.settle import settled
+from ..passes.named_pipelines import get_pipeline
 from .errors import BuildError
 from .executable import Executable
 
@@ -46,7 +47,7 @@ _targets: Final[dict[str, Target]] = {
 }
 
 
-_RELAX_OPTIONS: Final = ("relax_pipeline", "tir_pipeline", "exec_mode", "system_lib")
+_RELAX_OPTIONS: Final = ("tir_pipeline", "exec_mode", "system_lib")
 
 
 def register_target(name: str, target: Target) -> None:
@@ -91,8 +92,9 @@ def build(
     """Make ``module`` ready to run on ``target``.
 
     A target of TVM's that is the CPU (``"llvm"``, ``"c"``, or an object that prints so) is the reference engine, which
-    runs every program; None is the default. ``params`` are values for parameters of ``main``. Of Relax's other options,
-    ``relax_pipeline``, ``tir_pipeline``, ``exec_mode`` and ``system_lib`` are taken and change nothing.
+    runs every program; None is the default. ``params`` are values for parameters of ``main``. ``relax_pipeline``, a
+    pass or the name of a pipeline, changes the program before; the default changes nothing. Relax's other options,
+    ``tir_pipeline``, ``exec_mode`` and ``system_lib``, are taken and change nothing.
 
     A function alone is built as a module of it, under its name or ``main``. ``options`` are the engine's own.
     Cost: linear in the bindings. Raises `BuildError` for a target or option that does not exist and for a
@@ -107,6 +109,9 @@ def build(
     options = {name: value for name, value in options.items() if name not in _RELAX_OPTIONS}
     if params:
         module = module.with_function("main", module["main"].bind_params({**params}))
+    change = options.pop("relax_pipeline", None)
+    if change is not None:
+        module = (get_pipeline(change) if isinstance(change, str) else change)(module)
     found = _targets.get(target)
     if found is None:
         raise BuildError(f"there is no target {target!r}; there are: {', '.join(_targets)}")

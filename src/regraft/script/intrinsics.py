@@ -67,6 +67,26 @@ def string(value: str) -> StringImm:
     return StringImm(value)
 
 
+_DEVICES = {1: "cpu", 2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 12: "ext_dev", 15: "webgpu"}
+"""The kinds of devices by their numbers in DLPack, which TVM prints."""
+
+
+def device(device_type: str | int, index: int = 0) -> str:
+    """The text of a device, for ``R.hint_on_device``: its kind, by name or as DLPack numbers it, and which one."""
+    kind = _DEVICES.get(device_type, str(device_type)) if isinstance(device_type, int) else device_type
+    return kind if ":" in kind else f"{kind}:{index}"
+
+
+def cpu(dev_id: int = 0) -> str:
+    """``R.device("cpu", dev_id)``."""
+    return device("cpu", dev_id)
+
+
+def cuda(dev_id: int = 0) -> str:
+    """``R.device("cuda", dev_id)``."""
+    return device("cuda", dev_id)
+
+
 def dtype(value: str) -> DataTypeImm:
     """A dtype as a value of the program."""
     return DataTypeImm(value)

@@ -28,7 +28,17 @@ from ..ir.expr import (
 )
 from ..ir.op import Call, Op, is_call_of
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
-from ..ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type, type_symvars
+from ..ir.types import (
+    FuncType,
+    ObjectType,
+    PrimType,
+    ShapeType,
+    TensorType,
+    TupleType,
+    Type,
+    type_symvars,
+    without_numbers,
+)
 from ..ir.vdevice import VDevice
 from ..ir.visitor import Visitable, iter_bindings, walk
 from .attribute_text import TAKE_NUMBERS, WITH_TEXTS, WITHOUT_KEYWORDS, attribute_text, string_text
@@ -61,6 +71,7 @@ class FunctionPrinter:
         "_module_name",
         "_names",
         "_renamed",
+        "_scalars",
         "_signatures",
         "_stated",
         "_supply",
@@ -83,6 +94,7 @@ class FunctionPrinter:
         self._supply = IdentifierSupply()
         self._names: dict[Var, str] = {}
         self._renamed: dict[SymVar, SymVar] = {}
+        self._scalars: dict[str, bool] = {}
         self._declared: dict[SymVar, None] = {}
         self._bodies: dict[Type, str] = {}
         self._signatures: dict[Type, str] = {}
@@ -177,11 +189,17 @@ class FunctionPrinter:
         return found
 
     def _name_sizes(self, function: Function) -> None:
-        """Name the sizes of a signature, which come before all other names of the text."""
-        for ty in [param.ty for param in function.params]:
-            for variable in type_symvars(ty):
+        """Name the sizes of a signature, which come before all other names of the text; a scalar parameter is one."""
+        for param in function.params:
+            if isinstance(param.ty, PrimType) and isinstance(param.ty.value, SymVar):
+                is_first = param.ty.value not in self._renamed
+                name = self._names[param] = self._size(param.ty.value).name
+                self._scalars[name] = is_first
+                self.sizes_of_signature.pop(name, None)
+                continue
+            for variable in type_symvars(param.ty):
                 name = self._size(variable).name
-                if variable.dtype == "int64":
+                if variable.dtype == "int64" and name not in self._scalars:
                     self.sizes_of_signature[name] = None
 
     def dim(self, dim: Dim, *, quoted: bool = False) -> str:
@@ -193,8 +211,8 @@ class FunctionPrinter:
         for variable in free_symvars(dim):
             stand_in = renamed[variable] = self._size(variable)
             if stand_in.name not in self.sizes_of_signature:
-                are_known = False
-                if not quoted:
+                are_known = are_known and self._scalars.get(stand_in.name, False)
+                if not quoted and stand_in.name not in self._scalars:
                     self._declared[variable] = None
                     self.uses_scalars = True
         if isinstance(dim, SymVar):
@@ -203,7 +221,7 @@ class FunctionPrinter:
         text = str(substitute(dim, renamed))
         if not quoted:
             self.uses_scalars = self.uses_scalars or "T." in text
-        return f'"{text}"' if quoted else text
+        return f'"{text}"' if quoted and not (are_known and self._scalars) else text
 
     def _dims(self, dims: Iterable[Dim], *, quoted: bool) -> str:
         return ", ".join([self.dim(dim, quoted=quoted) for dim in dims])
@@ -253,7 +271,7 @@ class FunctionPrinter:
 
     def _prim_type(self, ty: PrimType, quoted: bool) -> str:
         value = ty.value
-        if value is None:
+        if value is None or (isinstance(value, SymVar) and self._size(value).name in self._scalars):
             self.uses_scalars = True
             return f"T.{ty.dtype}"
         known = attribute_text(value) if isinstance(value, bool | float) else self.dim(value, quoted=quoted)
@@ -447,10 +465,11 @@ class FunctionPrinter:
         return f"{name}{annotation} = {self._nested(value, 0)}"
 
     def _annotation(self, ty: Type, value: Expr) -> str:
-        if isinstance(ty, PrimType) and ty == value.ty and isinstance(value, PrimValue):
-            self.uses_scalars = True
-            return f": T.{ty.dtype}"
-        shown = ty != value.ty or (self._all_types and not is_call_of(value, "relax.call_dps_packed"))
+        is_inferred = ty == value.ty
+        if is_inferred and isinstance(ty, PrimType | TupleType):
+            ty = without_numbers(ty)
+        shown = not is_inferred or isinstance(value, PrimValue)
+        shown = shown or (self._all_types and not is_call_of(value, "relax.call_dps_packed"))
         return f": {self.type(ty)}" if shown else ""
 
     def _blocks(self, blocks: Iterable[BindingBlock]) -> list[str]:
@@ -519,7 +538,10 @@ class FunctionPrinter:
         quoted = not local
         names = [self._name(param) for param in function.params]
         params = [f"{n}: {self.type(p.ty, quoted=quoted)}" for n, p in zip(names, function.params, strict=True)]
-        head = f"def {name}({', '.join(params)}) -> {self.type(function.ret_ty, quoted=quoted)}:"
+        ret_ty = function.ret_ty
+        if ret_ty == function.body.body.ty:
+            ret_ty = without_numbers(ret_ty)
+        head = f"def {name}({', '.join(params)}) -> {self.type(ret_ty, quoted=quoted)}:"
         decorator = f"@R.function({', '.join(options)})" if options else "@R.function"
         body = [] if name == full_name else [f"R.func_name({string_text(full_name)})"]
         if attrs:

@@ -128,7 +128,7 @@ class Reader:
                 )
             if any(param.name_hint == argument.arg for param in params):
                 raise self.source.error(argument, f"two parameters are named {argument.arg!r}")
-            variable = Var(argument.arg, reader.annotation(argument.annotation))
+            variable = environment.sizes.parameter(argument.arg, reader.annotation(argument.annotation))
             environment.bind(argument.arg, variable)
             params.append(variable)
         ret = None if node.returns is None else reader.annotation(node.returns)

@@ -30,7 +30,10 @@ from .annotations import (
 from .decorators import function as function
 from .decorators import macro as macro
 from .intrinsics import const as const
+from .intrinsics import cpu as cpu
+from .intrinsics import cuda as cuda
 from .intrinsics import dataflow as dataflow
+from .intrinsics import device as device
 from .intrinsics import dtype as dtype
 from .intrinsics import func_attr as func_attr
 from .intrinsics import func_name as func_name
@@ -76,6 +79,9 @@ _WORDS = [
     "Tuple",
     "TupleGetItem",
     "const",
+    "cpu",
+    "cuda",
+    "device",
     "device_mesh",
     "dataflow",
     "dtype",

@@ -28,7 +28,8 @@ from ..ir.dims import (
     select,
 )
 from ..ir.errors import IRError
-from ..ir.expr import Expr
+from ..ir.expr import Expr, Var
+from ..ir.types import PrimType, Type
 from .source import parse_expression
 
 _GREATEST: Final = 2**64
@@ -130,18 +131,30 @@ class SizeScope:
     ``dtypes`` are those that it declares with another dtype than int64.
     """
 
-    __slots__ = ("_dtypes", "_variables")
+    __slots__ = ("_dtypes", "_scalars", "_variables")
 
     def __init__(self, dtypes: Mapping[str, str] | None = None) -> None:
         self._dtypes: dict[str, str] = dict(dtypes or {})
         self._variables: dict[str, SymVar] = {}
+        self._scalars: dict[str, Var] = {}
 
     def variable(self, name: str) -> SymVar:
-        """The variable of that name; the first mention makes it."""
+        """The variable of that name, which may be that of a scalar parameter; the first mention makes it."""
         found = self._variables.get(name)
         if found is None:
-            found = self._variables[name] = SymVar(name, self._dtypes.get(name, "int64"))
+            scalar = self._scalars[name].as_size() if name in self._scalars else None
+            found = scalar if isinstance(scalar, SymVar) else SymVar(name, self._dtypes.get(name, "int64"))
+            self._variables[name] = found
         return found
+
+    def parameter(self, name: str, ty: Type) -> Var:
+        """A parameter; an integer scalar is the size of its name, mentioned before or after it."""
+        if not isinstance(ty, PrimType) or ty.value is not None or not ty.dtype.startswith(("int", "uint")):
+            return Var(name, ty)
+        if name in self._variables:
+            return Var(name, PrimType(ty.dtype, self._variables[name]))
+        scalar = self._scalars[name] = Var(name, ty)
+        return scalar
 
     def adopt(self, name: str, variable: SymVar) -> None:
         """Let ``name`` mean a variable that exists already."""

@@ -27,7 +27,7 @@ from ..ir.program import (
     is_leaf,
     merge_blocks,
 )
-from ..ir.types import PrimType, TupleType, Type, common_supertype, is_subtype
+from ..ir.types import PrimType, TupleType, Type, common_supertype, is_subtype, without_numbers
 from . import intrinsics
 from .annotations import as_type
 from .environment import Environment
@@ -243,7 +243,11 @@ class FunctionReader:
             if callee is intrinsics.func_name:
                 self.name = cast(str, arguments[0])
             else:
-                self.attrs.update(intrinsics.freeze(arguments[0]))
+                given = intrinsics.freeze(arguments[0])
+                for key in given:
+                    if key in self.attrs:
+                        raise self.source.error(call, f"R.func_attr gives {key!r} a second time")
+                self.attrs.update(given)
         elif callee is intrinsics.output:
             raise self.source.error(node, "R.output(...) is the last statement of a dataflow block")
         elif callee is intrinsics.match_cast:
@@ -306,8 +310,8 @@ class FunctionReader:
             return inferred
         if is_subtype(inferred, annotation) is False:
             raise self.source.error(node, f"the annotation is {annotation!r}, but the value is {inferred!r}")
-        if isinstance(annotation, PrimType) and annotation.value is None:
-            return inferred  # which says the number, so that the name may stand for a size
+        if isinstance(annotation, PrimType | TupleType) and annotation == without_numbers(inferred):
+            return inferred  # which says the numbers, so that the name may stand for a size
         return annotation
 
     def _emit(self, node: ast.stmt, name: str, value: Expr, annotation: Type | None = None) -> Var:

@@ -19,10 +19,10 @@ from ...analysis.axes import View, arrangement, axis_of, sources
 from ...analysis.tensors import shape_of
 from ...analysis.values import definition, leaves_of, resolve
 from ...ir.binding_values import bind_sizes
+from ...ir.builder import in_normal_form
 from ...ir.dims import Dim, SymVar, dims_equal, free_symvars
 from ...ir.expr import DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var, const
 from ...ir.module import IRModule
-from ...ir.normal_form import in_normal_form
 from ...ir.op import Call, is_call_of
 from ...ir.program import Binding, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding
 from ...ir.types import TensorType

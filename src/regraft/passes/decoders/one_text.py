@@ -5,10 +5,10 @@ from __future__ import annotations
 from ... import op as ops
 from ...analysis.tensors import shape_of
 from ...ir.binding_values import bind_sizes
+from ...ir.builder import in_normal_form
 from ...ir.dims import Dim, SymVar
 from ...ir.expr import Expr, PrimValue, ShapeExpr, Var
 from ...ir.module import IRModule
-from ...ir.normal_form import in_normal_form
 from ...ir.program import DataflowBlock, Function, SeqExpr, VarBinding
 from ...ir.types import TensorType
 from ..context import PassContext, PassError
