@@ -215,11 +215,6 @@ def _no_output(builder: BlockBuilder) -> None:
         pass
 
 
-def _function_inside(builder: BlockBuilder) -> None:
-    with builder.function("main", []), builder.function("inner", []):
-        pass
-
-
 def _dataflow_inside(builder: BlockBuilder) -> None:
     with builder.function("main", []), builder.dataflow(), builder.dataflow():
         pass
@@ -249,7 +244,6 @@ def _parameters_twice(builder: BlockBuilder) -> None:
     [
         (_emit_outside, "nothing can be emitted outside of a function: use `with bb.function"),
         (_no_output, "function 'main' has no result: call emit_func_output before its block ends"),
-        (_function_inside, "function 'inner' is opened inside function 'main'; close that one first"),
         (_dataflow_inside, "a dataflow block cannot be opened inside another"),
         (_output_outside_dataflow, "emit_output is called outside of a dataflow block; use emit"),
         (_result_inside_dataflow, "the dataflow block is still open; close it before the result is given"),

@@ -11,7 +11,7 @@ from regraft import op as ops
 from regraft.engine import build
 from regraft.gradient import Gradient
 from regraft.ir import DataflowBlock, DataflowVar, Function, IRModule, SeqExpr, TensorType, Tuple, Var, VarBinding
-from regraft.ir.normal_form import in_normal_form
+from regraft.ir.builder import in_normal_form
 from regraft.ir.program import is_leaf
 from regraft.ir.visitor import iter_bindings
 
