@@ -128,12 +128,9 @@ class ModulePass(_FromFunction[ModuleTransform]):
 
     def transform(self, program: Program, context: PassContext) -> Program:
         """The module, or one of the function alone, transformed."""
-        module = program if isinstance(program, IRModule) else IRModule.from_expr(program)
-        result = self._function(module, context)
-        if not isinstance(result, IRModule):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise PassError(f"{self.name} gave {result!r} for a module; expected another one")
-        if module is program:
-            return result
+        if isinstance(program, IRModule):
+            return self._result(program, context)
+        result = self._result(IRModule.from_expr(program), context)
         if len(result) != 1:
             raise PassError(
                 f"{self.name} makes a module of {len(result)} functions ({', '.join(result)}) of this one; "
@@ -141,6 +138,12 @@ class ModulePass(_FromFunction[ModuleTransform]):
             )
         [(_, function)] = result.items()
         return function
+
+    def _result(self, module: IRModule, context: PassContext) -> IRModule:
+        result = self._function(module, context)
+        if not isinstance(result, IRModule):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise PassError(f"{self.name} gave {result!r} for a module; expected another one")
+        return result
 
 
 @final

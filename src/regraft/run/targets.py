@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, Final, Literal, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, overload
 
 from ..ir.errors import MissingDependencyError, OpTypeError
 from ..ir.module import IRModule
 from ..ir.op import Op
 from ..ir.program import Function
 from ..op.settle import settled
-from ..passes.named_pipelines import get_pipeline
 from .errors import BuildError
 from .executable import Executable
 
@@ -93,8 +92,8 @@ def build(
 
     A target of TVM's that is the CPU (``"llvm"``, ``"c"``, or an object that prints so) is the reference engine, which
     runs every program; None is the default. ``params`` are values for parameters of ``main``. ``relax_pipeline``, a
-    pass or the name of a pipeline, changes the program before; the default changes nothing. Relax's other options,
-    ``tir_pipeline``, ``exec_mode`` and ``system_lib``, are taken and change nothing.
+    pass, changes the program before; the name of a pipeline changes nothing. Relax's other options, ``tir_pipeline``,
+    ``exec_mode`` and ``system_lib``, are taken and change nothing.
 
     A function alone is built as a module of it, under its name or ``main``. ``options`` are the engine's own.
     Cost: linear in the bindings. Raises `BuildError` for a target or option that does not exist and for a
@@ -109,9 +108,9 @@ def build(
     options = {name: value for name, value in options.items() if name not in _RELAX_OPTIONS}
     if params:
         module = module.with_function("main", module["main"].bind_params({**params}))
-    change = options.pop("relax_pipeline", None)
-    if change is not None:
-        module = (get_pipeline(change) if isinstance(change, str) else change)(module)
+    change: Any = options.pop("relax_pipeline", None)
+    if callable(change):
+        module = cast(IRModule, change(module))
     found = _targets.get(target)
     if found is None:
         raise BuildError(f"there is no target {target!r}; there are: {', '.join(_targets)}")
