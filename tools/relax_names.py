@@ -185,7 +185,7 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.dpl.is_op": "wrong numbers of operands and unknown attributes are refused at once",
     "tvm.relax.dpl.rewrite_call": "in a branch, also sees what came before it",
     "tvm.relax.training.SetupTrainer": "`optim_state` describes the first states; batch norms stay whole",
-    "tvm.relax.transform.ConvertLayout": "orders of axes, no blocked ones; reductions of all axes stay as they are",
+    "tvm.relax.transform.ConvertLayout": "orders of axes, no blocked ones",
     "tvm.relax.transform.EliminateCommonSubexpr": "looks through names, and takes commuted operands for equal",
     "tvm.relax.transform.LazySetOutput": "makes plain blocks of dataflow blocks, since handing on is an effect",
     "tvm.relax.transform.AdjustMatmulOrder": "counts whole chains; products that others use stay",
@@ -305,8 +305,9 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   dtype, sizes and the number that fills it (or all numbers), and no arrays: it is small, and can be printed and read.
 - **Private functions of a rewriter become the module's**, as there; in a function on its own they are written out.
   Shapes, constants and attributes of its pattern are matched. A `match_cast` in the pattern says the type of a value.
-  A replacement computes with the values as they are, without a `match_cast` to the types of its parameters, and must be
-  as precise as what it replaces. A dataflow block stays one.
+  A replacement computes with the values as they are, without a `match_cast` to the types of its parameters. A result
+  that is less precise than what it replaces is bound by a `match_cast` to that type; in Relax what follows becomes less
+  precise. A dataflow block stays one.
 - **Expressions have types from the start.** A visitor meets the sizes of a call that is not bound yet. A mutator that
   changes nothing gives the same object. `post_order_visit` does not go into types.
 - **Rewriting terminates or says why.** Rules that undo each other end with an error that shows the loop.

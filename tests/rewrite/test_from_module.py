@@ -502,6 +502,61 @@ def test_a_match_cast_of_a_replacement_states_the_sizes_found() -> None:
     assert KeptAsRows(after) is after
 
 
+def test_a_result_of_a_wider_type_is_cast_to_the_type_of_what_it_replaces() -> None:
+    @R.rewriter
+    class Tripled:
+        @R.function
+        def pattern(x: R.Tensor(dtype="float32")):
+            return R.exp(x)
+
+        @R.function
+        def replacement(x: R.Tensor(dtype="float32")):
+            return R.call_pure_packed("test.tripled", x, ty_args=R.Tensor)
+
+    @R.function
+    def before(x: R.Tensor(("k", 4), "float32")):
+        with R.dataflow():
+            y = R.exp(x)
+            z = R.add(y, y)
+            R.output(z)
+        return z
+
+    rx.register_func("test.tripled", lambda x: x * 3, override=True)
+    after = Tripled(before)
+    assert after.ret_ty == before.ret_ty
+    assert_close(run(after, array(2, 4)), array(2, 4) * 6)
+    rx.register_func("test.tripled", lambda x: x[:1], override=True)
+    with pytest.raises(rx.RegraftError):
+        run(after, array(2, 4))
+
+
+def test_one_value_takes_the_place_of_the_tuple_that_a_program_makes_of_all_outputs() -> None:
+    @R.rewriter
+    class Both:
+        @R.function
+        def pattern(x: R.Tensor(("n",), "float32")):
+            return R.exp(x), R.negative(x)
+
+        @R.function
+        def replacement(x: R.Tensor(("n",), "float32")):
+            return R.split(R.concat((R.add(R.sinh(x), R.cosh(x)), R.subtract(R.const(0.0), x)), axis=0), 2, axis=0)
+
+    @R.function
+    def before(x: R.Tensor((4,), "float32")):
+        both = (R.exp(x), R.negative(x))
+        return both
+
+    @R.function
+    def turned(x: R.Tensor((4,), "float32")):
+        both = (R.negative(x), R.exp(x))
+        return both
+
+    after = Both(before)
+    assert isinstance(after.body.blocks[-1].bindings[-1].value, rx.Call)
+    assert_same(before, after, array(4))
+    assert_same(turned, Both(turned), array(4))
+
+
 def test_a_match_cast_in_a_pattern_asks_for_a_type() -> None:
     @R.rewriter
     class OfFour:

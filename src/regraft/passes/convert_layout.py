@@ -223,14 +223,22 @@ def _axes(value: int | Sequence[int] | None, rank: int) -> list[int]:
 def _reduced(converter: _Converter, call: Call, order: Permutation) -> Arranged:
     axes = _axes(call.attrs.axis, len(order))
     places = sorted(order.index(axis) for axis in axes)
-    axis: Any = call.attrs.axis
-    if axis is not None:
-        axis = places[0] if isinstance(axis, int) else tuple(places)
+    axis = places[0] if isinstance(call.attrs.axis, int) else tuple(places)
     new = Call(call.op, [converter.in_order(call.args[0], order)], {**call.attrs, "axis": axis})
     if call.attrs.get("keepdims"):
         return new, order
     left = [axis for axis in order if axis not in axes]
     return new, tuple(sorted(left).index(axis) for axis in left)
+
+
+def _as_its_data(converter: _Converter, call: Call, order: Permutation) -> Arranged | None:
+    """A convolution that no layouts are given for: its data and its result have the order that the data has."""
+    old: str = call.attrs.data_layout
+    if call.attrs.out_layout != old or len(old) != len(order):
+        return None
+    new = "".join(old[axis] for axis in order)
+    args = [converter.in_order(call.args[0], order), *call.args[1:]]
+    return Call(call.op, args, {**call.attrs, "data_layout": new, "out_layout": new}), order
 
 
 def _with_layout(converter: _Converter, call: Call, order: Permutation) -> Arranged | None:
@@ -348,6 +356,10 @@ _FOLLOWS: Final[dict[str, Callable[[_Converter, Call, Permutation], Arranged | N
         _with_layout,
     ),
     **dict.fromkeys(
+        [f"relax.nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind in ("", "_transpose")],
+        _as_its_data,
+    ),
+    **dict.fromkeys(
         (
             "relax.concat",
             "relax.flip",
@@ -383,7 +395,8 @@ def ConvertLayout(
 
     A third layout is that of the result; by default it has that of the data. What follows a convolution takes its
     result in the new order, as far as that can be; elsewhere, and at the outputs of dataflow blocks, the axes are put
-    back. ``layout_cb`` gets each call of an operator and gives its layouts, or None to leave it.
+    back. ``layout_cb`` gets each call of an operator and gives its layouts; where it gives none, a convolution takes
+    its data in the order that it has, and its kernel as it is.
 
     Needs: dataflow blocks, values of known rank. Guarantees: the same values up to rounding, and the same types.
     Raises `PassError` for a layout of other letters, such as one of blocked channels. Cost: linear.

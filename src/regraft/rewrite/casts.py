@@ -12,7 +12,7 @@ from ..ir.dims import Dim, SymVar
 from ..ir.expr import Expr, ExternFunc, Var
 from ..ir.op import Call
 from ..ir.program import Binding, MatchCast, VarBinding
-from ..ir.types import FuncType, Type, type_symvars
+from ..ir.types import FuncType, Type, is_subtype, type_symvars
 from .errors import RuleFormError
 
 _CAST: Final = ExternFunc("relax.match_cast", FuncType.opaque_func(purity=True))
@@ -21,6 +21,11 @@ _CAST: Final = ExternFunc("relax.match_cast", FuncType.opaque_func(purity=True))
 def cast(value: Expr, ty: Type) -> Call:
     """The value whose binding is a `match_cast` of ``value`` to ``ty``."""
     return Call(_CAST, [value], ty_args=[ty])
+
+
+def as_precise(value: Expr, ty: Type) -> Expr:
+    """``value``, cast to ``ty`` where its own type leaves open if it is of that type."""
+    return cast(value, ty) if is_subtype(value.ty, ty) is None else value
 
 
 def is_cast(value: Expr) -> bool:

@@ -38,7 +38,7 @@ from ..pattern.context import PatternContext
 from ..pattern.pattern import CallPattern, DFPattern, ExternFuncPattern
 from ..script.decorators import read_module
 from ..script.source import calling_frame
-from .casts import cast, check_sizes, is_cast
+from .casts import as_precise, cast, check_sizes, is_cast
 from .errors import Decline, RuleFormError, decline
 from .rules import InModule, Rule
 
@@ -83,12 +83,11 @@ def rule_from_module(
     ``replacement`` is made. If ``pattern`` returns a tuple, its fields are replaced together; one of them may be
     computed from another, or be used elsewhere; ``replacement`` may then return one value of a tuple type. Private
     functions of ``mod`` that ``replacement`` calls are written out in its place, or become functions of the module that
-    is rewritten; see `PatternMatchingRewriter`. Where ``replacement`` does not
-    type-check for the values found, the match is declined. ``any_dtype``: each dtype of the parameters stands for any
-    of its kind, the same throughout, and constants of one number match in every dtype. ``may_ask_more``: the parameters
-    of ``replacement`` may be of narrower types than those of ``pattern``; a match whose values are not certainly of
-    these types is declined.
-    ``approximate``: how far values may change, see `Rule`.
+    is rewritten; see `PatternMatchingRewriter`. Where ``replacement`` does not type-check for the values found, the
+    match is declined. A result of a wider type is bound by a ``match_cast`` to the old one. ``any_dtype``: each dtype
+    of the parameters stands for any of its kind, the same throughout, and constants of one number match in every dtype.
+    ``may_ask_more``: the parameters of ``replacement`` may be of narrower types than those of ``pattern``; a match of
+    values that are not certainly of these types is declined. ``approximate``: how far values may change, see `Rule`.
 
     Raises `RuleFormError` when the two functions make no rule. Cost: linear in the two functions.
     """
@@ -153,16 +152,18 @@ def _rule(
     """The rule of two functions; the second may call those in ``known``."""
     name, any_dtype, may_ask_more, approximate = options
     pattern = _read(name, "pattern", pattern_function)
-    replacement = _read(name, "replacement", replacing, known)
-    replacement = _with_fields(replacement, len(pattern.outputs))
+    returned = _read(name, "replacement", replacing, known)
+    replacement = _with_fields(returned, len(pattern.outputs))
     given = _check_sides(name, pattern, replacement, may_ask_more)
     with PatternContext() as context:
         writer = _PatternWriter(name, pattern, any_dtype)
         outputs = writer.outputs()
     form = _Form(pattern, replacement, None if may_ask_more else given, writer, outputs)
-    if len(outputs) > 1:
-        return Rule(context, form.rewrite_bindings, name, approximate=approximate)
-    return Rule(outputs[0], form.rewrite_value, name, approximate=approximate)
+    if len(outputs) == 1:
+        return Rule(outputs[0], form.rewrite_value, name, approximate=approximate)
+    rule = Rule(context, form.rewrite_bindings, name, approximate=approximate)
+    rule.gives_tuple = replacement is not returned
+    return rule
 
 
 # --- reading the two functions
@@ -455,7 +456,7 @@ class _Form:
     def rewrite_value(self, expr: Expr, matchings: dict[Any, Any]) -> Expr | Decline:
         """The rewriter of a rule with one output."""
         built = self._build(matchings, {}, [])
-        return built if isinstance(built, Decline) else built[0]
+        return built if isinstance(built, Decline) else as_precise(built[0], expr.ty)
 
     def rewrite_bindings(self, matchings: dict[Any, Any], bindings: Mapping[Any, Expr]) -> dict[Var, Expr] | Decline:
         """The rewriter of a rule with several outputs."""
@@ -463,7 +464,8 @@ class _Form:
         if len(set(targets)) != len(targets):
             return decline("two outputs of the rule are one value here")
         built = self._build(matchings, bindings, targets)
-        return built if isinstance(built, Decline) else dict(zip(targets, built, strict=True))
+        pairs = () if isinstance(built, Decline) else zip(targets, built, strict=True)
+        return built if isinstance(built, Decline) else {var: as_precise(value, var.ty) for var, value in pairs}
 
     def _build(
         self, matchings: dict[Any, Any], bindings: Mapping[Any, Expr], targets: list[Var]

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from ..analysis.values import leaves_of
 from ..ir.errors import IRError
-from ..ir.expr import Constant, DataflowVar, Expr, Var, as_expr
+from ..ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var, as_expr
 from ..ir.op import Call
 from ..ir.origin import Origin, Origins, merge_origins
 from ..ir.program import Function, If, SeqExpr
@@ -131,7 +131,20 @@ class Gate:
                 return result.reason
             target = self._target(rule, var)
             wanted[target] = self._expression(rule, target, result)
+        if rule.gives_tuple:
+            wanted.update(self._written_out(wanted))
         return self._make(rule, wanted, _NOTHING_KNOWN, self._origins(rule, (*matched, *wanted)), computed)
+
+    def _written_out(self, edits: Mapping[Var, Expr]) -> dict[Var, Expr]:
+        """For edits that are the fields of one value, that value for each tuple that is made of them all, in order."""
+        session, targets = self.session, tuple(edits)
+        first = edits[targets[0]]
+        assert isinstance(first, TupleGetItem)
+        return {
+            user: first.tuple_value
+            for user in session.users.get(targets[0], ())
+            if isinstance(value := session.definitions.get(user), Tuple) and value.fields == targets
+        }
 
     def _origins(self, rule: Rule, matched: tuple[Var, ...]) -> Origins:
         """The rule, after all that the matched values came from."""

@@ -98,7 +98,7 @@ class Rule(PatternMatchingRewriter):
     rewrites are checked by value, they are held to it. By default they may differ by rounding alone.
     """
 
-    __slots__ = ("approximate", "in_module", "name", "pattern", "rewriter", "takes_bindings")
+    __slots__ = ("approximate", "gives_tuple", "in_module", "name", "pattern", "rewriter", "takes_bindings")
 
     def __init__(
         self,
@@ -120,6 +120,8 @@ class Rule(PatternMatchingRewriter):
         self.approximate = approximate
         self.in_module: Callable[[IRModule], InModule] | None = None
         """Gives the form for a module, if there is one: a rewriter's private functions become the module's."""
+        self.gives_tuple = False
+        """True if one value holds all outputs: it also replaces a tuple that the program makes of them."""
         self.name = name or name_of(rewriter)
         self._check_parameters()
 

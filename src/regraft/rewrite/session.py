@@ -20,7 +20,19 @@ from typing import Final
 from ..analysis.values import BlockView, leaves_of, resolve
 from ..ir.builder import flatten, operands_of, with_operands
 from ..ir.dims import SymVar
-from ..ir.expr import Constant, DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ..ir.expr import (
+    Constant,
+    DataflowVar,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, attribute_key
 from ..ir.origin import Origins
@@ -454,6 +466,10 @@ def _operand_key(operand: Expr, resolved: Callable[[Expr], Expr]) -> object:
             return ("shape", operand.values)
         case PrimValue():
             return ("prim", operand.ty, attribute_key(operand.value))
+        case ExternFunc():
+            return ("outside", operand.global_symbol, operand.ty)
+        case StringImm() | DataTypeImm():
+            return (kind, operand.value)
         case Tuple():
             return ("tuple", *[_operand_key(field, resolved) for field in operand.fields])
         case _:

@@ -14,6 +14,7 @@ from ..ir.module import IRModule
 from ..ir.types import TensorType
 from ..run import Executable, Mesh, VirtualMachine, build
 from ..run.arrays import as_argument
+from ..run.relax_values import as_relax_value
 from ..run.targets import DEFAULT_TARGET
 from .errors import NotSetError, TrainingError
 from .first_states import arrays_of
@@ -124,14 +125,14 @@ class Trainer:
         self._states.set(states)
 
     def export_params(self) -> dict[str, np.ndarray]:
-        """The parameters by name, as copies."""
+        """The parameters by name, as copies; each also answers to ``numpy()``."""
         self._check_whole()
-        return self._params.arrays()
+        return {name: as_relax_value(array) for name, array in self._params.arrays().items()}
 
     def export_states(self) -> dict[str, np.ndarray]:
-        """The states of the model by name, as copies."""
+        """The states of the model by name, as `export_params` gives parameters."""
         self._check_whole()
-        return self._states.arrays()
+        return {name: as_relax_value(array) for name, array in self._states.arrays().items()}
 
     @property
     def num_steps(self) -> int:
