@@ -103,6 +103,8 @@ def _layer(
             bias = R.add(bias, R.multiply(slopes, distance))
         elif masked == "curves":
             bias = R.subtract(bias, R.multiply(distance, distance))
+        elif masked == "earlier":
+            bias = R.where(R.equal(distance, const(np.float32(0))), low, bias)
         elif masked == "every other":
             bias = R.where(R.equal(R.mod(distance, const(np.float32(2))), const(np.float32(0))), bias, low)
         attended = R.nn.attention(R.permute_dims(query, [0, 2, 1, 3]), *wide, bias)
@@ -172,6 +174,7 @@ def test_turning_goes_into_the_attention_and_one_product_gives_it_everything(tur
     ("module", "message"),
     [
         (decoder(masked="curves"), "the mask of .* is more than a causal one, a window, and slopes"),
+        (decoder(masked="earlier"), "the mask of .* is more than a causal one, a window, and slopes"),
         (decoder(masked="every other"), "the mask of .* is more than a causal one, a window, and slopes"),
         (decoder(masked="slopes", window=4), "the mask of .* is more than a causal one, a window, and slopes"),
         (IRModule({"main": decoder()["main"].bind_symbolic_vars({"past": 4})}), "are not a cache and new rows"),

@@ -36,6 +36,8 @@ def bias_of_places(bias: Expr, places: Places) -> BiasOfPlaces | None:
     last = places.rows(bias, longest - 1, 1)
     if last is None or last.ndim != 4 or last.shape[0] != 1 or last.shape[2:] != (1, longest):
         return None
+    if not (last[..., -1] > AS_GOOD_AS_INFINITE).all():
+        return None
     shown = last[0, 0, 0] > AS_GOOD_AS_INFINITE
     window = int(shown.sum())
     found = np.where(last > AS_GOOD_AS_INFINITE, last - last[..., -1:], 0)
