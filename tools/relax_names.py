@@ -51,7 +51,6 @@ _IMPORTED: Final = "a name that the module imports for itself; it is in `regraft
 _BUILT: Final = "a statement of `IRBuilder`; it is in `regraft.script.ir_builder.relax`"
 _COMPILER: Final = "compiles C++ or CUDA; add Python functions by `regraft.register_func`"
 _WORKERS: Final = "there are no calls between workers; `R.dist` places tensors on a mesh, and says where they go"
-_DYNAMO: Final = "`torch.compile` backends of TVM; export the model and use `from_exported_program`"
 _CHILD: Final = "a class behind `PatternMatchingRewriter`; use that"
 
 LEFT_OUT: Final[dict[str, str]] = {
@@ -143,7 +142,6 @@ LEFT_OUT: Final[dict[str, str]] = {
         ),
         _BUILT,
     ),
-    **dict.fromkeys(("dynamo_capture_subgraphs", "relax_dynamo"), _DYNAMO),
     **dict.fromkeys(
         (
             "renormalize_top_p_top_k_prob",
@@ -224,6 +222,7 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.type.TensorType": "`shape` is a tuple of dims that reads as a ShapeExpr",
     "tvm.relax.type.FuncType": "opaque functions have a result type, not a function that derives it",
     "tvm.relax.frontend.torch.from_exported_program": "where Relax's form means something else, ours stays",
+    "tvm.relax.frontend.torch.relax_dynamo": "`pipeline` is a pass; graphs run on the engine `torch`",
     "tvm.relax.frontend.torch.from_fx": "the model is exported for such inputs; `default_image_layout` is NCHW",
     "tvm.relax.frontend.nn.Module": "`jit` runs on the engines of `regraft.build`",
     "tvm.relax.frontend.nn.Parameter": "`data` is a NumPy array",
@@ -291,7 +290,7 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   traced models (Relax's keeps an axis that an integer takes away), `narrow` of traced models from another place than 0
   (Relax takes the length for the end), `add` and `sub` with `alpha` (Relax leaves it out), quotients of integers
   (Relax's are integers) and products of halves (Relax's are float32). Slices of several axes are one call for each
-  axis, and the diagonals of an `einsum` are taken by indices.
+  axis, and the diagonals of an `einsum` are taken by indices. A traced `numel` is a scalar.
 - **Text is Relax's, but for numbers.** Programs are printed as Relax prints them. A float has as many digits as it
   needs, a short array stands where it is used (Relax leaves its numbers out without `show_meta=True`), an empty tuple
   that something reads keeps its name, and a scalar of another dtype than int64 says it: `T.int32(3)`.

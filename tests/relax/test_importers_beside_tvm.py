@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+import tvm
 from torch import nn
 from torch.export import export
 from tvm import relax as theirs
@@ -18,6 +20,7 @@ import regraft as rx
 from regraft.formats import ConvertError
 from regraft.frontend.torch import from_exported_program as read_here
 from regraft.frontend.torch import from_fx as trace_here
+from regraft.script import tir as T
 
 from .beside_tvm import read_back
 
@@ -100,6 +103,19 @@ TRACED: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         ),
         (V,),
     ),
+    "a part of several": (
+        lambda x: (torch.sort(x, 1)[1], torch.topk(x, 2, 1)[0], x.split(1, 1)[2], x.chunk(2, 1)),
+        (V,),
+    ),
+    "a cast that changes nothing": (lambda x: x.float(), (V,)),
+    "norms": (lambda x: (torch.norm(x), torch.norm(x, p=2.0)), (V,)),
+    "what is read of places": (
+        lambda x, y: (torch.take(x, y), torch.diagonal(y.reshape(2, 2)), torch.zeros_like(y)),
+        (torch.zeros(4), torch.tensor([1, 3, 0, 2])),
+    ),
+    "bounds that are tensors": (lambda x, y: torch.clamp(x, min=y, max=y + 1), (V, V)),
+    "slopes for negatives": (lambda x, y: F.prelu(x, y), (V, torch.ones(1))),
+    "a smaller image": (lambda x: F.interpolate(x, (5, 5)), (X,)),
     "images": (
         lambda x: (
             F.max_pool2d(F.avg_pool2d(x, 2), 2),
@@ -156,11 +172,41 @@ def test_a_traced_model_is_read_as_relax_reads_it(function, args) -> None:
     here = trace_here(model, info)
     rx.assert_structural_equal(here, read_back(trace_there(model, info)))
     if function is not CASES["dropout in training"][0]:
-        inputs = [torch.randn(arg.shape) for arg in args]
+        inputs = [torch.randn(arg.shape) if arg.is_floating_point() else arg for arg in args]
         found = rx.build(here, "numpy")["main"](*[x.numpy() for x in inputs])
         expected = torch.utils._pytree.tree_leaves(function(*[x.clone() for x in inputs]))
         for ours, real in zip(torch.utils._pytree.tree_leaves(found), expected, strict=True):
             torch.testing.assert_close(torch.as_tensor(ours), real, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x.size(), lambda x: x.shape[0], lambda x: (x + 1, None), torch.is_floating_point]
+)
+def test_results_that_are_no_tensors_are_those_of_relax(function) -> None:
+    model = torch.fx.symbolic_trace(Single(function))
+    info = [([2, 4], "float32")]
+    rx.assert_structural_equal(
+        trace_here(model, info)["main"].ret_ty, read_back(trace_there(model, info))["main"].ret_ty
+    )
+
+
+def test_a_traced_model_is_read_for_any_size() -> None:
+    model = torch.fx.symbolic_trace(Pair(lambda x, y: torch.relu(x) + y.sum(1, keepdim=True)))
+    here = trace_here(model, [([T.Var("n", "int64"), 4], torch.float32)] * 2)
+    n = tvm.tirx.Var("n", "int64")
+    rx.assert_structural_equal(here, read_back(trace_there(model, [([n, 4], "float32")] * 2)))
+
+
+def test_traced_weights_are_parameters_sorted_by_name() -> None:
+    layers = OrderedDict(linear=nn.Linear(10, 4), after=nn.LayerNorm(4))
+    model = torch.fx.symbolic_trace(nn.Sequential(layers))
+    info = [([1, 3, 10, 10], "float32")]
+    here = trace_here(model, info, keep_params_as_input=True)["main"]
+    there = trace_there(model, info, keep_params_as_input=True)
+    weights = dict(model.named_parameters())
+    assert [value.shape for value in here.attrs["params"]] == [tuple(weights[name].shape) for name in sorted(weights)]
+    there["main"] = there["main"].without_attr("params")
+    rx.assert_structural_equal(here.without_attr("params"), read_back(there)["main"])
 
 
 def test_the_weights_are_parameters_when_they_are_kept_as_input() -> None:

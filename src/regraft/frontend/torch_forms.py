@@ -371,6 +371,15 @@ def _view(_call: CallForm, x: Expr, shape: Sequence[Dim]) -> Any:
     return x if list(shape_of(x)) == list(shape) else R.reshape(x, list(shape))
 
 
+def _permute(_call: CallForm, x: Expr, axes: Sequence[int]) -> Expr:
+    return R.permute_dims(x, list(axes))
+
+
+def _cat(_call: CallForm, tensors: Sequence[Expr], dim: int = 0) -> Any:
+    alike = all(dtype_of(x) == dtype_of(tensors[0]) and rank(x) == rank(tensors[0]) for x in tensors)
+    return R.concat(list(tensors), dim) if alike else NotImplemented
+
+
 def _scatter_number(call: CallForm, x: Expr, dim: int, index: Expr, value: float) -> Any:
     source = call.emit(R.broadcast_to(like(x, value), shape_of(index)))
     return R.scatter_elements(x, index, source, axis=dim)
@@ -476,6 +485,8 @@ FORMS: Final[Mapping[str, Form]] = {
     "expand.default": _expand,
     "view.default": _view,
     "reshape.default": _view,
+    "permute.default": _permute,
+    "cat.default": _cat,
     "scatter.value": _scatter_number,
     "index.Tensor": _index,
     "index_put.default": _index_put,

@@ -5,8 +5,12 @@ See `torch_forms`, whose forms of other operators both importers share.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from string import ascii_lowercase
 from typing import Any, Final
+
+import torch
 
 from .. import op as R
 from ..formats.torch.context import dtype_of, fields_of, rank, shape_of
@@ -103,7 +107,9 @@ def _cross_entropy(
 
 def _chunk(call: CallForm, x: Expr, chunks: int, dim: int = 0) -> Any:
     size = shape_of(x)[dim]
-    return call.fields(R.split(x, chunks, dim)) if isinstance(size, int) and size % chunks == 0 else NotImplemented
+    if not isinstance(size, int) or size <= -(-size // chunks) * (chunks - 1):
+        return NotImplemented  # PyTorch gives fewer chunks than there are sections
+    return call.fields(R.split(x, chunks, dim))
 
 
 def _unbind(call: CallForm, x: Expr, dim: int = 0) -> Any:
@@ -175,6 +181,57 @@ def _scan(function: Callable[..., Expr]) -> Form:
     return form
 
 
+def _astype(_call: CallForm, x: Expr, dtype: Any, *_how: Any, **_named: Any) -> Any:
+    return R.astype(x, dtype_name(dtype)) if isinstance(dtype, torch.dtype) else NotImplemented
+
+
+def _prelu(_call: CallForm, x: Expr, slopes: Expr) -> Any:
+    return R.nn.prelu(x, slopes, 0 if rank(x) == 1 else 1) if rank(slopes) == 1 else NotImplemented
+
+
+def _take(call: CallForm, x: Expr, indices: Expr) -> Any:
+    return R.take(x, call.emit(R.astype(indices, "int32"))) if rank(x) == 1 else NotImplemented
+
+
+def _diagonal(_call: CallForm, x: Expr, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    first, second = dim1 % rank(x), dim2 % rank(x)
+    if offset or shape_of(x)[first] != shape_of(x)[second]:
+        return NotImplemented
+    letters = list(ascii_lowercase[: rank(x)])
+    kept = "".join(letter for axis, letter in enumerate(letters) if axis not in (first, second))
+    letters[first] = letters[second] = "z"
+    return R.einsum((x,), f"{''.join(letters)}->{kept}z")
+
+
+def _norm(call: CallForm, x: Expr, *how: Any, **named: Any) -> Any:
+    return FORMS["linalg_vector_norm.default"](call, x, *how, **named) if how else R.sqrt(R.sum(R.multiply(x, x)))
+
+
+def _clamp_tensors(call: CallForm, x: Expr, low: Expr | None = None, high: Expr | None = None, **named: Any) -> Any:
+    for bound, pick in ((named.get("min", low), R.maximum), (named.get("max", high), R.minimum)):
+        if bound is not None:
+            x = call.emit(pick(x, call.emit(R.broadcast_to(bound, shape_of(x)))))
+    return R.clip(x, -math.inf, math.inf) if is_float(dtype_of(x)) else x
+
+
+def _item(_call: CallForm, x: Expr) -> Any:
+    return R.take(x, const(0, "int64"), axis=0) if rank(x) == 1 and is_float(dtype_of(x)) else NotImplemented
+
+
+def _nearest(_call: CallForm, x: Expr, size: Sequence[Dim] | None = None, *_scale: Any) -> Any:
+    sizes = list(zip(size or (), shape_of(x)[2:], strict=False))
+    if not sizes or not all(isinstance(new, int) and isinstance(old, int) and old % new == 0 for new, old in sizes):
+        return NotImplemented  # Relax rounds to the nearest place, PyTorch down
+    return R.image.resize2d(
+        x,
+        [new for new, _ in sizes],
+        layout="NCHW",
+        method="nearest_neighbor",
+        coordinate_transformation_mode="asymmetric",
+        rounding_method="round",
+    )
+
+
 def _new_filled(value: float) -> Form:
     def form(call: CallForm, _x: Expr, size: Sequence[Dim], **_how: Any) -> Expr:
         dtype = dtype_name(call.node.meta["val"].dtype)
@@ -206,6 +263,15 @@ FORMS_OF_TRACED: Final[Mapping[str, Form]] = {
     "squeeze.default": _squeeze,
     "cumsum.default": _scan(R.cumsum),
     "cumprod.default": _scan(R.cumprod),
+    "to.dtype": _astype,
+    "prelu.default": _prelu,
+    "take.default": _take,
+    "diagonal.default": _diagonal,
+    "linalg_vector_norm.default": _norm,
+    "clamp.Tensor": _clamp_tensors,
+    "item.default": _item,
+    "upsample_nearest2d.vec": _nearest,
+    "empty_like.default": _filled_like(R.zeros_like),
     "new_ones.default": _new_filled(1),
     "new_zeros.default": _new_filled(0),
     "zeros_like.default": _filled_like(R.zeros_like),

@@ -3,37 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
+
+import torch
+from torch.export.graph_signature import ConstantArgument, OutputKind
 
 from ..analysis import remove_all_unused
 from ..ir.builder import NameSupply
-from ..ir.expr import Expr, Tuple, TupleGetItem, Var
-from ..ir.program import DataflowBlock, Function, SeqExpr, VarBinding
-from ..ir.types import TupleType
+from ..ir.expr import DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var, const
+from ..ir.op import Call
+from ..ir.program import BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
+from ..ir.types import TensorType, TupleType
 from ..ir.visitor import iter_bindings
+from ..op import null_value
 
 
-def with_results_as_traced(function: Function, structure: Any) -> Function:
-    """``function``, whose results are flat, with results in the form of ``structure``, a `TreeSpec` of PyTorch's.
+def with_results_as_traced(function: Function, program: torch.export.ExportedProgram) -> Function:
+    """``function``, which returns the tensors of ``program``, with all of its results and in its form.
 
-    A tuple of all that an operator gives, in order, is that operator's result.
+    A size becomes a scalar, a whole shape a shape, and None a null value. A tuple of all that an operator gives, in
+    order, is that operator's result.
     """
     result = function.body.body
-    flat = list(result.fields) if isinstance(result, Tuple) else [result]
-    if structure.num_leaves != len(flat):
+    tensors = list(result.fields) if isinstance(result, Tuple) else [result]
+    results = [spec.arg for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
+    if len(tensors) != sum(not isinstance(one, ConstantArgument) for one in results):
         return function
-    values = {binding.var: binding.value for binding in iter_bindings(function) if isinstance(binding, VarBinding)}
-    whole = _in_form(structure, iter([_first_name(field, values) for field in flat]), values)
-    if not isinstance(whole, Var) or not isinstance(whole.ty, TupleType) or not function.body.blocks:
-        if not isinstance(whole, Tuple) or all(not isinstance(field, Tuple) for field in whole.fields):
-            return function
-        return remove_all_unused(function.with_body(SeqExpr(function.body.blocks, whole), whole.ty))
     names = NameSupply(binding.var.name_hint for binding in iter_bindings(function))
-    named = Var(names.fresh("gv"), whole.ty)
-    *blocks, last = function.body.blocks
-    kind = DataflowBlock if isinstance(last, DataflowBlock) else type(last)
-    body = SeqExpr([*blocks, kind([*last.bindings, VarBinding(named, whole)])], named)
-    return remove_all_unused(function.with_body(body, named.ty))
+    values = {binding.var: binding.value for binding in iter_bindings(function) if isinstance(binding, VarBinding)}
+    left = iter([_first_name(tensor, values) for tensor in tensors])
+    nulls: list[VarBinding] = []
+    flat: list[Expr] = []
+    for one in results:
+        value = _plain(one.value) if isinstance(one, ConstantArgument) else next(left)
+        if isinstance(value, Call):  # fields are variables
+            nulls.append(VarBinding(DataflowVar(names.fresh("lv"), value.ty), value))
+            value = nulls[-1].var
+        flat.append(value)
+    whole = _in_form(cast(Any, program).call_spec.out_spec, iter(flat), values)
+    if len(flat) == len(tensors) and _is_flat(whole):
+        return remove_all_unused(function)
+    more = list(nulls)
+    if not isinstance(whole, Tuple) or isinstance(whole.ty, TupleType):
+        more.append(VarBinding(Var(names.fresh("gv"), whole.ty), whole))
+        whole = more[-1].var
+    return remove_all_unused(function.with_body(SeqExpr(_with_bindings(function, more), whole), whole.ty))
+
+
+def _is_flat(whole: Expr) -> bool:
+    """True for a tensor, and for a tuple of what are no tuples."""
+    if isinstance(whole, Tuple):
+        return not any(isinstance(field.ty, TupleType) for field in whole.fields)
+    return isinstance(whole.ty, TensorType)
+
+
+def _with_bindings(function: Function, more: list[VarBinding]) -> list[BindingBlock]:
+    """The blocks of ``function`` with more bindings at the end of the last."""
+    if not more:
+        return list(function.body.blocks)
+    *blocks, last = function.body.blocks or (DataflowBlock([]),)
+    return [*blocks, type(last)([*last.bindings, *more])]
+
+
+def _plain(value: Any) -> Expr:
+    """A result that is no tensor."""
+    if value is None:
+        return null_value()
+    return const(value, "bool") if isinstance(value, bool) else PrimValue(value)
 
 
 def _first_name(expr: Expr, values: dict[Var, Expr]) -> Expr:
@@ -46,6 +82,8 @@ def _in_form(structure: Any, flat: Iterator[Expr], values: dict[Var, Expr]) -> E
     if structure.is_leaf():
         return next(flat)
     fields = [_in_form(child, flat, values) for child in structure.children()]
+    if structure.type is torch.Size:
+        return ShapeExpr([cast(Any, field).value for field in fields])
     whole = _taken_apart(fields, values)
     return Tuple(fields) if whole is None else whole
 

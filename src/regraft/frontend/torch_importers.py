@@ -1,0 +1,257 @@
+"""`from_exported_program` and `from_fx` with Relax's arguments; `regraft.formats.torch` reads the models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, signature
+from typing import Any, cast
+
+import torch
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+
+from ..analysis import remove_all_unused
+from ..formats.torch import from_torch
+from ..formats.torch.custom import Converter
+from ..ir.attrs import Attrs
+from ..ir.builder import NameSupply
+from ..ir.dims import Dim, SymVar
+from ..ir.expr import Constant, Expr, Tuple, Var
+from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.op import Call, Op
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
+from ..ir.tensor_data import TensorData
+from ..ir.types import TensorType, TupleType
+from ..ir.visitor import iter_bindings
+from .torch_forms import FORMS, converters_with_forms
+from .traced_forms import FORMS_OF_TRACED
+from .traced_results import with_results_as_traced
+
+
+def from_exported_program(
+    exported_program: torch.export.ExportedProgram,
+    *,
+    keep_params_as_input: bool = False,
+    unwrap_unit_return_tuple: bool = False,
+    no_bind_return_tuple: bool = False,
+    custom_convert_map: Mapping[str, Callable[..., Any]] | None = None,
+    run_ep_decomposition: bool = True,
+) -> IRModule:
+    """An exported PyTorch program as a module with one function, ``main``, that returns a tuple, as Relax's does.
+
+    Args:
+        keep_params_as_input: whether the model's weights are parameters of ``main`` after its inputs. The attribute
+            ``num_input`` then counts the inputs, and ``params`` holds the weights; see `detach_params`.
+        unwrap_unit_return_tuple: whether a single result is returned as it is.
+        no_bind_return_tuple: whether the results are returned as a tuple that no variable is bound to.
+        custom_convert_map: conversions of operators by the names of their overloads, such as ``"relu.default"``, before
+            those that are here: functions of a `torch.fx.Node` and a `regraft.formats.torch.custom.Conversion`.
+        run_ep_decomposition: whether PyTorch takes operators apart into its core operators first.
+
+    As in Relax, dropout does nothing, also in a program that was exported for training, and the new values of buffers
+    that the model changes are no results. Raises what `regraft.from_torch` raises.
+    """
+    if run_ep_decomposition:
+        exported_program = cast(Any, exported_program).run_decompositions()
+    return _module(
+        exported_program,
+        converters_with_forms(custom_convert_map or {}, FORMS),
+        keep_params_as_input=keep_params_as_input,
+        unwrap_unit_return_tuple=unwrap_unit_return_tuple,
+        no_bind_return_tuple=no_bind_return_tuple,
+    )
+
+
+def from_fx(
+    model: torch.fx.GraphModule,
+    input_info: Sequence[tuple[Sequence[Dim], str | torch.dtype]],
+    *,
+    keep_params_as_input: bool = False,
+    unwrap_unit_return_tuple: bool = False,
+    no_bind_return_tuple: bool = False,
+    custom_convert_map: Mapping[str, Callable[..., Any]] | None = None,
+    default_image_layout: str = "NCHW",
+) -> IRModule:
+    """A traced PyTorch model as a module with one function, ``main``.
+
+    ``input_info`` gives shape and dtype of each input, and the model is exported for such inputs; a size variable among
+    the sizes stands for any size. Its parameters are
+    called ``inp_0``, ``inp_1`` ... . The other arguments are those of `from_exported_program`, but that a single result
+    which the model returns as it is never becomes a tuple.
+    """
+    if default_image_layout != "NCHW":
+        raise NotImplementedError(f"default_image_layout={default_image_layout!r}: PyTorch's images are NCHW")
+    program = _exported(model, input_info)
+    results = next(node for node in model.graph.nodes if node.op == "output").args[0]
+    module = _module(
+        program,
+        converters_with_forms(custom_convert_map or {}, FORMS_OF_TRACED),
+        keep_params_as_input=keep_params_as_input,
+        unwrap_unit_return_tuple=unwrap_unit_return_tuple or not isinstance(results, tuple | list),
+        no_bind_return_tuple=no_bind_return_tuple,
+        is_traced=True,
+    )
+    function = module["main"]
+    renamed = [
+        Var(f"inp_{index}", param.ty, param.origins) for index, param in enumerate(function.params[: len(input_info)])
+    ]
+    bound = function.bind_params(dict(zip(function.params, renamed, strict=False)))
+    params = [*renamed, *bound.params]
+    attrs = {**bound.attrs, **({"num_input": len(input_info)} if keep_params_as_input else {})}
+    function = Function(params, bound.body, bound.ret_ty, bound.is_pure, attrs)
+    return module.with_function("main", function.bind_symbolic_vars(_sizes_as_given(renamed, input_info)))
+
+
+def _module(
+    program: torch.export.ExportedProgram,
+    converters: Mapping[str, Converter],
+    *,
+    keep_params_as_input: bool,
+    unwrap_unit_return_tuple: bool,
+    no_bind_return_tuple: bool,
+    is_traced: bool = False,
+) -> IRModule:
+    module = from_torch(program, keep_params_as_input=keep_params_as_input, converters=converters)
+    function = module["main"].without_attr("torch_signature")  # Relax keeps no record of how PyTorch calls it
+    function = _DtypesOfResults().mutate(_returning_the_users_results(function, program))
+    if is_traced:
+        function = with_results_as_traced(function, program)
+    single = not isinstance(function.body.body.ty, TupleType)
+    if not (single and unwrap_unit_return_tuple):
+        function = _returning_a_tuple(function, bound=not no_bind_return_tuple)
+    if not is_traced:
+        function = function.with_attrs(_bounds_of_sizes(program))
+    if keep_params_as_input:
+        function = _with_parameters(function, program, by_name=is_traced)
+    return module.with_function("main", function)
+
+
+def _returning_the_users_results(function: Function, program: torch.export.ExportedProgram) -> Function:
+    """``function`` without the new values of what the model changes in place, which `from_torch` returns first."""
+    results = function.body.body
+    if not isinstance(results, Tuple):
+        return function
+    users = [spec for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
+    changed = len(results.fields) - sum(not isinstance(spec.arg, ConstantArgument) for spec in users)
+    if changed <= 0 or not users:
+        return function
+    kept = results.fields[changed:]
+    result = kept[0] if len(kept) == 1 else Tuple(kept)
+    return remove_all_unused(function.with_body(SeqExpr(function.body.blocks, result), result.ty))
+
+
+def _with_parameters(function: Function, program: torch.export.ExportedProgram, *, by_name: bool) -> Function:
+    """``function`` with the model's parameters as its attribute ``params``, and constants for all other tensors.
+
+    Parameters are in the order in which the program takes them, or sorted ``by_name``, and called by their modules.
+    """
+    state = [spec for spec in program.graph_signature.input_specs if spec.kind is not InputKind.USER_INPUT]
+    first = len(function.params) - len(state)
+    tensors: dict[str, Any] = {**program.state_dict, **program.constants}
+    values = [TensorData(tensors[str(spec.target)].detach().cpu().numpy(), str(spec.target)) for spec in state]
+    kept: list[TensorData] = []
+    bound: dict[str | Var, Any] = {}
+    named: dict[str, Var] = {}
+    for spec, param, value in zip(state, function.params[first:], values, strict=True):
+        if spec.kind is not InputKind.PARAMETER:
+            bound[param] = Constant(value)
+            continue
+        kept.append(value)
+        if by_name:
+            name = str(spec.target)
+            bound[param] = named[name] = Var(name.replace(".", "_"), param.ty, param.origins)
+    if by_name:
+        kept.sort(key=lambda value: str(value.name))
+    new = function.bind_params(bound).with_attr("params", tuple(kept))
+    params = [*new.params, *[named[name] for name in sorted(named)]]
+    return Function(params, new.body, new.ret_ty, new.is_pure, new.attrs)
+
+
+def _bounds_of_sizes(program: torch.export.ExportedProgram) -> dict[str, Attrs]:
+    """The attributes that say which values the symbolic sizes of a program may have, by PyTorch's names for them."""
+    ranges: Mapping[Any, Any] = cast(Any, program).range_constraints
+    alone = {str(symbol): values for symbol, values in ranges.items() if symbol.is_Symbol}
+    lower = {name: int(values.lower) for name, values in alone.items() if values.lower.is_Integer}
+    upper = {name: int(values.upper) for name, values in alone.items() if values.upper.is_Integer}
+    bounds = {"tir_var_lower_bound": lower, "tir_var_upper_bound": upper}
+    return {name: Attrs(limits) for name, limits in bounds.items() if limits}
+
+
+def _exported(
+    model: torch.fx.GraphModule, input_info: Sequence[tuple[Sequence[Dim], str | torch.dtype]]
+) -> torch.export.ExportedProgram:
+    """``model`` as it is for inputs of such shapes and dtypes, and of any size where there is a size variable."""
+    names = {size for shape, _ in input_info for size in shape if isinstance(size, SymVar)}
+    examples: dict[Dim, int] = {size: 5 + 2 * index for index, size in enumerate(sorted(names, key=str))}
+    inputs = tuple(_example([examples.get(size, size) for size in shape], dtype) for shape, dtype in input_info)
+    if not examples:
+        return torch.export.export(model, inputs)
+    dims = {size: torch.export.Dim(size.name) for size in names}
+    axes = [
+        {axis: dims[size] for axis, size in enumerate(shape) if isinstance(size, SymVar)} for shape, _ in input_info
+    ]
+    kinds = [parameter.kind for parameter in signature(model.forward).parameters.values()]
+    shapes = (tuple(axes),) if Parameter.VAR_POSITIONAL in kinds else tuple(axes)
+    return torch.export.export(model, inputs, dynamic_shapes=shapes)
+
+
+def _example(shape: Sequence[Any], dtype: str | torch.dtype) -> torch.Tensor:
+    kind: torch.dtype = getattr(torch, str(dtype).removeprefix("torch."))
+    return torch.zeros(tuple(shape), dtype=kind) if not kind.is_floating_point else torch.rand(tuple(shape)).to(kind)
+
+
+def _sizes_as_given(
+    params: Sequence[Var], input_info: Sequence[tuple[Sequence[Dim], str | torch.dtype]]
+) -> dict[str | SymVar, Any]:
+    """The size variables of ``input_info`` by those that stand in their places."""
+    return {
+        own: given
+        for param, (shape, _) in zip(params, input_info, strict=True)
+        for own, given in zip(cast(TensorType, param.ty).shape or (), shape, strict=True)
+        if isinstance(own, SymVar) and own is not given
+    }
+
+
+def _returning_a_tuple(function: Function, *, bound: bool) -> Function:
+    """``function`` returning a tuple: of its one result, or of its results, bound to a variable or as it stands."""
+    result = function.body.body
+    fields: Expr = result if isinstance(result.ty, TupleType) else Tuple([result])
+    if not bound or isinstance(fields, Var):
+        return function.with_body(SeqExpr(function.body.blocks, fields), fields.ty)
+    *blocks, last = function.body.blocks or (BindingBlock([]),)
+    bindings, fields = _without_names_for_results(last, fields)
+    names = NameSupply(binding.var.name_hint for binding in iter_bindings(function))
+    whole = Var(names.fresh("gv"), fields.ty)
+    kind = DataflowBlock if isinstance(last, DataflowBlock) or not last.bindings else BindingBlock
+    return function.with_body(SeqExpr([*blocks, kind([*bindings, VarBinding(whole, fields)])], whole), fields.ty)
+
+
+class _DtypesOfResults(ExprMutator):
+    """Writes out the dtype of convolutions, as Relax's importers do."""
+
+    def visit_call_(self, call: Call) -> Expr:
+        new = super().visit_call_(call)
+        if not isinstance(new, Call) or not isinstance(new.ty, TensorType) or new.ty.dtype is None:
+            return new
+        if (
+            not (isinstance(new.op, Op) and new.op.name.startswith("relax.nn.conv"))
+            or new.attrs.get("out_dtype", "") is not None
+        ):
+            return new
+        return Call(new.op, new.args, {**new.attrs, "out_dtype": new.ty.dtype}, new.ty_args)
+
+
+def _without_names_for_results(block: BindingBlock, results: Expr) -> tuple[list[Binding], Expr]:
+    """The bindings of a block and the results, without variables that only give a result another name."""
+    named = {
+        binding.var: binding.value
+        for binding in block.bindings
+        if isinstance(binding, VarBinding) and isinstance(binding.value, Var)
+    }
+    if not isinstance(results, Tuple):
+        return list(block.bindings), results
+    fields = [named.get(field, field) if isinstance(field, Var) else field for field in results.fields]
+    return [binding for binding in block.bindings if binding.var not in named], Tuple(fields)
+
+
+__all__ = ["from_exported_program", "from_fx"]
