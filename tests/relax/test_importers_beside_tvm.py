@@ -76,6 +76,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         (V, torch.tensor([0, 1])),
     ),
     "fills": (lambda x: (torch.full((2, 3), 2.0), torch.zeros_like(x), x.masked_fill(x > 0, 1.0)), (V,)),
+    "one tensor after another": (
+        lambda x: (torch.cat((x,)), torch.tensordot(x, x.T, 1), torch.trace(x[:, :2] + x[:, 2:])),
+        (V,),
+    ),
     "integers": (lambda x: (x**3, x.sum(1), torch.logical_not(x)), (torch.arange(6, dtype=torch.int32).view(2, 3),)),
 }
 LAYERS: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {
@@ -207,6 +211,14 @@ def test_traced_weights_are_parameters_sorted_by_name() -> None:
     assert [value.shape for value in here.attrs["params"]] == [tuple(weights[name].shape) for name in sorted(weights)]
     there["main"] = there["main"].without_attr("params")
     rx.assert_structural_equal(here.without_attr("params"), read_back(there)["main"])
+
+
+@pytest.mark.parametrize("name", ["norms with weights", "an embedding"])
+def test_operators_that_are_not_taken_apart_are_read_as_relax_reads_them(name) -> None:
+    model, args = LAYERS[name]
+    program = export(nn.Sequential(model, nn.Hardswish()), args)
+    here, there = (read(program, run_ep_decomposition=False) for read in (read_here, read_there))
+    rx.assert_structural_equal(here, read_back(there))
 
 
 def test_the_weights_are_parameters_when_they_are_kept_as_input() -> None:

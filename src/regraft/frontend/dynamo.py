@@ -55,11 +55,13 @@ def dynamo_capture_subgraphs(
         return graph_module.forward
 
     torch.compiler.reset()
-    compiled: Any = torch.compile(model, backend=cast(Any, capture))
+    compiled = cast(Any, torch).compile(model, backend=capture)
     with torch.no_grad():
         compiled(*params, **kwargs)
-    options = {"keep_params_as_input": keep_params_as_input, "unwrap_unit_return_tuple": True}
-    functions = [from_fx(graph, inputs, **options)["main"] for graph, inputs in graphs]
+    functions = [
+        from_fx(graph, inputs, keep_params_as_input=keep_params_as_input, unwrap_unit_return_tuple=True)["main"]
+        for graph, inputs in graphs
+    ]
     names = [f"subgraph_{index}" for index in range(len(functions))]
     return IRModule({name: one.with_attr("global_symbol", name) for name, one in zip(names, functions, strict=True)})
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from string import ascii_lowercase
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -410,6 +411,16 @@ def _rows_and_columns(call: CallForm, x: Expr, given: Sequence[tuple[int, Expr]]
     return x
 
 
+def _diagonal(_call: CallForm, x: Expr, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    first, second = dim1 % rank(x), dim2 % rank(x)
+    if offset or shape_of(x)[first] != shape_of(x)[second]:
+        return NotImplemented
+    letters = list(ascii_lowercase[: rank(x)])
+    kept = "".join(letter for axis, letter in enumerate(letters) if axis not in (first, second))
+    letters[first] = letters[second] = "z"
+    return R.einsum((x,), f"{''.join(letters)}->{kept}z")
+
+
 def _index_put(call: CallForm, x: Expr, indices: Sequence[Expr | None], values: Expr, accumulate: bool = False) -> Any:
     given = [index for index in indices if index is not None]
     if len(given) < rank(x) or any(is_bool(dtype_of(index)) for index in given):
@@ -486,6 +497,7 @@ FORMS: Final[Mapping[str, Form]] = {
     "view.default": _view,
     "reshape.default": _view,
     "permute.default": _permute,
+    "diagonal.default": _diagonal,
     "cat.default": _cat,
     "scatter.value": _scatter_number,
     "index.Tensor": _index,

@@ -24,7 +24,7 @@ from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType, TupleType
 from ..ir.visitor import iter_bindings
 from .torch_forms import FORMS, converters_with_forms
-from .traced_forms import FORMS_OF_TRACED
+from .traced_forms import FORMS_OF_TRACED, FORMS_OF_WHOLE_OPERATORS
 from .traced_results import with_results_as_traced
 
 
@@ -55,7 +55,7 @@ def from_exported_program(
         exported_program = cast(Any, exported_program).run_decompositions()
     return _module(
         exported_program,
-        converters_with_forms(custom_convert_map or {}, FORMS),
+        converters_with_forms(custom_convert_map or {}, FORMS if run_ep_decomposition else FORMS_OF_WHOLE_OPERATORS),
         keep_params_as_input=keep_params_as_input,
         unwrap_unit_return_tuple=unwrap_unit_return_tuple,
         no_bind_return_tuple=no_bind_return_tuple,

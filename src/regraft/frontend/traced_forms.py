@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from string import ascii_lowercase
 from typing import Any, Final
 
 import torch
@@ -193,16 +192,6 @@ def _take(call: CallForm, x: Expr, indices: Expr) -> Any:
     return R.take(x, call.emit(R.astype(indices, "int32"))) if rank(x) == 1 else NotImplemented
 
 
-def _diagonal(_call: CallForm, x: Expr, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    first, second = dim1 % rank(x), dim2 % rank(x)
-    if offset or shape_of(x)[first] != shape_of(x)[second]:
-        return NotImplemented
-    letters = list(ascii_lowercase[: rank(x)])
-    kept = "".join(letter for axis, letter in enumerate(letters) if axis not in (first, second))
-    letters[first] = letters[second] = "z"
-    return R.einsum((x,), f"{''.join(letters)}->{kept}z")
-
-
 def _norm(call: CallForm, x: Expr, *how: Any, **named: Any) -> Any:
     return FORMS["linalg_vector_norm.default"](call, x, *how, **named) if how else R.sqrt(R.sum(R.multiply(x, x)))
 
@@ -266,7 +255,6 @@ FORMS_OF_TRACED: Final[Mapping[str, Form]] = {
     "to.dtype": _astype,
     "prelu.default": _prelu,
     "take.default": _take,
-    "diagonal.default": _diagonal,
     "linalg_vector_norm.default": _norm,
     "clamp.Tensor": _clamp_tensors,
     "item.default": _item,
@@ -278,3 +266,9 @@ FORMS_OF_TRACED: Final[Mapping[str, Form]] = {
     "ones_like.default": _filled_like(R.ones_like),
 }
 """The forms of `from_fx`, by the overloads of ATen."""
+
+FORMS_OF_WHOLE_OPERATORS: Final[Mapping[str, Form]] = {
+    **FORMS_OF_TRACED,
+    "upsample_nearest2d.vec": FORMS["upsample_nearest2d.vec"],
+}
+"""The forms of exported programs whose operators are not taken apart."""

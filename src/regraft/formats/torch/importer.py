@@ -141,7 +141,8 @@ class _Importer:
         """The whole program."""
         self._placeholders()
         params = [*self._inputs, *self._state]
-        random = any(map(is_random, all_nodes(self._program)))
+        drawing = filter(is_random, all_nodes(self._program))
+        random = any(converter_of(node, self._converters) is None for node in drawing)
         branches = random or any(is_branch(node) or is_loop(node) for node in self._program.graph.nodes)
         attrs = {"num_input": len(self._inputs)} if self._keep else {}
         with self.builder.function("main", params, attrs, pure=not random):
