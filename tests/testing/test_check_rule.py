@@ -397,6 +397,19 @@ def test_what_a_failed_rewriter_and_a_wrong_argument_say() -> None:
         check_rule(Rule(is_op("relax.print")(x), lambda _, found: found[x], "silent"))
 
 
+def test_numbers_on_both_sides_of_a_product_are_found() -> None:
+    some: Any = rx.any_number()
+
+    def scaled(a: rx.Expr, b: rx.Expr, first: Any = some, second: Any = some) -> rx.Expr:
+        return R.matmul(a * first, b * second)
+
+    def after(a: rx.Expr, b: rx.Expr, first: float, second: float) -> rx.Expr:
+        return R.matmul(a, b) * (first * second)
+
+    report = check_rule(rx.rule(scaled, after, name="scales", approximate=1e-3), examples=10, near_misses=2)
+    assert report.rewrites >= 10
+
+
 def test_a_division_of_integers_by_zero_is_no_counterexample() -> None:
     def divided(a: rx.Expr, b: rx.Expr):
         return R.floor_divide(a, b) * b + R.floor_mod(a, b)

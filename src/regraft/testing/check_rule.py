@@ -263,7 +263,8 @@ class _Check:
         text = f"rule {self.rule.name!r} never rewrote anything"
         if self.report.declines:
             listed = "\n".join(f"  {count} times: {reason}" for reason, count in self.report.reasons.most_common(5))
-            return f"{text}; its {self.report.declines} matches were declined:\n{listed}"
+            advice = "pass programs that it is for: check_rule(rule, programs=[...])"
+            return f"{text}; its {self.report.declines} matches were declined:\n{listed}\n{advice}"
         why = f" ({unsupported})" if unsupported is not None else ""
         if self.report.cut_short:
             why = f"{why} before the time was up"

@@ -247,8 +247,12 @@ class Instance:
                 return self._operand(self.random.choice((pattern.left, pattern.right)), attrs)
             case AndPattern():
                 one, other = self.random.sample((pattern.left, pattern.right), 2)
-                first = other if isinstance(core(one), WildcardPattern | NotPattern) else one
-                return self._operand(first, attrs)
+                if isinstance(core(one), WildcardPattern | NotPattern):
+                    one, other = other, one
+                found = self._operand(one, attrs)
+                if isinstance(found, Hole) and isinstance(core(other), ConstantPattern | ScalarPattern):
+                    found.take(self._operand(other))
+                return found
             case AttrPattern():
                 return self._operand(pattern.pattern, {**attrs, **pattern.attrs})
             case ConstrainedPattern():
@@ -423,7 +427,7 @@ class Instance:
         if isinstance(ty, PrimType):
             return PrimValue(self._size(ty.value, sizes) if ty.value is not None else 1, ty.dtype)  # pyright: ignore[reportArgumentType]
         if hole.is_constant:
-            return self._constant(ty, hole.number)
+            return self._constant(single(ty) if hole.is_single else ty, hole.number)
         return Var("candidate", single(ty) if hole.is_single else ty)
 
     def _unusual(self, known: Sequence[TensorType]) -> Expr:

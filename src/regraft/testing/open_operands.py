@@ -23,6 +23,14 @@ class Hole:
     variable: VarPattern | None = None
     value: Expr | None = None
 
+    def take(self, other: Operand) -> None:
+        """Let what is said of another open value hold for this one, too."""
+        if isinstance(other, Hole) and other.value is None and self.value is None:
+            self.conditions.extend(other.conditions)
+            self.is_constant |= other.is_constant
+            self.is_single |= other.is_single
+            self.number = other.number if self.number is None else self.number
+
     @property
     def is_open(self) -> bool:
         """True if nothing at all is said of it yet."""
