@@ -16,6 +16,8 @@ import numpy as np
 
 Run = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
 
+MOST_ERROR: Final = 0.1
+"""What a variant of ours may err by, as a part of the largest magnitude of the output."""
 CONVOLUTIONAL: Final = ("ResNet-50", "MobileNet V2", "Stable Diffusion VAE decoder")
 
 
@@ -130,7 +132,7 @@ def _ours(precision: str, engine: str) -> Callable[[Source], Ready]:
     def make(source: Source) -> Ready:
         import regraft as rx
 
-        options: dict[str, Any] = {} if precision == "float32" else {"engine": engine, "max_error": 0.1}
+        options: dict[str, Any] = {} if precision == "float32" else {"engine": engine, "max_error": MOST_ERROR}
         if precision == "int8" and source.is_convolutional:
             options["calibrate"] = source.samples
         reports: list[Any] = []
