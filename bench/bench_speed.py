@@ -6,7 +6,7 @@ are much larger than the others. Each model gets about ``SPEED_SECONDS`` (300): 
 which they say most, and those for which no time is left are named. What was measured of a model is kept in
 ``build/speed`` after each turn, so that a run that is stopped loses nothing, and a later one goes on from there.
 ``SPEED_MODELS="BERT base,ViT-B/16"`` measures these anew and no others, and ``SPEED_MODELS=none`` only writes the
-tables. The largest model takes 12 GB of memory.
+tables. Of the largest model as many variants are opened as memory holds; 24 GB hold the first five.
 
     python -m bench speed
 """
@@ -31,6 +31,7 @@ import numpy as np
 from bench.speed_decoder import DECODERS
 from bench.speed_variants import CONVOLUTIONAL, MOST_ERROR, VARIANTS, Ready, Source, Variant, peak_memory, size_of
 from bench.table import Table
+from regraft.model.memory import free_memory
 
 MODELS: Final = (
     "BERT base",
@@ -57,6 +58,8 @@ PREPARING: Final = 0.6
 """The part of it in which variants are made ready."""
 WEIGHING: Final = 0.3
 """What measuring memory may take beside it, as a part of it."""
+MEMORY_OF_ONE: Final = 2.5
+"""What making a variant ready may take, in sizes of the model's file; all of them are open at the same time."""
 KEPT: Final = Path("build/speed")
 """Where what was measured is kept, one file for each model."""
 
@@ -138,6 +141,9 @@ def _in_turns(
         begun = perf_counter()
         if ready and begun - started > PREPARING * SECONDS:
             failed.append(Outcome(variant.name, variant.is_ours, problem="no time was left for it (SPEED_SECONDS)"))
+            continue
+        if ready and (free := free_memory()) is not None and free < MEMORY_OF_ONE * size_of(source.path):
+            failed.append(Outcome(variant.name, variant.is_ours, problem="no memory was left for it"))
             continue
         try:
             made = variant.make(source)
