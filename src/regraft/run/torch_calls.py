@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import torch
 
 from ..analysis import contains_impure_call
+from ..formats.torch.complex_numbers import SIDES
 from ..formats.torch.source_calls import Here, Match, Pair, Slot, SourceCall, is_alias
 from ..ir.dims import SymExpr, SymVar, free_symvars
 from ..ir.expr import Constant, Expr, ExternFunc, TupleGetItem, Var
 from ..ir.module import IRModule
-from ..ir.op import Call
+from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import OBJECT, TensorType, TupleType, Type, type_symvars
 from .liveness import variables_of
@@ -248,6 +249,7 @@ class _Emission:
         for one in found:
             at.setdefault(one.place, []).append(one)
         self._computed: Final[set[Expr]] = {binding.var for binding in bindings}
+        self._values: Final[dict[Expr, Expr]] = {binding.var: binding.value for binding in bindings}
         made = {var for one in found for var in one.outputs.values()}
         members = {var for one in found for var in one.match.members}
         written: list[Binding] = []
@@ -335,11 +337,20 @@ class _Emission:
             self._complex[id(real), id(imag)] = whole
 
     def _complex_of(self, real: Expr, imag: Expr, made: list[Binding]) -> Expr:
-        found = self._complex.get((id(real), id(imag)))
+        found: Expr | None = self._complex.get((id(real), id(imag)))
+        if found is None:
+            found = self._whole_of(real, imag)
         if found is None:
             found = self._complex[id(real), id(imag)] = Var("complex", _complex_type(real.ty))
             made.append(VarBinding(found, aten_call("aten.complex.default", [real, imag], found.ty)))
         return found
+
+    def _whole_of(self, real: Expr, imag: Expr) -> Expr | None:
+        """The complex tensor that both parts were taken out of, where an operator that was carried gave it."""
+        calls = [self._values.get(part) for part in (real, imag)]
+        names = tuple([call.op.name if isinstance(call, Call) and isinstance(call.op, Op) else "" for call in calls])
+        wholes = [call.args[0] for call in calls if isinstance(call, Call)] if names == SIDES else []
+        return wholes[0] if wholes and wholes[0] is wholes[1] else None
 
 
 def _result_type(found: _Found, index: int) -> Type:

@@ -159,3 +159,26 @@ def test_random_numbers_in_a_loop_are_refused_with_what_to_do() -> None:
 
     with pytest.raises(UnsupportedOperatorError, match=r"random numbers; draw them before the loop"):
         rx.from_torch(Of(noisy), (X,))
+
+
+def test_operators_of_complex_numbers_without_a_counterpart_are_carried_too() -> None:
+    def spectral(x: torch.Tensor) -> Any:
+        waves = torch.fft.rfft(x, dim=1)
+        return (torch.fft.irfft(waves, n=x.shape[1], dim=1),)
+
+    def solved(x: torch.Tensor) -> Any:
+        values, vectors = torch.linalg.eig(x.real)
+        return torch.linalg.inv(x) @ x, values, vectors * 2, x.acosh().abs()
+
+    axes = {0: torch.export.Dim("batch", min=2, max=32), 1: torch.export.Dim("rows", min=2, max=64)}
+    square = torch.randn(3, 3, dtype=torch.complex64) + 3 * torch.eye(3)
+    cases = [
+        (spectral, torch.randn(2, 6, 8), torch.randn(3, 11, 8), {"args": (axes,)}),
+        (solved, square, square + 1j, None),
+    ]
+    for function, x, other, shapes in cases:
+        program = torch.export.export(Of(function), (x,), dynamic_shapes=shapes)
+        result = rx.optimize(program)
+        for value in (x, other):
+            for found, wanted in zip(result.module()(value), program.module()(value), strict=True):
+                torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)

@@ -13,8 +13,11 @@ from typing import Any, Final, cast
 
 import torch
 
+from ...ir.builder import BlockBuilder
 from ...ir.expr import Expr
-from .context import HANDLERS, Context, Handler, converts
+from ...ir.op import Op
+from ...ir.types import TensorType
+from .context import HANDLERS, PARTS, Context, Handler, converts, tensor_type
 
 COMPLEX_HANDLERS: Final[dict[str, Handler]] = {}
 """The handlers of calls that have complex operands or results, by the names of ATen overloads."""
@@ -37,6 +40,45 @@ def handler_of(node: torch.fx.Node) -> Handler | None:
     """The handler for the call of an operator, by whether complex numbers are about."""
     table = COMPLEX_HANDLERS if is_complex_call(node) else HANDLERS
     return table.get(str(node.target))
+
+
+class WholeNumbers:
+    """Complex tensors as PyTorch has them, for operators that are carried: made of pairs of real ones, and back."""
+
+    def __init__(self, builder: BlockBuilder) -> None:
+        self._builder: Final = builder
+        self._known: Final[dict[tuple[int, int], Expr]] = {}
+
+    def joined(self, value: Any) -> Any:
+        """``value`` with a complex tensor in the place of each pair, in lists too."""
+        if isinstance(value, list | tuple):
+            return [self.joined(item) for item in cast("Sequence[Any]", value)]
+        if not isinstance(value, ComplexPair):
+            return value
+        found = self._known.get((id(value.real), id(value.imag)))
+        if found is None:
+            part = tensor_type(value.real)
+            whole = part.with_dtype(_WHOLES[part.dtype or ""])
+            found = self._builder.emit(Op.foreign(JOIN, "torch", pure=True)(value.real, value.imag, ty_args=[whole]))
+            self._known[id(value.real), id(value.imag)] = found
+        return found
+
+    def parted(self, value: Expr) -> Any:
+        """A complex tensor as a pair; any other value as it is."""
+        ty = value.ty
+        if not isinstance(ty, TensorType) or ty.dtype not in PARTS:
+            return value
+        whole = self._builder.emit(value)
+        part = ty.with_dtype(PARTS[ty.dtype])
+        sides = [self._builder.emit(Op.foreign(name, "torch", pure=True)(whole, ty_args=[part])) for name in SIDES]
+        self._known[id(sides[0]), id(sides[1])] = whole
+        return ComplexPair(*sides)
+
+
+_WHOLES: Final = {part: whole for whole, part in PARTS.items()}
+JOIN: Final = "aten::complex"
+SIDES: Final = ("aten::real", "aten::imag")
+"""PyTorch's operators that make a complex tensor of its parts, and that give these."""
 
 
 def by_parts(context: Context, *args: Any, **kwargs: Any) -> Any:

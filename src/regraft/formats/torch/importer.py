@@ -22,7 +22,7 @@ from ...ir.tensor_data import TensorData
 from ...ir.types import PrimType, TensorType, is_subtype
 from ..errors import ConvertError, UnsupportedOperatorError
 from . import handlers as handlers
-from .complex_numbers import ComplexPair, handler_of, is_complex_call
+from .complex_numbers import ComplexPair, WholeNumbers, handler_of, is_complex_call
 from .context import PARTS, Context, Unsupported, fields_of
 from .custom import Conversion, Converter, converter_of
 from .expansion import expansion, unchanged_operand
@@ -136,6 +136,7 @@ class _Importer:
         self._checks: Final[list[Check]] = []
         self._output_leaves: Final[list[Leaf]] = []
         self._within: SourceCall | None = None
+        self._wholes: Final = WholeNumbers(self.builder)
 
     def module(self) -> IRModule:
         """The whole program."""
@@ -368,10 +369,12 @@ class _Importer:
         if not all(isinstance(fake, torch.Tensor) for fake in several):
             raise Unsupported("it gives something else than tensors")
         types = [self._sizes.type_of(fake) for fake in several]
-        args = [self.value(arg) for arg in node.args]
-        kwargs = {name: self.value(value) for name, value in node.kwargs.items()}
+        args = self._wholes.joined([self.value(arg) for arg in node.args])
+        kwargs = {name: self._wholes.joined(self.value(value)) for name, value in node.kwargs.items()}
         call = outside_call(node.target, args, kwargs, types, pure=not is_random(node))
-        return fields_of(self.builder.emit(call)) if isinstance(fakes, list | tuple) else call
+        if isinstance(fakes, list | tuple):
+            return tuple([self._wholes.parted(field) for field in fields_of(self.builder.emit(call))])
+        return self._wholes.parted(call)
 
     def _carried(self, node: torch.fx.Node) -> Any:
         """The call of an operator of ATen that has no counterpart, as it is; None for one that cannot be carried.

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from .... import op as R
+from ....ir.dims import Dim
 from ....ir.expr import Expr, const
 from ..complex_numbers import ComplexPair, by_parts, converts_complex
 from ..context import HANDLERS, Context, axis_of, cast, dtype_of, rank, shape_of
@@ -288,10 +289,12 @@ def _transform_of_real(
 @converts_complex("_fft_c2r")
 @converts_complex("fft_c2r", namespace="prims")
 def _transform_to_real(
-    context: Context, x: ComplexPair, dim: Sequence[int], normalization: int = 0, last_dim_size: int = 0
+    context: Context, x: ComplexPair, dim: Sequence[int], normalization: int = 0, last_dim_size: Dim = 0
 ) -> Expr:
     *others, last = [axis_of(axis, rank(x.real)) for axis in dim]
-    size = int(last_dim_size)
+    if not isinstance(last_dim_size, int):
+        context.unsupported(f"a transform to {last_dim_size} real numbers, which are known at run time only")
+    size = last_dim_size
     for axis in others:
         x = _transformed(context, x, axis, False)
     factor = _scale(math.prod([_size(context, x.real, axis) for axis in others]) * size, normalization)
