@@ -93,19 +93,20 @@ def ir_module(*, check_well_formed: bool = True, **options: Any) -> Callable[[ty
 def ir_module(cls: type | None = None, /, *, check_well_formed: bool = True, **options: Any) -> Any:
     """``@I.ir_module``: the functions of the decorated class as an `IRModule`. Raises `ParseError`.
 
-    ``check_well_formed`` and Relax's other options are taken; what the reader accepts does not depend on them.
+    Without ``check_well_formed`` a function may mention a size that nothing defines, return what it does not promise,
+    and be called pure although it has effects. Relax's other options are taken and change nothing.
     """
-    del check_well_formed, options
+    del options
     if cls is not None:
         return read_module(cls, calling_frame(0), "@I.ir_module")
 
     def decorate(decorated: type) -> IRModule:
-        return read_module(decorated, calling_frame(0), "@I.ir_module")
+        return read_module(decorated, calling_frame(0), "@I.ir_module", check_well_formed)
 
     return decorate
 
 
-def read_module(cls: type, frame: FrameType, decorator: str) -> IRModule:
+def read_module(cls: type, frame: FrameType, decorator: str, strict: bool = True) -> IRModule:
     """The functions of ``cls``, which stands under ``decorator`` in ``frame``, as an `IRModule`."""
     from .reader import Reader  # the reader knows the decorators, since programs contain them
 
@@ -113,7 +114,7 @@ def read_module(cls: type, frame: FrameType, decorator: str) -> IRModule:
         raise RegraftError(f"{decorator} stands on a class, not on {cls!r}")
     source, node = read_class(cls, frame)
     members = [value for value in vars(cls).values() if isinstance(value, FunctionType)]
-    return Reader(source, {}, _python_scope(frame, members)).module(node)
+    return Reader(source, {}, _python_scope(frame, members), strict).module(node)
 
 
 def _python_scope(frame: FrameType, definitions: list[FunctionType]) -> Mapping[str, Any]:

@@ -438,7 +438,8 @@ class FunctionPrinter:
         name, ty = self._name(binding.var), binding.var.ty
         if isinstance(binding, MatchCast):
             value = self.expr(binding.value)
-            return [f"{name}: {self.type(ty)} = R.match_cast({value}, {self.type(binding.ty)})"]
+            shown = f": {self.type(ty)}" if self._all_types or ty != binding.ty else ""
+            return [f"{name}{shown} = R.match_cast({value}, {self.type(binding.ty)})"]
         value = binding.value
         if isinstance(value, If):
             return self._if(name, ty, value)
@@ -457,18 +458,18 @@ class FunctionPrinter:
             return False
         return self._units is not None and binding.var not in self._units
 
-    def _bound(self, name: str, ty: Type, value: Expr) -> str:
+    def _bound(self, name: str, ty: Type, value: Expr, *, is_result: bool = False) -> str:
         """The line that binds a name; what stands alone there needs no brackets, and a number is a scalar."""
-        annotation = self._annotation(ty, value)
+        annotation = self._annotation(ty, value, is_result)
         if isinstance(value, Tuple) and len(value.fields) > 1:
             return f"{name}{annotation} = {self._fields(value, self._nested, 1)}"
         return f"{name}{annotation} = {self._nested(value, 0)}"
 
-    def _annotation(self, ty: Type, value: Expr) -> str:
+    def _annotation(self, ty: Type, value: Expr, is_result: bool) -> str:
         is_inferred = ty == value.ty
         if is_inferred and isinstance(ty, PrimType | TupleType):
             ty = without_numbers(ty)
-        shown = not is_inferred or isinstance(value, PrimValue)
+        shown = is_result or not is_inferred or isinstance(value, PrimValue)
         shown = shown or (self._all_types and not is_call_of(value, "relax.call_dps_packed"))
         return f": {self.type(ty)}" if shown else ""
 
@@ -509,7 +510,7 @@ class FunctionPrinter:
             if isinstance(body.body, If):
                 lines += self._if(name, ty, body.body)
             else:
-                lines += [*self._statements(body.body), self._bound(name, ty, body.body)]
+                lines += [*self._statements(body.body), self._bound(name, ty, body.body, is_result=True)]
         return [f"{INDENT}{line}" if line else line for line in lines]
 
     # --- functions

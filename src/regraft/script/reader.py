@@ -80,12 +80,12 @@ class Reader:
     __slots__ = ("outer", "python", "source", "strict")
 
     def __init__(
-        self, source: Source, outer: Mapping[str, Any], python: Mapping[str, Any] | None, strict: bool = False
+        self, source: Source, outer: Mapping[str, Any], python: Mapping[str, Any] | None, strict: bool | None = None
     ) -> None:
         self.source = source
         self.outer = outer
         self.python = python
-        self.strict = strict or python is not None
+        self.strict = python is not None if strict is None else strict
 
     # --- functions
 
@@ -148,7 +148,8 @@ class Reader:
             reader.names.reserve(param.name_hint)
         body = reader.read(node)
         ret = signature.ret
-        if ret is not None and is_subtype(body.ty, ret) is False:
+        is_checked = signature.options.check_well_formed and (self.strict or self.python is None)
+        if ret is not None and is_checked and is_subtype(body.ty, ret) is False:
             raise self.source.error(node.returns, f"{node.name!r} promises to return {ret!r}, but returns {body.ty!r}")
         attrs: dict[str, Any] = {}
         if signature.options.private and "global_symbol" in reader.attrs:
