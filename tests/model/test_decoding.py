@@ -39,7 +39,7 @@ MODELS: dict[str, Any] = {
     ),
     "Bloom, slopes": lambda: transformers.BloomConfig(vocab_size=64, hidden_size=64, n_layer=1, n_head=4),
     "GPT-J, pairs side by side": lambda: transformers.GPTJConfig(
-        vocab_size=64, n_embd=64, n_layer=1, n_head=4, n_positions=32, rotary_dim=16
+        vocab_size=64, n_embd=64, n_layer=1, n_head=2, n_positions=32, rotary_dim=16
     ),
     "GPT-Neo, a window in a table": lambda: transformers.GPTNeoConfig(
         vocab_size=64,
@@ -174,6 +174,8 @@ def test_a_decoder_that_was_written_is_read_back_and_runs(llama: tuple[Any, IRMo
 
 def test_what_cannot_be_generated_is_said(llama: tuple[Any, IRModule], tmp_path: Path) -> None:
     _, module = llama
+    with pytest.raises(UsageError, match="nowhere: there is no such file or folder"):
+        read_decoder(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="weights are kept in float32, int8-weights, int4-weights, not in 'int3'"):
         fast_decoder(module, longest=8, precision="int3")
     with pytest.raises(UsageError, match="the prompt is empty"):

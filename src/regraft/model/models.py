@@ -141,6 +141,8 @@ def with_sizes(module: IRModule, name: str, sizes: Mapping[str, int]) -> IRModul
 def _from_file(path: Path, function: str | None, sizes: Mapping[str, int], pure: Sequence[str]) -> Model:
     if path.is_dir():
         return _from_folder(path, sizes)
+    if not path.suffix and not path.exists():
+        raise UsageError(f"{path}: there is no such file or folder")
     form = form_of(path)
     if not path.exists():
         raise UsageError(f"{path}: there is no such file")
