@@ -222,7 +222,7 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.type.TensorType": "`shape` is a tuple of dims that reads as a ShapeExpr",
     "tvm.relax.type.FuncType": "opaque functions have a result type, not a function that derives it",
     "tvm.relax.frontend.torch.from_exported_program": "where Relax's form means something else, ours stays",
-    "tvm.relax.frontend.torch.relax_dynamo": "`pipeline` is a pass; graphs run on the engine `torch`",
+    "tvm.relax.frontend.torch.relax_dynamo": "`pipeline` is a pass; graphs run on the engine `torch`; for inference",
     "tvm.relax.frontend.torch.from_fx": "the model is exported for such inputs; `default_image_layout` is NCHW",
     "tvm.relax.frontend.nn.Module": "`jit` runs on the engines of `regraft.build`",
     "tvm.relax.frontend.nn.Parameter": "`data` is a NumPy array",
@@ -290,7 +290,8 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   traced models (Relax's keeps an axis that an integer takes away), `narrow` of traced models from another place than 0
   (Relax takes the length for the end), `add` and `sub` with `alpha` (Relax leaves it out), quotients of integers
   (Relax's are integers) and products of halves (Relax's are float32). Slices of several axes are one call for each
-  axis, and the diagonals of an `einsum` are taken by indices. A traced `numel` is a scalar.
+  axis, and a traced `numel` is a scalar. Keywords of functional pools, norms and transposed convolutions of traced
+  models count (Relax leaves some out), and an integer times a fraction is a fraction (Relax cuts it off).
 - **Text is Relax's, but for numbers.** Programs are printed as Relax prints them. A float has as many digits as it
   needs, a short array stands where it is used (Relax leaves its numbers out without `show_meta=True`), an empty tuple
   that something reads keeps its name, and a scalar of another dtype than int64 says it: `T.int32(3)`.

@@ -21,7 +21,10 @@ def relax_dynamo(
     """A backend for ``torch.compile(model, backend=relax_dynamo())``.
 
     Each graph is read by `from_fx`, goes through ``pipeline``, a pass or a `Sequential`, and is run by the engine
-    ``torch``, so that gradients and dynamic sizes work. Raises what `from_fx` and `regraft.build` raise.
+    ``torch``, so that gradients and dynamic sizes work. As in Relax, dropout does nothing, and buffers that the model
+    changes, such as the statistics of a batch norm in training, keep their values: the backend is for inference.
+
+    Raises what `from_fx` and `regraft.build` raise, when a graph is first called.
     """
 
     def backend(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
