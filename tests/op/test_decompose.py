@@ -121,3 +121,11 @@ def test_an_operator_without_meaning_has_no_decomposition() -> None:
     with pytest.raises(DecomposeError, match="no meaning"):
         decompose(opaque(Var("x", X)))
     ir_op._registry.pop("test.opaque")
+
+
+def test_a_pool_over_an_axis_of_unknown_size_has_a_cost_and_no_decomposition() -> None:
+    pool = nn.max_pool2d(Var("x", TensorType((1, 4, 6, rx.SymVar("w")), "float32")), (3, 3), padding=1)
+    assert isinstance(pool, Call)
+    with pytest.raises(DecomposeError, match="symbolic"):
+        decompose(pool)
+    assert call_cost(pool).operations is not None

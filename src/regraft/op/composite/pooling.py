@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ...ir.dims import Dim
 from ...ir.dtypes import is_float
 from ...ir.expr import Expr
@@ -109,12 +111,12 @@ class PoolWindows(NamedTuple):
         for axis, size in enumerate(self.sizes):
             before, after = self.counted[axis] if count_include_pad else (0, 0)
             first = -self.margins[axis][0]
-            numbers: list[int] = []
-            for index in range(self.counts[axis]):
-                start = first + index * self.strides[axis]
-                places = range(start, start + self.kernel[axis] * self.dilation[axis], self.dilation[axis])
-                numbers.append(max(1, sum(-before <= place < size + after for place in places)))
-            result = xp.expand_dims(result, axis=-1) * index_array(xp, numbers, like)
+            starts = first + np.arange(self.counts[axis]) * self.strides[axis]
+            numbers = np.zeros_like(starts)
+            for index in range(self.kernel[axis]):
+                places = starts + index * self.dilation[axis]
+                numbers += (places >= -before) & (places < size + after)
+            result = xp.expand_dims(result, axis=-1) * index_array(xp, np.maximum(numbers, 1).tolist(), like)
         return result
 
 

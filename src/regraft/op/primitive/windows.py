@@ -77,9 +77,10 @@ def window_count(size: Dim, extent: Dim, stride: int, pads: tuple[int, int], cei
 
 
 def static_window_count(size: int, extent: int, stride: int, pads: tuple[int, int], ceil_mode: bool = False) -> int:
-    """`window_count` where the sizes are known."""
+    """`window_count` where the sizes are known. Raises `TypeError` where one is symbolic."""
     count = window_count(size, extent, stride, pads, ceil_mode)
-    assert isinstance(count, int)
+    if not isinstance(count, int):
+        raise TypeError(f"the number of windows, {count}, is symbolic")
     return count
 
 
