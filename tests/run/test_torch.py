@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -299,6 +300,21 @@ def test_a_program_that_pytorch_compiles_gives_the_same() -> None:
     plain, compiled = (build(module, target="torch", compile=how)["main"](*arrays) for how in (False, "aot_eager"))
     for expected, found in zip(plain, compiled, strict=True):
         torch.testing.assert_close(found, expected)
+
+
+def test_compiling_warns_of_nothing() -> None:
+    rows = tensor("rows", (2, 1), "int64")
+    scattered = program(
+        [tensor("x", (4, 3)), rows, tensor("updates", (2, 3))],
+        lambda builder, *args: builder.emit(R.scatter_nd(*args, reduction="add")),
+    )
+    arrays = torch.zeros(4, 3), torch.tensor([[1], [3]]), torch.ones(2, 3)
+    run = build(scattered, target="torch", compile="aot_eager")["main"]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = run(*arrays)
+    assert [str(one.message) for one in told] == []
+    torch.testing.assert_close(found[:, 0], torch.tensor([0.0, 1.0, 0.0, 1.0]))
 
 
 def test_products_in_a_narrower_dtype_are_coarser_and_results_keep_theirs() -> None:

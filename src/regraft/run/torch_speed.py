@@ -6,6 +6,7 @@ Both wrap a function of tensors, whatever it was made of; its results keep the d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any, Final, NamedTuple
 
 from ..ir.types import TensorType, TupleType, Type
@@ -49,7 +50,7 @@ def with_speed(run: Callable[..., Any], speed: Speed, result: Type, device: Any)
     made = run
     if speed.compile:
         backend = "inductor" if speed.compile is True else speed.compile
-        made = library.compile(made, backend=backend)
+        made = _silent_at_first(library.compile(made, backend=backend))
     if speed.dtype is None:
         return made
     kind, narrow = "cpu" if device is None else device.type, getattr(torch, speed.dtype)
@@ -58,6 +59,19 @@ def with_speed(run: Callable[..., Any], speed: Speed, result: Type, device: Any)
         with library.autocast(kind, dtype=narrow):
             found = made(*values)
         return _as_promised(found, result)
+
+    return call
+
+
+def _silent_at_first(run: Callable[..., Any]) -> Callable[..., Any]:
+    """``run``, whose first call compiles it and says nothing of that."""
+    from ..formats.torch.quiet import quiet
+
+    guards = iter([quiet()])
+
+    def call(*values: Any) -> Any:
+        with next(guards, nullcontext()):
+            return run(*values)
 
     return call
 
