@@ -467,7 +467,7 @@ class FunctionPrinter:
 
     def _annotation(self, ty: Type, value: Expr, is_result: bool) -> str:
         is_inferred = ty == value.ty
-        if is_inferred and isinstance(ty, PrimType | TupleType):
+        if is_inferred and not isinstance(ty, TensorType):
             ty = without_numbers(ty)
         shown = is_result or not is_inferred or isinstance(value, PrimValue)
         shown = shown or (self._all_types and not is_call_of(value, "relax.call_dps_packed"))
