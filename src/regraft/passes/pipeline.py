@@ -27,6 +27,7 @@ from .layout import RemoveRedundantReshape, SimplifyTransposes
 from .legalize import Legalize
 from .lift_transform_params import LiftTransformParams
 from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum, ReorderTakeAfterMatmul
+from .memory import KillAfterLastUse, LowerAllocTensor
 from .merge_composite import MergeCompositeFunctions
 from .mixed_precision import ToMixedPrecision
 from .no_ops import RemoveNoOps
@@ -41,6 +42,7 @@ from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
 from .run_codegen import RunCodegen
 from .sharding.join_products import JoinSummedProducts
 from .sharding.split_projections import SplitProjections
+from .virtual_devices import RealizeVDevice
 
 ATTENTION: Final = "attention"
 """The name of what `FuseAttention` recognizes, beside those of the forms of `RecognizeOperators`."""
@@ -73,12 +75,14 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
         HoistFromLoops,
         InlinePrivateFunctions,
         JoinSummedProducts,
+        KillAfterLastUse,
         LambdaLift,
         LazyGetInput,
         LazySetOutput,
         LazyTransformParams,
         Legalize,
         LiftTransformParams,
+        LowerAllocTensor,
         MergeCompositeFunctions,
         Normalize,
         NormalizeGlobalVar,
@@ -86,6 +90,7 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
         PrintIR,
         QuantizeDynamic,
         QuantizeWeights,
+        RealizeVDevice,
         RecognizeOperators,
         RemoveNoOps,
         RemovePurityChecking,
