@@ -6,7 +6,7 @@ are much larger than the others. Each model gets about ``SPEED_SECONDS`` (300): 
 which they say most, and those for which no time is left are named. What was measured of a model is kept in
 ``build/speed`` after each turn, so that a run that is stopped loses nothing, and a later one goes on from there.
 ``SPEED_MODELS="BERT base,ViT-B/16"`` measures these anew and no others, and ``SPEED_MODELS=none`` only writes the
-tables. Of the largest model as many variants are opened as memory holds; 24 GB hold the first five.
+tables. Of the largest model as many variants take turns as memory holds, and the others after them.
 
     python -m bench speed
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -59,7 +59,7 @@ PREPARING: Final = 0.6
 WEIGHING: Final = 0.3
 """What measuring memory may take beside it, as a part of it."""
 MEMORY_OF_ONE: Final = 2.5
-"""What making a variant ready may take, in sizes of the model's file; all of them are open at the same time."""
+"""What making a variant ready may take, in sizes of the model's file; those that take turns are open together."""
 KEPT: Final = Path("build/speed")
 """Where what was measured is kept, one file for each model."""
 
@@ -85,7 +85,6 @@ class Row:
 
     outcomes: list[Outcome]
     limits: dict[str, float]
-    rounds: int = ROUNDS
 
 
 def measure(name: str) -> Row:
@@ -133,45 +132,79 @@ def _in_turns(
     inputs: Path,
     limits: dict[str, float],
 ) -> Row:
-    """All variants that there is time for, in turns; what is known is kept after each turn."""
-    started = perf_counter()
-    ready: list[tuple[Ready, Outcome]] = []
-    failed: list[Outcome] = []
-    for variant in variants:
-        begun = perf_counter()
-        if ready and begun - started > PREPARING * SECONDS:
-            failed.append(Outcome(variant.name, variant.is_ours, problem="no time was left for it (SPEED_SECONDS)"))
-            continue
-        if ready and (free := free_memory()) is not None and free < MEMORY_OF_ONE * size_of(source.path):
-            failed.append(Outcome(variant.name, variant.is_ours, problem="no memory was left for it"))
-            continue
-        try:
-            made = variant.make(source)
-            ready.append((made, _judged(variant, made, arrays, expected)))
-        except Exception as error:  # every tool has errors of its own, and the table says that it failed
-            problem = (str(error).splitlines() or [type(error).__name__])[0][:80]
-            failed.append(Outcome(variant.name, variant.is_ours, problem=problem))
-        print(f"  {variant.name}: {perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
-    runs = [lambda one=one: one.run(arrays) for one, _ in ready]
-    taken: list[list[float]] = [[] for _ in ready]
+    """All variants that there is time for, in turns; what is known is kept after each turn.
+
+    Where memory does not hold all of them, the others take turns later, beside the first one again; their times are
+    then those that they would have had beside it in the first turns.
+    """
+    trial = Trial(name, source, arrays, expected, inputs)
     row = Row([], limits)
-    for number in range(ROUNDS):
-        if number >= LEAST_ROUNDS and perf_counter() - started > SECONDS:
-            break
-        for place, own in enumerate(time_once(runs, backwards=number % 2 == 1)):
-            taken[place].append(own * 1e3)
-        timed = [
-            replace(known, milliseconds=min(times), median=median(times))
-            for (_, known), times in zip(ready, taken, strict=True)
-        ]
-        row = Row([*timed, *failed], limits, number + 1)
-        _keep(name, row)
-    for place, (made, _) in enumerate(ready):
-        if perf_counter() - started > (1 + WEIGHING) * SECONDS:
-            break
-        row.outcomes[place] = replace(row.outcomes[place], memory=peak_memory(made, inputs))
-        _keep(name, row)
+    waiting = trial.take(variants, row)
+    while waiting:
+        waiting = trial.take([variants[0], *waiting], row)
     return row
+
+
+class Trial(NamedTuple):
+    """A model that variants are made of, what they are run on, and the right result."""
+
+    name: str
+    source: Source
+    arrays: Sequence[np.ndarray]
+    expected: np.ndarray
+    inputs: Path
+
+    def take(self, variants: Sequence[Variant], row: Row) -> list[Variant]:
+        """Put as many variants as memory holds into ``row``; gives the others."""
+        started = perf_counter()
+        ready, failed, waiting = self._made_ready(variants, started)
+        runs = [lambda one=one: one.run(self.arrays) for one, _ in ready]
+        taken: list[list[float]] = [[] for _ in ready]
+        before = list(row.outcomes)
+        for number in range(ROUNDS):
+            if number >= LEAST_ROUNDS and perf_counter() - started > SECONDS:
+                break
+            for place, own in enumerate(time_once(runs, backwards=number % 2 == 1)):
+                taken[place].append(own * 1e3)
+            # The first variant is the same in all turns.
+            scale = (before[0].milliseconds or 1.0) / min(taken[0]) if before else 1.0
+            timed = [
+                replace(known, milliseconds=min(times) * scale, median=median(times) * scale)
+                for (_, known), times in zip(ready, taken, strict=True)
+            ]
+            row.outcomes[:] = [*before, *timed[bool(before) :], *failed]
+            _keep(self.name, row)
+        for made, known in ready:
+            if perf_counter() - started > (1 + WEIGHING) * SECONDS:
+                break
+            place = next(place for place, one in enumerate(row.outcomes) if one.name == known.name)
+            if row.outcomes[place].memory is None:
+                row.outcomes[place] = replace(row.outcomes[place], memory=peak_memory(made, self.inputs))
+                _keep(self.name, row)
+        return waiting
+
+    def _made_ready(
+        self, variants: Sequence[Variant], started: float
+    ) -> tuple[list[tuple[Ready, Outcome]], list[Outcome], list[Variant]]:
+        """Those that can be run, those that failed, and those that memory does not hold beside the others."""
+        ready: list[tuple[Ready, Outcome]] = []
+        failed: list[Outcome] = []
+        for place, variant in enumerate(variants):
+            begun = perf_counter()
+            if ready and begun - started > PREPARING * SECONDS:
+                failed.append(Outcome(variant.name, variant.is_ours, problem="no time was left for it (SPEED_SECONDS)"))
+                continue
+            free = free_memory()
+            if len(ready) > 1 and free is not None and free < MEMORY_OF_ONE * size_of(self.source.path):
+                return ready, failed, list(variants[place:])
+            try:
+                made = variant.make(self.source)
+                ready.append((made, _judged(variant, made, self.arrays, self.expected)))
+            except Exception as error:  # every tool has errors of its own, and the table says that it failed
+                problem = (str(error).splitlines() or [type(error).__name__])[0][:80]
+                failed.append(Outcome(variant.name, variant.is_ours, problem=problem))
+            print(f"  {variant.name}: {perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
+        return ready, failed, []
 
 
 def _judged(variant: Variant, made: Ready, arrays: Sequence[np.ndarray], expected: np.ndarray) -> Outcome:
@@ -249,7 +282,7 @@ def _kept(name: str) -> Row | None:
         return None
     found: Any = json.loads(_file_of(name).read_text(encoding="utf-8"))
     outcomes = [Outcome(**one) for one in found["outcomes"]]
-    return Row(outcomes, found["limits"], found.get("rounds", ROUNDS))
+    return Row(outcomes, found["limits"])
 
 
 def _keep(name: str, row: Row) -> None:
