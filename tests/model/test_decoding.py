@@ -192,6 +192,10 @@ def test_what_cannot_be_generated_is_said(llama: tuple[Any, IRModule], tmp_path:
 def test_an_id_beyond_the_vocabulary_is_named(llama: tuple[Any, IRModule]) -> None:
     with pytest.raises(UsageError, match="64 is no token of the model, whose ids go from 0 to 63"):
         generate_text(llama[1], [3, 64, -1], 2)
+    session = fast_decoder(llama[1], longest=20).session(threads=1)
+    for prompt, said in (([3, 64], []), ([3], [64])):
+        with pytest.raises(UsageError, match="64 is no token of the model, whose ids go from 0 to 63"):
+            generate(session, prompt, 3, said=said)
 
 
 def test_a_text_beyond_the_table_of_places_is_named_with_its_tokens() -> None:

@@ -77,7 +77,16 @@ def roles_of(function: Function) -> Roles:
         given = f"{len(kept)} such and {len(logits)} of logits"
         raise UsageError(f"it takes {len(caches)} tensors of keys and values and gives {given}")
     pairs = [(place, result, shape) for (place, shape), result in zip(caches, kept, strict=True)]
-    return Roles(ids, logits[0], tuple(pairs), **places, at_once=count if isinstance(count, int) else None)
+    words = results[logits[0]]
+    known = words.shape[-1] if isinstance(words, TensorType) and words.shape else None
+    return Roles(
+        ids,
+        logits[0],
+        tuple(pairs),
+        **places,
+        at_once=count if isinstance(count, int) else None,
+        vocabulary=known if isinstance(known, int) else None,
+    )
 
 
 def _empty(cache: Var) -> tuple[int, ...]:
@@ -184,10 +193,11 @@ def generate(session: DecoderSession, prompt: Sequence[int], count: int, said: S
     """``count`` tokens after ``prompt``, each the one of the largest logit.
 
     ``said``: what is put after the prompt in place of the choices, so that two models choose after the same text.
-    Raises `UsageError` for an empty prompt, and what a step raises.
+    Raises `UsageError` for an empty prompt and for ids that are no tokens of the model, and what a step raises.
     """
     if not prompt:
         raise UsageError("the prompt is empty; give at least one id")
+    _check_ids(session.roles, [*prompt, *said])
     session.reset()
     started = perf_counter()
     logits = session.step(prompt)
@@ -200,13 +210,11 @@ def generate(session: DecoderSession, prompt: Sequence[int], count: int, said: S
     return Generated(tuple(chosen), seconds[0], tuple(seconds[1:]))
 
 
-def _check_ids(function: Function, prompt: Sequence[int]) -> None:
+def _check_ids(roles: Roles, ids: Sequence[int]) -> None:
     """Raise `UsageError` for ids that are no tokens of the model."""
-    results = function.ret_ty.fields if isinstance(function.ret_ty, TupleType) else (function.ret_ty,)
-    logits = results[roles_of(function).logits]
-    known = logits.shape[-1] if isinstance(logits, TensorType) and logits.shape else None
-    if isinstance(known, int) and prompt and not 0 <= min(prompt) <= max(prompt) < known:
-        wrong = next(one for one in prompt if not 0 <= one < known)
+    known = roles.vocabulary
+    wrong = None if known is None else next((one for one in ids if not 0 <= one < known), None)
+    if known is not None and wrong is not None:
         raise UsageError(f"{wrong} is no token of the model, whose ids go from 0 to {known - 1}")
 
 
@@ -227,7 +235,7 @@ def generate_text(
     """
     progress("reading", 0, 4)
     module = read_decoder(model)
-    _check_ids(module["main"], prompt)
+    _check_ids(roles_of(module["main"]), prompt)
     longest = len(prompt) + count
     progress("rewriting", 1, 4)
     decoder = fast_decoder(module, longest=longest, precision=precision)

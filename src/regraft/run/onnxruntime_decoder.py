@@ -22,7 +22,8 @@ class Roles(NamedTuple):
     ``caches``: the places of a cache among parameters and among results, and its shape with nothing in it, or with room
     for a longest text. ``total``: an int32 scalar, how many tokens there are after a step; ``mask`` and ``positions``:
     ones for all tokens, and the places of the new ones, both (1, tokens) of int64; ``at_once``: the
-    tokens that each step takes. None where there is none, and for any number of tokens.
+    tokens that each step takes; ``vocabulary``: the number of tokens that there are logits for. None where there is
+    none, for any number of tokens, and where the number is not known.
     """
 
     ids: int
@@ -32,6 +33,7 @@ class Roles(NamedTuple):
     mask: int | None = None
     positions: int | None = None
     at_once: int | None = None
+    vocabulary: int | None = None
 
     @property
     def longest(self) -> int | None:
@@ -44,7 +46,8 @@ class DecoderSession:
 
     def __init__(self, module: IRModule, name: str, roles: Roles, *, threads: int | None = None) -> None:
         self._session: Final = open_function(module, name, threads=threads)
-        self._roles: Final = roles
+        self.roles: Final = roles
+        """The parameters and results that it binds."""
         self._caches: list[Any] = []
         self.length = 0
         """The number of tokens that it has seen."""
@@ -53,13 +56,13 @@ class DecoderSession:
     def reset(self) -> None:
         """Forget the text."""
         self.length = 0
-        self._caches = [as_ort_value(np.zeros(shape, np.float32), _FLOAT) for _, _, shape in self._roles.caches]
+        self._caches = [as_ort_value(np.zeros(shape, np.float32), _FLOAT) for _, _, shape in self.roles.caches]
 
     def fill(self, caches: Sequence[np.ndarray], length: int) -> None:
         """Go on from keys and values that were computed elsewhere, (1, heads, ``length``, size), in order."""
         self.length = length
         self._caches = []
-        for (_, _, shape), cache in zip(self._roles.caches, caches, strict=True):
+        for (_, _, shape), cache in zip(self.roles.caches, caches, strict=True):
             room = np.zeros((*shape[:2], max(shape[2], length), shape[3]), np.float32)
             room[:, :, :length] = cache
             self._caches.append(as_ort_value(room, _FLOAT))
@@ -70,7 +73,7 @@ class DecoderSession:
         Raises `ExecutionError` where there is no room for them, and for what ONNX Runtime raises. Cost: that of the
         program.
         """
-        roles, total = self._roles, self.length + len(ids)
+        roles, total = self.roles, self.length + len(ids)
         if roles.at_once is not None and len(ids) != roles.at_once:
             return self._steps(ids, roles.at_once)
         if roles.longest is not None and total > roles.longest:

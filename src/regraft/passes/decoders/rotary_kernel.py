@@ -1,7 +1,8 @@
 """RotaryByKernel: queries and keys that are turned to their places by seven operators are turned by one.
 
-ONNX Runtime has it as ``com.microsoft.RotaryEmbedding``, which reads each element once. Measured on one core it takes
-0.85 of the time of the written-out form for one place, 0.45 from 32 places on, and 0.2 where pairs stand side by side.
+ONNX Runtime has it as ``com.microsoft.RotaryEmbedding``, which reads each element once. Measured on one core, with the
+tables and the call of the engine, it takes 0.9 of the time of the written-out form for one place and 0.7 for 512 where
+pairs lie half of the elements apart; where they stand side by side, 0.96 and 0.4 (the table is in docs/speed.md).
 """
 
 from __future__ import annotations
